@@ -1,0 +1,67 @@
+"""What a run is asked to do: frozen, versioned, and encoded as it stands in JSON."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+StrategyName = Literal[
+    "bounded", "monotonous", "bounded-legacy", "punctuated", "smoothed", "source", "spark", "none", "custom"
+]
+TUNABLE: frozenset[StrategyName] = frozenset({"bounded", "bounded-legacy", "smoothed", "spark"})
+"""The strategies that have a lateness, and so a what-if."""
+
+
+class Tumbling(Struct, frozen=True, tag_field="type", tag="tumbling"):
+    """Windows of `size_ms` side by side, starts at `offset_ms` modulo the size."""
+
+    size_ms: int
+    offset_ms: int = 0
+
+    @property
+    def slide_ms(self) -> int:
+        """The distance between two starts (ms): the size."""
+        return self.size_ms
+
+
+class Sliding(Struct, frozen=True, tag_field="type", tag="sliding"):
+    """Windows of `size_ms`, one starting every `slide_ms`; with slide > size there are gaps between them."""
+
+    size_ms: int
+    slide_ms: int
+    offset_ms: int = 0
+
+
+class Session(Struct, frozen=True, tag_field="type", tag="session"):
+    """Windows that end `gap_ms` after their last record and merge when they touch."""
+
+    gap_ms: int
+
+
+WindowSpec = Tumbling | Sliding | Session
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """Everything that decides a result; all durations in ms, `None` means off (or: this strategy has none)."""
+
+    strategy: StrategyName = "bounded"
+    lateness_ms: int | None = 1_800_000
+    idle_after_ms: int | None = 7_200_000
+    allowed_lateness_ms: int = 0
+    future_guard_ms: int | None = 300_000
+    emit_every_ms: int = 200
+    subtasks: int | None = None
+    window: WindowSpec = Tumbling(3_600_000)
+    version: int = 1
+    smooth: int = 100
+    """How many timestamps `smoothed` averages."""
+    marker: str | None = None
+    """The SQL condition that makes a record a marker (`punctuated`)."""
+    watermark_column: str | None = None
+    """The column that carries the source's own watermarks (`source`)."""
+    factory: str | None = None
+    """`module:factory` of a user's generator (`custom`)."""
+
+    @property
+    def tunable(self) -> bool:
+        """Whether the strategy has a lateness that can be tuned."""
+        return self.strategy in TUNABLE

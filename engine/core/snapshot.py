@@ -1,0 +1,198 @@
+"""The frozen picture that every reader gets: screens, recordings, `--json`, checks.
+
+Encoded with msgspec it *is* the JSON contract of the command line. Times are epoch ms, durations ms; `None` is "no
+watermark yet" or "not known", never a sentinel and never zero.
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from .settings import Settings
+
+SNAPSHOT_VERSION = 1
+
+EngineState = Literal["starting", "live", "partial", "stale", "paused", "ended", "failed"]
+ChannelState = Literal["active", "catching_up", "idle", "never_seen", "finished"]
+Cause = Literal[
+    "quiet", "backlog", "never_seen", "behind", "future_elsewhere", "slow_clock", "held_back", "paused"
+]
+
+
+class Holder(Struct, frozen=True):
+    """The valve input with the smallest watermark, since when (epoch ms) it holds the level, and why."""
+
+    channel: str
+    since_ms: int
+    cause: Cause
+
+
+class Level(Struct, frozen=True):
+    """The valve's output and its distances (ms)."""
+
+    watermark_ms: int | None = None
+    behind_fastest_ms: int | None = None
+    behind_clock_ms: int | None = None
+    holder: Holder | None = None
+    idle: bool = False
+    """Every input is idle: the valve itself is."""
+    at_zero_lateness_ms: int | None = None
+    """Where the level would be with lateness 0 from the start; at lateness L it would be this minus L."""
+
+
+class ChannelView(Struct, frozen=True):
+    """One channel: a Kafka partition, a source split, a key of the data."""
+
+    channel: str
+    watermark_ms: int | None
+    max_event_ms: int | None
+    """Greatest event time that its generator has seen."""
+    state: ChannelState
+    records: int = 0
+    behind_watermark: int = 0
+    late: int = 0
+    malformed: int = 0
+    future: int = 0
+    backlog: int | None = None
+    quiet_ms: int | None = None
+    flaps: int = 0
+    rate: float | None = None
+    """Records per second of wall-clock time."""
+    since_ms: int | None = None
+    """When (processing time, epoch ms) its watermark last changed."""
+    instance: int | None = None
+    """The source instance it belongs to (`--subtasks`)."""
+
+
+class InstanceView(Struct, frozen=True):
+    """One source instance (`--subtasks`): its channels combined, an input of the valve."""
+
+    instance: int
+    channel: str
+    """What the barrel writes under its stave: `#0`."""
+    watermark_ms: int | None
+    state: ChannelState
+    channels: int
+
+
+class OpenWindow(Struct, frozen=True):
+    """A window that has not fired; `short_ms` of event time are missing until it does."""
+
+    start_ms: int
+    end_ms: int
+    records: int
+    waits_for: str | None
+    short_ms: int | None
+
+
+class Windows(Struct, frozen=True):
+    """The windows by end; `open` lists the earliest, `open_count` says how many there are."""
+
+    open: list[OpenWindow] = []
+    open_count: int = 0
+    fired: int = 0
+    late_firings: int = 0
+
+
+class Totals(Struct, frozen=True):
+    """Counts of records since the start."""
+
+    records: int = 0
+    behind_watermark: int = 0
+    late: int = 0
+    malformed: int = 0
+    future: int = 0
+    no_window: int = 0
+
+
+class WhatIf(Struct, frozen=True):
+    """What lateness `lateness_ms` from the start would have cost; `delay_ms` is a mean over its closed windows."""
+
+    lateness_ms: int
+    late: int
+    late_share: float | None
+    delay_ms: float | None
+    behind_watermark: int
+
+
+class WhatIfIdle(Struct, frozen=True):
+    """What another idle timeout (`None`: off) would have given; `late` is exact unless `late_error` is above 0."""
+
+    idle_after_ms: int | None
+    watermark_ms: int | None
+    holder: str | None
+    flaps: int
+    late: int
+    late_error: int = 0
+
+
+class Offender(Struct, frozen=True):
+    """The last record set aside: its channel, its position in the source, and the timestamp it claimed."""
+
+    channel: str
+    offset: int | None
+    timestamp_ms: int | None
+
+
+class SparkProgress(Struct, frozen=True):
+    """What Spark says of the query (wall-clock rates and ms)."""
+
+    input_rows_per_second: float | None = None
+    processed_rows_per_second: float | None = None
+    batch_ms: int | None = None
+    phases_ms: dict[str, int] = {}
+    watermark_ms: int | None = None
+    dropped_at_least: int | None = None
+
+
+class SourceView(Struct, frozen=True):
+    """Where the records come from: `kind` is replay, files, rate or kafka."""
+
+    kind: str
+    description: str
+    speed: float | None = None
+    """Replay: seconds of arrival time a second; `None` for a live source or as fast as it goes."""
+    reader: str | None = None
+    rows: int | None = None
+    """How many rows there are in all, where the source has an end."""
+    rows_read: int | None = None
+    time_column: str | None = None
+
+
+class Step(Struct, frozen=True):
+    """A step of the start: `seconds` is `None` while it runs."""
+
+    name: str
+    seconds: float | None = None
+
+
+class Snapshot(Struct, frozen=True, kw_only=True, tag_field="kind", tag="snapshot"):
+    """Everything a screen shows, at one moment."""
+
+    version: int = SNAPSHOT_VERSION
+    name: str
+    state: EngineState
+    batch: int | None = None
+    now_ms: int | None = None
+    """Processing time: in a replay the replay clock."""
+    wall_ms: int | None = None
+    """Wall clock of the engine's host when this was taken."""
+    ended: bool = False
+    settings: Settings
+    source: SourceView | None = None
+    level: Level = Level()
+    channels: list[ChannelView] = []
+    instances: list[InstanceView] | None = None
+    windows: Windows = Windows()
+    totals: Totals = Totals()
+    whatif: list[WhatIf] | None = None
+    whatif_idle: list[WhatIfIdle] | None = None
+    whatif_upper_bound: bool = False
+    """The what-if counts are upper bounds (session windows): show `≤`."""
+    last_future: Offender | None = None
+    last_malformed: Offender | None = None
+    spark: SparkProgress = SparkProgress()
+    steps: list[Step] = []
+    error: str | None = None
+    log: str | None = None
+    """The log file of a failed or starting engine."""

@@ -1,0 +1,23 @@
+"""Event-time arithmetic in integer milliseconds since the epoch, with the two sentinels of Flink."""
+
+from typing import Final
+
+MIN: Final = -(2**63)
+"""No watermark yet."""
+MAX: Final = 2**63 - 1
+"""End of stream."""
+
+FIRST_USABLE_MS: Final = -62_135_596_800_000
+"""0001-01-01T00:00:00Z: an event time before it is malformed."""
+LAST_USABLE_MS: Final = 253_402_300_799_999
+"""9999-12-31T23:59:59.999Z: an event time after it is malformed."""
+
+
+def saturate(value: int) -> int:
+    """Clamp `value` (ms) to the signed 64-bit range."""
+    return MIN if value < MIN else MAX if value > MAX else value
+
+
+def shift(time: int, delta: int) -> int:
+    """Move `time` by `delta` (ms), saturating; the sentinels do not move."""
+    return time if time in (MIN, MAX) else saturate(time + delta)

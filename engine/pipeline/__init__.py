@@ -1,0 +1,1 @@
+"""Spark: session, sources, the per-batch aggregation, the query and its durable state."""

@@ -1,0 +1,1 @@
+"""wmtop's screen and command line."""

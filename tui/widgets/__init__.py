@@ -1,0 +1,1 @@
+"""Widgets that take a part of a snapshot and draw it."""
