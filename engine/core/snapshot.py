@@ -6,7 +6,7 @@ watermark yet" or "not known", never a sentinel and never zero.
 
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from .settings import Settings
 
@@ -25,6 +25,8 @@ class Holder(Struct, frozen=True):
     channel: str
     since_ms: int
     cause: Cause
+    instance: int | None = None
+    """Its source instance (`--subtasks`), which is what the valve sees."""
 
 
 class Level(Struct, frozen=True):
@@ -134,6 +136,17 @@ class Offender(Struct, frozen=True):
     timestamp_ms: int | None
 
 
+class SettingsChange(Struct, frozen=True):
+    """A change of settings while running: its version, the last batch before it, when (wall, epoch ms) and by whom."""
+
+    version: int
+    batch: int | None
+    wall_ms: int
+    who: str
+    lateness_ms: int | None | UnsetType = UNSET
+    idle_after_ms: int | None | UnsetType = UNSET
+
+
 class SparkProgress(Struct, frozen=True):
     """What Spark says of the query (wall-clock rates and ms)."""
 
@@ -191,6 +204,8 @@ class Snapshot(Struct, frozen=True, kw_only=True, tag_field="kind", tag="snapsho
     """The what-if counts are upper bounds (session windows): show `≤`."""
     last_future: Offender | None = None
     last_malformed: Offender | None = None
+    changes: list[SettingsChange] = []
+    """The latest changes of settings while running, oldest first."""
     spark: SparkProgress = SparkProgress()
     steps: list[Step] = []
     error: str | None = None

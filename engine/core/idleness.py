@@ -1,0 +1,49 @@
+"""Two-stage idleness timers of all channels (Flink's `WatermarksWithIdleness.IdlenessTimer`), one set for every timeout.
+
+The first emit after activity only notes it, the next one without activity starts the inactivity clock, a later one at
+which more than the timeout has elapsed finds the channel idle. None of this depends on the timeout, so each operator
+clock compares the same inactivity with its own.
+"""
+
+from msgspec import Struct
+
+
+class IdlenessTimers(Struct):
+    """Channels by number; times are processing time (ms)."""
+
+    active: set[int] = set()
+    """Had a record since the last emit."""
+    noted: set[int] = set()
+    """Activity noted (or never any): the next emit starts their inactivity clock."""
+    since: dict[int, int] = {}
+    """When the inactivity clock of a channel started."""
+
+    def add(self, channel: int) -> None:
+        """Register a channel that has had no record yet."""
+        self.noted.add(channel)
+
+    def activity(self, channel: int) -> None:
+        """A record of the channel has come."""
+        self.active.add(channel)
+
+    def emit(self, now: int) -> list[int]:
+        """One emit tick; the channels whose inactivity clock starts at `now`."""
+        started = list(self.noted - self.active) if self.noted else []
+        for channel in started:
+            self.since[channel] = now
+        for channel in self.active:
+            self.since.pop(channel, None)
+        self.noted = self.active
+        self.active = set()
+        return started
+
+    def exclude(self, duration: int, channels: list[int] | None = None) -> None:
+        """Let `duration` (ms) not count towards any timeout (paused, stopped, held back, backlog)."""
+        for channel in self.since if channels is None else channels:
+            if channel in self.since:
+                self.since[channel] += duration
+
+    @property
+    def pending(self) -> bool:
+        """Whether the next emit changes something whatever its time."""
+        return bool(self.active or self.noted)

@@ -1,0 +1,125 @@
+"""What every lateness would cost, from one pass: histograms relative to W0, and the delay of results (semantics 7).
+
+`W0` is the level of a shadow run at lateness 0. A record is late at lateness L exactly when its distance
+`W0 - (end - 1) - allowed_lateness` is at least L, so counts per left-closed bucket are exact for every L at an edge.
+"""
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Sequence as Seq
+
+from msgspec import Struct
+
+from .times import MIN
+
+SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
+LADDER_MS = tuple(
+    step * unit
+    for unit, end in ((1, SECOND), (SECOND, MINUTE), (MINUTE, HOUR), (HOUR, DAY), (DAY, 31 * DAY))
+    for step in (1, 2, 3, 5, 7, 10, 20, 30, 50, 70, 100, 200, 300, 500, 700)
+    if step * unit < end
+)
+"""The values that the tuning keys step through: 1-2-3-5-7 in each unit, from 1 ms to 30 d."""
+
+IDLE_LADDER_MS = (10 * SECOND, MINUTE, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 12 * HOUR)
+"""The idle timeouts tried beside `off` and the run's own."""
+
+MOST_PENDING_WINDOWS = 20_000
+"""How many windows may wait for the largest lateness; beyond, the oldest are given up and their delays unknown."""
+
+
+def bucket_edges(lateness_ms: int) -> list[int]:
+    """The edges (ms) of the what-if: 0, the ladder, and the run's own lateness."""
+    return sorted({0, *LADDER_MS, lateness_ms})
+
+
+def bucket_of(edges: Seq[int], distance: int) -> int | None:
+    """The left-closed bucket that holds `distance` (ms); None below 0."""
+    return None if distance < 0 else bisect_right(edges, distance) - 1
+
+
+class Histogram(Struct):
+    """Counts of records by bucket; below 0 is not counted."""
+
+    counts: list[int]
+
+    def add(self, bucket: int | None, records: int) -> None:
+        """Count records in a bucket."""
+        if bucket is not None:
+            self.counts[bucket] += records
+
+    def at_least(self) -> list[int]:
+        """For each edge how many records lie at or above it."""
+        totals: list[int] = []
+        total = 0
+        for count in reversed(self.counts):
+            total += count
+            totals.append(total)
+        return totals[::-1]
+
+
+class DelayLedger(Struct):
+    """For each edge L the windows that the level would have closed at L, and how long after their end (ms).
+
+    A window ending at E fires at the first moment with `W0 >= E - 1 + L`, if a record came while it was open.
+    """
+
+    edges: list[int]
+    closed: list[int]
+    delay_sum_ms: list[int]
+    ends: list[int] = []
+    """Window ends that some edge still waits for, ascending."""
+    opened_at: dict[int, int] = {}
+    """The smallest W0 (ms) at which a record of the window ending there came."""
+    known: int = -1
+    """Edges from this index on have lost windows (-1: none)."""
+    w0: int = MIN
+
+    def window(self, end: int) -> None:
+        """A record of the window that ends there comes now."""
+        if end in self.opened_at or self.w0 >= end - 1 + self.edges[-1]:
+            return
+        self.opened_at[end] = self.w0
+        insort(self.ends, end)
+        if len(self.ends) > MOST_PENDING_WINDOWS:
+            self._give_up(self.ends.pop(0))
+
+    def advance(self, w0: int, now: int) -> None:
+        """W0 has reached `w0` at processing time `now` (ms): close what each edge closes."""
+        before, self.w0 = self.w0, max(self.w0, w0)
+        if self.w0 == before:
+            return
+        for index, edge in enumerate(self.edges):
+            first = bisect_right(self.ends, before + 1 - edge)
+            last = bisect_right(self.ends, self.w0 + 1 - edge)
+            for end in self.ends[first:last]:
+                if self.opened_at[end] < end - 1 + edge:
+                    self.closed[index] += 1
+                    self.delay_sum_ms[index] += now - end
+        done = bisect_right(self.ends, self.w0 + 1 - self.edges[-1])
+        for end in self.ends[:done]:
+            del self.opened_at[end]
+        del self.ends[:done]
+
+    def mean_delay_ms(self, index: int) -> float | None:
+        """The mean delay at an edge (ms); None where no window was closed or some were given up."""
+        if not self.closed[index] or (self.known >= 0 and index >= self.known):
+            return None
+        return self.delay_sum_ms[index] / self.closed[index]
+
+    def _give_up(self, end: int) -> None:
+        del self.opened_at[end]
+        lost = bisect_left(self.edges, self.w0 - end + 2)
+        self.known = lost if self.known < 0 else min(self.known, lost)
+
+
+def new_ledger(edges: list[int]) -> DelayLedger:
+    """An empty ledger for those edges."""
+    return DelayLedger(edges, [0] * len(edges), [0] * len(edges))
+
+
+def recommended_lateness_ms(edges: Seq[int], late: Seq[int], records: int, completeness: float) -> int | None:
+    """The smallest edge (ms) whose late share is at most `1 - completeness`; None without records or where none is."""
+    if not records:
+        return None
+    allowed = (1 - completeness) * records
+    return next((edge for edge, count in zip(edges, late, strict=True) if count <= allowed + 1e-9), None)

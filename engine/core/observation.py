@@ -1,0 +1,58 @@
+"""What the pipeline tells the monitor of one micro-batch: aggregates, never records."""
+
+from msgspec import Struct
+
+from .snapshot import Offender
+
+
+class Group(Struct, frozen=True, gc=False):
+    """The records of one batch that share channel, pane and lateness buckets (see `panes`); all times ms.
+
+    `start_ms` None: malformed rows, of which only `records` and `channel` mean anything.
+    """
+
+    channel: str
+    start_ms: int | None
+    """Start of the latest window that could hold them; for sessions the start of their cell of one gap."""
+    head: bool
+    """They lie in the first `size % slide` ms after that start, so that one window more holds them."""
+    records: int
+    future: int = 0
+    """How many of them the future guard kept from the generator."""
+    behind: int = 0
+    """How many have `ts <= level` as it was when the batch started."""
+    late_in_gap: int = 0
+    """How many lie in a gap between windows and have `ts + allowed_lateness <= level`."""
+    min_ms: int = 0
+    max_ms: int = 0
+    max_event_ms: int | None = None
+    """Greatest timestamp that reaches the generator."""
+    emitted_ms: int | None = None
+    """Greatest watermark that `on_event` emits for them (punctuated, source)."""
+    behind_bucket: int | None = None
+    """Bucket of `W0 - ts`; None when that is below 0."""
+    late_bucket: int | None = None
+    """Bucket of `W0 - (own end - 1) - allowed_lateness`, where the pane does not tell: sessions and gaps."""
+
+
+class Sequence(Struct, frozen=True):
+    """What an order-dependent generator did with a channel's records of the batch, in source order."""
+
+    channel: str
+    timestamps: list[int] = []
+    """smoothed: the last of them, at most as many as are averaged (ms)."""
+    state: bytes | None = None
+    """custom: the pickled generator after them."""
+    emitted_ms: int | None = None
+    """custom: the greatest watermark its `on_event` emitted."""
+
+
+class BatchObservation(Struct, frozen=True, kw_only=True):
+    """One micro-batch: its id, its processing time (epoch ms) and its groups."""
+
+    batch: int
+    now_ms: int
+    groups: list[Group]
+    sequences: list[Sequence] = []
+    last_future: Offender | None = None
+    last_malformed: Offender | None = None

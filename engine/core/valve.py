@@ -1,0 +1,160 @@
+"""The valve: many channels' watermarks into one level (Flink's `StatusWatermarkValve`, with FLINK-40475 mended).
+
+The minimum is kept in a heap whose outdated entries are dropped when they come up, so that an update costs O(log n).
+"""
+
+from enum import IntEnum
+from heapq import heapify, heappop, heappush
+
+from msgspec import Struct
+
+from .times import MAX, MIN
+
+
+class Status(IntEnum):
+    """What a channel says of itself; a removed one keeps its number but takes no part."""
+
+    ACTIVE = 0
+    IDLE = 1
+    FINISHED = 2
+    REMOVED = 3
+
+
+class ValveOutput(Struct, frozen=True):
+    """What the valve sends on: a status change first (`idle`), unless the valve went idle: then the level first."""
+
+    watermark: int | None = None
+    idle: bool | None = None
+
+
+class Valve(Struct, dict=True):
+    """Channels by number (the order of semantics section 6); times in ms, `since` in processing time."""
+
+    watermarks: list[int] = []
+    statuses: list[Status] = []
+    aligned: list[bool] = []
+    since: list[int] = []
+    """When each channel's watermark last changed."""
+    last_output: int = MIN
+    idle: bool = False
+
+    def __post_init__(self) -> None:
+        self._rebuild()
+
+    def _rebuild(self) -> None:
+        self._heap = [
+            (watermark, self.since[channel], channel)
+            for channel, watermark in enumerate(self.watermarks)
+            if self.aligned[channel]
+        ]
+        heapify(self._heap)
+        self._active = sum(status == Status.ACTIVE for status in self.statuses)
+
+    def add_channel(self, now: int) -> ValveOutput | None:
+        """Add a channel, ACTIVE at MIN and aligned: it cannot pull the level back, but holds it still."""
+        channel = len(self.watermarks)
+        self.watermarks.append(MIN)
+        self.statuses.append(Status.ACTIVE)
+        self.aligned.append(True)
+        self.since.append(now)
+        self._active += 1
+        heappush(self._heap, (MIN, now, channel))
+        if not self.idle:
+            return None
+        self.idle = False
+        return ValveOutput(idle=False)
+
+    def input_watermark(self, channel: int, watermark: int, now: int = 0) -> ValveOutput | None:
+        """A channel's watermark; ignored while the channel or the valve is idle, or when it does not grow."""
+        if self.idle or watermark <= self.watermarks[channel] or self.statuses[channel] != Status.ACTIVE:
+            return None
+        self.watermarks[channel] = watermark
+        self.since[channel] = now
+        if not self.aligned[channel]:
+            if watermark < self.last_output:
+                return None
+            self.aligned[channel] = True
+        heappush(self._heap, (watermark, now, channel))
+        return self._rederive()
+
+    def mark_idle(self, channel: int) -> ValveOutput | None:
+        """ACTIVE -> IDLE; the last active channel's flushes the maximum and makes the valve idle."""
+        if self.statuses[channel] != Status.ACTIVE:
+            return None
+        self._leave(channel, Status.IDLE)
+        return self._settle()
+
+    def mark_active(self, channel: int) -> ValveOutput | None:
+        """IDLE -> ACTIVE; aligned if its watermark has kept up with the level."""
+        if self.statuses[channel] != Status.IDLE:
+            return None
+        self.statuses[channel] = Status.ACTIVE
+        self._active += 1
+        if self.watermarks[channel] >= self.last_output:
+            self.aligned[channel] = True
+            heappush(self._heap, (self.watermarks[channel], self.since[channel], channel))
+        woke = self.idle
+        self.idle = False
+        output = self._rederive()
+        if not woke:
+            return output
+        return ValveOutput(watermark=output.watermark if output else None, idle=False)
+
+    def finish(self, channel: int) -> ValveOutput | None:
+        """The channel will send nothing more: neither active nor idle; when all are finished the level is MAX."""
+        if self.statuses[channel] >= Status.FINISHED:
+            return None
+        self._leave(channel, Status.FINISHED)
+        return self._settle()
+
+    def remove(self, channel: int) -> ValveOutput | None:
+        """The channel leaves the minimum for good."""
+        if self.statuses[channel] == Status.REMOVED:
+            return None
+        self._leave(channel, Status.REMOVED)
+        return self._settle()
+
+    def holder(self) -> int | None:
+        """The aligned channel with the smallest watermark; ties: stood longest, then order; None without any."""
+        return None if self._top() is None else self._heap[0][2]
+
+    def _leave(self, channel: int, status: Status) -> None:
+        self._active -= self.statuses[channel] == Status.ACTIVE
+        self.statuses[channel] = status
+        self.aligned[channel] = False
+
+    def _settle(self) -> ValveOutput | None:
+        """Re-derive, or flush the maximum where no channel is active any more."""
+        if self._active:
+            return self._rederive()
+        unfinished = [w for w, s in zip(self.watermarks, self.statuses, strict=True) if s == Status.IDLE]
+        if not unfinished:
+            return self._advance(MAX) if Status.FINISHED in self.statuses else None
+        if self.idle:
+            return None
+        output = self._advance(max(unfinished))
+        self.idle = True
+        return ValveOutput(watermark=output.watermark if output else None, idle=True)
+
+    def _rederive(self) -> ValveOutput | None:
+        top = self._top()
+        return None if top is None else self._advance(top)
+
+    def _advance(self, level: int) -> ValveOutput | None:
+        if level <= self.last_output:
+            return None
+        self.last_output = level
+        return ValveOutput(watermark=level)
+
+    def _top(self) -> int | None:
+        """The minimum over aligned channels."""
+        heap = self._heap
+        if len(heap) > 2 * len(self.watermarks) + 64:
+            self._rebuild()
+            heap = self._heap
+        while heap:
+            watermark, since, channel = heap[0]
+            if self.aligned[channel] and self.watermarks[channel] == watermark and self.since[channel] == since:
+                return watermark
+            heappop(heap)
+        return None

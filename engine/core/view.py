@@ -1,0 +1,204 @@
+"""The monitor as a snapshot: what is known, in the terms of the contract; nothing here changes the monitor."""
+
+from .counts import ChannelCounts, totals_of
+from .lateness import MINUTE
+from .monitor import Channel, Monitor
+from .operator_clock import OperatorClock
+from .settings import Session
+from .snapshot import (
+    ChannelState,
+    ChannelView,
+    EngineState,
+    Holder,
+    InstanceView,
+    Level,
+    OpenWindow,
+    Snapshot,
+    SourceView,
+    SparkProgress,
+    WhatIfIdle,
+    Windows,
+)
+from .times import MIN
+from .verdict import cause_of
+
+MOST_OPEN_WINDOWS = 200
+"""How many open windows a snapshot lists: the earliest, which are what the level is about to close."""
+
+
+def snapshot_of(
+    monitor: Monitor,
+    *,
+    name: str,
+    state: EngineState,
+    wall_ms: int,
+    now_ms: int | None = None,
+    source: SourceView | None = None,
+    spark: SparkProgress | None = None,
+    rates: dict[str, float] | None = None,
+) -> Snapshot:
+    """The picture at processing time `now_ms` (else the monitor's last); `rates` are records per wall-clock second."""
+    now = monitor.now_ms if now_ms is None else now_ms
+    level = level_view(monitor, now, paused=state == "paused")
+    counts = [monitor.counts[channel.name] for channel in monitor.channels]
+    totals = totals_of(monitor.counts.values())
+    return Snapshot(
+        name=name,
+        state=state,
+        batch=monitor.batch,
+        now_ms=now,
+        wall_ms=wall_ms,
+        ended=monitor.ended,
+        settings=monitor.settings,
+        source=source,
+        level=level,
+        channels=[
+            _channel_view(monitor, number, channel, counts[number], now, (rates or {}).get(channel.name))
+            for number, channel in enumerate(monitor.channels)
+        ],
+        instances=_instance_views(monitor),
+        windows=_windows_view(monitor, level.holder.channel if level.holder else None),
+        totals=totals,
+        whatif=monitor.whatif.view(totals.records) if monitor.whatif else None,
+        whatif_idle=[_idle_view(monitor, number) for number in range(len(monitor.rungs))],
+        whatif_upper_bound=isinstance(monitor.settings.window, Session),
+        last_future=monitor.last_future,
+        last_malformed=monitor.last_malformed,
+        changes=monitor.changes,
+        spark=spark or SparkProgress(),
+    )
+
+
+def level_view(monitor: Monitor, now: int | None, *, paused: bool) -> Level:
+    """The level, its distances, and who holds it."""
+    level = monitor.level
+    if level == MIN:
+        return Level(holder=_holder(monitor, now, paused))
+    fastest = max((monitor.clock.watermark(number) for number in range(len(monitor.channels))), default=level)
+    w0 = monitor.w0
+    shown = monitor.shown(level)
+    return Level(
+        watermark_ms=shown,
+        behind_fastest_ms=fastest - level,
+        behind_clock_ms=None if now is None or shown is None else now - shown,
+        holder=_holder(monitor, now, paused),
+        idle=isinstance(monitor.clock, OperatorClock) and monitor.clock.valve.idle,
+        at_zero_lateness_ms=monitor.shown(w0),
+    )
+
+
+def _holder(monitor: Monitor, now: int | None, paused: bool) -> Holder | None:
+    number = monitor.clock.holder()
+    if number is None or now is None or monitor.ended:
+        return None
+    channel = monitor.channels[number]
+    watermark = monitor.clock.watermark(number)
+    newest = [c.max_event_ms for c in monitor.channels if c.max_event_ms is not None]
+    cause = cause_of(
+        seen=channel.last_record_ms is not None,
+        paused=paused,
+        held_back=False,
+        backlog=None,
+        quiet_ms=now - (channel.added_ms if channel.last_record_ms is None else channel.last_record_ms),
+        lag_ms=max(monitor.clock.watermark(other) for other in range(len(monitor.channels))) - watermark,
+        fastest_ahead_of_clock_ms=max(newest) - now if newest else None,
+        holder_ahead_of_clock_ms=None if channel.max_event_ms is None else channel.max_event_ms - now,
+        future_after_ms=monitor.settings.future_guard_ms or 30 * MINUTE,
+    )
+    return Holder(channel.name, monitor.holder_since_ms, cause, _instance_of(monitor, number))
+
+
+def _instance_of(monitor: Monitor, number: int) -> int | None:
+    subtasks = monitor.settings.subtasks
+    return None if subtasks is None else number % subtasks
+
+
+def _state_of(monitor: Monitor, number: int) -> ChannelState:
+    if monitor.ended:
+        return "finished"
+    if monitor.channels[number].last_record_ms is None:
+        return "never_seen"
+    if number in monitor.clock.idle:
+        return "idle"
+    return "catching_up" if monitor.clock.catching_up(number) else "active"
+
+
+def _channel_view(
+    monitor: Monitor, number: int, channel: Channel, counts: ChannelCounts, now: int | None, rate: float | None
+) -> ChannelView:
+    heard = channel.added_ms if channel.last_record_ms is None else channel.last_record_ms
+    clock = monitor.clock
+    since = clock.valve.since if isinstance(clock, OperatorClock) else clock.since
+    return ChannelView(
+        channel=channel.name,
+        watermark_ms=monitor.shown(clock.watermark(number)),
+        max_event_ms=channel.max_event_ms,
+        state=_state_of(monitor, number),
+        records=counts.records,
+        behind_watermark=counts.behind_watermark,
+        late=counts.late,
+        malformed=counts.malformed,
+        future=counts.future,
+        quiet_ms=None if now is None else max(0, now - heard),
+        flaps=clock.flaps.get(number, 0),
+        rate=rate,
+        since_ms=since[number] if monitor.settings.subtasks is None else None,
+        instance=_instance_of(monitor, number),
+    )
+
+
+def _instance_views(monitor: Monitor) -> list[InstanceView] | None:
+    clock = monitor.clock
+    if not isinstance(clock, OperatorClock) or clock.subtasks is None:
+        return None
+    return [
+        InstanceView(
+            instance=number,
+            channel=f"#{number}",
+            watermark_ms=monitor.shown(clock.valve.watermarks[number]),
+            state=_instance_state(monitor, clock, number),
+            channels=len(instance.multiplexer.splits),
+        )
+        for number, instance in enumerate(clock.instances)
+    ]
+
+
+def _instance_state(monitor: Monitor, clock: OperatorClock, number: int) -> ChannelState:
+    if monitor.ended:
+        return "finished"
+    if clock.instances[number].output.idle:
+        return "idle"
+    return "active" if clock.valve.aligned[number] else "catching_up"
+
+
+def _windows_view(monitor: Monitor, holder: str | None) -> Windows:
+    rest = monitor.operator.windows.unfired()
+    level = monitor.level
+    return Windows(
+        open=[
+            OpenWindow(
+                start_ms=window.start,
+                end_ms=window.end,
+                records=window.records,
+                waits_for=holder,
+                short_ms=None if level == MIN else window.end - 1 - level,
+            )
+            for window in rest[:MOST_OPEN_WINDOWS]
+        ],
+        open_count=len(rest),
+        fired=monitor.operator.fired,
+        late_firings=monitor.operator.late_firings,
+    )
+
+
+def _idle_view(monitor: Monitor, number: int) -> WhatIfIdle:
+    rung = monitor.rungs[number]
+    holder = rung.clock.holder()
+    return WhatIfIdle(
+        idle_after_ms=rung.idle_after_ms,
+        watermark_ms=monitor.shown(rung.clock.level),
+        holder=None if holder is None else monitor.channels[holder].name,
+        flaps=sum(rung.clock.flaps.values()),
+        late=rung.late,
+        late_error=rung.late_error,
+    )

@@ -1,0 +1,128 @@
+"""The what-if of a run (semantics 7): every lateness from one pass, and a ladder of idle timeouts run beside it."""
+
+from msgspec import Struct
+
+from .lateness import IDLE_LADDER_MS, DelayLedger, Histogram, bucket_edges, bucket_of, new_ledger
+from .observation import Group
+from .operator_clock import Clock, new_clock
+from .panes import window_count
+from .settings import Session, Settings, WindowSpec
+from .snapshot import WhatIf
+from .times import MIN
+
+Panes = dict[tuple[int, bool, int | None], int]
+"""Records of a batch by (start, head, late_bucket), over all channels."""
+
+
+def panes_of(groups: list[Group]) -> Panes:
+    """The batch's well-formed records by pane."""
+    panes: Panes = {}
+    for group in groups:
+        if group.start_ms is not None:
+            pane = (group.start_ms, group.head, group.late_bucket)
+            panes[pane] = panes.get(pane, 0) + group.records
+    return panes
+
+
+def _last_end(window: WindowSpec, start: int, head: bool) -> int | None:
+    """The end (ms) of a pane's last window; None where the pane does not tell it (sessions, gaps)."""
+    if isinstance(window, Session) or not window_count(window, head):
+        return None
+    return start + window.size_ms
+
+
+class LatenessWhatIf(Struct):
+    """Both histograms and the delays of a run, by edge; distances are from W0 when the batch started (ms)."""
+
+    edges: list[int]
+    behind: Histogram
+    late: Histogram
+    delays: DelayLedger
+    behind_by_channel: dict[str, Histogram] = {}
+
+    def count(self, groups: list[Group], panes: Panes, settings: Settings, w0: int) -> None:
+        """Count a batch."""
+        for group in groups:
+            if group.behind_bucket is not None:
+                self.behind.add(group.behind_bucket, group.records)
+                channel = self.behind_by_channel.get(group.channel)
+                if channel is None:
+                    channel = self.behind_by_channel[group.channel] = Histogram([0] * len(self.edges))
+                channel.add(group.behind_bucket, group.records)
+        for (start, head, late_bucket), records in panes.items():
+            end = _last_end(settings.window, start, head)
+            if end is None:
+                self.late.add(late_bucket, records)
+            elif w0 != MIN:
+                distance = w0 - (end - 1) - settings.allowed_lateness_ms
+                self.late.add(bucket_of(self.edges, distance), records)
+            if not isinstance(settings.window, Session):
+                for number in range(window_count(settings.window, head)):
+                    self.delays.window(start + settings.window.size_ms - number * settings.window.slide_ms)
+
+    def view(self, records: int) -> list[WhatIf]:
+        """What each edge would have cost; the share is of `records`."""
+        rows = zip(self.edges, self.late.at_least(), self.behind.at_least(), strict=True)
+        return [
+            WhatIf(edge, late, late / records if records else None, self.delays.mean_delay_ms(index), behind)
+            for index, (edge, late, behind) in enumerate(rows)
+        ]
+
+
+def new_lateness_whatif(settings: Settings) -> LatenessWhatIf | None:
+    """Empty counts, or None for a strategy without lateness."""
+    if not settings.tunable or settings.lateness_ms is None:
+        return None
+    edges = bucket_edges(settings.lateness_ms)
+    zeros = [0] * len(edges)
+    return LatenessWhatIf(edges, Histogram(zeros), Histogram(list(zeros)), new_ledger(edges))
+
+
+class IdleRung(Struct):
+    """The run as it would be with another idle timeout, from the start (ms; None: off)."""
+
+    idle_after_ms: int | None
+    clock: Clock
+    late: int = 0
+    late_error: int = 0
+    """Records that may be late besides: their bucket does not tell."""
+
+    def count(self, panes: Panes, settings: Settings, w0: int, edges: list[int]) -> None:
+        """Count a batch's late records at this rung's level."""
+        level = self.clock.level
+        if level == MIN:
+            return
+        for (start, head, late_bucket), records in panes.items():
+            end = _last_end(settings.window, start, head)
+            if end is not None:
+                self.late += records if end - 1 + settings.allowed_lateness_ms <= level else 0
+                continue
+            sure = _late_in_bucket(late_bucket, edges, level - w0 if w0 != MIN else None)
+            self.late += records if sure else 0
+            self.late_error += records if sure is None else 0
+
+
+def _late_in_bucket(bucket: int | None, edges: list[int], ahead: int | None) -> bool | None:
+    """Whether records of a bucket of distances from W0 are late at a level `ahead` ms of W0; None: not known."""
+    if ahead is None:
+        return None
+    if bucket is None:
+        return False if ahead <= 0 else None
+    if not edges:
+        return None
+    if edges[bucket] + ahead >= 0:
+        return True
+    upper = edges[bucket + 1] if bucket + 1 < len(edges) else None
+    return False if upper is not None and upper + ahead <= 0 else None
+
+
+def new_idle_rungs(settings: Settings) -> list[IdleRung]:
+    """Off, a ladder, and the run's own timeout; none for Spark's clock, which knows no idleness."""
+    if settings.strategy == "spark":
+        return []
+    own = () if settings.idle_after_ms is None else (settings.idle_after_ms,)
+    timeouts = sorted({*IDLE_LADDER_MS, *own})
+    return [
+        IdleRung(timeout, new_clock(settings.strategy, settings.lateness_ms or 0, timeout, settings.subtasks))
+        for timeout in (None, *timeouts)
+    ]

@@ -1,0 +1,127 @@
+"""The consumer of the clock: fills windows with a batch's panes, fires them, and says what was late."""
+
+from msgspec import Struct
+
+from .firing import Firing
+from .observation import Group
+from .panes import window_count
+from .sessions import Cell, SessionWindows
+from .settings import Session, Settings
+from .windows import Added, TimeWindows, Window
+
+
+class Filled(Struct, frozen=True):
+    """What a batch's records did: late drops and late firings, and the counts of dropped and windowless ones."""
+
+    firings: list[Firing]
+    late: dict[str, int]
+    no_window: dict[str, int]
+
+
+class WindowOperator(Struct):
+    """Windows and what they have done since the start; levels in ms, `shown` is the level as it is written down."""
+
+    windows: TimeWindows | SessionWindows
+    fired: int = 0
+    """Windows that have fired at least once, in any way."""
+    late_firings: int = 0
+    """One per record and window."""
+
+    def fill(self, groups: list[Group], level: int, shown: int | None, batch: int) -> Filled:
+        """Count a batch's groups at the level it started with; late lines first, then late firings, latest start first."""
+        round_ = _Round()
+        if isinstance(self.windows, SessionWindows):
+            self._fill_sessions(self.windows, groups, level, round_)
+        else:
+            self._fill_time_windows(self.windows, groups, level, round_)
+        self.fired += round_.first_fired
+        self.late_firings += sum(round_.fired.values())
+        return Filled(self._lines(round_, shown, batch), round_.late_by_channel(), round_.no_window)
+
+    def advance(self, level: int, shown: int | None, batch: int | None) -> list[Firing]:
+        """The level has grown: the windows it fires, by end."""
+        fired = self.windows.advance(level)
+        self.fired += len(fired)
+        return [_fire(window, batch, shown) for window in fired]
+
+    def finish(self, batch: int | None) -> list[Firing]:
+        """End of stream: all that is open fires."""
+        fired = self.windows.finish()
+        self.fired += len(fired)
+        return [_fire(window, batch, None, ended=True) for window in fired]
+
+    def _fill_time_windows(self, windows: TimeWindows, groups: list[Group], level: int, round_: "_Round") -> None:
+        panes: dict[tuple[int, bool, str], int] = {}
+        for group in groups:
+            assert group.start_ms is not None
+            if window_count(windows.spec, group.head):
+                pane = (group.start_ms, group.head, group.channel)
+                panes[pane] = panes.get(pane, 0) + group.records
+            else:
+                round_.drop(group.channel, None, group.late_in_gap)
+                round_.without_window(group.channel, group.records - group.late_in_gap)
+        for (start, head, channel), records in panes.items():
+            added = windows.add(start, head, channel, records, level)
+            round_.drop(channel, added.late_from, added.late)
+            round_.fire(added, records)
+
+    def _fill_sessions(self, windows: SessionWindows, groups: list[Group], level: int, round_: "_Round") -> None:
+        cells = [Cell(group.channel, group.min_ms, group.max_ms, group.records) for group in groups]
+        for added, channels in windows.add(cells, level):
+            for channel, records in channels.items():
+                round_.drop(channel, added.late_from, records if added.late else 0)
+            round_.fire(added, sum(channels.values()))
+
+    def _lines(self, round_: "_Round", shown: int | None, batch: int) -> list[Firing]:
+        late = [
+            Firing("late", batch, channel, *(window or (None, None)), records, 0, shown)
+            for (channel, window), records in round_.late.items()
+        ]
+        late.sort(key=lambda line: (line.channel or "", line.end_ms is None, line.end_ms or 0))
+        live = self.windows.live
+        by_range = {(w.start, w.end): w for w in (live.values() if isinstance(live, dict) else live)}
+        fired = sorted(round_.fired.items(), reverse=True)
+        return late + [
+            Firing("late_fire", batch, None, start, end, by_range[start, end].records, firings, shown)
+            for (start, end), firings in fired
+        ]
+
+
+class _Round:
+    """The bookkeeping of one batch."""
+
+    def __init__(self) -> None:
+        self.late: dict[tuple[str, tuple[int, int] | None], int] = {}
+        self.no_window: dict[str, int] = {}
+        self.fired: dict[tuple[int, int], int] = {}
+        self.first_fired = 0
+
+    def drop(self, channel: str, window: tuple[int, int] | None, records: int) -> None:
+        if records:
+            self.late[channel, window] = self.late.get((channel, window), 0) + records
+
+    def without_window(self, channel: str, records: int) -> None:
+        self.no_window[channel] = self.no_window.get(channel, 0) + records
+
+    def fire(self, added: Added, records: int) -> None:
+        self.first_fired += added.first_fired
+        for window in added.late_fired:
+            key = (window.start, window.end)
+            self.fired[key] = self.fired.get(key, 0) + records
+
+    def late_by_channel(self) -> dict[str, int]:
+        late: dict[str, int] = {}
+        for (channel, _), records in self.late.items():
+            late[channel] = late.get(channel, 0) + records
+        return late
+
+
+def _fire(window: Window, batch: int | None, shown: int | None, *, ended: bool = False) -> Firing:
+    return Firing("fire", batch, None, window.start, window.end, window.records, 1, shown, ended)
+
+
+def new_window_operator(settings: Settings) -> WindowOperator:
+    """An operator without windows yet."""
+    if isinstance(settings.window, Session):
+        return WindowOperator(SessionWindows(settings.window, settings.allowed_lateness_ms))
+    return WindowOperator(TimeWindows(settings.window, settings.allowed_lateness_ms))
