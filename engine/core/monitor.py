@@ -41,7 +41,7 @@ class Monitor(Struct, kw_only=True, dict=True):
     rungs: list[IdleRung]
     operator: WindowOperator
     whatif: LatenessWhatIf | None
-    timers: IdlenessTimers = IdlenessTimers()
+    timers: IdlenessTimers = msgspec.field(default_factory=IdlenessTimers)
     channels: list[Channel] = []
     counts: dict[str, ChannelCounts] = {}
     now_ms: int | None = None
@@ -142,19 +142,25 @@ class Monitor(Struct, kw_only=True, dict=True):
         """Let a time not count towards idleness (paused, stopped; of some channels: held back, unread backlog)."""
         self.timers.exclude(duration_ms, None if channels is None else [self._numbers[name] for name in channels])
 
-    def end(self, now: int) -> list[Firing]:
+    def end(self, now: int | None = None) -> list[Firing]:
         """End of stream: the level goes past everything, and all that is open fires."""
         self._pass_time(now)
         self.ended = True
         return self.operator.finish(self.batch)
 
+    def standing(self) -> tuple[int, ...]:
+        """Changes whenever an emit changed something that must not be lost: a level, a status."""
+        return tuple(number for clock in self._clocks() for number in (clock.level, sum(clock.flaps.values())))
+
     def _clocks(self) -> list[Clock]:
         rungs = [rung.clock for rung in self.rungs]
         return [self.clock, *rungs] if self.shadow is None else [self.clock, self.shadow, *rungs]
 
-    def _pass_time(self, now: int) -> int:
-        self.now_ms = now if self.now_ms is None else max(now, self.now_ms)
-        return self.now_ms
+    def _pass_time(self, now: int | None) -> int:
+        """Move processing time on, never back; 0 while none is known (then there is no channel either)."""
+        if now is not None:
+            self.now_ms = now if self.now_ms is None else max(now, self.now_ms)
+        return self.now_ms or 0
 
     def _new_channel(self, name: str, now: int) -> int:
         number = self._numbers[name] = len(self.channels)

@@ -51,7 +51,8 @@ class BatchObservation(Struct, frozen=True, kw_only=True):
     """One micro-batch: its id, its processing time (epoch ms) and its groups."""
 
     batch: int
-    now_ms: int
+    now_ms: int | None
+    """None: no record of a replay says when it arrived."""
     groups: list[Group]
     sequences: list[Sequence] = []
     last_future: Offender | None = None

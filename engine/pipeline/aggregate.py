@@ -1,0 +1,201 @@
+"""One pass of native expressions over a micro-batch: groups by channel, pane and lateness bucket.
+
+The levels change from batch to batch, so they are read from a constant array at an index that cannot be folded: the
+array is data, and Spark's generated code stays the same (a literal would make it compile every batch anew).
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from ..core.monitor import Monitor
+from ..core.observation import BatchObservation, Group
+from ..core.settings import Session, Settings, Sliding, Tumbling
+from ..core.snapshot import Offender
+from ..core.times import FIRST_USABLE_MS
+from .sequences import sequences_of
+from .sources.base import ARRIVAL, CHANNEL, MARKER, OFFSET, TIME, WATERMARK
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+BEFORE_ALL_MS = FIRST_USABLE_MS - 1
+"""Stands for "no level": before every usable event time, and safe from overflow in Spark's arithmetic."""
+
+
+class Levels(Struct, frozen=True):
+    """What a batch starts with: the level and W0 (ms), and its processing time where the source is live."""
+
+    level: int
+    w0: int
+    now_ms: int | None
+
+
+class Aggregation:
+    """The expressions of one run; only `Levels` change from batch to batch."""
+
+    def __init__(self, settings: Settings, edges: list[int], columns: list[str]) -> None:
+        self._settings = settings
+        self._edges = edges
+        self._replay = ARRIVAL in columns
+        window = settings.window
+        self._gaps = not isinstance(window, Session) and window.slide_ms > window.size_ms
+        self._keys = [CHANNEL, "start", "head", "behind_bucket", "late_bucket"]
+        self._aggregates = self._aggregate_sql()
+
+    def observe(self, batch: "DataFrame", number: int, levels: Levels, monitor: Monitor) -> BatchObservation:
+        """Run the one action of a batch (order-dependent strategies: a second one over the cached batch)."""
+        from pyspark.sql import functions as F
+
+        ordered = self._settings.strategy in ("smoothed", "custom")
+        if ordered:
+            batch = batch.persist()
+        try:
+            measured = batch.selectExpr("*", *self._measures_sql(levels))
+            grouped = (
+                measured.selectExpr("*", *self._keys_sql())
+                .groupBy(*self._keys)
+                .agg(*[F.expr(sql) for sql in self._aggregates])
+            )
+            rows = grouped.toArrow().to_pylist()
+            sequences = sequences_of(measured, monitor) if ordered else []
+        finally:
+            if ordered:
+                batch.unpersist()
+        return self._observation(number, levels, rows, sequences)
+
+    def _measures_sql(self, levels: Levels) -> list[str]:
+        """Per record: its pane's start, its distances, and whether the guard keeps it from the generator."""
+        window = self._settings.window
+        guard = self._settings.future_guard_ms
+        values = [levels.level, levels.w0, self._late_from(levels), levels.level - self._settings.allowed_lateness_ms]
+        array = "array(" + ", ".join(f"{max(value, BEFORE_ALL_MS)}L" for value in [*values, levels.now_ms or 0]) + ")"
+        level, w0, late_from, gap_level, now = (
+            f"element_at({array}, cast({TIME} & 0L as int) + {index})" for index in range(1, 6)
+        )
+        arrived = ARRIVAL if self._replay else now
+        return [
+            f"{_start_sql(window)} as start",
+            f"{TIME} <= {level} as is_behind",
+            f"{w0} - {TIME} as distance",
+            f"{late_from} - {TIME} as late_distance",
+            f"{TIME} <= {gap_level} as is_late_in_gap",
+            "false as is_future" if guard is None else f"coalesce({TIME} - {arrived} > {guard}L, false) as is_future",
+        ]
+
+    def _late_from(self, levels: Levels) -> int:
+        """Minus a timestamp it is `W0 - (own end - 1) - allowed_lateness` of a record in a session or gap."""
+        window = self._settings.window
+        own = window.gap_ms - 1 if isinstance(window, Session) else 0
+        return levels.w0 - own - self._settings.allowed_lateness_ms
+
+    def _keys_sql(self) -> list[str]:
+        window = self._settings.window
+        head, own_bucket = "false", isinstance(window, Session)
+        if not isinstance(window, Session) and window.size_ms % window.slide_ms:
+            head = f"coalesce({TIME} - start < {window.size_ms % window.slide_ms}L, false)"
+        behind_bucket = self._bucket_sql("distance")
+        late_bucket = self._bucket_sql("late_distance") if own_bucket or self._gaps else "cast(null as int)"
+        if self._gaps:
+            late_bucket = f"case when not {head} then {late_bucket} end"
+        return [f"{head} as head", f"{behind_bucket} as behind_bucket", f"{late_bucket} as late_bucket"]
+
+    def _bucket_sql(self, distance: str) -> str:
+        """The left-closed bucket of a distance as a balanced tree of comparisons: exact, and native."""
+        if not self._edges:
+            return "cast(null as int)"
+        return f"case when {distance} >= 0L then {_tree_sql(distance, self._edges, 0, len(self._edges))} end"
+
+    def _aggregate_sql(self) -> list[str]:
+        settings = self._settings
+        guarded = settings.future_guard_ms is not None
+        aggregates = [
+            "count(1) as records",
+            "sum(if(is_behind, 1, 0)) as behind",
+            f"max(if(is_future, null, {TIME})) as max_event_ms" if guarded else f"max({TIME}) as max_event_ms",
+            f"max(if({TIME} is null, {OFFSET}, null)) as malformed_offset",
+        ]
+        if self._gaps:
+            aggregates.append("sum(if(is_late_in_gap and not head, 1, 0)) as late_in_gap")
+        if guarded:
+            aggregates.append("sum(if(is_future, 1, 0)) as future")
+            aggregates.append(
+                f"max_by(struct({OFFSET}, {TIME}), coalesce({OFFSET}, 0L)) filter (where is_future) as last_future"
+            )
+        if isinstance(settings.window, Session):
+            aggregates += [f"min({TIME}) as min_ms", f"max({TIME}) as max_ms"]
+        if self._replay:
+            aggregates.append(f"max({ARRIVAL}) as arrival")
+        if settings.strategy == "punctuated":
+            aggregates.append(f"max(if({MARKER} and not is_future, {TIME} - 1L, null)) as emitted_ms")
+        if settings.strategy == "source":
+            usable = f"not is_future and {TIME} is not null"
+            aggregates.append(f"max(if({usable}, {WATERMARK}, null)) as emitted_ms")
+        return aggregates
+
+    def _observation(
+        self, number: int, levels: Levels, rows: list[dict[str, Any]], sequences: list[Any]
+    ) -> BatchObservation:
+        arrivals = [row["arrival"] for row in rows if row.get("arrival") is not None]
+        now = levels.now_ms if levels.now_ms is not None else max(arrivals, default=None)
+        return BatchObservation(
+            batch=number,
+            now_ms=now,
+            groups=[_group(row) for row in rows],
+            sequences=sequences,
+            last_future=_last_future(rows),
+            last_malformed=_last_malformed(rows),
+        )
+
+
+def levels_of(monitor: Monitor, now_ms: int | None) -> Levels:
+    """What the next batch starts with."""
+    return Levels(monitor.level, monitor.w0, now_ms)
+
+
+def _start_sql(window: Tumbling | Sliding | Session) -> str:
+    if isinstance(window, Session):
+        return f"{TIME} - pmod({TIME}, {window.gap_ms}L)"
+    return f"{TIME} - pmod({TIME} - {window.offset_ms}L, {window.slide_ms}L)"
+
+
+def _tree_sql(distance: str, edges: list[int], first: int, last: int) -> str:
+    if last - first == 1:
+        return str(first)
+    middle = (first + last) // 2
+    below, above = _tree_sql(distance, edges, first, middle), _tree_sql(distance, edges, middle, last)
+    return f"if({distance} < {edges[middle]}L, {below}, {above})"
+
+
+def _group(row: dict[str, Any]) -> Group:
+    return Group(
+        channel=row["channel"],
+        start_ms=row["start"],
+        head=row["head"],
+        records=row["records"],
+        future=row.get("future") or 0,
+        behind=row["behind"] or 0,
+        late_in_gap=row.get("late_in_gap") or 0,
+        min_ms=row.get("min_ms") or 0,
+        max_ms=row.get("max_ms") or 0,
+        max_event_ms=row["max_event_ms"],
+        emitted_ms=row.get("emitted_ms"),
+        behind_bucket=row["behind_bucket"],
+        late_bucket=row["late_bucket"],
+    )
+
+
+def _last_future(rows: list[dict[str, Any]]) -> Offender | None:
+    last = [(row["last_future"], row["channel"]) for row in rows if row.get("last_future")]
+    if not last:
+        return None
+    offender, channel = max(last, key=lambda pair: pair[0]["offset"] or 0)
+    return Offender(channel, offender["offset"], offender["ts"])
+
+
+def _last_malformed(rows: list[dict[str, Any]]) -> Offender | None:
+    bad = [row for row in rows if row["start"] is None]
+    if not bad:
+        return None
+    worst = max(bad, key=lambda row: -1 if row["malformed_offset"] is None else row["malformed_offset"])
+    return Offender(worst["channel"], worst["malformed_offset"], None)

@@ -1,0 +1,332 @@
+"""The engine process: source, Spark and monitor on one side, the stream of snapshots and the commands on the other."""
+
+import os
+import queue
+import signal
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from ..core.settings import Settings
+from ..core.snapshot import EngineState, Snapshot, Step
+from ..core.view import snapshot_of
+from ..errors import RunError
+from ..feed.messages import Change, Header, Reply, ToEngine
+from ..feed.publisher import Publisher
+from ..feed.recording import RecordingWriter
+from ..feed.rundir import Claim
+from .durable import StateDirectory
+from .progress import RateMeter, progress_of
+from .query import Run
+from .sources.base import Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BEAT_S = 0.1
+"""How often the main loop ticks and looks around between batches."""
+SNAPSHOT_EVERY_S = 1.0
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+class EngineOptions(Struct, frozen=True, kw_only=True):
+    """How an engine runs, apart from its settings and source."""
+
+    state_dir: Path | None = None
+    """None: temporary."""
+    firings: Path | None = None
+    record: Path | None = None
+    once: bool = False
+    stop_on_eof: bool = False
+    master: str | None = None
+    conf: dict[str, str] = {}
+    packages: list[str] = []
+    jars: list[str] = []
+
+
+class Engine:
+    """One run from start to end; `say` gets lines for the user, `on_snapshot` each snapshot and whether it is the last."""
+
+    def __init__(
+        self,
+        claim: Claim,
+        source: Source,
+        settings: Settings,
+        options: EngineOptions,
+        log: Path,
+        say: Callable[[str], None],
+        on_snapshot: Callable[[Snapshot, bool], None],
+    ) -> None:
+        self._name = claim.run.name
+        self._source = source
+        self._settings = settings
+        self._options = options
+        self._log = log
+        self._say = say
+        self._on_snapshot = on_snapshot
+        self._steps: list[Step] = []
+        self._snapshots: queue.SimpleQueue[Snapshot | None] = queue.SimpleQueue()
+        self._stop = threading.Event()
+        self._signal: int | None = None
+        self._run: Run | None = None
+        self._spark: SparkSession | None = None
+        self._rates = RateMeter()
+        self._recording: RecordingWriter | None = None
+        self._temporary: Path | None = None
+        self._header = Header(
+            name=self._name,
+            pid=os.getpid(),
+            started_ms=claim.run.started_ms,
+            source=source.describe(),
+            settings=settings,
+        )
+        self._publisher = Publisher(claim.run.socket, self._header, self._command)
+
+    def run(self) -> int:
+        """Run until the end, a stop or a signal; the exit code. UsageError and RunError are the caller's to print."""
+        try:
+            return self._run_all()
+        except Exception as error:
+            self._publish(self._bare("failed", error=str(error).splitlines()[0] if str(error) else repr(error)))
+            raise
+        finally:
+            self._close()
+
+    def _run_all(self) -> int:
+        for number in SIGNALS:
+            signal.signal(number, _exit_at_once)
+        if self._options.stop_on_eof:
+            threading.Thread(target=self._stop_at_eof, name="wmtop-parent", daemon=True).start()
+        if self._options.record:
+            self._recording = RecordingWriter(self._options.record, self._header)
+        state = StateDirectory(self._state_path())
+        state.lock()
+        try:
+            run = self._run = self._prepare(state)
+            if not run.monitor.ended:
+                self._start_spark(state, run)
+                self._follow(run)
+            return self._finish(run)
+        finally:
+            if self._run is not None:
+                self._run.stop()
+            self._stop_spark()
+            state.unlock()
+
+    def _prepare(self, state: StateDirectory) -> Run:
+        run = Run(self._source, self._settings, state, self._options.firings, self._batch_applied)
+        if run.resumed:
+            self._say_resumed(run.monitor.settings)
+        if not run.monitor.ended:
+            with self._step(f"reading {self._source.describe().description}"):
+                self._source.prepare(lambda text: None)
+            if self._source.rows_in_all is not None and run.monitor.rows >= self._source.rows_in_all:
+                run.end()
+        return run
+
+    def _start_spark(self, state: StateDirectory, run: Run) -> None:
+        from .session import build_session, jvm_pid
+
+        with self._step("starting Spark (a JVM)"):
+            options = self._options
+            self._spark = build_session(
+                master=options.master or "local[*]",
+                app_name=f"wmtop {self._name}",
+                conf=options.conf,
+                packages=options.packages,
+                jars=options.jars,
+                log=self._log,
+            )
+            state.note_jvm(jvm_pid(self._spark))
+        self._take_signals()
+        with self._step("starting the query"):
+            run.start(self._spark)
+        self._begin("waiting for the first batch")
+
+    def _follow(self, run: Run) -> None:
+        """The main loop: pass snapshots on, tick, look for the end."""
+        last = time.monotonic()
+        while not self._stop.is_set():
+            batches = self._drain(BEAT_S)
+            run.check()
+            self._check_jvm()
+            if run.exhausted:
+                run.end()
+                self._drain(0)
+                return
+            run.tick()
+            now = time.monotonic()
+            if batches:
+                last = now
+            elif now - last >= SNAPSHOT_EVERY_S and run.monitor.batch is not None:
+                last = now
+                self._publish(self._picture())
+
+    def _finish(self, run: Run) -> int:
+        """Show the last picture; without `--once` an ended engine stays until it is stopped."""
+        self._publish(self._picture(), last=True)
+        if run.monitor.ended and not self._options.once and not self._stop.is_set():
+            run.stop()
+            self._stop_spark()
+            while not self._stop.wait(SNAPSHOT_EVERY_S):
+                pass
+        return 128 + self._signal if self._signal else 0
+
+    def _drain(self, timeout_s: float) -> int:
+        """Publish the snapshots that batches have left; wait at most `timeout_s` for the first."""
+        count = 0
+        try:
+            item = self._snapshots.get(timeout=timeout_s) if timeout_s else self._snapshots.get_nowait()
+            while True:
+                if item is not None:
+                    self._publish(item)
+                    count += 1
+                item = self._snapshots.get_nowait()
+        except queue.Empty:
+            return count
+
+    def _batch_applied(self) -> None:
+        if self._steps:
+            self._steps = []
+        self._snapshots.put(self._picture())
+
+    def _picture(self) -> Snapshot:
+        assert self._run is not None
+        run = self._run
+        with run.looking() as monitor:
+            records = {name: counts.records for name, counts in monitor.counts.items()}
+            now = max(self._source.now_ms(), monitor.now_ms or 0) if self._source.ticks else monitor.now_ms
+            ended = monitor.ended
+            return snapshot_of(
+                monitor,
+                name=self._name,
+                state="ended" if ended else "live",
+                wall_ms=time.time_ns() // 1_000_000,
+                now_ms=monitor.now_ms if ended else now,
+                source=_with_rows(self._source, monitor.rows),
+                spark=progress_of(run.progress(), monitor.shown(monitor.level) if _is_spark(monitor.settings) else None),
+                rates=self._rates.rates(time.monotonic(), records),
+            )
+
+    def _publish(self, snapshot: Snapshot, *, last: bool = False) -> None:
+        self._publisher.publish(snapshot)
+        if self._recording is not None and snapshot.state != "starting":
+            self._recording.append(snapshot)
+        if snapshot.state != "starting":
+            self._on_snapshot(snapshot, last)
+
+    def _bare(self, state: EngineState, *, error: str | None = None) -> Snapshot:
+        """A snapshot before there is a monitor, or without trusting it."""
+        return Snapshot(
+            name=self._name,
+            state=state,
+            wall_ms=time.time_ns() // 1_000_000,
+            settings=self._settings,
+            source=self._source.describe(),
+            steps=list(self._steps),
+            error=error,
+            log=str(self._log),
+        )
+
+    @contextmanager
+    def _step(self, name: str) -> Generator[None]:
+        """A step of the start: shown while it runs, with its seconds once it is done."""
+        began = time.monotonic()
+        self._begin(name)
+        yield
+        self._steps = [*self._steps[:-1], Step(name, time.monotonic() - began)]
+
+    def _begin(self, name: str) -> None:
+        self._steps = [*self._steps, Step(name)]
+        self._publish(self._bare("starting"))
+
+    def _command(self, command: ToEngine) -> Reply:
+        if not isinstance(command, Change):
+            self._stop.set()
+            return Reply(id=command.id, ok=True, text="stopping")
+        if self._run is None:
+            return Reply(id=command.id, ok=False, text="the engine is still starting; try again")
+        try:
+            self._run.change(command.lateness_ms, command.idle_after_ms, command.who)
+        except ValueError as error:
+            return Reply(id=command.id, ok=False, text=str(error))
+        self._snapshots.put(self._picture())
+        return Reply(id=command.id, ok=True, text="takes effect at the next emit")
+
+    def _take_signals(self) -> None:
+        """After the session: Spark sets handlers of its own."""
+
+        def on_signal(number: int, _frame: Any) -> None:
+            self._signal = number
+            self._stop.set()
+
+        for number in SIGNALS:
+            signal.signal(number, on_signal)
+
+    def _stop_at_eof(self) -> None:
+        while sys.stdin.buffer.read(4096):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def _say_resumed(self, in_force: Settings) -> None:
+        """One line where settings that were changed while the run was up win over the command line."""
+        changed = [
+            f"{name.removesuffix('_ms').replace('_', '-')} {'off' if value is None else f'{value}ms'}"
+            for name in ("lateness_ms", "idle_after_ms")
+            if (value := getattr(in_force, name)) != getattr(self._settings, name)
+        ]
+        if changed:
+            self._say(f"going on with the settings that were changed while it ran: {', '.join(changed)}")
+
+    def _jvm(self) -> Any:
+        assert self._spark is not None
+        return self._spark.sparkContext._gateway.proc  # pyright: ignore
+
+    def _check_jvm(self) -> None:
+        code = self._jvm().poll()
+        if code is not None and not self._stop.is_set():
+            raise RunError(f"the JVM died (exit code {code}); its log is {self._log}")
+
+    def _stop_spark(self) -> None:
+        if self._spark is not None:
+            from .session import stop_session
+
+            spark, self._spark = self._spark, None
+            stop_session(spark)
+
+    def _state_path(self) -> Path:
+        if self._options.state_dir is not None:
+            return self._options.state_dir
+        self._temporary = Path(tempfile.mkdtemp(prefix="wmtop-"))
+        return self._temporary
+
+    def _close(self) -> None:
+        self._source.close()
+        if self._recording is not None:
+            self._recording.close()
+        self._publisher.close()
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+
+
+def _exit_at_once(number: int, _frame: Any) -> None:
+    """Until there is a session to stop: unwind and leave."""
+    raise SystemExit(128 + number)
+
+
+def _is_spark(settings: Settings) -> bool:
+    return settings.strategy == "spark"
+
+
+def _with_rows(source: Source, rows: int) -> Any:
+    from msgspec.structs import replace
+
+    return replace(source.describe(), rows=source.rows_in_all, rows_read=rows)

@@ -1,0 +1,87 @@
+"""The Java that Spark runs on: where it is, whether it will do, and how to get one."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from ..errors import UsageError
+
+NEEDED = 17
+"""The oldest Java that Spark 4 starts on."""
+
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_USUAL_PLACES = (
+    "/usr/lib/jvm/*",
+    "/opt/homebrew/opt/openjdk*/libexec/openjdk.jdk/Contents/Home",
+    "/usr/local/opt/openjdk*/libexec/openjdk.jdk/Contents/Home",
+    "/Library/Java/JavaVirtualMachines/*/Contents/Home",
+)
+_INSTALL = {
+    "apt-get": "sudo apt-get install openjdk-17-jre-headless (or a newer one)",
+    "dnf": "sudo dnf install java-21-openjdk-headless",
+    "zypper": "sudo zypper install java-17-openjdk-headless",
+    "pacman": "sudo pacman -S jre17-openjdk-headless",
+    "apk": "apk add openjdk17-jre-headless",
+    "brew": "brew install openjdk@17",
+    "winget": "winget install EclipseAdoptium.Temurin.17.JRE",
+}
+
+
+class Java(Struct, frozen=True):
+    """A Java installation: its home, its major version, and all that `java -version` says."""
+
+    home: Path
+    major: int
+    banner: str
+
+
+def find_java() -> Java:
+    """The first Java that will do: `JAVA_HOME`, the one on PATH, the usual places; else `UsageError`."""
+    found: list[Java] = []
+    for home in _homes():
+        java = _look(home)
+        if java is not None and java.major >= NEEDED:
+            return java
+        if java is not None:
+            found.append(java)
+    have = ", ".join(f"{java.major} in {java.home}" for java in found)
+    raise UsageError(
+        f"Spark needs Java {NEEDED} or newer, {'found only ' + have if have else 'none was found'}: {how_to_install()}"
+    )
+
+
+def how_to_install() -> str:
+    """The command of this machine's package manager that installs Java."""
+    tool = next((tool for tool in _INSTALL if shutil.which(tool)), None)
+    if tool is not None:
+        return _INSTALL[tool]
+    where = " and set JAVA_HOME" if sys.platform == "win32" else ""
+    return f"install one from https://adoptium.net{where}"
+
+
+def _homes() -> Iterator[Path]:
+    if os.environ.get("JAVA_HOME"):
+        yield Path(os.environ["JAVA_HOME"])
+    on_path = shutil.which("java")
+    if on_path is not None:
+        yield Path(on_path).resolve().parent.parent
+    for pattern in _USUAL_PLACES:
+        yield from sorted(Path("/").glob(pattern.lstrip("/")))
+
+
+def _look(home: Path) -> Java | None:
+    """What `home` holds; None where its `java` is missing, or is the stub that macOS puts there."""
+    try:
+        said = subprocess.run(
+            [home / "bin" / "java", "-version"], capture_output=True, text=True, errors="replace", timeout=30, check=False
+        ).stderr
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    version = _VERSION.search(said)
+    return None if version is None else Java(home, int(version.group(1)), said)

@@ -1,0 +1,184 @@
+"""The Spark query of one run: each micro-batch through the monitor, durable before Spark commits it.
+
+One lock covers reading the level, the Spark action, applying and saving; ticks and commands wait for it.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UnsetType
+
+from ..core.firing import Firing
+from ..core.monitor import Monitor, new_monitor
+from ..core.settings import Settings
+from ..core.ticker import tick_until
+from ..errors import RunError
+from .aggregate import Aggregation, levels_of
+from .durable import SavedState, StateDirectory
+from .firings import FiringsFile
+from .sources.base import Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+class Run:
+    """The monitor of one run, its state directory, and the Spark query that feeds it."""
+
+    def __init__(
+        self,
+        source: Source,
+        asked: Settings,
+        state: StateDirectory,
+        firings: Path | None,
+        on_batch: Callable[[], None],
+    ) -> None:
+        """Continue what the (locked) state directory holds, or start anew; UsageError where it does not fit."""
+        self._source = source
+        self._state = state
+        self._asked = asked
+        self._on_batch = on_batch
+        saved = state.load(source.identity(), asked)
+        self.resumed = saved is not None
+        self.monitor: Monitor = saved.monitor if saved else new_monitor(asked)
+        self._digest = saved.offsets_digest if saved else None
+        self._firings = FiringsFile(firings, saved.firings_bytes if saved else None) if firings else None
+        self._lock = threading.RLock()
+        self._stopping = False
+        self._aggregation: Aggregation | None = None
+        self._query: StreamingQuery | None = None
+        self.failure: BaseException | None = None
+
+    def start(self, spark: "SparkSession") -> None:
+        """Start the query where the state left off."""
+        now = self._source.now_ms()
+        if self._source.live and self.monitor.now_ms is not None:
+            # Downtime is paused time: it must not make a channel idle.
+            self.monitor.exclude(max(0, now - self.monitor.now_ms))
+        self._source.resume(self.monitor.rows)
+        frame = self._source.load(spark)
+        self._aggregation = Aggregation(self.monitor.settings, self.monitor.edges, frame.columns)
+        writer = frame.writeStream.foreachBatch(self._apply).option("checkpointLocation", str(self._state.checkpoint))
+        self._query = writer.trigger(**self._source.trigger()).start()
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether a bounded source has been read to its end."""
+        if not self._source.bounded:
+            return False
+        if self._source.rows_in_all is not None:
+            return self.monitor.rows >= self._source.rows_in_all
+        return self._query is not None and not self._query.isActive and self._query.exception() is None
+
+    def progress(self) -> dict[str, Any] | None:
+        """Spark's report of the last batch, as its JSON."""
+        report = self._query.lastProgress if self._query else None
+        return None if report is None else dict(report)
+
+    def check(self) -> None:
+        """Raise RunError if the query has failed."""
+        if self.failure is not None:
+            raise RunError(_one_line(self.failure))
+        error = self._query.exception() if self._query else None
+        if error is not None and not self._stopping:
+            raise RunError(_one_line(error))
+
+    def tick(self) -> None:
+        """Emit what processing time owes, if the source has nothing unread."""
+        if not self._source.ticks or self.monitor.ended:
+            return
+        with self._lock:
+            if self._source.live and not self._is_waiting():
+                return
+            limit = self._source.tick_limit_ms(self.monitor.rows)
+            until = self._source.now_ms() if limit is None else min(self._source.now_ms(), limit - 1)
+            before = self.monitor.standing()
+            firings = tick_until(self.monitor, until)
+            if firings or before != self.monitor.standing():
+                self._save(firings)
+
+    def change(self, lateness_ms: int | UnsetType, idle_after_ms: int | None | UnsetType, who: str) -> None:
+        """Change settings at the next emit; ValueError where the strategy has no such setting, or after the end."""
+        with self._lock:
+            if self.monitor.ended:
+                raise ValueError("the run has ended: nothing will be emitted any more")
+            wall_ms = time.time_ns() // 1_000_000
+            self.monitor.change(lateness_ms=lateness_ms, idle_after_ms=idle_after_ms, who=who, wall_ms=wall_ms)
+            self._save([])
+
+    def end(self) -> None:
+        """The end-of-stream step: everything that is open fires."""
+        with self._lock:
+            if not self.monitor.ended:
+                self._save(self.monitor.end())
+
+    @contextmanager
+    def looking(self) -> Generator[Monitor]:
+        """The monitor, held still."""
+        with self._lock:
+            yield self.monitor
+
+    def stop(self) -> None:
+        """Stop the query between two batches; what is applied is saved already."""
+        self._stopping = True
+        with self._lock:
+            pass
+        if self._query is not None:
+            self._query.stop()
+        if self._firings is not None:
+            self._firings.close()
+
+    def _is_waiting(self) -> bool:
+        """Whether the last trigger found no data."""
+        status = self._query.status if self._query else {}
+        return not (status.get("isDataAvailable", True) or status.get("isTriggerActive", True))
+
+    def _apply(self, frame: "DataFrame", batch: int) -> None:
+        with self._lock:
+            if self._stopping:
+                # Returning would let Spark commit a batch that was not applied.
+                raise RuntimeError("stopping")
+            if self.monitor.batch is not None and batch <= self.monitor.batch:
+                return  # applied and saved before a crash, not yet committed by Spark
+            assert self._aggregation is not None
+            try:
+                levels = levels_of(self.monitor, self._batch_time(batch))
+                observation = self._aggregation.observe(frame, batch, levels, self.monitor)
+                firings = self.monitor.apply(observation)
+                self._digest = self._state.offsets_digest(batch)
+                self._save(firings)
+            except Exception as error:
+                self.failure = None if self._stopping else error
+                raise
+            self._on_batch()
+
+    def _batch_time(self, batch: int) -> int | None:
+        """Processing time of a batch: when its input was fixed; None in a replay, where the records say it."""
+        if not self._source.live:
+            return None
+        return self._state.batch_time_ms(batch) or self._source.now_ms()
+
+    def _save(self, firings: list[Firing]) -> None:
+        if self._firings is not None:
+            self._firings.append(firings)
+        self._state.save(
+            SavedState(
+                source=self._source.identity(),
+                asked=self._asked,
+                query_id=self._state.query_id(),
+                offsets_digest=self._digest,
+                firings_bytes=self._firings.size if self._firings else 0,
+                monitor=self.monitor,
+            )
+        )
+
+
+def _one_line(error: BaseException) -> str:
+    """The first line of an error that says something, without Java's or Spark's decoration."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

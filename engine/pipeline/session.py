@@ -1,0 +1,182 @@
+"""The Spark session of an engine: settings that small batches want, a quiet start, and a stop that leaves nothing."""
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import RunError, UsageError
+from . import class_archive
+from .java import find_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_DEFAULTS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "1",  # a batch shuffles a few thousand aggregates
+    "spark.sql.adaptive.enabled": "false",  # one job a batch instead of two
+    "spark.sql.ansi.enabled": "false",  # a value that does not convert is null, never the end of the query
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.catalogImplementation": "in-memory",
+    # The default one goes through Hadoop's FileContext, which forks a `chmod` for every file: 70 ms a batch, not 20.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+}
+_LOCAL_DEFAULTS = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_JVM_ERROR = re.compile(
+    r'(?:Exception in thread "main" |Caused by: |Error: )?(?!A fatal exception|Could not create the Java)'
+    r"((?:[\w.$]+(?:Exception|Error): |Invalid |Unrecognized |Error occurred ).*)"
+)
+_COORDINATES = re.compile(r"[^:\s]+:[^:\s]+:[^:\s]+")
+
+
+def build_session(
+    *,
+    master: str = "local[*]",
+    app_name: str = "wmtop",
+    conf: Mapping[str, str] | None = None,
+    packages: Sequence[str] = (),
+    jars: Sequence[str] = (),
+    log: Path | None = None,
+    archive: bool = True,
+) -> "SparkSession":
+    """Start the JVM and the session; what the JVM and its Python workers write goes to `log` (None: where ours goes).
+
+    `conf` wins over the defaults. With `archive` the JVM starts from a class-data archive, and makes one for the next
+    start when there is none. Raises `UsageError` without a usable Java, `RunError` when Spark does not start.
+    """
+    _check_artifacts(packages, jars)
+    java = find_java()
+    _set_environment(master, java.home)
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    java_options = class_archive.java_options(java) if archive else ""
+    settings = _settings(master, app_name, conf or {}, packages, jars, java_options)
+    spark_conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    said_before = log.stat().st_size if log is not None and log.exists() else 0
+    try:
+        context = SparkContext(conf=spark_conf, gateway=_launch(spark_conf, log))
+        context.setLogLevel(settings.get("spark.log.level", "WARN" if log else "ERROR"))
+        session = SparkSession.builder.getOrCreate()
+    except Exception as error:
+        _abandon()
+        raise RunError(_why_not(error, log, said_before)) from error
+    if archive:
+        class_archive.make_later(java)
+    return session
+
+
+def jvm_pid(spark: "SparkSession") -> int:
+    """The process id of the session's JVM (the start scripts replace themselves by it)."""
+    return _process(spark).pid
+
+
+def stop_session(spark: "SparkSession", timeout_s: float = 10.0) -> None:
+    """Stop Spark and its JVM, and wait until the JVM is gone; kills it after `timeout_s`. A dead JVM is no error."""
+    from py4j.protocol import Py4JError
+    from pyspark import SparkContext
+
+    class_archive.give_up()
+    process = _process(spark)
+    with contextlib.suppress(Py4JError, OSError):
+        spark.stop()
+    with contextlib.suppress(Py4JError, OSError):
+        _gateway(spark).shutdown()
+    if process.stdin is not None:
+        with contextlib.suppress(OSError):
+            process.stdin.close()  # the JVM ends with its standard input
+    try:
+        process.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    SparkContext._gateway = SparkContext._jvm = None  # pyright: ignore[reportPrivateUsage] # or no session could follow
+
+
+def _check_artifacts(packages: Sequence[str], jars: Sequence[str]) -> None:
+    for package in packages:
+        if not _COORDINATES.fullmatch(package):
+            raise UsageError(f"--packages: {package!r} is not GROUP:ARTIFACT:VERSION, as in org.apache.kafka:kafka-clients:3.9.2")
+    for jar in jars:
+        if "://" not in jar and not Path(jar).is_file():
+            raise UsageError(f"--jars: there is no file {jar}")
+
+
+def _set_environment(master: str, java_home: Path) -> None:
+    import pyspark
+
+    os.environ["JAVA_HOME"] = str(java_home)
+    os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)  # not another version that happens to be installed
+    if master.startswith("local") or "PYSPARK_PYTHON" not in os.environ:
+        os.environ["PYSPARK_PYTHON"] = sys.executable  # else the workers take `python3` from PATH
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # no look-up of a host name that may not resolve
+    os.environ["PYTHONSAFEPATH"] = "1"  # else the workers import from the current directory first
+
+
+def _settings(
+    master: str, app_name: str, conf: Mapping[str, str], packages: Sequence[str], jars: Sequence[str], java_options: str
+) -> dict[str, str]:
+    settings = {"spark.master": master, "spark.app.name": app_name, **_DEFAULTS}
+    if master.startswith("local"):
+        settings |= _LOCAL_DEFAULTS
+    settings["spark.sql.warehouse.dir"] = str(Path(tempfile.gettempdir(), "wmtop-warehouse"))  # never made, not in the cwd
+    if packages:
+        settings["spark.jars.packages"] = ",".join(packages)
+    if jars:
+        settings["spark.jars"] = ",".join(jars)
+    settings |= conf
+    options = " ".join(filter(None, (settings.get(_JAVA_OPTIONS), java_options)))
+    return settings | ({_JAVA_OPTIONS: options} if options else {})
+
+
+def _launch(conf: Any, log: Path | None) -> Any:
+    from pyspark.java_gateway import launch_gateway
+
+    if log is None:
+        return launch_gateway(conf)
+    with log.open("ab") as file:
+        return launch_gateway(conf, {"stdout": file, "stderr": file})
+
+
+def _abandon() -> None:
+    """End a JVM that came up but made no session."""
+    from pyspark import SparkContext
+
+    gateway: Any = SparkContext._gateway  # pyright: ignore[reportPrivateUsage]
+    if gateway is not None:
+        gateway.proc.kill()
+        gateway.proc.wait()
+    SparkContext._gateway = SparkContext._jvm = None  # pyright: ignore[reportPrivateUsage]
+
+
+def _why_not(error: Exception, log: Path | None, said_before: int) -> str:
+    """One line: the JVM's own last word since byte `said_before` of the log, else what Python saw of it."""
+    said = log.read_bytes()[said_before:].decode(errors="replace").splitlines() if log is not None and log.exists() else []
+    last = [found.group(1) for found in map(_JVM_ERROR.match, said) if found]
+    reason = last[-1] if last else str(error).strip().partition("\n")[0]
+    return f"Spark did not start: {reason.strip()}" + (f" (log: {log})" if log is not None else "")
+
+
+def _gateway(spark: "SparkSession") -> Any:
+    return spark.sparkContext._gateway  # pyright: ignore[reportPrivateUsage]
+
+
+def _process(spark: "SparkSession") -> "subprocess.Popen[bytes]":
+    return _gateway(spark).proc

@@ -1,0 +1,99 @@
+"""The options that every engine has, written once and joined to each `run` command's own."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from .options import parse_duration, parse_duration_or_off
+
+
+def duration_option(text: str, **more: Any) -> Any:
+    """An option that is a duration (ms)."""
+    return typer.Option(parser=parsed(parse_duration), metavar="D", help=text, show_default=False, **more)
+
+
+def off_option(text: str, **more: Any) -> Any:
+    """An option that is a duration (ms) or `off`, which stands for a negative one until `or_off` reads it."""
+    return typer.Option(parser=parsed(_minus_one_for_off), metavar="D|off", help=text, show_default=False, **more)
+
+
+def or_off(value: int) -> int | None:
+    """What an `off_option` said: ms, or None for off."""
+    return None if value < 0 else value
+
+
+def parsed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    """A parser for typer, which passes defaults that are values already."""
+
+    def run(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return parse(value)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+
+    run.__name__ = "D"
+    return run
+
+
+def _minus_one_for_off(text: str) -> int:
+    value = parse_duration_or_off(text)
+    return -1 if value is None else value
+
+
+@dataclass(frozen=True)
+class EngineArguments:
+    """What `run …` and `demo` take besides their source."""
+
+    strategy: Annotated[str | None, typer.Option(metavar="NAME", help="bounded, monotonous, bounded-legacy, punctuated, smoothed, source, spark, none or module:factory")] = None  # noqa: E501
+    marker: Annotated[str | None, typer.Option(metavar="SQL", help="punctuated: the condition that makes a record a marker")] = None  # noqa: E501
+    smooth: Annotated[int | None, typer.Option(metavar="N", help="smoothed: how many timestamps to average (100)")] = None  # noqa: E501
+    watermark: Annotated[str | None, typer.Option(metavar="COL", help="source: the column with the source's watermarks")] = None  # noqa: E501
+    lateness: Annotated[int | None, duration_option("how late records may be (30m)")] = None
+    idle_after: Annotated[int, off_option("when a quiet channel stops holding the level (2h)")] = 7_200_000
+    emit_every: Annotated[int, duration_option("the emit interval (200ms)")] = 200
+    window: Annotated[int | None, duration_option("the size of windows (1h)")] = None
+    slide: Annotated[int | None, duration_option("sliding windows: from start to start")] = None
+    offset: Annotated[int, duration_option("where windows start (0s)")] = 0
+    session: Annotated[int | None, typer.Option(parser=parsed(parse_duration), metavar="GAP", help="session windows")] = None  # noqa: E501
+    allowed_lateness: Annotated[int, duration_option("how long a fired window is kept for late records (0s)")] = 0
+    future_guard: Annotated[int | None, off_option("how far ahead of the clock a record may claim to be (5m; replay: off)")] = None  # noqa: E501
+    subtasks: Annotated[int | None, typer.Option(metavar="N", help="combine the channels in N source instances")] = None
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="the engine's name")] = None
+    state_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="keep the state there, and resume from it")] = None  # noqa: E501
+    master: Annotated[str | None, typer.Option(metavar="URL", help="Spark's master (local[*])")] = None
+    conf: Annotated[list[str] | None, typer.Option(metavar="K=V", help="a Spark setting; may be repeated")] = None
+    packages: Annotated[str | None, typer.Option(metavar="G:A:V", help="Maven packages for Spark")] = None
+    jars: Annotated[str | None, typer.Option(metavar="FILE,…", help="jars for Spark")] = None
+    record: Annotated[Path | None, typer.Option(metavar="FILE", help="record every snapshot")] = None
+    firings: Annotated[Path | None, typer.Option(metavar="FILE", help="write every firing and late drop as NDJSON")] = None  # noqa: E501
+    headless: Annotated[bool, typer.Option("--headless", help="no screen")] = False
+    once: Annotated[bool, typer.Option("--once", help="run to the end of the source, print the summary, exit")] = False
+    json: Annotated[bool, typer.Option("--json", help="print snapshots as JSON lines")] = False
+    stop_on_eof: Annotated[bool, typer.Option("--stop-on-eof", hidden=True)] = False
+
+
+def with_engine_arguments(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command that takes `engine: EngineArguments` the options of every engine besides its own."""
+    own = inspect.signature(command, eval_str=True).parameters.values()
+    shared = get_type_hints(EngineArguments, include_extras=True)
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters = [parameter.replace(kind=keyword) for parameter in own if parameter.name != "engine"]
+    parameters += [
+        inspect.Parameter(field.name, keyword, default=field.default, annotation=shared[field.name])
+        for field in fields(EngineArguments)
+    ]
+
+    def run(**values: Any) -> None:
+        engine = EngineArguments(**{field.name: values.pop(field.name) for field in fields(EngineArguments)})
+        command(engine=engine, **values)
+
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run

@@ -1,0 +1,38 @@
+"""A run's snapshot as a few lines of text, for people without the screen."""
+
+from ..engine.core.lateness import recommended_lateness_ms
+from ..engine.core.snapshot import Snapshot
+from .formatting import NO_DATA, clean, count, duration, setting, share_of, stamp
+
+COMPLETENESS = (0.977, 0.99, 0.999)
+
+
+def summary(snapshot: Snapshot) -> str:
+    """The totals, the level, the windows and the recommended lateness of a run."""
+    totals, level, windows = snapshot.totals, snapshot.level, snapshot.windows
+    watermark = NO_DATA if level.watermark_ms is None else stamp(level.watermark_ms, None)
+    lines = [
+        f"{clean(snapshot.name)}: {snapshot.state}, {count(totals.records)} records in {len(snapshot.channels)} channels",
+        f"level {watermark}" + (f", held by {clean(level.holder.channel)}" if level.holder else ""),
+        f"late {share_of(totals.late, totals.records)} ({count(totals.late)}), behind the watermark "
+        f"{count(totals.behind_watermark)}, in no window {count(totals.no_window)}, malformed {count(totals.malformed)}, "
+        f"future {count(totals.future)}",
+        f"windows: {count(windows.fired)} fired, {count(windows.open_count)} open, {count(windows.late_firings)} late firings",
+    ]
+    return "\n".join([*lines, *_recommended(snapshot)])
+
+
+def _recommended(snapshot: Snapshot) -> list[str]:
+    if not snapshot.whatif:
+        return []
+    edges = [row.lateness_ms for row in snapshot.whatif]
+    late = [row.late for row in snapshot.whatif]
+    delays = {row.lateness_ms: row.delay_ms for row in snapshot.whatif}
+    lines: list[str] = []
+    for wanted in COMPLETENESS:
+        lateness = recommended_lateness_ms(edges, late, snapshot.totals.records, wanted)
+        if lateness is not None:
+            delay = delays[lateness]
+            results = "" if delay is None else f" (results {duration(delay)} after the window's end)"
+            lines.append(f"for {wanted:.1%} complete windows: lateness {setting(lateness)}{results}")
+    return lines
