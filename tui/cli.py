@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -205,7 +206,11 @@ def _start(
     source: "Source", engine: EngineArguments, *, live: bool, name: str, on_quit: Literal["ask", "stop"] = "ask"
 ) -> None:
     """Run an engine here (headless), or in a process of its own with the screen on it."""
+    from ..engine.pipeline.custom import check_custom
+
     settings = _settings(engine, live=live)
+    if settings.factory is not None:
+        check_custom(settings.factory)
     source.check()
     if engine.headless or engine.once or engine.json or not sys.stdout.isatty():
         raise typer.Exit(_run_engine(source, settings, engine, name))
@@ -244,6 +249,10 @@ def _run_engine(source: "Source", settings: Settings, arguments: EngineArguments
         except (UsageError, RunError) as error:
             say(str(error))
             return 2 if isinstance(error, UsageError) else 1
+        except Exception as error:
+            traceback.print_exc()  # the log has our standard error
+            say(f"the run failed: {_told(error)}; its log is {log}")
+            return 1
 
 
 def _printer(arguments: EngineArguments) -> Callable[[Snapshot, bool], None]:
@@ -262,7 +271,8 @@ def _printer(arguments: EngineArguments) -> Callable[[Snapshot, bool], None]:
 def _open_running() -> None:
     found = rundir.list_runs()
     if not found:
-        raise UsageError("no engine is running; start one: 'wmtop demo' (real flights), 'wmtop run replay FILE --time COL'")
+        print("no engine is running; start one: 'wmtop demo' (real flights) or 'wmtop run replay FILE --time COL'")
+        return
     if len(found) > 1:
         name = _choose([run.name for run in found])
         found = [run for run in found if run.name == name]
@@ -356,7 +366,15 @@ def main() -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(1)
+    except Exception as error:
+        if os.environ.get("WMTOP_TRACE"):
+            raise
+        _exit(f"unexpected {type(error).__name__}: {_told(error)} (WMTOP_TRACE=1 shows where)", 1)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _told(error: BaseException) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
 def _exit(line: str, code: int) -> None:

@@ -121,6 +121,8 @@ class Monitor(Struct, kw_only=True, dict=True):
     ) -> None:
         """Change settings; they take effect at the next emit. ValueError where the strategy has no such thing."""
         settings = self.settings
+        if any(isinstance(value, int) and value < 0 for value in (lateness_ms, idle_after_ms)):
+            raise ValueError("a duration cannot be negative")
         if lateness_ms is not UNSET:
             if not settings.tunable:
                 raise ValueError(f"the strategy '{settings.strategy}' has no lateness")

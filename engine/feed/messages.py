@@ -1,5 +1,7 @@
 """The lines of the stream: newline-delimited JSON, a header first, then snapshots; commands go the other way."""
 
+from typing import TypeVar
+
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
@@ -7,6 +9,8 @@ from ..core.settings import Settings
 from ..core.snapshot import Snapshot, SourceView
 
 STREAM_VERSION = 1
+LINE_LIMIT = 64 * 1024 * 1024
+"""Longest line (bytes) that is read; a snapshot of 10,000 channels has 2.3 MB."""
 
 
 class HistoryPoint(Struct, frozen=True, array_like=True):
@@ -19,6 +23,22 @@ class HistoryPoint(Struct, frozen=True, array_like=True):
     records: int
     late: int
     wall_ms: int
+
+
+def history_point(snapshot: Snapshot) -> HistoryPoint | None:
+    """The point of history that `snapshot` is; None before the first one that has a time."""
+    if snapshot.now_ms is None or snapshot.wall_ms is None:
+        return None
+    level, totals = snapshot.level, snapshot.totals
+    return HistoryPoint(
+        now_ms=snapshot.now_ms,
+        watermark_ms=level.watermark_ms,
+        behind_fastest_ms=level.behind_fastest_ms,
+        holder=level.holder.channel if level.holder else None,
+        records=totals.records,
+        late=totals.late,
+        wall_ms=snapshot.wall_ms,
+    )
 
 
 class Header(Struct, frozen=True, kw_only=True, tag_field="kind", tag="header"):
@@ -47,7 +67,7 @@ class Change(Struct, frozen=True, kw_only=True, tag_field="kind", tag="set"):
 
     id: int
     lateness_ms: int | UnsetType = UNSET
-    idle_after_ms: int | None | UnsetType = UNSET
+    idle_after_ms: int | UnsetType | None = UNSET
     who: str = ""
 
 
@@ -60,6 +80,8 @@ class Stop(Struct, frozen=True, kw_only=True, tag_field="kind", tag="stop"):
 FromEngine = Header | Snapshot | Reply
 ToEngine = Change | Stop
 
+_T = TypeVar("_T")
+
 _encoder = msgspec.json.Encoder()
 _from_engine: msgspec.json.Decoder[FromEngine] = msgspec.json.Decoder(FromEngine)
 _to_engine: msgspec.json.Decoder[ToEngine] = msgspec.json.Decoder(ToEngine)
@@ -70,11 +92,23 @@ def encode_line(message: FromEngine | ToEngine) -> bytes:
     return _encoder.encode(message) + b"\n"
 
 
-def decode_from_engine(line: bytes | str) -> FromEngine:
+def decode_from_engine(line: bytes) -> FromEngine:
     """A line that an engine sent; raises `msgspec.DecodeError` for anything else."""
-    return _from_engine.decode(line)
+    return _decode(_from_engine, line)
 
 
-def decode_to_engine(line: bytes | str) -> ToEngine:
+def decode_to_engine(line: bytes) -> ToEngine:
     """A line that a viewer sent; raises `msgspec.DecodeError` for anything else."""
-    return _to_engine.decode(line)
+    return _decode(_to_engine, line)
+
+
+def decode_as(kind: type[_T], data: bytes) -> _T:
+    """Any JSON as a `kind`; raises `msgspec.DecodeError` for anything else."""
+    return _decode(msgspec.json.Decoder(kind), data)
+
+
+def _decode(decoder: msgspec.json.Decoder[_T], data: bytes) -> _T:
+    try:
+        return decoder.decode(data)
+    except (UnicodeDecodeError, RecursionError) as error:  # what msgspec lets through on hostile input
+        raise msgspec.DecodeError(str(error)) from error

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from ..core.monitor import Monitor
-from ..core.observation import BatchObservation, Group
+from ..core.observation import BatchObservation, Group, Sequence
 from ..core.settings import Session, Settings, Sliding, Tumbling
 from ..core.snapshot import Offender
 from ..core.times import FIRST_USABLE_MS
@@ -17,6 +17,7 @@ from .sequences import sequences_of
 from .sources.base import ARRIVAL, CHANNEL, MARKER, OFFSET, TIME, WATERMARK
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 BEFORE_ALL_MS = FIRST_USABLE_MS - 1
@@ -57,12 +58,12 @@ class Aggregation:
                 .groupBy(*self._keys)
                 .agg(*[F.expr(sql) for sql in self._aggregates])
             )
-            rows = grouped.toArrow().to_pylist()
+            table = grouped.toArrow()
             sequences = sequences_of(measured, monitor) if ordered else []
         finally:
             if ordered:
                 batch.unpersist()
-        return self._observation(number, levels, rows, sequences)
+        return _observation(number, levels, _Columns(table), sequences)
 
     def _measures_sql(self, levels: Levels) -> list[str]:
         """Per record: its pane's start, its distances, and whether the guard keeps it from the generator."""
@@ -119,9 +120,9 @@ class Aggregation:
             aggregates.append("sum(if(is_late_in_gap and not head, 1, 0)) as late_in_gap")
         if guarded:
             aggregates.append("sum(if(is_future, 1, 0)) as future")
-            aggregates.append(
-                f"max_by(struct({OFFSET}, {TIME}), coalesce({OFFSET}, 0L)) filter (where is_future) as last_future"
-            )
+            # Longs only: an aggregate over a struct would make Spark sort the batch instead of hashing it.
+            aggregates.append(f"max(if(is_future, {OFFSET}, null)) as future_offset")
+            aggregates.append(f"max_by({TIME}, coalesce({OFFSET}, 0L)) filter (where is_future) as future_ms")
         if isinstance(settings.window, Session):
             aggregates += [f"min({TIME}) as min_ms", f"max({TIME}) as max_ms"]
         if self._replay:
@@ -133,19 +134,50 @@ class Aggregation:
             aggregates.append(f"max(if({usable}, {WATERMARK}, null)) as emitted_ms")
         return aggregates
 
-    def _observation(
-        self, number: int, levels: Levels, rows: list[dict[str, Any]], sequences: list[Any]
-    ) -> BatchObservation:
-        arrivals = [row["arrival"] for row in rows if row.get("arrival") is not None]
-        now = levels.now_ms if levels.now_ms is not None else max(arrivals, default=None)
-        return BatchObservation(
-            batch=number,
-            now_ms=now,
-            groups=[_group(row) for row in rows],
-            sequences=sequences,
-            last_future=_last_future(rows),
-            last_malformed=_last_malformed(rows),
-        )
+
+class _Columns:
+    """The groups as Python lists, a column each; a column that was not asked for repeats `default`."""
+
+    def __init__(self, table: "pa.Table") -> None:
+        self.rows = table.num_rows
+        self._lists: dict[str, list[Any]] = {name: table[name].to_pylist() for name in table.column_names}
+
+    def get(self, name: str, default: Any = None) -> list[Any]:
+        return self._lists.get(name) or [default] * self.rows
+
+    def last(self, offset: str) -> int | None:
+        """The row with the greatest value in a column of offsets; any row where a source has none."""
+        known = [(value, row) for row, value in enumerate(self.get(offset)) if value is not None]
+        return max(known)[1] if known else None
+
+
+def _observation(number: int, levels: Levels, columns: _Columns, sequences: list[Sequence]) -> BatchObservation:
+    arrivals = [arrival for arrival in columns.get("arrival") if arrival is not None]
+    return BatchObservation(
+        batch=number,
+        now_ms=levels.now_ms if levels.now_ms is not None else max(arrivals, default=None),
+        groups=list(
+            map(
+                Group,
+                columns.get(CHANNEL),
+                columns.get("start"),
+                columns.get("head"),
+                columns.get("records"),
+                columns.get("future", 0),
+                [behind or 0 for behind in columns.get("behind")],
+                columns.get("late_in_gap", 0),
+                columns.get("min_ms", 0),
+                columns.get("max_ms", 0),
+                columns.get("max_event_ms"),
+                columns.get("emitted_ms"),
+                columns.get("behind_bucket"),
+                columns.get("late_bucket"),
+            )
+        ),
+        sequences=sequences,
+        last_future=_last_future(columns),
+        last_malformed=_last_malformed(columns),
+    )
 
 
 def levels_of(monitor: Monitor, now_ms: int | None) -> Levels:
@@ -167,35 +199,19 @@ def _tree_sql(distance: str, edges: list[int], first: int, last: int) -> str:
     return f"if({distance} < {edges[middle]}L, {below}, {above})"
 
 
-def _group(row: dict[str, Any]) -> Group:
-    return Group(
-        channel=row["channel"],
-        start_ms=row["start"],
-        head=row["head"],
-        records=row["records"],
-        future=row.get("future") or 0,
-        behind=row["behind"] or 0,
-        late_in_gap=row.get("late_in_gap") or 0,
-        min_ms=row.get("min_ms") or 0,
-        max_ms=row.get("max_ms") or 0,
-        max_event_ms=row["max_event_ms"],
-        emitted_ms=row.get("emitted_ms"),
-        behind_bucket=row["behind_bucket"],
-        late_bucket=row["late_bucket"],
-    )
-
-
-def _last_future(rows: list[dict[str, Any]]) -> Offender | None:
-    last = [(row["last_future"], row["channel"]) for row in rows if row.get("last_future")]
-    if not last:
+def _last_future(columns: _Columns) -> Offender | None:
+    rows = [row for row, future in enumerate(columns.get("future", 0)) if future]
+    if not rows:
         return None
-    offender, channel = max(last, key=lambda pair: pair[0]["offset"] or 0)
-    return Offender(channel, offender["offset"], offender["ts"])
+    row = columns.last("future_offset")
+    row = rows[-1] if row is None else row
+    return Offender(columns.get(CHANNEL)[row], columns.get("future_offset")[row], columns.get("future_ms")[row])
 
 
-def _last_malformed(rows: list[dict[str, Any]]) -> Offender | None:
-    bad = [row for row in rows if row["start"] is None]
-    if not bad:
+def _last_malformed(columns: _Columns) -> Offender | None:
+    rows = [row for row, start in enumerate(columns.get("start")) if start is None]
+    if not rows:
         return None
-    worst = max(bad, key=lambda row: -1 if row["malformed_offset"] is None else row["malformed_offset"])
-    return Offender(worst["channel"], worst["malformed_offset"], None)
+    row = columns.last("malformed_offset")
+    row = rows[-1] if row is None else row
+    return Offender(columns.get(CHANNEL)[row], columns.get("malformed_offset")[row], None)

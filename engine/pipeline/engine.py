@@ -23,6 +23,7 @@ from ..feed.messages import Change, Header, Reply, ToEngine
 from ..feed.publisher import Publisher
 from ..feed.recording import RecordingWriter
 from ..feed.rundir import Claim
+from .custom import ship_custom
 from .durable import StateDirectory
 from .progress import RateMeter, progress_of
 from .query import Run
@@ -146,6 +147,8 @@ class Engine:
                 log=self._log,
             )
             state.note_jvm(jvm_pid(self._spark))
+            if self._settings.factory is not None:
+                ship_custom(self._spark, self._settings.factory)
         self._take_signals()
         with self._step("starting the query"):
             run.start(self._spark)

@@ -1,0 +1,278 @@
+"""The engine's end of the stream: a Unix socket served by a thread of its own."""
+
+import asyncio
+import logging
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+from msgspec import Struct
+
+from ..core.snapshot import Snapshot
+from ..errors import RunError
+from .messages import Header, HistoryPoint, Reply, ToEngine, decode_as, decode_to_engine, encode_line, history_point
+
+HISTORY_LIMIT = 600
+_COMMAND_LIMIT = 1024 * 1024  # bytes in a line
+_log = logging.getLogger(__name__)
+
+
+class _AnyCommand(Struct):
+    """What a line that is no known command is still asked for: whom to answer."""
+
+    id: int = 0
+
+
+class _Viewer:
+    """One connection; what is written to it goes out one line at a time."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        # With no write buffer allowed, drain() returns when the kernel has it all: nothing old piles up here.
+        writer.transport.set_write_buffer_limits(high=0)
+        self._writer = writer
+        self._turn = asyncio.Lock()
+        self._sent = 0
+        self.answering = asyncio.Lock()
+        self.news = asyncio.Event()
+        self.task: asyncio.Task[None] | None = None
+
+    async def send(self, line: bytes) -> None:
+        async with self._turn:
+            self._writer.write(line)
+            await self._writer.drain()
+
+    async def catch_up(self, newest: Callable[[], tuple[int, bytes]]) -> None:
+        """Send the newest snapshot, unless it has been sent; what is newest is asked when the line is free."""
+        async with self._turn:
+            number, line = newest()
+            if number > self._sent:
+                self._sent = number
+                self._writer.write(line)
+                await self._writer.drain()
+
+    def hang_up(self) -> None:
+        self._writer.transport.abort()
+
+
+class Publisher:
+    """Serves the stream at `path` until `close`.
+
+    `on_command` runs on a worker thread, one command of a connection at a time; its Reply goes back to the sender, an
+    exception as `ok=False`. It must not call `close`. RunError if the socket cannot be made.
+    """
+
+    def __init__(self, path: Path, header: Header, on_command: Callable[[ToEngine], Reply]) -> None:
+        self._path = path
+        self._header = header
+        self._on_command = on_command
+        self._gate = threading.Lock()  # guards _waiting and _closed, the only state that two threads share
+        self._waiting: Snapshot | None = None
+        self._closed = False
+        self._newest: Snapshot | None = None
+        self._number = 0
+        self._line: bytes | None = None
+        self._history: deque[HistoryPoint] = deque(maxlen=HISTORY_LIMIT)
+        self._viewers: set[_Viewer] = set()
+        self._loop, self._closing = self._start()
+
+    def publish(self, snapshot: Snapshot) -> None:
+        """Show `snapshot` to every viewer; returns at once, from any thread; after `close` nothing happens."""
+        with self._gate:
+            if self._closed:
+                return
+            first = self._waiting is None
+            self._waiting = snapshot
+            if first:
+                self._loop.call_soon_threadsafe(self._take)
+
+    def close(self, timeout_s: float = 2.0) -> None:
+        """Hand the last snapshot and the replies under way to the viewers, for at most `timeout_s`, and hang up."""
+        with self._gate:
+            first, self._closed = not self._closed, True
+            if first:
+                self._timeout_s = timeout_s
+                self._loop.call_soon_threadsafe(self._closing.set)
+        self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _start(self) -> tuple[asyncio.AbstractEventLoop, asyncio.Event]:
+        started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+
+        def run() -> None:
+            try:
+                asyncio.run(self._serve(started))
+            except Exception as error:
+                if started.done():
+                    _log.exception("the publisher died")
+                else:
+                    started.set_exception(error)
+
+        self._thread = threading.Thread(target=run, name="wmtop-publisher", daemon=True)
+        self._thread.start()
+        try:
+            return started.result()
+        except OSError as error:
+            raise RunError(f"cannot serve {self._path}: {error.strerror or error}") from error
+
+    # From here on everything runs on the publisher's loop.
+
+    async def _serve(self, started: "Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]]") -> None:
+        closing = asyncio.Event()
+        server = await asyncio.start_unix_server(self._receive, sock=_listener(self._path), limit=_COMMAND_LIMIT)
+        started.set_result((asyncio.get_running_loop(), closing))
+        await closing.wait()
+        server.close()
+        self._path.unlink(missing_ok=True)
+        if self._viewers:
+            finishing = [asyncio.create_task(self._finish(viewer)) for viewer in self._viewers]
+            await asyncio.wait(finishing, timeout=self._timeout_s)
+        tasks = [viewer.task for viewer in self._viewers if viewer.task]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0)  # transports close one turn of the loop after they were told to
+
+    def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        viewer = _Viewer(writer)
+        self._viewers.add(viewer)
+        viewer.task = asyncio.create_task(self._attend(reader, viewer))
+
+    async def _attend(self, reader: asyncio.StreamReader, viewer: _Viewer) -> None:
+        """Serve one viewer until it hangs up."""
+        # In this order: the header takes the line before any reply can.
+        tasks = [asyncio.create_task(self._feed(viewer)), asyncio.create_task(self._listen(reader, viewer))]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._viewers.discard(viewer)
+            for task in tasks:
+                task.cancel()
+            for result in await asyncio.gather(*tasks, return_exceptions=True):
+                if isinstance(result, Exception) and not isinstance(result, ConnectionError):
+                    _log.error("a viewer was dropped", exc_info=result)
+            viewer.hang_up()
+
+    async def _feed(self, viewer: _Viewer) -> None:
+        await viewer.send(encode_line(self._greeting()))
+        if self._newest is not None:
+            viewer.news.set()
+        while True:
+            await viewer.news.wait()
+            viewer.news.clear()
+            await viewer.catch_up(self._newest_line)
+
+    async def _listen(self, reader: asyncio.StreamReader, viewer: _Viewer) -> None:
+        while True:
+            try:
+                line = await reader.readline()
+            except ValueError:
+                await viewer.send(encode_line(Reply(id=0, ok=False, text="the line is too long for a command")))
+                return
+            if not line.endswith(b"\n"):
+                return
+            async with viewer.answering:
+                await viewer.send(encode_line(await self._answer(line)))
+
+    async def _finish(self, viewer: _Viewer) -> None:
+        async with viewer.answering:
+            if self._newest is not None:
+                with suppress(ConnectionError):
+                    await viewer.catch_up(self._newest_line)
+
+    def _take(self) -> None:
+        """Fetch what `publish` left; several snapshots in one turn of the loop are one."""
+        with self._gate:
+            snapshot, self._waiting = self._waiting, None
+        assert snapshot is not None
+        self._newest, self._line = snapshot, None
+        self._number += 1
+        self._remember(snapshot)
+        for viewer in self._viewers:
+            viewer.news.set()
+
+    def _remember(self, snapshot: Snapshot) -> None:
+        """One point a second, so that the history reaches back ten minutes however often snapshots come."""
+        point = history_point(snapshot)
+        if point is None:
+            return
+        if self._history and self._history[-1].wall_ms // 1000 == point.wall_ms // 1000:
+            self._history.pop()
+        self._history.append(point)
+
+    def _newest_line(self) -> tuple[int, bytes]:
+        assert self._newest is not None
+        if self._line is None:
+            self._line = encode_line(self._newest)
+        return self._number, self._line
+
+    def _greeting(self) -> Header:
+        """The header as of now: settings and source may have changed since the start."""
+        header = msgspec.structs.replace(self._header, history=list(self._history))
+        if self._newest is None:
+            return header
+        return msgspec.structs.replace(
+            header, settings=self._newest.settings, source=self._newest.source or header.source
+        )
+
+    async def _answer(self, line: bytes) -> Reply:
+        try:
+            command = decode_to_engine(line)
+        except msgspec.DecodeError as error:
+            return Reply(id=_id_of(line), ok=False, text=f"not a command: {error}")
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Reply] = loop.create_future()
+
+        def deliver(reply: Reply) -> None:
+            if not answer.done():
+                answer.set_result(reply)
+
+        def work() -> None:
+            reply = _reply(self._on_command, command)
+            with suppress(RuntimeError):  # the publisher was closed meanwhile
+                loop.call_soon_threadsafe(deliver, reply)
+
+        # A thread of its own, not an executor's: those are waited for when the process ends.
+        threading.Thread(target=work, name="wmtop-command", daemon=True).start()
+        return await answer
+
+
+def _listener(path: Path) -> socket.socket:
+    """A socket bound to `path`, for its owner only; one that a dead engine left there is replaced."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        path.unlink(missing_ok=True)
+        listener.bind(str(path))
+        path.chmod(0o600)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def _reply(on_command: Callable[[ToEngine], Reply], command: ToEngine) -> Reply:
+    try:
+        return on_command(command)
+    except Exception as error:
+        _log.exception("a command failed")
+        return Reply(id=command.id, ok=False, text=(str(error) or type(error).__name__).splitlines()[0])
+
+
+def _id_of(line: bytes) -> int:
+    try:
+        return decode_as(_AnyCommand, line).id
+    except msgspec.DecodeError:
+        return 0

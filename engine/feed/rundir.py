@@ -1,0 +1,261 @@
+"""The run directory: one name for each running engine, held by a lock that the kernel drops when the engine dies.
+
+An engine owns `<name>.json` (what it is, locked as long as it lives), `<name>.sock` (its stream) and `<name>.log`.
+The directory is in the user's state directory, not the runtime directory: that one is emptied at logout, and an engine
+that was left running must be found again. It is one per host, because a home directory may be shared.
+"""
+
+import fcntl
+import itertools
+import os
+import re
+import socket
+import stat
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+import platformdirs
+from msgspec import Struct
+
+from ..errors import RunError, UsageError
+from .messages import decode_as
+
+RUN_DIR_VARIABLE = "WMTOP_RUN_DIR"
+NAME_LIMIT = 32
+_SOCKET_PATH_LIMIT = 103  # bytes; macOS allows 104 with the final NUL, Linux 108
+_DIR_LIMIT = _SOCKET_PATH_LIMIT - len("/.sock") - NAME_LIMIT
+_FALLBACK = "/tmp/wmtop-{uid}"  # not $TMPDIR: an engine and its viewer may have been started with different ones
+_NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{NAME_LIMIT - 1}}}")
+
+
+class RunInfo(Struct, frozen=True, kw_only=True):
+    """A running engine: its process, since when (epoch ms), what it reads, and where it logs."""
+
+    name: str
+    pid: int
+    started_ms: int
+    description: str
+    log: str
+
+    @property
+    def socket(self) -> Path:
+        """Where its stream is."""
+        return socket_path(self.name)
+
+
+class Claim:
+    """A name that belongs to this process until `release` or its death."""
+
+    def __init__(self, directory: Path, run: RunInfo, lock: int) -> None:
+        self.run = run
+        self._directory = directory
+        self._lock: int | None = lock
+
+    def release(self) -> None:
+        """Give the name back and remove its socket and description; the log stays."""
+        if self._lock is None:
+            return
+        lock, self._lock = self._lock, None
+        # RunError: the directory was removed meanwhile, there is nothing to give back.
+        with suppress(RunError), _directory_lock(self._directory):
+            _remove(self._directory, self.run.name)
+        os.close(lock)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+def run_dir() -> Path:
+    """The run directory, made if it is missing; UsageError if anybody else could get into it."""
+    chosen = os.environ.get(RUN_DIR_VARIABLE)
+    if chosen:
+        path = Path(chosen).absolute()
+        if len(os.fsencode(path)) > _DIR_LIMIT:
+            raise UsageError(f"{RUN_DIR_VARIABLE}={path} is too long for sockets: at most {_DIR_LIMIT} bytes")
+        _make(path)
+        return path
+    path = platformdirs.user_state_path("wmtop", appauthor=False) / f"run-{socket.gethostname()}"
+    if len(os.fsencode(path)) <= _DIR_LIMIT and _can_make(path):
+        return path
+    path = Path(_FALLBACK.format(uid=os.geteuid()))
+    _make(path)
+    return path
+
+
+def check_name(name: str) -> str:
+    """`name`, if an engine may have it; UsageError otherwise."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"bad name {name!r}: letters, digits, '.', '_' and '-', starting with a letter or digit,"
+            f" at most {NAME_LIMIT}, e.g. flights-2"
+        )
+    return name
+
+
+def socket_path(name: str) -> Path:
+    """The Unix socket of the engine `name`."""
+    return run_dir() / f"{check_name(name)}.sock"
+
+
+def log_path(name: str) -> Path:
+    """The log of the engine `name`; it stays after the engine: append to it only while the name is yours."""
+    return run_dir() / f"{check_name(name)}.log"
+
+
+def claim(name: str, description: str, started_ms: int) -> Claim:
+    """Take `name` for this process; UsageError if a running engine has it."""
+    directory = run_dir()
+    check_name(name)
+    with _directory_lock(directory):
+        lock = _try_lock(directory / f"{name}.json", create=True)
+        if lock is None:
+            raise UsageError(f"the name {name!r} is taken by a running engine: choose another one with --name")
+        return _settle(directory, name, description, started_ms, lock)
+
+
+def claim_free(base: str, description: str, started_ms: int) -> Claim:
+    """Take the first free name of `base`, `base-2`, `base-3`, … for this process."""
+    directory = run_dir()
+    with _directory_lock(directory):
+        for name in _candidates(base):
+            lock = _try_lock(directory / f"{name}.json", create=True)
+            if lock is not None:
+                return _settle(directory, name, description, started_ms, lock)
+    raise AssertionError("there is always a free name")
+
+
+def free_name(base: str) -> str:
+    """The first name of `base`, `base-2`, … that no engine has now; only a claim makes it yours."""
+    taken = {run.name for run in list_runs()}
+    return next(name for name in _candidates(base) if name not in taken)
+
+
+def list_runs() -> list[RunInfo]:
+    """The running engines by name; what dead ones left behind (logs apart) is removed."""
+    directory = run_dir()
+    with _directory_lock(directory):
+        return [run for path in sorted(directory.glob("*.json")) if (run := _look_at(path)) is not None]
+
+
+def find_run(name: str) -> RunInfo:
+    """The running engine `name`; UsageError that names the running ones if there is none."""
+    check_name(name)
+    runs = list_runs()
+    for run in runs:
+        if run.name == name:
+            return run
+    if not runs:
+        raise UsageError(f"no engine {name!r}: none is running, start one with wmtop demo or wmtop run")
+    raise UsageError(f"no engine {name!r} is running, only {', '.join(run.name for run in runs)}")
+
+
+def _make(path: Path) -> None:
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = path.lstat()
+    except OSError as error:
+        raise UsageError(
+            f"cannot make the run directory {path} ({error.strerror}): set {RUN_DIR_VARIABLE} to another one"
+        ) from error
+    if not stat.S_ISDIR(found.st_mode):
+        raise UsageError(f"the run directory {path} is a link: set {RUN_DIR_VARIABLE} to a directory of yours")
+    if found.st_uid != os.geteuid():
+        raise UsageError(f"the run directory {path} belongs to another user: set {RUN_DIR_VARIABLE} to one of yours")
+    if stat.S_IMODE(found.st_mode) & 0o777 != 0o700:
+        raise UsageError(f"the run directory {path} is not private: chmod 700 {path}")
+
+
+def _can_make(path: Path) -> bool:
+    """Whether `path` is there afterwards; a home that does not exist or cannot be written is no error."""
+    if not path.is_dir():
+        try:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError:
+            return False
+    _make(path)
+    return True
+
+
+def _candidates(base: str) -> Iterator[str]:
+    clean = re.sub(r"[^A-Za-z0-9._-]+", "-", base).strip("._-") or "engine"
+    yield clean[:NAME_LIMIT]
+    for number in itertools.count(2):
+        suffix = f"-{number}"
+        yield clean[: NAME_LIMIT - len(suffix)] + suffix
+
+
+@contextmanager
+def _directory_lock(directory: Path) -> Generator[None]:
+    """Names are taken, looked at and given back one process at a time; held for a moment only."""
+    try:
+        descriptor = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            _flock(descriptor, fcntl.LOCK_EX, directory)
+            yield
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise RunError(f"cannot use the run directory {directory}: {error.strerror or error}") from error
+
+
+def _try_lock(path: Path, *, create: bool = False) -> int | None:
+    """A descriptor that holds the lock of `path`; None if a living process holds it."""
+    descriptor = os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), 0o600)
+    try:
+        _flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, path.parent)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _flock(descriptor: int, operation: int, directory: Path) -> None:
+    try:
+        fcntl.flock(descriptor, operation)
+    except BlockingIOError:
+        raise
+    except OSError as error:
+        raise UsageError(
+            f"{directory} cannot hold locks ({error.strerror}): set {RUN_DIR_VARIABLE} to a local directory"
+        ) from error
+
+
+def _settle(directory: Path, name: str, description: str, started_ms: int, lock: int) -> Claim:
+    """Describe the owner in the locked file itself: a new file in its place would not be locked."""
+    log = directory / f"{name}.log"
+    run = RunInfo(name=name, pid=os.getpid(), started_ms=started_ms, description=description, log=str(log))
+    (directory / f"{name}.sock").unlink(missing_ok=True)
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, msgspec.json.encode(run), 0)
+    return Claim(directory, run, lock)
+
+
+def _look_at(path: Path) -> RunInfo | None:
+    """The engine that owns `path`; if it is dead, its leftovers are removed."""
+    lock = _try_lock(path)
+    if lock is not None:
+        _remove(path.parent, path.stem)
+        os.close(lock)
+        return None
+    try:
+        return decode_as(RunInfo, path.read_bytes())
+    except msgspec.DecodeError as error:
+        raise RunError(f"{path} is damaged: remove it ({error})") from error
+
+
+def _remove(directory: Path, name: str) -> None:
+    for suffix in (".sock", ".json"):
+        with suppress(FileNotFoundError):
+            (directory / f"{name}{suffix}").unlink()

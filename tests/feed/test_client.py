@@ -1,0 +1,232 @@
+import asyncio
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import aclosing, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from wmtop.engine.core.snapshot import Snapshot
+from wmtop.engine.errors import RunError
+from wmtop.engine.feed.client import Client, first_snapshot, request
+from wmtop.engine.feed.messages import FromEngine, Header, Reply, Stop, ToEngine, encode_line
+from wmtop.engine.feed.publisher import Publisher
+
+MakeSnapshot = Callable[..., Snapshot]
+DEADLINE_S = 30.0
+
+
+def obey(command: ToEngine) -> Reply:
+    return Reply(id=command.id, ok=True)
+
+
+@pytest.fixture
+def path(short_dir: Path) -> Path:
+    return short_dir / "flights.sock"
+
+
+@contextmanager
+def speaker(path: Path, says: bytes) -> Iterator[None]:
+    """Something that says what it likes to the first who connects, and hangs up."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        listener.settimeout(DEADLINE_S)
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            with connection, suppress(ConnectionError):
+                connection.sendall(says)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield
+        thread.join()
+
+
+async def collect(client: Client) -> list[FromEngine]:
+    return [message async for message in client.messages()]
+
+
+def run(work: Awaitable[object]) -> object:
+    async def bounded() -> object:
+        async with asyncio.timeout(DEADLINE_S):
+            return await work
+
+    return asyncio.run(bounded())
+
+
+def test_waits_for_the_socket_of_a_living_engine(path: Path, header: Header, snapshot: MakeSnapshot) -> None:
+    """Without a limit: `alive` is asked each time, and here starts the engine when it was asked three times."""
+    asked: list[Publisher | None] = []
+
+    def alive() -> None:
+        asked.append(Publisher(path, header, obey) if len(asked) == 2 else None)
+
+    async def work() -> list[FromEngine]:
+        seen: list[FromEngine] = []
+        async for message in Client(path, alive=alive, timeout_s=0).messages():
+            seen.append(message)
+            publisher = asked[2]
+            assert publisher is not None
+            if isinstance(message, Header):
+                publisher.publish(snapshot(1, state="ended"))
+            else:
+                await asyncio.to_thread(publisher.close)
+        return seen
+
+    assert run(work()) == [header, snapshot(1, state="ended")]
+
+
+def test_an_engine_that_died_before_its_socket(path: Path) -> None:
+    answers = iter([None, None, "the engine died: see flights.log"])
+    with pytest.raises(RunError, match=r"^the engine died: see flights.log$"):
+        run(collect(Client(path, alive=lambda: next(answers))))
+
+
+def test_a_dead_engines_socket_is_no_engine(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(path))
+    with pytest.raises(RunError, match=r"^engine 'flights' did not answer within 0.1 s: wmtop runs lists"):
+        run(collect(Client(path, timeout_s=0.1)))
+
+
+def test_an_engine_that_dies_while_it_is_watched(path: Path, header: Header, snapshot: MakeSnapshot) -> None:
+    """The process is seen dead a moment after its socket was closed."""
+    answers = iter([None, None, "the engine was killed"])
+    seen: list[FromEngine] = []
+
+    async def work() -> None:
+        async for message in Client(path, alive=lambda: next(answers)).messages():
+            seen.append(message)
+
+    half_a_line = encode_line(snapshot(2))[:100]
+    with (
+        speaker(path, encode_line(header) + encode_line(snapshot(1)) + half_a_line),
+        pytest.raises(RunError, match=r"^the engine was killed$"),
+    ):
+        run(work())
+    assert seen == [header, snapshot(1)]
+
+
+def test_an_engine_that_hangs_up_ends_the_messages(path: Path, header: Header, snapshot: MakeSnapshot) -> None:
+    with speaker(path, encode_line(header) + encode_line(snapshot(1))):
+        assert run(collect(Client(path))) == [header, snapshot(1)]
+    ended = snapshot(2, state="ended")
+    path.unlink()
+    with speaker(path, encode_line(header) + encode_line(ended)):
+        assert run(collect(Client(path, alive=lambda: None))) == [header, ended]
+
+
+@pytest.mark.parametrize(
+    ("says", "error"),
+    [
+        (b"SSH-2.0-OpenSSH\n", "is not a wmtop engine"),
+        (b"\n", "is not a wmtop engine"),
+        (b"{}\n", "is not a wmtop engine"),
+        (b'{"kind":"reply","id":1,"ok":true}\n', "is not a wmtop engine"),
+        (b'{"kind":"header","format":"other","version":1}\n', "is not a wmtop engine"),
+        (b'{"kind":"header","format":"wmtop","version":2,"new":[]}\n', "speaks version 2 of the stream, this wmtop 1"),
+        (b'{"kind":"header","format":"wmtop","version":1}\n', "sent what this wmtop cannot read: Object missing"),
+    ],
+)
+def test_what_is_no_engine_of_ours_is_one_line(path: Path, says: bytes, error: str) -> None:
+    with speaker(path, says), pytest.raises(RunError, match=error) as caught:
+        run(collect(Client(path)))
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unreadable_message_is_one_line(path: Path, header: Header) -> None:
+    for line in (b'{"kind":"news"}\n', b'{"kind":"reply","text":"\xff"}\n', b'{"x":' + b"[" * 10_000 + b"\n"):
+        with (
+            speaker(path, encode_line(header) + line),
+            pytest.raises(RunError, match="sent what this wmtop cannot read"),
+        ):
+            run(collect(Client(path)))
+        path.unlink()
+
+
+def test_an_endless_line_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wmtop.engine.feed.client.LINE_LIMIT", 100_000)
+    with speaker(path, b"x" * 1_000_000), pytest.raises(RunError, match="lines of more than 100000 bytes"):
+        run(collect(Client(path)))
+
+
+def test_a_path_that_is_no_socket_is_one_line(path: Path) -> None:
+    with pytest.raises(RunError, match=r"cannot connect to .*: AF_UNIX path too long"):
+        run(collect(Client(path.with_name("x" * 200))))
+
+
+def test_send_waits_for_the_connection(path: Path, header: Header) -> None:
+    async def work() -> list[FromEngine]:
+        client = Client(path)
+        sending = asyncio.create_task(client.send(Stop(id=5)))
+        await asyncio.sleep(0)
+        async with aclosing(client.messages()) as messages:
+            seen = [await anext(messages), await anext(messages)]
+        await sending
+        return seen
+
+    with Publisher(path, header, obey):
+        assert run(work()) == [header, Reply(id=5, ok=True)]
+
+
+def test_send_without_an_engine_is_one_line(path: Path) -> None:
+    with pytest.raises(RunError, match=r"^engine 'flights' does not take commands: is it still running\?$"):
+        run(Client(path, timeout_s=0.05).send(Stop(id=1)))
+
+
+def test_close_ends_the_messages(path: Path, header: Header, snapshot: MakeSnapshot) -> None:
+    async def work() -> list[FromEngine]:
+        client = Client(path)
+        seen: list[FromEngine] = []
+        async for message in client.messages():
+            seen.append(message)
+            if isinstance(message, Snapshot):
+                await client.close()
+        return seen
+
+    with Publisher(path, header, obey) as publisher:
+        publisher.publish(snapshot(1))
+        first_snapshot(path, DEADLINE_S)
+        seen = run(work())
+        assert isinstance(seen, list)
+        assert seen[1:] == [snapshot(1)]
+
+
+def test_close_ends_the_wait_for_an_engine(path: Path) -> None:
+    async def work() -> list[FromEngine]:
+        client: Client
+        asked = asyncio.Event()
+
+        def alive() -> None:
+            asked.set()
+
+        client = Client(path, alive=alive)
+        collecting = asyncio.create_task(collect(client))
+        await asked.wait()
+        await client.close()
+        return await collecting
+
+    assert run(work()) == []
+
+
+def test_request_to_what_does_not_answer(path: Path, header: Header, snapshot: MakeSnapshot) -> None:
+    with (
+        speaker(path, encode_line(header)),
+        pytest.raises(RunError, match=r"went away without an answer|does not take commands"),
+    ):
+        request(path, Stop(id=1), DEADLINE_S)
+    path.unlink()
+    with speaker(path, encode_line(header)), pytest.raises(RunError, match="went away without a snapshot"):
+        first_snapshot(path, DEADLINE_S)
+    path.unlink()
+    with Publisher(path, header, obey), pytest.raises(RunError, match=r"did not answer within 0.1 s"):
+        first_snapshot(path, 0.1)
+
+
+def test_request_is_answered_between_snapshots(path: Path, header: Header, snapshot: MakeSnapshot) -> None:
+    with Publisher(path, header, obey) as publisher:
+        publisher.publish(snapshot(1))
+        assert first_snapshot(path, DEADLINE_S) == snapshot(1)
+        assert request(path, Stop(id=77), DEADLINE_S) == Reply(id=77, ok=True)

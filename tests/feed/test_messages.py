@@ -1,0 +1,62 @@
+from collections.abc import Callable
+
+import msgspec
+import pytest
+from wmtop.engine.core.snapshot import Snapshot
+from wmtop.engine.feed.messages import (
+    Change,
+    Header,
+    HistoryPoint,
+    Reply,
+    Stop,
+    decode_from_engine,
+    decode_to_engine,
+    encode_line,
+    history_point,
+)
+
+MakeSnapshot = Callable[..., Snapshot]
+
+
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        (Stop(id=1), b'{"kind":"stop","id":1}\n'),
+        (Change(id=2, lateness_ms=0), b'{"kind":"set","id":2,"lateness_ms":0,"who":""}\n'),
+        (Change(id=3, idle_after_ms=None, who="ada"), b'{"kind":"set","id":3,"idle_after_ms":null,"who":"ada"}\n'),
+    ],
+)
+def test_what_a_command_does_not_name_stays_out_of_its_line(command: Change | Stop, line: bytes) -> None:
+    assert encode_line(command) == line
+    assert decode_to_engine(line) == command
+
+
+def test_from_the_engine_and_back(header: Header, snapshot: MakeSnapshot) -> None:
+    for message in (header, snapshot(3, error="two\nlines"), Reply(id=1, ok=False, text="no")):
+        line = encode_line(message)
+        assert line.count(b"\n") == 1
+        assert decode_from_engine(line) == message
+
+
+@pytest.mark.parametrize(
+    "line", [b"", b"{", b'{"kind":"stop","id":1}', b'{"kind":"reply","id":1,"ok":true,"text":"\xff"}']
+)
+def test_anything_else_is_a_decode_error(line: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        decode_from_engine(line)
+
+
+def test_a_snapshot_as_a_point_of_history(snapshot: MakeSnapshot) -> None:
+    taken = snapshot(2)
+    assert taken.now_ms is not None
+    assert history_point(taken) == HistoryPoint(
+        now_ms=taken.now_ms,
+        watermark_ms=taken.level.watermark_ms,
+        behind_fastest_ms=500,
+        holder="F0",
+        records=200,
+        late=2,
+        wall_ms=taken.now_ms + 5,
+    )
+    assert history_point(snapshot(2, now_ms=None)) is None
+    assert history_point(snapshot(2, wall_ms=None)) is None

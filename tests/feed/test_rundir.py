@@ -1,0 +1,268 @@
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from wmtop.engine.errors import RunError, UsageError
+from wmtop.engine.feed import rundir
+from wmtop.engine.feed.rundir import (
+    check_name,
+    claim,
+    claim_free,
+    find_run,
+    free_name,
+    list_runs,
+    log_path,
+    run_dir,
+    socket_path,
+)
+
+ENGINE = """
+import socket, sys
+from wmtop.engine.errors import UsageError
+from wmtop.engine.feed.rundir import claim, claim_free
+
+print("ready", flush=True)
+sys.stdin.readline()
+try:
+    taken = {call}
+except UsageError as error:
+    print("refused", error, flush=True)
+else:
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(taken.run.socket))
+    listener.listen()
+    print(taken.run.name, flush=True)
+    sys.stdin.readline()
+"""
+
+
+def start_engine(call: str) -> "subprocess.Popen[str]":
+    """A process that claims when it is told to, says which name it got, and keeps it until it is killed."""
+    engine = subprocess.Popen(
+        [sys.executable, "-c", ENGINE.format(call=call)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert read_line(engine) == "ready"
+    return engine
+
+
+def read_line(engine: "subprocess.Popen[str]") -> str:
+    assert engine.stdout is not None
+    return engine.stdout.readline().strip()
+
+
+def go(engine: "subprocess.Popen[str]") -> None:
+    assert engine.stdin is not None
+    engine.stdin.write("go\n")
+    engine.stdin.flush()
+
+
+def kill(engine: "subprocess.Popen[str]") -> None:
+    engine.kill()
+    engine.communicate()
+
+
+def test_directory_is_made_private(run_directory: Path) -> None:
+    assert run_dir() == run_directory
+    assert run_directory.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o770, 0o701, 0o500])
+def test_directory_with_another_mode_is_refused(run_directory: Path, mode: int) -> None:
+    run_directory.mkdir()
+    run_directory.chmod(mode)
+    with pytest.raises(UsageError, match=r"is not private: chmod 700 /tmp/"):
+        list_runs()
+
+
+def test_directory_of_somebody_else_is_refused(run_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_directory.mkdir(mode=0o700)
+    somebody = os.geteuid() + 1
+    monkeypatch.setattr(os, "geteuid", lambda: somebody)
+    with pytest.raises(UsageError, match="belongs to another user"):
+        run_dir()
+
+
+def test_link_is_refused(run_directory: Path, short_dir: Path) -> None:
+    (short_dir / "elsewhere").mkdir(mode=0o700)
+    run_directory.symlink_to(short_dir / "elsewhere")
+    with pytest.raises(UsageError, match="is a link"):
+        run_dir()
+
+
+def test_file_in_its_place_is_refused(run_directory: Path) -> None:
+    run_directory.write_text("")
+    with pytest.raises(UsageError, match="cannot make the run directory"):
+        run_dir()
+
+
+def test_default_is_the_state_directory_of_this_host(short_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WMTOP_RUN_DIR", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(short_dir))
+    monkeypatch.setattr(socket, "gethostname", lambda: "node7")
+    assert run_dir() == short_dir / "wmtop" / "run-node7"
+
+
+def test_long_home_falls_back_to_a_short_path(short_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WMTOP_RUN_DIR", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(short_dir / ("long" * 20)))
+    monkeypatch.setattr(rundir, "_FALLBACK", str(short_dir / "wmtop-{uid}"))
+    assert run_dir() == short_dir / f"wmtop-{os.geteuid()}"
+    assert not (short_dir / ("long" * 20)).exists()
+
+
+def test_home_that_cannot_be_written_falls_back(short_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (short_dir / "home").write_text("not a directory")
+    monkeypatch.delenv("WMTOP_RUN_DIR", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(short_dir / "home"))
+    monkeypatch.setattr(rundir, "_FALLBACK", str(short_dir / "wmtop-{uid}"))
+    assert run_dir() == short_dir / f"wmtop-{os.geteuid()}"
+
+
+def test_longest_path_still_takes_a_socket(short_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    room = rundir._DIR_LIMIT - len(str(short_dir)) - 1
+    monkeypatch.setenv("WMTOP_RUN_DIR", str(short_dir / ("d" * room)))
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(socket_path("n" * rundir.NAME_LIMIT)))
+    monkeypatch.setenv("WMTOP_RUN_DIR", str(short_dir / ("d" * (room + 1))))
+    with pytest.raises(UsageError, match="too long for sockets"):
+        run_dir()
+
+
+@pytest.mark.parametrize("name", ["flights", "9", "a.b_c-d", "x" * 32])
+def test_good_names(name: str) -> None:
+    assert check_name(name) == name
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../x", "a/b", "-x", "a b", "x" * 33, "a\n", "ü", "a\0"])
+def test_bad_names(name: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(f"bad name {name!r}")):
+        check_name(name)
+
+
+@pytest.mark.usefixtures("run_directory")
+def test_a_claimed_name_is_listed_until_released() -> None:
+    with claim("flights", "replay flights.parquet", 1234) as mine:
+        assert list_runs() == [mine.run] == [find_run("flights")]
+        assert (mine.run.pid, mine.run.started_ms) == (os.getpid(), 1234)
+        assert mine.run.socket == socket_path("flights")
+        assert mine.run.log == str(log_path("flights"))
+        with pytest.raises(UsageError, match=r"'flights' is taken .* --name"):
+            claim("flights", "another", 1)
+        assert list_runs() == [mine.run]
+    assert list_runs() == []
+    mine.release()
+    claim("flights", "again", 1).release()
+
+
+@pytest.mark.usefixtures("run_directory")
+def test_find_names_what_is_running() -> None:
+    with pytest.raises(UsageError, match="none is running"):
+        find_run("flights")
+    with claim("b", "", 0), claim("a", "", 0), pytest.raises(UsageError, match=r"only a, b$"):
+        find_run("flights")
+
+
+@pytest.mark.usefixtures("run_directory")
+@pytest.mark.parametrize(
+    ("base", "names"),
+    [
+        ("flights", ["flights", "flights-2", "flights-3"]),
+        ("my file (1)", ["my-file-1", "my-file-1-2", "my-file-1-3"]),
+        ("x" * 50, ["x" * 32, "x" * 30 + "-2", "x" * 30 + "-3"]),
+        ("../ü", ["engine", "engine-2", "engine-3"]),
+    ],
+)
+def test_free_names(base: str, names: list[str]) -> None:
+    claims = []
+    for name in names:
+        assert free_name(base) == name
+        claims.append(claim_free(base, "", 0))
+    assert [taken.run.name for taken in claims] == names
+    for taken in claims:
+        taken.release()
+
+
+@pytest.mark.usefixtures("run_directory")
+def test_of_engines_that_start_at_once_one_gets_the_name() -> None:
+    engines = [start_engine("claim('flights', '', 0)") for _ in range(5)]
+    for engine in engines:
+        go(engine)
+    said = [read_line(engine) for engine in engines]
+    assert said.count("flights") == 1
+    assert sum(line.startswith("refused the name 'flights' is taken") for line in said) == 4
+    for engine in engines:
+        kill(engine)
+
+
+@pytest.mark.usefixtures("run_directory")
+def test_engines_that_start_at_once_get_different_free_names() -> None:
+    engines = [start_engine("claim_free('flights', '', 0)") for _ in range(4)]
+    for engine in engines:
+        go(engine)
+    assert sorted(read_line(engine) for engine in engines) == ["flights", "flights-2", "flights-3", "flights-4"]
+    assert sorted(run.pid for run in list_runs()) == sorted(engine.pid for engine in engines)
+    for engine in engines:
+        kill(engine)
+
+
+def test_leftovers_of_a_killed_engine_are_removed(run_directory: Path) -> None:
+    engine = start_engine("claim('flights', '', 0)")
+    go(engine)
+    assert read_line(engine) == "flights"
+    log_path("flights").write_text("why it died")
+    assert [run.name for run in list_runs()] == ["flights"]
+    kill(engine)
+    assert (run_directory / "flights.sock").exists()
+    assert list_runs() == []
+    assert sorted(path.name for path in run_directory.iterdir()) == [".lock", "flights.log"]
+    claim("flights", "", 0).release()
+
+
+def test_a_directory_that_vanishes_does_not_stop_the_engine(run_directory: Path) -> None:
+    with claim("flights", "", 0):
+        shutil.rmtree(run_directory)
+    assert list_runs() == []
+
+
+def test_a_directory_that_cannot_be_used_is_one_line(run_directory: Path) -> None:
+    run_directory.mkdir(mode=0o700)
+    (run_directory / ".lock").mkdir()
+    with pytest.raises(RunError, match=r"^cannot use the run directory .*: Is a directory$"):
+        list_runs()
+
+
+def test_a_damaged_description_is_one_line(run_directory: Path) -> None:
+    with claim("flights", "", 0):
+        (run_directory / "flights.json").write_bytes(b'{"name": "\xff"}')
+        with pytest.raises(RunError, match=r"flights.json is damaged: remove it"):
+            list_runs()
+
+
+def test_a_claim_takes_over_from_a_killed_engine(run_directory: Path) -> None:
+    engine = start_engine("claim('flights', '', 0)")
+    go(engine)
+    assert read_line(engine) == "flights"
+    kill(engine)
+    with claim("flights", "", 0):
+        assert not (run_directory / "flights.sock").exists()
+        assert find_run("flights").pid == os.getpid()
+
+
+@pytest.mark.usefixtures("run_directory")
+def test_a_program_that_the_engine_started_does_not_keep_its_name() -> None:
+    """A JVM may outlive its driver by a moment."""
+    engine = start_engine("claim(str(__import__('subprocess').Popen(['sleep', '600'], stdout=2).pid), '', 0)")
+    go(engine)
+    child = int(read_line(engine))
+    try:
+        kill(engine)
+        os.kill(child, 0)
+        assert list_runs() == []
+    finally:
+        os.kill(child, signal.SIGKILL)

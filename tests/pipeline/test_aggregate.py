@@ -1,0 +1,90 @@
+"""The one pass over a batch, against the same counted in Python."""
+
+import random
+from collections import defaultdict
+
+import pytest
+from pyspark.sql import SparkSession
+from wmtop.engine.core.lateness import bucket_of
+from wmtop.engine.core.monitor import new_monitor
+from wmtop.engine.core.panes import pane_of, window_count
+from wmtop.engine.core.settings import Session, Settings, Sliding, Tumbling, WindowSpec
+from wmtop.engine.core.times import MIN
+from wmtop.engine.pipeline.aggregate import Aggregation, Levels
+
+WINDOWS = [Tumbling(1000), Tumbling(700, 13), Sliding(1000, 300), Sliding(300, 1000, 7), Session(50)]
+ROWS = [
+    (channel, None if malformed else ts, number, number)
+    for number, (channel, malformed, ts) in enumerate(
+        (r.choice("abc"), r.random() < 0.05, r.randrange(-3000, 9000)) for r in [random.Random(7)] for _ in range(3000)
+    )
+]
+
+
+def counted(settings: Settings, levels: Levels, edges: list[int]) -> dict[tuple[object, ...], list[int]]:
+    """Group key -> records, behind, future."""
+    groups: dict[tuple[object, ...], list[int]] = defaultdict(lambda: [0, 0, 0])
+    for channel, ts, arrival, _ in ROWS:
+        if ts is None:
+            groups[channel, None, False, None, None][0] += 1
+            continue
+        start, head = pane_of(settings.window, ts)
+        known = levels.w0 != MIN
+        late_bucket = None
+        if isinstance(settings.window, Session):
+            end = ts + settings.window.gap_ms
+            late_bucket = bucket_of(edges, levels.w0 - (end - 1) - settings.allowed_lateness_ms) if known else None
+        elif not window_count(settings.window, head):
+            late_bucket = bucket_of(edges, levels.w0 - ts - settings.allowed_lateness_ms) if known else None
+        group = groups[channel, start, head, bucket_of(edges, levels.w0 - ts) if known else None, late_bucket]
+        group[0] += 1
+        group[1] += ts <= levels.level
+        group[2] += settings.future_guard_ms is not None and ts - arrival > settings.future_guard_ms
+    return groups
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+@pytest.mark.parametrize("guard", [None, 2000])
+@pytest.mark.parametrize("levels", [Levels(2500, 3000, None), Levels(MIN, MIN, None)], ids=["levels", "no-level"])
+def test_groups_are_what_python_counts(
+    spark: SparkSession, window: WindowSpec, guard: int | None, levels: Levels
+) -> None:
+    settings = Settings(window=window, lateness_ms=500, allowed_lateness_ms=100, future_guard_ms=guard)
+    monitor = new_monitor(settings)
+    batch = spark.createDataFrame(ROWS, "channel string, ts bigint, arrival bigint, offset bigint")
+    observed = Aggregation(settings, monitor.edges, batch.columns).observe(batch, 0, levels, monitor)
+    got = {
+        (g.channel, g.start_ms, g.head, g.behind_bucket, g.late_bucket): [g.records, g.behind, g.future]
+        for g in observed.groups
+    }
+    assert got == counted(settings, levels, monitor.edges)
+    assert observed.now_ms == ROWS[-1][2]
+
+
+def test_every_bucket_edge_is_exact(spark: SparkSession) -> None:
+    settings = Settings(future_guard_ms=None)
+    monitor = new_monitor(settings)
+    w0 = 1_700_000_000_000
+    distances = sorted({edge + step for edge in monitor.edges for step in (-1, 0, 1)})
+    rows = [("a", w0 - distance, 0, number) for number, distance in enumerate(distances)]
+    batch = spark.createDataFrame(rows, "channel string, ts bigint, arrival bigint, offset bigint")
+    observed = Aggregation(settings, monitor.edges, batch.columns).observe(batch, 0, Levels(w0, w0, None), monitor)
+    got: dict[int | None, int] = defaultdict(int)
+    for group in observed.groups:
+        got[group.behind_bucket] += group.records
+    expected: dict[int | None, int] = defaultdict(int)
+    for distance in distances:
+        expected[bucket_of(monitor.edges, distance)] += 1
+    assert got == expected
+
+
+def test_the_last_offenders_are_named(spark: SparkSession) -> None:
+    rows = [("a", 10, 5, 0), ("b", 99, 6, 1), ("a", None, 7, 2), ("c", 98, 8, 3), ("b", None, 9, 4)]
+    settings = Settings(future_guard_ms=50)
+    monitor = new_monitor(settings)
+    batch = spark.createDataFrame(rows, "channel string, ts bigint, arrival bigint, offset bigint")
+    observed = Aggregation(settings, monitor.edges, batch.columns).observe(batch, 0, Levels(MIN, MIN, None), monitor)
+    assert observed.last_future is not None
+    assert (observed.last_future.channel, observed.last_future.offset, observed.last_future.timestamp_ms) == ("c", 3, 98)
+    assert observed.last_malformed is not None
+    assert (observed.last_malformed.channel, observed.last_malformed.offset) == ("b", 4)

@@ -1,0 +1,86 @@
+"""`kill -9` of driver and JVM at any moment, the same command again: as if nothing had happened."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+BATCHES = 40
+ROWS_A_BATCH = 50
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    r = random.Random(11)
+    rows = BATCHES * ROWS_A_BATCH - 7
+    arrivals = sorted(r.randrange(0, 3_600_000) for _ in range(rows))
+    times = [None if r.random() < 0.01 else a - int(r.expovariate(1 / 200_000)) for a in arrivals]
+    path = tmp_path / "records.parquet"
+    pq.write_table(pa.table({"t": times, "a": arrivals, "c": [r.choice("abcde") for _ in range(rows)]}), path)
+    return path
+
+
+def command(file: Path, directory: Path) -> list[str]:
+    return [
+        *(sys.executable, "-m", "wmtop.tui.cli", "run", "replay", str(file), "--time", "t", "--arrival", "a"),
+        *("--channel", "c", "--batch-rows", str(ROWS_A_BATCH), "--lateness", "5m", "--idle-after", "2m"),
+        *("--window", "10m", "--slide", "3m", "--allowed-lateness", "1m", "--once", "--json"),
+        *("--state-dir", str(directory / "state"), "--firings", str(directory / "firings.ndjson")),
+    ]
+
+
+def finish(file: Path, directory: Path) -> tuple[dict[str, object], list[object]]:
+    """Run to the end; the last snapshot's results, and the firings."""
+    done = subprocess.run(command(file, directory), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    snapshot = json.loads(done.stdout)
+    names = ("batch", "now_ms", "ended", "level", "totals", "windows", "whatif", "whatif_idle")
+    results = {name: snapshot[name] for name in names}
+    results["channels"] = [{k: v for k, v in channel.items() if k != "rate"} for channel in snapshot["channels"]]
+    return results, [json.loads(line) for line in (directory / "firings.ndjson").read_text().splitlines()]
+
+
+def kill_when(file: Path, directory: Path, batch: int, delay_s: float) -> None:
+    """Start the run and kill its whole process group `delay_s` after it has applied `batch`."""
+    process = subprocess.Popen(
+        command(file, directory), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
+    )
+    try:
+        while applied(directory) < batch:
+            assert process.poll() is None, process.communicate()[1].decode()
+            time.sleep(0.005)
+        time.sleep(delay_s)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def applied(directory: Path) -> int:
+    """The last batch in the saved state; -1 before the first."""
+    try:
+        batch = json.loads((directory / "state" / "state.json").read_bytes())["monitor"]["batch"]
+    except FileNotFoundError:
+        return -1
+    return -1 if batch is None else int(batch)
+
+
+def test_killed_at_random_moments_it_ends_as_if_undisturbed(file: Path, tmp_path: Path) -> None:
+    calm, killed = tmp_path / "calm", tmp_path / "killed"
+    calm.mkdir()
+    killed.mkdir()
+    expected = finish(file, calm)
+    r = random.Random()
+    for number in range(3):
+        low = number * BATCHES // 4
+        kill_when(file, killed, low + r.randrange(BATCHES // 4), r.uniform(0, 0.4))
+    assert finish(file, killed) == expected
+    assert expected[0]["totals"]["late"] > 0  # type: ignore[index]
+    assert finish(file, killed) == expected  # an engine that had ended says the same again
