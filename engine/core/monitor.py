@@ -13,7 +13,7 @@ from .observation import BatchObservation
 from .operator_clock import Clock, FastestClock, new_clock
 from .settings import Settings
 from .snapshot import Offender, SettingsChange
-from .times import MIN
+from .times import MIN, shift
 from .watermarks import Generator, absorb, new_generator
 from .whatif import IdleRung, LatenessWhatIf, new_idle_rungs, new_lateness_whatif, panes_of
 from .window_operator import WindowOperator, new_window_operator
@@ -229,12 +229,16 @@ class Monitor(Struct, kw_only=True, dict=True):
             speaking = range(len(self.channels)) if everyone else heard
             self.resend = False
             watermarks = {number: max(heard.get(number, MIN), self._periodic(number)) for number in speaking}
-            started = self.timers.emit(now)
+            started = [(now, number) for number in self.timers.emit(now)]
             for clock in self._clocks():
-                clock.start_waiting(started, now)
+                clock.start_waiting(started)
         watermarks = {number: watermarks[number] for number in sorted(watermarks) if watermarks[number] != MIN}
+        lagged: dict[int, dict[int, int]] = {}
         for clock in self._clocks():
-            clock.emit(now, watermarks, self.timers)
+            lateness = clock.lateness_ms
+            if lateness not in lagged:
+                lagged[lateness] = {number: shift(watermark, -lateness) for number, watermark in watermarks.items()}
+            clock.emit(now, lagged[lateness], self.timers)
         if self.whatif:
             self.whatif.delays.advance(self.w0, now)
         self._note_holder(now)

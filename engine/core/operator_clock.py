@@ -1,7 +1,8 @@
 """An operator's clock: channels with idleness, multiplexed into source instances where asked, behind one valve.
 
 One such clock runs the query; others with lateness 0 or another idle timeout run beside it on the same records and
-ticks, for the what-if. Channels come as numbers in the order of semantics section 6; watermarks come at lateness 0.
+ticks, for the what-if. Channels come as numbers in the order of semantics section 6; watermarks come with the clock's
+own lateness taken off.
 """
 
 from heapq import heapify, heappop, heappush
@@ -10,7 +11,7 @@ from msgspec import Struct
 
 from .idleness import IdlenessTimers
 from .multiplexer import Multiplexer, WatermarkOutput
-from .times import MIN, shift
+from .times import MIN
 from .valve import Valve
 
 
@@ -70,30 +71,35 @@ class OperatorClock(Struct, tag="valve", dict=True):
                 self.instances[number].multiplexer.defer_status(channel, idle=False)
                 self._wake_instance(number)
 
-    def start_waiting(self, started: list[int], now: int) -> None:
-        """The inactivity clocks of these channels started at `now`."""
-        for channel in started:
-            if channel not in self.idle:
-                heappush(self.waiting, (now, channel))
+    def start_waiting(self, started: list[tuple[int, int]]) -> None:
+        """The inactivity clocks of these channels, (start, channel), have started now."""
+        # Nothing in the heap is later than now, so appending keeps it a heap.
+        self.waiting.extend(started)
 
     def emit(self, now: int, watermarks: dict[int, int], timers: IdlenessTimers) -> None:
-        """One emit round over the channels in order: each turns idle or sends its watermark (at lateness 0)."""
+        """One emit round over the channels in order: each turns idle or sends its watermark."""
         due = self._due(now, timers)
-        touched: set[int] = set()
-        for channel in sorted(watermarks.keys() | due) if due else watermarks:
-            if channel in due:
-                self.idle.add(channel)
-                self._flap(channel)
-                if self.subtasks is None:
+        if self.subtasks is not None:
+            self._emit_instances(now, watermarks, due)
+        elif not due:
+            self.valve.input_watermarks(watermarks, now)
+        else:
+            for channel in sorted(watermarks.keys() | due):
+                if channel in due:
+                    self._set_idle(channel)
                     self.valve.mark_idle(channel)
                 else:
-                    self._split(channel, touched).defer_status(channel, idle=True)
+                    self.valve.input_watermark(channel, watermarks[channel], now)
+
+    def _emit_instances(self, now: int, watermarks: dict[int, int], due: set[int]) -> None:
+        """The same with source instances, each of which recombines once, after all its channels."""
+        touched: set[int] = set()
+        for channel in sorted(watermarks.keys() | due):
+            if channel in due:
+                self._set_idle(channel)
+                self._split(channel, touched).defer_status(channel, idle=True)
             elif channel not in self.idle:
-                watermark = shift(watermarks[channel], -self.lateness_ms)
-                if self.subtasks is None:
-                    self.valve.input_watermark(channel, watermark, now)
-                else:
-                    self._split(channel, touched).defer_watermark(channel, watermark)
+                self._split(channel, touched).defer_watermark(channel, watermarks[channel])
         for number in sorted(touched):
             self._recombine(number, now)
 
@@ -145,6 +151,10 @@ class OperatorClock(Struct, tag="valve", dict=True):
         if len(self.waiting) > 2 * self.channels + 64:
             self.waiting = sorted((timers.since[c], c) for c in timers.since if c not in self.idle)
 
+    def _set_idle(self, channel: int) -> None:
+        self.idle.add(channel)
+        self._flap(channel)
+
     def _flap(self, channel: int) -> None:
         self.flaps[channel] = self.flaps.get(channel, 0) + 1
 
@@ -188,13 +198,12 @@ class FastestClock(Struct, tag="fastest"):
     def wake(self, channels: set[int]) -> None:
         """Nothing: no channel is ever idle."""
 
-    def start_waiting(self, started: list[int], now: int) -> None:
+    def start_waiting(self, started: list[tuple[int, int]]) -> None:
         """Nothing: no channel is ever idle."""
 
     def emit(self, now: int, watermarks: dict[int, int], timers: IdlenessTimers) -> None:
-        """Take the channels' watermarks (at lateness 0); the greatest raises the level."""
-        for channel, unlagged in watermarks.items():
-            watermark = shift(unlagged, -self.lateness_ms)
+        """Take the channels' watermarks; the greatest raises the level."""
+        for channel, watermark in watermarks.items():
             if watermark > self.watermarks[channel]:
                 self.watermarks[channel] = watermark
                 self.since[channel] = now
