@@ -1,7 +1,9 @@
 """The command `wmtop`: the only module that wires engine and screen together."""
 
 import os
+import secrets
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable
@@ -58,16 +60,17 @@ def demo(
 ) -> None:
     """Real flights replayed through Spark, live; the engine stops when you quit."""
     from .. import sample_data
+    from ..engine.pipeline.sources.columns import Columns
     from ..engine.pipeline.sources.replay import Replay
 
-    source = Replay(
-        [sample_data.flights()],
+    columns = Columns(
         time=sample_data.TIME,
         channel=sample_data.CHANNEL,
         arrival=sample_data.ARRIVAL,
-        speed=speed,
-        start_ms=parse_time(sample_data.DEMO_START),
+        since_ms=parse_time(sample_data.DEMO_START),
     )
+    directory, keep = _staging(engine)
+    source = Replay([sample_data.flights()], columns, directory, keep=keep, speed=speed)
     _start(source, engine, live=False, name=DEMO_NAME, on_quit="stop")
 
 
@@ -84,19 +87,20 @@ def run_replay(
     batch_rows: Annotated[int | None, typer.Option(metavar="N", help="exactly N rows a batch: reproducible")] = None,
 ) -> None:
     """Replay files in the order of arrival."""
+    from ..engine.pipeline.sources.columns import Columns
     from ..engine.pipeline.sources.replay import Replay
 
-    source = Replay(
-        file,
+    columns = Columns(
         time=time,
         channel=channel,
         arrival=arrival,
-        time_unit=_unit(time_unit),
-        speed=speed,
-        batch_rows=_at_least_one("--batch-rows", batch_rows),
-        marker=engine.marker,
         watermark=engine.watermark,
+        marker=engine.marker,
+        unit=_unit(time_unit),
     )
+    directory, keep = _staging(engine)
+    rows = _at_least_one("--batch-rows", batch_rows)
+    source = Replay(file, columns, directory, keep=keep, speed=speed, batch_rows=rows)
     _start(source, engine, live=False, name=_name_of(file[0].name.split(".")[0]))
 
 
@@ -111,18 +115,15 @@ def run_files(
     format: Annotated[str | None, typer.Option(metavar="parquet|csv|json", help="what the files are")] = None,
 ) -> None:
     """Follow a directory that grows."""
+    from ..engine.pipeline.sources.columns import Columns
     from ..engine.pipeline.sources.files import Files
 
-    source = Files(
-        directory,
-        time=time,
-        channel=channel,
-        time_unit=_unit(time_unit),
-        format=format,
-        once=engine.once,
-        marker=engine.marker,
-        watermark=engine.watermark,
+    if format not in (None, "parquet", "csv", "json"):
+        raise UsageError(f"--format '{format}' is not known: use parquet, csv or json")
+    columns = Columns(
+        time=time, channel=channel, watermark=engine.watermark, marker=engine.marker, unit=_unit(time_unit)
     )
+    source = Files(directory, columns, as_format=format, once=engine.once)
     _start(source, engine, live=True, name=_name_of(directory.name))
 
 
@@ -320,6 +321,13 @@ def _settings(engine: EngineArguments, *, live: bool) -> Settings:
         future_guard_ms=(300_000 if live else None) if guard is None else or_off(guard),
         subtasks=engine.subtasks,
     )
+
+
+def _staging(engine: EngineArguments) -> tuple[Path, bool]:
+    """Where a replay stages its rows, and whether they stay: with the state, or in a temporary directory."""
+    if engine.state_dir is not None:
+        return engine.state_dir / "staged", True
+    return Path(tempfile.gettempdir(), f"wmtop-staged-{secrets.token_hex(8)}"), False
 
 
 def _unit(text: str) -> Literal["ms", "s", "us", "ns"]:

@@ -79,7 +79,12 @@ def _look(home: Path) -> Java | None:
     """What `home` holds; None where its `java` is missing, or is the stub that macOS puts there."""
     try:
         said = subprocess.run(
-            [home / "bin" / "java", "-version"], capture_output=True, text=True, errors="replace", timeout=30, check=False
+            [home / "bin" / "java", "-version"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=30,
+            check=False,
         ).stderr
     except (OSError, subprocess.TimeoutExpired):
         return None

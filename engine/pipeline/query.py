@@ -60,7 +60,7 @@ class Run:
         if self._source.live and self.monitor.now_ms is not None:
             # Downtime is paused time: it must not make a channel idle.
             self.monitor.exclude(max(0, now - self.monitor.now_ms))
-        self._source.resume(self.monitor.rows)
+        self._source.resume(self.monitor.rows, self.monitor.now_ms)
         frame = self._source.load(spark)
         self._aggregation = Aggregation(self.monitor.settings, self.monitor.edges, frame.columns)
         writer = frame.writeStream.foreachBatch(self._apply).option("checkpointLocation", str(self._state.checkpoint))

@@ -32,10 +32,7 @@ _DEFAULTS = {
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
 }
-_LOCAL_DEFAULTS = {
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-}
+_LOCAL_DEFAULTS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _JVM_ERROR = re.compile(
     r'(?:Exception in thread "main" |Caused by: |Error: )?(?!A fatal exception|Could not create the Java)'
@@ -89,7 +86,7 @@ def jvm_pid(spark: "SparkSession") -> int:
 
 def stop_session(spark: "SparkSession", timeout_s: float = 10.0) -> None:
     """Stop Spark and its JVM, and wait until the JVM is gone; kills it after `timeout_s`. A dead JVM is no error."""
-    from py4j.protocol import Py4JError
+    from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
     from pyspark import SparkContext
 
     class_archive.give_up()
@@ -112,7 +109,9 @@ def stop_session(spark: "SparkSession", timeout_s: float = 10.0) -> None:
 def _check_artifacts(packages: Sequence[str], jars: Sequence[str]) -> None:
     for package in packages:
         if not _COORDINATES.fullmatch(package):
-            raise UsageError(f"--packages: {package!r} is not GROUP:ARTIFACT:VERSION, as in org.apache.kafka:kafka-clients:3.9.2")
+            raise UsageError(
+                f"--packages: {package!r} is not GROUP:ARTIFACT:VERSION, as in org.apache.kafka:kafka-clients:3.9.2"
+            )
     for jar in jars:
         if "://" not in jar and not Path(jar).is_file():
             raise UsageError(f"--jars: there is no file {jar}")
@@ -136,7 +135,9 @@ def _settings(
     settings = {"spark.master": master, "spark.app.name": app_name, **_DEFAULTS}
     if master.startswith("local"):
         settings |= _LOCAL_DEFAULTS
-    settings["spark.sql.warehouse.dir"] = str(Path(tempfile.gettempdir(), "wmtop-warehouse"))  # never made, not in the cwd
+    settings["spark.sql.warehouse.dir"] = str(
+        Path(tempfile.gettempdir(), "wmtop-warehouse")
+    )  # never made, not in the cwd
     if packages:
         settings["spark.jars.packages"] = ",".join(packages)
     if jars:
@@ -147,7 +148,7 @@ def _settings(
 
 
 def _launch(conf: Any, log: Path | None) -> Any:
-    from pyspark.java_gateway import launch_gateway
+    from pyspark.java_gateway import launch_gateway  # pyright: ignore[reportUnknownVariableType]
 
     if log is None:
         return launch_gateway(conf)
@@ -168,7 +169,9 @@ def _abandon() -> None:
 
 def _why_not(error: Exception, log: Path | None, said_before: int) -> str:
     """One line: the JVM's own last word since byte `said_before` of the log, else what Python saw of it."""
-    said = log.read_bytes()[said_before:].decode(errors="replace").splitlines() if log is not None and log.exists() else []
+    said = (
+        log.read_bytes()[said_before:].decode(errors="replace").splitlines() if log is not None and log.exists() else []
+    )
     last = [found.group(1) for found in map(_JVM_ERROR.match, said) if found]
     reason = last[-1] if last else str(error).strip().partition("\n")[0]
     return f"Spark did not start: {reason.strip()}" + (f" (log: {log})" if log is not None else "")

@@ -8,9 +8,7 @@ from ...core.snapshot import SourceView
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-CHANNEL, TIME, ARRIVAL, OFFSET, MARKER, WATERMARK = (
-    "channel", "ts", "arrival", "offset", "marker", "source_watermark",
-)
+CHANNEL, TIME, ARRIVAL, OFFSET, MARKER, WATERMARK = ("channel", "ts", "arrival", "offset", "marker", "source_watermark")
 """The canonical columns: `channel` string, never null; `ts` bigint ms, null = malformed; `arrival` bigint ms, only of a
 replay, null = malformed; `offset` bigint, the row's position in its source, null where it has none; `marker` boolean,
 only with `punctuated`; `source_watermark` bigint ms, only with `source`."""
@@ -27,6 +25,11 @@ class Source(Protocol):
     @property
     def ticks(self) -> bool:
         """Whether the ticker emits between batches (not with `--batch-rows` or `--speed max`)."""
+        ...
+
+    @property
+    def live(self) -> bool:
+        """Whether processing time is the wall clock (else it is what the records say: a replay)."""
         ...
 
     @property
@@ -63,8 +66,8 @@ class Source(Protocol):
         """The arguments of `DataStreamWriter.trigger`."""
         ...
 
-    def resume(self, rows_read: int) -> None:
-        """Go on after `rows_read` rows: a replay clock continues there (downtime is paused time)."""
+    def resume(self, rows_read: int, now_ms: int | None = None) -> None:
+        """Go on after `rows_read` rows: a replay clock continues there (downtime is paused time), or at `now_ms`."""
         ...
 
     def now_ms(self) -> int:

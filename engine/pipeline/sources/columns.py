@@ -1,0 +1,187 @@
+"""Which columns of the input mean what, checked against the files, and their values in canonical form."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# (Arrow's types are known in part only.)
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import Struct
+
+from ...errors import UsageError
+from .base import NO_CHANNEL
+from .event_time import TimeUnit, holds_times, is_number, is_text, json_to_ms, to_ms, untyped_to_ms
+from .table_files import Format, TableFile, near, sample
+
+_PER_MS: dict[TimeUnit, float] = {"s": 0.001, "ms": 1, "us": 1_000, "ns": 1_000_000}
+_PLAUSIBLE_MS = (631_152_000_000, 4_102_444_800_000)
+"""1990 to 2100: what a number is most likely to mean."""
+
+
+class Columns(Struct, frozen=True, kw_only=True):
+    """The columns that the user named, and the unit of numbers that are times."""
+
+    time: str
+    channel: str | None = None
+    arrival: str | None = None
+    watermark: str | None = None
+    marker: str | None = None
+    """An SQL condition over any of the columns."""
+    unit: TimeUnit = "ms"
+    since_ms: int | None = None
+    """Replay: rows that arrived before this time (epoch ms) are left out."""
+
+    @property
+    def times(self) -> dict[str, str]:
+        """The columns that hold times, by their option."""
+        named = {"--time": self.time, "--arrival": self.arrival, "--watermark": self.watermark}
+        return {option: name for option, name in named.items() if name is not None}
+
+    def marked_in(self, file: TableFile) -> list[str]:
+        """The columns of `file` that the marker may use: a name that it does not contain is not among them."""
+        text = (self.marker or "").lower().replace("``", "`")
+        return [name for name in file.columns if name.lower() in text]
+
+    def needed_of(self, file: TableFile) -> list[str]:
+        """All columns that have to be read, each once."""
+        named = [*self.times.values(), *([self.channel] if self.channel is not None else []), *self.marked_in(file)]
+        return list(dict.fromkeys(named))
+
+
+def check_columns(file: TableFile, columns: Columns) -> None:
+    """That the columns are there and hold what they should; `UsageError` with what to do."""
+    for option, name in {**columns.times, "--channel": columns.channel}.items():
+        if name is None:
+            continue
+        if name not in file.columns:
+            have = ", ".join(file.columns)
+            raise UsageError(f"{option}: {file} has no column {name}{near(name, file.columns)} (it has {have})")
+        if file.columns.count(name) > 1:
+            raise UsageError(f"{option}: {file} has {file.columns.count(name)} columns {name}: rename one")
+    if file.types is not None:
+        for option, name in columns.times.items():
+            if not holds_times(file.types[name]):
+                raise UsageError(f"{option}: {name} of {file} is {file.types[name]}, no time{_times_of(file)}")
+        if columns.channel is not None and pa.types.is_nested(file.types[columns.channel]):
+            raise UsageError(f"--channel: {columns.channel} of {file} is {file.types[columns.channel]}, not one value")
+        for name in columns.marked_in(file):
+            if spark_type(file.types[name]) is None:
+                raise UsageError(f"--marker: {name} of {file} is {file.types[name]}, which a condition cannot use")
+    first = sample(file, columns.needed_of(file))
+    if first is not None:
+        for option, name in columns.times.items():
+            _check_sample(file, option, name, first[name], columns.unit)
+
+
+def check_alike(files: Sequence[TableFile], columns: Columns) -> None:
+    """That a time column means the same in all files that have types."""
+    typed = [(file, file.types) for file in files if file.types is not None]
+    for option, name in columns.times.items():
+        for file, types in typed[1:]:
+            first, first_types = typed[0]
+            if _family(types[name]) != _family(first_types[name]):
+                raise UsageError(
+                    f"{option}: {name} is {types[name]} in {file}, but {first_types[name]} in {first}: convert one"
+                )
+
+
+def times(file_format: Format, values: Any, unit: TimeUnit) -> Any:
+    """The values of a column as int64 ms, null where they are no time."""
+    if file_format == "json":
+        return json_to_ms(values, unit)
+    return untyped_to_ms(values, unit) if file_format == "csv" else to_ms(values, unit)
+
+
+def channels(values: Any) -> Any:
+    """The values of a column as text, never null, dictionary-encoded."""
+    if isinstance(values, list):
+        values = pa.array(map(_text_of_json, values), pa.string())
+    encoded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
+    names = [channel_text(value) for value in encoded.dictionary.to_pylist()]
+    nulls = pc.or_(encoded.indices.is_null(), pc.take(pa.array([name is None for name in names]), encoded.indices))
+    indices = pc.if_else(nulls.fill_null(True), len(names), encoded.indices).cast(pa.int32())
+    return pa.DictionaryArray.from_arrays(indices, pa.array([*names, NO_CHANNEL], pa.string()))
+
+
+def channel_text(value: Any) -> str | None:
+    """One value as a channel's name: a whole number has no `.0`, a boolean is `true` or `false`."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+def spark_type(kind: Any) -> Any:
+    """The Arrow type in which Spark takes a column of this type; None where it takes none."""
+    if pa.types.is_dictionary(kind):
+        return spark_type(kind.value_type)
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", "UTC")
+    if is_text(kind):
+        return pa.string()
+    if pa.types.is_unsigned_integer(kind):
+        wider = {8: pa.int16(), 16: pa.int32(), 32: pa.int64(), 64: pa.decimal128(20, 0)}
+        return wider[kind.bit_width]
+    if pa.types.is_float16(kind):
+        return pa.float32()
+    if pa.types.is_date(kind):
+        return pa.date32()
+    as_it_is = (pa.types.is_signed_integer, pa.types.is_floating, pa.types.is_decimal128, pa.types.is_boolean)
+    return kind if any(test(kind) for test in (*as_it_is, pa.types.is_null)) else None
+
+
+def typed_text(text: Any) -> Any:
+    """A text column of a file without types as integers, floats or booleans, if all its values are that."""
+    for kind, pattern in (
+        (pa.int64(), r"^-?\d{1,18}$"),
+        (pa.float64(), r"^-?\d+(\.\d+)?([eE][+-]?\d+)?$"),
+        (pa.bool_(), r"^(true|false)$"),
+    ):
+        if pc.all(pc.match_substring_regex(text, pattern)).as_py():
+            return text.cast(kind)
+    return text
+
+
+def _check_sample(file: TableFile, option: str, name: str, values: Any, unit: TimeUnit) -> None:
+    """Where there are values and none is a time, say what they are."""
+    got = times(file.format, values, unit)
+    there = [value for value in (values if isinstance(values, list) else values.to_pylist()) if value not in (None, "")]
+    if not there or got.null_count < len(got):
+        return
+    value = there[0]
+    guess = _likely_unit(value)
+    if guess is not None and guess != unit:
+        raise UsageError(f"{option}: {name} of {file} holds {value}, no usable time in {unit}: try --time-unit {guess}")
+    if isinstance(value, str):
+        raise UsageError(
+            f"{option}: {name} of {file} holds text that is no time ({value!r}): expected ISO 8601, as in "
+            f"2013-02-08T14:32:10Z, or a column of integers with --time-unit{_times_of(file)}"
+        )
+
+
+def _likely_unit(value: Any) -> TimeUnit | None:
+    if isinstance(value, bool) or not re.fullmatch(r"-?\d+(\.\d*)?", str(value)):
+        return None
+    number = float(value)
+    return next((unit for unit, per in _PER_MS.items() if _PLAUSIBLE_MS[0] <= number / per <= _PLAUSIBLE_MS[1]), None)
+
+
+def _times_of(file: TableFile) -> str:
+    types = file.types or {}
+    found = [name for name, kind in types.items() if pa.types.is_timestamp(kind) or pa.types.is_date(kind)]
+    return f"; times are in {', '.join(found)}" if found else ""
+
+
+def _family(kind: Any) -> str:
+    return "number" if is_number(kind) else "text" if is_text(kind) else "time"
+
+
+def _text_of_json(value: Any) -> str | None:
+    return msgspec.json.encode(value).decode() if isinstance(value, dict | list) else channel_text(value)

@@ -1,0 +1,102 @@
+"""The rules of `event_time` as Spark SQL expressions: the same values, to the millisecond."""
+
+from typing import TYPE_CHECKING
+
+from ...core.times import FIRST_USABLE_MS, LAST_USABLE_MS
+from .event_time import FLOAT, INTEGER, ISO_8601, PER_SECOND, TimeUnit, usable_range
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
+
+
+def to_ms_sql(column: str, kind: "DataType", unit: TimeUnit) -> str:
+    """The times of `column` (an SQL expression of type `kind`) as bigint ms; TypeError for a type without times.
+
+    The session's time zone must be UTC.
+    """
+    name = kind.typeName()
+    if name in ("byte", "short", "integer", "long"):
+        return _integers(f"cast({column} as bigint)", unit)
+    if name in ("float", "double"):
+        return _floats(f"cast({column} as double)", unit)
+    if name.startswith("decimal"):
+        return _decimals(column, unit)
+    if name == "timestamp":
+        return _usable(_floor_div(f"unix_micros({column})", 1_000))
+    if name == "timestamp_ntz":
+        return _usable(_floor_div(f"unix_micros(cast({column} as timestamp))", 1_000))
+    if name == "date":
+        return _usable(f"unix_date({column}) * 86400000L")
+    if name == "string":
+        return _iso_8601(f"trim({column})")
+    if name == "void":
+        return "cast(null as bigint)"
+    raise TypeError(f"{name} is no time")
+
+
+def untyped_to_ms_sql(column: str, unit: TimeUnit) -> str:
+    """Times in text of a file without types (CSV): a number counts units, all else is ISO 8601."""
+    text = f"trim({column})"
+    integers = _integers(f"try_cast({text} as bigint)", unit)
+    floats = _floats(f"try_cast({text} as double)", unit)
+    return (
+        f"case when {text} rlike {_raw(INTEGER)} then {integers} "
+        f"when {text} rlike {_raw(FLOAT)} then {floats} else {_iso_8601(text)} end"
+    )
+
+
+def variant_to_ms_sql(column: str, unit: TimeUnit) -> str:
+    """Times in a JSON value: a number counts units, a string is ISO 8601, all else is no time."""
+    kind = f"schema_of_variant({column})"
+    text = f"try_variant_get({column}, '$', 'string')"
+    integers = _integers(f"try_variant_get({column}, '$', 'bigint')", unit)
+    floats = _floats(f"try_variant_get({column}, '$', 'double')", unit)
+    return (
+        f"case {kind} when 'STRING' then {_iso_8601(f'trim({text})')} when 'BIGINT' then {integers} "
+        f"when 'DOUBLE' then {floats} else if({kind} like 'DECIMAL%', {floats}, null) end"
+    )
+
+
+def text_literal(text: str) -> str:
+    """`text` as an SQL string."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _integers(number: str, unit: TimeUnit) -> str:
+    first, last = usable_range(unit)
+    rate = PER_SECOND[unit]
+    ms = f"{number} * 1000L" if rate == 1 else _floor_div(number, rate // 1_000)
+    return f"case when {number} between {first}L and {last}L then {ms} end"
+
+
+def _floats(number: str, unit: TimeUnit) -> str:
+    rate = PER_SECOND[unit]
+    micros = f"rint({number} * {1_000_000 // rate}D)" if rate <= 1_000_000 else f"rint({number} / 1000D)"
+    return _usable(f"case when abs({micros}) < {2.0**62!r}D then {_floor_div(f'cast({micros} as bigint)', 1_000)} end")
+
+
+def _decimals(number: str, unit: TimeUnit) -> str:
+    if unit == "s":
+        return _integers(f"try_cast(floor({number} * 1000BD) as bigint)", "ms")
+    return _integers(f"try_cast(floor({number}) as bigint)", unit)
+
+
+def _iso_8601(text: str) -> str:
+    with_seconds = f"regexp_replace({text}, r'^(.{{16}})(Z|[+-])', '$1:00$2')"  # Spark takes no zone without seconds
+    ms = _floor_div(f"unix_micros(try_cast({with_seconds} as timestamp))", 1_000)
+    return f"case when {text} rlike {_raw(ISO_8601)} then {_usable(ms)} end"
+
+
+def _usable(ms: str) -> str:
+    return f"case when {ms} between {FIRST_USABLE_MS}L and {LAST_USABLE_MS}L then {ms} end"
+
+
+def _floor_div(number: str, divisor: int) -> str:
+    if divisor == 1:
+        return number
+    return f"({number} div {divisor}L - if({number} % {divisor}L < 0L, 1L, 0L))"
+
+
+def _raw(pattern: str) -> str:
+    assert "'" not in pattern
+    return f"r'{pattern}'"

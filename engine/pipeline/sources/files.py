@@ -1,0 +1,217 @@
+"""`run files`: a directory that grows, read by Spark's own file source."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+import pyarrow as pa
+
+from ...core.snapshot import SourceView
+from ...errors import UsageError
+from .base import CHANNEL, MARKER, NO_CHANNEL, OFFSET, ONE_CHANNEL, TIME, WATERMARK
+from .columns import Columns, check_alike, check_columns, spark_type, typed_text
+from .event_time import TimeUnit
+from .event_time_sql import text_literal, to_ms_sql, untyped_to_ms_sql, variant_to_ms_sql
+from .marker import marked
+from .table_files import SUFFIXES, Format, TableFile, look_at, sample
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructType
+
+_POLL_MS = 200
+_BYTES_PER_BATCH = "64m"
+"""What lies there at the start is read in batches of this size: with all of it in one batch nothing could be late."""
+_LOOKED_AT = 3
+
+
+class Files:
+    """A `Source` of the files in `directory`, oldest first; with `once` it ends with what is there at the start."""
+
+    live = True
+    rows_in_all = None
+
+    def __init__(
+        self, directory: Path, columns: Columns, *, as_format: Format | None = None, once: bool = False
+    ) -> None:
+        self._directory = directory
+        self._columns = columns
+        self._as_format: Format | None = as_format
+        self._once = once
+        self._files: list[TableFile] | None = None
+
+    @property
+    def ticks(self) -> bool:
+        """Not while a fixed set of files is read."""
+        return not self._once
+
+    @property
+    def bounded(self) -> bool:
+        """With `--once`: the query ends with the files; how many rows they hold is not known before."""
+        return self._once
+
+    def check(self) -> None:
+        """Look at the first files; `UsageError` also where there is none yet, since they tell the columns."""
+        files = self._looked_at()
+        for file in files:
+            if file.format != files[0].format:
+                raise UsageError(f"{file} is {file.format}, but {files[0]} is {files[0].format}: choose by --format")
+            check_columns(file, self._columns)
+        check_alike(files, self._columns)
+
+    def identity(self) -> dict[str, Any]:
+        """The directory and the columns."""
+        columns = msgspec.to_builtins(self._columns)
+        return {"kind": "files", "directory": str(self._directory.absolute()), **columns}
+
+    def describe(self) -> SourceView:
+        """The directory."""
+        return SourceView(kind="files", description=str(self._directory), time_column=self._columns.time)
+
+    def prepare(self, report: Callable[[str], None]) -> None:
+        """Nothing: Spark reads the files."""
+
+    def load(self, spark: "SparkSession") -> "DataFrame":
+        """The stream of files; `UsageError` for a `--marker` that is no condition."""
+        file = self._looked_at()[0]
+        if file.format == "parquet":
+            # Arrow's and pandas's nanoseconds, which Spark else refuses, come as integers.
+            spark.conf.set("spark.sql.legacy.parquet.nanosAsLong", "true")
+        schema = _schema(spark, file, self._columns)
+        reader = spark.readStream.format(file.format).schema(schema).options(**self._options(file))
+        rows = reader.load(str(self._directory.absolute()))
+        types = {field.name: field.dataType for field in schema.fields}
+        canonical = [
+            f"{_channel_sql(file, self._columns.channel, types)} as {CHANNEL}",
+            f"{_time_sql(file, self._columns.time, types, self._columns.unit)} as {TIME}",
+            f"cast(null as bigint) as {OFFSET}",
+        ]
+        if self._columns.watermark is not None:
+            watermark = _time_sql(file, self._columns.watermark, types, self._columns.unit)
+            canonical.append(f"{watermark} as {WATERMARK}")
+        if self._columns.marker is not None:
+            return marked(rows, self._columns.marker, canonical, MARKER)
+        return rows.selectExpr(*canonical)
+
+    def trigger(self) -> dict[str, Any]:
+        """With `once`: what is there, then the end."""
+        return {"availableNow": True} if self._once else {"processingTime": f"{_POLL_MS} milliseconds"}
+
+    def resume(self, rows_read: int, now_ms: int | None = None) -> None:
+        """Nothing: Spark's checkpoint knows the files read."""
+
+    def now_ms(self) -> int:
+        """The wall clock (epoch ms)."""
+        return time.time_ns() // 1_000_000
+
+    def tick_limit_ms(self, rows_read: int) -> int | None:
+        """No limit."""
+        return None
+
+    def close(self) -> None:
+        """Nothing was made."""
+
+    def _looked_at(self) -> list[TableFile]:
+        if self._files is None:
+            self._files = [look_at(path, self._as_format) for path in self._data_files()[:_LOOKED_AT]]
+        return self._files
+
+    def _data_files(self) -> list[Path]:
+        """The files that Spark would read, oldest first."""
+        directory = self._directory
+        if directory.is_file():
+            raise UsageError(f"{directory} is a file: read it with wmtop run replay {directory}, or name its directory")
+        if not directory.is_dir():
+            raise UsageError(f"there is no directory {directory}: make it, and put a first file there")
+        found = [
+            path for path in directory.rglob("*") if path.is_file() and not _is_hidden(path.relative_to(directory))
+        ]
+        if self._as_format is None:
+            found = [path for path in found if _format_of(path) is not None]
+        found = [path for path in found if path.stat().st_size]
+        if not found:
+            what = self._as_format or "Parquet, CSV or JSON"
+            raise UsageError(
+                f"{directory} has no {what} file with records yet: put a first one there, it tells the columns"
+            )
+        return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path))
+
+    def _options(self, file: TableFile) -> dict[str, str]:
+        options = {"maxBytesPerTrigger": _BYTES_PER_BATCH, "recursiveFileLookup": "true", "mode": "PERMISSIVE"}
+        if self._as_format is None:
+            suffixes = [suffix for suffix, found in SUFFIXES.items() if found == file.format]
+            options["pathGlobFilter"] = "*{" + ",".join(f"{suffix},{suffix}.gz" for suffix in suffixes) + "}"
+        if file.format == "csv":
+            # As Arrow and Python read it: a quote is doubled, a field may hold line breaks. Headers must agree.
+            options |= {"header": "true", "sep": file.delimiter, "escape": '"', "multiLine": "true"}
+            options["enforceSchema"] = "false"
+        return options
+
+
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith(("_", ".")) for part in path.parts)
+
+
+def _format_of(path: Path) -> Format | None:
+    name = path.with_suffix("") if path.suffix == ".gz" else path
+    return SUFFIXES.get(name.suffix)
+
+
+def _schema(spark: "SparkSession", file: TableFile, columns: Columns) -> "StructType":
+    """What Spark is told to read: Parquet's own types, all of CSV as text, JSON's times as they are."""
+    from pyspark.sql.types import StringType, StructField, StructType, VariantType
+
+    needed = columns.needed_of(file)
+    if file.format == "parquet":
+        return spark.read.parquet(str(file.path.absolute())).select(*map(_quoted, needed)).schema
+    kinds: dict[str, DataType] = _marker_types(file, columns)
+    if columns.channel is not None:
+        kinds[columns.channel] = StringType()
+    kinds |= {name: StringType() if file.format == "csv" else VariantType() for name in columns.times.values()}
+    names = file.columns if file.format == "csv" else needed
+    return StructType([StructField(name, kinds.get(name, StringType())) for name in names])
+
+
+def _marker_types(file: TableFile, columns: Columns) -> "dict[str, DataType]":
+    """The types of the columns that the marker uses, as the file's first rows have them."""
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    names = columns.marked_in(file)
+    first = sample(file, names) if names else None
+    if first is None:
+        return {}
+    arrays = {
+        name: pa.array(cast(list[Any], values)) if isinstance(values, list) else typed_text(values)
+        for name, values in first.items()
+    }
+    return {name: from_arrow_type(spark_type(values.type)) for name, values in arrays.items()}
+
+
+def _time_sql(file: TableFile, name: str, types: "dict[str, DataType]", unit: TimeUnit) -> str:
+    column = _quoted(name)
+    if file.format == "csv":
+        return untyped_to_ms_sql(column, unit)
+    if file.format == "json":
+        return variant_to_ms_sql(column, unit)
+    in_file = (file.types or {})[name]
+    is_nanos = pa.types.is_timestamp(in_file) and in_file.unit == "ns" and types[name].typeName() == "long"
+    return to_ms_sql(column, types[name], "ns" if is_nanos else unit)
+
+
+def _channel_sql(file: TableFile, name: str | None, types: "dict[str, DataType]") -> str:
+    if name is None:
+        return text_literal(ONE_CHANNEL)
+    column, kind = _quoted(name), types[name].typeName()
+    text = f"cast({column} as string)"
+    if kind in ("float", "double"):
+        whole = f"cast(cast({column} as bigint) as string)"
+        text = f"if({column} = floor({column}) and abs({column}) < 1e15D, {whole}, {text})"
+    if file.format == "csv":
+        text = f"nullif({text}, '')"
+    return f"coalesce({text}, {text_literal(NO_CHANNEL)})"
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

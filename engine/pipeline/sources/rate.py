@@ -1,0 +1,232 @@
+"""`run rate`: synthetic records for load tests; what a row holds follows from its number, the seed and the start.
+
+Channels have Zipf-like rates, events are late by a heavy-tailed delay, and one channel in ten stalls for a part of
+every two minutes (its rows go to the busiest channel meanwhile). Python only counts rows: Spark's workers get blocks
+of row numbers, and the JVM makes the records of them.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit
+
+from ...core.snapshot import SourceView
+from ...errors import UsageError
+from .base import CHANNEL, OFFSET, TIME
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FORMAT = "wmtop-rate"
+_POLL_MS = 200
+_BLOCK = 8_192
+"""Rows that the JVM makes of one row of the Python source."""
+_SECONDS_PER_BATCH = 5
+"""A batch holds no more than the rows of this time, so that an engine that falls behind goes on showing progress."""
+_STALL_EVERY_MS, _STALL_FOR_MS, _STALLING = 120_000, 45_000, 10
+_LONGEST_DELAY_MS = 3_600_000
+
+
+class Rate:
+    """A `Source` of `rows_per_second` synthetic records a second, `rows` of them, or without end.
+
+    `start_ms` (epoch ms) is the arrival of row 0 where a run must be the same as another; without it the rows arrive
+    when they are made.
+    """
+
+    live = True
+    ticks = True
+
+    def __init__(
+        self,
+        *,
+        channels: int = 16,
+        rows_per_second: float = 10_000,
+        rows: int | None = None,
+        seed: int = 1,
+        start_ms: int | None = None,
+    ) -> None:
+        self._channels = channels
+        self._rate = rows_per_second
+        self._rows = rows
+        self._seed = seed
+        self._start_ms = start_ms
+
+    @property
+    def bounded(self) -> bool:
+        """Whether a number of rows was given."""
+        return self._rows is not None
+
+    @property
+    def rows_in_all(self) -> int | None:
+        """The number of rows; None without an end."""
+        return self._rows
+
+    def check(self) -> None:
+        """`UsageError` for numbers that make no rate."""
+        if self._channels < 1:
+            raise UsageError(f"--channels: {self._channels} is not above 0; give a number, as in 16")
+        if not 0 < self._rate < float("inf"):
+            raise UsageError(f"--rows-per-second: {self._rate:g} is not above 0; give a number, as in 10000")
+        if self._rows is not None and self._rows < 1:
+            raise UsageError(f"--rows: {self._rows} is not above 0; give a number, as in 1000000, or a longer --for")
+
+    def identity(self) -> dict[str, Any]:
+        """All that the rows follow from."""
+        return {
+            "kind": "rate",
+            "channels": self._channels,
+            "rows_per_second": self._rate,
+            "rows": self._rows,
+            "seed": self._seed,
+            "start_ms": self._start_ms,
+        }
+
+    def describe(self) -> SourceView:
+        """How many, of what."""
+        description = f"{self._channels} synthetic channels, {self._rate:g} rows/s"
+        return SourceView(kind="rate", description=description, rows=self._rows, time_column=TIME)
+
+    def prepare(self, report: Callable[[str], None]) -> None:
+        """Nothing."""
+
+    def load(self, spark: "SparkSession") -> "DataFrame":
+        """The stream of records."""
+        spark.dataSource.register(RateDataSource)
+        blocks = (
+            spark.readStream.format(FORMAT)
+            .option("rows_per_second", self._rate)
+            .option("rows", self._rows or 0)
+            .option("start_ms", "" if self._start_ms is None else self._start_ms)
+            .option("tasks", spark.sparkContext.defaultParallelism)
+            .load()
+        )
+        rows = blocks.selectExpr("start_ms", "explode(sequence(first, last)) as row")
+        for step in record_sql(self._channels, self._rate, self._seed):
+            rows = rows.selectExpr("*", *step)
+        return rows.select(CHANNEL, TIME, OFFSET)
+
+    def trigger(self) -> dict[str, Any]:
+        """A look now and then; a batch has the rows that are due."""
+        return {"processingTime": f"{_POLL_MS} milliseconds"}
+
+    def resume(self, rows_read: int, now_ms: int | None = None) -> None:
+        """Nothing: Spark's checkpoint knows the row, and rows are due from the query's first look on."""
+
+    def now_ms(self) -> int:
+        """The wall clock (epoch ms)."""
+        return time.time_ns() // 1_000_000
+
+    def tick_limit_ms(self, rows_read: int) -> int | None:
+        """No limit."""
+        return None
+
+    def close(self) -> None:
+        """Nothing was made."""
+
+
+def record_sql(channels: int, rows_per_second: float, seed: int) -> list[list[str]]:
+    """The steps that make a record of `row` and `start_ms`, each a list of SQL columns over those before it."""
+
+    def uniform(salt: int) -> str:
+        """A number in [0, 1) with 53 random bits."""
+        return f"(shiftrightunsigned(xxhash64(row, {seed}L, {salt}), 11) * {2.0**-53!r}D)"
+
+    stalls = f"pmod(xxhash64(drawn, {seed}L, 3), {_STALLING}) = 0"
+    phase = f"pmod(xxhash64(drawn, {seed}L, 4), {_STALL_EVERY_MS})"
+    quiet = f"pmod(since_ms + {phase}, {_STALL_EVERY_MS}) < {_STALL_FOR_MS}"
+    width = len(str(channels - 1))
+    return [
+        [
+            f"cast(floor(row * {1_000 / rows_per_second!r}D) as bigint) as since_ms",
+            # Zipf with exponent 1, by the inverse of its continuous distribution function.
+            f"least(cast(floor(pow({channels + 1}D, {uniform(1)})) as int), {channels}) - 1 as drawn",
+            # A Lomax delay: half below 0.1 s, one in a hundred above 3 s, one in ten thousand above a minute.
+            f"least(cast(150 * (pow(1 - {uniform(2)}, -0.66D) - 1) as bigint), {_LONGEST_DELAY_MS}L) as delay_ms",
+        ],
+        [f"if(drawn > 0 and {stalls} and {quiet}, 0, drawn) as number"],
+        [
+            f"concat('c', lpad(cast(number as string), {width}, '0')) as {CHANNEL}",
+            f"start_ms + since_ms - delay_ms as {TIME}",
+            f"row as {OFFSET}",
+        ],
+    ]
+
+
+class Blocks(InputPartition):
+    """Row numbers that one task hands out, and the arrival (ms) of row 0."""
+
+    def __init__(self, start: int, stop: int, start_ms: int) -> None:
+        self.start = start
+        self.stop = stop
+        self.start_ms = start_ms
+
+
+class RateDataSource(DataSource):
+    """Options: `rows_per_second`, `rows` (0: no end), `start_ms` (empty: now), `tasks`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name to give to `readStream.format`."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """Blocks of row numbers."""
+        return "first bigint, last bigint, start_ms bigint"
+
+    def streamReader(self, schema: Any) -> "RateStreamReader":  # noqa: N802 (Spark's name)
+        """The reader; Spark makes one to plan, and one in every task."""
+        options = self.options
+        return RateStreamReader(
+            float(options["rows_per_second"]),
+            int(options["rows"]) or None,
+            int(options["start_ms"]) if options["start_ms"] else None,
+            int(options["tasks"]),
+        )
+
+
+class RateStreamReader(DataSourceStreamReader):
+    """An offset is `{"row": n, "start_ms": t}`: rows before n are made, those of the batch as if row 0 came at t."""
+
+    def __init__(self, rows_per_second: float, rows: int | None, start_ms: int | None, tasks: int) -> None:
+        self._rate = rows_per_second
+        self._rows = rows
+        self._start_ms = start_ms
+        self._tasks = tasks
+        self._first_look: tuple[int, float] | None = None
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        """The first row."""
+        return {"row": 0, "start_ms": self._start_ms or 0}
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
+        """The rows that are due by now; a stop does not count, so the rest goes on from the first look after it."""
+        row = start["row"]
+        if self._first_look is None:
+            self._first_look = (row, time.monotonic())
+            if self._start_ms is None:
+                self._start_ms = time.time_ns() // 1_000_000 - int(row * 1_000 / self._rate)
+        first_row, first_s = self._first_look
+        due = first_row + int((time.monotonic() - first_s) * self._rate)
+        end = min(due, row + max(1, int(self._rate * _SECONDS_PER_BATCH)))
+        end = max(row, end if self._rows is None else min(end, self._rows))
+        return {"row": end, "start_ms": self._start_ms or 0} if end > row else start
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[Blocks]:
+        """Rows in order, as many parts as there are cores, fewer for a small batch."""
+        first, last = start["row"], end["row"]
+        count = min(self._tasks, -(-(last - first) // _BLOCK))
+        edges = [first + (last - first) * i // max(count, 1) for i in range(count + 1)]
+        return [Blocks(low, high, end["start_ms"]) for low, high in pairwise(edges)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The blocks of a task."""
+        assert isinstance(partition, Blocks)
+        firsts = range(partition.start, partition.stop, _BLOCK)
+        lasts = [min(first + _BLOCK, partition.stop) - 1 for first in firsts]
+        columns = {"first": list(firsts), "last": lasts, "start_ms": [partition.start_ms] * len(lasts)}
+        yield pa.RecordBatch.from_pydict(columns)

@@ -1,0 +1,187 @@
+"""A replay's rows, staged once: canonical columns in order of arrival, memory-mapped by whoever reads them.
+
+The directory holds `rows.arrow` (Arrow IPC in batches of one size, so that a row's batch is known), `arrivals.npy` (a
+sorted array to search) and, written last, `staged.json`. What is staged is held in memory once: 20 bytes a row and the
+columns that `--marker` names.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# (Arrow's types are known in part only.)
+
+import hashlib
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from ...core.times import MIN
+from ...errors import UsageError
+from .base import ARRIVAL, CHANNEL, OFFSET, TIME, WATERMARK
+from .columns import Columns, channels, spark_type, times, typed_text
+from .table_files import Chunk, TableFile, chunks, rows_of
+
+BATCH_ROWS = 65_536
+"""Rows of an IPC batch."""
+PREFIX = "_wmtop_"
+"""Before a canonical column's name, since the columns for `--marker` keep their own."""
+
+_ROWS, _ARRIVALS, _MANIFEST = "rows.arrow", "arrivals.npy", "staged.json"
+
+
+class Staged(Struct, frozen=True):
+    """What a directory holds: how many rows, and a digest of what they were made of."""
+
+    rows: int
+    origin: str
+
+
+def stage(
+    files: Sequence[TableFile], columns: Columns, origin: str, directory: Path, report: Callable[[str], None]
+) -> Staged:
+    """Stage `files` into `directory`, unless that is done already; `report` gets the progress as text."""
+    directory.mkdir(parents=True, exist_ok=True)
+    manifest = directory / _MANIFEST
+    done = _read(manifest)
+    if done is not None and done.origin == origin:
+        return done
+    manifest.unlink(missing_ok=True)
+    try:
+        table, arrivals = _in_order(_table(files, columns, report), columns.arrival is not None)
+        if columns.since_ms is not None:
+            first = int(arrivals.searchsorted(columns.since_ms))
+            table, arrivals = table.slice(first), arrivals[first:]
+        _write(directory / _ROWS, table)
+        np.save(directory / _ARRIVALS, arrivals)
+    except OSError as error:
+        raise UsageError(f"cannot stage the rows in {directory}: {error.strerror or error}") from None
+    staged = Staged(table.num_rows, origin)
+    partial = manifest.with_suffix(".tmp")
+    partial.write_bytes(msgspec.json.encode(staged))
+    partial.replace(manifest)
+    return staged
+
+
+def fingerprint(file: TableFile) -> dict[str, Any]:
+    """What makes a file this one and no other, without reading all of it."""
+    size = file.path.stat().st_size
+    with file.path.open("rb") as content:
+        digest = hashlib.sha256(content.read(65_536))
+        content.seek(max(0, size - 65_536))
+        digest.update(content.read())
+    return {"name": file.path.name, "size": size, "digest": digest.hexdigest()[:16]}
+
+
+def arrivals_of(directory: Path) -> "NDArray[np.int64]":
+    """The arrivals (ms) of the staged rows in order, `MIN` for null, memory-mapped."""
+    return np.load(directory / _ARRIVALS, mmap_mode="r")
+
+
+def schema_of(directory: Path) -> Any:
+    """The Arrow schema of what `read_rows` yields: plain text for text, the offset last."""
+    with pa.memory_map(str(directory / _ROWS)) as source:
+        fields = pa.ipc.open_file(source).schema
+    plain = [
+        pa.field(field.name, pa.string() if pa.types.is_dictionary(field.type) else field.type) for field in fields
+    ]
+    return pa.schema([*plain, pa.field(PREFIX + OFFSET, pa.int64())])
+
+
+def read_rows(directory: Path, start: int, stop: int) -> Iterator[Any]:
+    """The rows `start <= row < stop` as record batches of `schema_of`."""
+    schema = schema_of(directory)
+    with pa.memory_map(str(directory / _ROWS)) as source:
+        reader = pa.ipc.open_file(source)
+        for number in range(start // BATCH_ROWS, -(-stop // BATCH_ROWS)):
+            first = number * BATCH_ROWS
+            low, high = max(start, first), min(stop, first + BATCH_ROWS)
+            batch = reader.get_batch(number).slice(low - first, high - low)
+            plain = [values.cast(field.type) for values, field in zip(batch.columns, schema, strict=False)]
+            yield pa.RecordBatch.from_arrays([*plain, pa.array(np.arange(low, high, dtype=np.int64))], schema=schema)
+
+
+def remove(directory: Path) -> None:
+    """Delete what was staged."""
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def _read(manifest: Path) -> Staged | None:
+    try:
+        return msgspec.json.decode(manifest.read_bytes(), type=Staged)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None
+
+
+def _table(files: Sequence[TableFile], columns: Columns, report: Callable[[str], None]) -> Any:
+    parts: list[Any] = []
+    rows = 0
+    for file in files:
+        for chunk in chunks(file, columns.needed_of(file)):
+            parts.append(_canonical(file, chunk, columns))
+            rows += rows_of(chunk)
+            report(f"{rows:,} rows read")
+    if not rows:
+        raise UsageError(f"{', '.join(map(str, files))}: no rows; name a file with records")
+    try:
+        table = pa.concat_tables(parts, promote_options="permissive").unify_dictionaries().combine_chunks()
+    except pa.ArrowException as error:
+        raise UsageError(f"--marker: a column is of different types in the input: {error}".splitlines()[0]) from None
+    untyped = {name for file in files if file.format == "csv" for name in columns.marked_in(file)}
+    for name in untyped:
+        at = table.schema.get_field_index(name)
+        table = table.set_column(at, name, typed_text(table[name]))
+    return table
+
+
+def _canonical(file: TableFile, chunk: Chunk, columns: Columns) -> Any:
+    """A chunk's rows: times in ms, the channel as text, and what the marker needs as it is."""
+    ts = times(file.format, chunk[columns.time], columns.unit)
+    made = {}
+    if columns.arrival is not None:
+        arrival = times(file.format, chunk[columns.arrival], columns.unit)
+        ts = pc.if_else(arrival.is_valid(), ts, pa.scalar(None, pa.int64()))
+        made[PREFIX + ARRIVAL] = arrival
+    made[PREFIX + TIME] = ts
+    if columns.channel is not None:
+        made[PREFIX + CHANNEL] = channels(chunk[columns.channel])
+    if columns.watermark is not None:
+        made[PREFIX + WATERMARK] = times(file.format, chunk[columns.watermark], columns.unit)
+    for name in columns.marked_in(file):
+        made[name] = _for_spark(name, chunk[name])
+    return pa.table(made)
+
+
+def _for_spark(name: str, values: Any) -> Any:
+    try:
+        values = pa.array(values) if isinstance(values, list) else values
+    except (pa.ArrowException, OverflowError):
+        raise UsageError(f"--marker: {name} holds values of different types, which a condition cannot use") from None
+    kind = spark_type(values.type)
+    if kind is None:
+        raise UsageError(f"--marker: {name} is {values.type}, which a condition cannot use")
+    return values.cast(kind, safe=False)
+
+
+def _in_order(table: Any, has_arrival: bool) -> "tuple[Any, NDArray[np.int64]]":
+    """The rows in a stable order of arrival, null first; without arrivals each arrives at the greatest time so far."""
+    name = PREFIX + (ARRIVAL if has_arrival else TIME)
+    arrivals: NDArray[np.int64] = table[name].fill_null(MIN).to_numpy()
+    if not has_arrival:
+        arrivals = np.maximum.accumulate(arrivals)
+        return table.append_column(PREFIX + ARRIVAL, pa.array(arrivals, mask=arrivals == MIN)), arrivals
+    if np.all(arrivals[1:] >= arrivals[:-1]):
+        return table, arrivals
+    order = np.argsort(arrivals, kind="stable")
+    return table.take(pa.array(order)), arrivals[order]
+
+
+def _write(path: Path, table: Any) -> None:
+    # `to_batches` makes its batches anew at every chunk: one chunk a column, and all batches but the last are full.
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table.combine_chunks(), max_chunksize=BATCH_ROWS)

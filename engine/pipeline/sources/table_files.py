@@ -1,0 +1,226 @@
+"""Parquet, CSV and JSON-lines files (the latter two also gzipped) as chunks of a few columns."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# (Arrow's types are known in part only.)
+
+import csv
+import difflib
+import gzip
+import io
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import msgspec
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+from msgspec import Struct
+
+from ...errors import UsageError
+
+Format = Literal["parquet", "csv", "json"]
+FORMATS: tuple[Format, ...] = ("parquet", "csv", "json")
+SUFFIXES: dict[str, Format] = {
+    **dict.fromkeys((".parquet", ".parq", ".pq"), "parquet"),
+    **dict.fromkeys((".csv", ".tsv"), "csv"),
+    **dict.fromkeys((".json", ".jsonl", ".ndjson"), "json"),
+}
+
+Chunk = dict[str, Any]
+"""Values by column: Arrow arrays of the file's types (Parquet), of text (CSV), or lists of Python values (JSON)."""
+
+_ROWS = 100_000
+_LOOKED_AT = 1_000
+_NO_ROW = object()
+
+
+class TableFile(Struct, frozen=True):
+    """A file, what it is, and its columns; `types` is what Parquet says of them, None where a file has no types."""
+
+    path: Path
+    format: Format
+    gzipped: bool
+    columns: tuple[str, ...]
+    types: dict[str, Any] | None = None
+    delimiter: str = ","
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+
+def look_at(path: Path, as_format: Format | None = None) -> TableFile:
+    """Recognise a file by what is in it, then by its name; `UsageError` for one that cannot be read."""
+    head, gzipped = _head(path)
+    suffix = (path.with_suffix("") if gzipped and path.suffix == ".gz" else path).suffix.lower()
+    found = as_format or _recognise(head, suffix)
+    if found == "parquet":
+        schema = _parquet(path).schema_arrow
+        return TableFile(path, found, False, tuple(schema.names), dict(zip(schema.names, schema.types, strict=True)))
+    if found == "csv":
+        delimiter = _delimiter(head, suffix)
+        with open_text(path, gzipped) as file:
+            names = next(csv.reader(file, delimiter=delimiter), [])
+        return TableFile(path, found, gzipped, tuple(names), delimiter=delimiter)
+    return TableFile(path, found, gzipped, _json_columns(path, gzipped, head))
+
+
+def chunks(file: TableFile, columns: Sequence[str], rows: int = _ROWS) -> Iterator[Chunk]:
+    """The rows of `columns` in file order, some `rows` at a time; `UsageError` where the file is damaged."""
+    try:
+        if file.format == "parquet":
+            yield from _parquet_chunks(file, columns, rows)
+        elif file.format == "csv":
+            yield from _csv_chunks(file, columns, rows)
+        else:
+            yield from _json_chunks(file, columns, rows)
+    except (pa.ArrowException, OSError, EOFError, gzip.BadGzipFile) as error:
+        raise UsageError(f"cannot read {file}: {_one_line(error)}; is it damaged?") from None
+
+
+def sample(file: TableFile, columns: Sequence[str]) -> Chunk | None:
+    """The first rows of `columns`; None where the file has no row."""
+    return next((chunk for chunk in chunks(file, columns, _LOOKED_AT) if rows_of(chunk)), None)
+
+
+def rows_of(chunk: Chunk) -> int:
+    """How many rows a chunk has."""
+    return len(next(iter(chunk.values())))
+
+
+def open_text(path: Path, gzipped: bool) -> IO[str]:
+    """A file as text, whatever bytes it holds."""
+    return io.TextIOWrapper(_open(path, gzipped), encoding="utf-8-sig", errors="replace", newline="")
+
+
+def near(name: str, names: Sequence[str]) -> str:
+    """`: did you mean X?` where there is something like `name`."""
+    like = difflib.get_close_matches(name.lower(), [other.lower() for other in names], n=2, cutoff=0.6)
+    found = [other for other in names if other.lower() in like]
+    return f": did you mean {' or '.join(found)}?" if found else ""
+
+
+def _head(path: Path) -> tuple[bytes, bool]:
+    """The first bytes of the content, and whether the file is gzipped."""
+    try:
+        with path.open("rb") as file:
+            gzipped = file.read(2) == b"\x1f\x8b"
+        with _open(path, gzipped) as content:
+            head = content.read(65_536)
+    except FileNotFoundError:
+        siblings = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
+        raise UsageError(f"there is no file {path}{near(path.name, siblings)}") from None
+    except IsADirectoryError:
+        raise UsageError(f"{path} is a directory: name its files, or watch it with: wmtop run files {path}") from None
+    except (OSError, EOFError) as error:
+        raise UsageError(f"cannot read {path}: {_one_line(error)}") from None
+    if not head.strip():
+        raise UsageError(f"{path} is empty: name a file with records")
+    return head, gzipped
+
+
+def _recognise(head: bytes, suffix: str) -> Format:
+    if head.startswith(b"PAR1"):
+        return "parquet"
+    if suffix in SUFFIXES:
+        return SUFFIXES[suffix]
+    return "json" if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"[")) else "csv"
+
+
+def _open(path: Path, gzipped: bool) -> IO[bytes]:
+    return gzip.open(path) if gzipped else path.open("rb")  # pyright: ignore[reportReturnType]
+
+
+def _parquet(path: Path) -> Any:
+    try:
+        return pq.ParquetFile(path, coerce_int96_timestamp_unit="us", memory_map=True)
+    except (pa.ArrowException, OSError) as error:
+        raise UsageError(f"{path} is not a readable Parquet file: {_one_line(error)}") from None
+
+
+def _parquet_chunks(file: TableFile, columns: Sequence[str], rows: int) -> Iterator[Chunk]:
+    for batch in _parquet(file.path).iter_batches(rows, columns=list(columns)):
+        yield {name: batch.column(name) for name in columns}
+
+
+def _delimiter(head: bytes, suffix: str) -> str:
+    header = head.splitlines()[0].decode(errors="replace")
+    return "\t" if suffix == ".tsv" else max(",;\t|", key=header.count)
+
+
+def _csv_chunks(file: TableFile, columns: Sequence[str], rows: int) -> Iterator[Chunk]:
+    """Arrow reads well-formed files fast; from the first row on that it refuses (ragged, not UTF-8) `csv` goes on."""
+    done = 0
+    try:
+        with _open(file.path, file.gzipped) as source:
+            reader = pa_csv.open_csv(
+                source,
+                parse_options=pa_csv.ParseOptions(delimiter=file.delimiter),
+                convert_options=pa_csv.ConvertOptions(
+                    include_columns=list(columns),
+                    column_types=dict.fromkeys(columns, pa.string()),
+                    null_values=[""],
+                    strings_can_be_null=True,
+                ),
+            )
+            for batch in reader:
+                yield {name: batch.column(name) for name in columns}
+                done += batch.num_rows
+    except pa.ArrowInvalid:
+        yield from _slow_csv_chunks(file, columns, rows, done)
+
+
+def _slow_csv_chunks(file: TableFile, columns: Sequence[str], rows: int, skip: int) -> Iterator[Chunk]:
+    at = [file.columns.index(name) for name in columns]
+    with open_text(file.path, file.gzipped) as text:
+        records = (record for record in csv.reader(text, delimiter=file.delimiter) if record)
+        body = islice(records, skip + 1, None)
+        while part := list(islice(body, rows)):
+            values = [[(record[i] or None) if i < len(record) else None for record in part] for i in at]
+            yield {name: pa.array(column, pa.string()) for name, column in zip(columns, values, strict=True)}
+
+
+def _json_columns(path: Path, gzipped: bool, head: bytes) -> tuple[str, ...]:
+    if head.lstrip().startswith(b"["):
+        raise UsageError(
+            f"{path} is one JSON array: write one object a line, as in: jq -c '.[]' {path.name} > lines.jsonl"
+        )
+    names: dict[str, None] = {}
+    with _open(path, gzipped) as file:
+        for line in islice(file, _LOOKED_AT):
+            try:
+                names |= dict.fromkeys(msgspec.json.decode(line, type=dict[str, Any]))
+            except msgspec.DecodeError:
+                continue
+    if not names:
+        raise UsageError(f"{path} holds no JSON lines: one object a line is expected, it begins with {head[:40]!r}")
+    return tuple(names)
+
+
+def _json_chunks(file: TableFile, columns: Sequence[str], rows: int) -> Iterator[Chunk]:
+    fields = [(f"c{i}", Any, None) for i in range(len(columns))]
+    renamed = {f"c{i}": name for i, name in enumerate(columns)}
+    record = msgspec.defstruct("Record", fields, rename=renamed, gc=False)
+    decode, nothing = msgspec.json.Decoder(record).decode, record()
+    with _open(file.path, file.gzipped) as lines:
+        while True:
+            part = [_decoded(decode, line, nothing) for line in islice(lines, rows)]
+            if not part:
+                return
+            kept = [row for row in part if row is not _NO_ROW]
+            yield {name: [getattr(row, f"c{i}") for row in kept] for i, name in enumerate(columns)}
+
+
+def _decoded(decode: Any, line: bytes, nothing: Any) -> Any:
+    """A line's values; a broken line is a record without any, a blank one none."""
+    try:
+        return decode(line)
+    except msgspec.DecodeError:
+        return nothing if line.strip() else _NO_ROW
+
+
+def _one_line(error: BaseException) -> str:
+    """An error's first line without its final dot; the system's own words where it has them."""
+    said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return said.strip().partition("\n")[0].rstrip(".")

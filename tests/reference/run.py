@@ -1,0 +1,385 @@
+"""A whole run, record at a time: batches, ticks, changes, the end; and what another setting would have given, by running it."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import msgspec
+
+from wmtop.engine.core.settings import Session, Settings
+from wmtop.engine.core.times import FIRST_USABLE_MS, LAST_USABLE_MS, MAX, MIN
+
+from .clock import Clock, clamp
+from .windows import Window, WindowOperator, assign, last_window
+
+Firing = dict[str, Any]
+"""One line of `--firings`."""
+
+LateKey = tuple[str, int | None, int | None]
+"""Channel, start and end of the last window; a late record in a gap between windows has none."""
+
+NO_CHANNEL = "(none)"
+
+
+class Row(NamedTuple):
+    """A record in replay order: `extra` is the marker (bool) or the source's watermark (ms)."""
+
+    arrival: int | None
+    channel: str | None
+    ts: int | None
+    extra: int | bool | None = None
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One micro-batch; `own_arrival`: the future guard looks at each record's own arrival (replay)."""
+
+    rows: tuple[Row, ...]
+    now: int
+    own_arrival: bool = True
+
+
+@dataclass(frozen=True)
+class Tick:
+    now: int
+
+
+@dataclass(frozen=True)
+class SetLateness:
+    lateness: int
+
+
+@dataclass(frozen=True)
+class SetIdle:
+    idle_after: int | None
+
+
+@dataclass(frozen=True)
+class Known:
+    """The source tells of channels before their first record."""
+
+    names: tuple[str, ...]
+    now: int
+
+
+@dataclass(frozen=True)
+class Paused:
+    """A time (ms) for which the source was paused has passed: it counts towards no idle timeout."""
+
+    duration: int
+
+
+@dataclass(frozen=True)
+class End:
+    now: int
+
+
+Op = Batch | Tick | SetLateness | SetIdle | Known | Paused | End
+
+
+@dataclass
+class Counts:
+    records: int = 0
+    behind_watermark: int = 0
+    late: int = 0
+    malformed: int = 0
+    future: int = 0
+    no_window: int = 0
+
+
+@dataclass(frozen=True)
+class ChannelResult:
+    watermark: int
+    max_event: int | None
+    state: str
+    flaps: int
+
+
+@dataclass
+class Result:
+    """What a run gave; times in ms, `MIN` for no watermark yet; the level and channels are from before the end."""
+
+    totals: Counts
+    by_channel: dict[str, Counts]
+    channels: dict[str, ChannelResult]
+    level: int
+    levels: list[int]
+    """After each op; `MAX` after the end."""
+    holder: Any
+    firings: list[list[Firing]]
+    """For each op, in order."""
+    fired: int
+    late_firings: int
+    open: list[tuple[int, int, int]]
+    """Start, end, records of the windows that have not fired."""
+    w0: list[tuple[int, int]]
+    """Processing time and level at lateness 0, each time it grew."""
+    own_late: Counter[int]
+    """How often each lateness at which a record is, by its own unmerged window, just late (section 7)."""
+    closings: list[tuple[int, int]]
+    """Processing time of the firing and end, of each window that the level closed."""
+
+    @property
+    def lines(self) -> list[Firing]:
+        return [line for op in self.firings for line in op]
+
+    def delay(self) -> float | None:
+        """Section 7: the mean of processing time of the firing - end over the windows that the level closed."""
+        return sum(at - end for at, end in self.closings) / len(self.closings) if self.closings else None
+
+
+class Reference:
+    """The state of one run; feed it ops, then ask for the result."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.clock = self._new_clock(settings.lateness_ms or 0)
+        self.shadow = self._new_clock(0)
+        self.windows = WindowOperator(settings.window, settings.allowed_lateness_ms)
+        self.batch_id = -1
+        self.totals = Counts()
+        self.by_channel: dict[str, Counts] = {}
+        self.levels: list[int] = []
+        self.firings: list[list[Firing]] = []
+        self.fired: set[tuple[int, int]] = set()
+        self.late_firings = 0
+        self.w0: list[tuple[int, int]] = []
+        self.own_late: Counter[int] = Counter()
+        self.closings: list[tuple[int, int]] = []
+        self.ended: Result | None = None
+
+    def _new_clock(self, lateness: int) -> Clock:
+        s = self.settings
+        return Clock(
+            s.strategy, lateness, s.idle_after_ms, smooth=s.smooth, subtasks=s.subtasks, emit_every=s.emit_every_ms
+        )
+
+    def apply(self, op: Op) -> None:
+        lines: list[Firing] = []
+        if isinstance(op, Batch):
+            lines = self._batch(op)
+        elif isinstance(op, Tick):
+            self.clock.emit(op.now)
+            self.shadow.emit(op.now)
+            lines = self._advance(op.now)
+        elif isinstance(op, SetLateness):
+            self.clock.lateness = op.lateness
+        elif isinstance(op, SetIdle):
+            self.clock.idle_after = self.shadow.idle_after = op.idle_after
+        elif isinstance(op, Known):
+            for name in op.names:
+                self.by_channel.setdefault(name, Counts())
+            for clock in (self.clock, self.shadow):
+                clock.know(self.batch_id, op.names, op.now)
+        elif isinstance(op, Paused):
+            for clock in (self.clock, self.shadow):
+                clock.paused(op.duration)
+        else:
+            self.ended = self.result()
+            lines = [self._fire_line(w, None) for w in self.windows.advance(MAX)]
+        self.firings.append(lines)
+        self.levels.append(MAX if self.ended else self.clock.level)
+
+    def _batch(self, op: Batch) -> list[Firing]:
+        self.batch_id += 1
+        usable = [row for row in op.rows if self._usable(row, op)]
+        for row in op.rows:
+            if row not in usable:
+                self._count(row, "malformed")
+        late: Counter[LateKey] = Counter()
+        late_fired: Counter[tuple[int, int]] = Counter()
+        for row in self._window_order(usable):
+            self._into_windows(row, late, late_fired)
+        for row in usable:
+            self._into_clocks(row, op)
+        lines = [self._late_line(*at, n) for at, n in self._merged(late).items()] + self._late_fires(late_fired)
+        self.clock.after_batch(op.now)
+        self.shadow.after_batch(op.now)
+        return lines + self._advance(op.now)
+
+    def _usable(self, row: Row, op: Batch) -> bool:
+        if row.ts is None or (op.own_arrival and row.arrival is None):
+            return False
+        return FIRST_USABLE_MS <= row.ts <= LAST_USABLE_MS
+
+    def _window_order(self, usable: list[Row]) -> list[Row]:
+        """Section 6: a batch's sessions are as if its records came in descending event time."""
+        if isinstance(self.settings.window, Session):
+            return sorted(usable, key=lambda row: -_ts(row))
+        return usable
+
+    def _into_windows(
+        self, row: Row, late: Counter[LateKey], late_fired: Counter[tuple[int, int]]
+    ) -> None:
+        ts, channel, spec = _ts(row), _name(row), self.settings.window
+        self._count(row, "records")
+        if ts <= self.windows.watermark:
+            self._count(row, "behind_watermark")
+        placed = self.windows.record(ts, channel)
+        if placed.late:
+            self._count(row, "late")
+            windows = assign(self.settings.window, ts)
+            late[(channel, *(windows[0] if windows else (None, None)))] += 1
+        elif placed.no_window:
+            self._count(row, "no_window")
+        for window in placed.fired:
+            self.late_firings += 1
+            late_fired[window.start, window.end] += 1
+        if self.shadow.level != MIN:
+            end = last_window(spec, ts)[1]
+            self.own_late[self.shadow.level - clamp(end - 1) - self.settings.allowed_lateness_ms] += 1
+
+    def _into_clocks(self, row: Row, op: Batch) -> None:
+        ts, guard = _ts(row), self.settings.future_guard_ms
+        arrival = row.arrival if op.own_arrival and row.arrival is not None else op.now
+        if guard is not None and ts - arrival > guard:
+            self._count(row, "future")
+            return
+        self.clock.on_event(self.batch_id, _name(row), ts, row.extra)
+        self.shadow.on_event(self.batch_id, _name(row), ts, row.extra)
+
+    def _count(self, row: Row, what: str) -> None:
+        for counts in (self.totals, self.by_channel.setdefault(_name(row), Counts())):
+            setattr(counts, what, getattr(counts, what) + 1)
+
+    def _advance(self, now: int) -> list[Firing]:
+        if self.shadow.level > (self.w0[-1][1] if self.w0 else MIN):
+            self.w0.append((now, self.shadow.level))
+        level = self.clock.level
+        due = self.windows.advance(level)
+        self.closings += [(now, window.end) for window in due]
+        return [self._fire_line(window, level) for window in due]
+
+    def _fire_line(self, window: Window, level: int | None) -> Firing:
+        self.fired.add((window.start, window.end))
+        return self._line("fire", None, window.start, window.end, window.count, 1, level, level is None)
+
+    def _merged(self, late: Counter[LateKey]) -> Counter[LateKey]:
+        """Late sessions of one batch that touch are one session, whatever their channels."""
+        if not isinstance(self.settings.window, Session):
+            return late
+        ranges: list[list[int]] = []
+        for start, end in sorted((start, end) for _, start, end in late if start is not None and end is not None):
+            if ranges and start <= ranges[-1][1]:
+                ranges[-1][1] = max(end, ranges[-1][1])
+            else:
+                ranges.append([start, end])
+        merged: Counter[LateKey] = Counter()
+        for (channel, at, _), records in late.items():
+            (start, end), = [(a, b) for a, b in ranges if at is not None and a <= at < b]
+            merged[channel, start, end] += records
+        return merged
+
+    def _late_line(self, channel: str, start: int | None, end: int | None, records: int) -> Firing:
+        return self._line("late", channel, start, end, records, 0, self.windows.watermark, False)
+
+    def _late_fires(self, late_fired: Counter[tuple[int, int]]) -> list[Firing]:
+        """One line a window; what fired before it was merged in the same batch counts for what it became."""
+        lines: list[Firing] = []
+        for window in self.windows.live.values():
+            n = sum(k for (start, end), k in late_fired.items() if window.start <= start and end <= window.end)
+            if not isinstance(self.settings.window, Session):
+                n = late_fired[window.start, window.end]
+            if n:
+                self.fired.add((window.start, window.end))
+                lines.append(
+                    self._line(
+                        "late_fire", None, window.start, window.end, window.count, n, self.windows.watermark, False
+                    )
+                )
+        return lines
+
+    def _line(
+        self,
+        kind: str,
+        channel: str | None,
+        start: int | None,
+        end: int | None,
+        records: int,
+        firings: int,
+        watermark: int | None,
+        ended: bool,
+    ) -> Firing:
+        return {
+            "kind": kind, "batch": self.batch_id, "channel": channel, "start_ms": start, "end_ms": end,
+            "records": records, "firings": firings, "watermark_ms": watermark, "ended": ended,
+        }  # fmt: skip
+
+    def result(self) -> Result:
+        channels = {
+            c.name: ChannelResult(c.watermark, c.generator.greatest, self.clock.state(c.name), c.flaps)
+            for c in self.clock.in_order()
+        }
+        if self.ended is not None:
+            return replace(
+                self.ended, levels=self.levels, firings=self.firings, fired=len(self.fired), open=[],
+            )  # fmt: skip
+        return Result(
+            totals=self.totals, by_channel=self.by_channel, channels=channels, level=self.clock.level,
+            levels=self.levels, holder=self.clock.holder(), firings=self.firings, fired=len(self.fired),
+            late_firings=self.late_firings, open=[(w.start, w.end, w.count) for w in self.windows.open()],
+            w0=self.w0, own_late=self.own_late, closings=self.closings,
+        )  # fmt: skip
+
+
+def _ts(row: Row) -> int:
+    assert row.ts is not None
+    return row.ts
+
+
+def _name(row: Row) -> str:
+    return NO_CHANNEL if row.channel is None else row.channel
+
+
+def run_ops(ops: Iterable[Op], settings: Settings) -> Result:
+    """A run of explicit ops."""
+    reference = Reference(settings)
+    for op in ops:
+        reference.apply(op)
+    return reference.result()
+
+
+def in_batches(rows: Sequence[Row], batch_rows: int) -> list[Op]:
+    """What `--batch-rows` makes of rows in replay order, the end included."""
+    ops: list[Op] = []
+    now = 0
+    for at in range(0, len(rows), batch_rows):
+        part = tuple(rows[at : at + batch_rows])
+        arrivals = [row.arrival for row in part if row.arrival is not None]
+        now = arrivals[-1] if arrivals else now
+        ops.append(Batch(part, now))
+    return [*ops, End(now)]
+
+
+def run(rows: Sequence[Row], settings: Settings, batch_rows: int) -> Result:
+    """A reproducible run: a pure function of rows and settings."""
+    return run_ops(in_batches(rows, batch_rows), settings)
+
+
+def at_lateness(ops: Sequence[Op], settings: Settings, lateness: int) -> Result:
+    """The same records and ticks, really run with another lateness from the start to the end."""
+    kept = [op for op in ops if not isinstance(op, SetLateness)]
+    return run_ops(kept, msgspec.structs.replace(settings, lateness_ms=lateness))
+
+
+def at_idle_after(ops: Sequence[Op], settings: Settings, idle_after: int | None) -> Result:
+    """The same records and ticks, really run with another idle timeout from the start to the end."""
+    kept = [op for op in ops if not isinstance(op, SetIdle)]
+    return run_ops(kept, msgspec.structs.replace(settings, idle_after_ms=idle_after))
+
+
+def same_lines(left: Iterable[Firing], right: Iterable[Firing]) -> bool:
+    """Whether both hold the same lines, in whatever order."""
+    return _sorted(left) == _sorted(right)
+
+
+def _sorted(lines: Iterable[Firing]) -> list[list[tuple[str, str]]]:
+    return sorted(sorted((k, repr(v)) for k, v in line.items()) for line in lines)
+
+
+def order_is_defined(op_lines: Sequence[Firing]) -> bool:
+    """Within one op: what records caused comes before what the level fires, and that is by window end."""
+    kinds = [line["kind"] == "fire" for line in op_lines]
+    ends = [line["end_ms"] for line in op_lines if line["kind"] == "fire"]
+    return kinds == sorted(kinds) and ends == sorted(ends)

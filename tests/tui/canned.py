@@ -1,0 +1,269 @@
+"""Canned snapshots and a canned client: what an engine would send, without one."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+from wmtop.engine.core.settings import Settings
+from wmtop.engine.core.snapshot import (
+    ChannelView,
+    Holder,
+    InstanceView,
+    Level,
+    OpenWindow,
+    Snapshot,
+    SourceView,
+    SparkProgress,
+    Step,
+    Totals,
+    WhatIf,
+    WhatIfIdle,
+    Windows,
+)
+from wmtop.engine.errors import RunError
+from wmtop.engine.feed.messages import FromEngine, Header, HistoryPoint, ToEngine
+
+MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
+NOON = 1_360_281_600_000 + 12 * HOUR
+"""2013-02-08T12:00:00Z."""
+NOW = NOON + 2 * HOUR + 32 * MINUTE + 10_000
+LEVEL = NOON + HOUR + 48 * MINUTE - 1
+WALL = 1_700_000_000_000
+SETTINGS = Settings(lateness_ms=30 * MINUTE, idle_after_ms=2 * HOUR)
+
+CARRIERS = "UA B6 F9 EV DL AA MQ US 9E AS FL HA OO VX WN YV".split()
+_AHEAD = (43, 40, 0, 27, 31, 35, 12, 22, 38, -95, 18, 3, -4 * 1440, 33, 29, 9)
+EDGES = sorted({0, 1_000, 10_000, 30_000, *(MINUTE * m for m in (1, 2, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 300))})
+
+
+def channel(name: str, ahead_ms: int | None, **more: Any) -> ChannelView:
+    """A channel `ahead_ms` of the canned level."""
+    watermark = None if ahead_ms is None else LEVEL + ahead_ms
+    known: dict[str, Any] = {
+        "watermark_ms": watermark,
+        "max_event_ms": None if watermark is None else watermark + 30 * MINUTE + 1,
+        "state": "active",
+        "records": 4_000,
+        "late": 40,
+        "behind_watermark": 90,
+        "backlog": 0,
+        "quiet_ms": 4 * MINUTE,
+        "rate": 12.0,
+    }
+    return ChannelView(channel=name, **(known | more))
+
+
+def flights() -> list[ChannelView]:
+    """Sixteen channels: F9 holds, AS and OO are idle, HA catches up."""
+    out: list[ChannelView] = []
+    for place, (name, ahead) in enumerate(zip(CARRIERS, _AHEAD, strict=True)):
+        more: dict[str, Any] = {"records": 9_000 - 520 * place, "late": 17 * (place % 5), "rate": 860.0 / (place + 1)}
+        if name == "F9":
+            more |= {"quiet_ms": 26 * MINUTE, "rate": 0.0}
+        elif ahead < 0:
+            more |= {"state": "idle", "quiet_ms": -ahead * MINUTE, "rate": 0.0, "flaps": 3}
+        elif name == "HA":
+            more |= {"state": "catching_up"}
+        out.append(channel(name, ahead * MINUTE, **more))
+    return out
+
+
+def whatif(records: int = 69_000) -> list[WhatIf]:
+    """A late share that halves with each edge, and a delay that grows with it."""
+    rows: list[WhatIf] = []
+    for place, edge in enumerate(EDGES):
+        late = int(records * 0.2 / 1.35**place)
+        rows.append(WhatIf(edge, late, late / records, float(edge + 12 * MINUTE), behind_watermark=2 * late))
+    return rows
+
+
+def idle_ladder() -> list[WhatIfIdle]:
+    """Four timeouts and off; only the shortest has an inexact late count."""
+    return [
+        WhatIfIdle(15 * MINUTE, LEVEL + 12 * MINUTE, "MQ", 41, 1_900, late_error=60),
+        WhatIfIdle(HOUR, LEVEL + 3 * MINUTE, "HA", 12, 1_400),
+        WhatIfIdle(2 * HOUR, LEVEL, "F9", 6, 1_242),
+        WhatIfIdle(6 * HOUR, LEVEL - 95 * MINUTE, "AS", 2, 900),
+        WhatIfIdle(None, LEVEL - 4 * DAY, "OO", 0, 12),
+    ]
+
+
+def live(channels: Sequence[ChannelView] | None = None, **more: Any) -> Snapshot:
+    """A running engine, sixteen channels unless told otherwise."""
+    views = flights() if channels is None else list(channels)
+    known = [view.watermark_ms for view in views if view.watermark_ms is not None and view.state != "idle"]
+    level = Level(
+        watermark_ms=LEVEL,
+        behind_fastest_ms=max(known, default=LEVEL) - LEVEL,
+        behind_clock_ms=NOW - LEVEL,
+        holder=Holder("F9" if channels is None else views[0].channel, NOW - 26 * MINUTE, "quiet") if views else None,
+        at_zero_lateness_ms=LEVEL + 30 * MINUTE,
+    )
+    start = NOON + HOUR
+    windows = Windows(
+        open=[
+            OpenWindow(start, start + HOUR, 1_204, level.holder.channel if level.holder else None, 12 * MINUTE),
+            OpenWindow(start + HOUR, start + 2 * HOUR, 611, level.holder.channel if level.holder else None, 72 * MINUTE),
+            OpenWindow(start + 2 * HOUR, start + 3 * HOUR, 7, level.holder.channel if level.holder else None, 132 * MINUTE),
+        ],
+        open_count=3,
+        fired=212,
+        late_firings=41,
+    )
+    known_parts: dict[str, Any] = {
+        "name": "flights",
+        "state": "live",
+        "batch": 214,
+        "now_ms": NOW,
+        "wall_ms": WALL,
+        "settings": SETTINGS,
+        "source": SourceView("replay", "flights-2013.parquet", speed=600.0, rows=327_346, rows_read=69_412),
+        "level": level,
+        "channels": views,
+        "windows": windows,
+        "totals": Totals(records=69_000, behind_watermark=3_100, late=1_242),
+        "whatif": whatif(),
+        "whatif_idle": idle_ladder(),
+        "spark": SparkProgress(input_rows_per_second=5_402.0, batch_ms=310),
+    }
+    return Snapshot(**(known_parts | more))
+
+
+def one() -> Snapshot:
+    """A single channel."""
+    return live([channel("all", 0, rate=812.0)])
+
+
+def many(count: int = 1_000) -> Snapshot:
+    """Many channels: one in fifty idle, one in seventy catching up, spread over an hour."""
+    views = [channel("events-0", 0, quiet_ms=26 * MINUTE, rate=0.0)]
+    for place in range(1, count):
+        ahead = 4 * MINUTE + (place * 7_919) % (50 * MINUTE)
+        state = "idle" if place % 50 == 7 else "catching_up" if place % 70 == 9 else "active"
+        more: dict[str, Any] = {"state": state, "rate": 5_000.0 / place, "late": place % 40}
+        views.append(channel(f"events-{place}", -30 * MINUTE if state == "idle" else ahead, **more))
+    return live(views)
+
+
+def instances() -> Snapshot:
+    """The sixteen channels behind four source instances."""
+    views = [replace(view, instance=place % 4) for place, view in enumerate(flights())]
+    combined = [
+        InstanceView(i, f"#{i}", min(v.watermark_ms or 0 for v in views[i::4] if v.state != "idle"), "active", 4)
+        for i in range(4)
+    ]
+    snapshot = live(views, instances=combined)
+    return replace(snapshot, level=replace(snapshot.level, holder=Holder("#2", NOW - 26 * MINUTE, "quiet")))
+
+
+def starting() -> Snapshot:
+    """While the JVM starts."""
+    steps = [Step("Java 17 found", 0.1), Step("flights-2013.parquet staged, 327,346 rows", 1.2), Step("starting Spark")]
+    return Snapshot(
+        name="flights", state="starting", settings=SETTINGS, steps=[*steps, Step("first batch")], log="/run/engine.log"
+    )
+
+
+def empty() -> Snapshot:
+    """Running, and no record came yet."""
+    return live([], level=Level(), windows=Windows(), totals=Totals(), whatif=None, whatif_idle=None)
+
+
+def never_seen() -> Snapshot:
+    """A partition that never had a record pins the level."""
+    views = [channel("0", 20 * MINUTE), channel("1", None, state="never_seen", records=0, late=0), channel("2", 31 * MINUTE)]
+    snapshot = live(views, windows=Windows())
+    return replace(snapshot, level=Level(holder=Holder("1", NOW - 26 * MINUTE, "never_seen")))
+
+
+def stalled() -> Snapshot:
+    """Everybody idle: the level stands."""
+    views = [replace(view, state="idle", rate=0.0) for view in flights()]
+    snapshot = live(views)
+    return replace(snapshot, level=replace(snapshot.level, holder=None, idle=True))
+
+
+def ended() -> Snapshot:
+    """The end of the stream."""
+    views = [replace(view, state="finished", rate=0.0) for view in flights()]
+    snapshot = live(views, state="ended", ended=True, windows=Windows(fired=8_760, late_firings=41))
+    return replace(snapshot, level=replace(snapshot.level, holder=None))
+
+
+def failed() -> Snapshot:
+    """The JVM died in the middle."""
+    error = "the JVM went away (exit 137): out of memory?\n\tat org.apache.spark.Lots.of(Frames.scala:1)"
+    return live(state="failed", error=error, log="/home/me/.cache/wmtop/flights/engine.log")
+
+
+HOSTILE = (
+    "\x1b[31mred\x1b[0m", "[bold]markup[/bold]", "line\nbreak\ttab", "‮rtl‬", "漢字漢字", "e" * 200, "emoji🚀", "",
+)  # fmt: skip
+
+
+def hostile() -> Snapshot:
+    """Names that try to be something else."""
+    views = [channel(name, place * 6 * MINUTE) for place, name in enumerate(HOSTILE)]
+    return live(views, name="[red]\x1b]0;title\x07name")
+
+
+def header(history: Sequence[HistoryPoint] = ()) -> Header:
+    """The first line of the stream."""
+    return Header(name="flights", pid=1, started_ms=WALL - 600_000, settings=SETTINGS, history=list(history))
+
+
+def lags(count: int = 60) -> list[HistoryPoint]:
+    """Five minutes in which the lag grew, broke, and grew again."""
+    return [
+        HistoryPoint(NOW - place * 5_000, LEVEL, (10 + (count - place) * 37 % 34) * MINUTE, "F9",
+                     60_000 - place * 100, 900 - place * 9, WALL - place * 5_000)
+        for place in range(count, 0, -1)
+    ]  # fmt: skip
+
+
+class CannedClient:
+    """Sends what it is given and keeps what it is sent; ends when told to."""
+
+    def __init__(self, *messages: FromEngine) -> None:
+        self._queue: asyncio.Queue[FromEngine | BaseException | None] = asyncio.Queue()
+        self.sent: list[ToEngine] = []
+        self.closed = False
+        for message in messages:
+            self.push(message)
+
+    def push(self, message: FromEngine) -> None:
+        self._queue.put_nowait(message)
+
+    def end(self, error: str | None = None) -> None:
+        self._queue.put_nowait(None if error is None else RunError(error))
+
+    async def messages(self) -> AsyncIterator[FromEngine]:
+        while (message := await self._queue.get()) is not None:
+            if isinstance(message, BaseException):
+                raise message
+            yield message
+
+    async def send(self, command: ToEngine) -> None:
+        self.sent.append(command)
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+class Clock:
+    """Monotonic seconds that stand still until they are moved."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def told(snapshot: Snapshot) -> list[FromEngine]:
+    """A header with a history, and the snapshot."""
+    return [header(lags()), snapshot]
+
+
+Builder = Callable[[], Snapshot]

@@ -1,0 +1,204 @@
+"""The app: follows one engine's stream and shows it; owns what all screens share (keys, themes, commands)."""
+
+import re
+import time
+from collections.abc import Callable, Iterable
+from os import environ
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import msgspec
+from textual.app import App, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+
+from ..engine.core.snapshot import Snapshot
+from ..engine.errors import RunError
+from ..engine.feed.messages import Change, Header, Reply, Stop
+from .formatting import clean, first_line
+from .messages import Client, HeaderCame, ReplyCame, SnapshotCame, StreamEnded
+from .recent import Recent
+from .screens.help import HelpScreen
+from .screens.main import MainScreen
+from .screens.quit import Answer, QuitScreen
+from .screens.start import StartScreen
+from .themes import DARK, LIGHT
+
+OnQuit = Literal["ask", "stop", "leave"]
+GONE = "the connection to the engine was lost: it went away without a word"
+
+
+class WmtopApp(App[Answer]):
+    """Shows the engine that `feed` is connected to; `run` returns whether it was asked to stop or left running.
+
+    `on_quit` says what quitting does: `ask` (an engine that this terminal started), `stop` (the demo), `leave` (a
+    viewer). `clock` gives monotonic seconds.
+    """
+
+    CSS_PATH = "wmtop.tcss"
+    TITLE = "wmtop"
+    ALLOW_SELECT = False
+    HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (72, "-narrow"), (150, "-wide")]  # noqa: RUF012
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("question_mark", "show_help", "help"),
+        Binding("S", "save_svg", "save SVG"),
+        Binding("c", "other_theme", "dark or light"),
+        Binding("q", "leave", "quit"),
+        Binding("ctrl+q,ctrl+c", "leave", "quit", priority=True),
+    ]
+
+    def __init__(self, feed: Client, *, on_quit: OnQuit, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(ansi_color=True if "NO_COLOR" in environ else None)
+        self._feed = feed
+        self._on_quit = on_quit
+        self._clock = clock
+        self._engine_name = ""
+        self._recent = Recent()
+        self._snapshot: Snapshot | None = None
+        self._lost: str | None = None
+        self._commands: dict[int, str] = {}
+        self._start = StartScreen(clock)
+        self._main: MainScreen | None = None
+        for theme in (DARK, LIGHT):
+            self.register_theme(theme)
+        self.theme = DARK.name
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return DARK.variables
+
+    def get_default_screen(self) -> Screen[Any]:
+        return self._start
+
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
+        if isinstance(screen, MainScreen):
+            for title, words, action in screen.commands():
+                yield SystemCommand(title, words, lambda action=action: self.call_later(screen.run_action, action))
+        yield SystemCommand("Dark or light", "The other theme", self.action_other_theme)
+        yield SystemCommand("Save SVG", "Save the screen as a picture in this directory", self.action_save_svg)
+        yield SystemCommand("Help", "The keys, and how to read the barrel", self.action_show_help)
+        yield SystemCommand("Quit", "Leave wmtop", self.action_leave)
+
+    def on_mount(self) -> None:
+        self.run_worker(self._follow(), name="feed")
+
+    async def on_unmount(self) -> None:
+        await self._feed.close()
+
+    async def _follow(self) -> None:
+        """Pass on what the engine sends, until it goes away."""
+        reason: str | None = None
+        try:
+            async for message in self._feed.messages():
+                if isinstance(message, Snapshot):
+                    self.post_message(SnapshotCame(message))
+                elif isinstance(message, Header):
+                    self.post_message(HeaderCame(message))
+                else:
+                    self.post_message(ReplyCame(message))
+        except RunError as error:
+            reason = first_line(str(error))
+        except (OSError, EOFError, msgspec.MsgspecError) as error:
+            reason = f"the stream cannot be read: {first_line(str(error))}"
+        self.post_message(StreamEnded(reason))
+
+    def on_header_came(self, event: HeaderCame) -> None:
+        self._engine_name = event.header.name
+        self._recent = Recent(event.header.history)
+
+    def on_snapshot_came(self, event: SnapshotCame) -> None:
+        self._snapshot = event.snapshot
+        self._engine_name = event.snapshot.name
+        self._recent.add(event.snapshot)
+        self._route()
+
+    def on_stream_ended(self, event: StreamEnded) -> None:
+        self._lost = event.reason or GONE
+        self._start.lose(self._lost)
+        if self._main is not None:
+            self._main.lose(self._lost)
+
+    def on_start_screen_uncovered(self, event: StartScreen.Uncovered) -> None:
+        self._route()
+
+    def _route(self) -> None:
+        """Bring the newest snapshot to the screen that it is for."""
+        snapshot = self._snapshot
+        if snapshot is None:
+            return
+        if self._main is not None:
+            self._main.take(snapshot, self._recent)
+            return
+        starting = snapshot.state == "starting" or (snapshot.state == "failed" and snapshot.batch is None)
+        if starting or self.screen is not self._start:
+            self._start.take(snapshot)
+            return
+        self._main = MainScreen(snapshot, self._recent, self._clock, plain=self.no_color)
+        self._start.done()
+        self.push_screen(self._main)
+        if self._lost is not None:
+            self._main.lose(self._lost)
+
+    async def on_main_screen_apply_wanted(self, event: MainScreen.ApplyWanted) -> None:
+        change, words = event.change, event.words
+        self._commands[len(self._commands) + 1] = words
+        change = msgspec.structs.replace(change, id=len(self._commands))
+        if not await self._send(change):
+            self.notify(f"{words} was not applied: the engine cannot be reached", severity="error", markup=False)
+
+    def on_reply_came(self, event: ReplyCame) -> None:
+        self._show_reply(event.reply)
+
+    def _show_reply(self, reply: Reply) -> None:
+        words, text = self._commands.get(reply.id, "the command"), clean(reply.text)
+        if reply.ok:
+            self.notify(text or f"{words} applied", markup=False, timeout=4)
+        else:
+            self.notify(f"{words} was refused: {text}", severity="error", markup=False, timeout=8)
+
+    async def _send(self, command: Change | Stop) -> bool:
+        if self._lost is not None:
+            return False
+        try:
+            await self._feed.send(command)
+        except (RunError, OSError):
+            return False
+        return True
+
+    def action_show_help(self) -> None:
+        """Open the help over what is shown."""
+        if not isinstance(self.screen, HelpScreen | QuitScreen):
+            self.push_screen(HelpScreen())
+
+    def action_other_theme(self) -> None:
+        """Dark to light and back."""
+        self.theme = LIGHT.name if self.theme == DARK.name else DARK.name
+
+    def action_save_svg(self) -> None:
+        """Save the screen as a picture where wmtop was started, and say where."""
+        safe = re.sub(r"[^A-Za-z0-9_-]+", "-", self._engine_name)[:60] or "screen"
+        taken = {path.name for path in Path.cwd().glob("wmtop-*.svg")}
+        name = next(name for n in range(1, len(taken) + 2) if (name := f"wmtop-{safe}-{n}.svg") not in taken)
+        try:
+            path = Path(self.save_screenshot(name, str(Path.cwd()))).resolve()
+        except OSError as error:
+            self.notify(f"not saved: {Path.cwd() / name}: {error.strerror}", severity="error", markup=False)
+        else:
+            self.notify(f"saved {path}", markup=False)
+
+    async def action_leave(self) -> None:
+        """Quit, as `on_quit` says; with nothing left to stop, just quit."""
+        if isinstance(self.screen, QuitScreen):
+            return
+        if self._on_quit == "ask" and self._lost is None:
+            self.push_screen(QuitScreen(clean(self._engine_name) or "engine"), self._answered)
+        else:
+            await self._go("stop" if self._on_quit == "stop" else "leave")
+
+    async def _answered(self, answer: Answer | None) -> None:
+        if answer is not None:
+            await self._go(answer)
+
+    async def _go(self, answer: Answer) -> None:
+        if answer == "stop":
+            await self._send(Stop(id=0))
+        self.exit(answer)

@@ -1,0 +1,60 @@
+"""What reaches the app from the engine's stream, and the shape of the client that brings it."""
+
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from textual.message import Message
+
+from ..engine.core.snapshot import Snapshot
+from ..engine.feed.messages import FromEngine, Header, Reply, ToEngine
+
+
+class Client(Protocol):
+    """One connection to an engine."""
+
+    def messages(self) -> AsyncIterator[FromEngine]:
+        """A header, then snapshots and replies; ends when the engine goes away, may raise `RunError`."""
+        ...
+
+    async def send(self, command: ToEngine) -> None:
+        """Send a command; its answer comes as a `Reply` with the same id."""
+        ...
+
+    async def close(self) -> None:
+        """Close the connection; the engine goes on."""
+        ...
+
+
+class HeaderCame(Message):
+    """The engine introduced itself."""
+
+    def __init__(self, header: Header) -> None:
+        self.header = header
+        super().__init__()
+
+
+class SnapshotCame(Message):
+    """A newer picture; one that still waits in the queue is superseded by it."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        super().__init__()
+
+    def can_replace(self, message: Message) -> bool:
+        return isinstance(message, SnapshotCame)
+
+
+class ReplyCame(Message):
+    """The engine answered a command."""
+
+    def __init__(self, reply: Reply) -> None:
+        self.reply = reply
+        super().__init__()
+
+
+class StreamEnded(Message):
+    """Nothing more will come; `reason` is one line, or None where the stream just ended."""
+
+    def __init__(self, reason: str | None) -> None:
+        self.reason = reason
+        super().__init__()

@@ -1,0 +1,73 @@
+"""What the last minutes were like: a ring of points from the header's history and the snapshots since. Viewer-side."""
+
+from collections import deque
+from collections.abc import Iterable
+
+from ..engine.core.snapshot import Snapshot
+from ..engine.feed.messages import HistoryPoint
+
+KEEP_MS = 900_000
+NOW_MS = 60_000
+"""What "now" looks back on."""
+
+
+class Recent:
+    """Points by the engine's wall clock (ms), the oldest dropped after `KEEP_MS`."""
+
+    def __init__(self, history: Iterable[HistoryPoint] = ()) -> None:
+        self._points: deque[HistoryPoint] = deque()
+        for point in history:
+            self._append(point)
+
+    def add(self, snapshot: Snapshot) -> None:
+        """Remember a snapshot; one without clocks says nothing."""
+        if snapshot.now_ms is None or snapshot.wall_ms is None:
+            return
+        holder = snapshot.level.holder
+        self._append(
+            HistoryPoint(
+                now_ms=snapshot.now_ms,
+                watermark_ms=snapshot.level.watermark_ms,
+                behind_fastest_ms=snapshot.level.behind_fastest_ms,
+                holder=holder.channel if holder else None,
+                records=snapshot.totals.records,
+                late=snapshot.totals.late,
+                wall_ms=snapshot.wall_ms,
+            )
+        )
+
+    def late_share(self) -> float | None:
+        """The late share of the records of the last minute; None where none came."""
+        if not self._points:
+            return None
+        last = self._points[-1]
+        first = last
+        for point in reversed(self._points):
+            first = point
+            if point.wall_ms <= last.wall_ms - NOW_MS:
+                break
+        records = last.records - first.records
+        return max(last.late - first.late, 0) / records if records > 0 else None
+
+    def lags(self, cells: int, cell_ms: int) -> list[int | None]:
+        """The greatest lag behind the fastest channel (ms) in each of the last `cells` stretches of `cell_ms`."""
+        out: list[int | None] = [None] * cells
+        if not self._points:
+            return out
+        newest = self._points[-1].wall_ms // cell_ms
+        for point in reversed(self._points):
+            place = cells - 1 - (newest - point.wall_ms // cell_ms)
+            if place < 0:
+                break
+            lag = point.behind_fastest_ms
+            if lag is not None:
+                out[place] = max(lag, out[place] or 0)
+        return out
+
+    def _append(self, point: HistoryPoint) -> None:
+        points = self._points
+        if points and point.wall_ms < points[-1].wall_ms:
+            points.clear()  # another engine, or its clock was set back
+        points.append(point)
+        while points[0].wall_ms < point.wall_ms - KEEP_MS:
+            points.popleft()

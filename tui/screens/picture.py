@@ -1,0 +1,196 @@
+"""What each part of the main screen shows, made from a snapshot and the way it is looked at. Pure."""
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, tzinfo
+
+from msgspec import Struct
+
+from ...engine.core.snapshot import Snapshot
+from .. import formatting as f
+from .. import preview as what_if
+from ..preview import LatenessPreview, Preview
+from ..widgets.barrel import Scene, legend
+from ..widgets.channels import SORTS, Entry, Sort, Table
+from ..widgets.line import Run
+from ..widgets.lines import Heading, Key
+from ..widgets.staves import Stave
+from ..widgets.windows import OpenWindows
+from ..wording import name, told
+
+
+class Wish(Struct, frozen=True):
+    """The setting that is previewed: a lateness, or an idle timeout (None: off)."""
+
+    idle: bool
+    value_ms: int | None
+
+    def words(self) -> str:
+        """`lateness 45m`."""
+        return f"{'idle timeout' if self.idle else 'lateness'} {f.setting(self.value_ms)}"
+
+
+class View(Struct, frozen=True):
+    """How the snapshot is looked at."""
+
+    wish: Wish | None = None
+    sort: Sort = SORTS[0]
+    pattern: re.Pattern[str] | None = None
+    inside: int | None = None
+    """The source instance whose channels are shown."""
+    selected: str | None = None
+    """The selected channel."""
+    logarithmic: bool = False
+    zone: tzinfo | None = UTC
+    frozen: bool = False
+
+
+def preview_of(snapshot: Snapshot, wish: Wish | None) -> Preview | None:
+    """The preview that is wished for; None where there is none."""
+    if wish is None:
+        return None
+    if wish.idle:
+        return what_if.idle(snapshot, wish.value_ms)
+    return None if wish.value_ms is None else what_if.lateness(snapshot, wish.value_ms)
+
+
+def instance_of(snapshot: Snapshot, channel: str | None) -> int | None:
+    """The source instance of a channel."""
+    return next((view.instance for view in snapshot.channels if view.channel == channel), None)
+
+
+def stave_of(snapshot: Snapshot, view: View) -> str | None:
+    """The stave that shows the selected channel: its own, or its instance's."""
+    if snapshot.instances is None or view.inside is not None:
+        return view.selected
+    instance = instance_of(snapshot, view.selected)
+    return next((i.channel for i in snapshot.instances if i.instance == instance), None)
+
+
+def scene(snapshot: Snapshot, view: View, preview: Preview | None, found: Sequence[Stave]) -> Scene:
+    """The barrel's part."""
+    source = snapshot.source
+    what = f" from {f.cut(f.clean(source.description), 60)}" if source else ""
+    return Scene(
+        staves=found,
+        level_ms=snapshot.level.watermark_ms,
+        preview_ms=preview.level_ms if preview else None,
+        lateness_ms=snapshot.settings.lateness_ms or 0,
+        selected=stave_of(snapshot, view),
+        logarithmic=view.logarithmic,
+        zone=view.zone,
+        empty=f"the stream ended without a record\n{what.strip()}" if snapshot.ended
+        else f"no data yet\nwaiting for the first record{what}",
+    )  # fmt: skip
+
+
+def table(snapshot: Snapshot, view: View, rows: Sequence[Entry], names: int) -> Table:
+    """The channel table's part."""
+    holder = snapshot.level.holder
+    return Table(
+        entries=rows,
+        level_ms=snapshot.level.watermark_ms,
+        now_ms=snapshot.now_ms,
+        held_since_ms=holder.since_ms if holder else None,
+        selected=view.selected,
+        zone=view.zone,
+        name_cells=names,
+        empty="no channel matches the filter" if snapshot.channels else "no channel yet",
+    )
+
+
+def open_windows(snapshot: Snapshot, view: View) -> OpenWindows:
+    """The window table's part."""
+    level = snapshot.level
+    fastest = None
+    if level.watermark_ms is not None and level.behind_fastest_ms is not None:
+        fastest = level.watermark_ms + level.behind_fastest_ms
+    settings, windows = snapshot.settings, snapshot.windows
+    return OpenWindows(
+        open=windows.open,
+        open_count=windows.open_count,
+        level_ms=level.watermark_ms,
+        fastest_ms=fastest,
+        lateness_ms=settings.lateness_ms if settings.tunable else None,
+        zone=view.zone,
+        empty="all windows have closed" if snapshot.ended else "no window is open",
+    )
+
+
+def barrel_heading(
+    snapshot: Snapshot, view: View, preview: Preview | None, found: Sequence[Stave], prefix: str
+) -> Heading:
+    """The barrel's title, what is selected, and what its patterns mean."""
+    what = "instance" if snapshot.instances is not None and view.inside is None else "channel"
+    title: list[Run] = [("Barrel", "title")]
+    if found:
+        title.append((f"  {len(found):,} {what}{'s' * (len(found) != 1)}", "dim"))
+    if view.inside is not None:
+        title.append((f" inside #{view.inside}", "strong"))
+    if prefix:
+        title.append((f", named {f.cut(prefix, 20)}…", "dim"))
+    if view.logarithmic:
+        title.append(("  log distance behind the fastest", "dim"))
+    title += _selection(snapshot, view)
+    if preview is not None:
+        return Heading(0, title, [("┈ ", "preview"), (told(preview), "preview")])
+    return Heading(0, title, legend({stave.kind for stave in found}))
+
+
+def channel_heading(snapshot: Snapshot, view: View, rows: Sequence[Entry]) -> Heading:
+    """The channel table's title: sort order and filter."""
+    title: list[Run] = [("Channels", "title"), (" ─ ", "frame"), ("sort: ", "dim"), (f"{view.sort} ▾", "text")]
+    if view.pattern is not None:
+        title += [(" ─ ", "frame"), (f"/{f.cut(f.clean(view.pattern.pattern), 20)}", "accent")]
+        title.append((f"  {len(rows):,} of {len(snapshot.channels):,}", "dim"))
+    return Heading(0, title)
+
+
+def window_heading(snapshot: Snapshot, start: int, width: int) -> Heading:
+    """The window table's title, `width` cells wide: the counts."""
+    windows = snapshot.windows
+    figures = ((windows.open_count, "open"), (windows.fired, "fired"), (windows.late_firings, "late"))
+    counts = [f"{f.count(number)} {word}" for number, word in figures]
+    if width > len("".join(counts)) + 20:
+        return Heading(start, [("Windows", "title"), (" ─ ", "frame"), (" · ".join(counts), "dim")])
+    return Heading(start, [("Windows", "title"), (" " + ", ".join(counts), "dim")])
+
+
+def keys(snapshot: Snapshot, view: View, preview: Preview | None) -> list[Key]:
+    """The keys that do something now, the most important first."""
+    out: list[Key] = []
+    if preview is not None:
+        value = preview.lateness_ms if isinstance(preview, LatenessPreview) else preview.idle_after_ms
+        out += [Key("Enter", f"apply {f.setting(value)}", "apply"), Key("Esc", "drop", "drop")]
+    if snapshot.settings.tunable:
+        out += [Key("+/-", "lateness", "lateness(1)", 1), Key("=", "type", "type_lateness", 5)]
+    if snapshot.whatif_idle:
+        out.append(Key("[ ]", "idle", "idle(1)", 2))
+    if preview is None and snapshot.instances is not None and view.inside is None:
+        out.append(Key("Enter", "open instance", "open", 3))
+    if preview is None and (view.inside is not None or view.pattern is not None):
+        out.append(Key("Esc", "back" if view.inside is not None else "clear filter", "back", 3))
+    if snapshot.channels:
+        out += [
+            Key("←→", "select", "stave(1)", 8),
+            Key("s", "sort", "sort", 4),
+            Key("/", "filter", "filter", 4),
+            Key("x", "linear" if view.logarithmic else "log", "axis", 9),
+        ]
+    return [
+        *out,
+        Key("p", "go on" if view.frozen else "freeze", "freeze", 0 if view.frozen else 6),
+        Key("T", "local" if view.zone else "UTC", "zone", 10),
+        Key("c", "theme", "app.other_theme", 12),
+        Key("S", "SVG", "app.save_svg", 11),
+        Key("?", "help", "app.show_help", 0),
+        Key("q", "quit", "app.leave", 3),
+    ]
+
+
+def _selection(snapshot: Snapshot, view: View) -> list[Run]:
+    chosen = next((channel for channel in snapshot.channels if channel.channel == view.selected), None)
+    if chosen is None:
+        return []
+    time = f.NO_DATA if chosen.watermark_ms is None else f.clock(chosen.watermark_ms, view.zone, snapshot.now_ms)
+    return [(" ─ ", "frame"), (f" {name(chosen.channel)} ", "selected"), (f" {time}", "text")]

@@ -1,0 +1,157 @@
+"""The start screen: the steps of the engine's start as they happen, or why it failed."""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+from textual.app import ComposeResult
+from textual.message import Message
+from textual.screen import Screen
+
+from ...engine.core.snapshot import Snapshot, Step
+from ..formatting import clean, cut, first_line, pad
+from ..widgets.canvas import Canvas
+from ..widgets.line import Run, cells
+
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_WIDTH = 64
+_LOGO: tuple[tuple[Run, ...], ...] = (
+    (("▂▂ ", "active"), ("   ", "active"), ("▅▅ ", "active"), ("   ", "active"), ("▃▃", "active")),
+    (("██ ", "active"), ("▄▄ ", "active"), ("██ ", "active"), ("   ", "active"), ("██", "active")),
+    *((("██", "active-wet"), (wave, "ripple")) * 3 + (("▓▓", "holder-wet"), (wave, "ripple"), ("██", "active-wet"))
+      for wave in "≈ "),
+)  # fmt: skip
+
+
+class Progress(Struct, frozen=True):
+    """What the card shows: `running_s` is how long the first unfinished step has taken."""
+
+    name: str = ""
+    steps: tuple[Step, ...] = ()
+    running_s: float = 0.0
+    frame: int = 0
+    error: str | None = None
+    log: str | None = None
+
+
+class StartCard(Canvas):
+    """Draws a `Progress` in the middle of the screen."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._progress = Progress()
+
+    def show(self, progress: Progress) -> None:
+        """Draw `progress`."""
+        if progress != self._progress:
+            self._progress = progress
+            self.redraw()
+
+    def draw(self, width: int, height: int) -> list[list[Run]]:
+        room = min(_WIDTH, width - 4)
+        lines = self._lines_of(room)
+        left, top = (width - room) // 2, max((height - len(lines)) // 2 - 1, 0)
+        blank: list[list[Run]] = [[] for _ in range(top)]
+        return [*blank, *([(" " * left, "text"), *line] for line in lines)][:height]
+
+    def _lines_of(self, room: int) -> list[list[Run]]:
+        progress = self._progress
+        words: dict[int, list[Run]] = {
+            1: [("wmtop", "accent"), (f"  {cut(clean(progress.name), room - 28)}", "strong")],
+            2: [("top for stream watermarks", "dim")],
+        }
+        lines: list[list[Run]] = [[*logo, ("     ", "text"), *words.get(y, [])] for y, logo in enumerate(_LOGO)]
+        lines.append([])
+        lines += self._steps(room)
+        if progress.error is not None:
+            lines += [[], [("● FAILED  ", "bad"), (cut(progress.error, room - 10), "text")]]
+        if progress.log is not None:
+            lines += [[], [("log  ", "dim"), (cut(clean(progress.log), room - 5), "text")]]
+        return [*lines, [], [("?", "key"), (" help   ", "dim"), ("q", "key"), (" quit", "dim")]]
+
+    def _steps(self, room: int) -> list[list[Run]]:
+        progress = self._progress
+        if not progress.steps and progress.error is None:
+            return [_step(SPINNER[progress.frame], "level", "connecting to the engine", progress.running_s, room)]
+        out: list[list[Run]] = []
+        running = True
+        for step in progress.steps:
+            if step.seconds is not None:
+                out.append(_step("✓", "good", step.name, step.seconds, room))
+            elif not running:
+                out.append(_step("·", "dim", step.name, None, room))
+            elif progress.error is not None:
+                out.append(_step("✗", "bad", step.name, None, room))
+                running = False
+            else:
+                out.append(_step(SPINNER[progress.frame], "level", step.name, progress.running_s, room))
+                running = False
+        return out
+
+
+class StartScreen(Screen[None]):
+    """Shown until the first batch; `clock` gives monotonic seconds."""
+
+    class Uncovered(Message):
+        """Nothing lies over this screen any more."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        super().__init__()
+        self._clock = clock
+        self._opened = clock()
+        self._since = clock()
+        self._step_name: str | None = None
+        self._progress = Progress()
+        self._over = False
+
+    def compose(self) -> ComposeResult:
+        yield StartCard(id="card")
+
+    def on_mount(self) -> None:
+        self._paint()
+        self.set_interval(0.1, self._paint)
+
+    def on_screen_resume(self) -> None:
+        self.post_message(self.Uncovered())
+
+    def done(self) -> None:
+        """The start is over: stand still."""
+        self._over = True
+
+    def take(self, snapshot: Snapshot) -> None:
+        """Show the steps of `snapshot`."""
+        running = next((step.name for step in snapshot.steps if step.seconds is None), None)
+        if running != self._step_name:
+            self._step_name, self._since = running, self._clock()
+        failed = snapshot.state == "failed"
+        error = first_line(snapshot.error or "the engine failed") if failed else self._progress.error
+        self._progress = Progress(snapshot.name, tuple(snapshot.steps), error=error, log=snapshot.log)
+        self._paint()
+
+    def lose(self, reason: str) -> None:
+        """Show that no more will come."""
+        old = self._progress
+        self._progress = Progress(old.name, old.steps, error=old.error or reason, log=old.log)
+        self._paint()
+
+    def _paint(self) -> None:
+        if self._over or not self.is_mounted:
+            return
+        old, now = self._progress, self._clock()
+        ticking = old.error is None
+        self._progress = Progress(
+            name=old.name,
+            steps=old.steps,
+            running_s=round(now - self._since, 1) if ticking else 0.0,
+            frame=int((now - self._opened) * 10) % len(SPINNER) if ticking else 0,
+            error=old.error,
+            log=old.log,
+        )
+        self.query_one(StartCard).show(self._progress)
+
+
+def _step(sign: str, ink: str, name: str, seconds: float | None, room: int) -> list[Run]:
+    took = "" if seconds is None else f"{seconds:.1f} s"
+    words = "dim" if seconds is None else "text"
+    runs: list[Run] = [(f"{sign} ", ink), (pad(clean(name), room - 12), words), (pad(took, 9, right=True), "dim")]
+    assert cells(runs) <= room
+    return runs

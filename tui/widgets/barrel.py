@@ -1,0 +1,303 @@
+"""The barrel: every channel a stave, and water that can stand no higher than the lowest of them."""
+
+from collections.abc import Sequence
+from datetime import tzinfo
+from math import floor
+
+from msgspec import Struct
+from rich.cells import cell_len
+from textual.events import Click
+from textual.message import Message
+
+from ..formatting import FINE, SECOND, brief, cut_middle, duration, label, pad, short
+from .axis import Axis, LogAxis, Scale, follow, top_of
+from .canvas import Canvas
+from .columns import Columns, columns, common
+from .line import Run, cells
+from .staves import Kind, Order, Stave
+
+EIGHTHS = " ▁▂▃▄▅▆▇█"
+PATTERNS: dict[Kind, str] = {
+    "active": "█", "holder": "▓", "idle": "░", "catching_up": "╱", "never_seen": "?", "finished": "║",
+}  # fmt: skip
+"""Each kind has a pattern as well as a colour."""
+MEANINGS: dict[Kind, str] = {
+    "holder": "holds", "idle": "idle", "catching_up": "catching up", "never_seen": "never seen", "finished": "finished",
+}  # fmt: skip
+
+
+class Scene(Struct, frozen=True):
+    """What the barrel shows: the staves in their own order, the water, the previewed water (epoch ms)."""
+
+    staves: Sequence[Stave] = ()
+    level_ms: int | None = None
+    preview_ms: int | None = None
+    lateness_ms: int = 0
+    selected: str | None = None
+    logarithmic: bool = False
+    zone: tzinfo | None = None
+    empty: str = ""
+    """What to say when there is no stave."""
+
+
+class _Column(Struct):
+    """One stave, or one cell of the strip, ready to be drawn; heights in eighths of a row."""
+
+    left: int
+    width: int
+    kind: Kind
+    eighths: int | None
+    mark: str = ""
+    folded: bool = False
+
+
+class Barrel(Canvas):
+    """Draws a `Scene`, without colours (`plain`) the water with letters; says `Picked` when a stave is clicked."""
+
+    class Picked(Message):
+        """A stave was clicked."""
+
+        def __init__(self, key: str) -> None:
+            self.key = key
+            super().__init__()
+
+    def __init__(self, *, plain: bool = False, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._scene = Scene()
+        self._order = Order()
+        self._arranged: list[Stave] = []
+        self._axis: Axis | None = None
+        self._columns = Columns(0, 1, 1, 0)
+        self._gutter = 0
+        self._plain = plain
+        self.prefix = ""
+        """What all names begin with, where the labels leave it out."""
+
+    @property
+    def keys(self) -> list[str]:
+        """The staves' keys from left to right, the folded ones included."""
+        return [stave.key for stave in self._arranged]
+
+    def show(self, scene: Scene, now_s: float) -> None:
+        """Draw `scene`; `now_s` (monotonic seconds) is what the order's patience goes by."""
+        if scene.staves is not self._scene.staves:
+            self._arranged = self._order.arrange(scene.staves, now_s)
+        elif scene == self._scene:
+            return
+        self._scene = scene
+        self.redraw()
+
+    def on_click(self, event: Click) -> None:
+        offset = event.get_content_offset(self)
+        place = None if offset is None else self._columns.at(offset.x - self._gutter)
+        if place is None:
+            return
+        seen, folded = self._split()
+        key = seen[place].key if place >= 0 else folded[min((-1 - place) * self._columns.per_cell, len(folded) - 1)].key
+        self.post_message(self.Picked(key))
+
+    def draw(self, width: int, height: int) -> list[list[Run]]:
+        scene, rows = self._scene, height - 1
+        if not self._arranged or rows < 2:
+            return _message(scene.empty, width, height)
+        scale = self._scale(rows)
+        gutter = _gutter(scale, scene, rows)
+        self._gutter = cells(gutter[0])
+        inner = width - self._gutter
+        names = [label(stave.key) for stave in self._arranged]
+        roomy = columns(len(names), inner, 0)
+        long = max(cell_len(name) for name in names) >= roomy.pitch
+        self.prefix = common(names) if long else ""
+        longest = max(cell_len(name) for name in names) - cell_len(self.prefix)
+        self._columns = columns(len(names), inner, longest)
+        drawn = self._stand(scale, rows)
+        water = _eighths(scale, scene.level_ms, rows)
+        dotted = None if scene.preview_ms is None else int(scale.height(scene.preview_ms))
+        lines = [gutter[row] + _row(drawn, row, inner, water, dotted, self._plain) for row in range(rows - 1, -1, -1)]
+        return [*lines, [(" " * self._gutter, "dim"), *self._names(inner)]]
+
+    def _scale(self, rows: int) -> Scale:
+        scene = self._scene
+        times = [s.watermark_ms for s in self._arranged if s.watermark_ms is not None]
+        taking_part = [s.watermark_ms for s in self._arranged if s.watermark_ms is not None and s.kind != "idle"]
+        level = scene.level_ms if scene.level_ms is not None else min(taking_part or times, default=0)
+        top = top_of(taking_part or times, level)
+        if scene.logarithmic:
+            fastest = max(times, default=0)
+            distances = [fastest - time for time in [*times, level] if time < fastest] or [SECOND]
+            near = max(min(distances) // 2, 1)
+            return LogAxis(fastest, near, max(max(distances) * 2, near * 100), rows)
+        low, high = level, max(top, level)
+        if scene.preview_ms is not None:
+            reach = 3 * max(high - low, scene.lateness_ms)
+            low, high = max(min(low, scene.preview_ms), low - reach), min(max(high, scene.preview_ms), high + reach)
+        self._axis = follow(self._axis, low, high, max(scene.lateness_ms // 8, SECOND), rows)
+        return self._axis
+
+    def _split(self) -> tuple[list[Stave], list[Stave]]:
+        """The staves that stand alone and the folded ones; the holder always stands alone."""
+        seen, folded = self._arranged[: self._columns.shown], self._arranged[self._columns.shown :]
+        place = next((i for i, stave in enumerate(folded) if stave.kind == "holder"), None)
+        if place is not None:
+            seen[0], folded[place] = folded[place], seen[0]
+        return seen, folded
+
+    def _stand(self, scale: Scale, rows: int) -> list[_Column]:
+        cols = self._columns
+        seen, folded = self._split()
+        out: list[_Column] = []
+        for place, stave in enumerate(seen):
+            left, width = cols.left + place * cols.pitch, cols.stave
+            eighths = _eighths(scale, stave.watermark_ms, rows)
+            mark = _mark(scale, stave.watermark_ms, self._scene.level_ms, rows)
+            out.append(_Column(left, width, stave.kind, eighths, mark))
+        for cell in range(cols.fold_cells):
+            group = folded[cell * cols.per_cell : (cell + 1) * cols.per_cell]
+            lowest = min(group, key=lambda s: float("-inf") if s.watermark_ms is None else s.watermark_ms)
+            eighths = _eighths(scale, lowest.watermark_ms, rows)
+            out.append(_Column(cols.fold_left + cell, 1, lowest.kind, eighths, folded=True))
+        return out
+
+    def _names(self, width: int) -> list[Run]:
+        cols, scene = self._columns, self._scene
+        seen, folded = self._split()
+        texts = [cut_middle(label(stave.key).removeprefix(self.prefix), cols.pitch - 1) for stave in seen]
+        runs: list[Run] = []
+        x = 0
+        for place, (stave, text) in enumerate(zip(seen, texts, strict=True)):
+            taken = cell_len(text)
+            left = max(cols.left + place * cols.pitch + (cols.stave - taken) // 2, x)
+            chosen = stave.key == scene.selected
+            ink = "selected" if chosen else "holder" if stave.kind == "holder" else "dim"
+            runs += [(" " * (left - x), "dim"), (text, ink)]
+            x = left + taken
+        if folded:
+            chosen = any(stave.key == scene.selected for stave in folded)
+            runs.append((" " * (cols.fold_left - x), "dim"))
+            runs.append((f"+{len(folded):,}, {cols.per_cell} a cell", "selected" if chosen else "dim"))
+        return runs
+
+
+def legend(kinds: set[Kind]) -> list[Run]:
+    """What the patterns mean, of those that are there."""
+    out: list[Run] = []
+    for kind, word in MEANINGS.items():
+        if kind in kinds:
+            out += [("   " if out else "", "dim"), (PATTERNS[kind], kind), (f" {word}", "dim")]
+    return out
+
+
+def _message(text: str, width: int, height: int) -> list[list[Run]]:
+    lines = text.splitlines()
+    out: list[list[Run]] = [[] for _ in range(max((height - len(lines)) // 2, 0))]
+    return [*out, *([(pad("", (width - cell_len(line)) // 2) + line, "dim")] for line in lines)]
+
+
+def _eighths(scale: Scale, time_ms: int | None, rows: int) -> int | None:
+    """The height of a time in eighths of a row, None where there is none; at most the full height."""
+    if time_ms is None:
+        return None
+    return max(min(floor(scale.height(time_ms) * 8), rows * 8), -1)
+
+
+def _mark(scale: Scale, time_ms: int | None, level_ms: int | None, rows: int) -> str:
+    """`▼3d` for a stave that ends below the picture, 3 d behind the level, `▲3d` for one that goes on above it."""
+    if time_ms is None or not isinstance(scale, Axis) or 0 <= scale.height(time_ms) <= rows:
+        return ""
+    distance = short(abs(time_ms - (scale.low_ms if level_ms is None else level_ms)))
+    return ("▼" if time_ms < scale.low_ms else "▲") + distance
+
+
+def _gutter(scale: Scale, scene: Scene, rows: int) -> list[list[Run]]:
+    """The axis, from the bottom up: round times, the level's and the preview's own."""
+    linear = isinstance(scale, Axis)
+    step = scale.tick_ms if linear else 1
+    wide = 5 if not linear or step >= FINE else 8 if step >= SECOND else 6
+
+    def told(time_ms: int) -> str:
+        if linear:
+            return brief(time_ms, scene.zone, step)
+        assert isinstance(scale, LogAxis)
+        return "−" + duration(max(scale.fastest_ms - time_ms, 0))
+
+    out: list[list[Run]] = [[(" " * (wide + 2) + "│", "frame")] for _ in range(rows)]
+    for tick in scale.ticks():
+        text = told(tick.time_ms) if linear else "−" + short(tick.time_ms)
+        out[tick.row] = [(" " + pad(text, wide, right=True), "dim"), (" ┤", "frame")]
+    for time_ms, ink, sign in ((scene.level_ms, "level", "≈"), (scene.preview_ms, "preview", "┈")):
+        if time_ms is not None and 0 <= (row := int(scale.height(time_ms))) < rows:
+            out[row] = [(" " + pad(told(time_ms), wide, right=True), ink), (" " + sign, ink)]
+    return out
+
+
+def _row(
+    drawn: list[_Column], row: int, width: int, water: int | None, dotted: int | None, plain: bool
+) -> list[Run]:
+    """One row of the picture, counted from the bottom."""
+    runs: list[Run] = []
+    x = 0
+    between = _between(row, water, dotted, plain)
+    for column in drawn:
+        if column.left > x:
+            runs.append((between[0] * (column.left - x), between[1]))
+        runs.append(_cell(column, row, water) or (between[0] * column.width, between[1]))
+        x = column.left + column.width
+    if x < width:
+        runs.append((between[0] * (width - x), between[1]))
+    return _joined(runs)
+
+
+def _between(row: int, water: int | None, dotted: int | None, plain: bool) -> Run:
+    """What fills the gaps between the staves."""
+    deep = water is not None and row < water // 8
+    if row == dotted:
+        return "┈", "preview-wet" if deep else "preview"
+    if water is None or row > water // 8:
+        return " ", "text"
+    if deep:
+        return ("≈" if row == water // 8 - 1 else "~" if plain else " "), "ripple" if not plain else "water"
+    return ("≈" if plain else EIGHTHS[water % 8]), "surface"
+
+
+def _cell(column: _Column, row: int, water: int | None) -> Run | None:
+    """What a stave shows in a row, None above its end."""
+    wet = "-wet" if water is not None and row < water // 8 else ""
+    ink = ("folded" if column.folded and column.kind == "active" else column.kind) + wet
+    if column.eighths is None:
+        return (f"{'?':^{column.width}}", ink) if row == 0 else None
+    if column.mark and not column.folded and (run := _cut_end(column, row, ink)):
+        return run
+    full, rest = divmod(column.eighths, 8)
+    if column.eighths < 0 or row > full:
+        return None
+    if column.folded:
+        return ("▌", ink) if row < full else ("▖", ink) if rest >= 3 else None
+    if row < full:
+        return PATTERNS[column.kind] * column.width, ink
+    if not rest:
+        return None
+    under = water is not None and row == water // 8 and column.eighths < water
+    return EIGHTHS[rest] * column.width, ink + ("-wet" if under and not wet else "")
+
+
+def _cut_end(column: _Column, row: int, ink: str) -> Run | None:
+    """The mark at the end of a stave that the picture cuts off: in one row, or in two where it is narrow."""
+    sign, text = column.mark[0], column.mark[1:]
+    below = column.eighths == -1
+    end = 0 if below else (column.eighths or 0) // 8 - 1
+    inner = end + 1 if below else end - 1
+    if len(text) + 2 <= column.width:
+        return (pad(f"{sign} {text}", column.width), ink) if row == end else None
+    if row == end:
+        return pad(sign, column.width), ink
+    return (pad(text, column.width), ink) if row == inner and len(text) <= column.width else None
+
+
+def _joined(runs: list[Run]) -> list[Run]:
+    out: list[Run] = []
+    for text, ink in runs:
+        if out and out[-1][1] == ink:
+            out[-1] = (out[-1][0] + text, ink)
+        else:
+            out.append((text, ink))
+    return out

@@ -1,0 +1,111 @@
+"""A widget that draws runs of text itself and repaints only the cells that changed."""
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual.events import Resize
+from textual.geometry import Region
+from textual.strip import Strip
+from textual.widget import Widget
+
+from .line import Run
+
+_KINDS = ("active", "idle", "catching_up", "never_seen", "finished", "holder", "folded")
+INKS = (
+    *("text", "dim", "strong", "title", "accent", "frame", "key", "level", "preview", "good", "stale", "bad"),
+    *("cursor", "selected", "water", "ripple", "surface", "ahead", "preview-wet"),
+    *_KINDS,
+    *(f"{kind}-wet" for kind in _KINDS),
+)
+"""The inks that `wmtop.tcss` colours: the class `ink--<name>`."""
+
+
+INK_CLASSES: frozenset[str] = frozenset(f"ink--{name}" for name in INKS)
+
+
+class Palette:
+    """The inks of a widget in the present theme."""
+
+    def __init__(self, widget: Widget) -> None:
+        self._widget = widget
+        self._inks: dict[str, Style] = {}
+
+    def ink(self, name: str) -> Style:
+        """The style of an ink."""
+        style = self._inks.get(name)
+        if style is None:
+            style = self._inks[name] = self._widget.get_component_rich_style(f"ink--{name}")
+        return style
+
+    def paint(self, runs: Iterable[Run], width: int) -> Strip:
+        """The runs as a strip of `width` cells."""
+        return Strip([Segment(text, self.ink(name)) for text, name in runs]).adjust_cell_length(width, self.ink("text"))
+
+    def clear(self) -> None:
+        """Forget: the theme changed."""
+        self._inks.clear()
+
+
+class Canvas(Widget):
+    """Draws all of itself into lines; a redraw repaints what differs from the lines before."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {*INK_CLASSES}
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._palette = Palette(self)
+        self._lines: list[list[Run]] = []
+
+    def notify_style_update(self) -> None:
+        self._palette.clear()
+        super().notify_style_update()
+
+    @abstractmethod
+    def draw(self, width: int, height: int) -> list[list[Run]]:
+        """The lines of the picture, at most `height` of them."""
+
+    def redraw(self) -> None:
+        """Draw again, and ask for a repaint of the cells that differ."""
+        width, height = self.size
+        if not width or not height:
+            return
+        lines = self.draw(width, height)
+        if len(lines) != len(self._lines):
+            self._lines = lines
+            self.refresh()
+            return
+        pairs = enumerate(zip(self._lines, lines, strict=True))
+        regions = [region for y, (old, new) in pairs if (region := differ(old, new, y, width))]
+        self._lines = lines
+        if regions:
+            self.refresh(*regions)
+
+    def render_line(self, y: int) -> Strip:
+        width = self.size.width
+        return self._palette.paint(self._lines[y] if y < len(self._lines) else (), width)
+
+    def on_resize(self, event: Resize) -> None:
+        width, height = self.size
+        self._lines = self.draw(width, height) if width and height else []
+        self.refresh()
+
+
+def differ(old: Sequence[Run], new: Sequence[Run], y: int, width: int) -> Region | None:
+    """The stretch of line `y` that differs, None if nothing does."""
+    if old == new:
+        return None
+    head = 0
+    while head < min(len(old), len(new)) and old[head] == new[head]:
+        head += 1
+    tail = 0
+    while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
+        tail += 1
+    start = sum(cell_len(text) for text, _ in new[:head])
+    kept = sum(cell_len(text) for text, _ in new[len(new) - tail :]) if tail else 0
+    same_end = sum(cell_len(text) for text, _ in old) == sum(cell_len(text) for text, _ in new)
+    end = width - kept if same_end and kept else width
+    return Region(start, y, max(end - start, 1), 1)

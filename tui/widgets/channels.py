@@ -1,0 +1,216 @@
+"""The table of channels: sorted, filtered, one row each."""
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import tzinfo
+from functools import partial
+from typing import Any, Literal
+
+from msgspec import Struct
+from rich.cells import cell_len
+from textual.message import Message
+
+from ...engine.core.snapshot import ChannelView, Snapshot
+from .. import formatting as f
+from .line import Run
+from .rows import Rows
+from .staves import Kind, holding, kind_of, rank
+
+Sort = Literal["behind", "name", "rate", "late", "state"]
+SORTS: tuple[Sort, ...] = ("behind", "name", "rate", "late", "state")
+_NAME = (7, 40)
+"""The least and the most cells of a name."""
+
+
+class Entry(Struct, frozen=True):
+    """One channel and how it is drawn."""
+
+    view: ChannelView
+    kind: Kind
+
+
+class Column(Struct, frozen=True):
+    """A column: `rank` 0 is always there, the others give way, the greatest first."""
+
+    title: str
+    width: int
+    text: Callable[["Table", Entry], str]
+    rank: int = 0
+    right: bool = True
+
+
+class Table(Struct, frozen=True):
+    """What the table shows; `entries` are in order."""
+
+    entries: Sequence[Entry] = ()
+    level_ms: int | None = None
+    now_ms: int | None = None
+    held_since_ms: int | None = None
+    selected: str | None = None
+    zone: tzinfo | None = None
+    name_cells: int = _NAME[0]
+    empty: str = ""
+
+
+def entries(snapshot: Snapshot, inside: int | None, pattern: re.Pattern[str] | None, sort: Sort) -> list[Entry]:
+    """The channels (of instance `inside`) whose name `pattern` finds, in the order of `sort`."""
+    holder = holding(snapshot)
+    found = [
+        Entry(view, kind_of(view.channel, view.state, holder))
+        for view in snapshot.channels
+        if (inside is None or view.instance == inside) and (pattern is None or pattern.search(view.channel))
+    ]
+    return sorted(found, key=_KEYS[sort])
+
+
+def name_cells(snapshot: Snapshot) -> int:
+    """How wide the names are, within reason."""
+    least, most = _NAME
+    return max(least, min(most, max((cell_len(f.label(view.channel)) for view in snapshot.channels), default=0)))
+
+
+class ChannelTable(Rows):
+    """Draws a `Table`; says `Moved` when the cursor goes to another channel."""
+
+    HEADER = 1
+
+    class Moved(Message):
+        """The cursor is on another channel."""
+
+        def __init__(self, channel: str) -> None:
+            self.channel = channel
+            super().__init__()
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._table = Table()
+        self._places: dict[str, int] = {}
+
+    def show(self, table: Table) -> None:
+        """Draw `table`."""
+        if table == self._table:
+            return
+        if table.entries is not self._table.entries:
+            self._places = {entry.view.channel: place for place, entry in enumerate(table.entries)}
+        moved = table.selected != self._table.selected
+        self._table = table
+        self.redraw()
+        if moved and table.selected in self._places:
+            self.show_row(self._places[table.selected])
+
+    def move(self, by: int) -> None:
+        rows = len(self._table.entries)
+        if not rows:
+            return
+        here = self._places.get(self._table.selected or "")
+        there = self.scroll_offset.y if here is None else max(min(here + by, rows - 1), 0)
+        self.post_message(self.Moved(self._table.entries[there].view.channel))
+
+    def channel(self, row: int) -> str | None:
+        """The channel of a row."""
+        return self._table.entries[row].view.channel if 0 <= row < len(self._table.entries) else None
+
+    def row_count(self) -> int:
+        return max(len(self._table.entries), 1 if self._table.empty else 0)
+
+    def header(self, width: int) -> Sequence[Run]:
+        cells = [f.pad(column.title, column.width, column.right) for column in self._columns(width)]
+        return [(" " + f.pad("channel", self._names(width)) + "".join("  " + cell for cell in cells), "dim")]
+
+    def row(self, index: int, width: int) -> Sequence[Run]:
+        table = self._table
+        if not table.entries:
+            return [(" " + table.empty, "dim")]
+        entry = table.entries[index]
+        chosen = entry.view.channel == table.selected
+        ink = "cursor" if chosen else "text"
+        name_ink = "cursor" if chosen else "holder" if entry.kind == "holder" else "text"
+        runs: list[Run] = [(" " + f.pad(f.label(entry.view.channel, self._names(width)), self._names(width)), name_ink)]
+        for column in self._columns(width):
+            text = f.pad(column.text(table, entry), column.width, column.right)
+            runs += [("  ", ink), (text, ink if chosen else _ink(column.title, text, entry))]
+        return [*runs, (" " * width, ink)] if chosen else runs
+
+    def _names(self, width: int) -> int:
+        """The cells for names: what the columns that always stand leave, at most what the names need."""
+        needed = sum(2 + column.width for column in (_COLUMNS if width >= _ROOMY else _SHORT) if column.rank < 2)
+        return max(min(self._table.name_cells, width - needed - 1), 4)
+
+    def _columns(self, width: int) -> list[Column]:
+        kept = list(_COLUMNS if width >= _ROOMY else _SHORT)
+        room = width - self._names(width) - 1
+        while kept and sum(2 + column.width for column in kept) > room:
+            worst = max(kept, key=lambda column: column.rank)
+            if not worst.rank:
+                break
+            kept.remove(worst)
+        return kept
+
+
+def _ink(title: str, text: str, entry: Entry) -> str:
+    if entry.kind == "holder":
+        return "holder" if title in ("state", "watermark") else "text"
+    if title == "state":
+        return "catching_up" if entry.kind == "catching_up" else "dim"
+    if entry.kind in ("idle", "never_seen", "finished") or text.strip() in ("0", "0 %", "0.0", f.UNKNOWN):
+        return "dim"
+    return "text"
+
+
+def _watermark(table: Table, entry: Entry) -> str:
+    time = entry.view.watermark_ms
+    return f.NO_DATA if time is None else f.near(time, table.zone, table.now_ms)
+
+
+def _second(table: Table, entry: Entry) -> str:
+    return _watermark(table, entry)[:8].rstrip()
+
+
+def _ahead(table: Table, entry: Entry) -> str:
+    time = entry.view.watermark_ms
+    return f.UNKNOWN if time is None or table.level_ms is None else f.signed(time - table.level_ms)
+
+
+def _state(table: Table, entry: Entry) -> str:
+    view = entry.view
+    if entry.kind == "holder":
+        if table.held_since_ms is None or table.now_ms is None:
+            return "HOLDS"
+        return f"HOLDS {f.duration(max(table.now_ms - table.held_since_ms, 0))}"
+    if entry.kind == "idle" and view.quiet_ms is not None:
+        return f"idle {f.duration(view.quiet_ms)}"
+    return entry.kind.replace("_", " ")
+
+
+def _quiet(table: Table, entry: Entry) -> str:
+    return f.UNKNOWN if entry.view.quiet_ms is None else f.duration(entry.view.quiet_ms)
+
+
+def _count(field: str, table: Table, entry: Entry) -> str:
+    number: int | None = getattr(entry.view, field)
+    return f.UNKNOWN if number is None else f.count(number)
+
+
+_COLUMNS = (
+    Column("watermark", 12, _watermark, right=False),
+    Column("ahead", 6, _ahead),
+    Column("rate/s", 7, lambda table, entry: f.rate(entry.view.rate), rank=3),
+    Column("late", 7, lambda table, entry: f.share_of(entry.view.late, entry.view.records), rank=2),
+    Column("records", 9, partial(_count, "records"), rank=5),
+    Column("late n", 8, partial(_count, "late"), rank=7),
+    Column("unread", 8, partial(_count, "backlog"), rank=6),
+    Column("quiet", 6, _quiet, rank=4),
+    Column("flaps", 5, partial(_count, "flaps"), rank=8),
+    Column("state", 11, _state, rank=1, right=False),
+)  # fmt: skip
+
+_SHORT = (Column("watermark", 9, _second, right=False), *_COLUMNS[1:])
+_ROOMY = 46
+
+_KEYS: dict[Sort, Callable[[Entry], Any]] = {
+    "behind": lambda entry: rank(entry.kind, entry.view.watermark_ms),
+    "name": lambda entry: entry.view.channel,
+    "rate": lambda entry: (-(entry.view.rate or 0), entry.view.channel),
+    "late": lambda entry: (-entry.view.late / max(entry.view.records, 1), entry.view.channel),
+    "state": lambda entry: (entry.kind != "holder", entry.view.state, rank(entry.kind, entry.view.watermark_ms)),
+}

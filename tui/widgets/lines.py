@@ -1,0 +1,168 @@
+"""The one-line widgets: text lines, the level with its sparkline, the rules between the panels, the footer."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from textual.events import Click
+from textual.message import Message
+
+from ..formatting import duration
+from .barrel import EIGHTHS
+from .canvas import Canvas
+from .line import Part, Run, cells, clip, lay
+
+SPARK_CELL_MS = 5_000
+SPARK_CELLS = 36
+_LEAST_SPARK = 8
+
+
+class TextLine(Canvas):
+    """A line of parts; the least important give way where there is no room."""
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._parts: Sequence[Part] = ()
+
+    def show(self, parts: Sequence[Part]) -> None:
+        """Draw `parts`."""
+        if parts != self._parts:
+            self._parts = parts
+            self.redraw()
+
+    def draw(self, width: int, height: int) -> list[list[Run]]:
+        return [lay(self._parts, width)]
+
+
+class Story(Struct, frozen=True):
+    """The level line: the level, its holder, and the lags of the last minutes (ms, the newest last)."""
+
+    level: Sequence[Part] = ()
+    holder: Sequence[Part] = ()
+    lags: Sequence[int | None] = ()
+
+
+class LevelLine(Canvas):
+    """The level and who holds it, in one line or two, and a sparkline of its lag where there is room."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._story = Story()
+
+    def show(self, story: Story) -> None:
+        """Draw `story`."""
+        if story != self._story:
+            self._story = story
+            self.redraw()
+
+    def draw(self, width: int, height: int) -> list[list[Run]]:
+        story = self._story
+        if height > 1:
+            level, holder = lay(story.level, width), lay(story.holder, width)
+            return [self._with_spark(level, width), holder]
+        return [self._with_spark(lay([*story.level, *story.holder], width), width)]
+
+    def _with_spark(self, runs: list[Run], width: int) -> list[Run]:
+        if runs and not runs[-1][0].strip():
+            runs = runs[:-1]
+        label: Run = ("  lag ", "dim")
+        greatest = max((lag for lag in self._story.lags if lag is not None), default=None)
+        top: Run = ("" if greatest is None else f" ≤{duration(greatest)} ", "dim")
+        room = width - cells([*runs, label, top])
+        if greatest is None or room < _LEAST_SPARK:
+            return runs
+        shown = self._story.lags[-min(room, SPARK_CELLS) :]
+        spark = "".join(" " if lag is None else EIGHTHS[1 + 7 * lag // max(greatest, 1)] for lag in shown)
+        fill = " " * (room - len(spark))
+        return [*runs, (fill, "dim"), label, (spark, "holder"), top]
+
+
+class Heading(Struct, frozen=True):
+    """A title in a rule: where its panel starts (cells), what it says, and what stands at its right end."""
+
+    start: int
+    title: Sequence[Run]
+    right: Sequence[Run] = ()
+
+
+class Rule(Canvas):
+    """A rule between panels: `┌┐`, `├┤` or `└┘` at its ends, joined to the borders that meet it."""
+
+    def __init__(self, ends: str, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._ends = ends
+        self._headings: Sequence[Heading] = ()
+        self._joints: dict[int, str] = {}
+
+    def show(self, headings: Sequence[Heading], joints: dict[int, str]) -> None:
+        """Draw the titles; `joints` are the characters where other borders meet the rule (by cell)."""
+        if (headings, joints) != (self._headings, self._joints):
+            self._headings, self._joints = headings, joints
+            self.redraw()
+
+    def draw(self, width: int, height: int) -> list[list[Run]]:
+        runs: list[Run] = [(self._ends[0], "frame")]
+        for place, heading in enumerate(self._headings):
+            last = place + 1 == len(self._headings)
+            end = width - 1 if last else self._headings[place + 1].start
+            runs += self._stretch(heading, end - cells(runs))
+            if not last:
+                runs.append((self._joints.get(end, "─"), "frame"))
+        if not self._headings:
+            runs.append(("".join(self._joints.get(x, "─") for x in range(1, width - 1)), "frame"))
+        return [[*runs, (self._ends[1], "frame")]]
+
+    def _stretch(self, heading: Heading, width: int) -> list[Run]:
+        title = clip([("─ ", "frame"), *heading.title, (" ", "frame")], width)
+        right = [(" ", "frame"), *heading.right, (" ─", "frame")] if heading.right else []
+        spare = width - cells(title) - cells(right)
+        if spare < 1:
+            right, spare = [], width - cells(title)
+        return [*title, ("─" * spare, "frame"), *right]
+
+
+class Key(Struct, frozen=True):
+    """A hint of the footer: keys, what they do, and the action that a click runs; the greatest rank gives way first."""
+
+    keys: str
+    word: str
+    action: str
+    rank: int = 0
+
+
+class KeyLine(Canvas):
+    """The keys that work here; says `Pressed` when one is clicked."""
+
+    class Pressed(Message):
+        """A hint was clicked."""
+
+        def __init__(self, action: str) -> None:
+            self.action = action
+            super().__init__()
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._keys: Sequence[Key] = ()
+        self._spots: list[tuple[int, int, str]] = []
+
+    def show(self, keys: Sequence[Key]) -> None:
+        """Draw `keys`."""
+        if keys != self._keys:
+            self._keys = keys
+            self.redraw()
+
+    def draw(self, width: int, height: int) -> list[list[Run]]:
+        kept = list(self._keys)
+        while kept and sum(len(key.keys) + len(key.word) + 3 for key in kept) > width:
+            kept.remove(max(kept, key=lambda key: key.rank))
+        runs: list[Run] = []
+        self._spots = []
+        for key in kept:
+            start = cells(runs)
+            runs += [(" ", "dim"), (key.keys, "key"), (f" {key.word} ", "dim")]
+            self._spots.append((start, cells(runs), key.action))
+        return [runs]
+
+    def on_click(self, event: Click) -> None:
+        for start, end, action in self._spots:
+            if start <= event.x < end:
+                self.post_message(self.Pressed(action))

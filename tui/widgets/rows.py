@@ -1,0 +1,108 @@
+"""A list that formats only the rows in view, however many there are, and repaints only those that changed."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.events import Click, Resize
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from .canvas import INK_CLASSES, Palette, differ
+from .line import Run
+
+
+class Rows(ScrollView, can_focus=True, inherit_bindings=False):
+    """Rows of runs, `HEADER` fixed lines above them; says `Clicked` with the row."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {*INK_CLASSES}
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "by(-1)", "up"),
+        Binding("down", "by(1)", "down"),
+        Binding("pageup", "by(-1, True)", "a page up"),
+        Binding("pagedown", "by(1, True)", "a page down"),
+        Binding("home", "by(-1_000_000_000)", "the first"),
+        Binding("end", "by(1_000_000_000)", "the last"),
+    ]
+    HEADER = 0
+
+    class Clicked(Message):
+        """A row was clicked."""
+
+        def __init__(self, rows: "Rows", row: int) -> None:
+            self.rows, self.row = rows, row
+            super().__init__()
+
+        @property
+        def control(self) -> "Rows":
+            return self.rows
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._palette = Palette(self)
+        self._seen: dict[int, Sequence[Run]] = {}
+
+    def notify_style_update(self) -> None:
+        self._palette.clear()
+        super().notify_style_update()
+
+    @abstractmethod
+    def row_count(self) -> int:
+        """How many rows there are."""
+
+    @abstractmethod
+    def row(self, index: int, width: int) -> Sequence[Run]:
+        """Row `index` in at most `width` cells."""
+
+    def header(self, width: int) -> Sequence[Run]:
+        """The fixed line above the rows."""
+        return ()
+
+    def action_by(self, step: int, pages: bool = False) -> None:
+        """Go on by so many rows, or pages."""
+        self.move(step * max(self.size.height - self.HEADER - 1, 1) if pages else step)
+
+    def move(self, by: int) -> None:
+        """Go on by so many rows: scroll."""
+        self.scroll_to(y=self.scroll_offset.y + by, animate=False)
+
+    def redraw(self) -> None:
+        """Draw the rows in view again, and ask for a repaint of those that differ."""
+        self.virtual_size = Size(0, self.row_count() + self.HEADER)
+        for y in range(self.size.height):
+            if region := differ(self._seen.get(y, ()), self._line(y), y, self.size.width):
+                self.refresh(region)
+
+    def show_row(self, index: int) -> None:
+        """Scroll so that row `index` is in view."""
+        top, room = self.scroll_offset.y, max(self.size.height - self.HEADER, 1)
+        if index < top:
+            self.scroll_to(y=index, animate=False)
+        elif index >= top + room:
+            self.scroll_to(y=index - room + 1, animate=False)
+
+    def render_line(self, y: int) -> Strip:
+        runs = self._line(y)
+        self._seen[y] = runs
+        return self._palette.paint(runs, self.size.width)
+
+    def on_resize(self, event: Resize) -> None:
+        self._seen.clear()
+        self.virtual_size = Size(0, self.row_count() + self.HEADER)
+        self.refresh()
+
+    def on_click(self, event: Click) -> None:
+        offset = event.get_content_offset(self)
+        if offset is not None and offset.y >= self.HEADER:
+            row = offset.y - self.HEADER + self.scroll_offset.y
+            if row < self.row_count():
+                self.post_message(self.Clicked(self, row))
+
+    def _line(self, y: int) -> Sequence[Run]:
+        if y < self.HEADER:
+            return self.header(self.size.width)
+        index = y - self.HEADER + self.scroll_offset.y
+        return self.row(index, self.size.width) if index < self.row_count() else ()

@@ -1,0 +1,99 @@
+"""The table of open windows: how far each one is from closing, and who it waits for."""
+
+from collections.abc import Sequence
+from datetime import tzinfo
+
+from msgspec import Struct
+from rich.cells import cell_len
+
+from ...engine.core.snapshot import OpenWindow
+from .. import formatting as f
+from .line import Run, cells, clip
+from .rows import Rows
+
+_BAR = (6, 24)
+_NAME_CELLS = 20
+_ROOMY = 42
+
+
+class OpenWindows(Struct, frozen=True):
+    """What the table shows: open windows, the earliest end first, of `open_count` in all."""
+
+    open: Sequence[OpenWindow] = ()
+    open_count: int = 0
+    level_ms: int | None = None
+    fastest_ms: int | None = None
+    lateness_ms: int | None = None
+    zone: tzinfo | None = None
+    empty: str = ""
+
+
+class WindowTable(Rows):
+    """Draws `OpenWindows`: two lines each, the bar full as far as the level is, light as far as the fastest channel."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._windows = OpenWindows()
+        self._wide = (0, 0)
+
+    def show(self, windows: OpenWindows) -> None:
+        """Draw `windows`."""
+        if windows == self._windows:
+            return
+        self._windows = windows
+        near = windows.level_ms
+        self._wide = (
+            max((cell_len(f.interval(w.start_ms, w.end_ms, windows.zone, near)) for w in windows.open), default=0),
+            max((cell_len(f.count(w.records)) for w in windows.open), default=0),
+        )
+        self.redraw()
+
+    def row_count(self) -> int:
+        windows = self._windows
+        if not windows.open:
+            return 1 if windows.empty else 0
+        return 2 * len(windows.open) + (windows.open_count > len(windows.open))
+
+    def row(self, index: int, width: int) -> Sequence[Run]:
+        windows = self._windows
+        if not windows.open:
+            return [(" " + windows.empty, "dim")]
+        place, second = divmod(index, 2)
+        if place >= len(windows.open):
+            return [(f" and {windows.open_count - len(windows.open):,} more that end later", "dim")]
+        window = windows.open[place]
+        return clip(self._waits(window, width) if second else self._fill(window, width), width)
+
+    def _fill(self, window: OpenWindow, width: int) -> list[Run]:
+        windows = self._windows
+        ends = f.pad(f.interval(window.start_ms, window.end_ms, windows.zone, windows.level_ms), self._wide[0])
+        rows = f.pad(f.count(window.records), self._wide[1], right=True)
+        head: list[Run] = [(f" {ends}  ", "strong"), (rows, "text"), (" rows  " if width >= _ROOMY else "  ", "dim")]
+        tail: list[Run] = []
+        if windows.lateness_ms is not None:
+            closes = f.second(window.end_ms + windows.lateness_ms, windows.zone).removesuffix(":00")
+            tail = [(" closes at ", "dim"), (closes, "text")]
+        room = width - cells(head) - 1
+        for shorter in (" closes ", " "):
+            if room - cells(tail) < _BAR[0] and tail:
+                tail[0] = (shorter, "dim")
+        return [*head, *self._bar(window, min(room - cells(tail), _BAR[1])), *tail]
+
+    def _bar(self, window: OpenWindow, width: int) -> list[Run]:
+        if width < 3:
+            return []
+        size = max(window.end_ms - window.start_ms, 1)
+
+        def reached(time_ms: int | None) -> int:
+            return 0 if time_ms is None else max(min(width * (time_ms - window.start_ms) // size, width), 0)
+
+        closed = reached(self._windows.level_ms)
+        ahead = max(reached(self._windows.fastest_ms), closed)
+        return [("▇" * closed, "level"), ("▒" * (ahead - closed), "ahead"), ("▁" * (width - ahead), "frame")]
+
+    def _waits(self, window: OpenWindow, width: int) -> list[Run]:
+        of_what = " of event time" if width >= _ROOMY else ""
+        short = "" if window.short_ms is None else f" ({f.duration(window.short_ms)}{of_what} short)"
+        if window.waits_for is None:
+            return [("   waits for the level" + short, "dim")]
+        return [("   waits for ", "dim"), (f.label(window.waits_for, _NAME_CELLS), "holder"), (short, "dim")]
