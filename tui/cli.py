@@ -21,7 +21,7 @@ from ..engine.feed import rundir
 from ..engine.feed.client import Client, first_snapshot, request
 from ..engine.feed.messages import Change, Stop
 from .arguments import EngineArguments, or_off, parsed, with_engine_arguments
-from .formatting import clean, stamp
+from .formatting import NO_DATA, clean, stamp
 from .launch import EngineProcess, redirect_output
 from .options import parse_duration, parse_duration_or_off, parse_speed, parse_time, settings_of, window_of
 
@@ -160,10 +160,9 @@ def runs() -> None:
     for run in found:
         snapshot = _look(run.socket)
         level = snapshot.level.watermark_ms if snapshot else None
-        print(
-            f"{clean(run.name)}  {clean(run.description)}  since {stamp(run.started_ms, None)}  "
-            f"level {'no data yet' if level is None else stamp(level, None)}  {snapshot.state if snapshot else 'unknown'}"
-        )
+        known = NO_DATA if level is None else stamp(level, None)
+        state = snapshot.state if snapshot else "starting"
+        print(f"{clean(run.name)}  {clean(run.description)}  since {stamp(run.started_ms, None)}  level {known}  {state}")
 
 
 @app.command()
@@ -190,7 +189,7 @@ def set_command(
     """Change settings of a running engine; they take effect at its next emit."""
     if lateness is None and idle_after is None:
         raise UsageError("nothing to set: give --lateness D or --idle-after D|off, e.g. --lateness 45m")
-    idle: int | None | UnsetType = UNSET
+    idle: int | UnsetType | None = UNSET
     if idle_after is not None:
         try:
             idle = parse_duration_or_off(idle_after)
@@ -361,33 +360,37 @@ def _name_of(text: str) -> str:
 
 def main() -> None:
     """Run the command line: a wrong option or input is one line and exit code 2, a failed run 1."""
+    sys.exit(_run_command())
+
+
+def _run_command() -> int:
     try:
         code = app(standalone_mode=False)
     except typer.TyperException as error:
-        _exit(" ".join(error.format_message().split()), 2)
+        return _say(" ".join(error.format_message().split()), 2)
     except UsageError as error:
-        _exit(str(error), 2)
+        return _say(str(error), 2)
     except RunError as error:
-        _exit(str(error), 1)
+        return _say(str(error), 1)
     except (KeyboardInterrupt, typer.Abort):
-        _exit("interrupted", 130)
+        return _say("interrupted", 130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        sys.exit(1)
+        return 1
     except Exception as error:
         if os.environ.get("WMTOP_TRACE"):
             raise
-        _exit(f"unexpected {type(error).__name__}: {_told(error)} (WMTOP_TRACE=1 shows where)", 1)
-    sys.exit(code if isinstance(code, int) else 0)
+        return _say(f"unexpected {type(error).__name__}: {_told(error)} (WMTOP_TRACE=1 shows where)", 1)
+    return code if isinstance(code, int) else 0
 
 
 def _told(error: BaseException) -> str:
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
-def _exit(line: str, code: int) -> None:
+def _say(line: str, code: int) -> int:
     print(f"wmtop: {line}", file=sys.stderr)
-    sys.exit(code)
+    return code
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The values of the command line: durations, times, and the settings they make. Errors name what was given and an example."""
+"""The values of the command line: durations, times, and the settings they make; errors name what was given."""
 
 import re
 from datetime import UTC, datetime

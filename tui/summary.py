@@ -12,12 +12,13 @@ def summary(snapshot: Snapshot) -> str:
     totals, level, windows = snapshot.totals, snapshot.level, snapshot.windows
     watermark = NO_DATA if level.watermark_ms is None else stamp(level.watermark_ms, None)
     lines = [
-        f"{clean(snapshot.name)}: {snapshot.state}, {count(totals.records)} records in {len(snapshot.channels)} channels",
+        f"{clean(snapshot.name)}: {snapshot.state}, {count(totals.records)} records, {len(snapshot.channels)} channels",
         f"level {watermark}" + (f", held by {clean(level.holder.channel)}" if level.holder else ""),
-        f"late {share_of(totals.late, totals.records)} ({count(totals.late)}), behind the watermark "
-        f"{count(totals.behind_watermark)}, in no window {count(totals.no_window)}, malformed {count(totals.malformed)}, "
-        f"future {count(totals.future)}",
-        f"windows: {count(windows.fired)} fired, {count(windows.open_count)} open, {count(windows.late_firings)} late firings",
+        f"late {share_of(totals.late, totals.records)} ({count(totals.late)}), "
+        f"behind the watermark {count(totals.behind_watermark)}, in no window {count(totals.no_window)}, "
+        f"malformed {count(totals.malformed)}, future {count(totals.future)}",
+        f"windows: {count(windows.fired)} fired, {count(windows.open_count)} open, "
+        f"{count(windows.late_firings)} late firings",
     ]
     return "\n".join([*lines, *_recommended(snapshot)])
 

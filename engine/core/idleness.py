@@ -1,4 +1,4 @@
-"""Two-stage idleness timers of all channels (Flink's `WatermarksWithIdleness.IdlenessTimer`), one set for every timeout.
+"""Two-stage idleness timers of all channels (Flink's `WatermarksWithIdleness.IdlenessTimer`), for any timeout.
 
 The first emit after activity only notes it, the next one without activity starts the inactivity clock, a later one at
 which more than the timeout has elapsed finds the channel idle. None of this depends on the timeout, so each operator

@@ -115,7 +115,7 @@ class Monitor(Struct, kw_only=True, dict=True):
         self,
         *,
         lateness_ms: int | UnsetType = UNSET,
-        idle_after_ms: int | None | UnsetType = UNSET,
+        idle_after_ms: int | UnsetType | None = UNSET,
         who: str,
         wall_ms: int,
     ) -> None:

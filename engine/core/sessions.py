@@ -1,4 +1,4 @@
-"""Session windows: a batch's records are merged with one another and with the live sessions (Flink's merging windows)."""
+"""Session windows: a batch's records merge with one another and with the live ones (Flink's merging windows)."""
 
 from msgspec import Struct
 

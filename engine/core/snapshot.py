@@ -143,8 +143,8 @@ class SettingsChange(Struct, frozen=True):
     batch: int | None
     wall_ms: int
     who: str
-    lateness_ms: int | None | UnsetType = UNSET
-    idle_after_ms: int | None | UnsetType = UNSET
+    lateness_ms: int | UnsetType | None = UNSET
+    idle_after_ms: int | UnsetType | None = UNSET
 
 
 class SparkProgress(Struct, frozen=True):

@@ -6,7 +6,7 @@ from .times import MIN
 
 
 def tick_until(monitor: Monitor, limit_ms: int) -> list[Firing]:
-    """All ticks since the monitor's last emit, one every emit interval, up to `limit_ms` (processing time, inclusive)."""
+    """All ticks since the monitor's last emit, one an emit interval, up to `limit_ms` (processing time, inclusive)."""
     firings: list[Firing] = []
     every = monitor.settings.emit_every_ms
     while monitor.now_ms is not None and (due := monitor.next_tick_ms()) is not None:

@@ -3,8 +3,8 @@
 The minimum is kept in a heap whose outdated entries are dropped when they come up, so that an update costs O(log n).
 """
 
-from enum import IntEnum
 from collections.abc import Mapping
+from enum import IntEnum
 from heapq import heapify, heappop, heappush
 
 from msgspec import Struct

@@ -18,7 +18,7 @@ def cause_of(
     holder_ahead_of_clock_ms: int | None,
     future_after_ms: int,
 ) -> Cause:
-    """The cause, most certain first; `lag_ms` is how far the holder lies behind the fastest channel (event time, ms)."""
+    """The cause, most certain first; `lag_ms` is how far the holder is behind the fastest channel (event time)."""
     if paused:
         return "paused"
     if held_back:

@@ -28,7 +28,7 @@ class WindowOperator(Struct):
     """One per record and window."""
 
     def fill(self, groups: list[Group], level: int, shown: int | None, batch: int) -> Filled:
-        """Count a batch's groups at the level it started with; late lines first, then late firings, latest start first."""
+        """Count a batch's groups at the level it started with; late lines, then late firings, latest start first."""
         round_ = _Round()
         if isinstance(self.windows, SessionWindows):
             self._fill_sessions(self.windows, groups, level, round_)

@@ -18,7 +18,7 @@ from .sources.base import ARRIVAL, CHANNEL, MARKER, OFFSET, TIME, WATERMARK
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 BEFORE_ALL_MS = FIRST_USABLE_MS - 1
 """Stands for "no level": before every usable event time, and safe from overflow in Spark's arithmetic."""
@@ -42,28 +42,28 @@ class Aggregation:
         window = settings.window
         self._gaps = not isinstance(window, Session) and window.slide_ms > window.size_ms
         self._keys = [CHANNEL, "start", "head", "behind_bucket", "late_bucket"]
-        self._aggregates = self._aggregate_sql()
+        self._grouping: tuple[list[Column], list[Column]] | None = None
 
     def observe(self, batch: "DataFrame", number: int, levels: Levels, monitor: Monitor) -> BatchObservation:
         """Run the one action of a batch (order-dependent strategies: a second one over the cached batch)."""
-        from pyspark.sql import functions as F
-
+        keys, aggregates = self._grouping = self._grouping or self._parsed()
         ordered = self._settings.strategy in ("smoothed", "custom")
         if ordered:
             batch = batch.persist()
         try:
             measured = batch.selectExpr("*", *self._measures_sql(levels))
-            grouped = (
-                measured.selectExpr("*", *self._keys_sql())
-                .groupBy(*self._keys)
-                .agg(*[F.expr(sql) for sql in self._aggregates])
-            )
-            table = grouped.toArrow()
+            table = measured.select("*", *keys).groupBy(*self._keys).agg(*aggregates).toArrow()
             sequences = sequences_of(measured, monitor) if ordered else []
         finally:
             if ordered:
                 batch.unpersist()
         return _observation(number, levels, _Columns(table), sequences)
+
+    def _parsed(self) -> "tuple[list[Column], list[Column]]":
+        """The expressions that stay the same, parsed once: the tree of buckets is long."""
+        from pyspark.sql import functions as F
+
+        return [F.expr(sql) for sql in self._keys_sql()], [F.expr(sql) for sql in self._aggregate_sql()]
 
     def _measures_sql(self, levels: Levels) -> list[str]:
         """Per record: its pane's start, its distances, and whether the guard keeps it from the generator."""

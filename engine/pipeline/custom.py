@@ -21,14 +21,16 @@ def check_custom(factory: str) -> None:
         generator = load_factory(factory)()
         pickle.loads(pickle.dumps(generator))
     except Exception as error:
-        raise UsageError(f"--strategy {factory}: {type(error).__name__}: {error}; it must make a picklable object") from None
+        raise UsageError(
+            f"--strategy {factory}: {type(error).__name__}: {error}; it must make a picklable object"
+        ) from None
     for method in ("on_event", "on_periodic_emit"):
         if not callable(getattr(generator, method, None)):
             raise UsageError(f"--strategy {factory}: what it makes has no method {method}(…), see the README")
 
 
 def ship_custom(spark: "SparkSession", factory: str) -> None:
-    """Give the workers the module that the factory is in if it is a file of the current directory, where they do not look."""
+    """Give the workers the factory's module if it is a file of the current directory, where they do not look."""
     file = sys.modules[factory.partition(":")[0]].__file__
     if file is not None and Path(file).parent == Path.cwd():
         spark.sparkContext.addPyFile(file)

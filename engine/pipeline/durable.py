@@ -1,7 +1,7 @@
 """The state directory: what survives `kill -9`, and what must agree before a run goes on.
 
-It holds a lock, Spark's checkpoint, the firings' length and `state.json`. Order in a batch: firings appended and synced,
-state written, synced, renamed, directory synced, and only then does Spark commit the batch.
+It holds a lock, Spark's checkpoint and `state.json`. Order in a batch: firings appended and synced, state written,
+synced, renamed, directory synced, and only then does Spark commit the batch.
 """
 
 import fcntl
@@ -52,13 +52,16 @@ class StateDirectory:
             self.path.mkdir(parents=True, exist_ok=True)
             fd = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise UsageError(f"cannot use --state-dir {self.path}: {error.strerror}; give a directory you may write") from None
+            raise UsageError(
+                f"cannot use --state-dir {self.path}: {error.strerror}; give a directory you may write"
+            ) from None
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(fd)
             raise UsageError(
-                f"--state-dir {self.path} is in use by a running engine; stop it (wmtop runs, wmtop stop NAME) or give another"
+                f"--state-dir {self.path} is in use by a running engine; stop it (wmtop runs, wmtop stop NAME) "
+                "or give another"
             ) from None
         self._lock_fd = fd
         self._wait_for_jvm(os.pread(fd, 64, 0).decode(errors="replace").strip())
@@ -155,7 +158,9 @@ class StateDirectory:
         deadline = time.monotonic() + JVM_GONE_WITHIN_S
         while pid.isdigit() and _is_java(int(pid)):
             if time.monotonic() > deadline:
-                raise UsageError(f"the JVM of a killed run (process {pid}) still uses --state-dir {self.path}; end it first")
+                raise UsageError(
+                    f"the JVM of a killed run (process {pid}) still uses --state-dir {self.path}; end it first"
+                )
             time.sleep(0.1)
 
 

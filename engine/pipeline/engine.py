@@ -2,8 +2,8 @@
 
 import os
 import queue
-import signal
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -54,7 +54,7 @@ class EngineOptions(Struct, frozen=True, kw_only=True):
 
 
 class Engine:
-    """One run from start to end; `say` gets lines for the user, `on_snapshot` each snapshot and whether it is the last."""
+    """One run; `say` gets lines for the user, `on_snapshot` each snapshot and whether it is the last."""
 
     def __init__(
         self,
@@ -215,7 +215,7 @@ class Engine:
                 wall_ms=time.time_ns() // 1_000_000,
                 now_ms=monitor.now_ms if ended else now,
                 source=_with_rows(self._source, monitor.rows),
-                spark=progress_of(run.progress(), monitor.shown(monitor.level) if _is_spark(monitor.settings) else None),
+                spark=progress_of(run.progress(), monitor.shown(monitor.level) if self._follows_spark else None),
                 rates=self._rates.rates(time.monotonic(), records),
             )
 
@@ -238,6 +238,10 @@ class Engine:
             error=error,
             log=str(self._log),
         )
+
+    @property
+    def _follows_spark(self) -> bool:
+        return self._settings.strategy == "spark"
 
     @contextmanager
     def _step(self, name: str) -> Generator[None]:
@@ -323,10 +327,6 @@ class Engine:
 def _exit_at_once(number: int, _frame: Any) -> None:
     """Until there is a session to stop: unwind and leave."""
     raise SystemExit(128 + number)
-
-
-def _is_spark(settings: Settings) -> bool:
-    return settings.strategy == "spark"
 
 
 def _with_rows(source: Source, rows: int) -> Any:

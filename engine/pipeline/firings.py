@@ -15,9 +15,9 @@ class FiringsFile:
     """Append-only; on resume it is cut to the length that the saved state knows."""
 
     def __init__(self, path: Path, known_bytes: int | None) -> None:
-        """Open `path`, cut to `known_bytes` (None: a fresh run, the file starts empty); UsageError where it cannot be."""
+        """Open `path`, cut to `known_bytes` (None: a fresh run, it starts empty); UsageError where it cannot be."""
         try:
-            self._file = open(path, "r+b" if known_bytes is not None and path.exists() else "wb")
+            self._file = open(path, "r+b" if known_bytes is not None and path.exists() else "wb")  # noqa: SIM115
         except OSError as error:
             raise UsageError(f"cannot write --firings {path}: {error.strerror}") from None
         size = self._file.seek(0, os.SEEK_END)

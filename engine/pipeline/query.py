@@ -102,7 +102,7 @@ class Run:
             if firings or before != self.monitor.standing():
                 self._save(firings)
 
-    def change(self, lateness_ms: int | UnsetType, idle_after_ms: int | None | UnsetType, who: str) -> None:
+    def change(self, lateness_ms: int | UnsetType, idle_after_ms: int | UnsetType | None, who: str) -> None:
         """Change settings at the next emit; ValueError where the strategy has no such setting, or after the end."""
         with self._lock:
             if self.monitor.ended:

@@ -44,7 +44,7 @@ def _replayed(usable: "DataFrame", monitor: Monitor) -> list[Sequence]:
         for channel in monitor.channels
         if isinstance(channel.generator, CustomGenerator)
     }
-    rows = usable.groupBy(CHANNEL).applyInArrow(
+    rows = usable.groupBy(CHANNEL).applyInArrow(  # pyright: ignore[reportUnknownMemberType]
         _runner(states, fresh.state), f"{CHANNEL} string, state binary, emitted_ms bigint"
     )
     return [
@@ -59,7 +59,8 @@ def _runner(states: dict[str, bytes], fresh: bytes) -> Any:
         channel = records[CHANNEL][0].as_py()
         generator = pickle.loads(states.get(channel, fresh))
         emitted: int | None = None
-        for timestamp in records.sort_by("position")[TIME].to_pylist():
+        in_order: list[int] = records.sort_by("position")[TIME].to_pylist()  # pyright: ignore
+        for timestamp in in_order:
             sent = generator.on_event(timestamp)
             if sent is not None and (emitted is None or sent > emitted):
                 emitted = sent

@@ -17,6 +17,11 @@ lateness = st.sampled_from([0, 0, 1, 2, 3, 4, 5, 7, 12])
 idle_after = st.sampled_from([None, 0, 1, 2, 3, 5])
 
 
+def sessions() -> st.SearchStrategy[WindowSpec]:
+    """Session windows."""
+    return st.builds(Session, st.integers(1, 6))
+
+
 @st.composite
 def windows(draw: st.DrawFn) -> WindowSpec:
     """A window of any kind; sliding ones overlap, fit, or leave gaps."""

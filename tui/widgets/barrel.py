@@ -69,6 +69,9 @@ class Barrel(Canvas):
         self._axis: Axis | None = None
         self._columns = Columns(0, 1, 1, 0)
         self._gutter = 0
+        self._keys: list[str] = []
+        self._common = ""
+        self._longest = 0
         self._plain = plain
         self.prefix = ""
         """What all names begin with, where the labels leave it out."""
@@ -82,10 +85,19 @@ class Barrel(Canvas):
         """Draw `scene`; `now_s` (monotonic seconds) is what the order's patience goes by."""
         if scene.staves is not self._scene.staves:
             self._arranged = self._order.arrange(scene.staves, now_s)
+            self._measure([stave.key for stave in scene.staves])
         elif scene == self._scene:
             return
         self._scene = scene
         self.redraw()
+
+    def _measure(self, keys: list[str]) -> None:
+        """How long the names are, and what they have in common; only when there are others."""
+        if keys != self._keys:
+            self._keys = keys
+            names = [label(key) for key in keys]
+            self._common = common(names)
+            self._longest = max((cell_len(name) for name in names), default=0)
 
     def on_click(self, event: Click) -> None:
         offset = event.get_content_offset(self)
@@ -104,12 +116,10 @@ class Barrel(Canvas):
         gutter = _gutter(scale, scene, rows)
         self._gutter = cells(gutter[0])
         inner = width - self._gutter
-        names = [label(stave.key) for stave in self._arranged]
-        roomy = columns(len(names), inner, 0)
-        long = max(cell_len(name) for name in names) >= roomy.pitch
-        self.prefix = common(names) if long else ""
-        longest = max(cell_len(name) for name in names) - cell_len(self.prefix)
-        self._columns = columns(len(names), inner, longest)
+        many = len(self._arranged)
+        long = self._longest >= columns(many, inner, 0).pitch
+        self.prefix = self._common if long else ""
+        self._columns = columns(many, inner, self._longest - cell_len(self.prefix))
         drawn = self._stand(scale, rows)
         water = _eighths(scale, scene.level_ms, rows)
         dotted = None if scene.preview_ms is None else int(scale.height(scene.preview_ms))

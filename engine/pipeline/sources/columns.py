@@ -101,15 +101,14 @@ def channels(values: Any) -> Any:
     if isinstance(values, list):
         values = pa.array(map(_text_of_json, values), pa.string())
     encoded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
-    names = [channel_text(value) for value in encoded.dictionary.to_pylist()]
-    nulls = pc.or_(encoded.indices.is_null(), pc.take(pa.array([name is None for name in names]), encoded.indices))
-    indices = pc.if_else(nulls.fill_null(True), len(names), encoded.indices).cast(pa.int32())
+    names = [NO_CHANNEL if value is None else channel_text(value) for value in encoded.dictionary.to_pylist()]
+    indices = encoded.indices.cast(pa.int32()).fill_null(len(names))
     return pa.DictionaryArray.from_arrays(indices, pa.array([*names, NO_CHANNEL], pa.string()))
 
 
-def channel_text(value: Any) -> str | None:
+def channel_text(value: Any) -> str:
     """One value as a channel's name: a whole number has no `.0`, a boolean is `true` or `false`."""
-    if value is None or isinstance(value, str):
+    if isinstance(value, str):
         return value
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -184,4 +183,6 @@ def _family(kind: Any) -> str:
 
 
 def _text_of_json(value: Any) -> str | None:
-    return msgspec.json.encode(value).decode() if isinstance(value, dict | list) else channel_text(value)
+    if isinstance(value, dict | list):
+        return msgspec.json.encode(value).decode()
+    return None if value is None else channel_text(value)

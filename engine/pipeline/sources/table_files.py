@@ -32,6 +32,7 @@ Chunk = dict[str, Any]
 """Values by column: Arrow arrays of the file's types (Parquet), of text (CSV), or lists of Python values (JSON)."""
 
 _ROWS = 100_000
+_CSV_BLOCK = 8 << 20
 _LOOKED_AT = 1_000
 _NO_ROW = object()
 
@@ -156,6 +157,7 @@ def _csv_chunks(file: TableFile, columns: Sequence[str], rows: int) -> Iterator[
         with _open(file.path, file.gzipped) as source:
             reader = pa_csv.open_csv(
                 source,
+                read_options=pa_csv.ReadOptions(block_size=_CSV_BLOCK),
                 parse_options=pa_csv.ParseOptions(delimiter=file.delimiter),
                 convert_options=pa_csv.ConvertOptions(
                     include_columns=list(columns),

@@ -1,0 +1,161 @@
+"""Files of every format become the same rows in the same order."""
+
+import datetime
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+from wmtop.engine.pipeline.sources import staging
+from wmtop.engine.pipeline.sources.columns import Columns, channels
+from wmtop.engine.pipeline.sources.table_files import look_at
+
+ALL = Columns(time="when", channel="who", arrival="came")
+
+
+def staged(directory: Path, columns: Columns, *files: Path) -> list[dict[str, Any]]:
+    """The staged rows under their canonical names."""
+    looked_at = [look_at(file) for file in files]
+    done = staging.stage(looked_at, columns, "origin", directory, lambda text: None)
+    rows = [row for batch in staging.read_rows(directory, 0, done.rows) for row in batch.to_pylist()]
+    assert len(rows) == done.rows == len(staging.arrivals_of(directory))
+    return [{name.removeprefix(staging.PREFIX): value for name, value in row.items()} for row in rows]
+
+
+def short(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    return [(row["channel"], row["ts"], row["arrival"]) for row in rows]
+
+
+def parquet(path: Path, **columns: Any) -> Path:
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def text(path: Path, content: str) -> Path:
+    path.write_text(content)
+    return path
+
+
+def test_rows_are_sorted_by_arrival_and_ties_keep_file_and_row(tmp_path: Path) -> None:
+    first = parquet(tmp_path / "1.parquet", when=[1, 2, 3], who=["a", "b", "c"], came=[20, 10, 20])
+    second = parquet(tmp_path / "2.parquet", when=[4, 5, 6], who=["d", "e", "f"], came=[10, 20, 5])
+    rows = staged(tmp_path / "s", ALL, first, second)
+    assert [row["channel"] for row in rows] == ["f", "b", "d", "a", "c", "e"]
+    assert [row["offset"] for row in rows] == list(range(6))
+    assert [row["channel"] for row in staged(tmp_path / "t", ALL, second, first)] == ["f", "d", "b", "e", "a", "c"]
+
+
+def test_a_row_without_a_usable_arrival_is_malformed_and_first(tmp_path: Path) -> None:
+    file = parquet(tmp_path / "1.parquet", when=[1, 2, None, 4], who=["a", "b", "c", "d"], came=[5, None, 3, 2**62])
+    rows = short(staged(tmp_path / "s", ALL, file))
+    assert rows == [("b", None, None), ("d", None, None), ("c", None, 3), ("a", 1, 5)]
+
+
+def test_without_arrivals_a_row_comes_at_the_greatest_time_so_far(tmp_path: Path) -> None:
+    file = parquet(tmp_path / "1.parquet", when=[None, 5, 3, None, 9, 8], who=list("abcdef"))
+    rows = short(staged(tmp_path / "s", Columns(time="when", channel="who"), file))
+    assert rows == [("a", None, None), ("b", 5, 5), ("c", 3, 5), ("d", None, 5), ("e", 9, 9), ("f", 8, 9)]
+
+
+def test_rows_before_since_are_left_out(tmp_path: Path) -> None:
+    file = parquet(tmp_path / "1.parquet", when=[1, 2, 3], who=["a", "b", "c"], came=[30, 10, 20])
+    columns = Columns(time="when", channel="who", arrival="came", since_ms=20)
+    assert short(staged(tmp_path / "s", columns, file)) == [("c", 3, 20), ("a", 1, 30)]
+
+
+def test_all_formats_give_the_same_rows(tmp_path: Path) -> None:
+    at = ["2013-02-08T14:32:10.5Z", None, "2013-02-08 14:32:11", "never", "2021-02-30"]
+    who = ["UA", "007", None, 'x,"y"', "é\n2"]
+    came = [3, 1, 2, 5, 4]
+    expected = [("007", None, 1), ("(none)", 1360333931000, 2), ("UA", 1360333930500, 3), ("é\n2", None, 4)]
+    expected += [('x,"y"', None, 5)]
+    table = pa.table({"came": came, "other": [0] * 5, "who": who, "when": at})
+    pq.write_table(table, tmp_path / "a.parquet")
+    pa_csv.write_csv(table, tmp_path / "a.csv")
+    lines = "\n".join(json.dumps(row) for row in table.to_pylist())
+    text(tmp_path / "a.jsonl", lines)
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress((tmp_path / "a.csv").read_bytes()))
+    (tmp_path / "packed").write_bytes(gzip.compress(lines.encode()))
+    for name in ("a.parquet", "a.csv", "a.jsonl", "a.csv.gz", "packed"):
+        assert short(staged(tmp_path / f"{name}.staged", ALL, tmp_path / name)) == expected, name
+
+
+def test_csv_rows_that_are_ragged_or_no_text_stay_in_place(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_bytes(b"\xef\xbb\xbfwhen;who;came\n1;a;1\n\n2\n3;c;3;extra\n;\xff;4\n5;e;5\n")
+    rows = short(staged(tmp_path / "s", ALL, file))
+    assert rows == [("(none)", None, None), ("a", 1, 1), ("c", 3, 3), ("\ufffd", None, 4), ("e", 5, 5)]
+
+
+def test_a_ragged_row_far_into_a_csv_file_loses_nothing(tmp_path: Path) -> None:
+    count, wide = 12_000, "x" * 1_000  # beyond the first block that Arrow reads
+    lines = [f"{i},{wide}" for i in range(count)]
+    lines[count - 10] += ",more"
+    rows = staged(tmp_path / "s", Columns(time="when"), text(tmp_path / "a.csv", "when,who\n" + "\n".join(lines)))
+    assert [row["ts"] for row in rows] == list(range(count))
+
+
+def test_broken_json_lines_are_malformed_records(tmp_path: Path) -> None:
+    file = text(
+        tmp_path / "a.jsonl", '{"when": 1, "who": 7, "came": 1}\n\n{"when": 2, "wh\n5\n{"when": 1.9, "came": 2}\n'
+    )
+    assert short(staged(tmp_path / "s", ALL, file)) == [
+        ("(none)", None, None), ("(none)", None, None), ("7", 1, 1), ("(none)", 1, 2),
+    ]  # fmt: skip
+
+
+def test_json_values_of_every_type(tmp_path: Path) -> None:
+    values = ["1", "1.5", '"1"', '"1970-01-01T00:00:01"', "true", "null", "[1]", '{"a": 1}', "1e3", str(2**70)]
+    file = text(tmp_path / "a.jsonl", "\n".join(f'{{"when": {value}, "who": {value}}}' for value in values))
+    rows = staged(tmp_path / "s", Columns(time="when", channel="who"), file)
+    assert [row["ts"] for row in rows] == [1, 1, None, 1_000, None, None, None, None, 1_000, None]
+    assert [row["channel"] for row in rows] == [
+        "1", "1.5", "1", "1970-01-01T00:00:01", "true", "(none)", "[1]", '{"a":1}', "1000", str(2**70),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (pa.array([1, None, -2], pa.int8()), ["1", "(none)", "-2"]),
+        (pa.array([1.0, 2.5, None]), ["1", "2.5", "(none)"]),
+        (pa.array([True, False, None]), ["true", "false", "(none)"]),
+        (pa.array(["a", None, "", "(none)"]), ["a", "(none)", "", "(none)"]),
+        (pa.array(["b", None, "b"]).dictionary_encode(), ["b", "(none)", "b"]),
+        (pa.DictionaryArray.from_arrays(pa.array([0, 1, None]), pa.array([None, "x"])), ["(none)", "x", "(none)"]),
+        (pa.array([b"ok", b"\xff"]), ["ok", "\ufffd"]),
+        (pa.array([datetime.date(2013, 2, 8)]), ["2013-02-08"]),
+        (pa.nulls(2), ["(none)", "(none)"]),
+        (pa.array([], pa.string()), []),
+    ],
+    ids=lambda value: str(value.type) if isinstance(value, pa.Array) else "",
+)  # fmt: skip
+def test_any_value_names_a_channel(values: Any, expected: list[str]) -> None:
+    assert channels(values).to_pylist() == expected
+
+
+def test_what_is_staged_is_not_staged_again(tmp_path: Path) -> None:
+    file = parquet(tmp_path / "1.parquet", when=[1, 2])
+    columns, directory = Columns(time="when"), tmp_path / "s"
+    first = staging.stage([look_at(file)], columns, "origin", directory, lambda text: None)
+    inode = (directory / "rows.arrow").stat().st_mtime_ns
+    assert staging.stage([look_at(file)], columns, "origin", directory, lambda text: None) == first
+    assert (directory / "rows.arrow").stat().st_mtime_ns == inode
+    parquet(file, when=[1, 2, 3])
+    assert staging.stage([look_at(file)], columns, "another", directory, lambda text: None).rows == 3
+
+
+def test_any_range_of_rows_can_be_read(tmp_path: Path) -> None:
+    count = 2 * staging.BATCH_ROWS + 10
+    file = parquet(tmp_path / "1.parquet", when=list(range(count)), who=["a", "b"] * (count // 2))
+    staged(tmp_path / "s", Columns(time="when", channel="who"), file)
+    edge = staging.BATCH_ROWS
+    for start, stop in [(0, 1), (edge - 2, edge + 2), (edge, 2 * edge), (count - 1, count), (5, 5), (0, count)]:
+        got = [row for batch in staging.read_rows(tmp_path / "s", start, stop) for row in batch.to_pylist()]
+        assert [row[f"{staging.PREFIX}offset"] for row in got] == list(range(start, stop))
+        assert [row[f"{staging.PREFIX}ts"] for row in got] == list(range(start, stop))
+        assert [row[f"{staging.PREFIX}channel"] for row in got] == ["ab"[row % 2] for row in range(start, stop)]
