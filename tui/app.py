@@ -1,8 +1,10 @@
 """The app: follows one engine's stream and shows it; owns what all screens share (keys, themes, commands)."""
 
+import asyncio
 import re
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from os import environ
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -23,9 +25,11 @@ from .screens.main import MainScreen
 from .screens.quit import Answer, QuitScreen
 from .screens.start import StartScreen
 from .themes import DARK, LIGHT
+from .wording import GONE
 
 OnQuit = Literal["ask", "stop", "leave"]
-GONE = "the connection to the engine was lost: it went away without a word"
+_STOP_S = 2.0
+"""How long quitting waits for an engine that does not take the order to stop."""
 
 
 class WmtopApp(App[Answer]):
@@ -200,5 +204,6 @@ class WmtopApp(App[Answer]):
 
     async def _go(self, answer: Answer) -> None:
         if answer == "stop":
-            await self._send(Stop(id=0))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._send(Stop(id=0)), _STOP_S)
         self.exit(answer)

@@ -12,6 +12,8 @@ from .widgets.line import Part, Run, part
 from .widgets.staves import holding
 
 STALE_AFTER_S = 3.0
+GONE = "the engine has stopped: this is the last that it sent"
+"""What is said of a stream that ended without a reason."""
 NAME_CELLS = 24
 """How much of a name a sentence bears."""
 
@@ -29,9 +31,9 @@ def condition(snapshot: Snapshot, *, frozen: bool, silent_s: float, lost: str | 
     if snapshot.state == "failed":
         return Condition("FAILED", "bad", f.first_line(snapshot.error or "the engine failed"))
     if lost is not None and not snapshot.ended:
-        return Condition("FAILED", "bad", lost)
+        return Condition("STOPPED" if lost == GONE else "FAILED", "bad", lost)
     if frozen:
-        return Condition("FROZEN", "stale", "the picture stands still, data keeps coming: p goes on")
+        return Condition("FROZEN", "stale")
     if snapshot.ended or snapshot.state == "ended":
         return Condition("ENDED", "dim")
     if snapshot.state == "paused":

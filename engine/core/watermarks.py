@@ -1,8 +1,8 @@
 """Watermark strategies: what a generator of one channel answers to records and to the periodic emit.
 
 A strategy is the frozen `Settings`; a generator is the state of one channel. Generators answer at lateness 0; the
-operator clock subtracts the lateness, so that one generator serves the run and every what-if. Source: the
-`eventtime` package of Flink (`BoundedOutOfOrdernessWatermarks`, `WatermarkGenerator`), `BoundedOutOfOrdernessTimestampExtractor`.
+operator clock subtracts the lateness, so that one generator serves the run and every what-if. Source: Flink's
+`eventtime` package (`BoundedOutOfOrdernessWatermarks`), and its older `BoundedOutOfOrdernessTimestampExtractor`.
 """
 
 import importlib

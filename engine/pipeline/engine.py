@@ -206,14 +206,13 @@ class Engine:
         run = self._run
         with run.looking() as monitor:
             records = {name: counts.records for name, counts in monitor.counts.items()}
-            now = max(self._source.now_ms(), monitor.now_ms or 0) if self._source.ticks else monitor.now_ms
             ended = monitor.ended
             return snapshot_of(
                 monitor,
                 name=self._name,
                 state="ended" if ended else "live",
                 wall_ms=time.time_ns() // 1_000_000,
-                now_ms=monitor.now_ms if ended else now,
+                now_ms=monitor.now_ms if ended else run.now_ms(),
                 source=_with_rows(self._source, monitor.rows),
                 spark=progress_of(run.progress(), monitor.shown(monitor.level) if self._follows_spark else None),
                 rates=self._rates.rates(time.monotonic(), records),

@@ -95,12 +95,21 @@ class Run:
         with self._lock:
             if self._source.live and not self._is_waiting():
                 return
-            limit = self._source.tick_limit_ms(self.monitor.rows)
-            until = self._source.now_ms() if limit is None else min(self._source.now_ms(), limit - 1)
             before = self.monitor.standing()
-            firings = tick_until(self.monitor, until)
+            firings = tick_until(self.monitor, self._read_until())
             if firings or before != self.monitor.standing():
                 self._save(firings)
+
+    def now_ms(self) -> int | None:
+        """Processing time (ms): of a source that ticks now, as far as everything before it has been read."""
+        if not self._source.ticks or self.monitor.now_ms is None:
+            return self.monitor.now_ms
+        return max(self.monitor.now_ms, self._read_until())
+
+    def _read_until(self) -> int:
+        """Now, but before the arrival of the first row not read: what came before it is known."""
+        limit = self._source.tick_limit_ms(self.monitor.rows)
+        return self._source.now_ms() if limit is None else min(self._source.now_ms(), limit - 1)
 
     def change(self, lateness_ms: int | UnsetType, idle_after_ms: int | UnsetType | None, who: str) -> None:
         """Change settings at the next emit; ValueError where the strategy has no such setting, or after the end."""

@@ -38,7 +38,7 @@ def test_strategies_without_a_lateness(run: Run) -> None:
 
 
 @examples(120)
-@given(scripts.runs(["bounded"], scripts.sessions()))
+@given(scripts.runs(["bounded"], scripts.windows(["session"])))
 def test_sessions(run: Run) -> None:
     check(run)
 
@@ -48,7 +48,7 @@ def files(draw: st.DrawFn) -> tuple[Settings, list[Op]]:
     """A file in replay order, and `--batch-rows`."""
     of = draw(scripts.settings([*scripts.TUNABLE, *scripts.FIXED], scripts.windows()))
     arrivals = sorted(draw(st.lists(st.integers(0, 40), max_size=30)))
-    rows = [draw(scripts.rows(of.strategy, arrival, arrival)) for arrival in arrivals]
+    rows = [draw(scripts.rows(of.strategy, arrival)) for arrival in arrivals]
     rows.sort(key=lambda row: (row.arrival is not None, row.arrival))
     return of, in_batches(rows, draw(st.integers(1, 9)))
 

@@ -11,19 +11,19 @@ from textual.widgets import Static
 
 KEYS = (
     ("Tuning", (
-        ("+ -", "preview a longer or shorter lateness; the dotted level, the late share and the delay follow"),
+        ("+ -", "preview a longer or shorter lateness"),
         ("=", "type a lateness: 45m, 1h30m, 90s"),
         ("[ ]", "preview a shorter or longer idle timeout"),
         ("Enter", "apply the preview to the running engine"),
         ("Esc", "drop it; go back; clear the filter"),
     )),
     ("Looking", (
-        ("← →", "select the stave to the left or right; the table follows"),
-        ("↑ ↓", "select the row above or below; the barrel follows"),
+        ("← →", "select a stave; the table follows"),
+        ("↑ ↓", "select a row; the barrel follows"),
         ("Tab", "from one table to the other"),
         ("Enter", "with source instances: open the channels inside"),
-        ("s  /", "sort the channels; filter them by a regular expression"),
-        ("x", "event time, or the distance behind the fastest channel on a log scale"),
+        ("s  /", "sort the channels; filter them (regular expression)"),
+        ("x", "event time, or log distance behind the fastest"),
         ("p", "freeze the picture; data keeps coming"),
         ("T  c", "UTC or local time; dark or light"),
         ("S", "save the screen as SVG"),

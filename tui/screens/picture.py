@@ -133,7 +133,7 @@ def barrel_heading(
         title.append(("  log distance behind the fastest", "dim"))
     title += _selection(snapshot, view)
     if preview is not None:
-        return Heading(0, title, [("┈ ", "preview"), (told(preview), "preview")])
+        return Heading(0, title, [("┈ ", "preview"), (told(preview), "preview")], firm=True)
     return Heading(0, title, legend({stave.kind for stave in found}))
 
 

@@ -82,6 +82,8 @@ class Heading(Struct, frozen=True):
     start: int
     title: Sequence[Run]
     right: Sequence[Run] = ()
+    firm: bool = False
+    """Where there is no room for both, the title gives way and not the right end."""
 
 
 class Rule(Canvas):
@@ -112,8 +114,9 @@ class Rule(Canvas):
         return [[*runs, (self._ends[1], "frame")]]
 
     def _stretch(self, heading: Heading, width: int) -> list[Run]:
-        title = clip([("─ ", "frame"), *heading.title, (" ", "frame")], width)
         right = [(" ", "frame"), *heading.right, (" ─", "frame")] if heading.right else []
+        room = width - cells(right) - 1 if heading.firm else width
+        title = clip([("─ ", "frame"), *heading.title, (" ", "frame")], room)
         spare = width - cells(title) - cells(right)
         if spare < 1:
             right, spare = [], width - cells(title)

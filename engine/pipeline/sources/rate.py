@@ -211,7 +211,7 @@ class RateStreamReader(DataSourceStreamReader):
             if self._start_ms is None:
                 self._start_ms = time.time_ns() // 1_000_000 - int(row * 1_000 / self._rate)
         first_row, first_s = self._first_look
-        due = first_row + int((time.monotonic() - first_s) * self._rate)
+        due = first_row + 1 + int((time.monotonic() - first_s) * self._rate)  # one at once: Spark always runs batch 0
         end = min(due, row + max(1, int(self._rate * _SECONDS_PER_BATCH)))
         end = max(row, end if self._rows is None else min(end, self._rows))
         return {"row": end, "start_ms": self._start_ms or 0} if end > row else start

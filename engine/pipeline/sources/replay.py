@@ -140,7 +140,8 @@ class Replay:
 
         The clock starts when the query first looks at the source, so that neither downtime nor Spark's start counts.
         """
-        self._start_ms = self._arrived_by(rows_read)
+        # Spark runs batch 0 at once, so it must have arrived, or it would be empty.
+        self._start_ms = self._arrived_by(rows_read or self._batch_rows or 0)
         if now_ms is not None:
             limit = self.tick_limit_ms(rows_read)
             self._start_ms = max(self._start_ms, now_ms if limit is None else min(now_ms, limit))

@@ -29,7 +29,7 @@ def read_batches(
         .start()
     )
     until = time.monotonic() + PATIENCE_S
-    while query.isActive and not _enough(seen, batches, rows):
+    while query.isActive and not (_enough(seen, batches, rows) and (checkpoint / f"commits/{max(seen)}").exists()):
         assert time.monotonic() < until, f"no end after {PATIENCE_S} s: {seen}"
         time.sleep(0.02)
     error = query.exception()

@@ -121,6 +121,7 @@ def test_a_paced_replay_reads_what_has_arrived_by_its_clock(spark: "SparkSession
 def test_a_paced_batch_of_exact_size_waits_for_its_last_row(spark: "SparkSession", tmp_path: Path) -> None:
     file = parquet(tmp_path / "1.parquet", at=[HOUR, HOUR + 1, HOUR + 2, 9 * HOUR, 9 * HOUR + 1])
     source = replay(tmp_path, Columns(time="at"), file, speed=1.0, batch_rows=2)
+    assert source.now_ms() == HOUR + 1
     before = read_batches(spark, source, tmp_path / "checkpoint", rows=2)
     change_clock(tmp_path / "staged" / CLOCK, lambda clock, now_s: replace(clock, anchor_ms=10 * HOUR))
     after = read_batches(spark, source, tmp_path / "checkpoint", rows=3)
