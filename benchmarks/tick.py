@@ -13,7 +13,7 @@ from wmtop.engine.core.observation import BatchObservation, Group
 from wmtop.engine.core.settings import Settings
 from wmtop.engine.core.valve import Valve
 
-RUNS = 25
+RUNS = 15
 
 
 def millis(action: Callable[[int], object]) -> float:
@@ -67,11 +67,13 @@ def main() -> None:
         for channel in range(channels):
             valve.add_channel(0)
             valve.input_watermark(channel, channel + 1)
-        idle = millis(lambda run, v=valve: v.mark_idle(run % channels))
+        idle = millis(lambda run, v=valve: v.mark_idle(run))
         rounds = millis(valve_round(channels))
         batches = [batch(channels, number) for number in range(1, RUNS + 1)]
         applied = millis(lambda run, m=monitor, b=batches: m.apply(b[run]))
-        print(f"| {channels:,} | {quiet:.4f} ms | {start:.3f} ms | {idle:.4f} ms | {rounds:.3f} ms | {applied:.2f} ms |")
+        print(
+            f"| {channels:,} | {quiet:.4f} ms | {start:.3f} ms | {idle:.4f} ms | {rounds:.3f} ms | {applied:.2f} ms |"
+        )
 
 
 if __name__ == "__main__":

@@ -50,28 +50,48 @@ def _minus_one_for_off(text: str) -> int:
 class EngineArguments:
     """What `run …` and `demo` take besides their source."""
 
-    strategy: Annotated[str | None, typer.Option(metavar="NAME", help="bounded, monotonous, bounded-legacy, punctuated, smoothed, source, spark, none or module:factory")] = None  # noqa: E501
-    marker: Annotated[str | None, typer.Option(metavar="SQL", help="punctuated: the condition that makes a record a marker")] = None  # noqa: E501
-    smooth: Annotated[int | None, typer.Option(metavar="N", help="smoothed: how many timestamps to average (100)")] = None  # noqa: E501
-    watermark: Annotated[str | None, typer.Option(metavar="COL", help="source: the column with the source's watermarks")] = None  # noqa: E501
+    strategy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="bounded, monotonous, bounded-legacy, punctuated, smoothed, source, spark, none or module:factory",
+        ),
+    ] = None
+    marker: Annotated[
+        str | None, typer.Option(metavar="SQL", help="punctuated: the condition that makes a record a marker")
+    ] = None
+    smooth: Annotated[int | None, typer.Option(metavar="N", help="smoothed: how many timestamps to average (100)")] = (
+        None
+    )
+    watermark: Annotated[
+        str | None, typer.Option(metavar="COL", help="source: the column with the source's watermarks")
+    ] = None
     lateness: Annotated[int | None, duration_option("how late records may be (30m)")] = None
     idle_after: Annotated[int, off_option("when a quiet channel stops holding the level (2h)")] = 7_200_000
     emit_every: Annotated[int, duration_option("the emit interval (200ms)")] = 200
     window: Annotated[int | None, duration_option("the size of windows (1h)")] = None
     slide: Annotated[int | None, duration_option("sliding windows: from start to start")] = None
     offset: Annotated[int, duration_option("where windows start (0s)")] = 0
-    session: Annotated[int | None, typer.Option(parser=parsed(parse_duration), metavar="GAP", help="session windows")] = None  # noqa: E501
+    session: Annotated[
+        int | None, typer.Option(parser=parsed(parse_duration), metavar="GAP", help="session windows")
+    ] = None
     allowed_lateness: Annotated[int, duration_option("how long a fired window is kept for late records (0s)")] = 0
-    future_guard: Annotated[int | None, off_option("how far ahead of the clock a record may claim to be (5m; replay: off)")] = None  # noqa: E501
+    future_guard: Annotated[
+        int | None, off_option("how far ahead of the clock a record may claim to be (5m; replay: off)")
+    ] = None
     subtasks: Annotated[int | None, typer.Option(metavar="N", help="combine the channels in N source instances")] = None
     name: Annotated[str | None, typer.Option(metavar="NAME", help="the engine's name")] = None
-    state_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="keep the state there, and resume from it")] = None  # noqa: E501
+    state_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="keep the state there, and resume from it")] = (
+        None
+    )
     master: Annotated[str | None, typer.Option(metavar="URL", help="Spark's master (local[*])")] = None
     conf: Annotated[list[str] | None, typer.Option(metavar="K=V", help="a Spark setting; may be repeated")] = None
     packages: Annotated[str | None, typer.Option(metavar="G:A:V", help="Maven packages for Spark")] = None
     jars: Annotated[str | None, typer.Option(metavar="FILE,…", help="jars for Spark")] = None
     record: Annotated[Path | None, typer.Option(metavar="FILE", help="record every snapshot")] = None
-    firings: Annotated[Path | None, typer.Option(metavar="FILE", help="write every firing and late drop as NDJSON")] = None  # noqa: E501
+    firings: Annotated[Path | None, typer.Option(metavar="FILE", help="write every firing and late drop as NDJSON")] = (
+        None
+    )
     headless: Annotated[bool, typer.Option("--headless", help="no screen")] = False
     once: Annotated[bool, typer.Option("--once", help="run to the end of the source, print the summary, exit")] = False
     json: Annotated[bool, typer.Option("--json", help="print snapshots as JSON lines")] = False

@@ -41,7 +41,9 @@ DEMO_NAME = "flights"
 
 
 @app.callback(invoke_without_command=True)
-def main_command(context: typer.Context, version: Annotated[bool, typer.Option("--version", help="print the version")] = False) -> None:  # noqa: E501
+def main_command(
+    context: typer.Context, version: Annotated[bool, typer.Option("--version", help="print the version")] = False
+) -> None:
     """Open the screen on the running engine."""
     if version:
         from importlib.metadata import version as installed
@@ -56,7 +58,9 @@ def main_command(context: typer.Context, version: Annotated[bool, typer.Option("
 @with_engine_arguments
 def demo(
     engine: EngineArguments,
-    speed: Annotated[float, typer.Option(parser=parsed(parse_speed), metavar="X", help="how fast (600)", show_default=False)] = 600.0,  # noqa: E501
+    speed: Annotated[
+        float, typer.Option(parser=parsed(parse_speed), metavar="X", help="how fast (600)", show_default=False)
+    ] = 600.0,
 ) -> None:
     """Real flights replayed through Spark, live; the engine stops when you quit."""
     from .. import sample_data
@@ -83,7 +87,10 @@ def run_replay(
     channel: Annotated[str | None, typer.Option(metavar="COL", help="the channel")] = None,
     arrival: Annotated[str | None, typer.Option(metavar="COL", help="when the record arrived")] = None,
     time_unit: Annotated[str, typer.Option(metavar="ms|s|us|ns", help="of times that are numbers")] = "ms",
-    speed: Annotated[float | None, typer.Option(parser=parsed(parse_speed), metavar="X|max", help="seconds of arrival time a second (max)")] = None,  # noqa: E501
+    speed: Annotated[
+        float | None,
+        typer.Option(parser=parsed(parse_speed), metavar="X|max", help="seconds of arrival time a second (max)"),
+    ] = None,
     batch_rows: Annotated[int | None, typer.Option(metavar="N", help="exactly N rows a batch: reproducible")] = None,
 ) -> None:
     """Replay files in the order of arrival."""
@@ -134,7 +141,9 @@ def run_rate(
     channels: Annotated[int, typer.Option(metavar="N", help="how many channels")] = 16,
     rows_per_second: Annotated[int, typer.Option(metavar="R", help="how fast")] = 1000,
     rows: Annotated[int | None, typer.Option(metavar="N", help="end after N rows")] = None,
-    for_: Annotated[int | None, typer.Option("--for", parser=parsed(parse_duration), metavar="D", help="end after D")] = None,  # noqa: E501
+    for_: Annotated[
+        int | None, typer.Option("--for", parser=parsed(parse_duration), metavar="D", help="end after D")
+    ] = None,
 ) -> None:
     """Synthetic records, for load tests."""
     from ..engine.pipeline.sources.rate import Rate
@@ -162,7 +171,9 @@ def runs() -> None:
         level = snapshot.level.watermark_ms if snapshot else None
         known = NO_DATA if level is None else stamp(level, None)
         state = snapshot.state if snapshot else "starting"
-        print(f"{clean(run.name)}  {clean(run.description)}  since {stamp(run.started_ms, None)}  level {known}  {state}")
+        print(
+            f"{clean(run.name)}  {clean(run.description)}  since {stamp(run.started_ms, None)}  level {known}  {state}"
+        )
 
 
 @app.command()
@@ -183,8 +194,12 @@ def stop(name: Annotated[str, typer.Argument(metavar="NAME", help="as 'wmtop run
 @app.command("set")
 def set_command(
     name: Annotated[str, typer.Argument(metavar="NAME", help="as 'wmtop runs' lists it")],
-    lateness: Annotated[int | None, typer.Option(parser=parsed(parse_duration), metavar="D", help="how late records may be")] = None,  # noqa: E501
-    idle_after: Annotated[str | None, typer.Option(metavar="D|off", help="when a quiet channel stops holding the level")] = None,  # noqa: E501
+    lateness: Annotated[
+        int | None, typer.Option(parser=parsed(parse_duration), metavar="D", help="how late records may be")
+    ] = None,
+    idle_after: Annotated[
+        str | None, typer.Option(metavar="D|off", help="when a quiet channel stops holding the level")
+    ] = None,
 ) -> None:
     """Change settings of a running engine; they take effect at its next emit."""
     if lateness is None and idle_after is None:

@@ -10,6 +10,8 @@ from rich.cells import cell_len, set_cell_size
 NO_DATA = "no data yet"
 UNKNOWN = "–"
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
+NEAR = 18 * HOUR
+"""A time within this of another needs no date."""
 FINE = 5 * MINUTE
 """An axis with steps below this needs seconds."""
 
@@ -102,12 +104,11 @@ def clock(ms: int, zone: tzinfo | None, near_ms: int | None = None) -> str:
 
 
 def near(ms: int, zone: tzinfo | None, near_ms: int | None) -> str:
-    """A time in twelve cells: `13:47:59.999`; on another day than `near_ms` `02-04 13:47`, in another year its date."""
+    """A time in twelve cells: `13:47:59.999`; far from `near_ms` (ms) `02-04 13:47`, in another year its date."""
     moment = at(ms, zone)
-    now = moment if near_ms is None else at(near_ms, zone)
-    if moment.date() == now.date():
+    if near_ms is None or abs(ms - near_ms) < NEAR:
         return clock(ms, zone)
-    if moment.year == now.year:
+    if moment.year == at(near_ms, zone).year:
         return f"{moment.month:02d}-{moment.day:02d} {moment.time().isoformat('minutes')}"
     return moment.date().isoformat()
 
@@ -144,7 +145,7 @@ def interval(start_ms: int, end_ms: int, zone: tzinfo | None, near_ms: int | Non
     if not (start_ms % DAY or end_ms % DAY or start.hour or start.minute):
         last = at(end_ms - 1, zone)
         return date.strip() if last.date() == start.date() else f"{date.strip()}–{last.month:02d}-{last.day:02d}"
-    if near_ms is None or at(near_ms, zone).date() == start.date():
+    if near_ms is None or abs(start_ms - near_ms) < NEAR:
         date = ""
     return f"{date}{start.time().isoformat(spec)}–{end.time().isoformat(spec)}"
 
@@ -230,7 +231,7 @@ def cut_middle(text: str, cells: int) -> str:
     if cells < 5:
         return cut(text, cells)
     tail = text[-1:]
-    while cell_len(tail) < (cells - 1) // 2 and len(tail) < len(text):
+    while cell_len(text[-len(tail) - 1 :]) <= (cells - 1) * 2 // 3 and len(tail) < len(text):
         tail = text[-len(tail) - 1 :]
     return set_cell_size(text, cells - 1 - cell_len(tail)).rstrip() + "…" + tail
 

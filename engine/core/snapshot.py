@@ -14,9 +14,7 @@ SNAPSHOT_VERSION = 1
 
 EngineState = Literal["starting", "live", "partial", "stale", "paused", "ended", "failed"]
 ChannelState = Literal["active", "catching_up", "idle", "never_seen", "finished"]
-Cause = Literal[
-    "quiet", "backlog", "never_seen", "behind", "future_elsewhere", "slow_clock", "held_back", "paused"
-]
+Cause = Literal["quiet", "backlog", "never_seen", "behind", "future_elsewhere", "slow_clock", "held_back", "paused"]
 
 
 class Holder(Struct, frozen=True):

@@ -106,5 +106,3 @@ class TimeWindows(Struct, tag="time", dict=True):
             heappush(self._unfired, start)
             heappush(self._ends, start)
         return window
-
-

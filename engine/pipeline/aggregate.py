@@ -46,18 +46,25 @@ class Aggregation:
 
     def observe(self, batch: "DataFrame", number: int, levels: Levels, monitor: Monitor) -> BatchObservation:
         """Run the one action of a batch (order-dependent strategies: a second one over the cached batch)."""
-        keys, aggregates = self._grouping = self._grouping or self._parsed()
         ordered = self._settings.strategy in ("smoothed", "custom")
         if ordered:
             batch = batch.persist()
         try:
             measured = batch.selectExpr("*", *self._measures_sql(levels))
-            table = measured.select("*", *keys).groupBy(*self._keys).agg(*aggregates).toArrow()
+            table = self._grouped(measured).toArrow()
             sequences = sequences_of(measured, monitor) if ordered else []
         finally:
             if ordered:
                 batch.unpersist()
         return _observation(number, levels, _Columns(table), sequences)
+
+    def warm_up(self, batch: "DataFrame") -> None:
+        """Let Spark compile all this before the first batch has to wait for it; `batch` is any rows of the columns."""
+        self._grouped(batch.selectExpr("*", *self._measures_sql(Levels(BEFORE_ALL_MS, BEFORE_ALL_MS, 0)))).toArrow()
+
+    def _grouped(self, measured: "DataFrame") -> "DataFrame":
+        keys, aggregates = self._grouping = self._grouping or self._parsed()
+        return measured.select("*", *keys).groupBy(*self._keys).agg(*aggregates)
 
     def _parsed(self) -> "tuple[list[Column], list[Column]]":
         """The expressions that stay the same, parsed once: the tree of buckets is long."""

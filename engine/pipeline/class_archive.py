@@ -93,9 +93,10 @@ def give_up() -> None:
     if _helper.timer is not None:
         _helper.timer.cancel()
         _helper.timer.join()  # it may be starting the helper right now
-    if _helper.process is not None:
-        _helper.process.terminate()
-        _helper.process.wait()
+    process = _helper.process
+    if process is not None and process.stdin is not None:
+        process.stdin.close()
+        process.wait()
     _helper.timer = _helper.process = None
 
 
@@ -106,5 +107,4 @@ def _start() -> None:
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        start_new_session=True,
     )

@@ -150,8 +150,10 @@ class Engine:
             if self._settings.factory is not None:
                 ship_custom(self._spark, self._settings.factory)
         self._take_signals()
+        with self._step("warming up"):
+            run.load(self._spark)
         with self._step("starting the query"):
-            run.start(self._spark)
+            run.start()
         self._begin("waiting for the first batch")
 
     def _follow(self, run: Run) -> None:

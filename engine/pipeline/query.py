@@ -31,12 +31,7 @@ class Run:
     """The monitor of one run, its state directory, and the Spark query that feeds it."""
 
     def __init__(
-        self,
-        source: Source,
-        asked: Settings,
-        state: StateDirectory,
-        firings: Path | None,
-        on_batch: Callable[[], None],
+        self, source: Source, asked: Settings, state: StateDirectory, firings: Path | None, on_batch: Callable[[], None]
     ) -> None:
         """Continue what the (locked) state directory holds, or start anew; UsageError where it does not fit."""
         self._source = source
@@ -50,21 +45,29 @@ class Run:
         self._firings = FiringsFile(firings, saved.firings_bytes if saved else None) if firings else None
         self._lock = threading.RLock()
         self._stopping = False
+        self._frame: DataFrame | None = None
         self._aggregation: Aggregation | None = None
         self._query: StreamingQuery | None = None
         self.failure: BaseException | None = None
 
-    def start(self, spark: "SparkSession") -> None:
-        """Start the query where the state left off."""
-        now = self._source.now_ms()
+    def load(self, spark: "SparkSession") -> None:
+        """Make the query's plan, and have Spark compile what each batch will run."""
+        self._frame = self._source.load(spark)
+        schema = self._frame.schema
+        self._aggregation = Aggregation(self.monitor.settings, self.monitor.edges, self._frame.columns)
+        columns = [f"cast(id as {field.dataType.simpleString()}) as {field.name}" for field in schema.fields]
+        self._aggregation.warm_up(spark.range(2).selectExpr(*columns))
+
+    def start(self) -> None:
+        """Start the loaded query where the state left off."""
+        assert self._frame is not None
         if self._source.live and self.monitor.now_ms is not None:
             # Downtime is paused time: it must not make a channel idle.
-            self.monitor.exclude(max(0, now - self.monitor.now_ms))
+            self.monitor.exclude(max(0, self._source.now_ms() - self.monitor.now_ms))
         self._source.resume(self.monitor.rows, self.monitor.now_ms)
-        frame = self._source.load(spark)
-        self._aggregation = Aggregation(self.monitor.settings, self.monitor.edges, frame.columns)
-        writer = frame.writeStream.foreachBatch(self._apply).option("checkpointLocation", str(self._state.checkpoint))
-        self._query = writer.trigger(**self._source.trigger()).start()
+        writer = self._frame.writeStream.foreachBatch(self._apply)
+        writer = writer.option("checkpointLocation", str(self._state.checkpoint)).trigger(**self._source.trigger())
+        self._query = writer.start()
 
     @property
     def exhausted(self) -> bool:

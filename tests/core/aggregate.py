@@ -1,15 +1,17 @@
 """The pipeline's aggregation in plain Python: the rows of one batch into what the monitor is told of it."""
 
+import pickle
 from collections import defaultdict
 
-from tests.reference.run import NO_CHANNEL, Batch, Row
 from wmtop.engine.core.lateness import bucket_of
 from wmtop.engine.core.monitor import Monitor
 from wmtop.engine.core.observation import BatchObservation, Group, Sequence
 from wmtop.engine.core.panes import pane_of, window_count
 from wmtop.engine.core.settings import Session
 from wmtop.engine.core.times import FIRST_USABLE_MS, LAST_USABLE_MS, MIN
-from wmtop.engine.core.watermarks import marker_watermark
+from wmtop.engine.core.watermarks import CustomGenerator, CustomWatermarks, marker_watermark, new_generator
+
+from tests.reference.ops import NO_CHANNEL, Batch, Row
 
 Key = tuple[str, int, bool, int | None, int | None]
 """Channel, start, head, behind bucket, late bucket."""
@@ -21,7 +23,8 @@ def observe(monitor: Monitor, op: Batch, batch: int) -> BatchObservation:
     malformed: dict[str, int] = defaultdict(int)
     for row in op.rows:
         channel = NO_CHANNEL if row.channel is None else row.channel
-        if row.ts is None or not FIRST_USABLE_MS <= row.ts <= LAST_USABLE_MS or (op.own_arrival and row.arrival is None):
+        no_arrival = op.own_arrival and row.arrival is None
+        if row.ts is None or no_arrival or not FIRST_USABLE_MS <= row.ts <= LAST_USABLE_MS:
             malformed[channel] += 1
         else:
             groups[_key(monitor, channel, row.ts)].append(row)
@@ -32,7 +35,7 @@ def observe(monitor: Monitor, op: Batch, batch: int) -> BatchObservation:
             *(_group(monitor, key, rows, op) for key, rows in groups.items()),
             *(Group(channel, None, False, count) for channel, count in malformed.items()),
         ],
-        sequences=_sequences(monitor, op, groups) if monitor.settings.strategy == "smoothed" else [],
+        sequences=_sequences(monitor, op, groups) if monitor.settings.strategy in ("smoothed", "custom") else [],
     )
 
 
@@ -86,10 +89,22 @@ def _emitted(monitor: Monitor, row: Row) -> int | None:
 
 
 def _sequences(monitor: Monitor, op: Batch, groups: dict[Key, list[Row]]) -> list[Sequence]:
-    """The last timestamps of each channel that reach its generator, in source order."""
+    """What an order-dependent generator makes of each channel's records, in source order."""
     good = {id(row) for rows in groups.values() for row in rows}
-    recent: dict[str, list[int]] = defaultdict(list)
+    times: dict[str, list[int]] = defaultdict(list)
     for row in op.rows:
         if id(row) in good and row.ts is not None and not _is_future(monitor, row, op):
-            recent[NO_CHANNEL if row.channel is None else row.channel].append(row.ts)
-    return [Sequence(channel, times[-monitor.settings.smooth :]) for channel, times in recent.items()]
+            times[NO_CHANNEL if row.channel is None else row.channel].append(row.ts)
+    if monitor.settings.strategy == "custom":
+        return [_replayed(monitor, channel, seen) for channel, seen in times.items()]
+    return [Sequence(channel, seen[-monitor.settings.smooth :]) for channel, seen in times.items()]
+
+
+def _replayed(monitor: Monitor, channel: str, times: list[int]) -> Sequence:
+    """A user's generator, run over the records."""
+    known = {c.name: c.generator for c in monitor.channels}
+    generator = known.get(channel) or new_generator(monitor.settings)
+    assert isinstance(generator, CustomGenerator)
+    user: CustomWatermarks = pickle.loads(generator.state)
+    emitted = [at for ts in times if (at := user.on_event(ts)) is not None]
+    return Sequence(channel, state=pickle.dumps(user), emitted_ms=max(emitted, default=None))

@@ -4,26 +4,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-
-from tests.reference.run import (
-    Batch,
-    End,
-    Firing,
-    Known,
-    Op,
-    Paused,
-    Reference,
-    SetIdle,
-    SetLateness,
-    Tick,
-    order_is_defined,
-    same_lines,
-)
 from wmtop.engine.core.monitor import Monitor, new_monitor
 from wmtop.engine.core.settings import Settings
 from wmtop.engine.core.snapshot import Snapshot
 from wmtop.engine.core.times import MIN
 from wmtop.engine.core.view import snapshot_of
+
+from tests.reference.ops import Batch, End, Known, Op, Paused, SetIdle, SetLateness, Tick
+from tests.reference.result import Firing, order_is_defined, same_lines
+from tests.reference.run import Reference
 
 from .aggregate import observe
 
@@ -61,7 +50,7 @@ class Driver:
             case Known():
                 self.monitor.add_channels(list(op.names), op.now)
             case Paused():
-                self.monitor.exclude(op.duration)
+                self.monitor.exclude(op.duration, None if op.names is None else list(op.names))
 
     def snapshot(self) -> Snapshot:
         """The picture now."""
@@ -82,8 +71,9 @@ class Lockstep:
         theirs = [_shown(line, self.reference.settings) for line in self.reference.firings[-1]]
         assert order_is_defined(ours), op
         assert same_lines(ours, theirs), f"{op}\n monitor   {ours}\n reference {theirs}"
-        assert picture(self.driver) == expected(self.reference), op
-        assert progress(self.driver) == expected_progress(self.reference), op
+        snapshot = self.driver.snapshot()
+        assert picture(self.driver, snapshot) == expected(self.reference), op
+        assert progress(self.driver, snapshot) == expected_progress(self.reference), op
         return ours
 
     @property
@@ -113,9 +103,8 @@ def _shown(line: Firing, settings: Settings) -> Firing:
     return {**line, "watermark_ms": line["watermark_ms"] + 1}
 
 
-def picture(driver: Driver) -> dict[str, Any]:
+def picture(driver: Driver, snapshot: Snapshot) -> dict[str, Any]:
     """Counts and windows of a monitor, in the terms of `expected`."""
-    snapshot = driver.snapshot()
     return {
         "totals": msgspec.structs.asdict(snapshot.totals),
         "by_channel": {
@@ -125,6 +114,12 @@ def picture(driver: Driver) -> dict[str, Any]:
         "open": [(w.start_ms, w.end_ms, w.records) for w in snapshot.windows.open],
         "open_count": snapshot.windows.open_count,
     }  # fmt: skip
+
+
+def seen(driver: Driver) -> dict[str, Any]:
+    """All of it."""
+    snapshot = driver.snapshot()
+    return {**picture(driver, snapshot), **progress(driver, snapshot)}
 
 
 def expected(reference: Reference) -> dict[str, Any]:
@@ -140,9 +135,9 @@ def expected(reference: Reference) -> dict[str, Any]:
     }
 
 
-def progress(driver: Driver) -> dict[str, Any]:
+def progress(driver: Driver, snapshot: Snapshot) -> dict[str, Any]:
     """Level, holder and channels of a monitor."""
-    monitor, snapshot = driver.monitor, driver.snapshot()
+    monitor = driver.monitor
     holder = snapshot.level.holder
     by_instance = snapshot.settings.subtasks is not None
     return {

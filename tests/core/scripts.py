@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from hypothesis import strategies as st
-
-from tests.reference.run import Batch, End, Known, Op, Paused, Row, SetIdle, SetLateness, Tick
 from wmtop.engine.core.settings import Session, Settings, Sliding, StrategyName, Tumbling, WindowSpec
 from wmtop.engine.core.times import FIRST_USABLE_MS, LAST_USABLE_MS, MAX
+
+from tests.reference.ops import Batch, End, Known, Op, Paused, Row, SetIdle, SetLateness, Tick
 
 T = TypeVar("T")
 
@@ -20,11 +20,14 @@ IDLE_AFTER = [1, 2, 3, 5, 0, None]
 lateness = st.sampled_from(LATENESS)
 
 
+_DICE = st.integers(0, 2**24 - 1)
+
+
 class Dice:
     """One drawn integer taken apart into choices: quicker than a draw for each, and more even."""
 
     def __init__(self, draw: st.DrawFn) -> None:
-        self.rest = draw(st.integers(0, 2**24 - 1))
+        self.rest = draw(_DICE)
 
     def pick(self, options: Sequence[T]) -> T:
         """One of the options; all are about as likely."""
@@ -63,8 +66,7 @@ def settings(draw: st.DrawFn, strategies: list[StrategyName], window: st.SearchS
     )
 
 
-@st.composite
-def rows(draw: st.DrawFn, strategy: StrategyName, arrival: int) -> Row:
+def row(draw: st.DrawFn, strategy: StrategyName, arrival: int) -> Row:
     """A record whose event time is near its arrival; now and then malformed, far off or of the null channel."""
     dice = Dice(draw)
     ts: int | None = arrival + dice.pick(range(-12, 6))
@@ -80,12 +82,12 @@ def rows(draw: st.DrawFn, strategy: StrategyName, arrival: int) -> Row:
     return Row(None if odd == 74 else arrival, channel, ts, extra)
 
 
-@st.composite
-def batches(draw: st.DrawFn, strategy: StrategyName, now: int) -> Batch:
+def batch(draw: st.DrawFn, strategy: StrategyName, now: int) -> Batch:
     """A micro-batch whose records arrived up to `now`."""
     dice = Dice(draw)
     arrivals = sorted(now - dice.pick(range(4)) for _ in range(dice.pick([1, 2, 3, 4, 5, 6, 0])))
-    return Batch(tuple(draw(rows(strategy, arrival)) for arrival in arrivals), now, own_arrival=dice.pick([True, False]))
+    own_arrival = dice.pick([True, False])
+    return Batch(tuple(row(draw, strategy, arrival) for arrival in arrivals), now, own_arrival)
 
 
 @st.composite
@@ -98,7 +100,7 @@ def scripts(draw: st.DrawFn, of: Settings, *, changes: bool = True) -> list[Op]:
         now += dice.pick([1, 2, 1, 3, 5, 0])
         match dice.pick(["batch"] * 12 + ["tick"] * 8 + ["known", "paused"] + ["lateness", "idle"] * changes):
             case "batch":
-                ops.append(draw(batches(of.strategy, now)))
+                ops.append(batch(draw, of.strategy, now))
             case "tick":
                 ops.append(Tick(now))
             case "known":
@@ -106,7 +108,8 @@ def scripts(draw: st.DrawFn, of: Settings, *, changes: bool = True) -> list[Op]:
             case "paused":
                 duration = dice.pick(range(5))
                 now += duration
-                ops.append(Paused(duration))
+                known = sorted({name for op in ops if isinstance(op, Known) for name in op.names})
+                ops.append(Paused(duration, dice.pick([None, tuple(known)])))
             case "lateness" if of.strategy in TUNABLE:
                 ops.append(SetLateness(dice.pick(LATENESS)))
             case _ if of.strategy != "spark":

@@ -2,9 +2,9 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-
-from tests.reference.run import Batch, Op, in_batches
 from wmtop.engine.core.settings import Settings
+
+from tests.reference.ops import Batch, Op, in_batches, in_replay_order
 
 from . import scripts
 from .examples import examples
@@ -48,9 +48,8 @@ def files(draw: st.DrawFn) -> tuple[Settings, list[Op]]:
     """A file in replay order, and `--batch-rows`."""
     of = draw(scripts.settings([*scripts.TUNABLE, *scripts.FIXED], scripts.windows()))
     arrivals = sorted(draw(st.lists(st.integers(0, 40), max_size=30)))
-    rows = [draw(scripts.rows(of.strategy, arrival)) for arrival in arrivals]
-    rows.sort(key=lambda row: (row.arrival is not None, row.arrival))
-    return of, in_batches(rows, draw(st.integers(1, 9)))
+    rows = [scripts.row(draw, of.strategy, arrival) for arrival in arrivals]
+    return of, in_batches(in_replay_order(rows), draw(st.integers(1, 9)))
 
 
 @examples(150)

@@ -5,8 +5,6 @@ from typing import Any
 
 import msgspec
 import pytest
-
-from tests.reference.vectors import load
 from wmtop.engine.core.idleness import IdlenessTimers
 from wmtop.engine.core.multiplexer import Combined, Emission, Multiplexer, WatermarkOutput
 from wmtop.engine.core.panes import pane_of, window_count
@@ -16,6 +14,8 @@ from wmtop.engine.core.times import MAX, MIN, saturate, shift
 from wmtop.engine.core.valve import Valve, ValveOutput
 from wmtop.engine.core.watermarks import absorb, new_generator
 from wmtop.engine.core.windows import Added, TimeWindows, Window
+
+from tests.reference.vectors import load
 
 Vector = dict[str, Any]
 Answer = list[list[Any]]

@@ -1,212 +1,13 @@
-"""How event time moves: generators with idleness, the splits of an instance, the valve; one channel at a time."""
+"""How event time moves: generators with idleness, source instances, the valve; one channel at a time."""
 
-from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from wmtop.engine.core.times import MAX, MIN
+from wmtop.engine.core.times import MIN
 
-Emission = tuple[Any, ...]
-"""`("w", ts)`, `("idle",)` or `("active",)`."""
-
-
-def clamp(value: int) -> int:
-    return max(MIN, min(MAX, value))
-
-
-class Valve:
-    """Section 3, point by point. Every method returns what the valve emitted."""
-
-    def __init__(self) -> None:
-        self.watermark: dict[Any, int] = {}
-        self.status: dict[Any, str] = {}
-        self.aligned: dict[Any, bool] = {}
-        self.output = MIN
-        self.idle = False
-
-    def _emit(self, watermark: int) -> list[Emission]:
-        if watermark <= self.output:
-            return []
-        self.output = watermark
-        return [("w", watermark)]
-
-    def _derive(self) -> list[Emission]:
-        unfinished = [c for c in self.status if self.status[c] != "finished"]
-        if self.status and not unfinished:
-            return self._emit(MAX)
-        aligned = [self.watermark[c] for c in unfinished if self.aligned[c]]
-        return self._emit(min(aligned)) if aligned else []
-
-    def _settle(self) -> list[Emission]:
-        """Point 3's second half: nobody active is the flush, else the minimum."""
-        unfinished = [c for c in self.status if self.status[c] != "finished"]
-        if any(self.status[c] == "active" for c in unfinished) or not unfinished:
-            return self._derive()
-        emitted = self._emit(max(self.watermark[c] for c in unfinished))
-        if not self.idle:
-            self.idle = True
-            emitted.append(("idle",))
-        return emitted
-
-    def _wake(self) -> list[Emission]:
-        was, self.idle = self.idle, False
-        return [("active",)] if was else []
-
-    def add(self, channel: Any) -> list[Emission]:
-        assert channel not in self.status
-        self.watermark[channel], self.status[channel], self.aligned[channel] = MIN, "active", True
-        return [*self._wake(), *self._derive()]
-
-    def remove(self, channel: Any) -> list[Emission]:
-        del self.watermark[channel], self.status[channel], self.aligned[channel]
-        return self._settle() if self.status else []
-
-    def input(self, channel: Any, watermark: int) -> list[Emission]:
-        if self.idle or self.status[channel] != "active" or watermark <= self.watermark[channel]:
-            return []
-        self.watermark[channel] = watermark
-        if not self.aligned[channel] and watermark >= self.output:
-            self.aligned[channel] = True
-        return self._derive()
-
-    def mark_idle(self, channel: Any) -> list[Emission]:
-        if self.status[channel] != "active":
-            return []
-        self.status[channel], self.aligned[channel] = "idle", False
-        return self._settle()
-
-    def mark_active(self, channel: Any) -> list[Emission]:
-        if self.status[channel] != "idle":
-            return []
-        self.status[channel] = "active"
-        self.aligned[channel] = self.watermark[channel] >= self.output
-        return [*self._wake(), *self._derive()]
-
-    def finish(self, channel: Any) -> list[Emission]:
-        self.status[channel], self.aligned[channel] = "finished", False
-        return self._settle()
-
-
-@dataclass
-class Split:
-    watermark: int = MIN
-    idle: bool = False
-
-    def send(self, watermark: int) -> bool:
-        self.idle = False
-        grew = watermark > self.watermark
-        self.watermark = max(self.watermark, watermark)
-        return grew
-
-
-class Multiplexer:
-    """Section 4: the splits of one source instance. `update` recombines and returns the calls on its output."""
-
-    def __init__(self) -> None:
-        self.splits: dict[Any, Split] = {}
-        self.combined = MIN
-
-    def register(self, split: Any) -> None:
-        if split in self.splits:
-            raise ValueError(split)
-        self.splits[split] = Split()
-
-    def update(self) -> list[Emission]:
-        if not self.splits:
-            return []
-        active = [s.watermark for s in self.splits.values() if not s.idle]
-        combined = min(active) if active else max(s.watermark for s in self.splits.values())
-        calls: list[Emission] = []
-        if combined > self.combined:
-            self.combined = combined
-            calls.append(("w", combined))
-        if not active:
-            calls.append(("idle",))
-        return calls
-
-    def send_now(self, split: Any, watermark: int) -> list[Emission]:
-        grew = self.splits[split].send(watermark)
-        return self.update() if grew and watermark > self.combined else []
-
-    def status_now(self, split: Any, idle: bool) -> list[Emission]:
-        self.splits[split].idle = idle
-        return self.update()
-
-
-@dataclass
-class GrowthFilter:
-    """What a vector's `expect_downstream` sees: no repeats, and awake again only with a watermark that grows."""
-
-    watermark: int = MIN
-    idle: bool = False
-
-    def through(self, calls: list[Emission]) -> list[Emission]:
-        out: list[Emission] = []
-        for call in calls:
-            if call[0] == "w" and call[1] > self.watermark:
-                self.watermark = call[1]
-                if self.idle:
-                    out.append(("active",))
-                self.idle = False
-                out.append(call)
-            elif call == ("idle",) and not self.idle:
-                self.idle = True
-                out.append(call)
-        return out
-
-
-class Generator:
-    """Section 1: one channel's strategy; both methods return the watermark that they send, or None."""
-
-    def __init__(self, strategy: str, lateness: int, smooth: int = 100) -> None:
-        self.strategy = strategy
-        self.lateness = lateness
-        self.greatest: int | None = None
-        self.last: deque[int] = deque(maxlen=smooth)
-
-    def on_event(self, ts: int, extra: int | bool | None = None) -> int | None:
-        self.greatest = ts if self.greatest is None else max(self.greatest, ts)
-        self.last.append(ts)
-        if self.strategy == "punctuated" and extra is True:
-            return clamp(ts - 1)
-        if self.strategy == "source" and extra is not None:
-            return int(extra)
-        return None
-
-    def on_periodic_emit(self) -> int | None:
-        if self.greatest is None:
-            return None
-        if self.strategy in ("bounded", "spark"):
-            return clamp(self.greatest - self.lateness - 1)
-        if self.strategy == "monotonous":
-            return clamp(self.greatest - 1)
-        if self.strategy == "bounded-legacy":
-            return clamp(self.greatest - self.lateness)
-        if self.strategy == "smoothed":
-            return clamp(sum(self.last) // len(self.last) - self.lateness - 1)
-        return None
-
-
-class IdlenessTimer:
-    """Section 2: the two-stage timer; `now` and `timeout` in one unit, whatever it is."""
-
-    def __init__(self) -> None:
-        self.active_since_tick = False
-        self.quiet_from: int | None = None
-
-    def activity(self) -> None:
-        self.active_since_tick = True
-
-    def tick(self, now: int, timeout: int | None) -> bool:
-        """Whether the channel is idle from now on."""
-        if self.active_since_tick:
-            self.active_since_tick, self.quiet_from = False, None
-            return False
-        if self.quiet_from is None:
-            self.quiet_from = now
-            return False
-        return timeout is not None and now - self.quiet_from > timeout
+from .generators import Generator, IdlenessTimer
+from .valve import Emission, Multiplexer, Valve
 
 
 @dataclass
@@ -222,15 +23,22 @@ class Channel:
     watermark: int = MIN
     since: int = 0
     touched: bool = False
-    at_once: list[int] = field(default_factory=list)
+    at_once: list[int] = field(default_factory=list[int])
     """What `on_event` sent in this batch."""
 
 
 class Clock:
-    """Generators, instances and valve of one run, at one lateness and one idle timeout; `level` is the valve's output."""
+    """Generators, instances and valve of one run, at one lateness and one idle timeout."""
 
     def __init__(
-        self, strategy: str, lateness: int, idle_after: int | None, *, smooth: int, subtasks: int | None, emit_every: int
+        self,
+        strategy: str,
+        lateness: int,
+        idle_after: int | None,
+        *,
+        smooth: int,
+        subtasks: int | None,
+        emit_every: int,
     ) -> None:
         self.strategy, self.lateness, self.idle_after = strategy, lateness, idle_after
         self.smooth, self.subtasks, self.periodic = smooth, subtasks, emit_every > 0
@@ -244,6 +52,7 @@ class Clock:
 
     @property
     def level(self) -> int:
+        """The valve's output; with Spark's rule its one clock."""
         return self.spark_level if self.strategy == "spark" else self.valve.output
 
     def in_order(self) -> list[Channel]:
@@ -263,10 +72,10 @@ class Clock:
             self._new((batch, self.told), name)
             self._join(self.channels[name], now)
 
-    def paused(self, duration: int) -> None:
-        """A time that counts towards no idle timeout."""
+    def paused(self, duration: int, names: Iterable[str] | None = None) -> None:
+        """A time that counts towards no idle timeout of these channels (None: of all)."""
         for channel in self.channels.values():
-            if channel.timer.quiet_from is not None:
+            if (names is None or channel.name in names) and channel.timer.quiet_from is not None:
                 channel.timer.quiet_from += duration
 
     def on_event(self, batch: int, name: str, ts: int, extra: int | bool | None) -> None:

@@ -1,133 +1,21 @@
-"""A whole run, record at a time: batches, ticks, changes, the end; and what another setting would have given, by running it."""
+"""A whole run, record at a time: batches, ticks, changes, the end; and another setting, by running that."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from dataclasses import replace
 
 import msgspec
-
 from wmtop.engine.core.settings import Session, Settings
 from wmtop.engine.core.times import FIRST_USABLE_MS, LAST_USABLE_MS, MAX, MIN
 
-from .clock import Clock, clamp
+from .clock import Clock
+from .generators import clamp
+from .ops import NO_CHANNEL, Batch, Known, Op, Paused, Row, SetIdle, SetLateness, Tick, in_batches
+from .result import ChannelResult, Counts, Firing, Result
 from .windows import Window, WindowOperator, assign, last_window
-
-Firing = dict[str, Any]
-"""One line of `--firings`."""
 
 LateKey = tuple[str, int | None, int | None]
 """Channel, start and end of the last window; a late record in a gap between windows has none."""
-
-NO_CHANNEL = "(none)"
-
-
-class Row(NamedTuple):
-    """A record in replay order: `extra` is the marker (bool) or the source's watermark (ms)."""
-
-    arrival: int | None
-    channel: str | None
-    ts: int | None
-    extra: int | bool | None = None
-
-
-@dataclass(frozen=True)
-class Batch:
-    """One micro-batch; `own_arrival`: the future guard looks at each record's own arrival (replay)."""
-
-    rows: tuple[Row, ...]
-    now: int
-    own_arrival: bool = True
-
-
-@dataclass(frozen=True)
-class Tick:
-    now: int
-
-
-@dataclass(frozen=True)
-class SetLateness:
-    lateness: int
-
-
-@dataclass(frozen=True)
-class SetIdle:
-    idle_after: int | None
-
-
-@dataclass(frozen=True)
-class Known:
-    """The source tells of channels before their first record."""
-
-    names: tuple[str, ...]
-    now: int
-
-
-@dataclass(frozen=True)
-class Paused:
-    """A time (ms) for which the source was paused has passed: it counts towards no idle timeout."""
-
-    duration: int
-
-
-@dataclass(frozen=True)
-class End:
-    now: int
-
-
-Op = Batch | Tick | SetLateness | SetIdle | Known | Paused | End
-
-
-@dataclass
-class Counts:
-    records: int = 0
-    behind_watermark: int = 0
-    late: int = 0
-    malformed: int = 0
-    future: int = 0
-    no_window: int = 0
-
-
-@dataclass(frozen=True)
-class ChannelResult:
-    watermark: int
-    max_event: int | None
-    state: str
-    flaps: int
-
-
-@dataclass
-class Result:
-    """What a run gave; times in ms, `MIN` for no watermark yet; the level and channels are from before the end."""
-
-    totals: Counts
-    by_channel: dict[str, Counts]
-    channels: dict[str, ChannelResult]
-    level: int
-    levels: list[int]
-    """After each op; `MAX` after the end."""
-    holder: Any
-    firings: list[list[Firing]]
-    """For each op, in order."""
-    fired: int
-    late_firings: int
-    open: list[tuple[int, int, int]]
-    """Start, end, records of the windows that have not fired."""
-    w0: list[tuple[int, int]]
-    """Processing time and level at lateness 0, each time it grew."""
-    own_late: Counter[int]
-    """How often each lateness at which a record is, by its own unmerged window, just late (section 7)."""
-    closings: list[tuple[int, int]]
-    """Processing time of the firing and end, of each window that the level closed."""
-
-    @property
-    def lines(self) -> list[Firing]:
-        return [line for op in self.firings for line in op]
-
-    def delay(self) -> float | None:
-        """Section 7: the mean of processing time of the firing - end over the windows that the level closed."""
-        return sum(at - end for at, end in self.closings) / len(self.closings) if self.closings else None
-
 
 class Reference:
     """The state of one run; feed it ops, then ask for the result."""
@@ -174,7 +62,7 @@ class Reference:
                 clock.know(self.batch_id, op.names, op.now)
         elif isinstance(op, Paused):
             for clock in (self.clock, self.shadow):
-                clock.paused(op.duration)
+                clock.paused(op.duration, op.names)
         else:
             self.ended = self.result()
             lines = [self._fire_line(w, None) for w in self.windows.advance(MAX)]
@@ -219,8 +107,8 @@ class Reference:
         placed = self.windows.record(ts, channel)
         if placed.late:
             self._count(row, "late")
-            windows = assign(self.settings.window, ts)
-            late[(channel, *(windows[0] if windows else (None, None)))] += 1
+            start, end = (assign(spec, ts) or [(None, None)])[0]
+            late[channel, start, end] += 1
         elif placed.no_window:
             self._count(row, "no_window")
         for window in placed.fired:
@@ -340,18 +228,6 @@ def run_ops(ops: Iterable[Op], settings: Settings) -> Result:
     return reference.result()
 
 
-def in_batches(rows: Sequence[Row], batch_rows: int) -> list[Op]:
-    """What `--batch-rows` makes of rows in replay order, the end included."""
-    ops: list[Op] = []
-    now = 0
-    for at in range(0, len(rows), batch_rows):
-        part = tuple(rows[at : at + batch_rows])
-        arrivals = [row.arrival for row in part if row.arrival is not None]
-        now = arrivals[-1] if arrivals else now
-        ops.append(Batch(part, now))
-    return [*ops, End(now)]
-
-
 def run(rows: Sequence[Row], settings: Settings, batch_rows: int) -> Result:
     """A reproducible run: a pure function of rows and settings."""
     return run_ops(in_batches(rows, batch_rows), settings)
@@ -367,19 +243,3 @@ def at_idle_after(ops: Sequence[Op], settings: Settings, idle_after: int | None)
     """The same records and ticks, really run with another idle timeout from the start to the end."""
     kept = [op for op in ops if not isinstance(op, SetIdle)]
     return run_ops(kept, msgspec.structs.replace(settings, idle_after_ms=idle_after))
-
-
-def same_lines(left: Iterable[Firing], right: Iterable[Firing]) -> bool:
-    """Whether both hold the same lines, in whatever order."""
-    return _sorted(left) == _sorted(right)
-
-
-def _sorted(lines: Iterable[Firing]) -> list[list[tuple[str, str]]]:
-    return sorted(sorted((k, repr(v)) for k, v in line.items()) for line in lines)
-
-
-def order_is_defined(op_lines: Sequence[Firing]) -> bool:
-    """Within one op: what records caused comes before what the level fires, and that is by window end."""
-    kinds = [line["kind"] == "fire" for line in op_lines]
-    ends = [line["end_ms"] for line in op_lines if line["kind"] == "fire"]
-    return kinds == sorted(kinds) and ends == sorted(ends)

@@ -7,7 +7,7 @@ from typing import Any
 from wmtop.engine.core.settings import Session, Sliding, Tumbling, WindowSpec
 from wmtop.engine.core.times import MIN
 
-from .clock import clamp
+from .generators import clamp
 
 
 @dataclass

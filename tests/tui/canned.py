@@ -1,7 +1,7 @@
 """Canned snapshots and a canned client: what an engine would send, without one."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -22,7 +22,7 @@ from wmtop.engine.core.snapshot import (
     Windows,
 )
 from wmtop.engine.errors import RunError
-from wmtop.engine.feed.messages import FromEngine, Header, HistoryPoint, ToEngine
+from wmtop.engine.feed.messages import FromEngine, Header, HistoryPoint, Stop, ToEngine
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 NOON = 1_360_281_600_000 + 12 * HOUR
@@ -30,9 +30,10 @@ NOON = 1_360_281_600_000 + 12 * HOUR
 NOW = NOON + 2 * HOUR + 32 * MINUTE + 10_000
 LEVEL = NOON + HOUR + 48 * MINUTE - 1
 WALL = 1_700_000_000_000
+STOP = Stop(id=0)
 SETTINGS = Settings(lateness_ms=30 * MINUTE, idle_after_ms=2 * HOUR)
 
-CARRIERS = "UA B6 F9 EV DL AA MQ US 9E AS FL HA OO VX WN YV".split()
+CARRIERS = ["UA", "B6", "F9", "EV", "DL", "AA", "MQ", "US", "9E", "AS", "FL", "HA", "OO", "VX", "WN", "YV"]
 _AHEAD = (43, 40, 0, 27, 31, 35, 12, 22, 38, -95, 18, 3, -4 * 1440, 33, 29, 9)
 EDGES = sorted({0, 1_000, 10_000, 30_000, *(MINUTE * m for m in (1, 2, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 300))})
 
@@ -93,19 +94,19 @@ def live(channels: Sequence[ChannelView] | None = None, **more: Any) -> Snapshot
     """A running engine, sixteen channels unless told otherwise."""
     views = flights() if channels is None else list(channels)
     known = [view.watermark_ms for view in views if view.watermark_ms is not None and view.state != "idle"]
+    first = None if not views else "F9" if channels is None else views[0].channel
     level = Level(
         watermark_ms=LEVEL,
         behind_fastest_ms=max(known, default=LEVEL) - LEVEL,
         behind_clock_ms=NOW - LEVEL,
-        holder=Holder("F9" if channels is None else views[0].channel, NOW - 26 * MINUTE, "quiet") if views else None,
+        holder=None if first is None else Holder(first, NOW - 26 * MINUTE, "quiet"),
         at_zero_lateness_ms=LEVEL + 30 * MINUTE,
     )
     start = NOON + HOUR
     windows = Windows(
         open=[
-            OpenWindow(start, start + HOUR, 1_204, level.holder.channel if level.holder else None, 12 * MINUTE),
-            OpenWindow(start + HOUR, start + 2 * HOUR, 611, level.holder.channel if level.holder else None, 72 * MINUTE),
-            OpenWindow(start + 2 * HOUR, start + 3 * HOUR, 7, level.holder.channel if level.holder else None, 132 * MINUTE),
+            OpenWindow(start + n * HOUR, start + (n + 1) * HOUR, records, first, (12 + 60 * n) * MINUTE)
+            for n, records in enumerate((1_204, 611, 7))
         ],
         open_count=3,
         fired=212,
@@ -172,9 +173,15 @@ def empty() -> Snapshot:
 
 def never_seen() -> Snapshot:
     """A partition that never had a record pins the level."""
-    views = [channel("0", 20 * MINUTE), channel("1", None, state="never_seen", records=0, late=0), channel("2", 31 * MINUTE)]
+    silent = channel("1", None, state="never_seen", records=0, late=0)
+    views = [channel("0", 20 * MINUTE), silent, channel("2", 31 * MINUTE)]
     snapshot = live(views, windows=Windows())
     return replace(snapshot, level=Level(holder=Holder("1", NOW - 26 * MINUTE, "never_seen")))
+
+
+def late_burst() -> Snapshot:
+    """Many records came late within the last minute."""
+    return live(totals=Totals(records=75_000, behind_watermark=9_900, late=6_100), batch=240)
 
 
 def stalled() -> Snapshot:
@@ -238,6 +245,10 @@ class CannedClient:
     def end(self, error: str | None = None) -> None:
         self._queue.put_nowait(None if error is None else RunError(error))
 
+    def drained(self) -> bool:
+        """Whether the app has taken all of it."""
+        return self._queue.empty()
+
     async def messages(self) -> AsyncIterator[FromEngine]:
         while (message := await self._queue.get()) is not None:
             if isinstance(message, BaseException):
@@ -265,5 +276,3 @@ def told(snapshot: Snapshot) -> list[FromEngine]:
     """A header with a history, and the snapshot."""
     return [header(lags()), snapshot]
 
-
-Builder = Callable[[], Snapshot]

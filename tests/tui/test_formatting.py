@@ -53,8 +53,8 @@ def test_times_are_as_fine_as_they_need_to_be() -> None:
     steps = [f.brief(NOON + 5_250, UTC, step) for step in (100, 10 * SECOND, HOUR, DAY)]
     assert steps == ["05.250", "12:00:05", "12:00", "02-08"]
     assert f.brief(NOON - 12 * HOUR, UTC, HOUR) == "02-08"  # midnight is a day
-    assert [f.near(NOON - back, UTC, NOON) for back in (0, DAY, 400 * DAY)] == [
-        "12:00:00.000", "02-07 12:00", "2012-01-05",
+    assert [f.near(NOON - back, UTC, NOON) for back in (0, 13 * HOUR, DAY, 400 * DAY)] == [
+        "12:00:00.000", "23:00:00.000", "02-07 12:00", "2012-01-05",
     ]  # fmt: skip
 
 
@@ -85,7 +85,10 @@ def test_counts_and_rates() -> None:
 
 @pytest.mark.parametrize(
     ("part", "text"),
-    [(None, "–"), (0.0, "0 %"), (0.018, "1.8 %"), (0.0004, "0.04 %"), (1e-6, "<0.01 %"), (0.99999, "99.9 %"), (1.0, "100 %")],
+    [
+        (None, "–"), (0.0, "0 %"), (0.018, "1.8 %"), (0.0004, "0.04 %"), (1e-6, "<0.01 %"), (0.99999, "99.9 %"),
+        (1.0, "100 %"),
+    ],
 )  # fmt: skip
 def test_a_share_is_never_rounded_to_none_or_to_all(part: float | None, text: str) -> None:
     assert f.share(part) == text
@@ -114,6 +117,6 @@ def test_names_keep_to_their_cells() -> None:
         assert cell_len(f.cut_middle(wide, cells)) <= cells
         assert cell_len(f.pad(wide, cells)) == cells
         assert cell_len(f.label("events-" + "9" * 300, cells)) == cells
-    assert f.cut_middle("events-379", 8) == "even…379"
+    assert f.cut_middle("events-379", 8) == "eve…-379"
     assert f.label("") == "(no name)"
     assert f.pad("5", 3, right=True) == "  5"

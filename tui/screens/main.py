@@ -21,18 +21,18 @@ from ..preview import Preview
 from ..recent import Recent
 from ..widgets.barrel import Barrel
 from ..widgets.channels import SORTS, ChannelTable, Entry, entries, name_cells
-from ..widgets.line import Part, part
+from ..widgets.line import part
 from ..widgets.lines import SPARK_CELL_MS, SPARK_CELLS, Heading, KeyLine, LevelLine, Rule, Story, TextLine
 from ..widgets.prompt import Prompt
 from ..widgets.rows import Rows
 from ..widgets.staves import Stave, staves
 from ..widgets.windows import WindowTable
-from ..wording import Condition, condition, holder_parts, level_parts, status_parts, tuning_parts
+from ..wording import condition, holder_parts, level_parts, status_parts, tuning_parts
 from . import picture
 from .picture import View, Wish
 
-_HOW_TO_TYPE = "like 45m or 1h30m · Enter applies it · Esc drops it"
-_HOW_TO_FILTER = "a regular expression · Enter keeps it · Esc clears it"
+_HOW_TO_TYPE = "like 45m · Enter applies · Esc drops"
+_HOW_TO_FILTER = "Enter keeps it · Esc clears it"
 
 
 class MainScreen(Screen[None]):
@@ -85,6 +85,7 @@ class MainScreen(Screen[None]):
         yield LevelLine(id="level")
         yield TextLine(id="tuning")
         yield TextLine(id="banner")
+        yield TextLine(id="log")
         yield Rule("┌┐", id="top")
         yield Barrel(plain=self._plain, id="barrel")
         yield Rule("├┤", id="middle")
@@ -168,10 +169,15 @@ class MainScreen(Screen[None]):
         story = Story(level_parts(snapshot, view.zone), holder_parts(snapshot), self._lags)
         self.query_one(LevelLine).show(story)
         self.query_one("#tuning", TextLine).show(tuning_parts(snapshot, self._preview, self._now_share))
-        banner = self.query_one("#banner", TextLine)
-        banner.show(_banner(now, snapshot))
-        banner.set_class(now.note is not None, "-shown")
+        self._notice("#banner", now.note, now.ink)
+        self._notice("#log", f"log {snapshot.log}" if now.ink == "bad" and snapshot.log is not None else None, "text")
         self.query_one(KeyLine).show(picture.keys(snapshot, view, self._preview))
+
+    def _notice(self, selector: str, text: str | None, ink: str) -> None:
+        """Show a line that is there only when it says something."""
+        line = self.query_one(selector, TextLine)
+        line.show([part((" " + f.clean(text or ""), ink))])
+        line.display = text is not None
 
     def _paint_rules(self) -> None:
         snapshot, view = self._shown, self._view
@@ -387,15 +393,6 @@ class MainScreen(Screen[None]):
     def _select(self, channel: str) -> None:
         self._look(selected=channel)
         self._paint()
-
-
-def _banner(now: Condition, snapshot: Snapshot) -> list[Part]:
-    if now.note is None:
-        return []
-    parts = [part((" " + now.note, now.ink))]
-    if now.ink == "bad" and snapshot.log is not None:
-        parts.append(part(("log ", "dim"), (f.clean(snapshot.log), "text"), rank=1))
-    return parts
 
 
 def _wrong_duration(text: str) -> str | None:

@@ -150,10 +150,11 @@ def window_heading(snapshot: Snapshot, start: int, width: int) -> Heading:
     """The window table's title, `width` cells wide: the counts."""
     windows = snapshot.windows
     figures = ((windows.open_count, "open"), (windows.fired, "fired"), (windows.late_firings, "late"))
-    counts = [f"{f.count(number)} {word}" for number, word in figures]
-    if width > len("".join(counts)) + 20:
-        return Heading(start, [("Windows", "title"), (" ─ ", "frame"), (" · ".join(counts), "dim")])
-    return Heading(start, [("Windows", "title"), (" " + ", ".join(counts), "dim")])
+    roomy = width >= 44
+    title: list[Run] = [("Windows", "title"), (" ─" if roomy else "", "frame")]
+    for place, (number, word) in enumerate(figures):
+        title += [(" · " if place and roomy else " ", "dim"), (f.count(number), "text"), (f" {word}", "dim")]
+    return Heading(start, title)
 
 
 def keys(snapshot: Snapshot, view: View, preview: Preview | None) -> list[Key]:

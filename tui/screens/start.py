@@ -1,6 +1,7 @@
 """The start screen: the steps of the engine's start as they happen, or why it failed."""
 
 from collections.abc import Callable
+from textwrap import wrap
 
 from msgspec import Struct
 from textual.app import ComposeResult
@@ -63,9 +64,9 @@ class StartCard(Canvas):
         lines.append([])
         lines += self._steps(room)
         if progress.error is not None:
-            lines += [[], [("● FAILED  ", "bad"), (cut(progress.error, room - 10), "text")]]
+            lines += [[], [("● FAILED", "bad")], *([(line, "text")] for line in _wrapped(progress.error, room))]
         if progress.log is not None:
-            lines += [[], [("log  ", "dim"), (cut(clean(progress.log), room - 5), "text")]]
+            lines += [[], *([(line, "dim")] for line in _wrapped(f"log  {clean(progress.log)}", room))]
         return [*lines, [], [("?", "key"), (" help   ", "dim"), ("q", "key"), (" quit", "dim")]]
 
     def _steps(self, room: int) -> list[list[Run]]:
@@ -147,6 +148,11 @@ class StartScreen(Screen[None]):
             log=old.log,
         )
         self.query_one(StartCard).show(self._progress)
+
+
+def _wrapped(text: str, room: int) -> list[str]:
+    """A long line in as many as it needs, a path without blanks as well: nothing of it may be lost."""
+    return [cut(line, room) for line in wrap(text, room)]
 
 
 def _step(sign: str, ink: str, name: str, seconds: float | None, room: int) -> list[Run]:

@@ -92,8 +92,8 @@ class LogAxis(Struct, frozen=True):
         return out
 
 
-_ROUND = frozenset((1, 10, 100, SECOND, 10 * SECOND, MINUTE, 10 * MINUTE, HOUR, 6 * HOUR))
-_ROUND |= {DAY * days for days in (1, 7, 30, 365, 3_650)}
+_SHORT_ROUND = frozenset((1, 10, 100, SECOND, 10 * SECOND, MINUTE, 10 * MINUTE, HOUR, 6 * HOUR))
+_ROUND = _SHORT_ROUND | {DAY * days for days in (1, 7, 30, 365, 3_650)}
 
 
 def top_of(times: list[int], level_ms: int) -> int:
@@ -109,12 +109,15 @@ def follow(last: Axis | None, low_ms: int, high_ms: int, least_ms: int, rows: in
     """The axis that shows `low_ms` (the water) to `high_ms`: the last one where it still fits, moved by whole rows
     where that is enough, else a new one. `least_ms` is the smallest span worth magnifying."""
     need = max(high_ms - low_ms, least_ms)
-    if last is not None and last.rows == rows and 0.25 * _FULL < need / (last.row_ms * rows) <= _FULL + 0.1:
-        return _moved(last, low_ms, high_ms)
+    if last is not None and last.rows == rows and need > 0.25 * _FULL * last.row_ms * rows:
+        moved = _moved(last, low_ms, high_ms)
+        if moved.height(low_ms) >= 0 and moved.height(high_ms) <= rows:
+            return moved
+    water = max(round(_WATER * rows), 1)
+    room = max(min(_FULL * rows, rows - water - 1.5), 0.5)
     fitting = sorted((step // n, n) for step in _STEPS for n in (4, 3, 2) if not step % n)
-    row_ms, per_tick = next(((row, n) for row, n in fitting if need / row <= _FULL * rows), fitting[-1])
-    row = low_ms // row_ms - round(_WATER * rows)
-    return Axis(row * row_ms - row_ms // 2, row_ms, per_tick, rows)
+    row_ms, per_tick = next(((row, n) for row, n in fitting if need / row <= room), fitting[-1])
+    return Axis((low_ms // row_ms - water) * row_ms - row_ms // 2, row_ms, per_tick, rows)
 
 
 def _moved(axis: Axis, low_ms: int, high_ms: int) -> Axis:

@@ -13,7 +13,7 @@ from ..formatting import FINE, SECOND, brief, cut_middle, duration, label, pad, 
 from .axis import Axis, LogAxis, Scale, follow, top_of
 from .canvas import Canvas
 from .columns import Columns, columns, common
-from .line import Run, cells
+from .line import Run, cells, joined
 from .staves import Kind, Order, Stave
 
 EIGHTHS = " ▁▂▃▄▅▆▇█"
@@ -254,7 +254,7 @@ def _row(
         x = column.left + column.width
     if x < width:
         runs.append((between[0] * (width - x), between[1]))
-    return _joined(runs)
+    return joined(runs)
 
 
 def _between(row: int, water: int | None, dotted: int | None, plain: bool) -> Run:
@@ -271,8 +271,9 @@ def _between(row: int, water: int | None, dotted: int | None, plain: bool) -> Ru
 
 def _cell(column: _Column, row: int, water: int | None) -> Run | None:
     """What a stave shows in a row, None above its end."""
-    wet = "-wet" if water is not None and row < water // 8 else ""
-    ink = ("folded" if column.folded and column.kind == "active" else column.kind) + wet
+    under = water is not None and row < water // 8 + (water % 8 >= 4)
+    dry = "folded" if column.folded and column.kind == "active" else column.kind
+    ink = f"{dry}-wet" if under else dry
     if column.eighths is None:
         return (f"{'?':^{column.width}}", ink) if row == 0 else None
     if column.mark and not column.folded and (run := _cut_end(column, row, ink)):
@@ -286,8 +287,8 @@ def _cell(column: _Column, row: int, water: int | None) -> Run | None:
         return PATTERNS[column.kind] * column.width, ink
     if not rest:
         return None
-    under = water is not None and row == water // 8 and column.eighths < water
-    return EIGHTHS[rest] * column.width, ink + ("-wet" if under and not wet else "")
+    drowned = water is not None and (row < water // 8 or (row == water // 8 and column.eighths < water))
+    return EIGHTHS[rest] * column.width, f"{dry}-wet" if drowned else dry
 
 
 def _cut_end(column: _Column, row: int, ink: str) -> Run | None:
@@ -301,13 +302,3 @@ def _cut_end(column: _Column, row: int, ink: str) -> Run | None:
     if row == end:
         return pad(sign, column.width), ink
     return (pad(text, column.width), ink) if row == inner and len(text) <= column.width else None
-
-
-def _joined(runs: list[Run]) -> list[Run]:
-    out: list[Run] = []
-    for text, ink in runs:
-        if out and out[-1][1] == ink:
-            out[-1] = (out[-1][0] + text, ink)
-        else:
-            out.append((text, ink))
-    return out

@@ -4,7 +4,6 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.events import Resize
@@ -12,7 +11,7 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
-from .line import Run
+from .line import Run, cells, joined
 
 _KINDS = ("active", "idle", "catching_up", "never_seen", "finished", "holder", "folded")
 INKS = (
@@ -43,7 +42,8 @@ class Palette:
 
     def paint(self, runs: Iterable[Run], width: int) -> Strip:
         """The runs as a strip of `width` cells."""
-        return Strip([Segment(text, self.ink(name)) for text, name in runs]).adjust_cell_length(width, self.ink("text"))
+        strip = Strip([Segment(text, self.ink(name)) for text, name in joined(runs)])
+        return strip.adjust_cell_length(width, self.ink("text"))
 
     def clear(self) -> None:
         """Forget: the theme changed."""
@@ -104,8 +104,7 @@ def differ(old: Sequence[Run], new: Sequence[Run], y: int, width: int) -> Region
     tail = 0
     while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
         tail += 1
-    start = sum(cell_len(text) for text, _ in new[:head])
-    kept = sum(cell_len(text) for text, _ in new[len(new) - tail :]) if tail else 0
-    same_end = sum(cell_len(text) for text, _ in old) == sum(cell_len(text) for text, _ in new)
-    end = width - kept if same_end and kept else width
+    start, kept = cells(new[:head]), cells(new[len(new) - tail :])
+    total = cells(new)
+    end = total - kept if total == cells(old) else width
     return Region(start, y, max(end - start, 1), 1)

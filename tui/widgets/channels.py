@@ -159,11 +159,11 @@ def _ink(title: str, text: str, entry: Entry) -> str:
 
 def _watermark(table: Table, entry: Entry) -> str:
     time = entry.view.watermark_ms
-    return f.NO_DATA if time is None else f.near(time, table.zone, table.now_ms)
+    return f.NO_DATA if time is None else f.near(time, table.zone, table.level_ms)
 
 
 def _second(table: Table, entry: Entry) -> str:
-    return _watermark(table, entry)[:8].rstrip()
+    return _watermark(table, entry).split(".")[0]
 
 
 def _ahead(table: Table, entry: Entry) -> str:
@@ -204,7 +204,7 @@ _COLUMNS = (
     Column("state", 11, _state, rank=1, right=False),
 )  # fmt: skip
 
-_SHORT = (Column("watermark", 9, _second, right=False), *_COLUMNS[1:])
+_SHORT = (Column("watermark", 11, _second, right=False), *_COLUMNS[1:])
 _ROOMY = 46
 
 _KEYS: dict[Sort, Callable[[Entry], Any]] = {

@@ -58,6 +58,17 @@ def clip(runs: Iterable[Run], width: int) -> list[Run]:
     return out
 
 
+def joined(runs: Iterable[Run]) -> list[Run]:
+    """The same with neighbours of one ink in one run."""
+    out: list[Run] = []
+    for text, ink in runs:
+        if out and out[-1][1] == ink:
+            out[-1] = (out[-1][0] + text, ink)
+        else:
+            out.append((text, ink))
+    return out
+
+
 def _length(parts: Sequence[Part]) -> int:
     left, right = cells(_side(parts, False)), cells(_side(parts, True))
     return left + right + (2 if left and right else 0)

@@ -68,7 +68,8 @@ class WindowTable(Rows):
         windows = self._windows
         ends = f.pad(f.interval(window.start_ms, window.end_ms, windows.zone, windows.level_ms), self._wide[0])
         rows = f.pad(f.count(window.records), self._wide[1], right=True)
-        head: list[Run] = [(f" {ends}  ", "strong"), (rows, "text"), (" rows  " if width >= _ROOMY else "  ", "dim")]
+        unit = "  " if width < _ROOMY else " row   " if window.records == 1 else " rows  "
+        head: list[Run] = [(f" {ends}  ", "strong"), (rows, "text"), (unit, "dim")]
         tail: list[Run] = []
         if windows.lateness_ms is not None:
             closes = f.second(window.end_ms + windows.lateness_ms, windows.zone).removesuffix(":00")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 _POLL_MS = 200
-_BYTES_PER_BATCH = "64m"
+_BYTES_PER_BATCH = 64 << 20
 """What lies there at the start is read in batches of this size: with all of it in one batch nothing could be late."""
 _LOOKED_AT = 3
 
@@ -139,7 +139,7 @@ class Files:
         return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path))
 
     def _options(self, file: TableFile) -> dict[str, str]:
-        options = {"maxBytesPerTrigger": _BYTES_PER_BATCH, "recursiveFileLookup": "true", "mode": "PERMISSIVE"}
+        options = {"maxBytesPerTrigger": str(_BYTES_PER_BATCH), "recursiveFileLookup": "true", "mode": "PERMISSIVE"}
         if self._as_format is None:
             suffixes = [suffix for suffix, found in SUFFIXES.items() if found == file.format]
             options["pathGlobFilter"] = "*{" + ",".join(f"{suffix},{suffix}.gz" for suffix in suffixes) + "}"

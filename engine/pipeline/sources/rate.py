@@ -1,6 +1,6 @@
 """`run rate`: synthetic records for load tests; what a row holds follows from its number, the seed and the start.
 
-Channels have Zipf-like rates, events are late by a heavy-tailed delay, and one channel in ten stalls for a part of
+Channels have Zipf-like rates, events are late by a heavy-tailed delay, and one channel in five stalls for a part of
 every two minutes (its rows go to the busiest channel meanwhile). Python only counts rows: Spark's workers get blocks
 of row numbers, and the JVM makes the records of them.
 """
@@ -27,7 +27,7 @@ _BLOCK = 8_192
 """Rows that the JVM makes of one row of the Python source."""
 _SECONDS_PER_BATCH = 5
 """A batch holds no more than the rows of this time, so that an engine that falls behind goes on showing progress."""
-_STALL_EVERY_MS, _STALL_FOR_MS, _STALLING = 120_000, 45_000, 10
+_STALL_EVERY_MS, _STALL_FOR_MS, _STALLING = 120_000, 45_000, 5
 _LONGEST_DELAY_MS = 3_600_000
 
 
@@ -136,8 +136,8 @@ def record_sql(channels: int, rows_per_second: float, seed: int) -> list[list[st
         """A number in [0, 1) with 53 random bits."""
         return f"(shiftrightunsigned(xxhash64(row, {seed}L, {salt}), 11) * {2.0**-53!r}D)"
 
-    stalls = f"pmod(xxhash64(drawn, {seed}L, 3), {_STALLING}) = 0"
-    phase = f"pmod(xxhash64(drawn, {seed}L, 4), {_STALL_EVERY_MS})"
+    stalls = f"drawn % {_STALLING} = {min(_STALLING, channels) - 1}"
+    phase = f"pmod(xxhash64(drawn, {seed}L, 3), {_STALL_EVERY_MS})"
     quiet = f"pmod(since_ms + {phase}, {_STALL_EVERY_MS}) < {_STALL_FOR_MS}"
     width = len(str(channels - 1))
     return [

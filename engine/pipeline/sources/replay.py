@@ -17,6 +17,7 @@ from .clock import ReplayClock, change_clock, read_clock, write_clock
 from .columns import Columns, check_alike, check_columns
 from .event_time_sql import text_literal
 from .marker import marked
+from .staged import PREFIX, arrivals_of
 from .table_files import TableFile, look_at
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class Replay:
         made_of = {key: value for key, value in self.identity().items() if key != "batch_rows"}
         origin = hashlib.sha256(msgspec.json.encode(made_of, order="sorted")).hexdigest()
         staging.stage(self._looked_at(), self._columns, origin, self._directory, report)
-        self._arrivals = staging.arrivals_of(self._directory)
+        self._arrivals = arrivals_of(self._directory)
         self._start_ms = self._arrived_by(0)
 
     def load(self, spark: "SparkSession") -> "DataFrame":
@@ -120,8 +121,8 @@ class Replay:
         )
         columns = self._columns
         staged = [TIME, ARRIVAL, OFFSET, *([WATERMARK] if columns.watermark is not None else [])]
-        channel = f"{staging.PREFIX}{CHANNEL}" if columns.channel is not None else text_literal(ONE_CHANNEL)
-        canonical = [f"{channel} as {CHANNEL}", *[f"{staging.PREFIX}{name} as {name}" for name in staged]]
+        channel = f"{PREFIX}{CHANNEL}" if columns.channel is not None else text_literal(ONE_CHANNEL)
+        canonical = [f"{channel} as {CHANNEL}", *[f"{PREFIX}{name} as {name}" for name in staged]]
         if columns.marker is not None:
             return marked(rows, columns.marker, canonical, MARKER)
         return rows.selectExpr(*canonical)

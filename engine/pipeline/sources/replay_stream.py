@@ -11,7 +11,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from .clock import ReplayClock, change_clock
-from .staging import arrivals_of, read_rows, schema_of
+from .staged import arrivals_of, read_rows, schema_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,8 +1,6 @@
-"""A replay's rows, staged once: canonical columns in order of arrival, memory-mapped by whoever reads them.
+"""A replay's rows are staged once: read, converted, sorted by arrival and written for `staged` to read.
 
-The directory holds `rows.arrow` (Arrow IPC in batches of one size, so that a row's batch is known), `arrivals.npy` (a
-sorted array to search) and, written last, `staged.json`. What is staged is held in memory once: 20 bytes a row and the
-columns that `--marker` names.
+What is staged is held in memory once: 20 bytes a row, and the columns that `--marker` names.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
@@ -10,7 +8,7 @@ columns that `--marker` names.
 
 import hashlib
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +21,12 @@ from numpy.typing import NDArray
 
 from ...core.times import MIN
 from ...errors import UsageError
-from .base import ARRIVAL, CHANNEL, OFFSET, TIME, WATERMARK
+from .base import ARRIVAL, CHANNEL, TIME, WATERMARK
 from .columns import Columns, channels, spark_type, times, typed_text
+from .staged import ARRIVALS, BATCH_ROWS, PREFIX, ROWS
 from .table_files import Chunk, TableFile, chunks, rows_of
 
-BATCH_ROWS = 65_536
-"""Rows of an IPC batch."""
-PREFIX = "_wmtop_"
-"""Before a canonical column's name, since the columns for `--marker` keep their own."""
-
-_ROWS, _ARRIVALS, _MANIFEST = "rows.arrow", "arrivals.npy", "staged.json"
+_MANIFEST = "staged.json"
 
 
 class Staged(Struct, frozen=True):
@@ -57,8 +51,8 @@ def stage(
         if columns.since_ms is not None:
             first = int(arrivals.searchsorted(columns.since_ms))
             table, arrivals = table.slice(first), arrivals[first:]
-        _write(directory / _ROWS, table)
-        np.save(directory / _ARRIVALS, arrivals)
+        _write(directory / ROWS, table)
+        np.save(directory / ARRIVALS, arrivals)
     except OSError as error:
         raise UsageError(f"cannot stage the rows in {directory}: {error.strerror or error}") from None
     staged = Staged(table.num_rows, origin)
@@ -76,34 +70,6 @@ def fingerprint(file: TableFile) -> dict[str, Any]:
         content.seek(max(0, size - 65_536))
         digest.update(content.read())
     return {"name": file.path.name, "size": size, "digest": digest.hexdigest()[:16]}
-
-
-def arrivals_of(directory: Path) -> "NDArray[np.int64]":
-    """The arrivals (ms) of the staged rows in order, `MIN` for null, memory-mapped."""
-    return np.load(directory / _ARRIVALS, mmap_mode="r")
-
-
-def schema_of(directory: Path) -> Any:
-    """The Arrow schema of what `read_rows` yields: plain text for text, the offset last."""
-    with pa.memory_map(str(directory / _ROWS)) as source:
-        fields = pa.ipc.open_file(source).schema
-    plain = [
-        pa.field(field.name, pa.string() if pa.types.is_dictionary(field.type) else field.type) for field in fields
-    ]
-    return pa.schema([*plain, pa.field(PREFIX + OFFSET, pa.int64())])
-
-
-def read_rows(directory: Path, start: int, stop: int) -> Iterator[Any]:
-    """The rows `start <= row < stop` as record batches of `schema_of`."""
-    schema = schema_of(directory)
-    with pa.memory_map(str(directory / _ROWS)) as source:
-        reader = pa.ipc.open_file(source)
-        for number in range(start // BATCH_ROWS, -(-stop // BATCH_ROWS)):
-            first = number * BATCH_ROWS
-            low, high = max(start, first), min(stop, first + BATCH_ROWS)
-            batch = reader.get_batch(number).slice(low - first, high - low)
-            plain = [values.cast(field.type) for values, field in zip(batch.columns, schema, strict=False)]
-            yield pa.RecordBatch.from_arrays([*plain, pa.array(np.arange(low, high, dtype=np.int64))], schema=schema)
 
 
 def remove(directory: Path) -> None:

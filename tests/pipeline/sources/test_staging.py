@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from wmtop.engine.pipeline.sources import staging
 from wmtop.engine.pipeline.sources.columns import Columns, channels
+from wmtop.engine.pipeline.sources.staged import BATCH_ROWS, PREFIX, arrivals_of, read_rows
 from wmtop.engine.pipeline.sources.table_files import look_at
 
 ALL = Columns(time="when", channel="who", arrival="came")
@@ -21,9 +22,9 @@ def staged(directory: Path, columns: Columns, *files: Path) -> list[dict[str, An
     """The staged rows under their canonical names."""
     looked_at = [look_at(file) for file in files]
     done = staging.stage(looked_at, columns, "origin", directory, lambda text: None)
-    rows = [row for batch in staging.read_rows(directory, 0, done.rows) for row in batch.to_pylist()]
-    assert len(rows) == done.rows == len(staging.arrivals_of(directory))
-    return [{name.removeprefix(staging.PREFIX): value for name, value in row.items()} for row in rows]
+    rows = [row for batch in read_rows(directory, 0, done.rows) for row in batch.to_pylist()]
+    assert len(rows) == done.rows == len(arrivals_of(directory))
+    return [{name.removeprefix(PREFIX): value for name, value in row.items()} for row in rows]
 
 
 def short(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
@@ -150,12 +151,12 @@ def test_what_is_staged_is_not_staged_again(tmp_path: Path) -> None:
 
 
 def test_any_range_of_rows_can_be_read(tmp_path: Path) -> None:
-    count = 2 * staging.BATCH_ROWS + 10
+    count = 2 * BATCH_ROWS + 10
     file = parquet(tmp_path / "1.parquet", when=list(range(count)), who=["a", "b"] * (count // 2))
     staged(tmp_path / "s", Columns(time="when", channel="who"), file)
-    edge = staging.BATCH_ROWS
+    edge = BATCH_ROWS
     for start, stop in [(0, 1), (edge - 2, edge + 2), (edge, 2 * edge), (count - 1, count), (5, 5), (0, count)]:
-        got = [row for batch in staging.read_rows(tmp_path / "s", start, stop) for row in batch.to_pylist()]
-        assert [row[f"{staging.PREFIX}offset"] for row in got] == list(range(start, stop))
-        assert [row[f"{staging.PREFIX}ts"] for row in got] == list(range(start, stop))
-        assert [row[f"{staging.PREFIX}channel"] for row in got] == ["ab"[row % 2] for row in range(start, stop)]
+        got = [row for batch in read_rows(tmp_path / "s", start, stop) for row in batch.to_pylist()]
+        assert [row[f"{PREFIX}offset"] for row in got] == list(range(start, stop))
+        assert [row[f"{PREFIX}ts"] for row in got] == list(range(start, stop))
+        assert [row[f"{PREFIX}channel"] for row in got] == ["ab"[row % 2] for row in range(start, stop)]

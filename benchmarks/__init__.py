@@ -1,0 +1,1 @@
+"""Ratio benchmarks: each runs both sides in one run."""

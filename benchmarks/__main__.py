@@ -1,0 +1,20 @@
+"""`make bench`: all benchmarks, or those named: tick, throughput, start, screen."""
+
+import importlib
+import sys
+
+NAMES = ("tick", "throughput", "start", "screen")
+
+
+def main(names: list[str]) -> None:
+    """Run them one after the other; each prints its table."""
+    unknown = [name for name in names if name not in NAMES]
+    if unknown:
+        sys.exit(f"no benchmark {unknown[0]}: there are {', '.join(NAMES)}")
+    for name in names or NAMES:
+        print(f"\n## {name}\n", flush=True)
+        importlib.import_module(f"benchmarks.{name}").main()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

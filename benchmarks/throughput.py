@@ -1,0 +1,106 @@
+"""The engine against plain Spark on the same files: 1M rows a batch, 1,000 channels (goal: 1.0x).
+
+Plain Spark runs `withWatermark + groupBy(window).count()`. The engine keeps every channel's state and both histograms of
+the what-if; `no what-if` is the engine with a strategy that has none. The sides take turns in one session; each figure
+is the median over the batches of all its rounds, the first batches of a round left out.
+"""
+
+import statistics
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from wmtop.engine.core.settings import Settings
+from wmtop.engine.pipeline.durable import StateDirectory
+from wmtop.engine.pipeline.query import Run
+from wmtop.engine.pipeline.session import build_session, stop_session
+from wmtop.engine.pipeline.sources.columns import Columns
+from wmtop.engine.pipeline.sources.files import Files
+from wmtop.engine.pipeline.sources.table_files import TableFile
+
+BATCHES, ROWS, CHANNELS, ROUNDS, COLD = 7, 1_000_000, 1_000, 3, 2
+START_MS, EVERY_MS, MEAN_DELAY_MS = 1_700_000_000_000, 2, 120_000
+
+
+class OneFileABatch(Files):
+    """The files source with a file a batch, as plain Spark gets them."""
+
+    def _options(self, file: TableFile) -> dict[str, str]:
+        options = super()._options(file)
+        del options["maxBytesPerTrigger"]
+        return options | {"maxFilesPerTrigger": "1"}
+
+
+def make_files(spark: SparkSession, directory: Path) -> None:
+    """Zipf-like channels, exponential delays: the rows of each file are one batch."""
+    for number in range(BATCHES):
+        rows = spark.range(number * ROWS, (number + 1) * ROWS, numPartitions=1).selectExpr(
+            f"concat('channel-', cast(floor(pow(rand(1), 3) * {CHANNELS}) as int)) as channel",
+            f"timestamp_millis({START_MS}L + id * {EVERY_MS}L - cast(-ln(1 - rand(2)) * {MEAN_DELAY_MS} as bigint)) as time",
+        )
+        rows.write.mode("append").parquet(str(directory))
+
+
+def plain(spark: SparkSession, directory: Path) -> list[int]:
+    """Trigger times (ms) of plain Spark."""
+    rows = spark.readStream.schema("channel string, time timestamp").option("maxFilesPerTrigger", 1)
+    counts = rows.parquet(str(directory)).withWatermark("time", "30 minutes").groupBy(F.window("time", "1 hour")).count()
+    with tempfile.TemporaryDirectory() as checkpoint:
+        query = (
+            counts.writeStream.format("noop")
+            .outputMode("update")
+            .option("checkpointLocation", checkpoint)
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        return triggers(query.recentProgress)
+
+
+def engine(spark: SparkSession, directory: Path, settings: Settings) -> list[int]:
+    """Trigger times (ms) of the engine."""
+    with tempfile.TemporaryDirectory() as path:
+        state = StateDirectory(Path(path))
+        state.lock()
+        source = OneFileABatch(directory, Columns(time="time", channel="channel"), once=True)
+        source.check()
+        run = Run(source, settings, state, None, lambda: None)
+        run.load(spark)
+        run.start()
+        query: Any = run._query
+        query.awaitTermination()
+        assert run.monitor.rows == BATCHES * ROWS
+        times = triggers(query.recentProgress)
+        run.stop()
+        state.unlock()
+        return times
+
+
+def triggers(reports: list[Any]) -> list[int]:
+    """The batches that had data, without a round's cold start."""
+    return [report["durationMs"]["triggerExecution"] for report in reports if report["numInputRows"]][COLD:]
+
+
+def main() -> None:
+    """Print the table."""
+    spark = build_session(master="local[2]", archive=False)
+    sides: dict[str, list[int]] = {"plain Spark": [], "engine": [], "engine, no what-if": []}
+    with tempfile.TemporaryDirectory() as path:
+        directory = Path(path, "files")
+        make_files(spark, directory)
+        for _ in range(ROUNDS):
+            sides["plain Spark"] += plain(spark, directory)
+            sides["engine"] += engine(spark, directory, Settings())
+            sides["engine, no what-if"] += engine(spark, directory, Settings(strategy="monotonous", lateness_ms=0))
+    stop_session(spark)
+    base = statistics.median(sides["plain Spark"])
+    print("| side | batch of 1M rows, median | min | ratio |\n| --- | --- | --- | --- |")
+    for name, times in sides.items():
+        middle = statistics.median(times)
+        print(f"| {name} | {middle:.0f} ms | {min(times)} ms | {middle / base:.2f}x |")
+
+
+if __name__ == "__main__":
+    main()

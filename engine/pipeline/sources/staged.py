@@ -1,0 +1,57 @@
+"""Reading what a replay has staged, in any process: rows in order of arrival, memory-mapped.
+
+The directory holds `rows.arrow` (Arrow IPC in batches of one size, so that a row's batch is known) and `arrivals.npy`
+(a sorted array to search). Every worker imports this, so it imports little.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# (Arrow's types are known in part only.)
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from .base import OFFSET
+
+BATCH_ROWS = 65_536
+"""Rows of an IPC batch."""
+PREFIX = "_wmtop_"
+"""Before a canonical column's name, since the columns for `--marker` keep their own."""
+ROWS, ARRIVALS = "rows.arrow", "arrivals.npy"
+
+
+def arrivals_of(directory: Path) -> NDArray[np.int64]:
+    """The arrivals (ms) of the staged rows in order, `MIN` for null."""
+    return np.load(directory / ARRIVALS, mmap_mode="r")
+
+
+def schema_of(directory: Path) -> Any:
+    """The Arrow schema of what `read_rows` yields: plain text for text, the offset last."""
+    with pa.memory_map(str(directory / ROWS)) as source:
+        return _plain_schema(pa.ipc.open_file(source).schema)
+
+
+def read_rows(directory: Path, start: int, stop: int) -> Iterator[Any]:
+    """The rows `start <= row < stop` as record batches of `schema_of`."""
+    with pa.memory_map(str(directory / ROWS)) as source:
+        reader = pa.ipc.open_file(source)
+        schema = _plain_schema(reader.schema)
+        for number in range(start // BATCH_ROWS, -(-stop // BATCH_ROWS)):
+            first = number * BATCH_ROWS
+            low, high = max(start, first), min(stop, first + BATCH_ROWS)
+            batch = reader.get_batch(number).slice(low - first, high - low)
+            plain = [_plain(values) for values in batch.columns]
+            yield pa.RecordBatch.from_arrays([*plain, pa.array(np.arange(low, high, dtype=np.int64))], schema=schema)
+
+
+def _plain(values: Any) -> Any:
+    return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+
+
+def _plain_schema(schema: Any) -> Any:
+    types = [field.type.value_type if pa.types.is_dictionary(field.type) else field.type for field in schema]
+    return pa.schema([*zip(schema.names, types, strict=True), (PREFIX + OFFSET, pa.int64())])

@@ -1,0 +1,85 @@
+"""The helper that makes a class-data archive: Spark once through what an engine does, at the lowest priority.
+
+Run as `python -m wmtop.engine.pipeline.warm_up` with a pipe as standard input; when that closes, it ends at once.
+"""
+
+import fcntl
+import os
+import shutil
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..core.settings import Settings
+from . import class_archive
+from .durable import StateDirectory
+from .java import find_java
+from .query import Run
+from .session import build_session, stop_session
+from .sources.columns import Columns
+from .sources.replay import Replay
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_DUMP_S = 300.0
+_ROWS = "".join(f'{{"at": {i % 97}, "came": {i}, "who": "c{i % 5}"}}\n' for i in range(3_000))
+
+
+def main() -> None:
+    """Make the archive for this Java, unless another helper is making one."""
+    os.setsid()  # a process group of its own, to be ended as one
+    os.nice(19)
+    java = find_java()
+    class_archive.cache().mkdir(parents=True, exist_ok=True)
+    with (class_archive.cache() / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        directory = class_archive.cache() / "making"
+        shutil.rmtree(directory, ignore_errors=True)  # what a helper left that was killed
+        directory.mkdir()
+        archive = directory / "classes.jsa"
+        options = {"spark.driver.extraJavaOptions": class_archive.dump_options(archive), "spark.driver.memory": "600m"}
+        threading.Thread(target=_end_with_standard_input, daemon=True).start()
+        spark = build_session(master="local[1]", conf=options, log=directory / "log", archive=False)
+        exercise(spark, directory)
+        stop_session(spark, _DUMP_S)
+        if archive.exists():
+            class_archive.keep(java, archive)
+        else:
+            class_archive.failed_mark(java).touch()
+        shutil.rmtree(directory)
+
+
+def exercise(spark: "SparkSession", directory: Path) -> None:
+    """A small replay through the whole pipeline, so that its classes are loaded."""
+    file = directory / "rows.jsonl"
+    file.write_text(_ROWS)
+    source = Replay([file], Columns(time="at", channel="who", arrival="came"), directory / "staged", batch_rows=1_000)
+    source.prepare(lambda text: None)
+    state = StateDirectory(directory / "state")
+    state.lock()
+    run = Run(source, Settings(), state, None, lambda: None)
+    run.load(spark)
+    run.start()
+    while not run.exhausted:
+        run.check()
+        time.sleep(0.1)
+    run.end()
+    run.stop()
+    state.unlock()
+
+
+def _end_with_standard_input() -> None:
+    """Kill this process group, JVM and workers included: left alone, the JVM would go on to write its archive."""
+    while os.read(0, 1):
+        pass
+    os.killpg(0, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""The encoded snapshot is the `--json` of the command line: the names that scripts rely on."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from wmtop.engine.core.settings import Session, Settings, Sliding, Tumbling, WindowSpec
+
+from tests.reference.ops import End
+
+from .lockstep import Driver
+from .steps import batch
+
+NAMES = {
+    "": "version name state batch now_ms ended settings level channels windows totals whatif whatif_idle spark",
+    "settings": "strategy lateness_ms idle_after_ms allowed_lateness_ms future_guard_ms emit_every_ms subtasks window"
+    " version",
+    "level": "watermark_ms behind_fastest_ms behind_clock_ms holder",
+    "level.holder": "channel since_ms cause",
+    "channels.0": "channel watermark_ms max_event_ms state records behind_watermark late malformed future backlog"
+    " quiet_ms flaps rate",
+    "windows": "open fired late_firings",
+    "windows.open.0": "start_ms end_ms records waits_for short_ms",
+    "totals": "records behind_watermark late malformed future no_window",
+    "whatif.0": "lateness_ms late late_share delay_ms",
+    "whatif_idle.0": "idle_after_ms watermark_ms holder flaps late",
+    "spark": "input_rows_per_second processed_rows_per_second batch_ms phases_ms watermark_ms dropped_at_least",
+}
+
+
+def as_json(driver: Driver) -> dict[str, Any]:
+    """What a script reads."""
+    return msgspec.json.decode(msgspec.json.encode(driver.snapshot()))
+
+
+@pytest.mark.parametrize("path", NAMES)
+def test_the_names_of_the_contract(path: str) -> None:
+    driver = Driver(Settings(lateness_ms=0, window=Tumbling(10)))
+    driver.apply(batch(1, ("a", 5), ("b", 50)))
+    at: Any = as_json(driver)
+    for step in path.split(".") if path else []:
+        at = at[int(step)] if step.isdigit() else at[step]
+    assert set(NAMES[path].split()) <= set(at)
+
+
+@pytest.mark.parametrize(
+    ("window", "encoded"),
+    [
+        (Sliding(10, 5, 1), {"type": "sliding", "size_ms": 10, "slide_ms": 5, "offset_ms": 1}),
+        (Session(7), {"type": "session", "gap_ms": 7}),
+    ],
+)
+def test_windows_are_encoded_with_their_type(window: WindowSpec, encoded: dict[str, Any]) -> None:
+    assert as_json(Driver(Settings(window=window)))["settings"]["window"] == encoded
+
+
+def test_what_is_not_known_is_null_never_a_sentinel() -> None:
+    driver = Driver(Settings())
+    before = as_json(driver)
+    assert before["level"]["watermark_ms"] is None
+    driver.apply(batch(1, ("a", 5)))
+    driver.apply(End(2))
+    text = msgspec.json.encode(driver.snapshot()).decode()
+    assert "9223372036854775" not in text
+    assert as_json(driver)["ended"] is True
+
+
+def test_a_firing_is_a_line_of_the_firings_file() -> None:
+    driver = Driver(Settings(lateness_ms=0, window=Tumbling(10)))
+    driver.apply(batch(1, ("a", 5)))
+    assert driver.apply(End(2)) == [
+        {"kind": "fire", "batch": 0, "channel": None, "start_ms": 0, "end_ms": 10, "records": 1, "firings": 1,
+         "watermark_ms": None, "ended": True}
+    ]  # fmt: skip
+
+
+def test_quiet_is_the_time_since_the_last_record() -> None:
+    driver = Driver(Settings(window=Tumbling(10)))
+    driver.apply(batch(100, ("a", 5), ("b", 5)))
+    driver.apply(batch(140, ("a", 5)))
+    assert [channel.quiet_ms for channel in driver.snapshot().channels] == [0, 40]

@@ -1,0 +1,157 @@
+"""What cannot be read is one line that says what to do."""
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from wmtop.engine.errors import UsageError
+from wmtop.engine.pipeline.sources.columns import Columns
+from wmtop.engine.pipeline.sources.files import Files
+from wmtop.engine.pipeline.sources.rate import Rate
+from wmtop.engine.pipeline.sources.replay import Replay
+
+AT = Columns(time="at")
+
+
+def refused(directory: Path, columns: Columns, *names: str, **options: Any) -> str:
+    """What checking or staging says."""
+    source = Replay([directory / name for name in names], columns, directory / "staged", **options)
+
+    def check_and_stage() -> None:
+        source.check()
+        source.prepare(lambda text: None)
+
+    with pytest.raises(UsageError) as caught:
+        check_and_stage()
+    said = str(caught.value)
+    assert "\n" not in said
+    return said
+
+
+def parquet(path: Path, **columns: Any) -> None:
+    pq.write_table(pa.table(columns), path)
+
+
+def test_files_that_are_not_there(tmp_path: Path) -> None:
+    parquet(tmp_path / "flights.parquet", at=[1])
+    assert "there is no file" in refused(tmp_path, AT, "nowhere/a.csv")
+    assert "did you mean flights.parquet?" in refused(tmp_path, AT, "flihgts.parquet")
+    assert f"wmtop run files {tmp_path}" in refused(tmp_path, AT, ".")
+
+
+def test_files_without_rows(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").touch()
+    (tmp_path / "b.jsonl").write_text("\n \n")
+    (tmp_path / "c.csv").write_text("at,b\n")
+    parquet(tmp_path / "d.parquet", at=pa.array([], pa.int64()))
+    (tmp_path / "e.csv.gz").write_bytes(gzip.compress(b""))
+    for name in ("a.csv", "b.jsonl", "e.csv.gz"):
+        assert "is empty" in refused(tmp_path, AT, name)
+    for name in ("c.csv", "d.parquet"):
+        assert "no rows" in refused(tmp_path, AT, name)
+
+
+def test_damaged_files(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"at\n1\n")
+    (tmp_path / "b.parquet").write_bytes(b"PAR1" + b"x" * 100)
+    parquet(tmp_path / "whole.parquet", at=list(range(1000)))
+    content = bytearray((tmp_path / "whole.parquet").read_bytes())
+    content[4:400] = b"\xff" * 396
+    (tmp_path / "c.parquet").write_bytes(content)
+    (tmp_path / "d.csv.gz").write_bytes(gzip.compress(b"at\n" + bytes(range(48, 58)) * 100_000)[:-200])
+    (tmp_path / "e.json").write_text('[{"at": 1}]')
+    (tmp_path / "f.json").write_text("at: 1\n")
+    assert "is not a readable Parquet file" in refused(tmp_path, AT, "a.parquet")
+    assert "is not a readable Parquet file" in refused(tmp_path, AT, "b.parquet")
+    assert "is it damaged?" in refused(tmp_path, AT, "c.parquet")
+    assert "cannot read" in refused(tmp_path, AT, "d.csv.gz")
+    assert "one object a line" in refused(tmp_path, AT, "e.json")
+    assert "holds no JSON lines" in refused(tmp_path, AT, "f.json")
+
+
+def test_columns_that_are_not_there(tmp_path: Path) -> None:
+    parquet(tmp_path / "a.parquet", sched_dep=[1], carrier=["UA"])
+    (tmp_path / "b.csv").write_text("sched_dep,carrier,sched_dep\n1,UA,1\n")
+    (tmp_path / "c.jsonl").write_text('{"sched_dep": 1}\n{"carrier": "UA"}\n')
+    for name in ("a.parquet", "c.jsonl"):
+        said = refused(tmp_path, Columns(time="sched_dp"), name)
+        assert said.startswith("--time: ")
+        assert "no column sched_dp: did you mean sched_dep? (it has sched_dep, carrier)" in said
+    assert refused(tmp_path, Columns(time="sched_dep", channel="Carrier"), "a.parquet").startswith("--channel: ")
+    assert refused(tmp_path, Columns(time="sched_dep", arrival="x"), "a.parquet").startswith("--arrival: ")
+    assert refused(tmp_path, Columns(time="sched_dep", watermark="x"), "a.parquet").startswith("--watermark: ")
+    assert "has 2 columns sched_dep" in refused(tmp_path, Columns(time="sched_dep"), "b.csv")
+
+
+def test_columns_that_hold_no_times(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("at,b\nUA,1\nB6,2\n")
+    (tmp_path / "b.jsonl").write_text('{"at": "x"}\n{"at": null}\n')
+    parquet(tmp_path / "c.parquet", at=["never"], seen=pa.array([0], pa.timestamp("ms")))
+    parquet(tmp_path / "d.parquet", at=[True], seen=pa.array([0], pa.timestamp("ms")), nested=[[1]])
+    parquet(tmp_path / "e.parquet", at=[1_360_333_930_123_456_789, None])
+    for name, value in (("a.csv", "UA"), ("b.jsonl", "x"), ("c.parquet", "never")):
+        said = refused(tmp_path, AT, name)
+        assert repr(value) in said
+        assert "expected ISO 8601" in said
+        assert "--time-unit" in said
+    assert "at of" in refused(tmp_path, AT, "d.parquet")
+    assert "is bool, no time; times are in seen" in refused(tmp_path, AT, "d.parquet")
+    assert "try --time-unit ns" in refused(tmp_path, AT, "e.parquet")
+    assert "not one value" in refused(tmp_path, Columns(time="seen", channel="nested"), "d.parquet")
+    assert "a condition cannot use" in refused(tmp_path, Columns(time="seen", marker="nested is null"), "d.parquet")
+
+
+def test_bad_times_among_good_ones_are_no_error(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("at\nnever\n2013-02-08\n")
+    parquet(tmp_path / "b.parquet", at=pa.nulls(3, pa.string()))
+    for name in ("a.csv", "b.parquet"):
+        Replay([tmp_path / name], AT, tmp_path / "staged").check()
+
+
+def test_files_that_differ(tmp_path: Path) -> None:
+    parquet(tmp_path / "a.parquet", at=[1], kind=["x"])
+    parquet(tmp_path / "b.parquet", at=pa.array([0], pa.timestamp("ms")), kind=[1])
+    parquet(tmp_path / "c.parquet", other=[1])
+    parquet(tmp_path / "d.parquet", at=[1], kind=[1])
+    assert "timestamp[ms] in" in refused(tmp_path, AT, "a.parquet", "b.parquet")
+    assert "no column at" in refused(tmp_path, AT, "a.parquet", "c.parquet")
+    assert "--marker" in refused(tmp_path, Columns(time="at", marker="kind = 'x'"), "a.parquet", "d.parquet")
+
+
+def test_numbers_that_make_no_replay(tmp_path: Path) -> None:
+    parquet(tmp_path / "a.parquet", at=[1])
+    for speed in (0.0, -1.0, float("inf"), float("nan")):
+        assert refused(tmp_path, AT, "a.parquet", speed=speed).startswith("--speed: ")
+    assert refused(tmp_path, AT, "a.parquet", batch_rows=0).startswith("--batch-rows: ")
+
+
+def test_a_directory_that_cannot_be_watched(tmp_path: Path) -> None:
+    def said(directory: Path, columns: Columns = AT, **options: Any) -> str:
+        with pytest.raises(UsageError) as caught:
+            Files(directory, columns, **options).check()
+        assert "\n" not in str(caught.value)
+        return str(caught.value)
+
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "_SUCCESS").touch()
+    (tmp_path / "empty" / ".part.csv.crc").write_text("x")
+    (tmp_path / "empty" / "README.md").write_text("read me")
+    (tmp_path / "mixed").mkdir()
+    (tmp_path / "mixed" / "a.csv").write_text("at\n1\n")
+    parquet(tmp_path / "mixed" / "b.parquet", at=[1])
+    assert "there is no directory" in said(tmp_path / "nowhere")
+    assert "wmtop run replay" in said(tmp_path / "mixed" / "a.csv")
+    assert "put a first one there" in said(tmp_path / "empty")
+    assert "choose by --format" in said(tmp_path / "mixed")
+    assert "no column b" in said(tmp_path / "mixed", Columns(time="b"), as_format="csv")
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("channels", 0), ("rows_per_second", 0.0), ("rows_per_second", float("nan")), ("rows", 0)]
+)
+def test_numbers_that_make_no_rate(option: str, value: Any) -> None:
+    with pytest.raises(UsageError, match="--" + option.replace("_", "-")):
+        Rate(**{option: value}).check()

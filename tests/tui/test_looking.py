@@ -1,0 +1,293 @@
+"""The main screen as it is looked at: selection, sorting, filter, axis, freeze, zone, theme, help."""
+
+import re
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from wmtop.tui.screens.help import HelpScreen
+from wmtop.tui.widgets.barrel import Barrel
+from wmtop.tui.widgets.channels import ChannelTable
+
+from .canned import MINUTE, hostile, instances, late_burst, live, many, one, told
+from .drive import Driven, drive
+
+
+def rows(it: Driven) -> list[str]:
+    """The names in the table, from the top."""
+    return [line.split()[0] for line in it.said("ChannelTable").splitlines()[1:] if line.strip()]
+
+
+def test_it_says_who_holds_the_level_why_for_how_long_and_what_that_costs() -> None:
+    async def scenario(it: Driven) -> None:
+        assert re.search(r"wmtop  flights  ● LIVE  batch 214 · 0\.31 s · 5,402 rows/s", it.said("#status"))
+        assert "2013-02-08 14:32:10 UTC  ×600" in it.said("#status")
+        assert "LEVEL 13:47:59.999   43m behind fastest · 44m behind clock" in it.said("#level")
+        assert "held by F9 26m: quiet for 26m, nothing unread" in it.said("#level")
+        assert re.search(r"lag [ ▁-█]{20,} ≤43m", it.said("#level"))
+        assert "late 1.8 % (1,242), now 4.4 %" in it.said("#tuning")
+        assert "3 open · 212 fired · 41 late" in it.said("#middle")
+        assert "13:00–14:00  1,204 rows" in it.said("#windows")
+        assert "closes 14:30" in it.said("#windows")
+        assert "waits for F9 (12m of event time short)" in it.said("#windows")
+        assert re.search(r"F9 +13:47:59\.999 +\+0s +0\.0 +0\.4 % +26m +HOLDS 26m", it.said("#channels"))
+        picture = it.said("Barrel")
+        assert all(sign in picture for sign in "█▓╱≈")
+        assert "▼ 4d" in picture
+
+    drive(scenario, *told(live()))
+
+
+def test_the_arrows_select_a_stave_and_its_row() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("right")
+        assert "─  F9  13:47:59.999" in it.said("#top")
+        await it.press("right", "right")
+        assert "─  MQ  13:59:59.999" in it.said("#top")
+        await it.press("left")
+        assert "─  YV " in it.said("#top")
+        await it.press("down")
+        assert "─  MQ " in it.said("#top")
+        await it.press("end")
+        assert "─  AS " in it.said("#top")
+        assert "AS" in rows(it)  # it was scrolled into view
+        await it.press("home", "up")
+        assert "─  F9 " in it.said("#top")
+
+    drive(scenario, *told(live()))
+
+
+def test_a_click_selects_too() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.pilot.click(ChannelTable, offset=(4, 2))
+        assert "─  YV " in it.said("#top")
+        await it.pilot.click(ChannelTable, offset=(4, 0))  # the header is no row
+        assert "─  YV " in it.said("#top")
+        labels = it.said("Barrel").splitlines()[-1]
+        await it.pilot.click(Barrel, offset=(1 + labels.index("UA"), 8))
+        assert "─  UA " in it.said("#top")
+        keys = it.said("KeyLine")
+        await it.pilot.click("KeyLine", offset=(keys.index("sort"), 0))
+        assert "sort: name" in it.said("#middle")
+
+    drive(scenario, *told(live()))
+
+
+def test_sorting_goes_round() -> None:
+    async def scenario(it: Driven) -> None:
+        firsts: list[str] = []
+        for order in ("behind", "name", "rate", "late", "state", "behind"):
+            assert f"sort: {order} ▾" in it.said("#middle")
+            firsts.append(rows(it)[0])
+            await it.press("s")
+        assert firsts == ["F9", "9E", "UA", "WN", "F9", "F9"]
+
+    drive(scenario, *told(live()))
+
+
+def test_the_filter_is_a_regular_expression_and_a_bad_one_changes_nothing() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("slash", *"^events-99")
+        assert rows(it) == sorted(rows(it), key=rows(it).index)
+        assert set(rows(it)) == {"events-99", *(f"events-99{n}" for n in range(10))}
+        assert "11 of 1,000" in it.said("#middle")
+        await it.press("left_square_bracket")
+        note = it.app.screen.query_one("#prompt-note")
+        assert str(note.render()).startswith("not a regular expression: ")
+        await it.press("enter")
+        assert it.app.screen.query_one("Prompt").display
+        assert len(rows(it)) == 11
+        await it.press("backspace", "enter")
+        assert not it.app.screen.query_one("Prompt").display
+        assert len(rows(it)) == 11
+        await it.press("escape")
+        assert "of 1,000" not in it.said("#middle")
+        await it.press("slash", *"nobody")
+        assert "no channel matches the filter" in it.said("#channels")
+
+    drive(scenario, *told(many()))
+
+
+def test_a_thousand_channels_fold_into_a_strip_and_the_holder_stands_alone() -> None:
+    async def scenario(it: Driven) -> None:
+        assert "1,000 channels, named events-…" in it.said("#top")
+        assert re.search(r" 0 .* \+9\d\d, \d+ a cell", it.said("Barrel").splitlines()[-1])
+        assert "▌▌▌▌" in it.said("Barrel")
+        left = many()
+        holder = replace(left.level, holder=replace(left.level.holder, channel="events-500"))
+        await it.push(replace(left, level=holder))
+        assert "500" in it.said("Barrel").splitlines()[-1]
+
+    drive(scenario, *told(many()))
+
+
+def test_the_axis_is_event_time_or_distance() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("x")
+        assert "log distance behind the fastest" in it.said("#top")
+        assert re.search(r"−43m ≈", it.said("Barrel"))
+        assert "▼" not in it.said("Barrel")
+        await it.press("x")
+        assert "13:47 ≈" in it.said("Barrel")
+
+    drive(scenario, *told(live()))
+
+
+def test_frozen_the_picture_stands_while_data_comes() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("p")
+        assert "● FROZEN" in it.said("#status")
+        before = it.said()
+        await it.push(late_burst())
+        assert it.said() == before
+        await it.press("plus")
+        assert "▸ 45m?" in it.said("#tuning")
+        await it.press("p")
+        assert "● LIVE  batch 240" in it.said("#status")
+        assert "late 8.1 % (6,100), now 32.8 %" in it.said("#tuning")
+
+    drive(scenario, *told(live()))
+
+
+def test_times_in_utc_or_local(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    import time
+
+    time.tzset()
+
+    async def scenario(it: Driven) -> None:
+        await it.press("T")
+        assert "2013-02-08 20:02:10 IST" in it.said("#status")
+        assert "LEVEL 19:17:59.999" in it.said("#level")
+        assert "18:30–19:30" in it.said("#windows")
+        await it.press("T")
+        assert "14:32:10 UTC" in it.said("#status")
+
+    drive(scenario, *told(live()))
+    monkeypatch.undo()
+    time.tzset()
+
+
+def test_enter_opens_an_instance_and_escape_goes_back() -> None:
+    async def scenario(it: Driven) -> None:
+        assert "4 instances" in it.said("#top")
+        assert "held by #2 26m: quiet for 26m" in it.said("#level")
+        assert "Enter open instance" in it.said("KeyLine")
+        await it.press("enter")
+        assert "4 channels inside #2" in it.said("#top")
+        assert rows(it) == ["F9", "MQ", "FL", "WN"]
+        await it.press("right", "escape")
+        assert "4 instances ─  F9 " in it.said("#top")
+        assert len(rows(it)) > 4
+        await it.press("right", "enter")
+        assert "inside #2" not in it.said("#top")
+        assert "inside #" in it.said("#top")
+
+    drive(scenario, *told(instances()))
+
+
+def test_names_from_outside_are_text() -> None:
+    async def scenario(it: Driven) -> None:
+        said = it.said()
+        assert not [char for char in said if (ord(char) < 32 and char != "\n") or 0x7F <= ord(char) < 0xA0]
+        assert "[bold]markup[/bold]" in said
+        assert "␛[31mred␛[0m" in said
+        assert "(no name)" in said
+        for line in it.said("#channels").splitlines():
+            assert len(line) <= it.app.screen.query_one(ChannelTable).size.width
+
+    drive(scenario, *told(hostile()), size=(120, 36))
+
+
+def test_help_opens_over_it_and_data_keeps_coming() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("question_mark")
+        assert isinstance(it.app.screen, HelpScreen)
+        await it.push(late_burst())
+        await it.press("q")
+        assert "batch 240" in it.said("#status")
+
+    drive(scenario, *told(live()))
+
+
+def test_the_palette_offers_what_the_keys_do() -> None:
+    async def scenario(it: Driven) -> None:
+        titles = [command.title for command in it.app.get_system_commands(it.app.screen)]
+        assert {"Type a lateness", "Freeze or go on", "Dark or light", "Save SVG", "Help", "Quit"} <= set(titles)
+        await it.press("ctrl+p", *"freeze", "enter")
+        await it.until(lambda: not it.app.screen.is_modal and "FROZEN" in it.said("#status"))
+
+    drive(scenario, *told(live()))
+
+
+def test_the_other_theme_changes_colours_and_nothing_else() -> None:
+    async def scenario(it: Driven) -> None:
+        before, style = it.said(), it.app.screen.query_one(Barrel).render_line(10)
+        await it.press("c")
+        assert it.app.theme == "wmtop-light"
+        assert it.said() == before
+        assert it.app.screen.query_one(Barrel).render_line(10) != style
+        await it.press("c")
+        assert it.app.screen.query_one(Barrel).render_line(10) == style
+
+    drive(scenario, *told(live()))
+
+
+def test_the_screen_is_saved_and_it_says_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    async def scenario(it: Driven) -> None:
+        await it.press("S", "S")
+        assert it.toasts() == [f"saved {tmp_path}/wmtop-flights-{n}.svg" for n in (1, 2)]
+
+    drive(scenario, *told(live()))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["wmtop-flights-1.svg", "wmtop-flights-2.svg"]
+    assert (tmp_path / "wmtop-flights-1.svg").read_text().startswith("<svg")
+
+
+def test_one_channel_and_no_room_are_fine_too() -> None:
+    async def scenario(it: Driven) -> None:
+        for size in ((20, 6), (40, 10), (71, 16), (300, 90)):
+            await it.pilot.resize_terminal(*size)
+            await it.press("plus", "x", "right")
+            assert "all" in it.said("ChannelTable")
+
+    drive(scenario, *told(one()))
+
+
+def test_only_what_works_is_in_the_footer() -> None:
+    async def scenario(it: Driven) -> None:
+        keys = it.said("KeyLine")
+        assert not re.search(r"\b[wltogd]\b", re.sub(r"[A-Za-z]{2,}", "", keys))
+        assert "Enter" not in keys
+        assert "? help" in keys
+
+    drive(scenario, *told(live(whatif_idle=None)), size=(200, 50))
+
+
+def test_a_snapshot_that_changes_nothing_repaints_nothing() -> None:
+    async def scenario(it: Driven) -> None:
+        painted: list[object] = []
+        for widget in it.app.screen.query("Canvas, Rows"):
+            refresh = widget.refresh
+            monkey = lambda *regions, refresh=refresh, **more: (painted.append(regions), refresh(*regions, **more))[1]  # noqa: E731
+            widget.refresh = monkey  # type: ignore[method-assign]
+        await it.push(live())
+        assert painted == []
+        await it.push(live(spark=replace(live().spark, batch_ms=320)))
+        assert len(painted) == 1
+
+    drive(scenario, live())
+
+
+def test_an_hour_of_minutes_keeps_the_staves_in_view() -> None:
+    async def scenario(it: Driven) -> None:
+        for minute in range(0, 60, 5):
+            later = live()
+            views = [replace(v, watermark_ms=(v.watermark_ms or 0) + minute * MINUTE) for v in later.channels]
+            level = replace(later.level, watermark_ms=(later.level.watermark_ms or 0) + minute * MINUTE)
+            await it.push(replace(later, channels=views, level=level))
+            assert "≈" in it.said("Barrel")
+            assert "▲" not in it.said("Barrel")
+
+    drive(scenario, *told(live()))

@@ -1,0 +1,240 @@
+"""Every state is designed: starting, empty, never seen, stale, paused, partial, ended, failed, lost."""
+
+import pytest
+from msgspec.structs import replace
+from wmtop.engine.core.settings import Session, Settings, Sliding
+from wmtop.engine.core.snapshot import Cause, Holder, Level, Snapshot, Step
+from wmtop.tui.screens.main import MainScreen
+from wmtop.tui.screens.quit import QuitScreen
+from wmtop.tui.screens.start import StartScreen
+from wmtop.tui.wording import cause, holder_parts, window
+
+from . import canned
+from .canned import MINUTE, NOW, SETTINGS, live, starting, told
+from .drive import Driven, drive
+
+
+def test_the_first_paint_needs_no_engine() -> None:
+    async def scenario(it: Driven) -> None:
+        assert isinstance(it.app.screen, StartScreen)
+        assert "connecting to the engine" in it.said()
+
+    drive(scenario)
+
+
+def test_the_steps_of_the_start_are_ticked_off_and_then_the_screen_opens() -> None:
+    async def scenario(it: Driven) -> None:
+        assert "✓ Java 17 found" in it.said()
+        it.clock.now += 4.2
+        await it.until(lambda: "4.2 s" in it.said())
+        assert "· first batch" in it.said()
+        assert "/run/engine.log" in it.said()
+        steps = [Step(step.name, step.seconds or 4.5) for step in starting().steps[:3]]
+        await it.push(replace(starting(), steps=[*steps, Step("first batch")]))
+        assert "✓ starting Spark" in it.said()
+        await it.push(live())
+        await it.until(lambda: isinstance(it.app.screen, MainScreen))
+        assert "● LIVE" in it.said("#status")
+
+    drive(scenario, canned.header(), starting())
+
+
+def test_help_over_the_start_does_not_keep_the_screen_from_opening() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("question_mark")
+        await it.push(live())
+        await it.press("escape")
+        await it.until(lambda: isinstance(it.app.screen, MainScreen))
+
+    drive(scenario, starting())
+
+
+def test_a_start_that_fails_says_why_and_names_the_log() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.push(replace(starting(), state="failed", error="no Java found: apt-get install x\ntrace"))
+        assert "● FAILED" in it.said()
+        assert "no Java found: apt-get install x" in it.said()
+        assert "✗ starting Spark" in it.said()
+        assert "trace" not in it.said()
+        assert "/run/engine.log" in it.said()
+
+    drive(scenario, starting())
+
+
+def test_an_engine_that_dies_while_it_starts_says_so() -> None:
+    async def scenario(it: Driven) -> None:
+        it.client.end("the engine died with exit code 1; its log is /tmp/x.log")
+        await it.until(lambda: "FAILED" in it.said())
+        assert "the engine died with exit code 1; its log is /tmp/x.log" in it.said()
+
+    drive(scenario)
+
+
+def test_without_data_it_says_what_it_waits_for() -> None:
+    async def scenario(it: Driven) -> None:
+        assert "LEVEL no data yet" in it.said("#level")
+        assert "waiting for the first record from flights-2013.parquet" in it.said("Barrel")
+        assert "no channel yet" in it.said("#channels")
+        assert "no window is open" in it.said("#windows")
+        assert "late – (0)" in it.said("#tuning")
+        await it.press("right", "down", "s", "x", "enter", "plus")
+        await it.push(live())
+        assert "held by F9" in it.said("#level")
+
+    drive(scenario, canned.empty())
+
+
+def test_a_channel_that_was_never_seen_pins_the_level_in_plain_sight() -> None:
+    async def scenario(it: Driven) -> None:
+        assert "LEVEL no data yet" in it.said("#level")
+        assert "held by 1 26m: never seen, no record came since the start" in it.said("#level")
+        assert "?" in it.said("Barrel")
+        assert "HOLDS 26m" in it.said("#channels")
+        assert "no data yet" in it.said("#channels")
+        assert "-9223372036854775808" not in it.said()
+
+    drive(scenario, canned.never_seen())
+
+
+def test_when_all_are_idle_it_says_that_the_level_stands() -> None:
+    async def scenario(it: Driven) -> None:
+        assert "every channel is idle: the level stands until a record comes" in it.said("#level")
+        assert "▓" not in it.said("Barrel")
+
+    drive(scenario, canned.stalled())
+
+
+def test_silence_is_told_and_ends_with_the_next_snapshot() -> None:
+    async def scenario(it: Driven) -> None:
+        it.clock.now += 12.4
+        await it.until(lambda: "● STALE 12s" in it.said("#status"))
+        await it.push(live())
+        assert "● LIVE" in it.said("#status")
+
+    drive(scenario, live())
+
+
+@pytest.mark.parametrize(("state", "word"), [("paused", "PAUSED"), ("partial", "PARTIAL"), ("stale", "STALE")])
+def test_the_engines_own_states_have_their_words(state: str, word: str) -> None:
+    async def scenario(it: Driven) -> None:
+        assert f"● {word}" in it.said("#status")
+
+    drive(scenario, live(state=state))
+
+
+def test_paused_is_not_stale() -> None:
+    async def scenario(it: Driven) -> None:
+        it.clock.now += 60
+        await it.pilot.pause(1.2)
+        assert "● PAUSED" in it.said("#status")
+
+    drive(scenario, live(state="paused"))
+
+
+def test_the_end_is_told_and_never_as_a_number() -> None:
+    async def scenario(it: Driven) -> None:
+        assert "● ENDED" in it.said("#status")
+        assert "LEVEL ended   all windows closed, the last level was 13:47:59.999" in it.said("#level")
+        assert "all windows have closed" in it.said("#windows")
+        assert "9223372036854775807" not in it.said()
+        it.client.end()
+        await it.pilot.pause(1.2)
+        assert "● ENDED" in it.said("#status")
+
+    drive(scenario, canned.ended())
+
+
+def test_a_failure_shows_the_first_line_of_the_error_and_the_log() -> None:
+    async def scenario(it: Driven) -> None:
+        assert "● FAILED" in it.said("#status")
+        assert "the JVM went away (exit 137): out of memory?" in it.said("#banner")
+        assert "log /home/me/.cache/wmtop/flights/engine.log" in it.said("#log")
+        assert "Frames" not in it.said()
+        assert "13:47 ≈" in it.said("Barrel")
+
+    drive(scenario, *told(canned.failed()))
+
+
+def test_a_stream_that_breaks_off_leaves_the_last_picture() -> None:
+    async def scenario(it: Driven) -> None:
+        it.client.end("engine 'flights' died: its log is x.log")
+        await it.until(lambda: "● FAILED" in it.said("#status"))
+        assert "engine 'flights' died: its log is x.log" in it.said("#banner")
+        assert "held by F9" in it.said("#level")
+
+    drive(scenario, *told(live()))
+
+
+CAUSES: dict[Cause, str] = {
+    "quiet": "quiet for 26m, nothing unread",
+    "backlog": "backlog, 1,204 records unread, still old",
+    "never_seen": "never seen, no record came since the start",
+    "behind": "behind, it is read but 43m late in event time",
+    "future_elsewhere": "future timestamp elsewhere, UA is 43m ahead",
+    "slow_clock": "slow clock, its records come 43m behind the others",
+    "held_back": "held back, so that the others are read as far",
+    "paused": "paused, the source is not read",
+}
+
+
+@pytest.mark.parametrize(("why", "words"), CAUSES.items())
+def test_each_cause_has_words_with_numbers(why: Cause, words: str) -> None:
+    snapshot = live()
+    views = [replace(view, backlog=1_204) if view.channel == "F9" else view for view in snapshot.channels]
+    level = replace(snapshot.level, holder=Holder("F9", NOW - 26 * MINUTE, why))
+    assert cause(replace(snapshot, channels=views, level=level)) == words
+
+
+def test_sparks_own_clock_has_no_holder() -> None:
+    snapshot = live(settings=replace(SETTINGS, strategy="spark"), level=Level(watermark_ms=NOW))
+    assert "follows the fastest channel" in said(snapshot)
+
+
+def said(snapshot: Snapshot) -> str:
+    return "".join(text for part in holder_parts(snapshot) for text, _ in part.runs)
+
+
+def test_windows_in_words() -> None:
+    assert window(SETTINGS) == "1h"
+    assert window(Settings(window=Sliding(60 * MINUTE, 15 * MINUTE))) == "1h every 15m"
+    assert window(Settings(window=Session(30 * MINUTE))) == "session 30m"
+
+
+# Quitting
+
+
+def test_a_viewer_just_leaves() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("q")
+
+    assert drive(scenario, live()).return_value == "leave"
+
+
+def test_the_demo_stops_its_engine() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("ctrl+c")
+        assert it.client.sent == [canned.STOP]
+
+    assert drive(scenario, live(), on_quit="stop").return_value == "stop"
+
+
+@pytest.mark.parametrize(("key", "answer"), [("s", "stop"), ("l", "leave")])
+def test_an_engine_started_here_is_asked_about(key: str, answer: str) -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("q")
+        assert isinstance(it.app.screen, QuitScreen)
+        await it.press("escape")
+        assert isinstance(it.app.screen, MainScreen)
+        await it.press("q", key)
+        assert it.client.sent == ([canned.STOP] if key == "s" else [])
+
+    assert drive(scenario, *told(live()), on_quit="ask").return_value == answer
+
+
+def test_there_is_nothing_to_ask_about_an_engine_that_is_gone() -> None:
+    async def scenario(it: Driven) -> None:
+        it.client.end()
+        await it.until(lambda: "STOPPED" in it.said("#status"))
+        await it.press("q")
+
+    assert drive(scenario, *told(live()), on_quit="ask").return_value == "leave"
