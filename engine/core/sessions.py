@@ -28,8 +28,18 @@ class SessionWindows(Struct, tag="session"):
         return saturate(end - 1 + self.allowed_lateness_ms)
 
     def add(self, cells: list[Cell], level: int) -> list[tuple[Added, dict[str, int]]]:
-        """Merge a batch's cells; for each merged piece, latest first, what became of it and its records by channel."""
-        return [self._merge(piece, level) for piece in reversed(self._pieces(cells))]
+        """Merge a batch's cells; for each session they are in, latest first, what became of it and its new records."""
+        outcomes: list[tuple[Added, dict[str, int]]] = []
+        live: list[Window] = []
+        for pieces, sessions in self._touching(self._pieces(cells)):
+            if not pieces:
+                live += sessions
+                continue
+            added, merged = self._merge(pieces, sessions, level)
+            live += merged
+            outcomes.append((added, _records_of(pieces)))
+        self.live = live
+        return outcomes[::-1]
 
     def advance(self, level: int) -> list[Window]:
         """The sessions that the level fires, by end; those past their allowed lateness are dropped."""
@@ -62,21 +72,39 @@ class SessionWindows(Struct, tag="session"):
             pieces[-1].add(cell.channel, cell.records)
         return pieces
 
-    def _merge(self, piece: Window, level: int) -> tuple[Added, dict[str, int]]:
-        records, channels = piece.records, dict(piece.channels)
-        touched = [w for w in self.live if w.start <= piece.end and w.end >= piece.start]
-        start = min([piece.start, *(w.start for w in touched)])
-        end = max([piece.end, *(w.end for w in touched)])
-        if self.cleanup_ms(end) <= level:
-            return Added(late=records, late_from=(start, end)), channels
-        merged = Window(start, end, piece.records, piece.channels)
-        for window in touched:
+    def _touching(self, pieces: list[Window]) -> list[tuple[list[Window], list[Window]]]:
+        """The batch's pieces and the live sessions in groups that touch one another, by start."""
+        groups: list[tuple[list[Window], list[Window]]] = []
+        reached: int | None = None
+        both = [*((piece, True) for piece in pieces), *((session, False) for session in self.live)]
+        for window, is_piece in sorted(both, key=lambda pair: pair[0].start):
+            if reached is None or window.start > reached:
+                groups.append(([], []))
+                reached = window.end
+            groups[-1][0 if is_piece else 1].append(window)
+            reached = max(reached, window.end)
+        return groups
+
+    def _merge(self, pieces: list[Window], sessions: list[Window], level: int) -> tuple[Added, list[Window]]:
+        """One session of those that touch: dropped if it is late even so; what became of it, and whether it lives."""
+        merged = Window(min(w.start for w in pieces + sessions), max(w.end for w in pieces + sessions))
+        records = sum(piece.records for piece in pieces)
+        if self.cleanup_ms(merged.end) <= level:
+            return Added(late=records, late_from=(merged.start, merged.end)), []
+        for window in pieces + sessions:
             for channel, count in window.channels.items():
                 merged.add(channel, count)
-            merged.fired |= window.fired and (window.start, window.end) == (start, end)
-        self.live = sorted([w for w in self.live if w not in touched] + [merged], key=lambda window: window.start)
-        if end - 1 > level:
-            return Added(), channels
+        merged.fired = any(w.fired and (w.start, w.end) == (merged.start, merged.end) for w in sessions)
+        if merged.end - 1 > level:
+            return Added(), [merged]
         first = not merged.fired
         merged.fired = True
-        return Added(late_fired=(merged,), first_fired=int(first)), channels
+        return Added(late_fired=(merged,), first_fired=int(first)), [merged]
+
+
+def _records_of(pieces: list[Window]) -> dict[str, int]:
+    records: dict[str, int] = {}
+    for piece in pieces:
+        for channel, count in piece.channels.items():
+            records[channel] = records.get(channel, 0) + count
+    return records

@@ -65,7 +65,8 @@ def check(run: Run) -> None:
     lines = [line for op in both.reference.firings for line in op]
     assert sum(line["records"] for line in lines if line["kind"] == "late") == totals.late
     assert sum(line["firings"] for line in lines if line["kind"] == "late_fire") == both.reference.late_firings
-    assert totals.records + totals.malformed == sum(len(op.rows) for op in run[1] if isinstance(op, Batch))
+    rows = sum(len(op.rows) for op in run[1] if isinstance(op, Batch))
+    assert totals.records + totals.malformed == rows == both.driver.monitor.rows
     assert_nothing_lost(both)
 
 

@@ -62,6 +62,13 @@ def test_before_the_first_record_there_is_no_watermark() -> None:
     assert run.driver.snapshot().level.watermark_ms is None
 
 
+def test_the_epoch_is_a_time_like_any_other() -> None:
+    run = start()
+    run.apply(batch(1, ("a", 0)))
+    run.apply(batch(2, ("a", -5)))
+    assert (run.level, run.driver.snapshot().channels[0].max_event_ms) == (-1, 0)
+
+
 def test_monotonous_is_bounded_zero() -> None:
     runs = [start(strategy="monotonous"), start(strategy="bounded", lateness=0)]
     for run in runs:
@@ -88,6 +95,12 @@ def test_smoothed_is_not_dragged_by_one_outlier() -> None:
         run.apply(batch(1, ("a", ts)))
         levels.append(run.level)
     assert levels == [89, 89, 389, 389]  # (100 + 1000 + 101) // 3 is 400 again: never back
+
+
+def test_smoothed_rounds_down_also_below_zero() -> None:
+    run = start(strategy="smoothed")
+    run.apply(batch(1, ("a", -1), ("a", -2)))
+    assert run.level == -2 - 1
 
 
 def test_source_watermarks_are_taken_as_they_are() -> None:

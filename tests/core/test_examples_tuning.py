@@ -1,17 +1,15 @@
-"""The worked examples of the semantics, sections 7 to 9; times in ms, or in seconds where the text has seconds.
+"""The worked examples of the semantics, sections 7 to 9; times in ms.
 
 Each runs on the monitor and the reference in lockstep, so that the number in the test is the third opinion.
 """
 
-from wmtop.engine.core.settings import Tumbling
+import pytest
+from wmtop.engine.core.settings import Settings, Tumbling
 
-from tests.reference.ops import Batch, End, Row, SetLateness, Tick
+from tests.reference.ops import Batch, End, Row, SetIdle, SetLateness, Tick
 
-from .steps import batch, brief, start
-
-S = 1_000
-MINUTE = 60 * S
-
+from .lockstep import Driver
+from .steps import batch, brief, channel_states, start
 
 # 7. What-if
 
@@ -43,6 +41,15 @@ def test_the_delay_of_results_at_every_edge() -> None:
 # 8. Changing lateness while running
 
 
+def test_the_idle_timeouts_tried_follow_a_lateness_that_is_changed() -> None:
+    run = start(lateness=50, idle_after=5)
+    run.apply(batch(1, ("a", 100)))
+    run.apply(SetLateness(10))
+    run.apply(Tick(2))
+    rungs = run.driver.snapshot().whatif_idle or []
+    assert {rung.watermark_ms for rung in rungs} == {89}
+
+
 def test_lowering_lateness_lets_the_level_jump_at_the_next_emit() -> None:
     run = start(lateness=50)
     run.apply(batch(1, ("a", 100)))
@@ -62,6 +69,35 @@ def test_raising_lateness_lets_the_level_stand_until_it_has_caught_up() -> None:
         run.apply(batch(now, ("a", ts)))
         levels.append(run.level)
     assert levels == [89, 89, 90]
+
+
+def test_a_lower_lateness_takes_smoothed_from_the_mean_it_has_now() -> None:
+    """Mean 100, then 70 (of 100, 100, 10): at lateness 50 the watermark stands at 49, at 10 it is 70 - 10 - 1."""
+    run = start(lateness=50, strategy="smoothed")
+    run.apply(batch(1, ("a", 100), ("a", 100)))
+    run.apply(batch(2, ("a", 10)))
+    assert run.level == 49
+    run.apply(SetLateness(10))
+    run.apply(Tick(3))
+    assert run.level == 59
+
+
+@pytest.mark.parametrize("strategy", ["monotonous", "punctuated", "source", "none"])
+def test_the_idle_timeout_can_be_changed_whatever_the_strategy(strategy: str) -> None:
+    run = start(strategy=strategy, idle_after=1_000)
+    run.apply(batch(0, ("a", 1)))
+    run.apply(Tick(1))
+    run.apply(SetIdle(5))
+    run.apply(Tick(7))
+    assert channel_states(run) == {"a": "idle"}
+
+
+def test_a_change_that_is_refused_changes_nothing() -> None:
+    driver = Driver(Settings(strategy="spark", lateness_ms=0))
+    with pytest.raises(ValueError, match="idleness"):
+        driver.monitor.change(lateness_ms=50, idle_after_ms=5, who="test", wall_ms=0)
+    driver.apply(batch(1, ("a", 100)))
+    assert (driver.monitor.level, driver.snapshot().settings.version) == (99, 1)
 
 
 def test_what_has_been_closed_stays_closed() -> None:

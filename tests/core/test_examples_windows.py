@@ -1,4 +1,4 @@
-"""The worked examples of the semantics, sections 5 and 6; times in ms, or in seconds where the text has seconds.
+"""The worked examples of the semantics, sections 5 and 6; times in ms.
 
 Each runs on the monitor and the reference in lockstep, so that the number in the test is the third opinion.
 """
@@ -9,10 +9,6 @@ from wmtop.engine.core.times import MAX
 from tests.reference.ops import End, Tick
 
 from .steps import batch, brief, channel_states, start
-
-S = 1_000
-MINUTE = 60 * S
-
 
 # 5. Windows
 
@@ -151,6 +147,22 @@ def test_the_level_when_the_batch_starts_decides_lateness() -> None:
     two.apply(batch(1, ("a", 30)))
     two.apply(batch(2, ("a", 5)))
     assert (one.driver.snapshot().totals.late, two.driver.snapshot().totals.late) == (0, 1)
+
+
+def test_idle_channels_wake_in_their_order() -> None:
+    """
+    watermarks   a 10, b 7, c 2; the level is 7; a and b sleep, c is awake but behind it: nobody is aligned
+    batch        both wake: a first, so that the level goes to 10 and b is behind it (b first: 7 and all aligned)
+    """
+    run = start(idle_after=2)
+    run.apply(batch(0, ("a", 11), ("b", 8), ("c", 2)))
+    run.apply(batch(3, ("a", 11), ("b", 8)))
+    run.apply(batch(6, ("a", 11), ("b", 8)))
+    run.apply(batch(7, ("c", 3)))
+    run.apply(batch(10, ("c", 3)))
+    assert (run.level, channel_states(run)) == (7, {"a": "idle", "b": "idle", "c": "catching_up"})
+    run.apply(batch(11, ("b", 5), ("a", 5)))
+    assert (run.level, channel_states(run)) == (10, {"a": "active", "b": "catching_up", "c": "catching_up"})
 
 
 def test_a_batchs_sessions_merge_before_lateness_is_decided() -> None:

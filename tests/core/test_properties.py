@@ -68,7 +68,7 @@ def test_the_what_if_is_a_real_run_at_that_lateness(run: Run) -> None:
 
 
 @examples(60)
-@given(scripts.runs(ALL, changes=False))
+@given(scripts.runs(ALL))
 def test_every_idle_timeout_tried_is_a_real_run_with_it(run: Run) -> None:
     """In units of 5 s, so that the timeouts tried beside the run's own are met."""
     of, ops = slower(*run, 5_000)

@@ -4,7 +4,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from wmtop.engine.core.observation import BatchObservation
 from wmtop.engine.core.settings import Session, Settings, Sliding, Tumbling, WindowSpec
+from wmtop.engine.core.snapshot import Offender
 
 from tests.reference.ops import End
 
@@ -72,6 +74,23 @@ def test_a_firing_is_a_line_of_the_firings_file() -> None:
         {"kind": "fire", "batch": 0, "channel": None, "start_ms": 0, "end_ms": 10, "records": 1, "firings": 1,
          "watermark_ms": None, "ended": True}
     ]  # fmt: skip
+
+
+def test_the_open_windows_that_close_next_are_listed_and_all_are_counted() -> None:
+    driver = Driver(Settings(strategy="none", window=Tumbling(10)))
+    driver.apply(batch(1, *(("a", 10 * number) for number in range(250, 0, -1))))
+    windows = driver.snapshot().windows
+    assert windows.open_count == 250
+    assert [window.start_ms for window in windows.open[:2]] == [10, 20]
+
+
+def test_the_last_offenders_are_named() -> None:
+    driver = Driver(Settings())
+    future, malformed = Offender("a", 7, 99_999), Offender("b", 8, None)
+    driver.monitor.apply(BatchObservation(batch=0, now_ms=1, groups=[], last_future=future, last_malformed=malformed))
+    driver.monitor.apply(BatchObservation(batch=1, now_ms=2, groups=[]))
+    snapshot = driver.snapshot()
+    assert (snapshot.last_future, snapshot.last_malformed) == (future, malformed)
 
 
 def test_quiet_is_the_time_since_the_last_record() -> None:

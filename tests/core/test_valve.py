@@ -63,7 +63,7 @@ class Pair:
             assert told(ours) == theirs
 
 
-@examples(300)
+@examples(150)
 @given(st.integers(0, 12), st.lists(STEPS, min_size=12, max_size=40))
 @example(0, [("all", 0, 0)])
 def test_the_valve_is_the_references(channels: int, steps: list[Step]) -> None:

@@ -275,4 +275,3 @@ class Clock:
 def told(snapshot: Snapshot) -> list[FromEngine]:
     """A header with a history, and the snapshot."""
     return [header(lags()), snapshot]
-

@@ -46,9 +46,7 @@ READING = (
 class HelpScreen(ModalScreen[None]):
     """Shown over the main screen; any of its keys closes it."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,question_mark,q,enter", "close", "close"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,question_mark,q,enter", "close", "close")]
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="help") as box:

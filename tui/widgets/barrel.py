@@ -5,6 +5,7 @@ from datetime import tzinfo
 from math import floor
 
 from msgspec import Struct
+from msgspec.structs import replace
 from rich.cells import cell_len
 from textual.events import Click
 from textual.message import Message
@@ -73,6 +74,8 @@ class Barrel(Canvas):
         self._common = ""
         self._longest = 0
         self._plain = plain
+        self._drawn_of: tuple[list[Stave], Scene, int, int] | None = None
+        self._picture: list[list[Run]] = []
         self.prefix = ""
         """What all names begin with, where the labels leave it out."""
 
@@ -112,6 +115,16 @@ class Barrel(Canvas):
         scene, rows = self._scene, height - 1
         if not self._arranged or rows < 2:
             return _message(scene.empty, width, height)
+        drawn_of = (self._arranged, replace(scene, selected=None), width, height)
+        if drawn_of != self._drawn_of:
+            self._drawn_of = drawn_of
+            self._picture = self._draw_picture(width, rows)
+        names = self._names(width - self._gutter)
+        return [*self._picture, [(" " * self._gutter, "dim"), *names]]
+
+    def _draw_picture(self, width: int, rows: int) -> list[list[Run]]:
+        """All but the names, which alone show the selection."""
+        scene = self._scene
         scale = self._scale(rows)
         gutter = _gutter(scale, scene, rows)
         self._gutter = cells(gutter[0])
@@ -123,8 +136,7 @@ class Barrel(Canvas):
         drawn = self._stand(scale, rows)
         water = _eighths(scale, scene.level_ms, rows)
         dotted = None if scene.preview_ms is None else int(scale.height(scene.preview_ms))
-        lines = [gutter[row] + _row(drawn, row, inner, water, dotted, self._plain) for row in range(rows - 1, -1, -1)]
-        return [*lines, [(" " * self._gutter, "dim"), *self._names(inner)]]
+        return [gutter[row] + _row(drawn, row, inner, water, dotted, self._plain) for row in range(rows - 1, -1, -1)]
 
     def _scale(self, rows: int) -> Scale:
         scene = self._scene
@@ -240,9 +252,7 @@ def _gutter(scale: Scale, scene: Scene, rows: int) -> list[list[Run]]:
     return out
 
 
-def _row(
-    drawn: list[_Column], row: int, width: int, water: int | None, dotted: int | None, plain: bool
-) -> list[Run]:
+def _row(drawn: list[_Column], row: int, width: int, water: int | None, dotted: int | None, plain: bool) -> list[Run]:
     """One row of the picture, counted from the bottom."""
     runs: list[Run] = []
     x = 0

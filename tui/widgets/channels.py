@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from datetime import tzinfo
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -114,8 +114,9 @@ class ChannelTable(Rows):
         return max(len(self._table.entries), 1 if self._table.empty else 0)
 
     def header(self, width: int) -> Sequence[Run]:
-        cells = [f.pad(column.title, column.width, column.right) for column in self._columns(width)]
-        return [(" " + f.pad("channel", self._names(width)) + "".join("  " + cell for cell in cells), "dim")]
+        names, columns = _layout(width, self._table.name_cells)
+        cells = [f.pad(column.title, column.width, column.right) for column in columns]
+        return [(" " + f.pad("channel", names) + "".join("  " + cell for cell in cells), "dim")]
 
     def row(self, index: int, width: int) -> Sequence[Run]:
         table = self._table
@@ -125,26 +126,26 @@ class ChannelTable(Rows):
         chosen = entry.view.channel == table.selected
         ink = "cursor" if chosen else "text"
         name_ink = "cursor" if chosen else "holder" if entry.kind == "holder" else "text"
-        runs: list[Run] = [(" " + f.pad(f.label(entry.view.channel, self._names(width)), self._names(width)), name_ink)]
-        for column in self._columns(width):
+        names, columns = _layout(width, table.name_cells)
+        runs: list[Run] = [(" " + f.pad(f.label(entry.view.channel, names), names), name_ink)]
+        for column in columns:
             text = f.pad(column.text(table, entry), column.width, column.right)
             runs += [("  ", ink), (text, ink if chosen else _ink(column.title, text, entry))]
         return [*runs, (" " * width, ink)] if chosen else runs
 
-    def _names(self, width: int) -> int:
-        """The cells for names: what the columns that always stand leave, at most what the names need."""
-        needed = sum(2 + column.width for column in (_COLUMNS if width >= _ROOMY else _SHORT) if column.rank < 2)
-        return max(min(self._table.name_cells, width - needed - 1), 4)
 
-    def _columns(self, width: int) -> list[Column]:
-        kept = list(_COLUMNS if width >= _ROOMY else _SHORT)
-        room = width - self._names(width) - 1
-        while kept and sum(2 + column.width for column in kept) > room:
-            worst = max(kept, key=lambda column: column.rank)
-            if not worst.rank:
-                break
-            kept.remove(worst)
-        return kept
+@lru_cache(maxsize=64)
+def _layout(width: int, name_cells: int) -> tuple[int, tuple[Column, ...]]:
+    """The cells for names (at most what they need and the important columns leave), and the columns that fit beside."""
+    kept = list(_COLUMNS if width >= _ROOMY else _SHORT)
+    needed = sum(2 + column.width for column in kept if column.rank < 2)
+    names = max(min(name_cells, width - needed - 1), 4)
+    while sum(2 + column.width for column in kept) > width - names - 1:
+        worst = max(kept, key=lambda column: column.rank)
+        if not worst.rank:
+            break
+        kept.remove(worst)
+    return names, tuple(kept)
 
 
 def _ink(title: str, text: str, entry: Entry) -> str:

@@ -17,6 +17,7 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from ...core.snapshot import SourceView
 from ...errors import UsageError
 from .base import CHANNEL, OFFSET, TIME
+from .workers import start_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -96,6 +97,7 @@ class Rate:
 
     def load(self, spark: "SparkSession") -> "DataFrame":
         """The stream of records."""
+        start_workers(spark)
         spark.dataSource.register(RateDataSource)
         blocks = (
             spark.readStream.format(FORMAT)

@@ -19,6 +19,7 @@ from .event_time_sql import text_literal
 from .marker import marked
 from .staged import PREFIX, arrivals_of
 from .table_files import TableFile, look_at
+from .workers import start_workers
 
 if TYPE_CHECKING:
     import numpy as np
@@ -110,6 +111,7 @@ class Replay:
         """The stream of staged rows; `UsageError` for a `--marker` that is no condition."""
         from .replay_stream import FORMAT, ReplayDataSource
 
+        start_workers(spark)
         spark.dataSource.register(ReplayDataSource)
         rows = (
             spark.readStream.format(FORMAT)

@@ -1,0 +1,26 @@
+"""Spark's Python workers, started before they are needed."""
+
+import contextlib
+import threading
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def start_workers(spark: "SparkSession") -> None:
+    """Start a worker for each core in the background, while Spark plans: the first batch then finds them there."""
+    threading.Thread(target=_run_in_all, args=(spark,), name="wmtop-workers", daemon=True).start()
+
+
+def _run_in_all(spark: "SparkSession") -> None:
+    cores = spark.sparkContext.defaultParallelism
+    with contextlib.suppress(Exception):  # a worker that cannot start will say so when it is needed
+        spark.range(0, cores, 1, cores).mapInArrow(_import_sources, "id bigint").collect()
+
+
+def _import_sources(batches: Iterable[Any]) -> Iterator[Any]:
+    from . import rate, replay_stream  # noqa: F401 # pyright: ignore[reportUnusedImport]
+
+    yield from batches

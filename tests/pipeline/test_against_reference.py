@@ -1,0 +1,157 @@
+"""Whole runs through real Spark, from a Parquet file to the firings, against the record-at-a-time reference."""
+
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from wmtop.engine.core.monitor import Monitor
+from wmtop.engine.core.settings import Session, Settings, Sliding, StrategyName, Tumbling
+from wmtop.engine.core.view import snapshot_of
+from wmtop.engine.pipeline.durable import StateDirectory
+from wmtop.engine.pipeline.query import Run
+from wmtop.engine.pipeline.sources.columns import Columns
+from wmtop.engine.pipeline.sources.replay import Replay
+
+from tests.reference.ops import Row, in_batches
+from tests.reference.result import Result, same_lines
+from tests.reference.run import at_idle_after, at_lateness, run_ops
+
+BATCH_ROWS = 70
+CASES: dict[str, tuple[StrategyName, Settings]] = {
+    "tumbling": ("bounded", Settings(lateness_ms=300, window=Tumbling(500, 7), idle_after_ms=400)),
+    "sliding": ("bounded-legacy", Settings(lateness_ms=200, window=Sliding(500, 150), allowed_lateness_ms=120)),
+    "gaps": ("bounded", Settings(lateness_ms=100, window=Sliding(150, 400, 30), allowed_lateness_ms=60)),
+    "sessions": ("bounded", Settings(lateness_ms=150, window=Session(12), allowed_lateness_ms=90, idle_after_ms=300)),
+    "subtasks": ("monotonous", Settings(lateness_ms=0, window=Tumbling(250), subtasks=3, idle_after_ms=350)),
+    "future": ("bounded", Settings(lateness_ms=100, window=Tumbling(300), future_guard_ms=200)),
+    "punctuated": ("punctuated", Settings(lateness_ms=None, window=Tumbling(200), marker="kind = 'm'")),
+    "smoothed": ("smoothed", Settings(lateness_ms=100, window=Tumbling(200), smooth=9)),
+    "source": ("source", Settings(lateness_ms=None, window=Tumbling(200), watermark_column="wm")),
+    "spark": ("spark", Settings(lateness_ms=150, window=Tumbling(200))),
+    "none": ("none", Settings(lateness_ms=None, window=Sliding(300, 100))),
+}
+
+
+def make_rows(settings: Settings) -> list[Row]:
+    """Rows by arrival: disorder, channels that fall silent, nulls, far futures, markers and watermarks."""
+    r = random.Random(str(settings))
+    rows: list[Row] = []
+    for number in range(600):
+        arrival = 1_000 + number * 6 + r.randrange(6)
+        silent = "ab" if (number // 100) % 2 else "abcdef"
+        channel = r.choice(silent) if r.random() > 0.02 else None
+        ts = arrival - int(r.expovariate(1 / 150)) + (900 if r.random() < 0.01 else 0)
+        extra: int | bool | None = None
+        if settings.strategy == "punctuated":
+            extra = r.random() < 0.1
+        elif settings.strategy == "source" and r.random() < 0.2:
+            extra = ts - 100
+        rows.append(Row(arrival, channel, ts if r.random() > 0.02 else None, extra))
+    return sorted(rows, key=lambda row: row.arrival or 0)
+
+
+def write(rows: list[Row], path: Path) -> None:
+    columns = {
+        "t": [row.ts for row in rows],
+        "a": [row.arrival for row in rows],
+        "c": pa.array([row.channel for row in rows], pa.string()),
+        "kind": ["m" if row.extra is True else "d" for row in rows],
+        "wm": pa.array([None if isinstance(row.extra, bool) else row.extra for row in rows], pa.int64()),
+    }
+    pq.write_table(pa.table(columns), path)
+
+
+@pytest.fixture(scope="module", params=CASES)
+def ran(
+    request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Settings, list[Row], Monitor, list[dict[str, object]]]]:
+    """One run of each case, and what it wrote."""
+    strategy, settings = CASES[request.param]
+    settings = msgspec.structs.replace(
+        settings, strategy=strategy, future_guard_ms=200 if request.param == "future" else None
+    )
+    directory = tmp_path_factory.mktemp(request.param)
+    rows = make_rows(settings)
+    write(rows, directory / "rows.parquet")
+    columns = Columns(time="t", arrival="a", channel="c", marker=settings.marker, watermark=settings.watermark_column)
+    source = Replay([directory / "rows.parquet"], columns, directory / "staged", batch_rows=BATCH_ROWS)
+    source.check()
+    source.prepare(lambda text: None)
+    state = StateDirectory(directory / "state")
+    state.lock()
+    run = Run(source, settings, state, directory / "firings.ndjson", lambda: None)
+    run.load(spark)
+    run.start()
+    assert run._query is not None
+    run._query.awaitTermination()
+    assert run.exhausted
+    run.end()
+    run.stop()
+    lines = [json.loads(line) for line in (directory / "firings.ndjson").read_text().splitlines()]
+    yield settings, rows, run.monitor, lines
+    state.unlock()
+
+
+def expected(settings: Settings, rows: list[Row]) -> Result:
+    return run_ops(in_batches(rows, BATCH_ROWS), settings)
+
+
+def test_counts_and_channels(ran: tuple[Settings, list[Row], Monitor, object]) -> None:
+    settings, rows, monitor, _ = ran
+    result = expected(settings, rows)
+    snapshot = snapshot_of(monitor, name="x", state="ended", wall_ms=0)
+    assert msgspec.structs.asdict(snapshot.totals) == asdict(result.totals)
+    counts = {name: msgspec.structs.asdict(counts) for name, counts in monitor.counts.items()}
+    assert counts == {name: asdict(counts) for name, counts in result.by_channel.items()}
+    assert (snapshot.windows.fired, snapshot.windows.late_firings) == (result.fired, result.late_firings)
+    assert monitor.level == result.level
+    got = {c.name: (monitor.clock.watermark(n), c.max_event_ms) for n, c in enumerate(monitor.channels)}
+    assert got == {name: (c.watermark, c.max_event) for name, c in result.channels.items()}
+
+
+def test_firings(ran: tuple[Settings, list[Row], Monitor, list[dict[str, object]]]) -> None:
+    settings, rows, monitor, lines = ran
+    plus = 1 if settings.strategy == "spark" else 0
+    theirs = [
+        {**line, "watermark_ms": None if line["watermark_ms"] is None else line["watermark_ms"] + plus}
+        for line in expected(settings, rows).lines
+    ]
+    assert same_lines(lines, theirs)
+    late = sum(line["records"] for line in lines if line["kind"] == "late")  # type: ignore[misc]
+    assert late == snapshot_of(monitor, name="x", state="ended", wall_ms=0).totals.late
+
+
+def test_what_if(ran: tuple[Settings, list[Row], Monitor, object]) -> None:
+    settings, rows, monitor, _ = ran
+    snapshot = snapshot_of(monitor, name="x", state="ended", wall_ms=0)
+    if not settings.tunable:
+        assert snapshot.whatif is None
+        return
+    assert snapshot.whatif is not None
+    ops = in_batches(rows, BATCH_ROWS)
+    for row in snapshot.whatif:
+        if row.lateness_ms in (0, 1, 50, 100, settings.lateness_ms, 300, 700, 5_000):
+            real = at_lateness(ops, settings, row.lateness_ms)
+            assert row.behind_watermark == real.totals.behind_watermark, row
+            if isinstance(settings.window, Session):
+                assert row.late >= real.totals.late
+            else:
+                assert (row.late, row.delay_ms) == (real.totals.late, real.delay()), row
+
+
+def test_what_if_of_idle_timeouts(ran: tuple[Settings, list[Row], Monitor, object]) -> None:
+    settings, rows, monitor, _ = ran
+    ops = in_batches(rows, BATCH_ROWS)
+    for row in snapshot_of(monitor, name="x", state="ended", wall_ms=0).whatif_idle:
+        real = at_idle_after(ops, settings, row.idle_after_ms)
+        # Sessions count a record by its own unmerged window: an upper bound.
+        assert real.totals.late <= row.late + row.late_error, row
+        assert row.late <= real.totals.late or isinstance(settings.window, Session), row
+        assert row.flaps == sum(channel.flaps for channel in real.channels.values())
