@@ -56,13 +56,15 @@ def build_session(
     `conf` wins over the defaults. With `archive` the JVM starts from a class-data archive, and makes one for the next
     start when there is none. Raises `UsageError` without a usable Java, `RunError` when Spark does not start.
     """
-    _check_artifacts(packages, jars)
-    java = find_java()
-    _set_environment(master, java.home)
-    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
+    _check_artifacts(packages, jars)
+    if SparkContext._active_spark_context is not None:  # pyright: ignore[reportPrivateUsage]
+        raise RunError("this process runs a Spark session already")
+    java = find_java()
+    _set_environment(master, java.home)
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     java_options = class_archive.java_options(java) if archive else ""
     settings = _settings(master, app_name, conf or {}, packages, jars, java_options)
     spark_conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
@@ -91,7 +93,8 @@ def stop_session(spark: "SparkSession", timeout_s: float = 10.0) -> None:
 
     class_archive.give_up()
     process = _process(spark)
-    with contextlib.suppress(Py4JError, OSError):
+    with contextlib.suppress(Py4JError, OSError), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # that the JVM is gone
         spark.stop()
     with contextlib.suppress(Py4JError, OSError):
         _gateway(spark).shutdown()

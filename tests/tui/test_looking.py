@@ -247,10 +247,12 @@ def test_the_screen_is_saved_and_it_says_where(tmp_path: Path, monkeypatch: pyte
 
 def test_one_channel_and_no_room_are_fine_too() -> None:
     async def scenario(it: Driven) -> None:
-        for size in ((20, 6), (40, 10), (71, 16), (300, 90)):
-            await it.pilot.resize_terminal(*size)
-            await it.press("plus", "x", "right")
-            assert "all" in it.said("ChannelTable")
+        for width, height in ((20, 6), (40, 10), (71, 16), (71, 24), (300, 90)):
+            await it.pilot.resize_terminal(width, height)
+            await it.press("plus", "x", "right", "down")
+            assert "LIVE" in it.said("#status")
+            assert ("all" in it.said("ChannelTable")) == (height > 20)
+            assert it.app.screen.scroll_offset.y == 0
 
     drive(scenario, *told(one()))
 

@@ -39,6 +39,15 @@ def test_the_steps_of_the_start_are_ticked_off_and_then_the_screen_opens() -> No
     drive(scenario, canned.header(), starting())
 
 
+def test_the_start_needs_no_room() -> None:
+    async def scenario(it: Driven) -> None:
+        for width, height in ((1, 1), (12, 4), (200, 60)):
+            await it.pilot.resize_terminal(width, height)
+        assert "starting Spark" in it.said()
+
+    drive(scenario, starting())
+
+
 def test_help_over_the_start_does_not_keep_the_screen_from_opening() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("question_mark")

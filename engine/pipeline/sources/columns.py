@@ -179,6 +179,7 @@ def _times_of(file: TableFile) -> str:
 
 
 def _family(kind: Any) -> str:
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return "number" if is_number(kind) else "text" if is_text(kind) else "time"
 
 

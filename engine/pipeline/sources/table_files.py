@@ -3,6 +3,7 @@
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 # (Arrow's types are known in part only.)
 
+import codecs
 import csv
 import difflib
 import gzip
@@ -126,7 +127,7 @@ def _recognise(head: bytes, suffix: str) -> Format:
         return "parquet"
     if suffix in SUFFIXES:
         return SUFFIXES[suffix]
-    return "json" if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"[")) else "csv"
+    return "json" if head.removeprefix(codecs.BOM_UTF8).lstrip().startswith((b"{", b"[")) else "csv"
 
 
 def _open(path: Path, gzipped: bool) -> IO[bytes]:
@@ -192,7 +193,7 @@ def _json_columns(path: Path, gzipped: bool, head: bytes) -> tuple[str, ...]:
     with _open(path, gzipped) as file:
         for line in islice(file, _LOOKED_AT):
             try:
-                names |= dict.fromkeys(msgspec.json.decode(line, type=dict[str, Any]))
+                names |= dict.fromkeys(msgspec.json.decode(line.removeprefix(codecs.BOM_UTF8), type=dict[str, Any]))
             except msgspec.DecodeError:
                 continue
     if not names:
@@ -219,6 +220,8 @@ def _decoded(decode: Any, line: bytes, nothing: Any) -> Any:
     try:
         return decode(line)
     except msgspec.DecodeError:
+        if line.startswith(codecs.BOM_UTF8):
+            return _decoded(decode, line.removeprefix(codecs.BOM_UTF8), nothing)
         return nothing if line.strip() else _NO_ROW
 
 

@@ -80,7 +80,7 @@ def test_all_formats_give_the_same_rows(tmp_path: Path) -> None:
     lines = "\n".join(json.dumps(row) for row in table.to_pylist())
     text(tmp_path / "a.jsonl", lines)
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress((tmp_path / "a.csv").read_bytes()))
-    (tmp_path / "packed").write_bytes(gzip.compress(lines.encode()))
+    (tmp_path / "packed").write_bytes(gzip.compress(b"\xef\xbb\xbf" + lines.encode()))
     for name in ("a.parquet", "a.csv", "a.jsonl", "a.csv.gz", "packed"):
         assert short(staged(tmp_path / f"{name}.staged", ALL, tmp_path / name)) == expected, name
 

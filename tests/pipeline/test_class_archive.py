@@ -1,0 +1,67 @@
+"""The class-data archive: found only when whole and for this Java; what the helper does works."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import platformdirs
+import pytest
+from msgspec.structs import replace
+from wmtop.engine.pipeline import class_archive
+from wmtop.engine.pipeline.java import Java, find_java
+from wmtop.engine.pipeline.warm_up import exercise
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Java:
+    """This machine's Java, with an empty cache."""
+    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda app: str(tmp_path / "cache"))
+    class_archive.cache().mkdir(parents=True)
+    return find_java()
+
+
+def made(content: bytes) -> Path:
+    file = class_archive.cache() / "new.jsa"
+    file.write_bytes(content)
+    return file
+
+
+def test_an_archive_is_found_by_the_java_it_was_made_for(installed: Java) -> None:
+    assert class_archive.find(installed) is None
+    assert class_archive.java_options(installed) == ""
+    kept = class_archive.keep(installed, made(b"classes"))
+    assert class_archive.find(installed) == kept
+    assert f"-XX:SharedArchiveFile={kept}" in class_archive.java_options(installed)
+    assert class_archive.find(replace(installed, banner="another")) is None
+
+
+def test_a_truncated_archive_is_not_used(installed: Java) -> None:
+    kept = class_archive.keep(installed, made(b"classes"))
+    kept.write_bytes(b"class")
+    assert class_archive.find(installed) is None
+
+
+def test_only_a_few_are_kept(installed: Java) -> None:
+    for number in range(6):
+        class_archive.keep(replace(installed, banner=str(number)), made(b"classes"))
+    assert len(list(class_archive.cache().glob("*.jsa"))) == 3
+
+
+def test_none_is_made_where_there_is_one_or_none_can_be_made(installed: Java) -> None:
+    class_archive.make_later(installed, wait_s=3_600)
+    assert class_archive._helper.timer is not None
+    class_archive.give_up()
+    class_archive.failed_mark(installed).touch()
+    class_archive.make_later(installed, wait_s=3_600)
+    assert class_archive._helper.timer is None
+    class_archive.failed_mark(installed).unlink()
+    class_archive.keep(installed, made(b"classes"))
+    class_archive.make_later(installed, wait_s=3_600)
+    assert class_archive._helper.timer is None
+
+
+def test_what_the_helper_does_works(spark: "SparkSession", tmp_path: Path) -> None:
+    exercise(spark, tmp_path)
+    assert (tmp_path / "state" / "checkpoint" / "commits" / "2").exists()

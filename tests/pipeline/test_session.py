@@ -1,0 +1,104 @@
+"""The session has the settings that the engine counts on, and what keeps it from starting is one line."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from wmtop.engine.errors import RunError, UsageError
+from wmtop.engine.pipeline import java
+from wmtop.engine.pipeline.session import build_session, jvm_pid
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_it_computes_in_utc_and_keeps_quiet(spark: "SparkSession") -> None:
+    assert spark.sql("select date_format(timestamp_millis(0), 'HH:mm') as at").collect()[0]["at"] == "00:00"
+    assert spark.sql("select cast('x' as int) as number").collect()[0]["number"] is None
+    assert spark.sparkContext.uiWebUrl is None
+    assert spark.conf.get("spark.sql.shuffle.partitions") == "1"
+
+
+def test_workers_run_this_python_and_import_nothing_from_the_current_directory(spark: "SparkSession") -> None:
+    def look(batches: object) -> object:
+        import sys
+
+        import pyarrow as pa
+
+        yield pa.RecordBatch.from_pydict({"python": [sys.executable], "safe": [sys.flags.safe_path]})
+
+    row = spark.range(1).mapInArrow(look, "python string, safe boolean").collect()[0]
+    assert (row["python"], row["safe"]) == (sys.executable, True)
+
+
+def test_the_jvm_is_known_by_its_process_id(spark: "SparkSession") -> None:
+    process = subprocess.run(
+        ["ps", "-o", "args=", "-p", str(jvm_pid(spark))], capture_output=True, text=True, check=True
+    )
+    assert "SparkSubmit" in process.stdout
+
+
+def test_a_second_session_is_refused_and_leaves_the_first_alone(spark: "SparkSession") -> None:
+    with pytest.raises(RunError, match="runs a Spark session already"):
+        build_session()
+    assert spark.range(3).count() == 3
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [({"packages": ["kafka-clients"]}, "--packages"), ({"jars": ["/nowhere/a.jar"]}, "--jars")],
+    ids=["packages", "jars"],
+)
+def test_artifacts_are_checked_before_anything_starts(option: dict[str, list[str]], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        build_session(**option)
+
+
+def test_what_spark_says_against_its_start_is_one_line(tmp_path: Path) -> None:
+    start = "from wmtop.engine.pipeline.session import build_session; from pathlib import Path; import sys"
+    run = f"{start}; build_session(master='nonsense', log=Path(sys.argv[1]), archive=False)"
+    done = subprocess.run(
+        [sys.executable, "-c", run, str(tmp_path / "log")], capture_output=True, text=True, timeout=120, check=False
+    )
+    last = done.stderr.strip().splitlines()[-1]
+    assert "RunError: Spark did not start:" in last
+    assert "Master must" in last
+    assert str(tmp_path / "log") in last
+
+
+def fake_java(home: Path, version: str) -> Path:
+    """A `java` that only tells its version."""
+    (home / "bin").mkdir(parents=True)
+    program = home / "bin" / "java"
+    program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2024-01-01' >&2\n")
+    program.chmod(0o755)
+    return home
+
+
+def test_the_first_java_that_is_new_enough_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old, new = fake_java(tmp_path / "jvm" / "8", "1.8.0_392"), fake_java(tmp_path / "jvm" / "21", "21.0.2")
+    newer = fake_java(tmp_path / "newer", "25")
+    monkeypatch.setattr(java, "_USUAL_PLACES", (f"{tmp_path}/jvm/*",))
+    monkeypatch.setenv("PATH", f"{newer / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setenv("JAVA_HOME", str(old))
+    assert (java.find_java().home, java.find_java().major) == (newer, 25)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert (java.find_java().home, java.find_java().major) == (new, 21)
+    monkeypatch.setenv("JAVA_HOME", str(new))
+    assert java.find_java().home == new
+
+
+def test_without_a_java_it_says_how_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(java, "_USUAL_PLACES", ())
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(UsageError, match=r"needs Java 17 or newer, none was found: .*adoptium\.net") as caught:
+        java.find_java()
+    assert "\n" not in str(caught.value)
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "old", "11.0.2")))
+    (tmp_path / "apt-get").touch(mode=0o755)
+    with pytest.raises(UsageError, match=f"found only 11 in {tmp_path}/old: sudo apt-get install openjdk-17"):
+        java.find_java()
