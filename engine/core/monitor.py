@@ -10,7 +10,7 @@ from .counts import ChannelCounts
 from .firing import Firing
 from .idleness import IdlenessTimers
 from .observation import BatchObservation
-from .operator_clock import Clock, FastestClock, new_clock
+from .operator_clock import Clock, FastestClock, OperatorClock, new_clock
 from .settings import Settings
 from .snapshot import Offender, SettingsChange
 from .times import MIN, shift
@@ -127,22 +127,29 @@ class Monitor(Struct, kw_only=True, dict=True):
             if not settings.tunable:
                 raise ValueError(f"the strategy '{settings.strategy}' has no lateness")
             settings = msgspec.structs.replace(settings, lateness_ms=lateness_ms)
-            for clock in (self.clock, *(rung.clock for rung in self.rungs)):
-                clock.lateness_ms = lateness_ms
         if idle_after_ms is not UNSET:
+            if isinstance(self.clock, FastestClock):
+                raise ValueError("Spark's clock knows no idleness")
             settings = msgspec.structs.replace(settings, idle_after_ms=idle_after_ms)
-            for clock in (self.clock, self.shadow):
-                if clock is None or isinstance(clock, FastestClock):
-                    raise ValueError("Spark's clock knows no idleness")
-                clock.idle_after_ms = idle_after_ms
+        self._set_clocks(lateness_ms, idle_after_ms)
         self.settings = msgspec.structs.replace(settings, version=settings.version + 1)
         self.resend = True
         change = SettingsChange(self.settings.version, self.batch, wall_ms, who, lateness_ms, idle_after_ms)
         self.changes = [*self.changes, change][-MOST_CHANGES:]
 
+    def _set_clocks(self, lateness_ms: int | UnsetType, idle_after_ms: int | UnsetType | None) -> None:
+        if lateness_ms is not UNSET:
+            for clock in (self.clock, *(rung.clock for rung in self.rungs)):
+                clock.lateness_ms = lateness_ms
+        if idle_after_ms is not UNSET:
+            for clock in (self.clock, self.shadow):
+                if isinstance(clock, OperatorClock):
+                    clock.idle_after_ms = idle_after_ms
+
     def exclude(self, duration_ms: int, channels: list[str] | None = None) -> None:
         """Let a time not count towards idleness (paused, stopped; of some channels: held back, unread backlog)."""
-        self.timers.exclude(duration_ms, None if channels is None else [self._numbers[name] for name in channels])
+        known = None if channels is None else [self._numbers[name] for name in channels if name in self._numbers]
+        self.timers.exclude(duration_ms, known)
 
     def end(self, now: int | None = None) -> list[Firing]:
         """End of stream: the level goes past everything, and all that is open fires."""
@@ -206,6 +213,9 @@ class Monitor(Struct, kw_only=True, dict=True):
                 emitted = sent if emitted is None or (sent is not None and sent > emitted) else emitted
                 greatest[group.channel] = (max(seen, group.max_event_ms), emitted)
         sequences = {sequence.channel: sequence for sequence in observation.sequences}
+        known = {self._numbers[name] for name in greatest.keys() & self._numbers.keys()}
+        for clock in self._clocks():
+            clock.wake(known)
         for name in sorted(greatest.keys() - self._numbers.keys()):
             self._new_channel(name, now)
         heard: dict[int, int] = {}
@@ -216,9 +226,8 @@ class Monitor(Struct, kw_only=True, dict=True):
             heard[number] = MIN if emitted is None else emitted
             self.timers.activity(number)
             channel.last_record_ms = now
-            channel.max_event_ms = max(max_event_ms, channel.max_event_ms or max_event_ms)
-        for clock in self._clocks():
-            clock.wake(set(heard))
+            if channel.max_event_ms is None or max_event_ms > channel.max_event_ms:
+                channel.max_event_ms = max_event_ms
         return heard
 
     def _emit(self, now: int, heard: dict[int, int]) -> list[Firing]:

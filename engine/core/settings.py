@@ -3,6 +3,7 @@
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 StrategyName = Literal[
     "bounded", "monotonous", "bounded-legacy", "punctuated", "smoothed", "source", "spark", "none", "custom"
@@ -16,11 +17,11 @@ class Tumbling(Struct, frozen=True, tag_field="type", tag="tumbling"):
 
     size_ms: int
     offset_ms: int = 0
+    slide_ms: int = 0
+    """The distance between two starts: always the size."""
 
-    @property
-    def slide_ms(self) -> int:
-        """The distance between two starts (ms): the size."""
-        return self.size_ms
+    def __post_init__(self) -> None:
+        force_setattr(self, "slide_ms", self.size_ms)
 
 
 class Sliding(Struct, frozen=True, tag_field="type", tag="sliding"):

@@ -81,7 +81,7 @@ class Valve(Struct, dict=True):
 
     def input_watermarks(self, watermarks: Mapping[int, int], now: int = 0) -> None:
         """Many channels' watermarks, in order: the same as one by one, faster where the order cannot matter."""
-        if self.idle or 4 * len(watermarks) < len(self.watermarks) or not self._all_active_aligned():
+        if not watermarks or self.idle or 4 * len(watermarks) < len(self.watermarks) or not self._all_active_aligned():
             for channel, watermark in watermarks.items():
                 self.input_watermark(channel, watermark, now)
             return

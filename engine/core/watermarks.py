@@ -45,11 +45,10 @@ class BoundedWatermarks(Struct, tag="bounded"):
 
 
 class SmoothedWatermarks(Struct, tag="smoothed"):
-    """`floor(mean(last N timestamps)) - 1`, never going back."""
+    """`floor(mean(last N timestamps)) - 1`; that it never goes back is its output's doing, whatever the lateness."""
 
     size: int
     recent: list[int] = []
-    emitted_ms: int = MIN
 
     def on_event(self, timestamp: int) -> int | None:
         """See one record; never emits at once."""
@@ -62,9 +61,7 @@ class SmoothedWatermarks(Struct, tag="smoothed"):
 
     def on_periodic_emit(self) -> int | None:
         """The watermark (ms), `MIN` before the first record."""
-        if self.recent:
-            self.emitted_ms = max(self.emitted_ms, sum(self.recent) // len(self.recent) - 1)
-        return self.emitted_ms
+        return sum(self.recent) // len(self.recent) - 1 if self.recent else MIN
 
 
 class SilentWatermarks(Struct, tag="silent"):

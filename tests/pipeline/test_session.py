@@ -36,7 +36,7 @@ def test_workers_run_this_python_and_import_nothing_from_the_current_directory(s
 
 def test_the_jvm_is_known_by_its_process_id(spark: "SparkSession") -> None:
     process = subprocess.run(
-        ["ps", "-o", "args=", "-p", str(jvm_pid(spark))], capture_output=True, text=True, check=True
+        ["ps", "-ww", "-o", "args=", "-p", str(jvm_pid(spark))], capture_output=True, text=True, check=True
     )
     assert "SparkSubmit" in process.stdout
 

@@ -89,15 +89,11 @@ class Clock:
             channel.at_once.append(sent)
 
     def after_batch(self, now: int) -> None:
-        """Channels with a record join or wake, then everything emits once.
-
-        A channel exists from its first record on, so new ones have joined before the first idle one wakes.
-        """
+        """Channels with a record join or wake, in order, so that new ones come last; then everything emits once."""
         for channel in self.in_order():
             if not channel.joined:
                 self._join(channel, now)
-        for channel in self.in_order():
-            if channel.touched and channel.idle:
+            elif channel.touched and channel.idle:
                 self._wake(channel)
             channel.touched = False
         self.emit(now)

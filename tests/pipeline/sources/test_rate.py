@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 START = 1_700_000_000_000
-RATE, CHANNELS, ROWS = 20_000, 20, 30_000
+RATE, CHANNELS, ROWS = 100_000, 20, 30_000
 
 
 def records(spark: "SparkSession", rows: int, seed: int, rate: float = RATE) -> list[Row]:
