@@ -51,7 +51,7 @@ class EngineArguments:
     """What `run …` and `demo` take besides their source."""
 
     strategy: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             metavar="NAME",
             help="bounded, monotonous, bounded-legacy, punctuated, smoothed, source, spark, none or module:factory",

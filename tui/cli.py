@@ -37,6 +37,14 @@ app = typer.Typer(
 run_app = typer.Typer(help="Start an engine on a source.", rich_markup_mode=None, no_args_is_help=False)
 app.add_typer(run_app, name="run")
 
+
+@run_app.callback(invoke_without_command=True)
+def run_command(context: typer.Context) -> None:
+    """Start an engine on a source."""
+    if context.invoked_subcommand is None:
+        raise UsageError("run what? 'wmtop run replay FILE… --time COL', 'run files DIR --time COL' or 'run rate'")
+
+
 DEMO_NAME = "flights"
 
 
@@ -234,9 +242,11 @@ def _start(
     process = EngineProcess(
         [*arguments, "--stop-on-eof"] if on_quit == "stop" else arguments, rundir.log_path(name), tied=on_quit == "stop"
     )
-    _open_screen(rundir.socket_path(name), process.died, on_quit)
-    if on_quit == "stop":
-        process.wait(30)
+    wish = _open_screen(rundir.socket_path(name), process.died, on_quit)
+    if wish == "stop":
+        process.stop()
+    else:
+        print(f"the engine {name} goes on: 'wmtop' shows it, 'wmtop stop {name}' stops it")
 
 
 def _run_engine(source: "Source", settings: Settings, arguments: EngineArguments, base: str) -> int:
@@ -307,10 +317,13 @@ def _choose(names: list[str]) -> str:
     raise UsageError(f"'{answer}' is none of them: give a number from 1 to {len(names)} or a name")
 
 
-def _open_screen(path: Path, alive: Callable[[], str | None] | None, on_quit: Literal["ask", "stop", "leave"]) -> None:
+def _open_screen(
+    path: Path, alive: Callable[[], str | None] | None, on_quit: Literal["ask", "stop", "leave"]
+) -> Literal["stop", "leave"]:
+    """Show the engine until the user quits; what is to become of it."""
     from .app import WmtopApp
 
-    WmtopApp(Client(path, alive=alive), on_quit=on_quit).run()
+    return "stop" if WmtopApp(Client(path, alive=alive), on_quit=on_quit).run() == "stop" else "leave"
 
 
 def _look(path: Path) -> Snapshot | None:
@@ -323,7 +336,7 @@ def _look(path: Path) -> Snapshot | None:
 def _settings(engine: EngineArguments, *, live: bool) -> Settings:
     guard = engine.future_guard
     return settings_of(
-        strategy=engine.strategy,
+        strategies=engine.strategy or [],
         marker=engine.marker,
         smooth=engine.smooth,
         watermark=engine.watermark,

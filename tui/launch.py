@@ -36,10 +36,12 @@ class EngineProcess:
             return None
         return last_error(self._log) or f"the engine ended (exit code {code}); its log is {self._log}"
 
-    def wait(self, timeout_s: float) -> int:
-        """Let go of it, wait for its end; RunError if it does not end in time."""
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+    def stop(self, timeout_s: float = 30.0) -> int:
+        """Have it stop, if it has not heard so yet, and wait for its end; RunError if it does not end in time."""
+        try:
+            return self._process.wait(0.5)
+        except subprocess.TimeoutExpired:
+            self._process.terminate()
         try:
             return self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:

@@ -74,7 +74,7 @@ def window_of(size_ms: int | None, slide_ms: int | None, offset_ms: int, gap_ms:
 
 def settings_of(
     *,
-    strategy: str | None,
+    strategies: list[str],
     marker: str | None,
     smooth: int | None,
     watermark: str | None,
@@ -87,7 +87,9 @@ def settings_of(
     subtasks: int | None,
 ) -> Settings:
     """The settings of a run; UsageError where options contradict one another."""
-    strategy = strategy or ("bounded" if watermark is None else "source")
+    if len(strategies) > 1:
+        raise UsageError(f"--strategy is given {len(strategies)} times ({', '.join(strategies)}): give one")
+    strategy = strategies[0] if strategies else "bounded" if watermark is None else "source"
     name, factory = _strategy(strategy)
     for option, value, owner in (("--marker", marker, "punctuated"), ("--smooth", smooth, "smoothed")):
         if value is not None and name != owner:

@@ -13,12 +13,13 @@ def cause_of(
     held_back: bool,
     backlog: int | None,
     quiet_ms: int,
+    usual_quiet_ms: int,
     lag_ms: int,
     fastest_ahead_of_clock_ms: int | None,
     holder_ahead_of_clock_ms: int | None,
     future_after_ms: int,
 ) -> Cause:
-    """The cause, most certain first; `lag_ms` is how far the holder is behind the fastest channel (event time)."""
+    """The cause, most certain first; `usual_quiet_ms` is the mean time between the holder's records, `lag_ms` is how far the holder is behind the fastest channel (event time)."""
     if paused:
         return "paused"
     if held_back:
@@ -31,5 +32,5 @@ def cause_of(
         return "slow_clock"
     if fastest_ahead_of_clock_ms is not None and fastest_ahead_of_clock_ms > future_after_ms:
         return "future_elsewhere"
-    # Silence explains the lag when it has lasted for at least half of it.
-    return "quiet" if quiet_ms > 0 and 2 * quiet_ms >= lag_ms else "behind"
+    # Silence explains the lag when it has lasted for half of it, or for much longer than usual for the channel.
+    return "quiet" if quiet_ms > 0 and (2 * quiet_ms >= lag_ms or quiet_ms > 4 * usual_quiet_ms) else "behind"

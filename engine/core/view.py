@@ -93,13 +93,15 @@ def _holder(monitor: Monitor, now: int | None, paused: bool) -> Holder | None:
         return None
     channel = monitor.channels[number]
     watermark = monitor.clock.watermark(number)
+    heard = channel.added_ms if channel.last_record_ms is None else channel.last_record_ms
     newest = [c.max_event_ms for c in monitor.channels if c.max_event_ms is not None]
     cause = cause_of(
         seen=channel.last_record_ms is not None,
         paused=paused,
         held_back=False,
         backlog=None,
-        quiet_ms=now - (channel.added_ms if channel.last_record_ms is None else channel.last_record_ms),
+        quiet_ms=now - heard,
+        usual_quiet_ms=(heard - channel.added_ms) // max(1, monitor.counts[channel.name].records),
         lag_ms=max(monitor.clock.watermark(other) for other in range(len(monitor.channels))) - watermark,
         fastest_ahead_of_clock_ms=max(newest) - now if newest else None,
         holder_ahead_of_clock_ms=None if channel.max_event_ms is None else channel.max_event_ms - now,

@@ -4,6 +4,7 @@ import os
 import queue
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 BEAT_S = 0.1
 """How often the main loop ticks and looks around between batches."""
 SNAPSHOT_EVERY_S = 1.0
+JVM_DIES_WITHIN_S = 2.0
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -161,13 +163,17 @@ class Engine:
         last = time.monotonic()
         while not self._stop.is_set():
             batches = self._drain(BEAT_S)
-            run.check()
-            self._check_jvm()
-            if run.exhausted:
-                run.end()
-                self._drain(0)
-                return
-            run.tick()
+            try:
+                run.check()
+                if run.exhausted:
+                    run.end()
+                    self._drain(0)
+                    return
+                run.tick()
+            except Exception as error:
+                self._raise_if_jvm_died(error)
+                raise
+            self._raise_if_jvm_died(None)
             now = time.monotonic()
             if batches:
                 last = now
@@ -298,10 +304,15 @@ class Engine:
         assert self._spark is not None
         return self._spark.sparkContext._gateway.proc  # pyright: ignore
 
-    def _check_jvm(self) -> None:
-        code = self._jvm().poll()
+    def _raise_if_jvm_died(self, error: Exception | None) -> None:
+        """The true reason for whatever else fails then; after an error the JVM gets a moment to be gone."""
+        process = self._jvm()
+        try:
+            code = process.poll() if error is None else process.wait(JVM_DIES_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            return
         if code is not None and not self._stop.is_set():
-            raise RunError(f"the JVM died (exit code {code}); its log is {self._log}")
+            raise RunError(f"the JVM died (exit code {code}); its log is {self._log}") from error
 
     def _stop_spark(self) -> None:
         if self._spark is not None:

@@ -6,11 +6,12 @@ One lock covers reading the level, the Spark action, applying and saving; ticks 
 import threading
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UnsetType
+from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
 
 from ..core.firing import Firing
 from ..core.monitor import Monitor, new_monitor
@@ -80,7 +81,10 @@ class Run:
 
     def progress(self) -> dict[str, Any] | None:
         """Spark's report of the last batch, as its JSON."""
-        report = self._query.lastProgress if self._query else None
+        try:
+            report = self._query.lastProgress if self._query else None
+        except (Py4JError, OSError):  # the JVM died: the main loop will see it
+            return None
         return None if report is None else dict(report)
 
     def check(self) -> None:
@@ -140,8 +144,10 @@ class Run:
         self._stopping = True
         with self._lock:
             pass
-        if self._query is not None:
-            self._query.stop()
+        query, self._query = self._query, None
+        if query is not None:
+            with suppress(Py4JError, OSError):  # a JVM that died has stopped it
+                query.stop()
         if self._firings is not None:
             self._firings.close()
 

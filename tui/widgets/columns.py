@@ -41,6 +41,8 @@ def columns(count: int, width: int, label: int) -> Columns:
     pitch = max(_LEAST, min(label + 1, _FOLDED))
     shown = max((width - strip - 1) // pitch, 1)
     rest = count - shown
+    if rest <= 0:
+        return Columns(0, pitch, pitch - 1, count)
     per_cell = -(-rest // max(strip, 1))
     return Columns(0, pitch, pitch - 1, shown, shown * pitch + 1, -(-rest // per_cell), per_cell)
 

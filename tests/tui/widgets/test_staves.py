@@ -77,6 +77,12 @@ def test_staves_are_as_wide_as_there_is_room() -> None:
     assert columns(1, 110, label=3).stave > columns(16, 110, label=3).stave > columns(36, 110, label=3).stave
 
 
+def test_where_there_is_no_room_at_all_one_stave_stands() -> None:
+    for count in (1, 2, 9):
+        for width in (-3, 0, 1, 2, 5):
+            assert columns(count, width, label=4).shown >= 1
+
+
 def test_a_click_finds_its_stave() -> None:
     cols = columns(1_000, 110, label=3)
     hits = [cols.at(x) for x in range(110)]
