@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from .java import Java
 
-_WAIT_S = 30.0
+_WAIT_S = 60.0
 """How long an engine is up before the archive is made: short runs are left alone."""
 _KEPT = 3
 _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"

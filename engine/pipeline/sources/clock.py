@@ -13,6 +13,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+CLOCK = "clock.json"
+"""The file's name, beside the staged rows."""
+
 
 class ReplayClock(Struct, frozen=True):
     """Replay time was `anchor_ms` (epoch ms) at `anchor_s` of the monotonic clock, and runs `speed` times as fast.

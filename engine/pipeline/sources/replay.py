@@ -13,7 +13,7 @@ from ...core.times import MIN
 from ...errors import UsageError
 from . import staging
 from .base import ARRIVAL, CHANNEL, MARKER, OFFSET, ONE_CHANNEL, TIME, WATERMARK
-from .clock import ReplayClock, change_clock, read_clock, write_clock
+from .clock import CLOCK, ReplayClock, change_clock, read_clock, write_clock
 from .columns import Columns, check_alike, check_columns
 from .event_time_sql import text_literal
 from .marker import marked
@@ -106,6 +106,7 @@ class Replay:
         staging.stage(self._looked_at(), self._columns, origin, self._directory, report)
         self._arrivals = arrivals_of(self._directory)
         self._start_ms = self._arrived_by(0)
+        self._clock_file.unlink(missing_ok=True)  # that of a run before this one
 
     def load(self, spark: "SparkSession") -> "DataFrame":
         """The stream of staged rows; `UsageError` for a `--marker` that is no condition."""
@@ -175,8 +176,6 @@ class Replay:
 
     @property
     def _clock_file(self) -> Path:
-        from .replay_stream import CLOCK
-
         return self._directory / CLOCK
 
     def _looked_at(self) -> list[TableFile]:

@@ -10,7 +10,7 @@ import numpy as np
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from .clock import ReplayClock, change_clock
+from .clock import CLOCK, ReplayClock, change_clock
 from .staged import arrivals_of, read_rows, schema_of
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 FORMAT = "wmtop-replay"
-CLOCK = "clock.json"
 BOUND = 1_000_000
 """Rows of a batch as fast as it goes: large enough that a batch's fixed cost (0.2 s) is a few percent of it, small
 enough that the screen moves and the level, which is fixed when a batch starts, follows."""

@@ -11,10 +11,10 @@ import pytest
 from msgspec.structs import replace
 from wmtop.engine.core.times import MIN
 from wmtop.engine.errors import UsageError
-from wmtop.engine.pipeline.sources.clock import change_clock
+from wmtop.engine.pipeline.sources.clock import CLOCK, change_clock
 from wmtop.engine.pipeline.sources.columns import Columns
 from wmtop.engine.pipeline.sources.replay import Replay
-from wmtop.engine.pipeline.sources.replay_stream import BOUND, CLOCK, ReplayStreamReader, next_end
+from wmtop.engine.pipeline.sources.replay_stream import BOUND, ReplayStreamReader, next_end
 
 from .streams import read_batches
 
@@ -137,6 +137,8 @@ def test_resume_goes_on_where_the_clock_had_come(tmp_path: Path) -> None:
     ]:  # fmt: skip
         source.resume(rows_read, now_ms)
         assert source.now_ms() == expected, (rows_read, now_ms)
+    source.prepare(lambda text: None)  # as a new process does: what it finds there is the clock of a run before it
+    assert source.now_ms() == 10
     assert [source.tick_limit_ms(row) for row in range(5)] == [MIN, 10, 20, 90, None]
 
 
