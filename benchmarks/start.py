@@ -52,7 +52,9 @@ def main() -> None:
     for number in range(1, RUNS + 1):
         results.append(run_once())
         print(f"| {number} | {results[-1][0]:.2f} s | {results[-1][1]:.1f} s |", flush=True)
-    print(f"| median | {statistics.median(r[0] for r in results):.2f} s | {statistics.median(r[1] for r in results):.1f} s |")
+    print(
+        f"| median | {statistics.median(r[0] for r in results):.2f} s | {statistics.median(r[1] for r in results):.1f} s |"
+    )
 
 
 if __name__ == "__main__":

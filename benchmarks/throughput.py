@@ -46,7 +46,9 @@ def make_files(spark: SparkSession, directory: Path) -> None:
 def plain(spark: SparkSession, directory: Path) -> list[int]:
     """Trigger times (ms) of plain Spark."""
     rows = spark.readStream.schema("channel string, time timestamp").option("maxFilesPerTrigger", 1)
-    counts = rows.parquet(str(directory)).withWatermark("time", "30 minutes").groupBy(F.window("time", "1 hour")).count()
+    counts = (
+        rows.parquet(str(directory)).withWatermark("time", "30 minutes").groupBy(F.window("time", "1 hour")).count()
+    )
     with tempfile.TemporaryDirectory() as checkpoint:
         query = (
             counts.writeStream.format("noop")

@@ -10,12 +10,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+QUICK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+"""Without the JVM's optimising compiler: for tests' small data it costs more than it saves."""
+QUICK_OPTIONS = [option for key, value in QUICK.items() for option in ("--conf", f"{key}={value}")]
+"""The same for a command."""
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     """A real session on two cores; nothing is started when no test asks for it."""
     from wmtop.engine.pipeline.session import build_session, stop_session
 
     log: Path = tmp_path_factory.mktemp("spark") / "spark.log"
-    session = build_session(master="local[2]", app_name="tests", log=log, archive=False)
+    session = build_session(master="local[2]", app_name="tests", conf=QUICK, log=log, archive=False)
     yield session
     stop_session(session)

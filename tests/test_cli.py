@@ -17,6 +17,8 @@ from wmtop.engine.feed import rundir
 from wmtop.engine.feed.recording import RecordingReader
 from wmtop.tui import cli
 
+from tests.conftest import QUICK_OPTIONS
+
 COMMAND = [sys.executable, "-m", "wmtop.tui.cli"]
 
 
@@ -107,7 +109,7 @@ def engine(here: Path) -> Iterator["subprocess.Popen[str]"]:
     """A live engine on synthetic rows, recording."""
     arguments = "run rate --channels 7 --rows-per-second 500 --json --name live --record live.rec --lateness 10s"
     process = subprocess.Popen(
-        [*COMMAND, *arguments.split()],
+        [*COMMAND, *arguments.split(), *QUICK_OPTIONS],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

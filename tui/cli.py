@@ -7,6 +7,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -82,6 +83,8 @@ def demo(
         since_ms=parse_time(sample_data.DEMO_START),
     )
     directory, keep = _staging(engine)
+    # With few rows a batch the JVM's optimising compiler costs more than it saves: it doubles the start's work.
+    engine = replace(engine, conf=["spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1", *(engine.conf or [])])
     source = Replay([sample_data.flights()], columns, directory, keep=keep, speed=speed)
     _start(source, engine, live=False, name=DEMO_NAME, on_quit="stop")
 

@@ -19,7 +19,10 @@ def cause_of(
     holder_ahead_of_clock_ms: int | None,
     future_after_ms: int,
 ) -> Cause:
-    """The cause, most certain first; `usual_quiet_ms` is the mean time between the holder's records, `lag_ms` is how far the holder is behind the fastest channel (event time)."""
+    """The cause, most certain first.
+
+    `usual_quiet_ms` is the mean time between the holder's records, `lag_ms` how far it is behind the fastest channel.
+    """
     if paused:
         return "paused"
     if held_back:

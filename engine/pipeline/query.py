@@ -21,7 +21,7 @@ from ..errors import RunError
 from .aggregate import Aggregation, levels_of
 from .durable import SavedState, StateDirectory
 from .firings import FiringsFile
-from .sources.base import Source
+from .sources.base import Source, canonical_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -52,12 +52,16 @@ class Run:
         self.failure: BaseException | None = None
 
     def load(self, spark: "SparkSession") -> None:
-        """Make the query's plan, and have Spark compile what each batch will run."""
-        self._frame = self._source.load(spark)
-        schema = self._frame.schema
-        self._aggregation = Aggregation(self.monitor.settings, self.monitor.edges, self._frame.columns)
-        columns = [f"cast(id as {field.dataType.simpleString()}) as {field.name}" for field in schema.fields]
-        self._aggregation.warm_up(spark.range(2).selectExpr(*columns))
+        """Make the query's plan, and meanwhile have Spark compile what each batch will run."""
+        columns = canonical_columns(self.monitor.settings, replay=not self._source.live)
+        self._aggregation = Aggregation(self.monitor.settings, self.monitor.edges, list(columns))
+        rows = spark.range(2).selectExpr(*[f"cast(id as {kind}) as {name}" for name, kind in columns.items()])
+        warming = threading.Thread(target=self._aggregation.warm_up, args=(rows,), name="wmtop-warm-up")
+        warming.start()
+        try:
+            self._frame = self._source.load(spark)
+        finally:
+            warming.join()
 
     def start(self) -> None:
         """Start the loaded query where the state left off."""

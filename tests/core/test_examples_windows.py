@@ -34,7 +34,7 @@ def test_late_firings_within_the_allowed_lateness() -> None:
     """
     run = start(Tumbling(10), allowed=8)
     assert brief(run.apply(batch(1, ("a", 1), ("a", 15)))) == [("fire", 0, 10, 1)]
-    late_fire, = run.apply(batch(2, ("a", 2), ("a", 3)))
+    (late_fire,) = run.apply(batch(2, ("a", 2), ("a", 3)))
     assert (late_fire["kind"], late_fire["records"], late_fire["firings"]) == ("late_fire", 3, 2)
     run.apply(batch(3, ("a", 18)))
     assert brief(run.apply(batch(4, ("a", 4)))) == [("late", 0, 10, 1)]
@@ -68,7 +68,7 @@ def test_a_record_in_a_gap_is_late_or_without_window_never_both() -> None:
     """Windows of 3 every 10: [0, 3), [10, 13); 5 and 7 lie in the gap, the level is 5."""
     run = start(Sliding(3, 10))
     run.apply(batch(1, ("a", 6)))
-    late, = run.apply(batch(2, ("a", 5), ("a", 7)))
+    (late,) = run.apply(batch(2, ("a", 5), ("a", 7)))
     assert (late["kind"], late["start_ms"], late["end_ms"]) == ("late", None, None)
     totals = run.driver.snapshot().totals
     assert (totals.late, totals.no_window, totals.records) == (1, 2, 3)
@@ -116,7 +116,7 @@ def test_two_late_sessions_of_one_batch_that_a_live_one_bridges() -> None:
     """
     run = start(Session(3), allowed=100)
     run.apply(batch(1, ("a", 10), ("a", 20)))
-    late_fire, = run.apply(batch(2, ("a", 12), ("a", 7)))
+    (late_fire,) = run.apply(batch(2, ("a", 12), ("a", 7)))
     assert (late_fire["start_ms"], late_fire["end_ms"], late_fire["records"], late_fire["firings"]) == (7, 15, 3, 2)
 
 

@@ -205,10 +205,7 @@ def test_ticks_that_are_said_to_change_nothing_change_nothing(run: Run) -> None:
 
 
 @examples(100)
-@given(
-    st.lists(st.tuples(st.integers(0, 60), scripts.lateness | st.none()), min_size=1, max_size=12),
-    scripts.lateness,
-)
+@given(st.lists(st.tuples(st.integers(0, 60), scripts.lateness | st.none()), min_size=1, max_size=12), scripts.lateness)
 def test_lateness_lowered_and_raised_while_running(steps: list[tuple[int, int | None]], lateness: int) -> None:
     """One channel: the level is the greatest `max - L - 1` of any emit so far, whatever L was set to in between."""
     driver = Driver(Settings(lateness_ms=lateness, idle_after_ms=None, window=Tumbling(10)))

@@ -27,12 +27,7 @@ def held(snapshot: Snapshot) -> Holder:
 
 
 def test_a_channel_without_data_is_quiet() -> None:
-    holder = held(
-        after(
-            batch(0, ("a", 0), ("b", 0)),
-            *(batch(m * MINUTE, ("a", m * MINUTE)) for m in range(1, 31)),
-        )
-    )
+    holder = held(after(batch(0, ("a", 0), ("b", 0)), *(batch(m * MINUTE, ("a", m * MINUTE)) for m in range(1, 31))))
     assert (holder.channel, holder.cause) == ("b", "quiet")
 
 

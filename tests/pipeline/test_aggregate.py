@@ -85,6 +85,10 @@ def test_the_last_offenders_are_named(spark: SparkSession) -> None:
     batch = spark.createDataFrame(rows, "channel string, ts bigint, arrival bigint, offset bigint")
     observed = Aggregation(settings, monitor.edges, batch.columns).observe(batch, 0, Levels(MIN, MIN, None), monitor)
     assert observed.last_future is not None
-    assert (observed.last_future.channel, observed.last_future.offset, observed.last_future.timestamp_ms) == ("c", 3, 98)
+    assert (observed.last_future.channel, observed.last_future.offset, observed.last_future.timestamp_ms) == (
+        "c",
+        3,
+        98,
+    )
     assert observed.last_malformed is not None
     assert (observed.last_malformed.channel, observed.last_malformed.offset) == ("b", 4)

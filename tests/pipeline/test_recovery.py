@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.conftest import QUICK_OPTIONS
+
 BATCHES = 40
 ROWS_A_BATCH = 50
 
@@ -32,7 +34,7 @@ def command(file: Path, directory: Path) -> list[str]:
     return [
         *(sys.executable, "-m", "wmtop.tui.cli", "run", "replay", str(file), "--time", "t", "--arrival", "a"),
         *("--channel", "c", "--batch-rows", str(ROWS_A_BATCH), "--lateness", "5m", "--idle-after", "2m"),
-        *("--window", "10m", "--slide", "3m", "--allowed-lateness", "1m", "--once", "--json"),
+        *("--window", "10m", "--slide", "3m", "--allowed-lateness", "1m", "--once", "--json", *QUICK_OPTIONS),
         *("--state-dir", str(directory / "state"), "--firings", str(directory / "firings.ndjson")),
     ]
 

@@ -78,8 +78,6 @@ def in_batches(rows: Sequence[Row], batch_rows: int) -> list[Op]:
     return [*ops, End(now)]
 
 
-
-
 def in_replay_order(rows: Sequence[Row]) -> list[Row]:
     """A stable sort by arrival; rows without a usable one come first."""
     return sorted(rows, key=lambda row: (row.arrival is not None, row.arrival))

@@ -8,6 +8,7 @@ from typing import Any
 Firing = dict[str, Any]
 """One line of `--firings`."""
 
+
 @dataclass
 class Counts:
     records: int = 0

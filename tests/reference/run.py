@@ -17,6 +17,7 @@ from .windows import Window, WindowOperator, assign, last_window
 LateKey = tuple[str, int | None, int | None]
 """Channel, start and end of the last window; a late record in a gap between windows has none."""
 
+
 class Reference:
     """The state of one run; feed it ops, then ask for the result."""
 
@@ -97,9 +98,7 @@ class Reference:
             return sorted(usable, key=lambda row: -_ts(row))
         return usable
 
-    def _into_windows(
-        self, row: Row, late: Counter[LateKey], late_fired: Counter[tuple[int, int]]
-    ) -> None:
+    def _into_windows(self, row: Row, late: Counter[LateKey], late_fired: Counter[tuple[int, int]]) -> None:
         ts, channel, spec = _ts(row), _name(row), self.settings.window
         self._count(row, "records")
         if ts <= self.windows.watermark:
@@ -155,7 +154,7 @@ class Reference:
                 ranges.append([start, end])
         merged: Counter[LateKey] = Counter()
         for (channel, at, _), records in late.items():
-            (start, end), = [(a, b) for a, b in ranges if at is not None and a <= at < b]
+            ((start, end),) = [(a, b) for a, b in ranges if at is not None and a <= at < b]
             merged[channel, start, end] += records
         return merged
 

@@ -96,9 +96,7 @@ def test_window(vector: Vector) -> None:
     params = vector["params"]
     operator = WindowOperator(msgspec.convert(params["window"], WindowSpec), params["allowed_lateness_ms"])
     got = [window_op(operator, *op) for op in vector["ops"]]
-    assert got == [
-        [e for e in op if not wrapped_in_flink(operator, e)] for op in as_tuples(vector["expect"])
-    ]
+    assert got == [[e for e in op if not wrapped_in_flink(operator, e)] for op in as_tuples(vector["expect"])]
 
 
 def wrapped_in_flink(operator: WindowOperator, emission: Emission) -> bool:

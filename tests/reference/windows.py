@@ -88,7 +88,7 @@ class WindowOperator:
         return Placed(fired=tuple(fired))
 
     def _session_record(self, ts: int, channel: str, key: Any, value: int) -> Placed:
-        (start, end), = assign(self.spec, ts)
+        ((start, end),) = assign(self.spec, ts)
         touching = [w for w in self.live.values() if w.key == key and w.start <= end and start <= w.end]
         merged = Window(key, min([start, *(w.start for w in touching)]), max([end, *(w.end for w in touching)]))
         if self._expired(merged.max_timestamp):

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ...core.settings import Settings
 from ...core.snapshot import SourceView
 
 if TYPE_CHECKING:
@@ -17,6 +18,18 @@ NO_CHANNEL = "(none)"
 """The channel of a record whose channel column is null."""
 ONE_CHANNEL = "all"
 """The only channel where no channel column is given."""
+
+
+def canonical_columns(settings: Settings, *, replay: bool) -> dict[str, str]:
+    """The columns that a run's source has, with their Spark types."""
+    columns = {CHANNEL: "string", TIME: "bigint", OFFSET: "bigint"}
+    if replay:
+        columns[ARRIVAL] = "bigint"
+    if settings.strategy == "punctuated":
+        columns[MARKER] = "boolean"
+    if settings.strategy == "source":
+        columns[WATERMARK] = "bigint"
+    return columns
 
 
 class Source(Protocol):
