@@ -52,9 +52,8 @@ def main() -> None:
     for number in range(1, RUNS + 1):
         results.append(run_once())
         print(f"| {number} | {results[-1][0]:.2f} s | {results[-1][1]:.1f} s |", flush=True)
-    print(
-        f"| median | {statistics.median(r[0] for r in results):.2f} s | {statistics.median(r[1] for r in results):.1f} s |"
-    )
+    paint, data = (statistics.median(run[side] for run in results) for side in (0, 1))
+    print(f"| median | {paint:.2f} s | {data:.1f} s |")
 
 
 if __name__ == "__main__":
