@@ -72,6 +72,10 @@ def demo(
     ] = 600.0,
 ) -> None:
     """Real flights replayed through Spark, live; the engine stops when you quit."""
+    if _has_screen(engine):  # the input is our own: nothing to check before the first paint
+        _settings(engine, live=False)
+        _show(engine, DEMO_NAME, "stop")
+        return
     from .. import sample_data
     from ..engine.pipeline.sources.columns import Columns
     from ..engine.pipeline.sources.replay import Replay
@@ -80,13 +84,15 @@ def demo(
         time=sample_data.TIME,
         channel=sample_data.CHANNEL,
         arrival=sample_data.ARRIVAL,
+        watermark=engine.watermark,
+        marker=engine.marker,
         since_ms=parse_time(sample_data.DEMO_START),
     )
     directory, keep = _staging(engine)
     # With few rows a batch the JVM's optimising compiler costs more than it saves: it doubles the start's work.
     engine = replace(engine, conf=["spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1", *(engine.conf or [])])
     source = Replay([sample_data.flights()], columns, directory, keep=keep, speed=speed)
-    _start(source, engine, live=False, name=DEMO_NAME, on_quit="stop")
+    _start(source, engine, live=False, name=DEMO_NAME)
 
 
 @run_app.command("replay")
@@ -228,9 +234,7 @@ def set_command(
     print(f"{name}: {reply.text}")
 
 
-def _start(
-    source: "Source", engine: EngineArguments, *, live: bool, name: str, on_quit: Literal["ask", "stop"] = "ask"
-) -> None:
+def _start(source: "Source", engine: EngineArguments, *, live: bool, name: str) -> None:
     """Run an engine here (headless), or in a process of its own with the screen on it."""
     from ..engine.pipeline.custom import check_custom
 
@@ -238,17 +242,28 @@ def _start(
     if settings.factory is not None:
         check_custom(settings.factory)
     source.check()
-    if engine.headless or engine.once or engine.json or not sys.stdout.isatty():
+    if not _has_screen(engine):
         raise typer.Exit(_run_engine(source, settings, engine, name))
+    _show(engine, name, "ask")
+
+
+def _has_screen(engine: EngineArguments) -> bool:
+    return not (engine.headless or engine.once or engine.json) and sys.stdout.isatty()
+
+
+def _show(engine: EngineArguments, name: str, on_quit: Literal["ask", "stop"]) -> None:
+    """Start this command's engine in a process of its own, and the screen on it."""
     name = engine.name or rundir.free_name(name)
     arguments = [*sys.argv[1:], "--headless", "--name", name]
     process = EngineProcess(
         [*arguments, "--stop-on-eof"] if on_quit == "stop" else arguments, rundir.log_path(name), tied=on_quit == "stop"
     )
     wish = _open_screen(rundir.socket_path(name), process.died, on_quit)
+    if (reason := process.died()) is not None:
+        raise UsageError(reason) if process.code == 2 else RunError(reason)
     if wish == "stop":
         process.stop()
-    else:
+    elif process.code is None:
         print(f"the engine {name} goes on: 'wmtop' shows it, 'wmtop stop {name}' stops it")
 
 

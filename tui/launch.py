@@ -30,11 +30,16 @@ class EngineProcess:
             )
 
     def died(self) -> str | None:
-        """None while it runs; else one line that says why it is gone."""
+        """None while it runs, or after it ended well; else one line that says why it is gone."""
         code = self._process.poll()
-        if code is None:
+        if not code:
             return None
         return last_error(self._log) or f"the engine ended (exit code {code}); its log is {self._log}"
+
+    @property
+    def code(self) -> int | None:
+        """Its exit code, None while it runs."""
+        return self._process.poll()
 
     def stop(self, timeout_s: float = 30.0) -> int:
         """Have it stop, if it has not heard so yet, and wait for its end; RunError if it does not end in time."""

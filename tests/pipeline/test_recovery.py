@@ -15,7 +15,7 @@ import pytest
 
 from tests.conftest import QUICK_OPTIONS
 
-BATCHES = 40
+BATCHES = 24
 ROWS_A_BATCH = 50
 
 
