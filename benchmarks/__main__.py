@@ -1,9 +1,9 @@
-"""`make bench`: all benchmarks, or those named: tick, throughput, start, screen."""
+"""`make bench`: all benchmarks, or those named."""
 
 import importlib
 import sys
 
-NAMES = ("tick", "throughput", "start", "screen")
+NAMES = ("tick", "throughput", "aggregation", "start", "screen")
 
 
 def main(names: list[str]) -> None:

@@ -50,7 +50,7 @@ class Aggregation:
         if ordered:
             batch = batch.persist()
         try:
-            measured = batch.selectExpr("*", *self._measures_sql(levels))
+            measured = self._measured(batch, levels)
             table = self._grouped(measured).toArrow()
             sequences = sequences_of(measured, monitor) if ordered else []
         finally:
@@ -60,7 +60,14 @@ class Aggregation:
 
     def warm_up(self, batch: "DataFrame") -> None:
         """Let Spark compile all this before the first batch has to wait for it; `batch` is any rows of the columns."""
-        self._grouped(batch.selectExpr("*", *self._measures_sql(Levels(BEFORE_ALL_MS, BEFORE_ALL_MS, 0)))).toArrow()
+        self.grouped(batch, Levels(BEFORE_ALL_MS, BEFORE_ALL_MS, 0)).toArrow()
+
+    def grouped(self, batch: "DataFrame", levels: Levels) -> "DataFrame":
+        """The groups of a batch, not yet computed."""
+        return self._grouped(self._measured(batch, levels))
+
+    def _measured(self, batch: "DataFrame", levels: Levels) -> "DataFrame":
+        return batch.selectExpr("*", *self._measures_sql(levels))
 
     def _grouped(self, measured: "DataFrame") -> "DataFrame":
         keys, aggregates = self._grouping = self._grouping or self._parsed()
