@@ -4,7 +4,7 @@
 `W0 - (end - 1) - allowed_lateness` is at least L, so counts per left-closed bucket are exact for every L at an edge.
 """
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence as Seq
 
 from msgspec import Struct
@@ -68,18 +68,16 @@ class DelayLedger(Struct):
     delay_sum_ms: list[int]
     ends: list[int] = []
     """Window ends that some edge still waits for, ascending."""
-    opened_at: dict[int, int] = {}
-    """The smallest W0 (ms) at which a record of the window ending there came."""
     known: int = -1
     """Edges from this index on have lost windows (-1: none)."""
     w0: int = MIN
 
     def window(self, end: int) -> None:
         """A record of the window that ends there comes now."""
-        if end in self.opened_at or self.w0 >= end - 1 + self.edges[-1]:
+        place = bisect_left(self.ends, end)
+        if self.ends[place : place + 1] == [end] or self.w0 >= end - 1 + self.edges[-1]:
             return
-        self.opened_at[end] = self.w0
-        insort(self.ends, end)
+        self.ends.insert(place, end)
         if len(self.ends) > MOST_PENDING_WINDOWS:
             self._give_up(self.ends.pop(0))
 
@@ -91,13 +89,10 @@ class DelayLedger(Struct):
         for index, edge in enumerate(self.edges):
             first = bisect_right(self.ends, before + 1 - edge)
             last = bisect_right(self.ends, self.w0 + 1 - edge)
-            for end in self.ends[first:last]:
-                if self.opened_at[end] < end - 1 + edge:
-                    self.closed[index] += 1
-                    self.delay_sum_ms[index] += now - end
+            # At an edge that had closed the window before its first record came, its end lies below `first`.
+            self.closed[index] += last - first
+            self.delay_sum_ms[index] += sum(now - end for end in self.ends[first:last])
         done = bisect_right(self.ends, self.w0 + 1 - self.edges[-1])
-        for end in self.ends[:done]:
-            del self.opened_at[end]
         del self.ends[:done]
 
     def mean_delay_ms(self, index: int) -> float | None:
@@ -107,7 +102,6 @@ class DelayLedger(Struct):
         return self.delay_sum_ms[index] / self.closed[index]
 
     def _give_up(self, end: int) -> None:
-        del self.opened_at[end]
         lost = bisect_left(self.edges, self.w0 - end + 2)
         self.known = lost if self.known < 0 else min(self.known, lost)
 

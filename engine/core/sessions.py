@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from .settings import Session
 from .times import saturate
-from .windows import Added, Window
+from .windows import Added, Window, fire_all
 
 
 class Cell(Struct, frozen=True, gc=False):
@@ -43,19 +43,14 @@ class SessionWindows(Struct, tag="session"):
 
     def advance(self, level: int) -> list[Window]:
         """The sessions that the level fires, by end; those past their allowed lateness are dropped."""
-        fired = [window for window in self.live if not window.fired and window.end - 1 <= level]
-        for window in fired:
-            window.fired = True
+        fired = fire_all([window for window in self.live if not window.fired and window.end - 1 <= level])
         if self.live and self.cleanup_ms(self.live[0].end) <= level:
             self.live = [window for window in self.live if self.cleanup_ms(window.end) > level]
         return fired
 
     def finish(self) -> list[Window]:
         """End of stream: the sessions that have not fired, by end; all fire."""
-        rest = self.unfired()
-        for window in rest:
-            window.fired = True
-        return rest
+        return fire_all(self.unfired())
 
     def unfired(self) -> list[Window]:
         """The open sessions: those that have not fired, by end."""

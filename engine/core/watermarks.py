@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from .observation import Sequence
 from .settings import Settings
-from .times import MIN, saturate
+from .times import MIN
 
 
 class CustomWatermarks(Protocol):
@@ -150,8 +150,3 @@ def absorb(generator: Generator, max_event_ms: int, emitted_ms: int | None, sequ
                 return generator.on_event(max_event_ms)
             generator.state = sequence.state
             return sequence.emitted_ms
-
-
-def marker_watermark(timestamp: int) -> int:
-    """What a marker record at `timestamp` (ms) emits at once."""
-    return saturate(timestamp - 1)

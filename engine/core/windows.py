@@ -24,6 +24,13 @@ class Window(Struct):
         self.channels[channel] = self.channels.get(channel, 0) + records
 
 
+def fire_all(windows: list[Window]) -> list[Window]:
+    """The same windows, fired."""
+    for window in windows:
+        window.fired = True
+    return windows
+
+
 class Added(Struct, frozen=True):
     """What became of some records of one channel: dropped late (`window` says from which), and the late firings."""
 
@@ -90,10 +97,7 @@ class TimeWindows(Struct, tag="time", dict=True):
 
     def finish(self) -> list[Window]:
         """End of stream: the windows that have not fired, by end; all fire."""
-        rest = self.unfired()
-        for window in rest:
-            window.fired = True
-        return rest
+        return fire_all(self.unfired())
 
     def unfired(self) -> list[Window]:
         """The open windows: those that have not fired, by end."""

@@ -8,8 +8,8 @@ from wmtop.engine.core.monitor import Monitor
 from wmtop.engine.core.observation import BatchObservation, Group, Sequence
 from wmtop.engine.core.panes import pane_of, window_count
 from wmtop.engine.core.settings import Session
-from wmtop.engine.core.times import FIRST_USABLE_MS, LAST_USABLE_MS, MIN
-from wmtop.engine.core.watermarks import CustomGenerator, CustomWatermarks, marker_watermark, new_generator
+from wmtop.engine.core.times import FIRST_USABLE_MS, LAST_USABLE_MS, MIN, saturate
+from wmtop.engine.core.watermarks import CustomGenerator, CustomWatermarks, new_generator
 
 from tests.reference.ops import NO_CHANNEL, Batch, Row
 
@@ -84,7 +84,7 @@ def _group(monitor: Monitor, key: Key, rows: list[Row], op: Batch) -> Group:
 def _emitted(monitor: Monitor, row: Row) -> int | None:
     """What `on_event` emits for a record at once."""
     if monitor.settings.strategy == "punctuated":
-        return marker_watermark(row.ts) if row.extra and row.ts is not None else None
+        return saturate(row.ts - 1) if row.extra and row.ts is not None else None
     return row.extra if monitor.settings.strategy == "source" else None
 
 
