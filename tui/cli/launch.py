@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from ..engine.errors import RunError
+from ...engine.errors import RunError
 
 LOG_TAIL_BYTES = 8192
 

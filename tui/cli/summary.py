@@ -1,8 +1,8 @@
 """A run's snapshot as a few lines of text, for people without the screen."""
 
-from ..engine.core.lateness import recommended_lateness_ms
-from ..engine.core.snapshot import Snapshot
-from .formatting import NO_DATA, clean, count, duration, setting, share_of, stamp
+from ...engine.core.lateness import recommended_lateness_ms
+from ...engine.core.snapshot import Snapshot
+from ..formatting import NO_DATA, clean, count, duration, setting, share_of, stamp
 
 COMPLETENESS = (0.977, 0.99, 0.999)
 

@@ -3,9 +3,9 @@
 import re
 from datetime import UTC, datetime
 
-from ..engine.core.settings import TUNABLE, Session, Settings, Sliding, StrategyName, Tumbling, WindowSpec
-from ..engine.errors import UsageError
-from . import formatting
+from ...engine.core.settings import TUNABLE, Session, Settings, Sliding, StrategyName, Tumbling, WindowSpec
+from ...engine.errors import UsageError
+from .. import formatting
 
 _STRATEGIES: dict[str, StrategyName] = {
     name: name

@@ -1,0 +1,5 @@
+"""`python -m wmtop.tui.cli`."""
+
+from .main import main
+
+main()

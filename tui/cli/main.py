@@ -1,0 +1,68 @@
+"""The command `wmtop`: its commands, and what of an error a person sees."""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from ...engine.errors import RunError, UsageError
+from . import run, running
+from .engines import told
+
+app = typer.Typer(
+    help="top for stream watermarks: who holds event time back, why, and what more lateness would cost.",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.command()(run.demo)
+app.add_typer(run.run_app, name="run")
+app.command()(running.runs)
+app.command()(running.stop)
+app.command("set")(running.set_command)
+
+
+@app.callback(invoke_without_command=True)
+def main_command(
+    context: typer.Context, version: Annotated[bool, typer.Option("--version", help="print the version")] = False
+) -> None:
+    """Open the screen on the running engine."""
+    if version:
+        from importlib.metadata import version as installed
+
+        print(f"wmtop {installed('wmtop')}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        running.open_running()
+
+
+def main() -> None:
+    """Run the command line: a wrong option or input is one line and exit code 2, a failed run 1."""
+    sys.exit(_run_command())
+
+
+def _run_command() -> int:
+    try:
+        code = app(standalone_mode=False)
+    except typer.TyperException as error:
+        return _say(" ".join(error.format_message().split()), 2)
+    except UsageError as error:
+        return _say(str(error), 2)
+    except RunError as error:
+        return _say(str(error), 1)
+    except (KeyboardInterrupt, typer.Abort):
+        return _say("interrupted", 130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 1
+    except Exception as error:
+        if os.environ.get("WMTOP_TRACE"):
+            raise
+        return _say(f"unexpected {type(error).__name__}: {told(error)} (WMTOP_TRACE=1 shows where)", 1)
+    return code if isinstance(code, int) else 0
+
+
+def _say(line: str, code: int) -> int:
+    print(f"wmtop: {line}", file=sys.stderr)
+    return code

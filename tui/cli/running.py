@@ -1,0 +1,113 @@
+"""What looks at engines that run already: `wmtop`, `runs`, `stop` and `set`."""
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from msgspec import UNSET, UnsetType
+
+from ...engine.core.snapshot import Snapshot
+from ...engine.errors import RunError, UsageError
+from ...engine.feed import rundir
+from ...engine.feed.client import Client, first_snapshot, request
+from ...engine.feed.messages import Change, Stop
+from ..formatting import NO_DATA, clean, stamp
+from .arguments import parsed
+from .options import parse_duration, parse_duration_or_off
+
+
+def runs() -> None:
+    """List the running engines."""
+    found = rundir.list_runs()
+    if not found:
+        print("no engine is running; start one with 'wmtop demo' or 'wmtop run'")
+    for run in found:
+        snapshot = _look(run.socket)
+        level = snapshot.level.watermark_ms if snapshot else None
+        known = NO_DATA if level is None else stamp(level, None)
+        state = snapshot.state if snapshot else "starting"
+        print(
+            f"{clean(run.name)}  {clean(run.description)}  since {stamp(run.started_ms, None)}  level {known}  {state}"
+        )
+
+
+def stop(name: Annotated[str, typer.Argument(metavar="NAME", help="as 'wmtop runs' lists it")]) -> None:
+    """Stop a running engine."""
+    run = rundir.find_run(name)
+    reply = request(run.socket, Stop(id=1))
+    if not reply.ok:
+        raise RunError(reply.text)
+    deadline = time.monotonic() + 60
+    while any(other.pid == run.pid for other in rundir.list_runs()):
+        if time.monotonic() > deadline:
+            raise RunError(f"the engine {name} (process {run.pid}) does not stop; its log is {run.log}")
+        time.sleep(0.1)
+    print(f"stopped {name}")
+
+
+def set_command(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="as 'wmtop runs' lists it")],
+    lateness: Annotated[
+        int | None, typer.Option(parser=parsed(parse_duration), metavar="D", help="how late records may be")
+    ] = None,
+    idle_after: Annotated[
+        str | None, typer.Option(metavar="D|off", help="when a quiet channel stops holding the level")
+    ] = None,
+) -> None:
+    """Change settings of a running engine; they take effect at its next emit."""
+    if lateness is None and idle_after is None:
+        raise UsageError("nothing to set: give --lateness D or --idle-after D|off, e.g. --lateness 45m")
+    idle: int | UnsetType | None = UNSET
+    if idle_after is not None:
+        try:
+            idle = parse_duration_or_off(idle_after)
+        except ValueError as error:
+            raise UsageError(f"--idle-after: {error}") from None
+    change = Change(id=1, lateness_ms=UNSET if lateness is None else lateness, idle_after_ms=idle, who="wmtop set")
+    reply = request(rundir.find_run(name).socket, change)
+    if not reply.ok:
+        raise RunError(reply.text)
+    print(f"{name}: {reply.text}")
+
+
+def open_running() -> None:
+    found = rundir.list_runs()
+    if not found:
+        print("no engine is running; start one: 'wmtop demo' (real flights) or 'wmtop run replay FILE --time COL'")
+        return
+    if len(found) > 1:
+        name = _choose([run.name for run in found])
+        found = [run for run in found if run.name == name]
+    open_screen(found[0].socket, None, "leave")
+
+
+def _choose(names: list[str]) -> str:
+    if not sys.stdin.isatty():
+        raise UsageError(f"several engines are running ({', '.join(names)}): run wmtop in a terminal to choose one")
+    for number, name in enumerate(names, 1):
+        print(f"{number}  {clean(name)}")
+    answer = input("which engine? ").strip()
+    if answer.isdigit() and 1 <= int(answer) <= len(names):
+        return names[int(answer) - 1]
+    if answer in names:
+        return answer
+    raise UsageError(f"'{answer}' is none of them: give a number from 1 to {len(names)} or a name")
+
+
+def open_screen(
+    path: Path, alive: Callable[[], str | None] | None, on_quit: Literal["ask", "stop", "leave"]
+) -> Literal["stop", "leave"]:
+    """Show the engine until the user quits; what is to become of it."""
+    from ..app import WmtopApp
+
+    return "stop" if WmtopApp(Client(path, alive=alive), on_quit=on_quit).run() == "stop" else "leave"
+
+
+def _look(path: Path) -> Snapshot | None:
+    try:
+        return first_snapshot(path, 2)
+    except RunError:
+        return None
