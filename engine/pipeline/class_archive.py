@@ -14,7 +14,7 @@ from pathlib import Path
 import platformdirs
 from msgspec import Struct
 
-from .java import Java
+from ..java import Java
 
 _WAIT_S = 60.0
 """How long an engine is up before the archive is made: short runs are left alone."""

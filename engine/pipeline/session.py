@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import RunError, UsageError
+from ..java import find_java
 from . import class_archive
-from .java import find_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

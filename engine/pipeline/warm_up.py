@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..core.settings import Settings
+from ..java import find_java
 from . import class_archive
 from .durable import StateDirectory
-from .java import find_java
 from .query import Run
 from .session import build_session, stop_session
 from .sources.columns import Columns

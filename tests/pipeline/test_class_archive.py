@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import platformdirs
 import pytest
 from msgspec.structs import replace
+from wmtop.engine.java import Java, find_java
 from wmtop.engine.pipeline import class_archive
-from wmtop.engine.pipeline.java import Java, find_java
 from wmtop.engine.pipeline.warm_up import exercise
 
 if TYPE_CHECKING:

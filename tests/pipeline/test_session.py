@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from wmtop.engine import java
 from wmtop.engine.errors import RunError, UsageError
-from wmtop.engine.pipeline import java
 from wmtop.engine.pipeline.session import build_session, jvm_pid
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The Java that Spark runs on: where it is, whether it will do, and how to get one."""
+"""The Java that Spark and Kafka run on: where it is, whether it will do, and how to get one."""
 
 import os
 import re
@@ -10,10 +10,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ..errors import UsageError
+from .errors import UsageError
 
 NEEDED = 17
-"""The oldest Java that Spark 4 starts on."""
+"""The oldest Java that Spark 4 and Kafka 4 start on."""
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _USUAL_PLACES = (
