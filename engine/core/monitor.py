@@ -82,7 +82,8 @@ class Monitor(Struct, kw_only=True, dict=True):
         return watermark + 1 if self.settings.strategy == "spark" else watermark
 
     def add_channels(self, names: list[str], now: int) -> None:
-        """Register channels that the source knows before their first record."""
+        """Register channels that the source knows before their first record (processing time, ms)."""
+        now = self._pass_time(now)
         for name in sorted(set(names) - self._numbers.keys()):
             self.timers.add(self._new_channel(name, now))
 

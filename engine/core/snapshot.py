@@ -54,6 +54,9 @@ class ChannelView(Struct, frozen=True):
     malformed: int = 0
     future: int = 0
     backlog: int | None = None
+    """Records of it that are not read yet."""
+    held_back: bool = False
+    """Balanced reading keeps it waiting for slower ones."""
     quiet_ms: int | None = None
     flaps: int = 0
     rate: float | None = None
@@ -132,6 +135,8 @@ class Offender(Struct, frozen=True):
     channel: str
     offset: int | None
     timestamp_ms: int | None
+    part: str | None = None
+    """The part of the source (`topic-partition`) that the offset belongs to, where the channel does not say it."""
 
 
 class SettingsChange(Struct, frozen=True):
@@ -168,6 +173,10 @@ class SourceView(Struct, frozen=True):
     """How many rows there are in all, where the source has an end."""
     rows_read: int | None = None
     time_column: str | None = None
+    time_unit: str | None = None
+    """What its values are: `epoch ms`, `ISO 8601`; `(recognised)` where nobody said so."""
+    max_drift_ms: int | None = None
+    """Kafka: how far a partition may run ahead of the slowest (balanced reading)."""
 
 
 class Step(Struct, frozen=True):
@@ -205,6 +214,8 @@ class Snapshot(Struct, frozen=True, kw_only=True, tag_field="kind", tag="snapsho
     changes: list[SettingsChange] = []
     """The latest changes of settings while running, oldest first."""
     spark: SparkProgress = SparkProgress()
+    notes: list[str] = []
+    """What happened to the source that its user should know, a line each, the oldest first."""
     steps: list[Step] = []
     error: str | None = None
     log: str | None = None

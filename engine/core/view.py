@@ -20,6 +20,7 @@ from .snapshot import (
     Windows,
 )
 from .times import MIN
+from .unread import Unread
 from .verdict import cause_of
 
 MOST_OPEN_WINDOWS = 200
@@ -36,10 +37,12 @@ def snapshot_of(
     source: SourceView | None = None,
     spark: SparkProgress | None = None,
     rates: dict[str, float] | None = None,
+    unread: Unread | None = None,
+    notes: list[str] | None = None,
 ) -> Snapshot:
     """The picture at processing time `now_ms` (else the monitor's last); `rates` are records per wall-clock second."""
     now = monitor.now_ms if now_ms is None else now_ms
-    level = level_view(monitor, now, paused=state == "paused")
+    level = level_view(monitor, now, paused=state == "paused", unread=unread)
     counts = [monitor.counts[channel.name] for channel in monitor.channels]
     totals = totals_of(monitor.counts.values())
     return Snapshot(
@@ -53,7 +56,7 @@ def snapshot_of(
         source=source,
         level=level,
         channels=[
-            _channel_view(monitor, number, channel, counts[number], now, (rates or {}).get(channel.name))
+            _channel_view(monitor, number, channel, counts[number], now, (rates or {}).get(channel.name), unread)
             for number, channel in enumerate(monitor.channels)
         ],
         instances=_instance_views(monitor),
@@ -66,14 +69,15 @@ def snapshot_of(
         last_malformed=monitor.last_malformed,
         changes=monitor.changes,
         spark=spark or SparkProgress(),
+        notes=notes or [],
     )
 
 
-def level_view(monitor: Monitor, now: int | None, *, paused: bool) -> Level:
+def level_view(monitor: Monitor, now: int | None, *, paused: bool, unread: Unread | None = None) -> Level:
     """The level, its distances, and who holds it."""
     level = monitor.level
     if level == MIN:
-        return Level(holder=_holder(monitor, now, paused))
+        return Level(holder=_holder(monitor, now, paused, unread))
     fastest = max((monitor.clock.watermark(number) for number in range(len(monitor.channels))), default=level)
     w0 = monitor.w0
     shown = monitor.shown(level)
@@ -81,13 +85,13 @@ def level_view(monitor: Monitor, now: int | None, *, paused: bool) -> Level:
         watermark_ms=shown,
         behind_fastest_ms=fastest - level,
         behind_clock_ms=None if now is None or shown is None else now - shown,
-        holder=_holder(monitor, now, paused),
+        holder=_holder(monitor, now, paused, unread),
         idle=isinstance(monitor.clock, OperatorClock) and monitor.clock.valve.idle,
         at_zero_lateness_ms=monitor.shown(w0),
     )
 
 
-def _holder(monitor: Monitor, now: int | None, paused: bool) -> Holder | None:
+def _holder(monitor: Monitor, now: int | None, paused: bool, unread: Unread | None) -> Holder | None:
     number = monitor.clock.holder()
     if number is None or now is None or monitor.ended:
         return None
@@ -98,8 +102,8 @@ def _holder(monitor: Monitor, now: int | None, paused: bool) -> Holder | None:
     cause = cause_of(
         seen=channel.last_record_ms is not None,
         paused=paused,
-        held_back=False,
-        backlog=None,
+        held_back=unread is not None and channel.name in unread.held_back,
+        backlog=None if unread is None else unread.behind(channel.name),
         quiet_ms=now - heard,
         usual_quiet_ms=(heard - channel.added_ms) // max(1, monitor.counts[channel.name].records),
         lag_ms=max(monitor.clock.watermark(other) for other in range(len(monitor.channels))) - watermark,
@@ -126,7 +130,13 @@ def _state_of(monitor: Monitor, number: int) -> ChannelState:
 
 
 def _channel_view(
-    monitor: Monitor, number: int, channel: Channel, counts: ChannelCounts, now: int | None, rate: float | None
+    monitor: Monitor,
+    number: int,
+    channel: Channel,
+    counts: ChannelCounts,
+    now: int | None,
+    rate: float | None,
+    unread: Unread | None,
 ) -> ChannelView:
     heard = channel.added_ms if channel.last_record_ms is None else channel.last_record_ms
     clock = monitor.clock
@@ -141,6 +151,8 @@ def _channel_view(
         late=counts.late,
         malformed=counts.malformed,
         future=counts.future,
+        backlog=None if unread is None else unread.of(channel.name),
+        held_back=unread is not None and channel.name in unread.held_back,
         quiet_ms=None if now is None else max(0, now - heard),
         flaps=clock.flaps.get(number, 0),
         rate=rate,

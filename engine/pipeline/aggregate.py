@@ -14,7 +14,7 @@ from ..core.settings import Session, Settings, Sliding, Tumbling
 from ..core.snapshot import Offender
 from ..core.times import FIRST_USABLE_MS
 from .sequences import sequences_of
-from .sources.base import ARRIVAL, CHANNEL, MARKER, OFFSET, TIME, WATERMARK
+from .sources.base import ARRIVAL, CHANNEL, MARKER, OFFSET, PART, TIME, WATERMARK
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,6 +39,7 @@ class Aggregation:
         self._settings = settings
         self._edges = edges
         self._replay = ARRIVAL in columns
+        self._parts = PART in columns
         window = settings.window
         self._gaps = not isinstance(window, Session) and window.slide_ms > window.size_ms
         self._keys = [CHANNEL, "start", "head", "behind_bucket", "late_bucket"]
@@ -130,6 +131,8 @@ class Aggregation:
             f"max(if(is_future, null, {TIME})) as max_event_ms" if guarded else f"max({TIME}) as max_event_ms",
             f"max(if({TIME} is null, {OFFSET}, null)) as malformed_offset",
         ]
+        if self._parts:
+            aggregates.append(f"max_by({PART}, {OFFSET}) filter (where {TIME} is null) as malformed_part")
         if self._gaps:
             aggregates.append("sum(if(is_late_in_gap and not head, 1, 0)) as late_in_gap")
         if guarded:
@@ -137,6 +140,8 @@ class Aggregation:
             # Longs only: an aggregate over a struct would make Spark sort the batch instead of hashing it.
             aggregates.append(f"max(if(is_future, {OFFSET}, null)) as future_offset")
             aggregates.append(f"max_by({TIME}, coalesce({OFFSET}, 0L)) filter (where is_future) as future_ms")
+            if self._parts:
+                aggregates.append(f"max_by({PART}, {OFFSET}) filter (where is_future) as future_part")
         if isinstance(settings.window, Session):
             aggregates += [f"min({TIME}) as min_ms", f"max({TIME}) as max_ms"]
         if self._replay:
@@ -219,7 +224,8 @@ def _last_future(columns: _Columns) -> Offender | None:
         return None
     row = columns.last("future_offset")
     row = rows[-1] if row is None else row
-    return Offender(columns.get(CHANNEL)[row], columns.get("future_offset")[row], columns.get("future_ms")[row])
+    part = _text(columns.get("future_part")[row])
+    return Offender(columns.get(CHANNEL)[row], columns.get("future_offset")[row], columns.get("future_ms")[row], part)
 
 
 def _last_malformed(columns: _Columns) -> Offender | None:
@@ -228,4 +234,9 @@ def _last_malformed(columns: _Columns) -> Offender | None:
         return None
     row = columns.last("malformed_offset")
     row = rows[-1] if row is None else row
-    return Offender(columns.get(CHANNEL)[row], columns.get("malformed_offset")[row], None)
+    part = _text(columns.get("malformed_part")[row])
+    return Offender(columns.get(CHANNEL)[row], columns.get("malformed_offset")[row], None, part)
+
+
+def _text(part: int | None) -> str | None:
+    return None if part is None else str(part)

@@ -131,6 +131,13 @@ class StateDirectory:
         except (OSError, ValueError, KeyError, IndexError):
             return None
 
+    def source_offsets(self, batch: int) -> list[str]:
+        """The end offsets of a batch, a JSON text for each source of the query; empty where they cannot be read."""
+        try:
+            return (self.checkpoint / "offsets" / str(batch)).read_text().splitlines()[2:]
+        except OSError:
+            return []
+
     def _last_commit(self) -> int | None:
         commits = self.checkpoint / "commits"
         if not commits.is_dir():

@@ -177,8 +177,9 @@ class Engine:
             now = time.monotonic()
             if batches:
                 last = now
-            elif now - last >= SNAPSHOT_EVERY_S and run.monitor.batch is not None:
+            elif now - last >= SNAPSHOT_EVERY_S and run.monitor.channels:
                 last = now
+                self._steps = []
                 self._publish(self._picture())
 
     def _finish(self, run: Run) -> int:
@@ -215,15 +216,19 @@ class Engine:
         with run.looking() as monitor:
             records = {name: counts.records for name, counts in monitor.counts.items()}
             ended = monitor.ended
+            unread = None if ended else self._source.unread()
+            silent = unread is not None and unread.records is None
             return snapshot_of(
                 monitor,
                 name=self._name,
-                state="ended" if ended else "live",
+                state="ended" if ended else "stale" if silent else "live",
                 wall_ms=time.time_ns() // 1_000_000,
                 now_ms=monitor.now_ms if ended else run.now_ms(),
                 source=_with_rows(self._source, monitor.rows),
                 spark=progress_of(run.progress(), monitor.shown(monitor.level) if self._follows_spark else None),
                 rates=self._rates.rates(time.monotonic(), records),
+                unread=unread,
+                notes=self._source.notes(),
             )
 
     def _publish(self, snapshot: Snapshot, *, last: bool = False) -> None:
@@ -243,6 +248,7 @@ class Engine:
             source=self._source.describe(),
             steps=list(self._steps),
             error=error,
+            notes=self._source.notes(),
             log=str(self._log),
         )
 

@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UnsetType
+from msgspec.structs import replace
 from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
 
 from ..core.firing import Firing
 from ..core.monitor import Monitor, new_monitor
+from ..core.observation import BatchObservation
 from ..core.settings import Settings
+from ..core.snapshot import Offender
 from ..core.ticker import tick_until
 from ..errors import RunError
 from .aggregate import Aggregation, levels_of
@@ -50,10 +53,17 @@ class Run:
         self._aggregation: Aggregation | None = None
         self._query: StreamingQuery | None = None
         self.failure: BaseException | None = None
+        self._failures = 0
+        """Of the query, since its last batch."""
+        self._retry_at: float | None = None
+        self._timers_ms: int | None = None
+        """Until when (processing time) it has been looked who is quiet and who only unread."""
 
     def load(self, spark: "SparkSession") -> None:
         """Make the query's plan, and meanwhile have Spark compile what each batch will run."""
-        columns = canonical_columns(self.monitor.settings, replay=not self._source.live)
+        columns = canonical_columns(
+            self.monitor.settings, replay=not self._source.live, parts=self._source.part_name(0) is not None
+        )
         self._aggregation = Aggregation(self.monitor.settings, self.monitor.edges, list(columns))
         rows = spark.range(2).selectExpr(*[f"cast(id as {kind}) as {name}" for name, kind in columns.items()])
         warming = threading.Thread(target=self._aggregation.warm_up, args=(rows,), name="wmtop-warm-up")
@@ -70,6 +80,15 @@ class Run:
             # Downtime is paused time: it must not make a channel idle.
             self.monitor.exclude(max(0, self._source.now_ms() - self.monitor.now_ms))
         self._source.resume(self.monitor.rows, self.monitor.now_ms)
+        if self.monitor.batch is not None:
+            self._source.applied(self._state.source_offsets(self.monitor.batch), self._max_event_ms())
+        if self._source.live:
+            self._timers_ms = self._source.now_ms()
+            self.monitor.add_channels(self._source.channels(), self._timers_ms)
+        self._start_query()
+
+    def _start_query(self) -> None:
+        assert self._frame is not None
         writer = self._frame.writeStream.foreachBatch(self._apply)
         writer = writer.option("checkpointLocation", str(self._state.checkpoint)).trigger(**self._source.trigger())
         self._query = writer.start()
@@ -92,12 +111,21 @@ class Run:
         return None if report is None else dict(report)
 
     def check(self) -> None:
-        """Raise RunError if the query has failed."""
+        """Raise RunError if the query has failed for good; start it again where its source says that this may help."""
         if self.failure is not None:
             raise RunError(_one_line(self.failure))
         error = self._query.exception() if self._query else None
-        if error is not None and not self._stopping:
-            raise RunError(_one_line(error))
+        if error is None or self._stopping:
+            return
+        if self._retry_at is None:
+            self._failures += 1
+            wait_s = self._source.retry_after_s(self._failures)
+            if wait_s is None:
+                raise RunError(_one_line(error))
+            self._retry_at = time.monotonic() + wait_s
+        elif time.monotonic() >= self._retry_at:
+            self._retry_at = None
+            self._start_query()
 
     def tick(self) -> None:
         """Emit what processing time owes, if the source has nothing unread."""
@@ -106,6 +134,7 @@ class Run:
         with self._lock:
             if self._source.live and not self._is_waiting():
                 return
+            self._keep_timers_of_unread(self._source.now_ms())
             before = self.monitor.standing()
             firings = tick_until(self.monitor, self._read_until())
             if firings or before != self.monitor.standing():
@@ -155,6 +184,16 @@ class Run:
         if self._firings is not None:
             self._firings.close()
 
+    def _keep_timers_of_unread(self, now: int) -> None:
+        """Whoever has something unread is slow, not quiet: that time does not count towards its idleness."""
+        unread = self._source.unread() if self._source.live else None
+        since, self._timers_ms = self._timers_ms, now
+        if unread is not None and since is not None and now > since:
+            self.monitor.exclude(now - since, unread.not_quiet())
+
+    def _max_event_ms(self) -> dict[str, int | None]:
+        return {channel.name: channel.max_event_ms for channel in self.monitor.channels}
+
     def _is_waiting(self) -> bool:
         """Whether the last trigger found no data."""
         status = self._query.status if self._query else {}
@@ -169,15 +208,33 @@ class Run:
                 return  # applied and saved before a crash, not yet committed by Spark
             assert self._aggregation is not None
             try:
-                levels = levels_of(self.monitor, self._batch_time(batch))
+                time_ms = self._batch_time(batch)
+                levels = levels_of(self.monitor, time_ms)
                 observation = self._aggregation.observe(frame, batch, levels, self.monitor)
-                firings = self.monitor.apply(observation)
+                if time_ms is not None:
+                    self._keep_timers_of_unread(time_ms)
+                    self.monitor.add_channels(self._source.channels(), time_ms)
+                firings = self.monitor.apply(self._named_parts(observation))
+                self._source.applied(self._state.source_offsets(batch), self._max_event_ms())
+                self._failures = 0
                 self._digest = self._state.offsets_digest(batch)
                 self._save(firings)
             except Exception as error:
                 self.failure = None if self._stopping else error
                 raise
             self._on_batch()
+
+    def _named_parts(self, observation: BatchObservation) -> BatchObservation:
+        """The offenders with the names of the parts of the source that they are in."""
+
+        def named(offender: Offender | None) -> Offender | None:
+            if offender is None or offender.part is None:
+                return offender
+            return replace(offender, part=self._source.part_name(int(offender.part)))
+
+        return replace(
+            observation, last_future=named(observation.last_future), last_malformed=named(observation.last_malformed)
+        )
 
     def _batch_time(self, batch: int) -> int | None:
         """Processing time of a batch: when its input was fixed; None in a replay, where the records say it."""

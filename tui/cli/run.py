@@ -8,8 +8,9 @@ import typer
 
 from ... import sample_data
 from ...engine.errors import UsageError
-from .arguments import EngineArguments, parsed, with_engine_arguments
+from .arguments import EngineArguments, duration_option, parsed, with_engine_arguments
 from .engines import has_screen, name_of, settings_for, show, staging, start
+from .kafka import kafka_columns, kafka_config_of, kafka_start
 from .options import parse_duration, parse_speed, parse_time
 
 run_app = typer.Typer(help="Start an engine on a source.", rich_markup_mode=None, no_args_is_help=False)
@@ -107,6 +108,59 @@ def run_files(
     )
     source = Files(directory, columns, as_format=format, once=engine.once)
     start(source, engine, live=True, name=name_of(directory.name))
+
+
+@run_app.command("kafka")
+@with_engine_arguments
+def run_kafka(
+    engine: EngineArguments,
+    bootstrap: Annotated[str, typer.Argument(metavar="BOOTSTRAP", help="host:port, several with commas")],
+    topic: Annotated[list[str], typer.Argument(metavar="TOPIC…")],
+    time: Annotated[
+        str, typer.Option(metavar="PATH|timestamp", help="the event time: a field of a JSON value, or the record's own")
+    ] = "timestamp",
+    time_unit: Annotated[
+        str, typer.Option(metavar="auto|ms|s|us|ns", help="of times that are numbers (auto: by their size)")
+    ] = "auto",
+    channel: Annotated[
+        str, typer.Option(metavar="partition|key|PATH", help="what a channel is: partition, key, or a field")
+    ] = "partition",
+    from_: Annotated[
+        str, typer.Option("--from", metavar="earliest|latest|committed|TIME", help="where to begin")
+    ] = "earliest",
+    group: Annotated[
+        str | None, typer.Option(metavar="G", help="whose committed offsets --from committed takes")
+    ] = None,
+    reader: Annotated[str, typer.Option(metavar="auto|connector|python", help="who reads")] = "auto",
+    max_drift: Annotated[
+        int | None, duration_option("hold back partitions that run ahead of the slowest by more")
+    ] = None,
+    kafka_config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Kafka client properties: security and the like")
+    ] = None,
+) -> None:
+    """Watch topics of a Kafka cluster."""
+    from ...engine.pipeline.sources.kafka import Kafka
+
+    if reader not in ("auto", "connector", "python"):
+        raise UsageError(f"--reader '{reader}' is not known: use auto, connector or python")
+    begin = kafka_start(from_)
+    if begin == "committed" and group is None:
+        raise UsageError("--from committed needs to know whose offsets: give --group G")
+    columns = kafka_columns(time, time_unit, channel, engine)
+    directory, _ = staging(engine)
+    source = Kafka(
+        kafka_config_of(bootstrap, kafka_config),
+        topic,
+        columns,
+        start=begin,
+        group=group,
+        reader=reader,
+        max_drift_ms=max_drift,
+        once=engine.once,
+        directory=directory,
+    )
+    start(source, engine, live=True, name=name_of(topic[0]))
 
 
 @run_app.command("rate")

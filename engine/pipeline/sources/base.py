@@ -1,18 +1,29 @@
 """What the query needs of a source: canonical columns, a clock, and an end where there is one."""
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...core.settings import Settings
 from ...core.snapshot import SourceView
+from ...core.unread import Unread
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-CHANNEL, TIME, ARRIVAL, OFFSET, MARKER, WATERMARK = ("channel", "ts", "arrival", "offset", "marker", "source_watermark")
+CHANNEL, TIME, ARRIVAL, OFFSET, PART, MARKER, WATERMARK = (
+    "channel",
+    "ts",
+    "arrival",
+    "offset",
+    "part",
+    "marker",
+    "source_watermark",
+)
 """The canonical columns: `channel` string, never null; `ts` bigint ms, null = malformed; `arrival` bigint ms, only of a
-replay, null = malformed; `offset` bigint, the row's position in its source, null where it has none; `marker` boolean,
-only with `punctuated`; `source_watermark` bigint ms, only with `source`."""
+replay, null = malformed; `offset` bigint, the row's position in its source, null where it has none; `part` bigint, the
+number of the part (partition) of the source that offsets belong to, only where it has several; `marker` boolean, only
+with `punctuated`; `source_watermark` bigint ms, only with `source`."""
 
 NO_CHANNEL = "(none)"
 """The channel of a record whose channel column is null."""
@@ -20,9 +31,11 @@ ONE_CHANNEL = "all"
 """The only channel where no channel column is given."""
 
 
-def canonical_columns(settings: Settings, *, replay: bool) -> dict[str, str]:
+def canonical_columns(settings: Settings, *, replay: bool, parts: bool) -> dict[str, str]:
     """The columns that a run's source has, with their Spark types."""
     columns = {CHANNEL: "string", TIME: "bigint", OFFSET: "bigint"}
+    if parts:
+        columns[PART] = "bigint"
     if replay:
         columns[ARRIVAL] = "bigint"
     if settings.strategy == "punctuated":
@@ -94,3 +107,77 @@ class Source(Protocol):
     def close(self) -> None:
         """Remove what `prepare` made."""
         ...
+
+    def channels(self) -> list[str]:
+        """The channels that are known before their first record; asked again while the query runs."""
+        ...
+
+    def part_name(self, part: int) -> str | None:
+        """What a part (column `part`) is called; None for a source without parts."""
+        ...
+
+    def applied(self, ends: list[str], max_event_ms: Mapping[str, int | None]) -> None:
+        """A batch was applied: its end offsets, a JSON text a source of the query, and each channel's greatest time."""
+        ...
+
+    def unread(self) -> Unread | None:
+        """What is not read yet; None: nothing ever is (a replay), or it is not known (files)."""
+        ...
+
+    def notes(self) -> list[str]:
+        """What happened to the source that its user should know, a line each, the oldest first."""
+        ...
+
+    def retry_after_s(self, failures: int) -> float | None:
+        """In how many seconds to start the query again that failed, the n-th time since its last batch; None: not."""
+        ...
+
+
+class PlainSource:
+    """What a source says of parts, unread records and trouble where it knows nothing of them."""
+
+    def channels(self) -> list[str]:
+        """None known before their first record."""
+        return []
+
+    def part_name(self, part: int) -> str | None:
+        """There are no parts."""
+        return None
+
+    def applied(self, ends: list[str], max_event_ms: Mapping[str, int | None]) -> None:
+        """Nothing to note."""
+
+    def unread(self) -> Unread | None:
+        """Nothing, or not known."""
+        return None
+
+    def notes(self) -> list[str]:
+        """None."""
+        return []
+
+    def retry_after_s(self, failures: int) -> float | None:
+        """A query that failed stays failed."""
+        return None
+
+
+class LiveSource(PlainSource):
+    """A source whose processing time is the wall clock, and whose place Spark's checkpoint knows."""
+
+    live = True
+
+    def prepare(self, report: Callable[[str], None]) -> None:
+        """Nothing to stage."""
+
+    def resume(self, rows_read: int, now_ms: int | None = None) -> None:
+        """Spark's checkpoint knows where to go on."""
+
+    def now_ms(self) -> int:
+        """The wall clock (epoch ms)."""
+        return time.time_ns() // 1_000_000
+
+    def tick_limit_ms(self, rows_read: int) -> int | None:
+        """No limit."""
+        return None
+
+    def close(self) -> None:
+        """Nothing was made."""

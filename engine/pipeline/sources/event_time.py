@@ -22,6 +22,8 @@ from ...core.times import FIRST_USABLE_MS, LAST_USABLE_MS
 TimeUnit = Literal["s", "ms", "us", "ns"]
 PER_SECOND: dict[TimeUnit, int] = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 """How many of a unit make a second."""
+BELOW: dict[TimeUnit, int] = {"s": 10**11, "ms": 10**14, "us": 10**17}
+"""Where nobody says the unit: a number whose magnitude is below this counts that unit, a greater one nanoseconds."""
 
 ISO_8601 = (
     r"^\d{4}-\d{2}-\d{2}"

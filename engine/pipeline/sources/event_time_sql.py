@@ -3,9 +3,11 @@
 from typing import TYPE_CHECKING
 
 from ...core.times import FIRST_USABLE_MS, LAST_USABLE_MS
-from .event_time import FLOAT, INTEGER, ISO_8601, PER_SECOND, TimeUnit, usable_range
+from .event_time import BELOW, FLOAT, INTEGER, ISO_8601, PER_SECOND, TimeUnit, usable_range
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql.types import DataType
 
 
@@ -45,6 +47,21 @@ def untyped_to_ms_sql(column: str, unit: TimeUnit) -> str:
     )
 
 
+def recognised_to_ms_sql(column: str) -> str:
+    """Times in text that say by themselves what they are: ISO 8601, or a number whose size tells its unit.
+
+    Recognised by each value alone, so that the same record always gives the same time: a magnitude below 1e11 is
+    seconds (until the year 5138), below 1e14 milliseconds (1973 to 5138), below 1e17 microseconds, else nanoseconds.
+    """
+    text = f"trim({column})"
+    integers = _by_magnitude(f"try_cast({text} as bigint)", _integers)
+    floats = _by_magnitude(f"try_cast({text} as double)", _floats)
+    return (
+        f"case when {text} rlike {_raw(INTEGER)} then {integers} "
+        f"when {text} rlike {_raw(FLOAT)} then {floats} else {_iso_8601(text)} end"
+    )
+
+
 def variant_to_ms_sql(column: str, unit: TimeUnit) -> str:
     """Times in a JSON value: a number counts units, a string is ISO 8601, all else is no time."""
     kind = f"schema_of_variant({column})"
@@ -60,6 +77,11 @@ def variant_to_ms_sql(column: str, unit: TimeUnit) -> str:
 def text_literal(text: str) -> str:
     """`text` as an SQL string."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _by_magnitude(number: str, to_ms: "Callable[[str, TimeUnit], str]") -> str:
+    cases = " ".join(f"when abs({number}) < {limit} then {to_ms(number, unit)}" for unit, limit in BELOW.items())
+    return f"case {cases} else {to_ms(number, 'ns')} end"
 
 
 def _integers(number: str, unit: TimeUnit) -> str:

@@ -1,7 +1,5 @@
 """`run files`: a directory that grows, read by Spark's own file source."""
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -10,7 +8,7 @@ import pyarrow as pa
 
 from ...core.snapshot import SourceView
 from ...errors import UsageError
-from .base import CHANNEL, MARKER, NO_CHANNEL, OFFSET, ONE_CHANNEL, TIME, WATERMARK
+from .base import CHANNEL, MARKER, NO_CHANNEL, OFFSET, ONE_CHANNEL, TIME, WATERMARK, LiveSource
 from .columns import Columns, check_alike, check_columns, spark_type, typed_text
 from .event_time import TimeUnit
 from .event_time_sql import text_literal, to_ms_sql, untyped_to_ms_sql, variant_to_ms_sql
@@ -27,10 +25,9 @@ _BYTES_PER_BATCH = 64 << 20
 _LOOKED_AT = 3
 
 
-class Files:
+class Files(LiveSource):
     """A `Source` of the files in `directory`, oldest first; with `once` it ends with what is there at the start."""
 
-    live = True
     rows_in_all = None
 
     def __init__(
@@ -70,9 +67,6 @@ class Files:
         """The directory."""
         return SourceView(kind="files", description=str(self._directory), time_column=self._columns.time)
 
-    def prepare(self, report: Callable[[str], None]) -> None:
-        """Nothing: Spark reads the files."""
-
     def load(self, spark: "SparkSession") -> "DataFrame":
         """The stream of files; `UsageError` for a `--marker` that is no condition."""
         file = self._looked_at()[0]
@@ -98,20 +92,6 @@ class Files:
     def trigger(self) -> dict[str, Any]:
         """With `once`: what is there, then the end."""
         return {"availableNow": True} if self._once else {"processingTime": f"{_POLL_MS} milliseconds"}
-
-    def resume(self, rows_read: int, now_ms: int | None = None) -> None:
-        """Nothing: Spark's checkpoint knows the files read."""
-
-    def now_ms(self) -> int:
-        """The wall clock (epoch ms)."""
-        return time.time_ns() // 1_000_000
-
-    def tick_limit_ms(self, rows_read: int) -> int | None:
-        """No limit."""
-        return None
-
-    def close(self) -> None:
-        """Nothing was made."""
 
     def _looked_at(self) -> list[TableFile]:
         if self._files is None:

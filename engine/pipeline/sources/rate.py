@@ -6,7 +6,7 @@ of row numbers, and the JVM makes the records of them.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from pyspark.sql.streaming.datasource import ReadLimit
 
 from ...core.snapshot import SourceView
 from ...errors import UsageError
-from .base import CHANNEL, OFFSET, TIME
+from .base import CHANNEL, OFFSET, TIME, LiveSource
 from .workers import start_workers
 
 if TYPE_CHECKING:
@@ -32,14 +32,13 @@ _STALL_EVERY_MS, _STALL_FOR_MS, _STALLING = 120_000, 45_000, 5
 _LONGEST_DELAY_MS = 3_600_000
 
 
-class Rate:
+class Rate(LiveSource):
     """A `Source` of `rows_per_second` synthetic records a second, `rows` of them, or without end.
 
     `start_ms` (epoch ms) is the arrival of row 0 where a run must be the same as another; without it the rows arrive
     when they are made.
     """
 
-    live = True
     ticks = True
 
     def __init__(
@@ -92,9 +91,6 @@ class Rate:
         description = f"{self._channels} synthetic channels, {self._rate:g} rows/s"
         return SourceView(kind="rate", description=description, rows=self._rows, time_column=TIME)
 
-    def prepare(self, report: Callable[[str], None]) -> None:
-        """Nothing."""
-
     def load(self, spark: "SparkSession") -> "DataFrame":
         """The stream of records."""
         start_workers(spark)
@@ -115,20 +111,6 @@ class Rate:
     def trigger(self) -> dict[str, Any]:
         """A look now and then; a batch has the rows that are due."""
         return {"processingTime": f"{_POLL_MS} milliseconds"}
-
-    def resume(self, rows_read: int, now_ms: int | None = None) -> None:
-        """Nothing: Spark's checkpoint knows the row, and rows are due from the query's first look on."""
-
-    def now_ms(self) -> int:
-        """The wall clock (epoch ms)."""
-        return time.time_ns() // 1_000_000
-
-    def tick_limit_ms(self, rows_read: int) -> int | None:
-        """No limit."""
-        return None
-
-    def close(self) -> None:
-        """Nothing was made."""
 
 
 def record_sql(channels: int, rows_per_second: float, seed: int) -> list[list[str]]:

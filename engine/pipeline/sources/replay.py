@@ -12,7 +12,7 @@ from ...core.snapshot import SourceView
 from ...core.times import MIN
 from ...errors import UsageError
 from . import staging
-from .base import ARRIVAL, CHANNEL, MARKER, OFFSET, ONE_CHANNEL, TIME, WATERMARK
+from .base import ARRIVAL, CHANNEL, MARKER, OFFSET, ONE_CHANNEL, TIME, WATERMARK, PlainSource
 from .clock import CLOCK, ReplayClock, change_clock, read_clock, write_clock
 from .columns import Columns, check_alike, check_columns
 from .event_time_sql import text_literal
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-class Replay:
+class Replay(PlainSource):
     """A `Source` of staged files. `speed` is replay time over real time, None as fast as it goes.
 
     Rows are staged in `directory`, which `close` deletes unless `keep`: a state directory goes on from it.

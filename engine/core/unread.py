@@ -1,0 +1,30 @@
+"""What a source has that was not read yet: a channel is quiet only when everything up to its end has been read."""
+
+from msgspec import Struct
+
+
+class Unread(Struct, frozen=True):
+    """Records not yet read, as far as the source knows."""
+
+    records: int | None
+    """In all; None: it cannot be known now (the broker does not answer), so nobody may be called quiet."""
+    by_channel: dict[str, int] | None = None
+    """Where each channel has its own part of the source (a partition); None: any channel may be in what is unread."""
+    held_back: frozenset[str] = frozenset()
+    """Channels that balanced reading keeps waiting."""
+
+    def of(self, channel: str) -> int | None:
+        """How many of the channel's records are unread; None where that is not known."""
+        return None if self.records is None or self.by_channel is None else self.by_channel.get(channel, 0)
+
+    def behind(self, channel: str) -> int | None:
+        """How many unread records may be the channel's: its own, or all where they cannot be told apart."""
+        return self.records if self.by_channel is None else self.of(channel)
+
+    def not_quiet(self) -> list[str] | None:
+        """The channels whose idle timers stand; None: all of them."""
+        if self.records is None:
+            return None
+        if self.by_channel is None:
+            return None if self.records else []
+        return [channel for channel, records in self.by_channel.items() if records]

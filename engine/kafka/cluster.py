@@ -1,0 +1,185 @@
+"""What a Kafka cluster says of topics, partitions and groups, without reading along or joining anything."""
+
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+from kafka import KafkaConsumer
+from kafka.admin import KafkaAdminClient
+from kafka.errors import KafkaError
+from kafka.protocol.consumer import IsolationLevel, OffsetSpec  # pyright: ignore[reportMissingTypeStubs]
+from msgspec import Struct
+
+from ..errors import RunError, UsageError
+from .config import KafkaConfig
+from .offsets import Positions, TopicPartition
+
+CONNECT_MS = 8_000
+"""How long an address may take to answer: long enough for a far broker, short enough for a person."""
+ASK_MS = 10_000
+
+Answer = TypeVar("Answer")
+
+
+class Topic(Struct, frozen=True):
+    """A topic that is there: its id (None of an old broker; another one after it was created anew), its partitions."""
+
+    name: str
+    id: str | None
+    partitions: list[TopicPartition]
+
+
+class Record(Struct, frozen=True):
+    """A record of a topic; `timestamp_ms` None: the producer gave none."""
+
+    partition: TopicPartition
+    offset: int
+    timestamp_ms: int | None
+    key: bytes | None
+    value: bytes | None
+
+
+class Cluster:
+    """A connection to look with; UsageError where nothing answers there, RunError where it later fails to."""
+
+    def __init__(self, config: KafkaConfig) -> None:
+        self._config = config
+        try:
+            limits = {"bootstrap_timeout_ms": CONNECT_MS, "request_timeout_ms": ASK_MS}
+            self._admin: Any = KafkaAdminClient(**config.for_python(), client_id="wmtop", **limits)
+        except (KafkaError, OSError, ValueError, AssertionError) as error:
+            raise UsageError(f"no Kafka broker answers at {config.bootstrap}: {said(error)}; {ADVICE}") from None
+
+    def close(self) -> None:
+        """Hang up."""
+        self._admin.close()
+
+    def id(self) -> str | None:
+        """The cluster's own id."""
+        return self._ask(self._admin.describe_cluster).get("cluster_id")
+
+    def topic_names(self) -> list[str]:
+        """All topics but Kafka's own."""
+        return sorted(name for name in self._ask(self._admin.list_topics) if not name.startswith("__"))
+
+    def topics(self, names: Iterable[str]) -> dict[str, Topic]:
+        """Those of the topics that are there; a topic that is just being made or deleted is not."""
+        wanted = list(names)
+        found: dict[str, Topic] = {}
+        for told in self._ask(lambda: self._admin.describe_topics(wanted)):
+            if told["error_code"] or not told["partitions"]:
+                continue
+            name, numbers = told["name"], sorted(part["partition_index"] for part in told["partitions"])
+            key = str(told["topic_id"]) if told.get("topic_id") else None
+            found[name] = Topic(name, key, [TopicPartition(name, number) for number in numbers])
+        return found
+
+    def near(self, topic: str) -> str:
+        """A hint after a topic that is not there."""
+        names = self.topic_names()
+        near = get_close_matches(topic, names, 3) or names[:5]
+        return f"near ones: {', '.join(near)}" if near else "the cluster has no topics"
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> Positions:
+        """The first offset that is still there, by partition."""
+        return self._offsets(partitions, OffsetSpec.EARLIEST)
+
+    def latest(self, partitions: Iterable[TopicPartition]) -> Positions:
+        """The end of what a `read_committed` reader may read, by partition: the next offset."""
+        return self._offsets(partitions, OffsetSpec.LATEST)
+
+    def greatest_timestamps(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
+        """Greatest record timestamp (ms) and its offset, by partition that has any (`MAX_TIMESTAMP`, KIP-734)."""
+        told = self._list(dict.fromkeys(partitions, OffsetSpec.MAX_TIMESTAMP))
+        return {key: (value.timestamp, value.offset) for key, value in told.items() if value.timestamp >= 0}
+
+    def at_time(self, partitions: Iterable[TopicPartition], time_ms: int) -> Positions:
+        """The first offset whose record timestamp is at or after a time, else the end, by partition."""
+        known = list(partitions)
+        told = self._list(dict.fromkeys(known, max(0, time_ms)))
+        ends = self.latest(known)
+        return {key: value.offset if value.offset >= 0 else ends[key] for key, value in told.items()}
+
+    def committed(self, group: str) -> Positions:
+        """What a consumer group has committed; empty where it has nothing, or is not there."""
+        told = self._ask(lambda: self._admin.list_group_offsets({group: None}))
+        return {key: value.offset for key, value in told.get(group, {}).items() if value.offset >= 0}
+
+    def read(self, wanted: Positions, most: int = 1) -> list[Record]:
+        """Up to `most` records of each partition from an offset on, as a `read_committed` reader sees them."""
+        records: list[Record] = []
+        with self._consumer(most) as consumer:
+            ends = self.latest(wanted)
+            for partition, offset in wanted.items():
+                records += _read_one(consumer, partition, offset, min(ends[partition], offset + most))
+        return records
+
+    @contextmanager
+    def _consumer(self, most: int) -> Generator[Any]:
+        try:
+            consumer: Any = KafkaConsumer(
+                **self._config.for_python(),
+                client_id="wmtop",
+                enable_auto_commit=False,
+                auto_offset_reset="earliest",
+                isolation_level="read_committed",
+                max_poll_records=max(1, most),
+                allow_auto_create_topics=False,
+            )
+        except (KafkaError, OSError) as error:
+            raise RunError(self._told(error)) from None
+        try:
+            yield consumer
+        except (KafkaError, OSError) as error:
+            raise RunError(self._told(error)) from None
+        finally:
+            consumer.close(autocommit=False, timeout_ms=1_000)
+
+    def _offsets(self, partitions: Iterable[TopicPartition], spec: Any) -> Positions:
+        return {key: value.offset for key, value in self._list(dict.fromkeys(partitions, spec)).items()}
+
+    def _list(self, specs: dict[TopicPartition, Any]) -> dict[TopicPartition, Any]:
+        if not specs:
+            return {}
+        return self._ask(
+            lambda: self._admin.list_partition_offsets(specs, IsolationLevel.READ_COMMITTED, timeout_ms=ASK_MS)
+        )
+
+    def _ask(self, ask: Callable[[], Answer]) -> Answer:
+        try:
+            return ask()
+        except (KafkaError, OSError, ValueError) as error:
+            raise RunError(self._told(error)) from None
+
+    def _told(self, error: Exception) -> str:
+        return f"the Kafka cluster at {self._config.bootstrap} gave no answer: {said(error)}"
+
+
+ADVICE = "check host and port, that it is up, and --kafka-config if it asks for security"
+
+
+def said(error: BaseException) -> str:
+    """A client error in a line, without its class where it says anything else."""
+    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    return text or type(error).__name__
+
+
+def _read_one(consumer: Any, partition: TopicPartition, offset: int, end: int) -> list[Record]:
+    """Records in [offset, end); fewer where transactions or compaction left holes, or nothing comes for a while."""
+    consumer.assign([partition])
+    consumer.seek(partition, offset)
+    records: list[Record] = []
+    while offset < end:
+        got = consumer.poll(timeout_ms=3_000).get(partition, [])
+        records += [_record(partition, one) for one in got if one.offset < end]
+        moved = consumer.position(partition, timeout_ms=1_000)
+        if moved is None or moved <= offset:
+            break
+        offset = moved
+    return records
+
+
+def _record(partition: TopicPartition, told: Any) -> Record:
+    stamp = told.timestamp if told.timestamp is not None and told.timestamp >= 0 else None
+    return Record(partition, told.offset, stamp, told.key, told.value)

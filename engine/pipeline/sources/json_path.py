@@ -1,0 +1,70 @@
+"""Where a field lies in a JSON value: `$.a.b[0]`, `a.b`, `a->b`, `$['a b'].c`."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# (A decoded value may be anything.)
+
+import re
+from difflib import get_close_matches
+from typing import Any
+
+from msgspec import Struct
+
+from ...errors import UsageError
+
+_STEP = re.compile(
+    r"""(?:\.|->)?(?:(?P<name>[^.\[\]'"\s>-]+(?:-(?!>)[^.\[\]'"\s>-]*)*)"""
+    r"""|\[(?:(?P<index>\d+)|'(?P<one>[^']+)'|"(?P<two>[^"]+)")\])"""
+)
+MOST_NEAR = 5
+
+
+class JsonPath(Struct, frozen=True):
+    """The steps from the whole value to a field: names, and positions in arrays."""
+
+    steps: tuple[str | int, ...]
+
+    def __str__(self) -> str:
+        return "$" + "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in self.steps)
+
+    def sql(self) -> str:
+        """The path as Spark's `get_json_object` takes it."""
+        return "$" + "".join(f"[{s}]" if isinstance(s, int) else f"['{s}']" for s in self.steps)
+
+    def of(self, value: Any) -> Any:
+        """The field of a decoded value; None where it is not there."""
+        for step in self.steps:
+            if isinstance(step, int):
+                value = value[step] if isinstance(value, list) and step < len(value) else None
+            else:
+                value = value.get(step) if isinstance(value, dict) else None
+        return value
+
+
+def parse_json_path(text: str, option: str) -> JsonPath:
+    """The path that a user wrote; UsageError where it is none."""
+    rest = text.strip().removeprefix("$")
+    steps: list[str | int] = []
+    while rest:
+        found = _STEP.match(rest)
+        if found is None:
+            raise UsageError(f"{option} '{text}' is no path into a JSON value; write it as in payload.created_at")
+        name = found["name"] or found["one"] or found["two"]
+        steps.append(int(found["index"]) if name is None else name)
+        rest = rest[found.end() :]
+    if not steps:
+        raise UsageError(f"{option} '{text}' names no field; write it as in payload.created_at")
+    return JsonPath(tuple(steps))
+
+
+def near_paths(path: JsonPath, values: list[Any]) -> list[str]:
+    """Fields of the values whose names are like the path's last step, else some that are there."""
+    known = sorted({found for value in values for found in _paths(value, "", 4)})
+    last = {text.rsplit(".", 1)[-1]: text for text in reversed(known)}
+    near = get_close_matches(str(path.steps[-1]), last, 3)
+    return [last[name] for name in near] or known[:MOST_NEAR]
+
+
+def _paths(value: Any, prefix: str, depth: int) -> list[str]:
+    if not isinstance(value, dict) or depth == 0:
+        return [prefix.lstrip(".")] if prefix else []
+    return [found for name, inner in value.items() for found in _paths(inner, f"{prefix}.{name}", depth - 1)]

@@ -1,0 +1,333 @@
+"""`run kafka`: topics of a real cluster, through Spark's connector where it is there, else through kafka-python."""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from ...core.snapshot import SourceView
+from ...core.unread import Unread
+from ...errors import UsageError
+from ...kafka.cluster import Cluster, Record
+from ...kafka.config import KafkaConfig
+from ...kafka.offsets import Positions, TopicPartition, offsets_of, parse_offsets
+from ...kafka.probe import Probe
+from .base import MARKER, LiveSource
+from .event_time import BELOW
+from .json_path import JsonPath, near_paths
+from .kafka_columns import KafkaColumns
+from .marker import marked
+from .workers import start_workers
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Reader = Literal["auto", "connector", "python"]
+Start = Literal["earliest", "latest", "committed"] | int
+"""Where to begin; a number is a record timestamp (ms)."""
+
+_POLL_MS = 200
+_MOST = 300_000
+"""Records of a batch, the same for both readers so that they make the same batches: four seconds of kafka-python."""
+_MOST_BALANCED = 20_000
+"""With balanced reading: drift can only be seen between batches."""
+_SAMPLED = 50
+_TOPIC_EVERY_S = 1.0
+_GIVE_UP_AFTER = 6
+_CONNECTOR = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
+HOW_TO_CONNECT = "give it with --packages org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION or --jars"
+
+
+class Kafka(LiveSource):
+    """A `Source` of topics; with `once` it ends with what is there at the start."""
+
+    rows_in_all = None
+
+    def __init__(
+        self,
+        config: KafkaConfig,
+        topics: list[str],
+        columns: KafkaColumns,
+        *,
+        start: Start = "earliest",
+        group: str | None = None,
+        reader: Reader = "auto",
+        max_drift_ms: int | None = None,
+        once: bool = False,
+        directory: Path | None = None,
+        say: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self._config = config
+        self._topics = sorted(set(topics))
+        self._columns = columns
+        self._start: Start = start
+        self._group = group
+        self._asked_reader: Reader = reader
+        self._reader: Literal["connector", "python"] | None = None if reader == "auto" else reader
+        self._max_drift_ms = max_drift_ms
+        self._once = once
+        self._directory = directory
+        self._say = say
+        self._cluster_id: str | None = None
+        self._unit: str | None = None if columns.unit is None else f"epoch {columns.unit}"
+        self._positions: Positions = {}
+        self._notes: list[str] = []
+        self._probe = Probe(config, self._topics, self._note)
+        self._held: frozenset[str] = frozenset()
+
+    @property
+    def ticks(self) -> bool:
+        """Not while a fixed set of offsets is read."""
+        return not self._once
+
+    @property
+    def bounded(self) -> bool:
+        """With `--once`: the query ends with the offsets found at the start."""
+        return self._once
+
+    def check(self) -> None:
+        """Look at the cluster, the topics and their latest records; `UsageError` for what cannot be read."""
+        cluster = Cluster(self._config)
+        try:
+            self._cluster_id = cluster.id()
+            found = cluster.topics(self._topics)
+            missing = [topic for topic in self._topics if topic not in found]
+            if missing and self._once:
+                raise UsageError(
+                    f"there is no topic {missing[0]} at {self._config.bootstrap}; {cluster.near(missing[0])}"
+                )
+            if self._start == "committed" and not cluster.committed(self._group or ""):
+                raise UsageError(
+                    f"--from committed: the group {self._group} has committed nothing; use --from earliest"
+                )
+            self._look_at_records(cluster, [p for topic in found.values() for p in topic.partitions])
+        finally:
+            cluster.close()
+
+    def identity(self) -> dict[str, Any]:
+        """Cluster, topics and columns; the reader does not matter, both read the same records."""
+        columns = {
+            name: str(value) if isinstance(value, JsonPath) else value
+            for name, value in msgspec.structs.asdict(self._columns).items()
+        }
+        return {"kind": "kafka", "cluster": self._cluster_id, "topics": self._topics, **columns}
+
+    def describe(self) -> SourceView:
+        """The topics, where, and how they are read."""
+        return SourceView(
+            kind="kafka",
+            description=f"{', '.join(self._topics)} at {self._config.bootstrap}",
+            reader=self._reader,
+            time_column="timestamp" if self._columns.time is None else str(self._columns.time),
+            time_unit=self._unit,
+            max_drift_ms=self._max_drift_ms,
+        )
+
+    def prepare(self, report: Callable[[str], None]) -> None:
+        """Wait until the topics are there, and find the offsets to begin with."""
+        cluster = Cluster(self._config)
+        try:
+            partitions = self._wait_for_topics(cluster, report)
+            self._positions = self._begin(cluster, partitions)
+        finally:
+            cluster.close()
+        self._probe.read_to = dict(self._positions)
+        self._probe.start()
+
+    def load(self, spark: "SparkSession") -> "DataFrame":
+        """The stream of records; `UsageError` where the connector is asked for and not there."""
+        there = _has_connector(spark)
+        if self._asked_reader == "connector" and not there:
+            raise UsageError(f"--reader connector: Spark's Kafka connector is not on the class path; {HOW_TO_CONNECT}")
+        self._reader = "connector" if there and self._asked_reader != "python" else "python"
+        if self._max_drift_ms is not None and self._reader == "connector":
+            self._note("--max-drift is not enforced: Spark's connector reads all partitions alike; use --reader python")
+        raw = self._from_connector(spark) if self._reader == "connector" else self._from_python(spark)
+        text = raw.selectExpr(*self._columns.text_sql())
+        canonical = self._columns.canonical_sql(self._topics)
+        if self._columns.marker is not None:
+            return marked(text, self._columns.marker, canonical, MARKER)
+        return text.selectExpr(*canonical)
+
+    def trigger(self) -> dict[str, Any]:
+        """With `once`: what is there, then the end."""
+        return {"availableNow": True} if self._once else {"processingTime": f"{_POLL_MS} milliseconds"}
+
+    def channels(self) -> list[str]:
+        """The partitions that are there, where they are the channels."""
+        if not self._columns.by_partition:
+            return []
+        return [self._name(partition) for partition in (self._probe.ends or self._positions)]
+
+    def part_name(self, part: int) -> str | None:
+        """`topic-partition` of a number that `KafkaColumns.canonical_sql` gave; None where the channel says it."""
+        return None if self._columns.by_partition else f"{self._topics[part >> 32]}-{part & 0xFFFFFFFF}"
+
+    def applied(self, ends: list[str], max_event_ms: Mapping[str, int | None]) -> None:
+        """Note how far each partition has been read, and who is ahead of the others."""
+        read_to = next((found for text in ends if (found := parse_offsets(text)) is not None), None)
+        if read_to is not None:
+            self._probe.read_to = read_to
+        if self._max_drift_ms is not None and self._reader == "python" and self._columns.by_partition:
+            self._hold_back(max_event_ms)
+
+    def unread(self) -> Unread | None:
+        """Records between what has been read and the end of each partition."""
+        ends, read_to = self._probe.ends, self._probe.read_to
+        if ends is None:
+            return Unread(None, {} if self._columns.by_partition else None, self._held)
+        lags = {partition: max(0, end - read_to.get(partition, 0)) for partition, end in ends.items()}
+        channels = {self._name(p): lag for p, lag in lags.items()} if self._columns.by_partition else None
+        return Unread(sum(lags.values()), channels, self._held)
+
+    def notes(self) -> list[str]:
+        """New and lost partitions, a silent cluster, what retention took."""
+        return list(self._notes)
+
+    def retry_after_s(self, failures: int) -> float | None:
+        """While the cluster is silent: as long as it takes; else a few times."""
+        if self._probe.silent_since is None and failures > _GIVE_UP_AFTER:
+            return None
+        return min(10.0, 0.5 * 2**failures)
+
+    def close(self) -> None:
+        """Stop looking at the cluster."""
+        self._probe.stop()
+
+    def _note(self, text: str) -> None:
+        stamp = time.strftime("%H:%M:%S", time.gmtime())
+        self._notes = [*self._notes, f"{stamp} {text}"][-20:]
+        self._say(text)
+
+    def _name(self, partition: TopicPartition) -> str:
+        several = len(self._topics) > 1
+        return f"{partition.topic}-{partition.partition}" if several else str(partition.partition)
+
+    def _wait_for_topics(self, cluster: Cluster, report: Callable[[str], None]) -> list[TopicPartition]:
+        told = False
+        while True:
+            found = cluster.topics(self._topics)
+            missing = [topic for topic in self._topics if topic not in found]
+            if not missing:
+                return [partition for topic in found.values() for partition in topic.partitions]
+            if not told:
+                self._note(f"waiting for the topic {missing[0]}, which is not there yet; {cluster.near(missing[0])}")
+                told = True
+            report(f"waiting for the topic {missing[0]}")
+            time.sleep(_TOPIC_EVERY_S)
+
+    def _begin(self, cluster: Cluster, partitions: list[TopicPartition]) -> Positions:
+        first = cluster.earliest(partitions)
+        if self._start == "earliest":
+            return first
+        if self._start == "latest":
+            return cluster.latest(partitions)
+        if self._start == "committed":
+            return first | {p: max(o, first[p]) for p, o in cluster.committed(self._group or "").items() if p in first}
+        return cluster.at_time(partitions, self._start)
+
+    def _look_at_records(self, cluster: Cluster, partitions: list[TopicPartition]) -> None:
+        """Recognise the unit of times in the value; `UsageError` where no record has the field."""
+        path = self._columns.time
+        if path is None:
+            return
+        first, last = cluster.earliest(partitions), cluster.latest(partitions)
+        recent = {p: max(first[p], last[p] - _SAMPLED) for p in partitions if last[p] > first[p]}
+        values = [value for record in cluster.read(recent, _SAMPLED) if (value := _decoded(record)) is not None]
+        times = [found for value in values if (found := path.of(value)) is not None]
+        if values and not times:
+            near = near_paths(path, values)
+            hint = f"; near ones: {', '.join(near)}" if near else ""
+            raise UsageError(f"--time {path}: none of the last {len(values)} records has it{hint}")
+        if self._unit is None and times:
+            self._unit = f"{_recognised(times[-1])} (recognised)"
+
+    def _from_connector(self, spark: "SparkSession") -> "DataFrame":
+        rows = (
+            spark.readStream.format("kafka")
+            .options(**self._config.for_connector())
+            .option("subscribe", ",".join(self._topics))
+            .option("startingOffsets", msgspec.json.encode(offsets_of(self._positions)).decode())
+            .option("failOnDataLoss", "false")
+            .option("maxOffsetsPerTrigger", _MOST)
+            .option("kafka.isolation.level", "read_committed")
+            .load()
+        )
+        stamp = "nullif(unix_millis(timestamp), -1L) as timestamp_ms"
+        return rows.selectExpr("topic", "partition", "offset", stamp, "key", "value")
+
+    def _from_python(self, spark: "SparkSession") -> "DataFrame":
+        from .kafka_stream import FORMAT, KafkaDataSource, ReaderOptions
+
+        start_workers(spark)
+        spark.dataSource.register(KafkaDataSource)
+        options = ReaderOptions(
+            config=self._config,
+            topics=self._topics,
+            start=offsets_of(self._positions),
+            most=_MOST if self._max_drift_ms is None else _MOST_BALANCED,
+            tasks=spark.sparkContext.defaultParallelism,
+            keys=self._columns.needs_key,
+            values=self._columns.needs_value,
+            held=None if self._max_drift_ms is None else str(self._held_file),
+        )
+        return spark.readStream.format(FORMAT).option("reader", msgspec.json.encode(options).decode()).load()
+
+    @property
+    def _held_file(self) -> Path:
+        assert self._directory is not None
+        return self._directory / "held-back.json"
+
+    def _hold_back(self, max_event_ms: Mapping[str, int | None]) -> None:
+        """Hold back the partitions that are further ahead of the slowest than allowed (Flink's watermark alignment)."""
+        unread = self.unread()
+        assert self._max_drift_ms is not None
+        if unread is None or unread.by_channel is None:
+            return
+        slowest: list[int | None] = [
+            max_event_ms.get(channel)
+            for channel in self.channels()
+            if unread.of(channel) or max_event_ms.get(channel) is not None
+        ]
+        limit = (
+            None if None in slowest or not slowest else min(t for t in slowest if t is not None) + self._max_drift_ms
+        )
+        ahead = {c for c, t in max_event_ms.items() if t is not None and (limit is None or t > limit)}
+        self._held = frozenset(ahead)
+        held = [f"{p.topic}-{p.partition}" for p in self._positions if self._name(p) in ahead]
+        part = self._held_file.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
+        part.write_bytes(msgspec.json.encode(held))
+        part.replace(self._held_file)
+
+
+def _has_connector(spark: "SparkSession") -> bool:
+    jvm: Any = spark._jvm  # pyright: ignore[reportPrivateUsage]
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    try:
+        loader.loadClass(_CONNECTOR)
+    except Exception:  # py4j wraps the ClassNotFoundException
+        return False
+    return True
+
+
+def _decoded(record: Record) -> Any:
+    value = record.value
+    if not value:
+        return None
+    try:
+        return msgspec.json.decode(value[5:] if value[:1] == b"\0" else value)
+    except msgspec.DecodeError:
+        return None
+
+
+def _recognised(value: Any) -> str:
+    """What a time says by itself that it is; the same rule as `recognised_to_ms_sql`."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return "ISO 8601"
+    return f"epoch {next((unit for unit, below in BELOW.items() if abs(number) < below), 'ns')}"

@@ -1,0 +1,72 @@
+"""The canonical columns of Kafka records: the same SQL over what either reader delivers."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from .base import CHANNEL, NO_CHANNEL, OFFSET, PART, TIME, WATERMARK
+from .event_time import TimeUnit
+from .event_time_sql import recognised_to_ms_sql, text_literal, untyped_to_ms_sql
+from .json_path import JsonPath
+
+
+class KafkaColumns(Struct, frozen=True):
+    """Where event time and channel of a record are."""
+
+    time: JsonPath | None = None
+    """None: the record's own timestamp."""
+    unit: TimeUnit | None = None
+    """Of times in the value; None: each says by itself what it is."""
+    channel: JsonPath | Literal["partition", "key"] = "partition"
+    watermark: JsonPath | None = None
+    """`source`: where the producer's own watermark is."""
+    marker: str | None = None
+    """`punctuated`: a condition on topic, partition, offset, timestamp_ms, key and value (both text)."""
+
+    @property
+    def needs_value(self) -> bool:
+        """Whether anybody looks into the value."""
+        return self.marker is not None or any(
+            isinstance(p, JsonPath) for p in (self.time, self.channel, self.watermark)
+        )
+
+    @property
+    def needs_key(self) -> bool:
+        """Whether anybody looks at the key."""
+        return self.marker is not None or self.channel == "key"
+
+    @property
+    def by_partition(self) -> bool:
+        """Whether channels are partitions."""
+        return self.channel == "partition"
+
+    def text_sql(self) -> list[str]:
+        """The raw columns, with key and value as text; Confluent's five bytes before JSON of a schema are cut off."""
+        value = "cast(if(substring(value, 1, 1) = x'00', substring(value, 6), value) as string)"
+        return ["topic", "partition", "offset", "timestamp_ms", "cast(key as string) as key", f"{value} as value"]
+
+    def canonical_sql(self, topics: list[str]) -> list[str]:
+        """The canonical columns over `text_sql`; a record's part is its partition, plus 2^32 for each topic before."""
+        columns = [f"{self._channel_sql(len(topics) > 1)} as {CHANNEL}"]
+        columns.append(f"{'timestamp_ms' if self.time is None else self._time_sql(self.time)} as {TIME}")
+        columns.append(f"offset as {OFFSET}")
+        if not self.by_partition:
+            names = ", ".join(text_literal(topic) for topic in sorted(topics))
+            columns.append(f"(array_position(array({names}), topic) - 1) * 4294967296L + partition as {PART}")
+        if self.watermark is not None:
+            columns.append(f"{self._time_sql(self.watermark)} as {WATERMARK}")
+        return columns
+
+    def _channel_sql(self, several_topics: bool) -> str:
+        if self.channel == "partition":
+            return "concat(topic, '-', partition)" if several_topics else "cast(partition as string)"
+        text = "key" if self.channel == "key" else _field(self.channel)
+        return f"coalesce({text}, {text_literal(NO_CHANNEL)})"
+
+    def _time_sql(self, path: JsonPath) -> str:
+        return recognised_to_ms_sql(_field(path)) if self.unit is None else untyped_to_ms_sql(_field(path), self.unit)
+
+
+def _field(path: JsonPath | str) -> str:
+    assert isinstance(path, JsonPath)
+    return f"get_json_object(value, {text_literal(path.sql())})"

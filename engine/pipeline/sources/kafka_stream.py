@@ -1,0 +1,261 @@
+"""Kafka topics as a Spark streaming source through kafka-python; runs in Spark's planner and workers.
+
+An offset is what Spark's own Kafka source writes, `{"topic": {"0": next offset}}`. A batch is an offset range of each
+partition, so reading it again gives the same records.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# (kafka-python and Arrow have types in part only.)
+
+import time
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pyarrow as pa
+from kafka import KafkaConsumer
+from kafka.errors import OffsetOutOfRangeError
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from ...errors import RunError, UsageError
+from ...kafka.cluster import Cluster
+from ...kafka.config import KafkaConfig
+from ...kafka.offsets import Offsets, Positions, TopicPartition, limited, offsets_of, positions_of
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+FORMAT = "wmtop-kafka"
+SCHEMA = "topic string, partition int, offset bigint, timestamp_ms bigint, key binary, value binary"
+_ARROW = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp_ms", pa.int64()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+    ]
+)
+_RECORDS_PER_TASK = 20_000
+_RECORDS_PER_POLL = 10_000
+_POLL_MS = 1_000
+_SILENT_S = 60.0
+"""A task gives up when a partition has delivered nothing for so long: the engine then starts the query again."""
+_TOPICS_EVERY_S = 5.0
+
+
+class ReaderOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What the planner and the tasks need to know; handed over as one JSON option."""
+
+    config: KafkaConfig
+    topics: list[str]
+    start: Offsets
+    most: int
+    """Records of a batch."""
+    tasks: int
+    keys: bool
+    values: bool
+    held: str | None
+    """The file that names the partitions to be held back (balanced reading)."""
+
+    def __repr__(self) -> str:
+        return f"ReaderOptions({self.topics})"
+
+
+class OffsetRange(InputPartition):
+    """Records [start, end) of a partition, for one task."""
+
+    def __init__(self, topic: str, partition: int, start: int, end: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.start = start
+        self.end = end
+
+
+class KafkaDataSource(DataSource):
+    """Option `reader`: `ReaderOptions` as JSON."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name to give to `readStream.format`."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """A record's place, time, key and value; key and value are null where nobody asked for them."""
+        return SCHEMA
+
+    def streamReader(self, schema: "StructType") -> "KafkaStreamReader":  # noqa: N802 (Spark's name)
+        """The reader; Spark makes one to plan, and one in every task."""
+        return KafkaStreamReader(msgspec.json.decode(self.options["reader"], type=ReaderOptions))
+
+
+class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans offset ranges in one process, reads them in others."""
+
+    def __init__(self, options: ReaderOptions) -> None:
+        self._options = options
+        self._cluster: Cluster | None = None
+        self._ends_at_start: Positions | None = None
+        self._partitions: list[TopicPartition] = []
+        self._ids: dict[str, str | None] = {}
+        self._recreated: set[str] = set()
+        self._first_seen: set[str] = set()
+        self._looked_s = float("-inf")
+
+    def initialOffset(self) -> Offsets:  # noqa: N802
+        """Where the run was asked to start."""
+        return self._options.start
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """What Spark passes to `latestOffset`."""
+        return ReadMaxRows(self._options.most)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """The end is what is there now."""
+        self._ends_at_start = self._ends()
+
+    def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802
+        """The end of the next batch; `start` while the cluster does not answer (the engine says so)."""
+        began = positions_of(start)
+        if self._ends_at_start is not None:
+            ends = self._ends_at_start
+        else:
+            try:
+                ends = self._ends()
+            except (RunError, UsageError):
+                return start
+        held = _read_held(self._options.held)
+        ends = {p: began.get(p, 0) if f"{p.topic}-{p.partition}" in held else end for p, end in ends.items()}
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else self._options.most
+        ends = limited({p: began.get(p, 0) for p in ends}, ends, most)
+        return offsets_of(began | {p: self._next(p, began.get(p, 0), end) for p, end in ends.items()})
+
+    def partitions(self, start: Offsets, end: Offsets) -> Sequence[OffsetRange]:
+        """Each partition's range, in parts so that all cores have work; nothing of one that begins anew."""
+        began = positions_of(start)
+        return [
+            part
+            for p, stop in sorted(positions_of(end).items())
+            for part in _parts(p, began.get(p, 0), stop, self._options.tasks)
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The records of a task as Arrow record batches, without those of aborted transactions."""
+        assert isinstance(partition, OffsetRange)
+        return _read(self._options, partition)
+
+    def _next(self, partition: TopicPartition, start: int, end: int) -> int:
+        """Where a partition's batch ends: back at 0 when its topic was made anew, never back otherwise.
+
+        Of a topic seen for the first time, an end before the start says the same: it was made anew while nobody looked.
+        """
+        if partition.topic in self._recreated or (end < start and partition.topic in self._first_seen):
+            return 0
+        return max(start, end)
+
+    def _ends(self) -> Positions:
+        """The ends of all partitions that are there; looks for new topics and partitions now and then."""
+        if self._cluster is None:
+            self._cluster = Cluster(self._options.config)
+        self._recreated = set()
+        if time.monotonic() - self._looked_s > _TOPICS_EVERY_S:
+            topics = self._cluster.topics(self._options.topics)
+            self._partitions = [p for topic in topics.values() for p in topic.partitions]
+            self._first_seen = topics.keys() - self._ids.keys()
+            for name, topic in topics.items():
+                if topic.id is not None and self._ids.get(name, topic.id) != topic.id:
+                    self._recreated.add(name)
+                self._ids[name] = topic.id
+            self._looked_s = time.monotonic()
+        try:
+            return self._cluster.latest(self._partitions)
+        except RunError:
+            self._looked_s = float("-inf")  # perhaps a topic is gone: look again
+            raise
+
+    def stop(self) -> None:
+        """Hang up."""
+        if self._cluster is not None:
+            self._cluster.close()
+
+
+def _read_held(path: str | None) -> set[str]:
+    if path is None:
+        return set()
+    try:
+        return set(msgspec.json.decode(Path(path).read_bytes(), type=list[str]))
+    except (OSError, msgspec.DecodeError):
+        return set()
+
+
+def _parts(partition: TopicPartition, start: int, end: int, tasks: int) -> list[OffsetRange]:
+    count = max(1, min(tasks, (end - start) // _RECORDS_PER_TASK))
+    edges = [start + (end - start) * i // count for i in range(count + 1)]
+    return [OffsetRange(partition.topic, partition.partition, low, high) for low, high in pairwise(edges) if low < high]
+
+
+_consumers: dict[bytes, Any] = {}
+"""A worker's consumer by its configuration: connecting costs more than reading a small range."""
+
+
+def _consumer(config: KafkaConfig) -> Any:
+    key = msgspec.json.encode(config)
+    if key not in _consumers:
+        none: Any = "none"  # kafka-python's types do not know it
+        _consumers[key] = KafkaConsumer(
+            **config.for_python(),
+            client_id="wmtop-reader",
+            enable_auto_commit=False,
+            auto_offset_reset=none,
+            isolation_level="read_committed",
+            max_poll_records=_RECORDS_PER_POLL,
+            max_partition_fetch_bytes=8 << 20,
+            allow_auto_create_topics=False,
+        )
+    return _consumers[key]
+
+
+def _read(options: ReaderOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
+    consumer = _consumer(options.config)
+    partition = TopicPartition(wanted.topic, wanted.partition)
+    consumer.assign([partition])
+    consumer.seek(partition, wanted.start)
+    at, heard_s = wanted.start, time.monotonic()
+    while at < wanted.end:
+        try:
+            records = consumer.poll(timeout_ms=_POLL_MS).get(partition, [])
+            moved = consumer.position(partition, timeout_ms=_POLL_MS)
+        except OffsetOutOfRangeError:
+            # Retention was faster, or the topic was made anew: go on with what is left of the range.
+            first = consumer.beginning_offsets([partition])[partition]
+            if not at < first < wanted.end:
+                return
+            records, moved = [], first
+            consumer.seek(partition, first)
+        if moved is not None and moved > at:
+            at, heard_s = moved, time.monotonic()
+        elif time.monotonic() - heard_s > _SILENT_S:
+            raise TimeoutError(f"partition {wanted.partition} of {wanted.topic} delivers nothing: is its broker up?")
+        records = [record for record in records if record.offset < wanted.end]
+        if records:
+            yield _batch(options, wanted, records)
+
+
+def _batch(options: ReaderOptions, wanted: OffsetRange, records: list[Any]) -> pa.RecordBatch:
+    count = len(records)
+    stamps = [
+        record.timestamp if record.timestamp is not None and record.timestamp >= 0 else None for record in records
+    ]
+    columns = [
+        pa.array([wanted.topic] * count, pa.string()),
+        pa.array([wanted.partition] * count, pa.int32()),
+        pa.array([record.offset for record in records], pa.int64()),
+        pa.array(stamps, pa.int64()),
+        pa.array([record.key for record in records], pa.binary()) if options.keys else pa.nulls(count, pa.binary()),
+        pa.array([record.value for record in records], pa.binary()) if options.values else pa.nulls(count, pa.binary()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=_ARROW)
