@@ -4,10 +4,15 @@ The file is a row of zstd frames, so `zstd -dc` gives the stream's own lines:
 
     header | snapshots | summary | snapshots | summary | … | index
 
-The header and each group of about 60 snapshots is a zstd frame of its own; summaries and the index are skippable
-frames. After every snapshot the compressor is flushed into the file: killed at any moment, the writer loses at most the
-snapshot it was writing. A file without an index was not closed: the reader finds the frames by their block headers, and
-reads the last one as far as it goes.
+The header and each group of about 60 snapshots is a zstd frame of its own; summaries (a point of history for each
+snapshot of the group) and the index (all summaries) are skippable frames. After every snapshot the compressor is
+flushed into the file: killed at any moment, the writer loses at most the snapshot it was writing. A file without an
+index was not closed: the reader finds the frames by their block headers, and reads the last one as far as it goes.
+
+A recording is a ring in one file: when it has outgrown its bounds (2 GiB and 24 h unless told otherwise), the oldest
+eighth goes. What stays is copied, as it is, to `FILE.shorter`, by a thread while recording goes on, and then takes the
+recording's place by a rename: killed at any moment, the recording is whole under its own name, and who has it open
+keeps what was opened. The copy needs as much room on the disk as the recording, for as long as copying takes.
 """
 
 import fcntl
@@ -16,10 +21,11 @@ import os
 import threading
 from bisect import bisect_right
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import accumulate
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Self
 
 import msgspec
 import zstandard
@@ -28,76 +34,77 @@ from msgspec import Struct
 from ..core.snapshot import Snapshot
 from ..errors import RunError, UsageError
 from .frames import DATA, INDEX, LAST_BLOCK, SUMMARY, Frame, find_index, frame_at, index_frame, payload, skippable, walk
-from .messages import LINE_LIMIT, FromEngine, Header, decode_as, decode_from_engine, encode_line
+from .messages import (
+    LINE_LIMIT,
+    FromEngine,
+    Header,
+    HistoryPoint,
+    decode_as,
+    decode_from_engine,
+    encode_line,
+    history_point,
+)
+from .ring import Bounds, first_kept
 
 GROUP = 60
 """Snapshots in a frame."""
 _GROUP_BYTES = 16 * 1024 * 1024  # uncompressed; fewer but larger snapshots, so that a seek stays quick
 _FRAME_LIMIT = _GROUP_BYTES + LINE_LIMIT
+_INDEX_LIMIT = 1024**3  # some 13 M snapshots
 _CHUNK = 1024 * 1024
 _LEVEL = 3
 _WINDOW_LOG = 23  # 8 MiB: with 10,000 channels the snapshot before is still within reach
 
 
-class HolderChange(Struct, frozen=True, array_like=True):
-    """From `now_ms` (processing time) on `channel` held the level; None: nobody did."""
-
-    now_ms: int | None
-    channel: str | None
-
-
-class FrameInfo(Struct, frozen=True, kw_only=True):
-    """A group of snapshots: place (bytes), times (epoch ms), holders from its first snapshot on, totals at its end."""
+class FrameInfo(Struct, frozen=True):
+    """A group of snapshots: its place (bytes), and a point of history for each; None for one without clocks."""
 
     offset: int
     size: int
-    count: int
-    first_ms: int | None
-    last_ms: int | None
-    first_wall_ms: int | None
+    points: list[HistoryPoint | None]
+
+    @property
+    def count(self) -> int:
+        """How many snapshots."""
+        return len(self.points)
+
+
+class _Group(Struct, frozen=True):
+    """A `FrameInfo` as its writer keeps it: encoded, since a day has 86,400 points."""
+
+    offset: int
+    size: int
+    points: msgspec.Raw
     last_wall_ms: int | None
-    holders: list[HolderChange]
-    records: int
-    late: int
-
-
-class _Mark(NamedTuple):
-    """What of one snapshot goes into its frame's summary."""
-
-    now_ms: int | None
-    wall_ms: int | None
-    holder: str | None
-    records: int
-    late: int
-
-
-class _When(Struct):
-    """The time of a snapshot, read without the rest of it."""
-
-    now_ms: int | None = None
 
 
 class RecordingWriter:
     """Appends to the recording at `path`; one that is there is continued, after a second header.
 
-    May be called from any thread. UsageError if the file cannot be opened, is something else, or is being written by
-    another engine; RunError when writing fails: what was written before stays readable.
+    Beyond its `bounds` (the ring's, unless given) the oldest snapshots are dropped. May be called from any thread.
+    UsageError if the file cannot be opened, is something else, or is being written by another engine; RunError when
+    writing fails: what was written before stays readable.
     """
 
-    def __init__(self, path: Path, header: Header) -> None:
+    def __init__(self, path: Path, header: Header, bounds: Bounds | None = None) -> None:
         self._path = path
+        self._bounds = Bounds() if bounds is None else bounds
         self._gate = threading.Lock()
         parameters = zstandard.ZstdCompressionParameters(compression_level=_LEVEL, window_log=_WINDOW_LOG)
         self._zstd = zstandard.ZstdCompressor(compression_params=parameters)
-        self._index: list[FrameInfo] = []
-        self._marks: list[_Mark] = []
+        self._groups: list[_Group] = []
+        self._points: list[HistoryPoint | None] = []
         self._raw_bytes = 0
+        self._shortening: threading.Thread | None = None
+        self._failure: str | None = None
         self._file = _open_for_append(path)
         try:
             if self._file.seek(0, os.SEEK_END):
                 self._resume()
             frame = self._zstd.compressobj()  # as of snapshots, without a size: it can be closed when it was cut
-            self._write(frame.compress(encode_line(header)) + frame.flush())
+            self._header = frame.compress(encode_line(header)) + frame.flush()
+            self._write(self._header)
+            self._remove_copy()  # of a writer that was killed while it copied
         except BaseException:
             self._file.close()
             raise
@@ -109,12 +116,16 @@ class RecordingWriter:
         with self._gate:
             if self._file.closed:
                 return
+            if self._failure is not None:
+                self._file.close()
+                raise RunError(f"cannot go on recording to {self._path}: {self._failure}")
             line = encode_line(snapshot)
             self._write(self._frame.compress(line) + self._frame.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK))
-            self._marks.append(_mark(snapshot))
+            self._points.append(history_point(snapshot))
             self._raw_bytes += len(line)
-            if len(self._marks) >= GROUP or self._raw_bytes >= _GROUP_BYTES:
+            if len(self._points) >= GROUP or self._raw_bytes >= _GROUP_BYTES:
                 self._finish_frame()
+                self._keep_within_bounds()
 
     def close(self) -> None:
         """Finish the last frame and write the index."""
@@ -122,11 +133,14 @@ class RecordingWriter:
             if self._file.closed:
                 return
             try:
-                if self._marks:
+                if self._points:
                     self._finish_frame()
-                self._write(index_frame(msgspec.json.encode(self._index)))
+                groups = [{"offset": g.offset, "size": g.size, "points": g.points} for g in self._groups]
+                self._write(index_frame(_pack(groups)))
             finally:
                 self._file.close()
+        if self._shortening is not None:
+            self._shortening.join()
 
     def __enter__(self) -> Self:
         return self
@@ -136,10 +150,15 @@ class RecordingWriter:
     ) -> None:
         self.close()
 
+    @property
+    def _shorter(self) -> Path:
+        return self._path.with_name(self._path.name + ".shorter")
+
     def _resume(self) -> None:
         """Cut off the index, or close the frame in which the last writer died, and go on after it."""
         with RecordingReader(self._path) as old:
-            self._index, end, cut = old.index, old.end, old.cut
+            self._groups = [_group(info) for info in old.index]
+            end, cut = old.end, old.cut
         self._file.truncate(end)
         self._file.seek(end)
         if cut:
@@ -147,17 +166,62 @@ class RecordingWriter:
 
     def _finish_frame(self) -> None:
         self._write(self._frame.flush(zstandard.COMPRESSOBJ_FLUSH_FINISH))
-        info = _summarise(self._start, self._file.tell() - self._start, self._marks)
-        self._write(skippable(SUMMARY, msgspec.json.encode(info)))
-        self._index.append(info)
-        self._marks, self._raw_bytes, self._start = [], 0, self._file.tell()
+        info = FrameInfo(self._start, self._file.tell() - self._start, self._points)
+        self._write(skippable(SUMMARY, _pack(info)))
+        self._groups.append(_group(info))
+        self._points, self._raw_bytes, self._start = [], 0, self._file.tell()
         self._frame = self._zstd.compressobj()
 
-    def _write(self, data: bytes) -> None:
-        view = memoryview(data)
+    def _keep_within_bounds(self) -> None:
+        if self._shortening is not None and self._shortening.is_alive():
+            return
+        if first := first_kept(self._groups, self._file.tell(), self._bounds):
+            arguments = (first, self._file.tell())
+            self._shortening = threading.Thread(target=self._shorten, args=arguments, name="wmtop-ring", daemon=True)
+            self._shortening.start()
+
+    def _shorten(self, first: int, end: int) -> None:
+        """Go on in a copy that begins with group `first`; what is written after `end` meanwhile is copied last."""
         try:
-            while view:
-                view = view[self._file.write(view) :]
+            copy = _open_for_append(self._shorter)
+            try:
+                self._copy(copy, first, end)
+            except BaseException:
+                copy.close()
+                raise
+        except (OSError, UsageError) as error:
+            self._failure = f"its oldest part cannot be dropped: {getattr(error, 'strerror', None) or error}"
+        finally:
+            self._remove_copy()
+
+    def _copy(self, copy: io.FileIO, first: int, end: int) -> None:
+        offset = self._groups[first].offset
+        copy.truncate(0)
+        _write_all(copy, self._header)
+        moved = copy.tell() - offset
+        with self._path.open("rb") as source:
+            source.seek(offset)
+            while (left := end - source.tell()) and not self._file.closed:
+                _write_all(copy, source.read(min(left, _CHUNK)))
+            os.fsync(copy)
+            with self._gate:
+                if self._file.closed:
+                    copy.close()
+                    return
+                _write_all(copy, source.read())
+                self._shorter.replace(self._path)
+                self._file.close()
+                self._file = copy
+                self._start += moved
+                self._groups = [_moved(group, moved) for group in self._groups[first:]]
+
+    def _remove_copy(self) -> None:
+        with suppress(OSError):
+            self._shorter.unlink()
+
+    def _write(self, data: bytes) -> None:
+        try:
+            _write_all(self._file, data)
         except OSError as error:
             self._file.close()
             raise RunError(f"cannot go on recording to {self._path}: {error.strerror or error}") from error
@@ -167,6 +231,7 @@ class RecordingReader:
     """Reads the recording at `path`; UsageError if it is none, RunError where it is damaged inside.
 
     `truncated`: it was not closed, because its writer died or is still at it; all that was written whole is there.
+    `points`: what the summaries say of each snapshot, None of one without clocks.
     """
 
     def __init__(self, path: Path) -> None:
@@ -188,6 +253,7 @@ class RecordingReader:
             self._file.close()
             raise
         self._ends = list(accumulate(info.count for info in self.index))
+        self.points = [point for info in self.index for point in info.points]
         self._cached: tuple[int, list[bytes]] = (-1, [])
 
     def __len__(self) -> int:
@@ -213,16 +279,8 @@ class RecordingReader:
 
         Where the recording holds several runs over the same time, the last of them.
         """
-        frames = [i for i, info in enumerate(self.index) if info.first_ms is not None and info.first_ms <= now_ms]
-        if not frames:
-            return 0
-        frame = frames[-1]
-        try:
-            times = [decode_as(_When, line).now_ms for line in self._lines(frame)]
-        except msgspec.DecodeError as error:
-            raise self._damage(self.index[frame].offset) from error
-        before = [i for i, time in enumerate(times) if time is not None and time <= now_ms]
-        return self._start_of(frame) + (before[-1] if before else 0)
+        numbers = range(len(self.points) - 1, -1, -1)
+        return next((n for n in numbers if (point := self.points[n]) is not None and point.now_ms <= now_ms), 0)
 
     def close(self) -> None:
         """Close the file."""
@@ -252,8 +310,8 @@ class RecordingReader:
         if frame is None:
             return None
         try:
-            index = decode_as(list[FrameInfo], payload(self._file, frame))
-        except msgspec.DecodeError:
+            index = decode_as(list[FrameInfo], _unpack(payload(self._file, frame), _INDEX_LIMIT))
+        except (msgspec.DecodeError, zstandard.ZstdError):
             return None
         if any(info.offset < 0 or info.size < 0 or info.offset + info.size > frame.offset for info in index):
             return None
@@ -280,10 +338,10 @@ class RecordingReader:
 
     def _read_summary(self, frame: Frame, data: Frame) -> FrameInfo:
         try:
-            info = decode_as(FrameInfo, payload(self._file, frame))
-        except msgspec.DecodeError as error:
+            info = decode_as(FrameInfo, _unpack(payload(self._file, frame), _FRAME_LIMIT))
+        except (msgspec.DecodeError, zstandard.ZstdError) as error:
             raise self._damage(frame.offset) from error
-        return msgspec.structs.replace(info, offset=data.offset, size=data.size)
+        return FrameInfo(data.offset, data.size, info.points)
 
     def _look_into(self, frame: Frame | None) -> list[FrameInfo]:
         """The summary of a frame that has none; nothing if there is no whole snapshot in it."""
@@ -293,8 +351,8 @@ class RecordingReader:
             messages = [decode_from_engine(line) for line in _whole_lines(self._decompress(frame))]
         except (msgspec.DecodeError, zstandard.ZstdError) as error:
             raise self._damage(frame.offset) from error
-        marks = [_mark(message) for message in messages if isinstance(message, Snapshot)]
-        return [_summarise(frame.offset, frame.size, marks)] if marks else []
+        points = [history_point(message) for message in messages if isinstance(message, Snapshot)]
+        return [FrameInfo(frame.offset, frame.size, points)] if points else []
 
     def _lines(self, frame: int) -> list[bytes]:
         if self._cached[0] != frame:
@@ -322,16 +380,7 @@ class RecordingReader:
 
     def _decompress(self, frame: Frame) -> bytes:
         self._file.seek(frame.offset)
-        compressed = io.BytesIO(self._file.read(frame.size))
-        reader = zstandard.ZstdDecompressor().stream_reader(compressed)
-        parts: list[bytes] = []
-        size = 0
-        while part := reader.read(_CHUNK):
-            parts.append(part)
-            size += len(part)
-            if size > _FRAME_LIMIT:
-                raise self._damage(frame.offset)
-        return b"".join(parts)
+        return _unpack(self._file.read(frame.size), _FRAME_LIMIT)
 
     def _damage(self, offset: int) -> RunError:
         return RunError(f"{self._path} is damaged at byte {offset}")
@@ -348,10 +397,19 @@ def _open_for_append(path: Path) -> io.FileIO:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         file.close()
-        raise UsageError(f"{path} is being recorded to by another engine: choose another file") from error
+        raise UsageError(f"{path} is being recorded to by another wmtop: choose another file") from error
     except OSError:
         pass  # a file system without locks: recording is still better than refusing to
+    if not os.path.samestat(os.fstat(file.fileno()), path.stat()):  # the ring was shortened in between
+        file.close()
+        return _open_for_append(path)
     return file
+
+
+def _write_all(file: io.FileIO, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[file.write(view) :]
 
 
 def _whole_lines(data: bytes) -> list[bytes]:
@@ -359,34 +417,28 @@ def _whole_lines(data: bytes) -> list[bytes]:
     return data.split(b"\n")[:-1]
 
 
-def _mark(snapshot: Snapshot) -> _Mark:
-    holder = snapshot.level.holder
-    return _Mark(
-        snapshot.now_ms,
-        snapshot.wall_ms,
-        holder.channel if holder else None,
-        snapshot.totals.records,
-        snapshot.totals.late,
-    )
+def _pack(value: object) -> bytes:
+    return zstandard.compress(msgspec.json.encode(value))
 
 
-def _summarise(offset: int, size: int, marks: list[_Mark]) -> FrameInfo:
-    now = [mark.now_ms for mark in marks if mark.now_ms is not None]
-    wall = [mark.wall_ms for mark in marks if mark.wall_ms is not None]
-    holders = [
-        HolderChange(mark.now_ms, mark.holder)
-        for i, mark in enumerate(marks)
-        if i == 0 or mark.holder != marks[i - 1].holder
-    ]
-    return FrameInfo(
-        offset=offset,
-        size=size,
-        count=len(marks),
-        first_ms=now[0] if now else None,
-        last_ms=now[-1] if now else None,
-        first_wall_ms=wall[0] if wall else None,
-        last_wall_ms=wall[-1] if wall else None,
-        holders=holders,
-        records=marks[-1].records,
-        late=marks[-1].late,
-    )
+def _unpack(data: bytes, limit: int) -> bytes:
+    """What is in a zstd frame, as far as it goes; ZstdError beyond `limit` bytes."""
+    reader = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(data))
+    parts: list[bytes] = []
+    size = 0
+    while part := reader.read(_CHUNK):
+        parts.append(part)
+        size += len(part)
+        if size > limit:
+            raise zstandard.ZstdError(f"more than {limit} bytes")
+    return b"".join(parts)
+
+
+def _group(info: FrameInfo) -> _Group:
+    wall = [point.wall_ms for point in info.points if point is not None]
+    points = msgspec.Raw(msgspec.json.encode(info.points))
+    return _Group(info.offset, info.size, points, wall[-1] if wall else None)
+
+
+def _moved(group: _Group, by: int) -> _Group:
+    return msgspec.structs.replace(group, offset=group.offset + by)

@@ -1,0 +1,116 @@
+"""A recording without the names in it, so that it can be shown to others: the same numbers, the same times."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Struct
+
+from ..core.snapshot import InstanceView, Snapshot, SourceView, SparkProgress
+from ..errors import UsageError
+from .messages import Header
+from .recording import RecordingReader, RecordingWriter
+from .ring import UNBOUNDED
+
+REDACTED = "redacted"
+_CHANNELS = ("channel", "holder", "waits_for")
+"""Fields that name a channel, wherever they stand."""
+_KEPT = frozenset[tuple[type[Struct], str]](
+    {
+        (Header, "format"),
+        (InstanceView, "channel"),
+        (SourceView, "kind"),
+        (SourceView, "reader"),
+        (SparkProgress, "phases_ms"),
+    }
+)
+"""Text that is ours or Spark's, not the user's: `wmtop`, `#0`, kinds of sources, phases of a batch."""
+_PLAIN = (int, float, bool, NoneType)
+
+_T = TypeVar("_T", bound=Struct)
+
+
+def redact(recording: RecordingReader, path: Path, progress: Callable[[int], None]) -> int:
+    """Write a copy of `recording` without names to the new file `path`; how many channels got another name.
+
+    One snapshot at a time; `progress` is told how many are done. UsageError if the file is there or cannot be made.
+    """
+    if path.exists():
+        raise UsageError(f"{path} is there already: name a file that is not, for the copy without names")
+    redaction = Redaction()
+    with RecordingWriter(path, redaction.header(recording.header), UNBOUNDED) as writer:
+        for number, snapshot in enumerate(recording, 1):
+            writer.append(redaction.snapshot(snapshot))
+            progress(number)
+    return redaction.channels
+
+
+class Redaction:
+    """Names channels c001, c002, … in the order in which they come, each always the same.
+
+    Of all other text only what is one of a few given words (a state, a cause, a strategy) stays.
+    """
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+        self._instances: frozenset[str] = frozenset()
+
+    @property
+    def channels(self) -> int:
+        """How many channels it has seen."""
+        return len(self._names)
+
+    def header(self, header: Header) -> Header:
+        """The header without names."""
+        return self._struct(header)
+
+    def snapshot(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot without names; where the holder is a source instance, its `#0` stays."""
+        self._instances = frozenset(view.channel for view in snapshot.instances or ())
+        for view in snapshot.channels:  # they get their names in the order of the snapshot
+            self._channel(view.channel)
+        return self._struct(snapshot)
+
+    def _struct(self, value: _T) -> _T:
+        changes = {name: self._value(getattr(value, name), name) for name in _fields_with_text(type(value))}
+        return msgspec.structs.replace(value, **changes) if changes else value
+
+    def _value(self, value: Any, name: str) -> Any:
+        if isinstance(value, Struct):
+            return self._struct(value)
+        if isinstance(value, str):
+            return self._channel(value) if name in _CHANNELS else self._names.get(value, REDACTED)
+        if isinstance(value, list | tuple):
+            return [self._value(item, name) for item in cast("list[Any]", value)]
+        if isinstance(value, dict):
+            pairs = cast("dict[Any, Any]", value).items()
+            return {self._key(key, place): self._value(item, name) for place, (key, item) in enumerate(pairs, 1)}
+        return value
+
+    def _channel(self, name: str) -> str:
+        if name in self._instances:
+            return name
+        return self._names.setdefault(name, f"c{len(self._names) + 1:03d}")
+
+    def _key(self, key: Any, place: int) -> Any:
+        return self._names.get(key, f"{REDACTED}-{place}") if isinstance(key, str) else key
+
+
+@lru_cache(maxsize=256)
+def _fields_with_text(kind: type[Struct]) -> tuple[str, ...]:
+    """The fields of a struct in which there may be text from outside, by their types."""
+    hints = get_type_hints(kind)
+    return tuple(name for name in kind.__struct_fields__ if (kind, name) not in _KEPT and not _is_plain(hints[name]))
+
+
+def _is_plain(hint: Any) -> bool:
+    """A number, a given word, nothing, or a choice or a list of these."""
+    origin = get_origin(hint)
+    if origin is Literal or hint in _PLAIN or hint is msgspec.UnsetType:
+        return True
+    if origin in (Union, UnionType, list, tuple):
+        return all(_is_plain(part) for part in get_args(hint))
+    return isinstance(hint, type) and issubclass(hint, Struct) and not _fields_with_text(hint)
