@@ -1,0 +1,86 @@
+"""One real broker for all tests that need one, and topics on it."""
+
+from collections.abc import Iterable, Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+from kafka import KafkaProducer
+from kafka.admin import KafkaAdminClient
+from wmtop.engine.errors import RunError, UsageError
+from wmtop.engine.kafka.local_broker import LocalBroker
+
+from .records import CreateTopic, Produce, Record, Transact
+
+QUICK_RETURN = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
+"""After a crash it takes the broker back in 3 s instead of 9."""
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
+    """A running broker. A test may restart or kill it, but leaves it running."""
+    local = LocalBroker(tmp_path_factory.mktemp("kafka"), properties=QUICK_RETURN)
+    try:
+        local.start(print)
+    except (UsageError, RunError) as error:
+        pytest.fail(str(error), pytrace=False)
+    yield local
+    local.stop()
+
+
+@pytest.fixture(scope="session")
+def create_topic(broker: LocalBroker) -> CreateTopic:
+    numbers = count()
+
+    def create(partitions: int = 1, config: dict[str, str] | None = None) -> str:
+        name = f"topic-{next(numbers)}"
+        wanted = {"num_partitions": partitions, "replication_factor": 1, "configs": config or {}}
+        admin: Any = KafkaAdminClient(bootstrap_servers=broker.bootstrap)  # a new one: the broker may have restarted
+        admin.create_topics({name: wanted}, wait_for_metadata=True)
+        admin.close()
+        return name
+
+    return create
+
+
+@pytest.fixture
+def topic(create_topic: CreateTopic) -> str:
+    """A new topic of one partition."""
+    return create_topic()
+
+
+@pytest.fixture(scope="session")
+def produce(broker: LocalBroker) -> Iterator[Produce]:
+    producer: Any = KafkaProducer(bootstrap_servers=broker.bootstrap, reconnect_backoff_max_ms=500)
+
+    def send_all(topic: str, records: Iterable[Record]) -> list[int]:
+        return [sent.get().offset for sent in send(producer, topic, records)]
+
+    yield send_all
+    producer.close(timeout=1)
+
+
+@pytest.fixture
+def transact(broker: LocalBroker) -> Iterator[Transact]:
+    producer: Any = KafkaProducer(bootstrap_servers=broker.bootstrap, transactional_id="tests")
+    producer.init_transactions()
+
+    def send_all(topic: str, records: Iterable[Record], *, commit: bool = True) -> None:
+        producer.begin_transaction()
+        sent = send(producer, topic, records)
+        producer.flush()  # so that what is aborted has been there, too
+        assert all(future.succeeded() for future in sent)
+        if commit:
+            producer.commit_transaction()
+        else:
+            producer.abort_transaction()
+
+    yield send_all
+    producer.close(timeout=1)
+
+
+def send(producer: Any, topic: str, records: Iterable[Record]) -> list[Any]:
+    return [
+        producer.send(topic, value, key, list(headers), partition, timestamp_ms)
+        for value, partition, timestamp_ms, key, headers in records
+    ]

@@ -1,0 +1,224 @@
+"""The local broker is a real one, survives restarts, leaves nothing behind; what keeps it from starting is one line."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+import pytest
+from kafka import KafkaConsumer
+from kafka.admin import KafkaAdminClient
+from wmtop.engine.errors import RunError, UsageError
+from wmtop.engine.java import find_java
+from wmtop.engine.kafka.jars import KAFKA_VERSION, kafka_jars
+from wmtop.engine.kafka.local_broker import LocalBroker
+
+from .reading import read
+from .records import CreateTopic, Produce, Record, Transact
+
+SASL = {
+    "num.partitions": "3",
+    "listener.name.safe.sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.safe.plain.sasl.jaas.config": (
+        "org.apache.kafka.common.security.plain.PlainLoginModule required "
+        'username="ana" password="s\\\\3\\"=cret" user_ana="s\\\\3\\"=cret";'
+    ),
+}
+
+
+def group(leader: int) -> list[int]:
+    """The processes of a process group that have not ended; one whose end nobody asks after (a zombie) has."""
+    found: list[int] = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, of_group = path.read_text().rpartition(")")[2].split()[:3]
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(of_group) == leader and state != "Z":
+            found.append(int(path.parent.name))
+    return found
+
+
+def wait_until_gone(leader: int | None) -> None:
+    assert leader is not None
+    deadline = time.monotonic() + 30
+    while group(leader) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert group(leader) == []
+
+
+def test_records_come_out_as_they_went_in(broker: LocalBroker, create_topic: CreateTopic, produce: Produce) -> None:
+    topic = create_topic(2, {"retention.ms": "-1"})
+    sent = [
+        Record(b'{"at": 1}', 0, 1_360_333_930_123, b"UA", (("trace", b"\x00\x01"),)),
+        Record(b"second", 1, 7),
+        Record(None, 0, 1_360_333_930_000, b"UA"),
+    ]
+    assert produce(topic, sent) == [0, 0, 1]
+    found = [
+        Record(r.value, r.partition, r.timestamp, r.key, tuple(r.headers))
+        for partition in (0, 1)
+        for r in read(broker, topic, partition)
+    ]
+    assert found == [sent[0], sent[2], sent[1]]
+
+
+def test_what_was_aborted_is_read_by_nobody_who_asks_for_the_committed(
+    broker: LocalBroker, topic: str, transact: Transact
+) -> None:
+    transact(topic, [Record(b"kept")])
+    transact(topic, [Record(b"taken back")], commit=False)
+    transact(topic, [Record(b"kept too")])
+    committed = read(broker, topic, isolation_level="read_committed")
+    assert [(record.offset, record.value) for record in committed] == [(0, b"kept"), (4, b"kept too")]
+    assert [record.offset for record in read(broker, topic)] == [0, 2, 4]  # the others are the ends of transactions
+
+
+def test_a_topic_that_nobody_made_is_not_made_by_asking_for_it(broker: LocalBroker, topic: str) -> None:
+    admin: Any = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    consumer: Any = KafkaConsumer(bootstrap_servers=broker.bootstrap)
+    assert consumer.partitions_for_topic("no-such-topic") in (None, set())
+    names = admin.list_topics()
+    consumer.close()
+    admin.close()
+    assert topic in names
+    assert "no-such-topic" not in names
+
+
+@pytest.mark.parametrize("end", [LocalBroker.stop, LocalBroker.kill])
+def test_its_data_and_address_survive_its_end(
+    broker: LocalBroker, create_topic: CreateTopic, produce: Produce, end: Any
+) -> None:
+    topic = create_topic(1, {"flush.messages": "1"})
+    produce(topic, [Record(b"before")])
+    bootstrap, pid = broker.bootstrap, broker.pid
+    end(broker)
+    assert broker.pid is None
+    wait_until_gone(pid)
+    broker.restart()
+    assert broker.bootstrap == bootstrap
+    assert broker.pid not in (None, pid)
+    produce(topic, [Record(b"after")])  # by a producer that had been connected before
+    assert [record.value for record in read(broker, topic)] == [b"before", b"after"]
+
+
+def test_further_listeners_answer_and_properties_win(broker: LocalBroker, tmp_path: Path) -> None:
+    other = LocalBroker(tmp_path, listeners={"SAFE": "SASL_PLAINTEXT"}, properties=SASL)
+    with other:
+        assert len({broker.bootstrap, other.bootstrap, other.address("SAFE"), other.address("CONTROLLER")}) == 4
+        admin: Any = KafkaAdminClient(
+            bootstrap_servers=other.address("SAFE"),
+            security_protocol="SASL_PLAINTEXT",
+            sasl_mechanism="PLAIN",
+            sasl_plain_username="ana",
+            sasl_plain_password='s\\3"=cret',
+        )
+        admin.create_topics(["default"])
+        [topic] = admin.describe_topics(["default"])
+        admin.close()
+        assert len(topic["partitions"]) == 3
+        assert (tmp_path / "server.properties").stat().st_mode & 0o077 == 0
+        pid = other.pid
+    assert other.pid is None
+    wait_until_gone(pid)
+
+
+def test_it_ends_when_the_process_that_started_it_is_killed(tmp_path: Path) -> None:
+    script = (
+        "import sys, time; from pathlib import Path; from wmtop.engine.kafka.local_broker import LocalBroker\n"
+        "broker = LocalBroker(Path(sys.argv[1])); broker.start(); print(broker.pid, flush=True); time.sleep(600)"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    pid = int(parent.stdout.readline())
+    try:
+        assert pid in group(pid)
+        parent.kill()
+        parent.wait()
+        wait_until_gone(pid)
+    finally:
+        parent.stdout.close()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+
+
+def test_why_it_does_not_start_is_one_line_that_names_the_log(broker: LocalBroker, tmp_path: Path) -> None:
+    taken = LocalBroker(tmp_path / "taken", port=int(broker.bootstrap.rpartition(":")[2]))
+    wrong = LocalBroker(tmp_path / "wrong", properties={"num.io.threads": "many"})
+    for local, reason in (
+        (taken, f"Socket server failed to bind to {broker.bootstrap}: Address already in use"),
+        (wrong, "Invalid value many for configuration num.io.threads"),
+    ):
+        with pytest.raises(RunError, match=f"^the Kafka broker did not start: {reason}") as caught:
+            local.start()
+        assert str(caught.value).endswith(f"(log: {local.log})")
+        assert "\n" not in str(caught.value)
+        assert local.pid is None
+    assert taken.bootstrap == broker.bootstrap
+    with pytest.raises(UsageError, match=f"there is no Java at {tmp_path}/bin/java"):
+        LocalBroker(tmp_path, java=tmp_path).start()
+
+
+def test_it_is_reached_from_this_machine_only(broker: LocalBroker) -> None:
+    process = Path(f"/proc/{broker.pid}")
+    files = {str(path.readlink()) for path in (process / "fd").iterdir() if path.is_symlink()}
+    entries = [line.split() for name in ("tcp", "tcp6") for line in (process / "net" / name).read_text().splitlines()]
+    listening = [entry[1] for entry in entries if entry[3] == "0A" and f"socket:[{entry[9]}]" in files]
+    assert len(listening) == 2  # clients and the controller
+    assert all(address.partition(":")[0].endswith("0100007F") for address in listening)
+
+
+@pytest.fixture
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache directory without jars, and no program but what a test puts into `tmp_path`/bin."""
+    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda app: str(tmp_path / "cache"))
+    monkeypatch.setenv("JAVA_HOME", str(find_java().home))
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    return tmp_path / "cache"
+
+
+def maven(directory: Path, script: str) -> None:
+    """An `mvn` that stands for a network: it does what the script says."""
+    program = directory / "bin" / "mvn"
+    program.write_text(
+        f"#!/bin/sh\nPATH={os.defpath}\nfor out; do :; done; out=${{out#-DoutputDirectory=}}\n{script}\n"
+    )
+    program.chmod(0o755)
+
+
+def test_without_jars_and_maven_it_says_what_to_do(empty_cache: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="install Maven, or give a running broker") as caught:
+        LocalBroker(tmp_path / "broker").start()
+    assert "\n" not in str(caught.value)
+
+
+def test_jars_are_there_whole_or_not_at_all(empty_cache: Path, tmp_path: Path) -> None:
+    maven(tmp_path, 'mkdir -p "$out"; echo part >"$out/kafka_2.13.jar"; echo "[ERROR] no route to host"; exit 1')
+    with pytest.raises(RunError, match=r"^Maven could not fetch Kafka's jars: no route to host$"):
+        kafka_jars()
+    assert [path.name for path in empty_cache.iterdir()] == ["kafka.lock"]
+
+
+def test_jars_are_fetched_once_however_many_ask(empty_cache: Path, tmp_path: Path) -> None:
+    maven(tmp_path, f'mkdir -p "$out"; echo all >"$out/kafka_2.13.jar"; echo fetched >>{tmp_path}/fetches')
+    found: list[Path] = []
+    said: list[str] = []
+    askers = [threading.Thread(target=lambda: found.append(kafka_jars(said.append))) for _ in range(4)]
+    for asker in askers:
+        asker.start()
+    for asker in askers:
+        asker.join()
+    jars = empty_cache / f"kafka-{KAFKA_VERSION}"
+    assert found == [jars] * 4
+    assert (jars / "kafka_2.13.jar").read_text() == "all\n"
+    assert (tmp_path / "fetches").read_text() == "fetched\n"
+    assert len(said) == 1
+    maven(tmp_path, "exit 1")
+    assert kafka_jars() == jars  # Maven is not asked again
