@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ..errors import UsageError
-from .files import Cached, T, UnreadableError, VanishedError, names, numbers, one_line, read_bytes
+from .files import Cached, T, UnreadableError, VanishedError, names, numbers, one_line, read_bytes, read_head
 from .offset_log import BatchOffsets, SourceOffsets, decode_commit, decode_offsets, decode_query_id
 from .state_schema import SESSION_WINDOW, TIME_WINDOW, Field, StateSchema, decode_schema, delay_of
 
@@ -208,7 +208,7 @@ def _no_directory(path: Path, error: OSError | ValueError) -> str:
 
 def _kind_of_file(path: Path) -> str:
     try:
-        start = read_bytes(path, LOG_LIMIT)[: len(_EVENT_LOG_START)]
+        start = read_head(path, len(_EVENT_LOG_START))
     except UnreadableError:
         start = b""
     is_event_log = start == _EVENT_LOG_START or _EVENT_LOG_NAME.fullmatch(path.name)

@@ -30,19 +30,24 @@ def one_line(text: str, limit: int = _LINE_LIMIT) -> str:
 
 def read_bytes(path: Path, limit: int) -> bytes:
     """The content of a regular file of at most `limit` bytes; VanishedError or UnreadableError otherwise."""
+    content = read_head(path, limit + 1)
+    if len(content) > limit:
+        raise UnreadableError(f"{_place(path)} is larger than {limit:,} bytes")
+    return content
+
+
+def read_head(path: Path, size: int) -> bytes:
+    """At most the first `size` bytes of a regular file; VanishedError or UnreadableError where it is none."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a FIFO must not make us wait
         with open(fd, "rb") as file:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
                 raise UnreadableError(f"{_place(path)} is not a regular file")
-            content = file.read(limit + 1)
+            return file.read(size)
     except FileNotFoundError:
         raise VanishedError(f"{_place(path)} is not there") from None
     except OSError as error:
         raise UnreadableError(f"cannot read {_place(path)}: {error.strerror}") from None
-    if len(content) > limit:
-        raise UnreadableError(f"{_place(path)} is larger than {limit:,} bytes")
-    return content
 
 
 def numbers(directory: Path) -> list[int]:
