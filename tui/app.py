@@ -1,10 +1,10 @@
 """The app: follows one engine's stream and shows it; owns what all screens share (keys, themes, commands)."""
 
 import asyncio
-import re
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from datetime import datetime
 from os import environ
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -15,11 +15,12 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from ..engine.core.snapshot import Snapshot
-from ..engine.errors import RunError
+from ..engine.errors import RunError, UsageError
 from ..engine.feed.messages import Change, Header, Reply, Stop
 from .formatting import clean, first_line
 from .messages import Client, HeaderCame, ReplyCame, SnapshotCame, StreamEnded
 from .recent import Recent
+from .recorder import Recorder, file_name
 from .screens.help import HelpScreen
 from .screens.main import MainScreen
 from .screens.quit import Answer, QuitScreen
@@ -47,6 +48,7 @@ class WmtopApp(App[Answer]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("question_mark", "show_help", "help"),
         Binding("S", "save_svg", "save SVG"),
+        Binding("R", "record", "record, or stop recording"),
         Binding("c", "other_theme", "dark or light"),
         Binding("q", "leave", "quit"),
         Binding("ctrl+q,ctrl+c", "leave", "quit", priority=True),
@@ -58,6 +60,8 @@ class WmtopApp(App[Answer]):
         self._on_quit = on_quit
         self._clock = clock
         self._engine_name = ""
+        self._header: Header | None = None
+        self._recorder = Recorder()
         self._recent = Recent()
         self._snapshot: Snapshot | None = None
         self._lost: str | None = None
@@ -80,6 +84,8 @@ class WmtopApp(App[Answer]):
                 yield SystemCommand(title, words, lambda action=action: self.call_later(screen.run_action, action))
         yield SystemCommand("Dark or light", "The other theme", self.action_other_theme)
         yield SystemCommand("Save SVG", "Save the screen as a picture in this directory", self.action_save_svg)
+        if self.check_action("record", ()):
+            yield SystemCommand("Record or stop", "What this screen sees, in this directory", self.action_record)
         yield SystemCommand("Help", "The keys, and how to read the barrel", self.action_show_help)
         yield SystemCommand("Quit", "Leave wmtop", self.action_leave)
 
@@ -88,6 +94,8 @@ class WmtopApp(App[Answer]):
 
     async def on_unmount(self) -> None:
         await self._feed.close()
+        with suppress(RunError):  # a full disk: what was written before is there
+            self._recorder.stop()
 
     async def _follow(self) -> None:
         """Pass on what the engine sends, until it goes away."""
@@ -95,6 +103,7 @@ class WmtopApp(App[Answer]):
         try:
             async for message in self._feed.messages():
                 if isinstance(message, Snapshot):
+                    self._record(message)
                     self.post_message(SnapshotCame(message))
                 elif isinstance(message, Header):
                     self.post_message(HeaderCame(message))
@@ -107,6 +116,7 @@ class WmtopApp(App[Answer]):
         self.post_message(StreamEnded(reason))
 
     def on_header_came(self, event: HeaderCame) -> None:
+        self._header = event.header
         self._engine_name = event.header.name
         self._recent = Recent(event.header.history)
 
@@ -139,6 +149,7 @@ class WmtopApp(App[Answer]):
             return
         self._main = MainScreen(snapshot, self._recent, self._clock, plain=self.no_color)
         self._start.done()
+        self._show_recording()
         self.push_screen(self._main)
         if self._lost is not None:
             self._main.lose(self._lost)
@@ -172,7 +183,7 @@ class WmtopApp(App[Answer]):
     def action_show_help(self) -> None:
         """Open the help over what is shown."""
         if not isinstance(self.screen, HelpScreen | QuitScreen):
-            self.push_screen(HelpScreen())
+            self.push_screen(HelpScreen(replay=not self.check_action("record", ())))
 
     def action_other_theme(self) -> None:
         """Dark to light and back."""
@@ -180,7 +191,7 @@ class WmtopApp(App[Answer]):
 
     def action_save_svg(self) -> None:
         """Save the screen as a picture where wmtop was started, and say where."""
-        safe = re.sub(r"[^A-Za-z0-9_-]+", "-", self._engine_name)[:60] or "screen"
+        safe = file_name(self._engine_name)
         taken = {path.name for path in Path.cwd().glob("wmtop-*.svg")}
         name = next(name for n in range(1, len(taken) + 2) if (name := f"wmtop-{safe}-{n}.svg") not in taken)
         try:
@@ -189,6 +200,33 @@ class WmtopApp(App[Answer]):
             self.notify(f"not saved: {Path.cwd() / name}: {error.strerror}", severity="error", markup=False)
         else:
             self.notify(f"saved {path}", markup=False)
+
+    def action_record(self) -> None:
+        """Record what comes from here on where wmtop was started, and say in which file; again: stop."""
+        if self._header is None or self._snapshot is None:
+            return
+        try:
+            if (path := self._recorder.path) is not None:
+                self._recorder.stop()
+                self.notify(f"recorded {path}: 'wmtop replay' shows it", markup=False, timeout=8)
+            else:
+                path = self._recorder.start(self._header, self._snapshot, Path.cwd(), datetime.now())
+                self.notify(f"recording to {path}: R stops it", markup=False, timeout=8)
+        except (UsageError, RunError) as error:
+            self.notify(str(error), severity="error", markup=False, timeout=8)
+        self._show_recording()
+
+    def _record(self, snapshot: Snapshot) -> None:
+        """Write a snapshot to the recording, if there is one; a full disk ends that and nothing else."""
+        try:
+            self._recorder.add(snapshot)
+        except RunError as error:
+            self.notify(str(error), severity="error", markup=False, timeout=8)
+            self._show_recording()
+
+    def _show_recording(self) -> None:
+        if self._main is not None:
+            self._main.record(self._recorder.path is not None)
 
     async def action_leave(self) -> None:
         """Quit, as `on_quit` says; with nothing left to stop, just quit."""

@@ -8,6 +8,7 @@ from ..engine.core.settings import Session, Settings, Sliding
 from ..engine.core.snapshot import Snapshot
 from . import formatting as f
 from .preview import IdlePreview, LatenessPreview, Preview
+from .replay import Playback
 from .widgets.line import Part, Run, part
 from .widgets.staves import holding
 
@@ -45,6 +46,14 @@ def condition(snapshot: Snapshot, *, frozen: bool, silent_s: float, lost: str | 
         "stale": Condition("STALE", "stale"),
         "partial": Condition("PARTIAL", "stale", "some channels are unknown"),
     }.get(snapshot.state, Condition("LIVE", "good"))
+
+
+def replay_condition(snapshot: Snapshot, playback: Playback) -> Condition:
+    """How a replay stands, and how things stood then."""
+    then = condition(snapshot, frozen=False, silent_s=0.0, lost=None)
+    word = playback.word if then.word == "LIVE" else f"{playback.word} · {then.word}"
+    ink = then.ink if then.ink == "bad" else "good" if playback.playing else "stale"
+    return Condition(word, ink, " · ".join(note for note in (then.note, playback.note) if note) or None)
 
 
 def name(text: str) -> str:

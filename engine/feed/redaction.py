@@ -33,7 +33,7 @@ _PLAIN = (int, float, bool, NoneType)
 _T = TypeVar("_T", bound=Struct)
 
 
-def redact(recording: RecordingReader, path: Path, progress: Callable[[int], None]) -> int:
+def redact(recording: RecordingReader, path: Path, progress: Callable[[int], object]) -> int:
     """Write a copy of `recording` without names to the new file `path`; how many channels got another name.
 
     One snapshot at a time; `progress` is told how many are done. UsageError if the file is there or cannot be made.

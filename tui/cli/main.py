@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ...engine.errors import RunError, UsageError
-from . import run, running
+from . import replay, run, running
 from .engines import told
 
 app = typer.Typer(
@@ -20,6 +20,7 @@ app.command()(run.demo)
 app.add_typer(run.run_app, name="run")
 app.command()(running.runs)
 app.command()(running.stop)
+app.command()(replay.replay)
 app.command("set")(running.set_command)
 
 

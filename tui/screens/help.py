@@ -9,12 +9,15 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+APPLY = ("Enter", "apply the preview to the running engine")
+FREEZE = ("p", "freeze the picture; data keeps coming")
+RECORD = ("R", "record what you see, to replay it; again to stop")
 KEYS = (
     ("Tuning", (
         ("+ -", "preview a longer or shorter lateness"),
         ("=", "type a lateness: 45m, 1h30m, 90s"),
         ("[ ]", "preview a shorter or longer idle timeout"),
-        ("Enter", "apply the preview to the running engine"),
+        APPLY,
         ("Esc", "drop it; go back; clear the filter"),
     )),
     ("Looking", (
@@ -24,13 +27,25 @@ KEYS = (
         ("Enter", "with source instances: open the channels inside"),
         ("s  /", "sort the channels; filter them (regular expression)"),
         ("x", "event time, or log distance behind the fastest"),
-        ("p", "freeze the picture; data keeps coming"),
+        FREEZE,
         ("T  c", "UTC or local time; dark or light"),
         ("S", "save the screen as SVG"),
+        RECORD,
         ("ctrl+p", "all commands"),
         ("q", "quit"),
     )),
 )  # fmt: skip
+REPLAY = (
+    ("Replay", (
+        ("Space p", "play or pause; at the end, from the start"),
+        (", .", "one snapshot back or on"),
+        ("< >", "slower or faster"),
+        ("{ }", "back or on by a twentieth (shift+← →); click or drag on the timeline"),
+        ("n N", "the next mark, the one before: ◆ new holder, ━ the level stands, ! many late"),
+        ("G", "go to a time: 14:30, 02-08 14:30, +10m, -1h"),
+    )),
+)  # fmt: skip
+NOT_IN_REPLAY = (APPLY, FREEZE, RECORD)
 READING = (
     "Each channel is a stave, as high as its watermark. The water is the level: it can stand no higher than the lowest "
     "stave that takes part. Who that is holds event time back for all, and the second line says why.\n\n",
@@ -48,12 +63,18 @@ class HelpScreen(ModalScreen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,question_mark,q,enter", "close", "close")]
 
+    def __init__(self, *, replay: bool = False) -> None:
+        super().__init__()
+        self._sections = (*REPLAY, *KEYS) if replay else KEYS
+        self._hidden = NOT_IN_REPLAY if replay else ()
+
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="help") as box:
             box.border_title = "Help"
             box.border_subtitle = "Esc closes"
-            for title, keys in KEYS:
+            for title, rows in self._sections:
                 lines = [Content.styled(title + "\n", "bold $accent")]
+                keys = [row for row in rows if row not in self._hidden]
                 lines += [Content.assemble((f"  {key:<8}", "bold"), (f"{words}\n", "$dim")) for key, words in keys]
                 yield Static(Content("").join(lines))
             yield Static(Content.assemble(("Reading the barrel\n", "bold $accent"), *READING))

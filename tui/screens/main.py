@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from datetime import UTC
+from datetime import UTC, tzinfo
 from typing import Any, ClassVar
 
 from msgspec.structs import replace
@@ -19,6 +19,7 @@ from .. import formatting as f
 from .. import preview as what_if
 from ..preview import Preview
 from ..recent import Recent
+from ..replay import Playback
 from ..widgets.barrel import Barrel
 from ..widgets.channels import SORTS, ChannelTable, Entry, entries, name_cells
 from ..widgets.line import part
@@ -27,7 +28,7 @@ from ..widgets.prompt import Prompt
 from ..widgets.rows import Rows
 from ..widgets.staves import Stave, staves
 from ..widgets.windows import WindowTable
-from ..wording import condition, holder_parts, level_parts, status_parts, tuning_parts
+from ..wording import Condition, condition, holder_parts, level_parts, replay_condition, status_parts, tuning_parts
 from . import picture
 from .picture import View, Wish
 
@@ -72,6 +73,8 @@ class MainScreen(Screen[None]):
         self._recent = recent
         self._heard_s = clock()
         self._lost: str | None = None
+        self._playback: Playback | None = None
+        self._recording = False
         self._view = View()
         self._preview: Preview | None = None
         self._staves: list[Stave] = []
@@ -117,14 +120,32 @@ class MainScreen(Screen[None]):
         if self.is_mounted:
             self._paint_lines()
 
+    def play(self, playback: Playback) -> None:
+        """What is shown is a recording, and here it is."""
+        changed, self._playback = playback != self._playback, playback
+        if changed and self.is_mounted:
+            self._paint_lines()
+
+    def record(self, on: bool) -> None:
+        """Show whether what comes is recorded."""
+        self._recording = on
+        if self.is_mounted:
+            self._paint_lines()
+
+    @property
+    def zone(self) -> tzinfo | None:
+        """The zone of the times: UTC, or None for the local one."""
+        return self._view.zone
+
     def commands(self) -> list[tuple[str, str, str]]:
         """What the command palette offers here: title, help, action."""
+        freeze = ("Freeze or go on", "Data keeps coming, the picture stands", "freeze")
         return [
             ("Type a lateness", "Preview a lateness, then apply it", "type_lateness"),
             ("Filter the channels", "By a regular expression", "filter"),
             ("Sort the channels", "The next order", "sort"),
             ("Linear or log axis", "Event time, or distance behind the fastest channel", "axis"),
-            ("Freeze or go on", "Data keeps coming, the picture stands", "freeze"),
+            *([freeze] if self._playback is None else []),
             ("UTC or local time", "How times are shown", "zone"),
         ]
 
@@ -164,14 +185,22 @@ class MainScreen(Screen[None]):
     def _paint_lines(self) -> None:
         """The lines that also change without a new snapshot."""
         snapshot, view = self._shown, self._view
-        now = condition(snapshot, frozen=view.frozen, silent_s=self._clock() - self._heard_s, lost=self._lost)
+        now = self._condition()
         self.query_one("#status", TextLine).show(status_parts(snapshot, now, view.zone))
         story = Story(level_parts(snapshot, view.zone), holder_parts(snapshot), self._lags)
         self.query_one(LevelLine).show(story)
         self.query_one("#tuning", TextLine).show(tuning_parts(snapshot, self._preview, self._now_share))
         self._notice("#banner", now.note, now.ink)
         self._notice("#log", f"log {snapshot.log}" if now.ink == "bad" and snapshot.log is not None else None, "text")
-        self.query_one(KeyLine).show(picture.keys(snapshot, view, self._preview))
+        keys = picture.keys(snapshot, view, self._preview, replay=self._playback is not None)
+        self.query_one("#keys", KeyLine).show(keys)
+
+    def _condition(self) -> Condition:
+        if self._playback is not None:
+            return replay_condition(self._shown, self._playback)
+        silent_s = self._clock() - self._heard_s
+        now = condition(self._shown, frozen=self._view.frozen, silent_s=silent_s, lost=self._lost)
+        return replace(now, word=f"{now.word} · REC") if self._recording else now
 
     def _notice(self, selector: str, text: str | None, ink: str) -> None:
         """Show a line that is there only when it says something."""
@@ -196,7 +225,7 @@ class MainScreen(Screen[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("apply", "drop"):
             return self._preview is not None
-        return True
+        return action != "freeze" or self._playback is None
 
     def action_lateness(self, direction: int) -> None:
         """Move the previewed lateness to the next value for which the answer is exact."""
@@ -264,12 +293,12 @@ class MainScreen(Screen[None]):
     # The prompt
 
     def _ask(self, purpose: str, label: str, text: str, note: str) -> None:
-        self.query_one(KeyLine).display = False
+        self.query_one("#keys").display = False
         self.query_one(Prompt).open(purpose, label, text, note)
 
     def _close_prompt(self) -> None:
         self.query_one(Prompt).close()
-        self.query_one(KeyLine).display = True
+        self.query_one("#keys").display = True
         self.query_one(ChannelTable).focus()
 
     def on_prompt_typed(self, event: Prompt.Typed) -> None:

@@ -157,12 +157,13 @@ def window_heading(snapshot: Snapshot, start: int, width: int) -> Heading:
     return Heading(start, title)
 
 
-def keys(snapshot: Snapshot, view: View, preview: Preview | None) -> list[Key]:
-    """The keys that do something now, the most important first."""
+def keys(snapshot: Snapshot, view: View, preview: Preview | None, *, replay: bool = False) -> list[Key]:
+    """The keys that do something now, the most important first; of a replay those that it has itself are not here."""
     out: list[Key] = []
     if preview is not None:
         value = preview.lateness_ms if isinstance(preview, LatenessPreview) else preview.idle_after_ms
-        out += [Key("Enter", f"apply {f.setting(value)}", "apply"), Key("Esc", "drop", "drop")]
+        out += [] if replay else [Key("Enter", f"apply {f.setting(value)}", "apply")]
+        out.append(Key("Esc", "drop", "drop"))
     if snapshot.settings.tunable:
         out += [Key("+/-", "lateness", "lateness(1)", 1), Key("=", "type", "type_lateness", 5)]
     if snapshot.whatif_idle:
@@ -178,12 +179,14 @@ def keys(snapshot: Snapshot, view: View, preview: Preview | None) -> list[Key]:
             Key("/", "filter", "filter", 4),
             Key("x", "linear" if view.logarithmic else "log", "axis", 9),
         ]
+    freeze = Key("p", "go on" if view.frozen else "freeze", "freeze", 0 if view.frozen else 6)
     return [
         *out,
-        Key("p", "go on" if view.frozen else "freeze", "freeze", 0 if view.frozen else 6),
+        *([] if replay else [freeze]),
         Key("T", "local" if view.zone else "UTC", "zone", 10),
         Key("c", "theme", "app.other_theme", 12),
         Key("S", "SVG", "app.save_svg", 11),
+        *([] if replay else [Key("R", "record", "app.record", 13)]),
         Key("?", "help", "app.show_help", 0),
         Key("q", "quit", "app.leave", 3),
     ]

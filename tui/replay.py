@@ -1,0 +1,199 @@
+"""A recording in a client's place: it brings the same messages as an engine's stream, at a pace of its own."""
+
+import asyncio
+import time
+from bisect import bisect_left, bisect_right
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..engine.errors import RunError
+from ..engine.feed.messages import Change, FromEngine, HistoryPoint, Reply, ToEngine
+from ..engine.feed.recording import RecordingReader
+from .formatting import first_line
+from .recent import KEEP_MS
+
+SPEEDS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
+LONGEST_WAIT_MS = 5_000
+"""A gap in the recording (nobody recorded, nothing happened) is played in no more than this."""
+FRAME_S = 0.05
+"""Not more than a picture in this time: at high speed most snapshots are passed over."""
+REFUSED = "a recording cannot be changed"
+CUT_OFF = "not closed (killed, or still being written): it ends with its last whole snapshot"
+
+
+class Playback(Struct, frozen=True):
+    """Where a replay is (snapshot `number` of `count`, from 0), and how it goes on; `note` is one line, or None."""
+
+    number: int
+    count: int
+    playing: bool
+    speed: float
+    note: str | None = None
+
+    @property
+    def word(self) -> str:
+        """The status word."""
+        if self.playing:
+            return f"REPLAY ▶ ×{self.speed:g}"
+        return "REPLAY END" if self.number + 1 == self.count else "REPLAY PAUSED"
+
+
+class Replay:
+    """Plays `recording`, from snapshot `number` on, `speed` times as fast as it was; belongs to one event loop.
+
+    What it says is what a client says; where snapshots are passed over, a header with the minutes before comes first.
+    """
+
+    def __init__(
+        self,
+        recording: RecordingReader,
+        *,
+        speed: float = 1.0,
+        number: int = 0,
+        playing: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._recording = recording
+        self._clock = clock
+        self._speed = speed
+        self._number = number
+        self._playing = playing
+        self._began_s = clock()
+        self._began_ms = 0.0
+        self._replies: list[Reply] = []
+        self._fault: str | None = None
+        self._changed = asyncio.Event()
+        self._closed = False
+        self.play_ms = play_times(recording.points)
+        self._anchor()
+
+    @property
+    def playback(self) -> Playback:
+        """Where it is."""
+        note = self._fault or (CUT_OFF if self._recording.truncated else None)
+        return Playback(self._number, len(self.play_ms), self._playing, self._speed, note)
+
+    @property
+    def points(self) -> Sequence[HistoryPoint | None]:
+        """A point for each snapshot, None for one without clocks."""
+        return self._recording.points
+
+    async def messages(self) -> AsyncIterator[FromEngine]:
+        """A header, then the snapshots as they are due, until `close`."""
+        shown: int | None = None
+        while not self._closed:
+            self._changed.clear()
+            while self._replies:
+                yield self._replies.pop(0)
+            number = self._advance()
+            if number != shown:
+                if shown is None or number != shown + 1:
+                    yield replace(self._recording.header, history=self._history(number))
+                shown = number
+                try:
+                    self._fault = None
+                    yield self._recording.at(number)
+                except RunError as error:
+                    self._fault = first_line(str(error))
+            await self._pause()
+
+    async def send(self, command: ToEngine) -> None:
+        """Refuse a change: what is recorded has been."""
+        if isinstance(command, Change):
+            self._replies.append(Reply(id=command.id, ok=False, text=REFUSED))
+            self._changed.set()
+
+    async def close(self) -> None:
+        """Stop; `messages` ends."""
+        self._closed = True
+        self._changed.set()
+
+    # The controls
+
+    def toggle(self) -> None:
+        """Play or pause; at the end, play it again."""
+        self._advance()
+        self._playing = not self._playing
+        if self._playing and self._number + 1 == len(self.play_ms):
+            self._number = 0
+        self._anchor()
+
+    def faster(self, direction: int) -> None:
+        """The next speed up (1) or down (-1)."""
+        self._advance()
+        steps = SPEEDS if direction > 0 else SPEEDS[::-1]
+        self._speed = next((step for step in steps if (step - self._speed) * direction > 0), self._speed)
+        self._anchor()
+
+    def step(self, by: int) -> None:
+        """So many snapshots on or back, and pause there."""
+        self._playing = False
+        self.go_to(self._number + by)
+
+    def scrub(self, share: float) -> None:
+        """On or back by a share of the whole recording, by at least one snapshot."""
+        here = self.play_ms[self._number]
+        there = self.number_at(here + share * self.play_ms[-1])
+        least = self._number + (1 if share > 0 else -1)
+        self.go_to(max(there, least) if share > 0 else min(there, least))
+
+    def go_to(self, number: int) -> None:
+        """To a snapshot, or the nearest that there is."""
+        self._number = min(max(number, 0), len(self.play_ms) - 1)
+        self._anchor()
+
+    def go_to_time(self, now_ms: int) -> None:
+        """To the last snapshot taken at or before a time of the recording (epoch ms)."""
+        self.go_to(self._recording.seek(now_ms))
+
+    def number_at(self, play_ms: float) -> int:
+        """The snapshot that is shown after so much time of playing at its own speed."""
+        return max(bisect_right(self.play_ms, play_ms) - 1, 0)
+
+    def _anchor(self) -> None:
+        """From here on, time counts from now."""
+        self._began_s, self._began_ms = self._clock(), self.play_ms[self._number]
+        self._changed.set()
+
+    def _advance(self) -> int:
+        """The snapshot that is due."""
+        if self._playing:
+            played = (self._clock() - self._began_s) * 1000 * self._speed
+            self._number = max(self.number_at(self._began_ms + played), self._number)
+            self._playing = self._number + 1 < len(self.play_ms)
+        return self._number
+
+    async def _pause(self) -> None:
+        """Wait for the next snapshot, or for a control."""
+        wait_s: float | None = None
+        if self._playing:
+            due_s = (self.play_ms[self._number + 1] - self._began_ms) / 1000 / self._speed
+            wait_s = max(due_s - (self._clock() - self._began_s), FRAME_S)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._changed.wait(), wait_s)
+
+    def _history(self, number: int) -> list[HistoryPoint]:
+        """The points of the minutes before a snapshot."""
+        points = self._recording.points
+        here = points[number]
+        if here is None:
+            return []
+        first = bisect_left(self.play_ms, self.play_ms[number] - KEEP_MS)
+        before = [point for point in points[first:number] if point is not None]
+        return [point for point in before if here.wall_ms - KEEP_MS <= point.wall_ms <= here.wall_ms]
+
+
+def play_times(points: Sequence[HistoryPoint | None]) -> list[int]:
+    """When each snapshot is shown at its own speed (ms from the first); no two at once, and no long wait."""
+    out: list[int] = []
+    now = 0
+    before: int | None = None
+    for number, point in enumerate(points):
+        wait = 0 if point is None or before is None else point.wall_ms - before
+        now += min(max(wait, 1), LONGEST_WAIT_MS) if number else 0
+        before = before if point is None else point.wall_ms
+        out.append(now)
+    return out
