@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from .checkpoint import SCHEMA_LIMIT, CheckpointFacts
 from .files import Cached, UnreadableError, VanishedError, numbers, one_line
@@ -80,7 +81,7 @@ class OpenWindows(Struct, frozen=True, kw_only=True):
     keys: int = 0
     """How many rows the state has."""
     reason: str | None = None
-    """One line on why nothing is known."""
+    """One line on why nothing is known, or nothing newer than what stands here."""
 
 
 class OpenWindowsTap:
@@ -145,7 +146,8 @@ class _OperatorTap:
             self._load(batch + 1, partitions, rows)
             self._seen = self._look(batch, rows)
         except VanishedError as error:
-            return self._seen or self._nothing(f"{error}: was it purged just now?")
+            reason = f"{error}: was it purged just now?"
+            return replace(self._seen, reason=one_line(reason)) if self._seen else self._nothing(reason)
         except TooManyKeysError:
             self._too_many = True
             self._partitions = []
@@ -162,7 +164,7 @@ class _OperatorTap:
         try:
             _check_operator(self._about.get(self._directory / "_metadata" / "metadata"))
         except VanishedError:
-            raise UnreadableError("the operator does not say what it is: an older Spark wrote this state") from None
+            raise UnreadableError("the operator does not say what it is: it has no _metadata/metadata") from None
         schema = self._schema.get(self._directory / "0" / "_metadata" / "schema")
         rows = _rows(schema, checksummed=facts.conf.get(_CHECKSUM) == "true")
         if self._rows is None or rows.layout != self._rows.layout:
