@@ -212,8 +212,8 @@ class WmtopApp(App[Answer]):
             else:
                 path = self._recorder.start(self._header, self._snapshot, Path.cwd(), datetime.now())
                 self.notify(f"recording to {path}: R stops it", markup=False, timeout=8)
-        except (UsageError, RunError) as error:
-            self.notify(str(error), severity="error", markup=False, timeout=8)
+        except (UsageError, RunError, OSError) as error:  # the last: the directory itself is gone
+            self.notify(f"not recorded: {error}", severity="error", markup=False, timeout=8)
         self._show_recording()
 
     def _record(self, snapshot: Snapshot) -> None:

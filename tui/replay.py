@@ -21,7 +21,7 @@ LONGEST_WAIT_MS = 5_000
 FRAME_S = 0.05
 """Not more than a picture in this time: at high speed most snapshots are passed over."""
 REFUSED = "a recording cannot be changed"
-CUT_OFF = "not closed (killed, or still being written): it ends with its last whole snapshot"
+CUT_OFF = "not closed (killed, or still written): it ends with its last whole snapshot"
 
 
 class Playback(Struct, frozen=True):

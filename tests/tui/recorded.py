@@ -1,0 +1,58 @@
+"""Canned recordings, and a driver for the app that replays them."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+from wmtop.engine.core.snapshot import Holder, Snapshot, Totals
+from wmtop.engine.feed.recording import RecordingReader, RecordingWriter
+from wmtop.tui.replay_app import ReplayApp
+
+from .canned import LEVEL, MINUTE, NOW, WALL, CannedClient, Clock, header, live
+from .drive import Driven
+
+COUNT = 150
+STALL, BURST = range(40, 80), range(100, 104)
+
+
+def story(number: int) -> Snapshot:
+    """Snapshot `number`: MQ, then F9 holds; the level stands in `STALL`; in `BURST` one record in four is late."""
+    stood = min(max(number - STALL.start, 0), len(STALL) - 1)
+    moved = (number - stood) * MINUTE
+    late = 4 * number + 250 * min(max(number - BURST.start + 1, 0), len(BURST))
+    snapshot = live(batch=number, now_ms=NOW + number * MINUTE, wall_ms=WALL + number * 1_000)
+    holder = Holder("MQ" if number < STALL.start else "F9", NOW, "behind")
+    level = replace(snapshot.level, watermark_ms=LEVEL + moved, behind_fastest_ms=(10 + stood) * MINUTE, holder=holder)
+    channels = [
+        replace(view, watermark_ms=(view.watermark_ms or 0) + moved + (view.channel != "F9") * stood * MINUTE)
+        for view in snapshot.channels
+    ]
+    totals = Totals(records=1_000 * (number + 1), late=late)
+    return replace(snapshot, level=level, channels=channels, totals=totals)
+
+
+def record(path: Path, *snapshots: Snapshot) -> Path:
+    """A recording of the snapshots, or of the whole story."""
+    with RecordingWriter(path, header()) as writer:
+        for snapshot in snapshots or (story(number) for number in range(COUNT)):
+            writer.append(snapshot)
+    return path
+
+
+def replay(
+    scenario: Callable[[Driven], Awaitable[None]], path: Path, size: tuple[int, int] = (120, 36), **more: Any
+) -> None:
+    """Run `scenario` on an app that replays `path`, paused at the start unless told otherwise."""
+
+    async def run() -> None:
+        clock = Clock()
+        with RecordingReader(path) as reader:
+            app = ReplayApp(reader, clock=clock, **({"playing": False} | more))
+            async with app.run_test(size=size) as pilot:
+                driven = Driven(app, pilot, CannedClient(), clock)
+                await driven.until(lambda: "REPLAY" in driven.said("#status"))
+                await scenario(driven)
+
+    asyncio.run(run())
