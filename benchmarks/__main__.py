@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-NAMES = ("tick", "throughput", "aggregation", "start", "screen")
+NAMES = ("tick", "throughput", "aggregation", "start", "screen", "replay")
 
 
 def main(names: list[str]) -> None:

@@ -44,13 +44,13 @@ def feed(monitor: Monitor, number: int, rng: random.Random) -> Snapshot:
 
 
 class Terminal:
-    """`wmtop` in a pseudo-terminal of a given size."""
+    """`wmtop` with some arguments in a pseudo-terminal of a given size."""
 
-    def __init__(self, columns: int, rows: int) -> None:
+    def __init__(self, columns: int, rows: int, *arguments: str) -> None:
         self.pid, self._fd = pty.fork()
         if not self.pid:
             os.environ["TERM"] = "xterm-256color"
-            os.execv(sys.executable, [sys.executable, "-m", "wmtop.tui.cli"])
+            os.execv(sys.executable, [sys.executable, "-m", "wmtop.tui.cli", *arguments])
         fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def read(self, timeout_s: float) -> bytes:

@@ -5,10 +5,13 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from textual.app import ComposeResult
+from textual.screen import Screen
 from wmtop.engine.feed.messages import history_point
 from wmtop.tui.replay import CUT_OFF, play_times
 from wmtop.tui.screens.help import HelpScreen
 from wmtop.tui.screens.replay import GoToScreen
+from wmtop.tui.widgets.lines import KeyLine
 from wmtop.tui.widgets.timeline import Timeline
 
 from .canned import ended, failed, live
@@ -194,6 +197,28 @@ def test_the_keys_under_the_timeline_can_be_clicked(path: Path) -> None:
         keys = it.said("ReplayBar KeyLine")
         await it.pilot.click("ReplayBar KeyLine", offset=(keys.index("step"), 0))
         await shows(it, 1)
+
+    replay(scenario, path)
+
+
+class Other(Screen[None]):
+    """A screen that knows nothing of replays."""
+
+    def compose(self) -> ComposeResult:
+        yield KeyLine(id="keys")
+
+
+def test_the_timeline_and_its_keys_are_on_every_screen(path: Path) -> None:
+    async def scenario(it: Driven) -> None:
+        await it.app.push_screen(Other())
+        await it.press("full_stop", "n")
+        await it.until(lambda: f" {STALL.start + 1} of 150" in it.said("Timeline"))
+        await it.press("question_mark")
+        assert not it.app.screen.query(Timeline)
+        await it.press("escape")
+        it.app.pop_screen()
+        await shows(it, STALL.start)
+        assert len(it.app.screen.query(Timeline)) == 1
 
     replay(scenario, path)
 

@@ -88,7 +88,7 @@ class EngineArguments:
     conf: Annotated[list[str] | None, typer.Option(metavar="K=V", help="a Spark setting; may be repeated")] = None
     packages: Annotated[str | None, typer.Option(metavar="G:A:V", help="Maven packages for Spark")] = None
     jars: Annotated[str | None, typer.Option(metavar="FILE,…", help="jars for Spark")] = None
-    record: Annotated[Path | None, typer.Option(metavar="FILE", help="record every snapshot")] = None
+    record: Annotated[Path | None, typer.Option(metavar="FILE", help="record every snapshot: the last 24 h, 2 GiB")] = None
     firings: Annotated[Path | None, typer.Option(metavar="FILE", help="write every firing and late drop as NDJSON")] = (
         None
     )
