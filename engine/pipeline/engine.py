@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from ..errors import RunError
 from ..feed.messages import Change, Header, Reply, ToEngine
 from ..feed.publisher import Publisher
 from ..feed.recording import RecordingWriter
+from ..feed.ring import Bounds
 from ..feed.rundir import Claim
 from .custom import ship_custom
 from .durable import StateDirectory
@@ -47,6 +48,7 @@ class EngineOptions(Struct, frozen=True, kw_only=True):
     """None: temporary."""
     firings: Path | None = None
     record: Path | None = None
+    record_bounds: Bounds = Bounds()
     once: bool = False
     stop_on_eof: bool = False
     master: str | None = None
@@ -109,7 +111,7 @@ class Engine:
         if self._options.stop_on_eof:
             threading.Thread(target=self._stop_at_eof, name="wmtop-parent", daemon=True).start()
         if self._options.record:
-            self._recording = RecordingWriter(self._options.record, self._header)
+            self._recording = RecordingWriter(self._options.record, self._header, self._options.record_bounds)
         state = StateDirectory(self._state_path())
         state.lock()
         try:
@@ -233,10 +235,19 @@ class Engine:
 
     def _publish(self, snapshot: Snapshot, *, last: bool = False) -> None:
         self._publisher.publish(snapshot)
-        if self._recording is not None and snapshot.state != "starting":
-            self._recording.append(snapshot)
+        if snapshot.state != "starting":
+            self._record(snapshot)
         if snapshot.state != "starting":
             self._on_snapshot(snapshot, last)
+
+    def _record(self, snapshot: Snapshot) -> None:
+        """Where a recording cannot go on, the run does."""
+        if self._recording is not None:
+            try:
+                self._recording.append(snapshot)
+            except RunError as error:
+                self._recording = None
+                self._say(f"{error}; the run goes on without it")
 
     def _bare(self, state: EngineState, *, error: str | None = None) -> Snapshot:
         """A snapshot before there is a monitor, or without trusting it."""
@@ -336,7 +347,8 @@ class Engine:
     def _close(self) -> None:
         self._source.close()
         if self._recording is not None:
-            self._recording.close()
+            with suppress(RunError):  # a full disk: what was written before is there
+                self._recording.close()
         self._publisher.close()
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)

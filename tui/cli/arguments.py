@@ -8,6 +8,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from ..formatting import DAY
 from .options import parse_duration, parse_duration_or_off
 
 
@@ -88,7 +89,8 @@ class EngineArguments:
     conf: Annotated[list[str] | None, typer.Option(metavar="K=V", help="a Spark setting; may be repeated")] = None
     packages: Annotated[str | None, typer.Option(metavar="G:A:V", help="Maven packages for Spark")] = None
     jars: Annotated[str | None, typer.Option(metavar="FILE,…", help="jars for Spark")] = None
-    record: Annotated[Path | None, typer.Option(metavar="FILE", help="record every snapshot: the last 24 h, 2 GiB")] = None
+    record: Annotated[Path | None, typer.Option(metavar="FILE", help="record every snapshot")] = None
+    record_keep: Annotated[int, off_option("how much of a recording is kept (24h, at most 2 GiB; off: all)")] = DAY
     firings: Annotated[Path | None, typer.Option(metavar="FILE", help="write every firing and late drop as NDJSON")] = (
         None
     )

@@ -16,6 +16,7 @@ from ...engine.core.settings import Settings
 from ...engine.core.snapshot import Snapshot
 from ...engine.errors import RunError, UsageError
 from ...engine.feed import rundir
+from ...engine.feed.ring import UNBOUNDED, Bounds
 from .arguments import EngineArguments, or_off
 from .launch import EngineProcess, redirect_output
 from .options import settings_of, window_of
@@ -70,6 +71,7 @@ def _run_engine(source: "Source", settings: Settings, arguments: EngineArguments
             state_dir=arguments.state_dir,
             firings=arguments.firings,
             record=arguments.record,
+            record_bounds=UNBOUNDED if (kept := or_off(arguments.record_keep)) is None else Bounds(span_ms=kept),
             once=arguments.once,
             stop_on_eof=arguments.stop_on_eof,
             master=arguments.master,
