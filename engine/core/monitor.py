@@ -83,8 +83,8 @@ class Monitor(Struct, kw_only=True, dict=True):
 
     def add_channels(self, names: list[str], now: int) -> None:
         """Register channels that the source knows before their first record (processing time, ms)."""
-        now = self._pass_time(now)
         for name in sorted(set(names) - self._numbers.keys()):
+            now = self._pass_time(now)
             self.timers.add(self._new_channel(name, now))
 
     def apply(self, observation: BatchObservation) -> list[Firing]:

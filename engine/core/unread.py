@@ -12,14 +12,21 @@ class Unread(Struct, frozen=True):
     """Where each channel has its own part of the source (a partition); None: any channel may be in what is unread."""
     held_back: frozenset[str] = frozenset()
     """Channels that balanced reading keeps waiting."""
+    passing: int = 0
+    """What the last batch took; no more than twice that is on its way and no backlog."""
+    passing_by_channel: dict[str, int] = {}
 
     def of(self, channel: str) -> int | None:
         """How many of the channel's records are unread; None where that is not known."""
         return None if self.records is None or self.by_channel is None else self.by_channel.get(channel, 0)
 
-    def behind(self, channel: str) -> int | None:
-        """How many unread records may be the channel's: its own, or all where they cannot be told apart."""
-        return self.records if self.by_channel is None else self.of(channel)
+    def backlog(self, channel: str) -> int | None:
+        """Unread records that hold the channel up: its own, or all where they cannot be told apart; 0 where few are."""
+        if self.by_channel is None:
+            unread, passing = self.records, self.passing
+        else:
+            unread, passing = self.of(channel), self.passing_by_channel.get(channel, 0)
+        return unread if unread is None or unread > 2 * passing else 0
 
     def not_quiet(self) -> list[str] | None:
         """The channels whose idle timers stand; None: all of them."""

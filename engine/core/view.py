@@ -103,15 +103,20 @@ def _holder(monitor: Monitor, now: int | None, paused: bool, unread: Unread | No
         seen=channel.last_record_ms is not None,
         paused=paused,
         held_back=unread is not None and channel.name in unread.held_back,
-        backlog=None if unread is None else unread.behind(channel.name),
+        backlog=None if unread is None else unread.backlog(channel.name),
         quiet_ms=now - heard,
-        usual_quiet_ms=(heard - channel.added_ms) // max(1, monitor.counts[channel.name].records),
+        usual_quiet_ms=(heard - channel.added_ms) // max(1, _times_heard(monitor, channel)),
         lag_ms=max(monitor.clock.watermark(other) for other in range(len(monitor.channels))) - watermark,
         fastest_ahead_of_clock_ms=max(newest) - now if newest else None,
         holder_ahead_of_clock_ms=None if channel.max_event_ms is None else channel.max_event_ms - now,
         future_after_ms=monitor.settings.future_guard_ms or 30 * MINUTE,
     )
     return Holder(channel.name, monitor.holder_since_ms, cause, _instance_of(monitor, number))
+
+
+def _times_heard(monitor: Monitor, channel: Channel) -> int:
+    """How often a channel can have been heard of at most: a batch of many records is one time."""
+    return min(monitor.counts[channel.name].records, (monitor.batch or 0) + 1)
 
 
 def _instance_of(monitor: Monitor, number: int) -> int | None:

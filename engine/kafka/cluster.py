@@ -12,12 +12,15 @@ from kafka.protocol.consumer import IsolationLevel, OffsetSpec  # pyright: ignor
 from msgspec import Struct
 
 from ..errors import RunError, UsageError
+from .admission import refusal
 from .config import KafkaConfig
 from .offsets import Positions, TopicPartition
 
 CONNECT_MS = 8_000
 """How long an address may take to answer: long enough for a far broker, short enough for a person."""
 ASK_MS = 10_000
+BACKOFF: dict[str, Any] = {"reconnect_backoff_max_ms": 2_000}
+"""A broker that is up again is found soon: left alone, kafka-python waits up to 30 s between two attempts."""
 
 Answer = TypeVar("Answer")
 
@@ -45,11 +48,15 @@ class Cluster:
 
     def __init__(self, config: KafkaConfig) -> None:
         self._config = config
+        secured = config.protocol != "PLAINTEXT"
+        if secured and (why := refusal(config)) is not None:  # here: kafka-python itself would try for CONNECT_MS
+            raise UsageError(why)
+        limits: dict[str, Any] = {"bootstrap_timeout_ms": CONNECT_MS, "request_timeout_ms": ASK_MS, **BACKOFF}
         try:
-            limits = {"bootstrap_timeout_ms": CONNECT_MS, "request_timeout_ms": ASK_MS}
-            self._admin: Any = KafkaAdminClient(**config.for_python(), client_id="wmtop", **limits)
+            self._admin: Any = KafkaAdminClient(**limits | config.for_python(), client_id="wmtop")
         except (KafkaError, OSError, ValueError, AssertionError) as error:
-            raise UsageError(f"no Kafka broker answers at {config.bootstrap}: {said(error)}; {ADVICE}") from None
+            why = None if secured else refusal(config)
+            raise UsageError(why or f"no Kafka broker answers at {config.bootstrap}: {said(error)}; {ADVICE}") from None
 
     def close(self) -> None:
         """Hang up."""
@@ -119,7 +126,7 @@ class Cluster:
     def _consumer(self, most: int) -> Generator[Any]:
         try:
             consumer: Any = KafkaConsumer(
-                **self._config.for_python(),
+                **BACKOFF | self._config.for_python(),
                 client_id="wmtop",
                 enable_auto_commit=False,
                 auto_offset_reset="earliest",

@@ -30,6 +30,8 @@ class Probe:
         """The end of each partition; None while they are not known."""
         self.read_to: Positions = {}
         """The next offset to read of each partition; whoever reads sets it."""
+        self.rereads = True
+        """Whether a topic that is created anew is read from its start (Spark's connector goes on at its end)."""
         self.silent_since: float | None = None
         """Since when (monotonic s) the cluster has not answered; None: it does."""
 
@@ -77,7 +79,8 @@ class Probe:
             if name in topics:
                 told = topics[name]
                 if told.id != self._ids.get(name, told.id):
-                    self._note(f"topic {name} was deleted and created anew: it is read from its start")
+                    how = "from its start" if self.rereads else "from where it ends now: its first records are not read"
+                    self._note(f"topic {name} was deleted and created anew: it is read {how}")
                 self._ids[name] = told.id
         self._missing = set(self._topics) - topics.keys()
         known = {partition.topic for partition in self._partitions}

@@ -174,6 +174,8 @@ class Engine:
                 run.tick()
             except Exception as error:
                 self._raise_if_jvm_died(error)
+                if self._stop.is_set():  # a signal to the whole process group has ended the JVM as well
+                    return
                 raise
             self._raise_if_jvm_died(None)
             now = time.monotonic()
@@ -182,7 +184,9 @@ class Engine:
             elif now - last >= SNAPSHOT_EVERY_S and run.monitor.channels:
                 last = now
                 self._steps = []
-                self._publish(self._picture())
+                picture = self._picture()
+                if self._snapshots.empty():  # else a batch has left a newer one meanwhile
+                    self._publish(picture)
 
     def _finish(self, run: Run) -> int:
         """Show the last picture; without `--once` an ended engine stays until it is stopped."""

@@ -81,10 +81,11 @@ class Run:
             self.monitor.exclude(max(0, self._source.now_ms() - self.monitor.now_ms))
         self._source.resume(self.monitor.rows, self.monitor.now_ms)
         if self.monitor.batch is not None:
-            self._source.applied(self._state.source_offsets(self.monitor.batch), self._max_event_ms())
+            self._source.applied(self._state.source_offsets(self.monitor.batch))
         if self._source.live:
             self._timers_ms = self._source.now_ms()
-            self.monitor.add_channels(self._source.channels(), self._timers_ms)
+            self._register_channels(self._timers_ms)
+        self._source.balance(self._progress_of_active())
         self._start_query()
 
     def _start_query(self) -> None:
@@ -134,9 +135,12 @@ class Run:
         with self._lock:
             if self._source.live and not self._is_waiting():
                 return
-            self._keep_timers_of_unread(self._source.now_ms())
+            now = self._read_until()
+            self._keep_timers_of_unread(now)
             before = self.monitor.standing()
-            firings = tick_until(self.monitor, self._read_until())
+            self._register_channels(now)
+            firings = tick_until(self.monitor, now)
+            self._source.balance(self._progress_of_active())
             if firings or before != self.monitor.standing():
                 self._save(firings)
 
@@ -191,8 +195,15 @@ class Run:
         if unread is not None and since is not None and now > since:
             self.monitor.exclude(now - since, unread.not_quiet())
 
-    def _max_event_ms(self) -> dict[str, int | None]:
-        return {channel.name: channel.max_event_ms for channel in self.monitor.channels}
+    def _register_channels(self, now: int) -> None:
+        """Channels that the source knows before their first record."""
+        names = self._source.channels()
+        if names:
+            self.monitor.add_channels(names, now)
+
+    def _progress_of_active(self) -> dict[str, int | None]:
+        idle = self.monitor.clock.idle
+        return {c.name: c.max_event_ms for number, c in enumerate(self.monitor.channels) if number not in idle}
 
     def _is_waiting(self) -> bool:
         """Whether the last trigger found no data."""
@@ -213,9 +224,10 @@ class Run:
                 observation = self._aggregation.observe(frame, batch, levels, self.monitor)
                 if time_ms is not None:
                     self._keep_timers_of_unread(time_ms)
-                    self.monitor.add_channels(self._source.channels(), time_ms)
+                    self._register_channels(time_ms)
                 firings = self.monitor.apply(self._named_parts(observation))
-                self._source.applied(self._state.source_offsets(batch), self._max_event_ms())
+                self._source.applied(self._state.source_offsets(batch))
+                self._source.balance(self._progress_of_active())
                 self._failures = 0
                 self._digest = self._state.offsets_digest(batch)
                 self._save(firings)

@@ -51,7 +51,9 @@ def topic(create_topic: CreateTopic) -> str:
 
 @pytest.fixture(scope="session")
 def produce(broker: LocalBroker) -> Iterator[Produce]:
-    producer: Any = KafkaProducer(bootstrap_servers=broker.bootstrap, reconnect_backoff_max_ms=500)
+    producer: Any = KafkaProducer(
+        bootstrap_servers=broker.bootstrap, reconnect_backoff_max_ms=500, metadata_max_age_ms=1_000
+    )
 
     def send_all(topic: str, records: Iterable[Record]) -> list[int]:
         return [sent.get().offset for sent in send(producer, topic, records)]

@@ -116,8 +116,12 @@ class Source(Protocol):
         """What a part (column `part`) is called; None for a source without parts."""
         ...
 
-    def applied(self, ends: list[str], max_event_ms: Mapping[str, int | None]) -> None:
-        """A batch was applied: its end offsets, a JSON text a source of the query, and each channel's greatest time."""
+    def applied(self, ends: list[str]) -> None:
+        """A batch was applied: its end offsets, a JSON text a source of the query."""
+        ...
+
+    def balance(self, max_event_ms: Mapping[str, int | None]) -> None:
+        """After a batch and between batches: how far (ms) each channel that is not idle has come; None: no record."""
         ...
 
     def unread(self) -> Unread | None:
@@ -144,8 +148,11 @@ class PlainSource:
         """There are no parts."""
         return None
 
-    def applied(self, ends: list[str], max_event_ms: Mapping[str, int | None]) -> None:
+    def applied(self, ends: list[str]) -> None:
         """Nothing to note."""
+
+    def balance(self, max_event_ms: Mapping[str, int | None]) -> None:
+        """Nobody is held back."""
 
     def unread(self) -> Unread | None:
         """Nothing, or not known."""

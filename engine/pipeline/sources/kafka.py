@@ -1,7 +1,5 @@
 """`run kafka`: topics of a real cluster, through Spark's connector where it is there, else through kafka-python."""
 
-import os
-import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from ...core.snapshot import SourceView
+from ...core.times import MIN
 from ...core.unread import Unread
 from ...errors import UsageError
 from ...kafka.cluster import Cluster, Record
@@ -58,6 +57,7 @@ class Kafka(LiveSource):
         reader: Reader = "auto",
         max_drift_ms: int | None = None,
         once: bool = False,
+        batch_records: int | None = None,
         directory: Path | None = None,
         say: Callable[[str], None] = lambda text: None,
     ) -> None:
@@ -70,6 +70,7 @@ class Kafka(LiveSource):
         self._reader: Literal["connector", "python"] | None = None if reader == "auto" else reader
         self._max_drift_ms = max_drift_ms
         self._once = once
+        self._batch_records = batch_records or (_MOST if max_drift_ms is None else _MOST_BALANCED)
         self._directory = directory
         self._say = say
         self._cluster_id: str | None = None
@@ -78,6 +79,8 @@ class Kafka(LiveSource):
         self._notes: list[str] = []
         self._probe = Probe(config, self._topics, self._note)
         self._held: frozenset[str] = frozenset()
+        self._passing: Positions = {}
+        """How many records of each partition the last batch took."""
 
     @property
     def ticks(self) -> bool:
@@ -144,6 +147,7 @@ class Kafka(LiveSource):
         if self._asked_reader == "connector" and not there:
             raise UsageError(f"--reader connector: Spark's Kafka connector is not on the class path; {HOW_TO_CONNECT}")
         self._reader = "connector" if there and self._asked_reader != "python" else "python"
+        self._probe.rereads = self._reader == "python"
         if self._max_drift_ms is not None and self._reader == "connector":
             self._note("--max-drift is not enforced: Spark's connector reads all partitions alike; use --reader python")
         raw = self._from_connector(spark) if self._reader == "connector" else self._from_python(spark)
@@ -167,13 +171,28 @@ class Kafka(LiveSource):
         """`topic-partition` of a number that `KafkaColumns.canonical_sql` gave; None where the channel says it."""
         return None if self._columns.by_partition else f"{self._topics[part >> 32]}-{part & 0xFFFFFFFF}"
 
-    def applied(self, ends: list[str], max_event_ms: Mapping[str, int | None]) -> None:
-        """Note how far each partition has been read, and who is ahead of the others."""
+    def applied(self, ends: list[str]) -> None:
+        """Note how far each partition has been read."""
         read_to = next((found for text in ends if (found := parse_offsets(text)) is not None), None)
         if read_to is not None:
+            before = self._probe.read_to
+            self._passing = {partition: max(0, end - before.get(partition, 0)) for partition, end in read_to.items()}
             self._probe.read_to = read_to
-        if self._max_drift_ms is not None and self._reader == "python" and self._columns.by_partition:
-            self._hold_back(max_event_ms)
+
+    def balance(self, max_event_ms: Mapping[str, int | None]) -> None:
+        """Hold back the partitions that are further ahead of the slowest than allowed (Flink's watermark alignment)."""
+        unread = self.unread()
+        if self._max_drift_ms is None or self._reader != "python" or unread is None or unread.by_channel is None:
+            return
+        # A partition without records and without unread ones has no part in it, nor has one that is idle.
+        slowest = [time_ms for channel, time_ms in max_event_ms.items() if time_ms is not None or unread.of(channel)]
+        known = [time_ms for time_ms in slowest if time_ms is not None]
+        # Someone has unread records and nothing read yet: everybody else waits for the first of them.
+        limit = min(known) + self._max_drift_ms if known and len(known) == len(slowest) else MIN
+        held = frozenset(c for c, time_ms in max_event_ms.items() if time_ms is not None and time_ms > limit)
+        if held != self._held:
+            self._held = held
+            self._write_held([f"{p.topic}-{p.partition}" for p in self._probe.read_to if self._name(p) in held])
 
     def unread(self) -> Unread | None:
         """Records between what has been read and the end of each partition."""
@@ -181,8 +200,14 @@ class Kafka(LiveSource):
         if ends is None:
             return Unread(None, {} if self._columns.by_partition else None, self._held)
         lags = {partition: max(0, end - read_to.get(partition, 0)) for partition, end in ends.items()}
-        channels = {self._name(p): lag for p, lag in lags.items()} if self._columns.by_partition else None
-        return Unread(sum(lags.values()), channels, self._held)
+        passing = {self._name(p): records for p, records in self._passing.items()}
+        return Unread(
+            records=sum(lags.values()),
+            by_channel={self._name(p): lag for p, lag in lags.items()} if self._columns.by_partition else None,
+            held_back=self._held,
+            passing=sum(passing.values()),
+            passing_by_channel=passing,
+        )
 
     def notes(self) -> list[str]:
         """New and lost partitions, a silent cluster, what retention took."""
@@ -253,7 +278,7 @@ class Kafka(LiveSource):
             .option("subscribe", ",".join(self._topics))
             .option("startingOffsets", msgspec.json.encode(offsets_of(self._positions)).decode())
             .option("failOnDataLoss", "false")
-            .option("maxOffsetsPerTrigger", _MOST)
+            .option("maxOffsetsPerTrigger", self._batch_records)
             .option("kafka.isolation.level", "read_committed")
             .load()
         )
@@ -269,7 +294,7 @@ class Kafka(LiveSource):
             config=self._config,
             topics=self._topics,
             start=offsets_of(self._positions),
-            most=_MOST if self._max_drift_ms is None else _MOST_BALANCED,
+            most=self._batch_records,
             tasks=spark.sparkContext.defaultParallelism,
             keys=self._columns.needs_key,
             values=self._columns.needs_value,
@@ -282,25 +307,10 @@ class Kafka(LiveSource):
         assert self._directory is not None
         return self._directory / "held-back.json"
 
-    def _hold_back(self, max_event_ms: Mapping[str, int | None]) -> None:
-        """Hold back the partitions that are further ahead of the slowest than allowed (Flink's watermark alignment)."""
-        unread = self.unread()
-        assert self._max_drift_ms is not None
-        if unread is None or unread.by_channel is None:
-            return
-        slowest: list[int | None] = [
-            max_event_ms.get(channel)
-            for channel in self.channels()
-            if unread.of(channel) or max_event_ms.get(channel) is not None
-        ]
-        limit = (
-            None if None in slowest or not slowest else min(t for t in slowest if t is not None) + self._max_drift_ms
-        )
-        ahead = {c for c, t in max_event_ms.items() if t is not None and (limit is None or t > limit)}
-        self._held = frozenset(ahead)
-        held = [f"{p.topic}-{p.partition}" for p in self._positions if self._name(p) in ahead]
-        part = self._held_file.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
-        part.write_bytes(msgspec.json.encode(held))
+    def _write_held(self, partitions: list[str]) -> None:
+        """For the planner, which is a process of its own."""
+        part = self._held_file.with_suffix(".part")
+        part.write_bytes(msgspec.json.encode(partitions))
         part.replace(self._held_file)
 
 

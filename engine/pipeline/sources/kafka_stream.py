@@ -21,7 +21,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from ...errors import RunError, UsageError
-from ...kafka.cluster import Cluster
+from ...kafka.cluster import BACKOFF, Cluster
 from ...kafka.config import KafkaConfig
 from ...kafka.offsets import Offsets, Positions, TopicPartition, limited, offsets_of, positions_of
 
@@ -207,7 +207,7 @@ def _consumer(config: KafkaConfig) -> Any:
     if key not in _consumers:
         none: Any = "none"  # kafka-python's types do not know it
         _consumers[key] = KafkaConsumer(
-            **config.for_python(),
+            **BACKOFF | config.for_python(),
             client_id="wmtop-reader",
             enable_auto_commit=False,
             auto_offset_reset=none,

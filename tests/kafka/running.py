@@ -1,0 +1,96 @@
+"""A run on a topic in this process, driven as the engine drives it."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from wmtop.engine.core.settings import Settings, Tumbling
+from wmtop.engine.core.snapshot import Snapshot
+from wmtop.engine.core.view import snapshot_of
+from wmtop.engine.kafka.config import KafkaConfig
+from wmtop.engine.kafka.local_broker import LocalBroker
+from wmtop.engine.pipeline.durable import StateDirectory
+from wmtop.engine.pipeline.query import Run
+from wmtop.engine.pipeline.sources.json_path import JsonPath
+from wmtop.engine.pipeline.sources.kafka import Kafka
+from wmtop.engine.pipeline.sources.kafka_columns import KafkaColumns
+
+TS = JsonPath(("ts",))
+IN_VALUE = KafkaColumns(time=TS)
+SETTINGS = Settings(lateness_ms=1_000, idle_after_ms=None, window=Tumbling(10_000), emit_every_ms=50)
+WITHIN_S = 60.0
+
+
+class Running:
+    """A source and its run; what it knows is read through `picture`."""
+
+    def __init__(self, source: Kafka, run: Run) -> None:
+        self.source = source
+        self.run = run
+
+    def picture(self) -> Snapshot:
+        with self.run.looking() as monitor:
+            return snapshot_of(
+                monitor,
+                name="test",
+                state="live",
+                wall_ms=0,
+                now_ms=self.run.now_ms(),
+                source=self.source.describe(),
+                unread=self.source.unread(),
+                notes=self.source.notes(),
+            )
+
+    def until(self, wanted: Callable[[Snapshot], Any]) -> Snapshot:
+        """Drive the run until the picture is as wanted."""
+        deadline = time.monotonic() + WITHIN_S
+        while not wanted(picture := self.picture()):
+            assert time.monotonic() < deadline, picture
+            self.run.check()
+            if self.run.exhausted and not self.run.monitor.ended:
+                self.run.end()
+            self.run.tick()
+            time.sleep(0.05)
+        return picture
+
+    def read(self, records: int) -> Snapshot:
+        """Drive it until so many rows were read, and nothing is known to be unread."""
+
+        def all_read(picture: Snapshot) -> bool:
+            totals = picture.totals
+            unread = self.source.unread()
+            return totals.records + totals.malformed >= records and (unread is None or unread.records == 0)
+
+        return self.until(all_read)
+
+
+@contextmanager
+def running(
+    spark: SparkSession,
+    broker: LocalBroker,
+    topics: str | list[str],
+    directory: Path,
+    columns: KafkaColumns = IN_VALUE,
+    settings: Settings = SETTINGS,
+    **options: Any,
+) -> Iterator[Running]:
+    """Start a run on topics; stopped at the end, its state stays in `directory`."""
+    topics = [topics] if isinstance(topics, str) else topics
+    directory.mkdir(exist_ok=True)
+    source = Kafka(KafkaConfig(broker.bootstrap), topics, columns, reader="python", directory=directory, **options)
+    source.check()
+    state = StateDirectory(directory)
+    state.lock()
+    run = Run(source, settings, state, None, lambda: None)
+    source.prepare(lambda text: None)
+    try:
+        run.load(spark)
+        run.start()
+        yield Running(source, run)
+    finally:
+        run.stop()
+        source.close()
+        state.unlock()

@@ -1,0 +1,92 @@
+"""Who is quiet, who has only not been read yet, and who is held back."""
+
+import json
+from pathlib import Path
+
+from msgspec.structs import replace
+from pyspark.sql import SparkSession
+from wmtop.engine.kafka.local_broker import LocalBroker
+from wmtop.engine.pipeline.sources.json_path import JsonPath
+from wmtop.engine.pipeline.sources.kafka_columns import KafkaColumns
+
+from .records import CreateTopic, Produce, Record
+from .running import IN_VALUE, SETTINGS, running
+
+NOON_MS = 1_767_268_800_000
+MINUTE = 60_000
+IDLING = replace(SETTINGS, idle_after_ms=1_500)
+
+
+def at(offset_ms: int, **more: object) -> bytes:
+    return json.dumps({"ts": NOON_MS + offset_ms, **more}).encode()
+
+
+def test_a_partition_is_idle_only_when_all_of_it_was_read(
+    spark: SparkSession, broker: LocalBroker, create_topic: CreateTopic, produce: Produce, tmp_path: Path
+) -> None:
+    """Partition 0 has nothing after its first record; 1 is held back with unread records for as long as 0 holds."""
+    topic = create_topic(2)
+    produce(topic, [Record(at(0), partition=0)])
+    produce(topic, [Record(at(i * MINUTE), partition=1) for i in range(60)])
+    with running(spark, broker, topic, tmp_path, settings=IDLING, max_drift_ms=5 * MINUTE, batch_records=4) as it:
+        picture = it.until(lambda p: p.channels[0].state == "idle")
+        held = picture.channels[1]
+        assert held.state == "active", "unread records kept its timer"
+        assert held.backlog
+        picture = it.read(61)
+        assert picture.channels[1].records == 60
+
+
+def test_balanced_reading_holds_back_who_is_ahead(
+    spark: SparkSession, broker: LocalBroker, create_topic: CreateTopic, produce: Produce, tmp_path: Path
+) -> None:
+    """Partition 0 needs ten records for a minute of event time, partition 1 one: unbalanced, 1 would run ahead."""
+    topic = create_topic(2)
+    produce(topic, [Record(at(i * MINUTE // 10), partition=0) for i in range(200)])
+    produce(topic, [Record(at(i * MINUTE), partition=1) for i in range(20)])
+    produce(topic, [Record(at((20 + i) * MINUTE), partition=1) for i in range(200)])
+    drifts: list[int] = []
+    with running(spark, broker, topic, tmp_path, max_drift_ms=5 * MINUTE, batch_records=12) as it:
+
+        def balanced(picture: object) -> bool:
+            slow, fast = it.picture().channels
+            if slow.backlog and slow.max_event_ms is not None and fast.max_event_ms is not None:
+                drifts.append(fast.max_event_ms - slow.max_event_ms)
+            return slow.backlog == 0 and slow.records == 200
+
+        picture = it.until(balanced)
+        assert picture.channels[1].held_back
+        assert picture.channels[1].backlog
+        # A batch may bring up to twelve of its records at once, a minute each.
+        assert max(drifts) <= (5 + 12) * MINUTE
+
+
+def test_channels_of_a_field_are_quiet_only_when_every_partition_was_read(
+    spark: SparkSession, broker: LocalBroker, create_topic: CreateTopic, produce: Produce, tmp_path: Path
+) -> None:
+    topic = create_topic(1)
+    columns = KafkaColumns(time=JsonPath(("ts",)), channel=JsonPath(("who",)))
+    produce(topic, [Record(at(0, who="a"))] + [Record(at(i, who="b")) for i in range(40)])
+    with running(spark, broker, topic, tmp_path, columns, replace(IDLING, idle_after_ms=300), batch_records=1) as it:
+        while it.picture().totals.records < 41:
+            picture = it.until(lambda p: True)
+            unread = it.source.unread()
+            if unread is not None and unread.records:
+                assert all(channel.state == "active" for channel in picture.channels)
+        it.until(lambda p: all(channel.state == "idle" for channel in p.channels))
+
+
+def test_a_backlog_is_told_from_silence(
+    spark: SparkSession, broker: LocalBroker, create_topic: CreateTopic, produce: Produce, tmp_path: Path
+) -> None:
+    topic = create_topic(2)
+    produce(topic, [Record(at(i), partition=0) for i in range(400)])
+    produce(topic, [Record(at(10 * MINUTE), partition=1)])
+    with running(spark, broker, topic, tmp_path, IN_VALUE, batch_records=5) as it:
+        picture = it.until(lambda p: p.level.holder is not None and all(c.max_event_ms for c in p.channels))
+        assert picture.level.holder is not None
+        assert (picture.level.holder.channel, picture.level.holder.cause) == ("0", "backlog")
+        assert picture.channels[0].backlog
+        it.read(401)
+        picture = it.until(lambda p: p.level.holder and p.level.holder.cause == "quiet")
+        assert picture.channels[0].backlog == 0

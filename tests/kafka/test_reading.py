@@ -1,0 +1,125 @@
+"""Real topics through the kafka-python reader: a record's time, what is set aside, nothing lost, nothing twice."""
+
+import json
+import struct
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from wmtop.engine.kafka.local_broker import LocalBroker
+from wmtop.engine.pipeline.sources.json_path import JsonPath
+from wmtop.engine.pipeline.sources.kafka_columns import KafkaColumns
+
+from .records import CreateTopic, Produce, Record, Transact
+from .running import running
+
+NOON_MS = 1_767_268_800_000
+
+
+def of(ts: object, **more: object) -> bytes:
+    return json.dumps({"ts": ts, **more}).encode()
+
+
+GOOD = [
+    of(NOON_MS),
+    of(NOON_MS + 1),
+    of(NOON_MS // 1_000),
+    of(NOON_MS / 1_000 + 0.25),
+    of(NOON_MS * 1_000),
+    of(NOON_MS * 1_000_000),
+    of("2026-01-01T12:00:00Z"),
+    of("2026-01-01T13:00:00.123456+01:00"),
+    of(str(NOON_MS + 2)),
+    b"\0" + struct.pack(">I", 7) + of(NOON_MS + 3),
+]
+"""Each at noon to the second, written in its own way; the last with Confluent's magic byte and schema id."""
+NO_TIME = [b"not json", b'{"ts": 1767268800000', b"{}", b"[1]", b"\xff\xfe", b"", None]
+BAD = [*NO_TIME, of(None), of("soon"), of(True), of({"a": 1})]
+
+
+def test_every_way_to_write_a_time(
+    spark: SparkSession, broker: LocalBroker, topic: str, produce: Produce, tmp_path: Path
+) -> None:
+    offsets = produce(topic, [Record(value, key=b"k") for value in [*GOOD, *BAD, *GOOD]])
+    with running(spark, broker, topic, tmp_path, once=True) as it:
+        picture = it.until(lambda p: p.ended)
+    assert picture.totals.records == 2 * len(GOOD)
+    assert picture.totals.malformed == len(BAD)
+    assert picture.last_malformed is not None
+    assert picture.last_malformed.channel == "0"
+    assert picture.last_malformed.offset == offsets[len(GOOD) + len(BAD) - 1]
+    [channel] = picture.channels
+    assert channel.max_event_ms == NOON_MS + 250
+    assert [window.start_ms for window in picture.windows.open] == [NOON_MS] or picture.windows.fired == 1
+    assert picture.source is not None
+    assert picture.source.time_unit == "epoch ms (recognised)"
+
+
+def test_a_field_deep_in_the_value_and_one_as_channel(
+    spark: SparkSession, broker: LocalBroker, create_topic: CreateTopic, produce: Produce, tmp_path: Path
+) -> None:
+    topic = create_topic(2)
+    values = [json.dumps({"a b": {"at": [{"ms": NOON_MS + i}]}, "who": ["x", "y"][i % 2]}).encode() for i in range(10)]
+    produce(topic, [Record(value, partition=i % 2) for i, value in enumerate(values)])
+    produce(topic, [Record(b"{}", partition=1)])
+    columns = KafkaColumns(time=JsonPath(("a b", "at", 0, "ms")), unit="ms", channel=JsonPath(("who",)))
+    with running(spark, broker, topic, tmp_path, columns, once=True) as it:
+        picture = it.until(lambda p: p.ended)
+    assert {c.channel: c.records for c in picture.channels} == {"x": 5, "y": 5}
+    assert picture.last_malformed is not None
+    assert picture.last_malformed.part == f"{topic}-1"
+    assert picture.last_malformed.offset == 5
+
+
+def test_the_records_own_timestamps_count_tombstones_too(
+    spark: SparkSession, broker: LocalBroker, topic: str, produce: Produce, tmp_path: Path
+) -> None:
+    produce(topic, [Record(None, timestamp_ms=NOON_MS, key=b"k"), Record(b"v", timestamp_ms=NOON_MS + 5)])
+    with running(spark, broker, topic, tmp_path, KafkaColumns(), once=True) as it:
+        picture = it.until(lambda p: p.ended)
+    assert (picture.totals.records, picture.totals.malformed) == (2, 0)
+    assert picture.channels[0].max_event_ms == NOON_MS + 5
+
+
+def test_aborted_transactions_are_not_there_and_leave_nothing_unread(
+    spark: SparkSession, broker: LocalBroker, topic: str, transact: Transact, tmp_path: Path
+) -> None:
+    transact(topic, [Record(of(NOON_MS))] * 7)
+    transact(topic, [Record(of(NOON_MS + 60_000))] * 5, commit=False)
+    with running(spark, broker, topic, tmp_path) as it:
+        picture = it.read(7)
+        assert picture.totals.records == 7
+        assert picture.channels[0].max_event_ms == NOON_MS
+        assert picture.channels[0].backlog == 0
+        transact(topic, [Record(of(NOON_MS + 1))] * 3)
+        assert it.read(10).totals.records == 10
+
+
+def test_a_run_goes_on_where_it_stopped(
+    spark: SparkSession, broker: LocalBroker, create_topic: CreateTopic, produce: Produce, tmp_path: Path
+) -> None:
+    topic = create_topic(3)
+    produce(topic, [Record(of(NOON_MS + i), partition=i % 3) for i in range(300)])
+    with running(spark, broker, topic, tmp_path, batch_records=50) as it:
+        it.until(lambda p: 0 < p.totals.records < 300)
+    produce(topic, [Record(of(NOON_MS + i), partition=i % 3) for i in range(300, 400)])
+    with running(spark, broker, topic, tmp_path, batch_records=50) as it:
+        picture = it.read(400)
+    assert picture.totals.records == 400
+    assert sum(window.records for window in picture.windows.open) == 400
+
+
+@pytest.mark.parametrize(("start", "read"), [("latest", 1), (NOON_MS + 5, 6), ("committed", 3)])
+def test_where_to_begin(
+    spark: SparkSession, broker: LocalBroker, topic: str, produce: Produce, tmp_path: Path, start: str | int, read: int
+) -> None:
+    from kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
+
+    produce(topic, [Record(of(NOON_MS + i), timestamp_ms=NOON_MS + i) for i in range(10)])
+    consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap, group_id=f"group-of-{topic}")
+    consumer.assign([TopicPartition(topic, 0)])
+    consumer.commit({TopicPartition(topic, 0): OffsetAndMetadata(8, "", -1)})
+    consumer.close()
+    with running(spark, broker, topic, tmp_path, start=start, group=f"group-of-{topic}") as it:
+        produce(topic, [Record(of(NOON_MS + 10), timestamp_ms=NOON_MS + 10)])
+        assert it.read(read).totals.records == read
