@@ -1,5 +1,6 @@
 """What a Kafka cluster says of topics, partitions and groups, without reading along or joining anything."""
 
+import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -7,7 +8,15 @@ from typing import Any, TypeVar
 
 from kafka import KafkaConsumer
 from kafka.admin import KafkaAdminClient
-from kafka.errors import KafkaError
+from kafka.errors import (
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    LeaderNotAvailableError,
+    NodeNotReadyError,
+)
 from kafka.protocol.consumer import IsolationLevel, OffsetSpec  # pyright: ignore[reportMissingTypeStubs]
 from msgspec import Struct
 
@@ -22,6 +31,12 @@ ASK_MS = 10_000
 BACKOFF: dict[str, Any] = {"reconnect_backoff_max_ms": 2_000}
 """A broker that is up again is found soon: left alone, kafka-python waits up to 30 s between two attempts."""
 
+NOT_AUTHORIZED = 29
+
+_ELECTING = (CoordinatorNotAvailableError, CoordinatorLoadInProgressError, LeaderNotAvailableError)
+_ELECTING_S = 0.3
+_SILENT = (NodeNotReadyError, KafkaConnectionError, KafkaTimeoutError)
+
 Answer = TypeVar("Answer")
 
 
@@ -31,6 +46,8 @@ class Topic(Struct, frozen=True):
     name: str
     id: str | None
     partitions: list[TopicPartition]
+    may_read: bool = True
+    """Whether the broker says that we may; an old one does not say."""
 
 
 class Record(Struct, frozen=True):
@@ -71,15 +88,21 @@ class Cluster:
         return sorted(name for name in self._ask(self._admin.list_topics) if not name.startswith("__"))
 
     def topics(self, names: Iterable[str]) -> dict[str, Topic]:
-        """Those of the topics that are there; a topic that is just being made or deleted is not."""
+        """Those of the topics that are there; a topic that is just being made or deleted is not.
+
+        UsageError for one that we may not even look at.
+        """
         wanted = list(names)
         found: dict[str, Topic] = {}
         for told in self._ask(lambda: self._admin.describe_topics(wanted)):
+            if told["error_code"] == NOT_AUTHORIZED:
+                raise UsageError(may_not_read(told["name"]))
             if told["error_code"] or not told["partitions"]:
                 continue
             name, numbers = told["name"], sorted(part["partition_index"] for part in told["partitions"])
             key = str(told["topic_id"]) if told.get("topic_id") else None
-            found[name] = Topic(name, key, [TopicPartition(name, number) for number in numbers])
+            may_read = "READ" in (told.get("authorized_operations") or ["READ"])
+            found[name] = Topic(name, key, [TopicPartition(name, number) for number in numbers], may_read)
         return found
 
     def near(self, topic: str) -> str:
@@ -154,16 +177,28 @@ class Cluster:
         )
 
     def _ask(self, ask: Callable[[], Answer]) -> Answer:
-        try:
-            return ask()
-        except (KafkaError, OSError, ValueError) as error:
-            raise RunError(self._told(error)) from None
+        """An answer; waits for a leader or coordinator that is just being elected."""
+        deadline = time.monotonic() + ASK_MS / 1_000
+        while True:
+            try:
+                return ask()
+            except (KafkaError, OSError, ValueError) as error:
+                if not isinstance(error, _ELECTING) or time.monotonic() > deadline:
+                    raise RunError(self._told(error)) from None
+            time.sleep(_ELECTING_S)
 
     def _told(self, error: Exception) -> str:
+        if isinstance(error, _SILENT):
+            return f"no Kafka broker answers at {self._config.bootstrap}"
         return f"the Kafka cluster at {self._config.bootstrap} gave no answer: {said(error)}"
 
 
 ADVICE = "check host and port, that it is up, and --kafka-config if it asks for security"
+
+
+def may_not_read(topic: str) -> str:
+    """What to do about a topic that the cluster does not let us read."""
+    return f"not allowed to read the topic {topic}: ask for the right to READ it, or use another user (--kafka-config)"
 
 
 def said(error: BaseException) -> str:

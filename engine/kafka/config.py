@@ -1,12 +1,44 @@
 """How to reach a cluster: the bootstrap address and Kafka's own client settings, for both readers."""
 
+import logging
+import os
+import re
 from typing import Any
 
 from msgspec import Struct
 
+from ..errors import UsageError
+from .jaas import parse_login
+from .tls import TlsMaterial, is_pkcs8, tls_context
+
+TIMING = frozenset(
+    {
+        "metadata.max.age.ms",
+        "reconnect.backoff.max.ms",
+        "reconnect.backoff.ms",
+        "request.timeout.ms",
+        "retry.backoff.ms",
+    }
+)
+"""Numbers that kafka-python knows by the same name."""
+
+_REFERENCE = re.compile(r"\$\{env:(\w+)\}")
+_FROM_ENVIRONMENT = {
+    "kafka.config.providers": "env",
+    "kafka.config.providers.env.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
+}
+
+# At its lower levels kafka-python logs requests, passwords included; and what it warns of comes back as an error.
+logging.getLogger("kafka").setLevel(logging.WARNING)
+logging.getLogger("kafka").addHandler(logging.NullHandler())
+
 
 class KafkaConfig(Struct, frozen=True):
-    """A bootstrap address and client properties by their Java names; its text never shows a secret."""
+    """A bootstrap address and client properties by their Java names; it holds no secret.
+
+    In a secret's place is `reference(variable)`, and the secret is in that variable of this process's environment:
+    Spark's JVM and workers inherit it, and the query that carries this shows nothing in plans, logs and checkpoints.
+    """
 
     bootstrap: str
     properties: dict[str, str] = {}
@@ -14,10 +46,83 @@ class KafkaConfig(Struct, frozen=True):
     def __repr__(self) -> str:
         return f"KafkaConfig({self.bootstrap!r}, {sorted(self.properties)})"
 
+    @property
+    def protocol(self) -> str:
+        """`PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`."""
+        return self.properties.get("security.protocol", "PLAINTEXT")
+
+    @property
+    def servers(self) -> list[str]:
+        """The bootstrap addresses, each host and port."""
+        return self.bootstrap.split(",")
+
+    def value(self, name: str) -> str | None:
+        """A property, in a secret's case the secret itself; UsageError where its variable did not get here."""
+        text = self.properties.get(name)
+        found = None if text is None else _REFERENCE.fullmatch(text)
+        if found is None:
+            return text
+        try:
+            return os.environ[found.group(1)]
+        except KeyError:
+            raise UsageError(
+                f"{name} of the Kafka cluster is not in the environment: on a cluster set {found.group(1)} for "
+                "Spark's executors"
+            ) from None
+
+    def login(self) -> tuple[str, str]:
+        """User name and password."""
+        return parse_login(self.value("sasl.jaas.config") or "")
+
+    def tls(self) -> TlsMaterial:
+        """What certificates are to be trusted, and which is ours."""
+        return TlsMaterial(
+            authorities=self.value("ssl.truststore.certificates"),
+            authorities_file=self.value("ssl.truststore.location"),
+            chain=self.value("ssl.keystore.certificate.chain"),
+            key=self.value("ssl.keystore.key"),
+            key_password=self.value("ssl.key.password"),
+            checks_name=self.value("ssl.endpoint.identification.algorithm") != "",
+        )
+
     def for_python(self) -> dict[str, Any]:
         """The arguments of kafka-python's clients."""
-        return {"bootstrap_servers": self.bootstrap.split(",")}
+        arguments: dict[str, Any] = {"bootstrap_servers": self.servers}
+        arguments |= {name.replace(".", "_"): int(self.properties[name]) for name in TIMING & self.properties.keys()}
+        if self.protocol != "PLAINTEXT":
+            arguments["security_protocol"] = self.protocol
+        if self.protocol.startswith("SASL"):
+            user, password = self.login()
+            arguments["sasl_mechanism"] = self.value("sasl.mechanism")
+            arguments["sasl_plain_username"] = user
+            arguments["sasl_plain_password"] = _Hidden(password)
+        if self.protocol.endswith("SSL"):
+            arguments["ssl_context"] = tls_context(self.tls())
+        return arguments
 
     def for_connector(self) -> dict[str, str]:
-        """The options of Spark's Kafka connector."""
-        return {"kafka.bootstrap.servers": self.bootstrap}
+        """The options of Spark's Kafka connector; UsageError where Java would not read the key."""
+        if (key := self.value("ssl.keystore.key")) is not None and not is_pkcs8(key):
+            raise UsageError(
+                "Java reads only keys in PKCS #8, and ssl.keystore.key is not: convert it, "
+                "openssl pkcs8 -topk8 -in client.key -out client.pk8, or use --reader python"
+            )
+        options = {"kafka.bootstrap.servers": self.bootstrap}
+        options |= {f"kafka.{name}": value for name, value in self.properties.items()}
+        if any(_REFERENCE.fullmatch(value) for value in self.properties.values()):
+            options |= _FROM_ENVIRONMENT
+        return options
+
+
+def reference(variable: str) -> str:
+    """What stands in a property for the value of an environment variable, here as in Kafka's own clients."""
+    return f"${{env:{variable}}}"
+
+
+class _Hidden(str):
+    """A text that does not show where a client's arguments are printed."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'…'"

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from ...engine.errors import UsageError
 from ...engine.kafka.config import KafkaConfig
+from ...engine.kafka.security import kafka_config
 from .arguments import EngineArguments
 from .options import parse_time
 
@@ -42,5 +43,5 @@ def kafka_columns(time: str, unit: str, channel: str, engine: EngineArguments) -
 
 
 def kafka_config_of(bootstrap: str, file: Path | None) -> KafkaConfig:
-    """How to reach the cluster."""
-    return KafkaConfig(bootstrap)
+    """How to reach the cluster, with what `--kafka-config FILE` and the environment say of security."""
+    return kafka_config(bootstrap, file)

@@ -11,7 +11,7 @@ from ...core.snapshot import SourceView
 from ...core.times import MIN
 from ...core.unread import Unread
 from ...errors import UsageError
-from ...kafka.cluster import Cluster, Record
+from ...kafka.cluster import Cluster, Record, may_not_read
 from ...kafka.config import KafkaConfig
 from ...kafka.offsets import Positions, TopicPartition, offsets_of, parse_offsets
 from ...kafka.probe import Probe
@@ -103,6 +103,9 @@ class Kafka(LiveSource):
                 raise UsageError(
                     f"there is no topic {missing[0]} at {self._config.bootstrap}; {cluster.near(missing[0])}"
                 )
+            for topic in found.values():
+                if not topic.may_read:
+                    raise UsageError(may_not_read(topic.name))
             if self._start == "committed" and not cluster.committed(self._group or ""):
                 raise UsageError(
                     f"--from committed: the group {self._group} has committed nothing; use --from earliest"

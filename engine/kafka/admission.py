@@ -1,0 +1,159 @@
+"""Why a broker does not let us in: kafka-python tries again until its time is up, and then says only that."""
+
+# pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# (kafka-python has types in part only.)
+
+import socket
+import ssl
+from typing import Any
+
+from kafka.errors import KafkaError, for_code
+from kafka.net.sasl import get_sasl_mechanism
+from kafka.protocol.metadata import MetadataRequest
+from kafka.protocol.metadata.api_versions import ApiVersionsRequest
+from kafka.protocol.parser import KafkaProtocol
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+
+from .config import KafkaConfig
+
+_TIMEOUT_S = 3.0
+_ILLEGAL_STATE = 34
+_UNSUPPORTED_MECHANISM = 33
+_NOT_VALID_YET_OR_ANY_MORE = (9, 10)
+_OTHER_NAME = (62, 64)
+
+
+class _RefusedError(Exception):
+    """The reason in words that follow `the Kafka broker at ADDRESS`."""
+
+
+def refusal(config: KafkaConfig) -> str | None:
+    """Why the first broker that can be reached refuses a client, in one line; None where it does not, or none can be.
+
+    Goes through what a client does first: TLS, the log-in, a request.
+    """
+    for address in config.servers:
+        host, _, port = address.strip().rpartition(":")
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), _TIMEOUT_S) as connection:
+                _enter(connection, host.strip("[]"), config)
+                return None
+        except _RefusedError as error:
+            return f"the Kafka broker at {address} {error}"
+        except (OSError, ValueError, KafkaError):
+            continue
+    return None
+
+
+def _enter(connection: socket.socket, host: str, config: KafkaConfig) -> None:
+    if config.protocol.endswith("SSL"):
+        with _with_tls(connection, host, config) as secured:
+            _talk(secured, config)
+    else:
+        _talk(connection, config)
+
+
+def _with_tls(connection: socket.socket, host: str, config: KafkaConfig) -> ssl.SSLSocket:
+    context: ssl.SSLContext = config.for_python()["ssl_context"]
+    try:
+        return context.wrap_socket(connection, server_hostname=host)
+    except ssl.SSLCertVerificationError as error:
+        raise _RefusedError(_distrust(error)) from None
+    except (ssl.SSLError, ConnectionError) as error:
+        if "ALERT" in str(getattr(error, "reason", "")):
+            raise _RefusedError(_not_our_certificate(config)) from None
+        raise _RefusedError(
+            f"seems not to speak TLS on this port: security.protocol={config.protocol} needs another port, "
+            "or should be PLAINTEXT or SASL_PLAINTEXT"
+        ) from None
+
+
+def _distrust(error: ssl.SSLCertVerificationError) -> str:
+    if error.verify_code in _OTHER_NAME:
+        return (
+            f"shows a certificate for another name ({error.verify_message}): use a name that is in it, or an empty "
+            "ssl.endpoint.identification.algorithm"
+        )
+    if error.verify_code in _NOT_VALID_YET_OR_ANY_MORE:
+        return f"shows a certificate that is not valid now: {error.verify_message}"
+    return (
+        f"shows a certificate that is not trusted ({error.verify_message}): give its authority with "
+        "ssl.truststore.location or ssl.ca.location"
+    )
+
+
+def _not_our_certificate(config: KafkaConfig) -> str:
+    if config.tls().chain is None:
+        return "asks for a client certificate: give it with ssl.keystore.location, or ssl.certificate.location and key"
+    return "does not accept our certificate: check that it trusts the authority that issued it"
+
+
+def _talk(connection: socket.socket, config: KafkaConfig) -> None:
+    conversation = _Conversation(connection)
+    try:
+        conversation.ask(ApiVersionsRequest(version=0))
+    except (EOFError, ConnectionError, KafkaError):
+        if config.protocol.endswith("SSL"):
+            raise _RefusedError(_not_our_certificate(config)) from None
+        raise _RefusedError(
+            f"hangs up: perhaps it wants TLS, security.protocol={config.protocol.replace('PLAINTEXT', 'SSL')} "
+            "in --kafka-config"
+        ) from None
+    except ssl.SSLError:
+        raise _RefusedError(_not_our_certificate(config)) from None
+    if config.protocol.startswith("SASL"):
+        _log_in(conversation, config)
+        return
+    try:
+        conversation.ask(MetadataRequest(topics=[], version=1))
+    except (EOFError, ConnectionError):
+        wanted = "SASL_SSL" if config.protocol == "SSL" else "SASL_PLAINTEXT"
+        raise _RefusedError(
+            f"asks for a log-in: set security.protocol={wanted}, sasl.mechanism and a user in --kafka-config"
+        ) from None
+
+
+def _log_in(conversation: "_Conversation", config: KafkaConfig) -> None:
+    arguments = config.for_python()
+    mechanism: str = arguments["sasl_mechanism"]
+    told = conversation.ask(SaslHandshakeRequest(mechanism=mechanism, version=1))
+    if told.error_code == _UNSUPPORTED_MECHANISM:
+        raise _RefusedError(f"does not take sasl.mechanism={mechanism}: it takes {', '.join(told.mechanisms)}")
+    if told.error_code == _ILLEGAL_STATE:
+        wanted = "SSL" if config.protocol == "SASL_SSL" else "PLAINTEXT"
+        raise _RefusedError(f"takes no log-in on this port: use another port, or security.protocol={wanted}")
+    _check(told.error_code)
+    sasl = _exchange(mechanism, arguments)
+    while not sasl.is_done():
+        told = conversation.ask(SaslAuthenticateRequest(auth_bytes=sasl.auth_bytes(), version=0))
+        if told.error_code:
+            user = arguments["sasl_plain_username"]
+            raise _RefusedError(f"refuses user '{user}' with {mechanism}: check user name, password and sasl.mechanism")
+        sasl.receive(told.auth_bytes)
+
+
+def _exchange(mechanism: str, arguments: dict[str, Any]) -> Any:
+    """kafka-python's side of a log-in."""
+    return get_sasl_mechanism(mechanism)(**arguments)
+
+
+def _check(code: int) -> None:
+    if code:
+        raise for_code(code)()
+
+
+class _Conversation:
+    """Requests and answers over a connection, one after the other."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._protocol: Any = KafkaProtocol(client_id="wmtop")
+
+    def ask(self, request: Any) -> Any:
+        """The answer; EOFError where the broker hangs up instead."""
+        self._protocol.send_request(request)
+        self._connection.sendall(self._protocol.send_bytes())
+        while data := self._connection.recv(65_536):
+            for _, answer in self._protocol.receive_bytes(data):
+                return answer
+        raise EOFError
