@@ -1,4 +1,4 @@
-"""The jars of a Kafka broker: fetched once by Maven into the user's cache directory, shared by all."""
+"""Jars, such as those of a Kafka broker: fetched once by Maven into the user's cache directory, shared by all."""
 
 import fcntl
 import os
@@ -43,8 +43,13 @@ def kafka_jars(report: Callable[[str], None] = lambda text: None) -> Path:
 
     UsageError where there is no Maven to fetch them with, RunError where Maven cannot.
     """
+    return fetched_jars(f"kafka-{KAFKA_VERSION}", _POM, f"fetching Kafka {KAFKA_VERSION} (45 MB, once)", report)
+
+
+def fetched_jars(name: str, pom: str, doing: str, report: Callable[[str], None] = lambda text: None) -> Path:
+    """The directory of what a pom depends on, by a name of its own in the cache; errors as of `kafka_jars`."""
     cache = Path(platformdirs.user_cache_dir("wmtop"))
-    jars = cache / f"kafka-{KAFKA_VERSION}"
+    jars = cache / name
     if jars.is_dir():
         return jars
     maven = shutil.which("mvn")
@@ -57,20 +62,20 @@ def kafka_jars(report: Callable[[str], None] = lambda text: None) -> Path:
     with (cache / "kafka.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not jars.is_dir():  # else another process has fetched them meanwhile
-            report(f"fetching Kafka {KAFKA_VERSION} (45 MB, once)")
-            _fetch(maven, jars)
+            report(doing)
+            _fetch(maven, pom, jars)
     return jars
 
 
-def _fetch(maven: str, jars: Path) -> None:
+def _fetch(maven: str, pom: str, jars: Path) -> None:
     """Have Maven put them beside `jars`, and rename: what is at `jars` is complete."""
     for left in jars.parent.glob(f"{_PARTIAL}*"):  # by one that was killed
         shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=_PARTIAL, dir=jars.parent) as directory:
-        pom, made = Path(directory, "pom.xml"), Path(directory, "jars")
-        pom.write_text(_POM)
+        file, made = Path(directory, "pom.xml"), Path(directory, "jars")
+        file.write_text(pom)
         done = subprocess.run(
-            [maven, "-q", "-B", "-f", pom, _GOAL, "-DincludeScope=runtime", f"-DoutputDirectory={made}"],
+            [maven, "-q", "-B", "-f", file, _GOAL, "-DincludeScope=runtime", f"-DoutputDirectory={made}"],
             env={**os.environ, "JAVA_HOME": str(find_java().home)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -79,7 +84,7 @@ def _fetch(maven: str, jars: Path) -> None:
             errors="replace",
             check=False,
         )
-        if done.returncode or not any(made.glob("kafka_*.jar")):
+        if done.returncode or not any(made.glob("*.jar")):
             raise RunError(f"Maven could not fetch Kafka's jars: {_reason(done.stdout)}")
         made.rename(jars)
 

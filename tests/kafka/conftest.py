@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from kafka.admin import KafkaAdminClient
 from wmtop.engine.errors import RunError, UsageError
 from wmtop.engine.kafka.local_broker import LocalBroker
 
+from .connector import connector_jars
 from .records import CreateTopic, Produce, Record, Transact
 
 QUICK_RETURN = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
@@ -86,3 +88,12 @@ def send(producer: Any, topic: str, records: Iterable[Record]) -> list[Any]:
         producer.send(topic, value, key, list(headers), partition, timestamp_ms)
         for value, partition, timestamp_ms, key, headers in records
     ]
+
+
+@pytest.fixture(scope="session", name="connector_jars")
+def the_connector_jars() -> list[Path]:
+    """Spark's Kafka connector."""
+    try:
+        return connector_jars()
+    except (UsageError, RunError) as error:
+        pytest.fail(str(error), pytrace=False)

@@ -135,6 +135,7 @@ def run_kafka(
     max_drift: Annotated[
         int | None, duration_option("hold back partitions that run ahead of the slowest by more")
     ] = None,
+    batch_records: Annotated[int | None, typer.Option(metavar="N", help="about how many records a batch takes")] = None,
     kafka_config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Kafka client properties: security and the like")
     ] = None,
@@ -158,6 +159,7 @@ def run_kafka(
         reader=reader,
         max_drift_ms=max_drift,
         once=engine.once,
+        batch_records=_at_least_one("--batch-records", batch_records),
         directory=directory,
     )
     start(source, engine, live=True, name=name_of(topic[0]))

@@ -1,0 +1,138 @@
+"""`wmtop run kafka` as a user gives it: both readers show the same, a kill loses nothing, bad input is one line."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from wmtop.engine.feed import rundir
+from wmtop.engine.kafka.local_broker import LocalBroker
+
+from tests.conftest import QUICK_OPTIONS
+
+from .records import CreateTopic, Produce, Record
+
+NOON_MS = 1_767_268_800_000
+RECORDS = 3_000
+
+
+@pytest.fixture(autouse=True)
+def own_run_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(rundir.RUN_DIR_VARIABLE, f"/tmp/wmtop-test-{os.getpid()}")
+
+
+@pytest.fixture
+def full_topic(create_topic: CreateTopic, produce: Produce) -> str:
+    """Three partitions of unequal pace, late records, and every hundredth one bad."""
+    r = random.Random(5)
+    topic = create_topic(3)
+    records = [
+        Record(
+            b"bad"
+            if i % 100 == 99
+            else json.dumps({"ts": NOON_MS + i * 500 - int(r.expovariate(1 / 60_000))}).encode(),
+            partition=r.choices((0, 1, 2), (6, 3, 1))[0],
+        )
+        for i in range(RECORDS)
+    ]
+    produce(topic, records)
+    return topic
+
+
+def command(broker: LocalBroker, *more: str) -> list[str]:
+    return [
+        *(sys.executable, "-m", "wmtop.tui.cli", "run", "kafka", broker.bootstrap, *more, *QUICK_OPTIONS),
+        *("--time", "ts", "--lateness", "1m", "--window", "5m", "--json"),
+    ]
+
+
+def once(broker: LocalBroker, *more: str) -> dict[str, Any]:
+    done = subprocess.run(command(broker, "--once", *more), capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    [line] = done.stdout.splitlines()
+    return json.loads(line)
+
+
+def facts(snapshot: dict[str, Any]) -> dict[str, Any]:
+    """What does not depend on the clock or on how records are grouped in batches."""
+    channels = [{n: c[n] for n in ("channel", "max_event_ms", "records", "malformed")} for c in snapshot["channels"]]
+    totals = {name: snapshot["totals"][name] for name in ("records", "malformed", "future")}
+    return {"channels": channels, "totals": totals, "last_malformed": snapshot["last_malformed"]}
+
+
+def test_both_readers_show_the_same(broker: LocalBroker, full_topic: str, connector_jars: list[Path]) -> None:
+    jars = ",".join(map(str, connector_jars))
+    connector = once(broker, full_topic, "--jars", jars)
+    python = once(broker, full_topic, "--jars", jars, "--reader", "python")
+    assert connector["source"]["reader"] == "connector"
+    assert python["source"]["reader"] == "python"
+    assert facts(connector) == facts(python)
+    for same in ("windows", "totals"):
+        assert connector[same] == python[same]
+    assert connector["level"]["watermark_ms"] == python["level"]["watermark_ms"]
+    assert connector["totals"]["malformed"] == RECORDS // 100
+
+
+def test_killed_and_started_again_it_has_read_everything_once(
+    broker: LocalBroker, full_topic: str, tmp_path: Path
+) -> None:
+    more = (full_topic, "--state-dir", str(tmp_path / "state"), "--batch-records", "200")
+    process = subprocess.Popen(
+        command(broker, *more), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if (json.loads(line)["batch"] or 0) >= 3:
+            break
+    time.sleep(random.random())
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    process = subprocess.Popen(
+        command(broker, *more), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        snapshot = json.loads(line)
+        totals = snapshot["totals"]
+        if totals["records"] + totals["malformed"] >= RECORDS:
+            break
+    process.terminate()
+    process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert totals["records"] + totals["malformed"] == RECORDS
+    assert totals["malformed"] == RECORDS // 100
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("{broker} orderz", "there is no topic orderz"),
+        ("127.0.0.1:9 t", "no Kafka broker answers at 127.0.0.1:9"),
+        ("nonsense t", "no Kafka broker answers at nonsense"),
+        ("{broker} {topic} --time stamp", "near ones: ts"),
+        ("{broker} {topic} --time a..b", "is no path"),
+        ("{broker} {topic} --reader fast", "auto, connector or python"),
+        ("{broker} {topic} --from noon", "earliest, latest, committed or a time"),
+        ("{broker} {topic} --from committed", "--group G"),
+        ("{broker} {topic} --from committed --group nobody", "has committed nothing"),
+        ("{broker} {topic} --time-unit h", "auto, ms, s, us or ns"),
+    ],
+)
+def test_bad_input_is_one_line(broker: LocalBroker, full_topic: str, arguments: str, said: str) -> None:
+    words = arguments.format(broker=broker.bootstrap, topic=full_topic).split()
+    done = subprocess.run(
+        [sys.executable, "-m", "wmtop.tui.cli", "run", "kafka", *words, "--once"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 2, done.stderr
+    [line] = done.stderr.splitlines()
+    assert said in line
