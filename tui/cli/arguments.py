@@ -11,6 +11,8 @@ import typer
 from ..formatting import DAY
 from .options import parse_duration, parse_duration_or_off
 
+DEFAULT_IDLE_AFTER_MS = 7_200_000
+
 
 def duration_option(text: str, **more: Any) -> Any:
     """An option that is a duration (ms)."""
@@ -68,7 +70,7 @@ class EngineArguments:
         str | None, typer.Option(metavar="COL", help="source: the column with the source's watermarks")
     ] = None
     lateness: Annotated[int | None, duration_option("how late records may be (30m)")] = None
-    idle_after: Annotated[int, off_option("when a quiet channel stops holding the level (2h)")] = 7_200_000
+    idle_after: Annotated[int, off_option("when a quiet channel stops holding the level (2h)")] = DEFAULT_IDLE_AFTER_MS
     emit_every: Annotated[int, duration_option("the emit interval (200ms)")] = 200
     window: Annotated[int | None, duration_option("the size of windows (1h)")] = None
     slide: Annotated[int | None, duration_option("sliding windows: from start to start")] = None

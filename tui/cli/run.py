@@ -8,7 +8,7 @@ import typer
 
 from ... import sample_data
 from ...engine.errors import UsageError
-from .arguments import EngineArguments, duration_option, parsed, with_engine_arguments
+from .arguments import DEFAULT_IDLE_AFTER_MS, EngineArguments, duration_option, parsed, with_engine_arguments
 from .engines import has_screen, name_of, settings_for, show, staging, start
 from .kafka import kafka_columns, kafka_config_of, kafka_start
 from .options import parse_duration, parse_speed, parse_time
@@ -30,11 +30,17 @@ def demo(
     speed: Annotated[
         float, typer.Option(parser=parsed(parse_speed), metavar="X", help="how fast (600)", show_default=False)
     ] = 600.0,
+    kafka: Annotated[bool, typer.Option("--kafka", help="through a real Kafka broker, started for it")] = False,
 ) -> None:
     """Real flights replayed through Spark, live; the engine stops when you quit."""
     if has_screen(engine):  # the input is our own: nothing to check before the first paint
         settings_for(engine, live=False)
         show(engine, DEMO_NAME, "stop")
+        return
+    # With few rows a batch the JVM's optimising compiler costs more than it saves: it doubles the start's work.
+    engine = replace(engine, conf=["spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1", *(engine.conf or [])])
+    if kafka:
+        _demo_kafka(engine, speed)
         return
     from ...engine.pipeline.sources.columns import Columns
     from ...engine.pipeline.sources.replay import Replay
@@ -48,10 +54,19 @@ def demo(
         since_ms=parse_time(sample_data.DEMO_START),
     )
     directory, keep = staging(engine)
-    # With few rows a batch the JVM's optimising compiler costs more than it saves: it doubles the start's work.
-    engine = replace(engine, conf=["spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1", *(engine.conf or [])])
     source = Replay([sample_data.flights()], columns, directory, keep=keep, speed=speed)
     start(source, engine, live=False, name=DEMO_NAME)
+
+
+def _demo_kafka(engine: EngineArguments, speed: float) -> None:
+    from ...engine.pipeline.sources.kafka_demo import DemoRows, KafkaDemo
+
+    if engine.idle_after == DEFAULT_IDLE_AFTER_MS:
+        # Event time goes `speed` times as fast as the clock by which idleness goes.
+        engine = replace(engine, idle_after=max(1_000, int(DEFAULT_IDLE_AFTER_MS / speed)))
+    rows = DemoRows(sample_data.flights(), sample_data.TIME, sample_data.ARRIVAL, sample_data.CHANNEL)
+    source = KafkaDemo(DEMO_NAME, rows, speed=speed, start_ms=parse_time(sample_data.DEMO_START))
+    start(source, engine, live=True, name=DEMO_NAME)
 
 
 @run_app.command("replay")

@@ -1,0 +1,112 @@
+"""`wmtop demo --kafka`: the flights through a real Kafka broker that is started for it."""
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kafka.admin import KafkaAdminClient
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ...core.snapshot import SourceView
+from ...errors import UsageError
+from ...kafka.cluster import Cluster
+from ...kafka.config import KafkaConfig
+from ...kafka.feeder import feeder_command
+from ...kafka.local_broker import LocalBroker
+from ...kafka.probe import Probe
+from .json_path import JsonPath
+from .kafka import Kafka
+from .kafka_columns import KafkaColumns
+
+USUAL = "127.0.0.1:9092"
+"""Where a broker may be running already; used where none can be started."""
+_PARTITIONS = 6
+_STOP_S = 5
+
+
+class DemoRows(Struct, frozen=True):
+    """A Parquet file and the names of its columns."""
+
+    file: Path
+    time: str
+    arrival: str
+    channel: str
+
+
+class KafkaDemo(Kafka):
+    """A `Source` that makes its own topic, on a broker of its own, and has a feeder fill it at `speed`."""
+
+    def __init__(self, topic: str, rows: DemoRows, *, speed: float, start_ms: int) -> None:
+        self._work = Path(tempfile.mkdtemp(prefix="wmtop-kafka-"))
+        columns = KafkaColumns(time=JsonPath((rows.time,)))
+        super().__init__(KafkaConfig(USUAL), [topic], columns, directory=self._work)
+        self._rows = rows
+        self._speed = speed
+        self._start_ms = start_ms
+        self._broker: LocalBroker | None = None
+        self._feeder: subprocess.Popen[bytes] | None = None
+
+    def check(self) -> None:
+        """Nothing to check before there is a broker."""
+
+    def describe(self) -> SourceView:
+        """The topic, and at which pace it is fed."""
+        return replace(super().describe(), speed=self._speed)
+
+    def prepare(self, report: Callable[[str], None]) -> None:
+        """Start a broker, or find one that runs, and make the topic."""
+        self._config = KafkaConfig(self._find_broker(report))
+        self._probe = Probe(self._config, self._topics, self._note)
+        admin: Any = KafkaAdminClient(**self._config.for_python())
+        try:
+            topic = {"num_partitions": _PARTITIONS, "replication_factor": 1, "configs": {"retention.ms": "-1"}}
+            admin.create_topics({self._topics[0]: topic})
+        finally:
+            admin.close()
+        super().prepare(report)
+
+    def resume(self, rows_read: int, now_ms: int | None = None) -> None:
+        """Begin to feed: not before the query starts, so that it has no backlog."""
+        command = feeder_command(
+            self._config.bootstrap,
+            self._topics[0],
+            self._rows.file,
+            time=self._rows.time,
+            arrival=self._rows.arrival,
+            channel=self._rows.channel,
+            partitions=_PARTITIONS,
+            speed=self._speed,
+            start_ms=self._start_ms,
+        )
+        with (self._work / "feeder.log").open("ab") as log:
+            self._feeder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log)
+
+    def close(self) -> None:
+        """Stop feeder and broker; nothing stays."""
+        super().close()
+        if self._feeder is not None and self._feeder.stdin is not None:
+            self._feeder.stdin.close()
+            try:
+                self._feeder.wait(_STOP_S)
+            except subprocess.TimeoutExpired:
+                self._feeder.kill()
+        if self._broker is not None:
+            self._broker.stop()
+        shutil.rmtree(self._work, ignore_errors=True)
+
+    def _find_broker(self, report: Callable[[str], None]) -> str:
+        broker = LocalBroker(self._work / "broker")
+        try:
+            broker.start(report)
+        except UsageError as error:  # neither jars nor Maven
+            try:
+                Cluster(KafkaConfig(USUAL)).close()
+            except UsageError:
+                raise error from None
+            return USUAL
+        self._broker = broker
+        return broker.bootstrap
