@@ -17,7 +17,7 @@ demo: $(VENV)/.installed
 	@sh .ci/have java && $(BIN)/wmtop demo $(ARGS)
 
 test: $(VENV)/.installed-dev
-	@sh .ci/have java && $(BIN)/pytest $(ARGS)
+	@sh .ci/have java && sh .ci/have maven && $(BIN)/pytest $(ARGS)
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -31,7 +31,7 @@ fix: $(VENV)/.installed-dev
 	$(BIN)/ruff format .
 
 bench: $(VENV)/.installed-dev
-	@sh .ci/have java && $(BIN)/python -m benchmarks $(ARGS)
+	@sh .ci/have java && sh .ci/have maven && $(BIN)/python -m benchmarks $(ARGS)
 
 clean:
 	rm -rf $(VENV) .typings build dist *.egg-info .pytest_cache .ruff_cache .hypothesis

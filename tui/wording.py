@@ -5,7 +5,7 @@ from datetime import tzinfo
 from msgspec import Struct
 
 from ..engine.core.settings import Session, Settings, Sliding
-from ..engine.core.snapshot import Snapshot
+from ..engine.core.snapshot import ChannelView, Snapshot
 from . import formatting as f
 from .preview import IdlePreview, LatenessPreview, Preview
 from .replay import Playback
@@ -131,7 +131,7 @@ def cause(snapshot: Snapshot) -> str:
     behind = f" {f.duration(level.behind_fastest_ms)}" if level.behind_fastest_ms is not None else ""
     unread = f"{f.count(view.backlog)} records" if view and view.backlog is not None else "records"
     return {
-        "quiet": f"quiet{quiet}, nothing unread",
+        "quiet": f"quiet{quiet}" + (", nothing unread" if _all_read(snapshot, view) else ""),
         "backlog": f"backlog, {unread} unread, still old",
         "never_seen": "never seen, no record came since the start",
         "behind": f"behind, it is read but{behind} late in event time",
@@ -140,6 +140,13 @@ def cause(snapshot: Snapshot) -> str:
         "held_back": "held back, so that the others are read as far",
         "paused": "paused, the source is not read",
     }[holder.cause]
+
+
+def _all_read(snapshot: Snapshot, view: ChannelView | None) -> bool:
+    """Whether it is known that nothing of the channel is unread: a replay has nothing that has not arrived yet."""
+    if snapshot.source is not None and snapshot.source.kind == "kafka":
+        return view is not None and view.backlog == 0
+    return True
 
 
 def tuning_parts(snapshot: Snapshot, preview: Preview | None, recent: float | None) -> list[Part]:
@@ -174,8 +181,10 @@ def tuning_parts(snapshot: Snapshot, preview: Preview | None, recent: float | No
 
 
 def window(settings: Settings) -> str:
-    """The windows in words: `1h`, `1h every 15m`, `session 30m`."""
+    """The windows in words: `1h`, `1h every 15m`, `session 30m`; `not known from here` of others' queries."""
     spec = settings.window
+    if spec is None:
+        return f.ELSEWHERE
     if isinstance(spec, Session):
         return f"session {f.setting(spec.gap_ms)}"
     every = f" every {f.setting(spec.slide_ms)}" if isinstance(spec, Sliding) else ""
