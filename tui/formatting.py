@@ -9,6 +9,8 @@ from rich.cells import cell_len, set_cell_size
 
 NO_DATA = "no data yet"
 UNKNOWN = "–"
+ELSEWHERE = "not known from here"
+"""What is said of a query that others run where no tap tells."""
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
 NEAR = 18 * HOUR
 """A time within this of another needs no date."""
@@ -150,8 +152,10 @@ def interval(start_ms: int, end_ms: int, zone: tzinfo | None, near_ms: int | Non
     return f"{date}{start.time().isoformat(spec)}–{end.time().isoformat(spec)}"
 
 
-def count(number: int) -> str:
-    """How many: `1,204`, `12.3M`, `4.5G`."""
+def count(number: int | None) -> str:
+    """How many: `1,204`, `12.3M`, `4.5G`; None is `–`."""
+    if number is None:
+        return UNKNOWN
     for unit, name in ((10**9, "G"), (10**6, "M")):
         if number >= 10 * unit:
             return f"{number / unit:.1f}{name}"
@@ -181,9 +185,9 @@ def share(part: float | None) -> str:
     return f"{percent:.2f} %" if percent < 0.1 else f"{min(percent, 99.9):.1f} %"
 
 
-def share_of(part: int, whole: int) -> str:
-    """`part` of `whole` in per cent; `–` where there is nothing to share."""
-    return share(part / whole) if whole else UNKNOWN
+def share_of(part: int | None, whole: int | None) -> str:
+    """`part` of `whole` in per cent; `–` where there is nothing to share, or it is not known."""
+    return UNKNOWN if part is None or not whole else share(part / whole)
 
 
 def span(low: str, high: str) -> str:

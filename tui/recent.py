@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from ..engine.core.snapshot import Snapshot
-from ..engine.feed.messages import HistoryPoint
+from ..engine.feed.messages import HistoryPoint, history_point
 
 KEEP_MS = 900_000
 NOW_MS = 60_000
@@ -21,20 +21,9 @@ class Recent:
 
     def add(self, snapshot: Snapshot) -> None:
         """Remember a snapshot; one without clocks says nothing."""
-        if snapshot.now_ms is None or snapshot.wall_ms is None:
-            return
-        holder = snapshot.level.holder
-        self._append(
-            HistoryPoint(
-                now_ms=snapshot.now_ms,
-                watermark_ms=snapshot.level.watermark_ms,
-                behind_fastest_ms=snapshot.level.behind_fastest_ms,
-                holder=holder.channel if holder else None,
-                records=snapshot.totals.records,
-                late=snapshot.totals.late,
-                wall_ms=snapshot.wall_ms,
-            )
-        )
+        point = history_point(snapshot)
+        if point is not None:
+            self._append(point)
 
     def late_share(self) -> float | None:
         """The late share of the records of the last minute; None where none came."""
@@ -50,7 +39,10 @@ class Recent:
         return max(last.late - first.late, 0) / records if records > 0 else None
 
     def lags(self, cells: int, cell_ms: int) -> list[int | None]:
-        """The greatest lag behind the fastest channel (ms) in each of the last `cells` stretches of `cell_ms`."""
+        """The greatest lag (ms) in each of the last `cells` stretches of `cell_ms`.
+
+        Behind the fastest channel; behind the clock where no channel is known.
+        """
         out: list[int | None] = [None] * cells
         if not self._points:
             return out
@@ -60,6 +52,8 @@ class Recent:
             if place < 0:
                 break
             lag = point.behind_fastest_ms
+            if lag is None and point.holder is None and point.watermark_ms is not None:
+                lag = max(point.now_ms - point.watermark_ms, 0)
             if lag is not None:
                 out[place] = max(lag, out[place] or 0)
         return out

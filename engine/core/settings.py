@@ -42,7 +42,10 @@ WindowSpec = Tumbling | Sliding | Session
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """Everything that decides a result; all durations in ms, `None` means off (or: this strategy has none)."""
+    """Everything that decides a result; all durations in ms, `None` means off (or: this strategy has none).
+
+    Of a query that others run, `lateness_ms` None is "not known".
+    """
 
     strategy: StrategyName = "bounded"
     lateness_ms: int | None = 1_800_000
@@ -51,7 +54,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     future_guard_ms: int | None = 300_000
     emit_every_ms: int = 200
     subtasks: int | None = None
-    window: WindowSpec = Tumbling(3_600_000)
+    window: WindowSpec | None = Tumbling(3_600_000)
+    """None: not known, of a query that others run."""
     version: int = 1
     smooth: int = 100
     """How many timestamps `smoothed` averages."""
@@ -66,3 +70,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     def tunable(self) -> bool:
         """Whether the strategy has a lateness that can be tuned."""
         return self.strategy in TUNABLE
+
+    @property
+    def spec(self) -> WindowSpec:
+        """The windows of a run of our own, whose are known."""
+        assert self.window is not None
+        return self.window

@@ -36,6 +36,8 @@ class Level(Struct, frozen=True):
     holder: Holder | None = None
     idle: bool = False
     """Every input is idle: the valve itself is."""
+    since_ms: int | None = None
+    """When (processing time, epoch ms) it last moved, where no channel says so."""
     at_zero_lateness_ms: int | None = None
     """Where the level would be with lateness 0 from the start; at lateness L it would be this minus L."""
 
@@ -48,13 +50,15 @@ class ChannelView(Struct, frozen=True):
     max_event_ms: int | None
     """Greatest event time that its generator has seen."""
     state: ChannelState
-    records: int = 0
-    behind_watermark: int = 0
-    late: int = 0
-    malformed: int = 0
-    future: int = 0
+    records: int | None = 0
+    behind_watermark: int | None = 0
+    late: int | None = 0
+    malformed: int | None = 0
+    future: int | None = 0
     backlog: int | None = None
     """Records of it that are not read yet."""
+    behind_end_ms: int | None = None
+    """How far its greatest event time is behind that of what is not read yet."""
     held_back: bool = False
     """Balanced reading keeps it waiting for slower ones."""
     quiet_ms: int | None = None
@@ -83,29 +87,33 @@ class OpenWindow(Struct, frozen=True):
 
     start_ms: int
     end_ms: int
-    records: int
+    records: int | None
     waits_for: str | None
     short_ms: int | None
+    operator: int | None = None
+    """Whose it is, where a query of others has several stateful operators."""
 
 
 class Windows(Struct, frozen=True):
     """The windows by end; `open` lists the earliest, `open_count` says how many there are."""
 
     open: list[OpenWindow] = []
-    open_count: int = 0
-    fired: int = 0
-    late_firings: int = 0
+    open_count: int | None = 0
+    fired: int | None = 0
+    late_firings: int | None = 0
+    unknown: str | None = None
+    """Why nothing (or nothing newer) is known of them, in one line."""
 
 
 class Totals(Struct, frozen=True):
-    """Counts of records since the start."""
+    """Counts of records since the start; of a query that others run, most are not known."""
 
-    records: int = 0
-    behind_watermark: int = 0
-    late: int = 0
-    malformed: int = 0
-    future: int = 0
-    no_window: int = 0
+    records: int | None = 0
+    behind_watermark: int | None = 0
+    late: int | None = 0
+    malformed: int | None = 0
+    future: int | None = 0
+    no_window: int | None = 0
 
 
 class WhatIf(Struct, frozen=True):
@@ -150,6 +158,14 @@ class SettingsChange(Struct, frozen=True):
     idle_after_ms: int | UnsetType | None = UNSET
 
 
+class WatermarkNode(Struct, frozen=True):
+    """One `withWatermark` of a query that others run, as far as it is known."""
+
+    column: str | None
+    delay_ms: int | None
+    watermark_ms: int | None = None
+
+
 class SparkProgress(Struct, frozen=True):
     """What Spark says of the query (wall-clock rates and ms)."""
 
@@ -158,11 +174,29 @@ class SparkProgress(Struct, frozen=True):
     batch_ms: int | None = None
     phases_ms: dict[str, int] = {}
     watermark_ms: int | None = None
+    """Of a query that others run: what its next batch will use."""
     dropped_at_least: int | None = None
+    batch_watermark_ms: int | None = None
+    """In force in the last batch."""
+    batch_timestamp_ms: int | None = None
+    """When the input of the last batch was fixed."""
+    in_flight: bool | None = None
+    """The last batch has begun and not ended: it runs, or the query died in it."""
+    nodes: list[WatermarkNode] | None = None
+    policy: Literal["min", "max"] | None = None
+    """How the watermarks of several nodes become one."""
+
+
+class SourcePosition(Struct, frozen=True):
+    """A source of a query that others run: where it stands, and how many records it has not read."""
+
+    description: str
+    offsets: dict[str, int] | int | str | None
+    backlog: int | None = None
 
 
 class SourceView(Struct, frozen=True):
-    """Where the records come from: `kind` is replay, files, rate or kafka."""
+    """Where the records come from: `kind` is replay, files, rate or kafka; of others' checkpoint, topic or group."""
 
     kind: str
     description: str
@@ -214,6 +248,10 @@ class Snapshot(Struct, frozen=True, kw_only=True, tag_field="kind", tag="snapsho
     changes: list[SettingsChange] = []
     """The latest changes of settings while running, oldest first."""
     spark: SparkProgress = SparkProgress()
+    sources: list[SourcePosition] | None = None
+    """The sources of a query that others run."""
+    origin: dict[str, str] | None = None
+    """Of a query that others run: which tap each part comes from."""
     notes: list[str] = []
     """What happened to the source that its user should know, a line each, the oldest first."""
     steps: list[Step] = []

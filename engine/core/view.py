@@ -62,7 +62,7 @@ def snapshot_of(
         instances=_instance_views(monitor),
         windows=_windows_view(monitor, level.holder.channel if level.holder else None),
         totals=totals,
-        whatif=monitor.whatif.view(totals.records) if monitor.whatif else None,
+        whatif=monitor.whatif.view(totals.records or 0) if monitor.whatif else None,
         whatif_idle=[_idle_view(monitor, number) for number in range(len(monitor.rungs))],
         whatif_upper_bound=isinstance(monitor.settings.window, Session),
         last_future=monitor.last_future,

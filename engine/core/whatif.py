@@ -50,15 +50,15 @@ class LatenessWhatIf(Struct):
                     channel = self.behind_by_channel[group.channel] = Histogram([0] * len(self.edges))
                 channel.add(group.behind_bucket, group.records)
         for (start, head, late_bucket), records in panes.items():
-            end = _last_end(settings.window, start, head)
+            end = _last_end(settings.spec, start, head)
             if end is None:
                 self.late.add(late_bucket, records)
             elif w0 != MIN:
                 distance = w0 - (end - 1) - settings.allowed_lateness_ms
                 self.late.add(bucket_of(self.edges, distance), records)
-            if not isinstance(settings.window, Session):
-                for number in range(window_count(settings.window, head)):
-                    self.delays.window(start + settings.window.size_ms - number * settings.window.slide_ms)
+            if not isinstance(settings.spec, Session):
+                for number in range(window_count(settings.spec, head)):
+                    self.delays.window(start + settings.spec.size_ms - number * settings.spec.slide_ms)
 
     def view(self, records: int) -> list[WhatIf]:
         """What each edge would have cost; the share is of `records`."""
@@ -93,7 +93,7 @@ class IdleRung(Struct):
         if level == MIN:
             return
         for (start, head, late_bucket), records in panes.items():
-            end = _last_end(settings.window, start, head)
+            end = _last_end(settings.spec, start, head)
             if end is not None:
                 self.late += records if end - 1 + settings.allowed_lateness_ms <= level else 0
                 continue

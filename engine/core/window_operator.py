@@ -122,6 +122,6 @@ def _fire(window: Window, batch: int | None, shown: int | None, *, ended: bool =
 
 def new_window_operator(settings: Settings) -> WindowOperator:
     """An operator without windows yet."""
-    if isinstance(settings.window, Session):
-        return WindowOperator(SessionWindows(settings.window, settings.allowed_lateness_ms))
-    return WindowOperator(TimeWindows(settings.window, settings.allowed_lateness_ms))
+    if isinstance(settings.spec, Session):
+        return WindowOperator(SessionWindows(settings.spec, settings.allowed_lateness_ms))
+    return WindowOperator(TimeWindows(settings.spec, settings.allowed_lateness_ms))

@@ -14,7 +14,10 @@ LINE_LIMIT = 64 * 1024 * 1024
 
 
 class HistoryPoint(Struct, frozen=True, array_like=True):
-    """The level at one snapshot: processing time and watermark (epoch ms), distance behind the fastest (ms), holder."""
+    """The level at one snapshot: processing time and watermark (epoch ms), distance behind the fastest (ms), holder.
+
+    The counts are 0 where they are not known: then none of them ever grows.
+    """
 
     now_ms: int
     watermark_ms: int | None
@@ -35,8 +38,8 @@ def history_point(snapshot: Snapshot) -> HistoryPoint | None:
         watermark_ms=level.watermark_ms,
         behind_fastest_ms=level.behind_fastest_ms,
         holder=level.holder.channel if level.holder else None,
-        records=totals.records,
-        late=totals.late,
+        records=totals.records or 0,
+        late=totals.late or 0,
         wall_ms=snapshot.wall_ms,
     )
 

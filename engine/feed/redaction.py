@@ -22,12 +22,13 @@ _KEPT = frozenset[tuple[type[Struct], str]](
     {
         (Header, "format"),
         (InstanceView, "channel"),
+        (Snapshot, "origin"),
         (SourceView, "kind"),
         (SourceView, "reader"),
         (SparkProgress, "phases_ms"),
     }
 )
-"""Text that is ours or Spark's, not the user's: `wmtop`, `#0`, kinds of sources, phases of a batch."""
+"""Text that is ours or Spark's, not the user's: `wmtop`, `#0`, names of taps, kinds of sources, phases of a batch."""
 _PLAIN = (int, float, bool, NoneType)
 
 _T = TypeVar("_T", bound=Struct)

@@ -40,7 +40,7 @@ class Aggregation:
         self._edges = edges
         self._replay = ARRIVAL in columns
         self._parts = PART in columns
-        window = settings.window
+        window = settings.spec
         self._gaps = not isinstance(window, Session) and window.slide_ms > window.size_ms
         self._keys = [CHANNEL, "start", "head", "behind_bucket", "late_bucket"]
         self._grouping: tuple[list[Column], list[Column]] | None = None
@@ -82,7 +82,7 @@ class Aggregation:
 
     def _measures_sql(self, levels: Levels) -> list[str]:
         """Per record: its pane's start, its distances, and whether the guard keeps it from the generator."""
-        window = self._settings.window
+        window = self._settings.spec
         guard = self._settings.future_guard_ms
         values = [levels.level, levels.w0, self._late_from(levels), levels.level - self._settings.allowed_lateness_ms]
         array = "array(" + ", ".join(f"{max(value, BEFORE_ALL_MS)}L" for value in [*values, levels.now_ms or 0]) + ")"
@@ -101,12 +101,12 @@ class Aggregation:
 
     def _late_from(self, levels: Levels) -> int:
         """Minus a timestamp it is `W0 - (own end - 1) - allowed_lateness` of a record in a session or gap."""
-        window = self._settings.window
+        window = self._settings.spec
         own = window.gap_ms - 1 if isinstance(window, Session) else 0
         return levels.w0 - own - self._settings.allowed_lateness_ms
 
     def _keys_sql(self) -> list[str]:
-        window = self._settings.window
+        window = self._settings.spec
         head, own_bucket = "false", isinstance(window, Session)
         if not isinstance(window, Session) and window.size_ms % window.slide_ms:
             head = f"coalesce({TIME} - start < {window.size_ms % window.slide_ms}L, false)"
@@ -142,7 +142,7 @@ class Aggregation:
             aggregates.append(f"max_by({TIME}, coalesce({OFFSET}, 0L)) filter (where is_future) as future_ms")
             if self._parts:
                 aggregates.append(f"max_by({PART}, {OFFSET}) filter (where is_future) as future_part")
-        if isinstance(settings.window, Session):
+        if isinstance(settings.spec, Session):
             aggregates += [f"min({TIME}) as min_ms", f"max({TIME}) as max_ms"]
         if self._replay:
             aggregates.append(f"max({ARRIVAL}) as arrival")

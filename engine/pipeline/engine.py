@@ -1,33 +1,28 @@
 """The engine process: source, Spark and monitor on one side, the stream of snapshots and the commands on the other."""
 
-import os
 import queue
 import shutil
-import signal
 import subprocess
-import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from ..core.rates import RateMeter
 from ..core.settings import Settings
-from ..core.snapshot import EngineState, Snapshot, Step
+from ..core.snapshot import Snapshot
 from ..core.view import snapshot_of
 from ..errors import RunError
-from ..feed.messages import Change, Header, Reply, ToEngine
-from ..feed.publisher import Publisher
-from ..feed.recording import RecordingWriter
+from ..feed.host import Host
+from ..feed.messages import Change, Reply
 from ..feed.ring import Bounds
 from ..feed.rundir import Claim
 from .custom import ship_custom
 from .durable import StateDirectory
-from .progress import RateMeter, progress_of
+from .progress import progress_of
 from .query import Run
 from .sources.base import Source
 
@@ -38,7 +33,6 @@ BEAT_S = 0.1
 """How often the main loop ticks and looks around between batches."""
 SNAPSHOT_EVERY_S = 1.0
 JVM_DIES_WITHIN_S = 2.0
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class EngineOptions(Struct, frozen=True, kw_only=True):
@@ -70,48 +64,39 @@ class Engine:
         say: Callable[[str], None],
         on_snapshot: Callable[[Snapshot, bool], None],
     ) -> None:
-        self._name = claim.run.name
         self._source = source
         self._settings = settings
         self._options = options
         self._log = log
         self._say = say
-        self._on_snapshot = on_snapshot
-        self._steps: list[Step] = []
         self._snapshots: queue.SimpleQueue[Snapshot | None] = queue.SimpleQueue()
-        self._stop = threading.Event()
-        self._signal: int | None = None
         self._run: Run | None = None
         self._spark: SparkSession | None = None
         self._rates = RateMeter()
-        self._recording: RecordingWriter | None = None
         self._temporary: Path | None = None
-        self._header = Header(
-            name=self._name,
-            pid=os.getpid(),
-            started_ms=claim.run.started_ms,
-            source=source.describe(),
-            settings=settings,
+        self._host = Host(
+            claim,
+            settings,
+            describe=source.describe,
+            notes=source.notes,
+            on_change=self._change,
+            on_snapshot=on_snapshot,
+            say=say,
         )
-        self._publisher = Publisher(claim.run.socket, self._header, self._command)
 
     def run(self) -> int:
         """Run until the end, a stop or a signal; the exit code. UsageError and RunError are the caller's to print."""
         try:
             return self._run_all()
         except Exception as error:
-            self._publish(self._bare("failed", error=str(error).splitlines()[0] if str(error) else repr(error)))
+            self._host.fail(error)
             raise
         finally:
             self._close()
 
     def _run_all(self) -> int:
-        for number in SIGNALS:
-            signal.signal(number, _exit_at_once)
-        if self._options.stop_on_eof:
-            threading.Thread(target=self._stop_at_eof, name="wmtop-parent", daemon=True).start()
-        if self._options.record:
-            self._recording = RecordingWriter(self._options.record, self._header, self._options.record_bounds)
+        options = self._options
+        self._host.begin(record=options.record, bounds=options.record_bounds, stop_on_eof=options.stop_on_eof)
         state = StateDirectory(self._state_path())
         state.lock()
         try:
@@ -131,8 +116,8 @@ class Engine:
         if run.resumed:
             self._say_resumed(run.monitor.settings)
         if not run.monitor.ended:
-            with self._step(f"reading {self._source.describe().description}"):
-                self._source.prepare(lambda text: None)
+            with self._host.step(f"reading {self._source.describe().description}"):
+                self._source.prepare(self._host.report)
             if self._source.rows_in_all is not None and run.monitor.rows >= self._source.rows_in_all:
                 run.end()
         return run
@@ -140,11 +125,11 @@ class Engine:
     def _start_spark(self, state: StateDirectory, run: Run) -> None:
         from .session import build_session, jvm_pid
 
-        with self._step("starting Spark (a JVM)"):
+        with self._host.step("starting Spark (a JVM)"):
             options = self._options
             self._spark = build_session(
                 master=options.master or "local[*]",
-                app_name=f"wmtop {self._name}",
+                app_name=f"wmtop {self._host.name}",
                 conf=options.conf,
                 packages=options.packages,
                 jars=options.jars,
@@ -153,17 +138,17 @@ class Engine:
             state.note_jvm(jvm_pid(self._spark))
             if self._settings.factory is not None:
                 ship_custom(self._spark, self._settings.factory)
-        self._take_signals()
-        with self._step("warming up"):
+        self._host.take_signals()  # only now: Spark sets handlers of its own
+        with self._host.step("warming up"):
             run.load(self._spark)
-        with self._step("starting the query"):
+        with self._host.step("starting the query"):
             run.start()
-        self._begin("waiting for the first batch")
+        self._host.open_step("waiting for the first batch")
 
     def _follow(self, run: Run) -> None:
         """The main loop: pass snapshots on, tick, look for the end."""
         last = time.monotonic()
-        while not self._stop.is_set():
+        while not self._host.stopping.is_set():
             batches = self._drain(BEAT_S)
             try:
                 run.check()
@@ -174,7 +159,7 @@ class Engine:
                 run.tick()
             except Exception as error:
                 self._raise_if_jvm_died(error)
-                if self._stop.is_set():  # a signal to the whole process group has ended the JVM as well
+                if self._host.stopping.is_set():  # a signal to the whole process group has ended the JVM as well
                     return
                 raise
             self._raise_if_jvm_died(None)
@@ -183,20 +168,20 @@ class Engine:
                 last = now
             elif now - last >= SNAPSHOT_EVERY_S and run.monitor.channels:
                 last = now
-                self._steps = []
+                self._host.started()
                 picture = self._picture()
                 if self._snapshots.empty():  # else a batch has left a newer one meanwhile
-                    self._publish(picture)
+                    self._host.publish(picture)
 
     def _finish(self, run: Run) -> int:
         """Show the last picture; without `--once` an ended engine stays until it is stopped."""
-        self._publish(self._picture(), last=True)
-        if run.monitor.ended and not self._options.once and not self._stop.is_set():
+        self._host.publish(self._picture(), last=True)
+        if run.monitor.ended and not self._options.once and not self._host.stopping.is_set():
             run.stop()
             self._stop_spark()
-            while not self._stop.wait(SNAPSHOT_EVERY_S):
+            while not self._host.stopping.wait(SNAPSHOT_EVERY_S):
                 pass
-        return 128 + self._signal if self._signal else 0
+        return self._host.exit_code
 
     def _drain(self, timeout_s: float) -> int:
         """Publish the snapshots that batches have left; wait at most `timeout_s` for the first."""
@@ -205,15 +190,14 @@ class Engine:
             item = self._snapshots.get(timeout=timeout_s) if timeout_s else self._snapshots.get_nowait()
             while True:
                 if item is not None:
-                    self._publish(item)
+                    self._host.publish(item)
                     count += 1
                 item = self._snapshots.get_nowait()
         except queue.Empty:
             return count
 
     def _batch_applied(self) -> None:
-        if self._steps:
-            self._steps = []
+        self._host.started()
         self._snapshots.put(self._picture())
 
     def _picture(self) -> Snapshot:
@@ -226,7 +210,7 @@ class Engine:
             silent = unread is not None and unread.records is None
             return snapshot_of(
                 monitor,
-                name=self._name,
+                name=self._host.name,
                 state="ended" if ended else "stale" if silent else "live",
                 wall_ms=time.time_ns() // 1_000_000,
                 now_ms=monitor.now_ms if ended else run.now_ms(),
@@ -237,56 +221,11 @@ class Engine:
                 notes=self._source.notes(),
             )
 
-    def _publish(self, snapshot: Snapshot, *, last: bool = False) -> None:
-        self._publisher.publish(snapshot)
-        if snapshot.state != "starting":
-            self._record(snapshot)
-        if snapshot.state != "starting":
-            self._on_snapshot(snapshot, last)
-
-    def _record(self, snapshot: Snapshot) -> None:
-        """Where a recording cannot go on, the run does."""
-        if self._recording is not None:
-            try:
-                self._recording.append(snapshot)
-            except RunError as error:
-                self._recording = None
-                self._say(f"{error}; the run goes on without it")
-
-    def _bare(self, state: EngineState, *, error: str | None = None) -> Snapshot:
-        """A snapshot before there is a monitor, or without trusting it."""
-        return Snapshot(
-            name=self._name,
-            state=state,
-            wall_ms=time.time_ns() // 1_000_000,
-            settings=self._settings,
-            source=self._source.describe(),
-            steps=list(self._steps),
-            error=error,
-            notes=self._source.notes(),
-            log=str(self._log),
-        )
-
     @property
     def _follows_spark(self) -> bool:
         return self._settings.strategy == "spark"
 
-    @contextmanager
-    def _step(self, name: str) -> Generator[None]:
-        """A step of the start: shown while it runs, with its seconds once it is done."""
-        began = time.monotonic()
-        self._begin(name)
-        yield
-        self._steps = [*self._steps[:-1], Step(name, time.monotonic() - began)]
-
-    def _begin(self, name: str) -> None:
-        self._steps = [*self._steps, Step(name)]
-        self._publish(self._bare("starting"))
-
-    def _command(self, command: ToEngine) -> Reply:
-        if not isinstance(command, Change):
-            self._stop.set()
-            return Reply(id=command.id, ok=True, text="stopping")
+    def _change(self, command: Change) -> Reply:
         if self._run is None:
             return Reply(id=command.id, ok=False, text="the engine is still starting; try again")
         try:
@@ -295,21 +234,6 @@ class Engine:
             return Reply(id=command.id, ok=False, text=str(error))
         self._snapshots.put(self._picture())
         return Reply(id=command.id, ok=True, text="takes effect at the next emit")
-
-    def _take_signals(self) -> None:
-        """After the session: Spark sets handlers of its own."""
-
-        def on_signal(number: int, _frame: Any) -> None:
-            self._signal = number
-            self._stop.set()
-
-        for number in SIGNALS:
-            signal.signal(number, on_signal)
-
-    def _stop_at_eof(self) -> None:
-        while sys.stdin.buffer.read(4096):
-            pass
-        os.kill(os.getpid(), signal.SIGTERM)
 
     def _say_resumed(self, in_force: Settings) -> None:
         """One line where settings that were changed while the run was up win over the command line."""
@@ -332,7 +256,7 @@ class Engine:
             code = process.poll() if error is None else process.wait(JVM_DIES_WITHIN_S)
         except subprocess.TimeoutExpired:
             return
-        if code is not None and not self._stop.is_set():
+        if code is not None and not self._host.stopping.is_set():
             raise RunError(f"the JVM died (exit code {code}); its log is {self._log}") from error
 
     def _stop_spark(self) -> None:
@@ -350,17 +274,9 @@ class Engine:
 
     def _close(self) -> None:
         self._source.close()
-        if self._recording is not None:
-            with suppress(RunError):  # a full disk: what was written before is there
-                self._recording.close()
-        self._publisher.close()
+        self._host.close()
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
-
-
-def _exit_at_once(number: int, _frame: Any) -> None:
-    """Until there is a session to stop: unwind and leave."""
-    raise SystemExit(128 + number)
 
 
 def _with_rows(source: Source, rows: int) -> Any:

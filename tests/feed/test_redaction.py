@@ -57,7 +57,7 @@ def test_no_text_from_outside_is_left_whatever_fields_a_snapshot_has() -> None:
     source = replace(snapshot.source, kind="kafka", reader="connector")
     instances = [replace(view, channel="#0") for view in snapshot.instances or ()]
     spark = replace(snapshot.spark, phases_ms={"addBatch": 7})
-    snapshot = replace(snapshot, source=source, instances=instances, spark=spark)
+    snapshot = replace(snapshot, source=source, instances=instances, spark=spark, origin={"level": "checkpoint"})
     line = encode_line(snapshot)
     assert line.count(SECRET.encode()) > 15
     redaction = Redaction()

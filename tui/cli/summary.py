@@ -24,14 +24,15 @@ def summary(snapshot: Snapshot) -> str:
 
 
 def _recommended(snapshot: Snapshot) -> list[str]:
-    if not snapshot.whatif:
+    records = snapshot.totals.records
+    if not snapshot.whatif or records is None:
         return []
     edges = [row.lateness_ms for row in snapshot.whatif]
     late = [row.late for row in snapshot.whatif]
     delays = {row.lateness_ms: row.delay_ms for row in snapshot.whatif}
     lines: list[str] = []
     for wanted in COMPLETENESS:
-        lateness = recommended_lateness_ms(edges, late, snapshot.totals.records, wanted)
+        lateness = recommended_lateness_ms(edges, late, records, wanted)
         if lateness is not None:
             delay = delays[lateness]
             results = "" if delay is None else f" (results {duration(delay)} after the window's end)"

@@ -212,6 +212,6 @@ _KEYS: dict[Sort, Callable[[Entry], Any]] = {
     "behind": lambda entry: rank(entry.kind, entry.view.watermark_ms),
     "name": lambda entry: entry.view.channel,
     "rate": lambda entry: (-(entry.view.rate or 0), entry.view.channel),
-    "late": lambda entry: (-entry.view.late / max(entry.view.records, 1), entry.view.channel),
+    "late": lambda entry: (-(entry.view.late or 0) / max(entry.view.records or 0, 1), entry.view.channel),
     "state": lambda entry: (entry.kind != "holder", entry.view.state, rank(entry.kind, entry.view.watermark_ms)),
 }

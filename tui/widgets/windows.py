@@ -20,7 +20,7 @@ class OpenWindows(Struct, frozen=True):
     """What the table shows: open windows, the earliest end first, of `open_count` in all."""
 
     open: Sequence[OpenWindow] = ()
-    open_count: int = 0
+    open_count: int | None = 0
     level_ms: int | None = None
     fastest_ms: int | None = None
     lateness_ms: int | None = None
@@ -48,11 +48,16 @@ class WindowTable(Rows):
         )
         self.redraw()
 
+    @property
+    def _more(self) -> int:
+        """How many open windows are not listed."""
+        return (self._windows.open_count or 0) - len(self._windows.open)
+
     def row_count(self) -> int:
         windows = self._windows
         if not windows.open:
             return 1 if windows.empty else 0
-        return 2 * len(windows.open) + (windows.open_count > len(windows.open))
+        return 2 * len(windows.open) + (self._more > 0)
 
     def row(self, index: int, width: int) -> Sequence[Run]:
         windows = self._windows
@@ -60,7 +65,7 @@ class WindowTable(Rows):
             return [(" " + windows.empty, "dim")]
         place, second = divmod(index, 2)
         if place >= len(windows.open):
-            return [(f" and {windows.open_count - len(windows.open):,} more that end later", "dim")]
+            return [(f" and {self._more:,} more that end later", "dim")]
         window = windows.open[place]
         return clip(self._waits(window, width) if second else self._fill(window, width), width)
 
