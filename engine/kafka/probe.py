@@ -11,12 +11,15 @@ from .offsets import Positions, TopicPartition
 
 EVERY_S = 1.0
 TOPICS_EVERY_S = 5.0
+AHEAD_EVERY_S = 10.0
 
 
 class Probe:
     """Looks at topics once a second in a thread of its own; `note` gets a line for each thing worth telling."""
 
     def __init__(self, config: KafkaConfig, topics: list[str], note: Callable[[str], None]) -> None:
+        self.look_ahead: Callable[[Cluster, Positions], None] | None = None
+        """Also called now and then, with the ends."""
         self._config = config
         self._topics = topics
         self._note = note
@@ -45,7 +48,7 @@ class Probe:
 
     def _watch(self) -> None:
         cluster: Cluster | None = None
-        looked_s = float("-inf")
+        looked_s = ahead_s = float("-inf")
         while not self._stop.is_set():
             try:
                 cluster = cluster or Cluster(self._config)
@@ -55,6 +58,9 @@ class Probe:
                     looked_s = time.monotonic()
                 self._heard()
                 self.ends = self._latest(cluster)
+                if self.look_ahead is not None and self.ends is not None and time.monotonic() - ahead_s > AHEAD_EVERY_S:
+                    ahead_s = time.monotonic()
+                    self.look_ahead(cluster, self.ends)
                 looked_s = looked_s if self.ends is not None else float("-inf")
             except (RunError, UsageError) as error:
                 looked_s = float("-inf")

@@ -57,6 +57,11 @@ def test_balanced_reading_holds_back_who_is_ahead(
         picture = it.until(balanced)
         assert picture.channels[1].held_back
         assert picture.channels[1].backlog
+        balanced = it.until(lambda p: p.source and p.source.drift_unbalanced_ms)
+        assert balanced.source is not None
+        assert balanced.source.drift_ms is not None
+        assert balanced.source.drift_unbalanced_ms == 219 * MINUTE - 199 * MINUTE // 10
+        assert balanced.source.drift_ms <= (5 + 12) * MINUTE
         # A batch may bring up to twelve of its records at once, a minute each.
         assert max(drifts) <= (5 + 12) * MINUTE
 

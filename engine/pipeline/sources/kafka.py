@@ -1,7 +1,7 @@
 """`run kafka`: topics of a real cluster, through Spark's connector where it is there, else through kafka-python."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,7 +16,7 @@ from ...kafka.config import KafkaConfig
 from ...kafka.offsets import Positions, TopicPartition, offsets_of, parse_offsets
 from ...kafka.probe import Probe
 from .base import MARKER, LiveSource
-from .event_time import BELOW
+from .event_time import BELOW, TimeUnit, json_to_ms
 from .json_path import JsonPath, near_paths
 from .kafka_columns import KafkaColumns
 from .marker import marked
@@ -79,6 +79,10 @@ class Kafka(LiveSource):
         self._notes: list[str] = []
         self._probe = Probe(config, self._topics, self._note)
         self._held: frozenset[str] = frozenset()
+        self._come_to: dict[str, int] = {}
+        """How far (ms) each channel that is not idle has been read."""
+        self._newest: dict[str, int] = {}
+        """How far (ms) event time goes in partitions with unread records (balanced reading)."""
         self._passing: Positions = {}
         """How many records of each partition the last batch took."""
 
@@ -131,6 +135,8 @@ class Kafka(LiveSource):
             time_column="timestamp" if self._columns.time is None else str(self._columns.time),
             time_unit=self._unit,
             max_drift_ms=self._max_drift_ms,
+            drift_ms=self._drift(self._come_to.values()),
+            drift_unbalanced_ms=self._drift([*self._come_to.values(), *self._newest.values()]),
         )
 
     def prepare(self, report: Callable[[str], None]) -> None:
@@ -142,6 +148,8 @@ class Kafka(LiveSource):
         finally:
             cluster.close()
         self._probe.read_to = dict(self._positions)
+        if self._max_drift_ms is not None:
+            self._probe.look_ahead = self._look_ahead
         self._probe.start()
 
     def load(self, spark: "SparkSession") -> "DataFrame":
@@ -185,6 +193,8 @@ class Kafka(LiveSource):
     def balance(self, max_event_ms: Mapping[str, int | None]) -> None:
         """Hold back the partitions that are further ahead of the slowest than allowed (Flink's watermark alignment)."""
         unread = self.unread()
+        if self._max_drift_ms is not None:
+            self._come_to = {channel: time_ms for channel, time_ms in max_event_ms.items() if time_ms is not None}
         if self._max_drift_ms is None or self._reader != "python" or unread is None or unread.by_channel is None:
             return
         # A partition without records and without unread ones has no part in it, nor has one that is idle.
@@ -310,6 +320,27 @@ class Kafka(LiveSource):
         assert self._directory is not None
         return self._directory / "held-back.json"
 
+    def _drift(self, times_ms: Iterable[int]) -> int | None:
+        known = list(times_ms)
+        return max(known) - min(known) if self._max_drift_ms is not None and known else None
+
+    def _look_ahead(self, cluster: Cluster, ends: Positions) -> None:
+        """How far event time goes in each partition: what balanced reading keeps from being read now."""
+        unread = {p: end for p, end in ends.items() if end > self._probe.read_to.get(p, 0)}
+        path = self._columns.time
+        if path is None:
+            newest = {p: stamp for p, (stamp, _) in cluster.greatest_timestamps(unread).items()}
+        else:
+            last = cluster.read({p: end - 1 for p, end in unread.items()})
+            times = {record.partition: self._time_of(path.of(_decoded(record))) for record in last}
+            newest = {partition: time_ms for partition, time_ms in times.items() if time_ms is not None}
+        self._newest = {self._name(partition): time_ms for partition, time_ms in newest.items()}
+
+    def _time_of(self, value: Any) -> int | None:
+        """A time in a decoded value (ms)."""
+        unit = self._columns.unit or _unit_of(value)
+        return json_to_ms([value], "ms" if unit is None else unit)[0].as_py()
+
     def _write_held(self, partitions: list[str]) -> None:
         """For the planner, which is a process of its own."""
         part = self._held_file.with_suffix(".part")
@@ -339,8 +370,17 @@ def _decoded(record: Record) -> Any:
 
 def _recognised(value: Any) -> str:
     """What a time says by itself that it is; the same rule as `recognised_to_ms_sql`."""
+    unit = _unit_of(value)
+    return "ISO 8601" if unit is None else f"epoch {unit}"
+
+
+def _unit_of(value: Any) -> TimeUnit | None:
+    """The unit of a number by its size; None for what is no number."""
     try:
         number = float(value)
     except (TypeError, ValueError):
-        return "ISO 8601"
-    return f"epoch {next((unit for unit, below in BELOW.items() if abs(number) < below), 'ns')}"
+        return None
+    for unit, below in BELOW.items():
+        if abs(number) < below:
+            return unit
+    return "ns"
