@@ -170,6 +170,7 @@ def tuning_parts(snapshot: Snapshot, preview: Preview | None, recent: float | No
     ]
     if recent is not None and not snapshot.ended:
         parts.append(part((", now ", "dim"), (f.share(recent), "strong"), rank=2, gap=""))
+    parts += _drift_parts(snapshot)
     if settings.allowed_lateness_ms:
         extra = f.setting(settings.allowed_lateness_ms)
         parts.insert(3, part(("allowed ", "dim"), (extra, "strong"), rank=7))
@@ -178,6 +179,18 @@ def tuning_parts(snapshot: Snapshot, preview: Preview | None, recent: float | No
     elif preview is not None:
         parts += _idle_outlook(preview, snapshot, settings)
     return parts
+
+
+def _drift_parts(snapshot: Snapshot) -> list[Part]:
+    """Balanced reading: how far the partitions are apart, and how far they would be without."""
+    source = snapshot.source
+    if source is None or source.max_drift_ms is None or source.drift_ms is None:
+        return []
+    drift: list[Run] = [("drift ", "dim"), (f.duration(source.drift_ms), "strong")]
+    drift.append((f" of {f.setting(source.max_drift_ms)}", "dim"))
+    if source.drift_unbalanced_ms is not None and source.drift_unbalanced_ms > source.drift_ms:
+        drift.append((f", {f.duration(source.drift_unbalanced_ms)} without", "dim"))
+    return [part(*drift, rank=7)]
 
 
 def window(settings: Settings) -> str:
