@@ -120,7 +120,7 @@ class Run:
             return
         if self._retry_at is None:
             self._failures += 1
-            wait_s = self._source.retry_after_s(self._failures)
+            wait_s = self._source.retry_after_s(self._failures, _one_line(error))
             if wait_s is None:
                 raise RunError(_one_line(error))
             self._retry_at = time.monotonic() + wait_s

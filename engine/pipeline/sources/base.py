@@ -132,7 +132,7 @@ class Source(Protocol):
         """What happened to the source that its user should know, a line each, the oldest first."""
         ...
 
-    def retry_after_s(self, failures: int) -> float | None:
+    def retry_after_s(self, failures: int, why: str) -> float | None:
         """In how many seconds to start the query again that failed, the n-th time since its last batch; None: not."""
         ...
 
@@ -162,7 +162,7 @@ class PlainSource:
         """None."""
         return []
 
-    def retry_after_s(self, failures: int) -> float | None:
+    def retry_after_s(self, failures: int, why: str) -> float | None:
         """A query that failed stays failed."""
         return None
 

@@ -37,6 +37,8 @@ _MOST_BALANCED = 20_000
 _SAMPLED = 50
 _TOPIC_EVERY_S = 1.0
 _GIVE_UP_AFTER = 6
+_RETRY_S = 0.5
+"""Before the first retry; longer before later ones."""
 _CONNECTOR = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 HOW_TO_CONNECT = "give it with --packages org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION or --jars"
 
@@ -226,11 +228,13 @@ class Kafka(LiveSource):
         """New and lost partitions, a silent cluster, what retention took."""
         return list(self._notes)
 
-    def retry_after_s(self, failures: int) -> float | None:
+    def retry_after_s(self, failures: int, why: str) -> float | None:
         """While the cluster is silent: as long as it takes; else a few times."""
         if self._probe.silent_since is None and failures > _GIVE_UP_AFTER:
             return None
-        return min(10.0, 0.5 * 2**failures)
+        if failures == 1:
+            self._note(f"reading failed ({why[:200]}); it is tried again")
+        return _RETRY_S * min(2**failures, 16)
 
     def close(self) -> None:
         """Stop looking at the cluster."""
