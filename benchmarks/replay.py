@@ -16,13 +16,14 @@ from pathlib import Path
 
 import msgspec
 import zstandard
+from wmtop.engine.core.history import HistoryPoint
 from wmtop.engine.core.monitor import new_monitor
 from wmtop.engine.core.observation import BatchObservation, Group
 from wmtop.engine.core.settings import Settings
 from wmtop.engine.core.snapshot import Snapshot
 from wmtop.engine.core.view import snapshot_of
 from wmtop.engine.feed.frames import SUMMARY, index_frame, skippable
-from wmtop.engine.feed.messages import Header, HistoryPoint
+from wmtop.engine.feed.messages import Header
 from wmtop.engine.feed.recording import FrameInfo, RecordingReader, RecordingWriter
 from wmtop.tui.replay import play_times
 from wmtop.tui.replay_marks import marks_of

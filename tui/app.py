@@ -118,7 +118,7 @@ class WmtopApp(App[Answer]):
     def on_header_came(self, event: HeaderCame) -> None:
         self._header = event.header
         self._engine_name = event.header.name
-        self._recent = Recent(event.header.history)
+        self._recent = Recent(event.header.history, event.header.points)
 
     def on_snapshot_came(self, event: SnapshotCame) -> None:
         self._snapshot = event.snapshot

@@ -1,10 +1,11 @@
 """What the last minutes were like: a ring of points from the header's history and the snapshots since. Viewer-side."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from ..engine.core.snapshot import Snapshot
-from ..engine.feed.messages import HistoryPoint, history_point
+from ..engine.core.history import HistoryPoint, history_point
+from ..engine.core.points import PointSample
+from ..engine.core.snapshot import Snapshot, TimePoint
 
 KEEP_MS = 900_000
 NOW_MS = 60_000
@@ -14,8 +15,9 @@ NOW_MS = 60_000
 class Recent:
     """Points by the engine's wall clock (ms), the oldest dropped after `KEEP_MS`."""
 
-    def __init__(self, history: Iterable[HistoryPoint] = ()) -> None:
+    def __init__(self, history: Iterable[HistoryPoint] = (), sample: Iterable[TimePoint] = ()) -> None:
         self._points: deque[HistoryPoint] = deque()
+        self._sample = PointSample(sample)
         for point in history:
             self._append(point)
 
@@ -24,6 +26,17 @@ class Recent:
         point = history_point(snapshot)
         if point is not None:
             self._append(point)
+            self._sample.add(snapshot.points, self._points[0].now_ms)
+
+    @property
+    def points(self) -> Sequence[HistoryPoint]:
+        """The history, the oldest first."""
+        return self._points
+
+    @property
+    def sample(self) -> list[TimePoint]:
+        """A few of the records of that time."""
+        return self._sample.points
 
     def late_share(self) -> float | None:
         """The late share of the records of the last minute; None where none came."""

@@ -9,8 +9,9 @@ from contextlib import suppress
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..engine.core.history import HistoryPoint
 from ..engine.errors import RunError
-from ..engine.feed.messages import Change, FromEngine, HistoryPoint, Reply, ToEngine
+from ..engine.feed.messages import Change, FromEngine, Reply, ToEngine
 from ..engine.feed.recording import RecordingReader
 from .formatting import first_line
 from .recent import KEEP_MS

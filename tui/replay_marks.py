@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ..engine.feed.messages import HistoryPoint
+from ..engine.core.history import HistoryPoint
 from . import formatting as f
 
 Kind = Literal["late", "holder", "stall"]

@@ -11,14 +11,18 @@ from .firing import Firing
 from .idleness import IdlenessTimers
 from .observation import BatchObservation
 from .operator_clock import Clock, FastestClock, OperatorClock, new_clock
+from .points import points_of
+from .rounds import Rounds
 from .settings import Settings
-from .snapshot import Offender, SettingsChange
+from .snapshot import Offender, SettingsChange, TimePoint
 from .times import MIN, shift
 from .watermarks import Generator, absorb, new_generator
 from .whatif import IdleRung, LatenessWhatIf, new_idle_rungs, new_lateness_whatif, panes_of
 from .window_operator import WindowOperator, new_window_operator
 
 MOST_CHANGES = 50
+MOST_POINTS = 120
+"""How many records of the sample wait for the next snapshot."""
 
 
 class Channel(Struct):
@@ -42,6 +46,7 @@ class Monitor(Struct, kw_only=True, dict=True):
     operator: WindowOperator
     whatif: LatenessWhatIf | None
     timers: IdlenessTimers = msgspec.field(default_factory=IdlenessTimers)
+    rounds: Rounds = msgspec.field(default_factory=Rounds)
     channels: list[Channel] = []
     counts: dict[str, ChannelCounts] = {}
     now_ms: int | None = None
@@ -59,6 +64,7 @@ class Monitor(Struct, kw_only=True, dict=True):
 
     def __post_init__(self) -> None:
         self._numbers = {channel.name: number for number, channel in enumerate(self.channels)}
+        self._points: list[TimePoint] = []
 
     @property
     def level(self) -> int:
@@ -94,9 +100,16 @@ class Monitor(Struct, kw_only=True, dict=True):
         self.batch = observation.batch
         self.last_future = observation.last_future or self.last_future
         self.last_malformed = observation.last_malformed or self.last_malformed
+        self._points += points_of(observation, self.settings, self.level, now)
+        del self._points[:-MOST_POINTS]
         firings = self._count(observation)
         watermarks = self._absorb(observation, now)
         return firings + self._emit(now, watermarks)
+
+    def take_points(self) -> list[TimePoint]:
+        """A few of the records that came since this was last asked."""
+        points, self._points = self._points, []
+        return points
 
     def tick(self, now: int) -> list[Firing]:
         """One emit between batches; what it made windows do."""
@@ -248,7 +261,9 @@ class Monitor(Struct, kw_only=True, dict=True):
             lateness = clock.lateness_ms
             if lateness not in lagged:
                 lagged[lateness] = {number: shift(watermark, -lateness) for number, watermark in watermarks.items()}
-            clock.emit(now, lagged[lateness], self.timers)
+            idled = clock.emit(now, lagged[lateness], self.timers)
+            if clock is self.clock:
+                self.rounds.turned_idle(idled, now)
         if self.whatif:
             self.whatif.delays.advance(self.w0, now)
         self._note_holder(now)

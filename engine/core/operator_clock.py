@@ -76,8 +76,8 @@ class OperatorClock(Struct, tag="valve", dict=True):
         # Nothing in the heap is later than now, so appending keeps it a heap.
         self.waiting.extend(started)
 
-    def emit(self, now: int, watermarks: dict[int, int], timers: IdlenessTimers) -> None:
-        """One emit round over the channels in order: each turns idle or sends its watermark."""
+    def emit(self, now: int, watermarks: dict[int, int], timers: IdlenessTimers) -> set[int]:
+        """One emit round over the channels in order: each turns idle or sends its watermark; who turned idle."""
         due = self._due(now, timers)
         if self.subtasks is not None:
             self._emit_instances(now, watermarks, due)
@@ -90,6 +90,7 @@ class OperatorClock(Struct, tag="valve", dict=True):
                     self.valve.mark_idle(channel)
                 else:
                     self.valve.input_watermark(channel, watermarks[channel], now)
+        return due
 
     def _emit_instances(self, now: int, watermarks: dict[int, int], due: set[int]) -> None:
         """The same with source instances, each of which recombines once, after all its channels."""
@@ -201,13 +202,14 @@ class FastestClock(Struct, tag="fastest"):
     def start_waiting(self, started: list[tuple[int, int]]) -> None:
         """Nothing: no channel is ever idle."""
 
-    def emit(self, now: int, watermarks: dict[int, int], timers: IdlenessTimers) -> None:
-        """Take the channels' watermarks; the greatest raises the level."""
+    def emit(self, now: int, watermarks: dict[int, int], timers: IdlenessTimers) -> set[int]:
+        """Take the channels' watermarks; the greatest raises the level; nobody turns idle."""
         for channel, watermark in watermarks.items():
             if watermark > self.watermarks[channel]:
                 self.watermarks[channel] = watermark
                 self.since[channel] = now
                 self.level = max(self.level, watermark)
+        return set()
 
     def watermark(self, channel: int) -> int:
         """What the channel alone would have made of the level (ms)."""

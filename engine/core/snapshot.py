@@ -63,6 +63,8 @@ class ChannelView(Struct, frozen=True):
     """Balanced reading keeps it waiting for slower ones."""
     quiet_ms: int | None = None
     flaps: int = 0
+    round_ms: int | None = None
+    """How long it has lately taken from one idleness to the next (processing time), while there was more than one."""
     rate: float | None = None
     """Records per second of wall-clock time."""
     since_ms: int | None = None
@@ -82,6 +84,15 @@ class InstanceView(Struct, frozen=True):
     channels: int
 
 
+class TimePoint(Struct, frozen=True, array_like=True, gc=False):
+    """A real record: processing time of its batch, its event time (epoch ms), and whether its window had closed."""
+
+    now_ms: int
+    event_ms: int
+    channel: str
+    late: bool = False
+
+
 class OpenWindow(Struct, frozen=True):
     """A window that has not fired; `short_ms` of event time are missing until it does."""
 
@@ -99,6 +110,8 @@ class Windows(Struct, frozen=True):
 
     open: list[OpenWindow] = []
     open_count: int | None = 0
+    open_records: int | None = None
+    """Records in all that are open."""
     fired: int | None = 0
     late_firings: int | None = 0
     unknown: str | None = None
@@ -185,6 +198,9 @@ class SparkProgress(Struct, frozen=True):
     nodes: list[WatermarkNode] | None = None
     policy: Literal["min", "max"] | None = None
     """How the watermarks of several nodes become one."""
+    state_rows: int | None = None
+    """Rows and bytes of memory in the state of its stateful operators, of a query that others run."""
+    state_bytes: int | None = None
 
 
 class SourcePosition(Struct, frozen=True):
@@ -211,6 +227,10 @@ class SourceView(Struct, frozen=True):
     """What its values are: `epoch ms`, `ISO 8601`; `(recognised)` where nobody said so."""
     max_drift_ms: int | None = None
     """Kafka: how far a partition may run ahead of the slowest (balanced reading)."""
+    drift_ms: int | None = None
+    """How far the fastest partition that is not idle is ahead of the slowest, as read."""
+    drift_unbalanced_ms: int | None = None
+    """The same had everything been read that is there."""
 
 
 class Step(Struct, frozen=True):
@@ -252,6 +272,8 @@ class Snapshot(Struct, frozen=True, kw_only=True, tag_field="kind", tag="snapsho
     """The sources of a query that others run."""
     origin: dict[str, str] | None = None
     """Of a query that others run: which tap each part comes from."""
+    points: list[TimePoint] = []
+    """A few of the records that came since the snapshot before."""
     notes: list[str] = []
     """What happened to the source that its user should know, a line each, the oldest first."""
     steps: list[Step] = []

@@ -16,6 +16,7 @@ from .snapshot import (
     Snapshot,
     SourceView,
     SparkProgress,
+    TimePoint,
     WhatIfIdle,
     Windows,
 )
@@ -39,6 +40,7 @@ def snapshot_of(
     rates: dict[str, float] | None = None,
     unread: Unread | None = None,
     notes: list[str] | None = None,
+    points: list[TimePoint] | None = None,
 ) -> Snapshot:
     """The picture at processing time `now_ms` (else the monitor's last); `rates` are records per wall-clock second."""
     now = monitor.now_ms if now_ms is None else now_ms
@@ -69,6 +71,7 @@ def snapshot_of(
         last_malformed=monitor.last_malformed,
         changes=monitor.changes,
         spark=spark or SparkProgress(),
+        points=points or [],
         notes=notes or [],
     )
 
@@ -160,6 +163,7 @@ def _channel_view(
         held_back=unread is not None and channel.name in unread.held_back,
         quiet_ms=None if now is None else max(0, now - heard),
         flaps=clock.flaps.get(number, 0),
+        round_ms=None if now is None else monitor.rounds.length_ms(number, now),
         rate=rate,
         since_ms=since[number] if monitor.settings.subtasks is None else None,
         instance=_instance_of(monitor, number),
@@ -205,6 +209,7 @@ def _windows_view(monitor: Monitor, holder: str | None) -> Windows:
             for window in rest[:MOST_OPEN_WINDOWS]
         ],
         open_count=len(rest),
+        open_records=sum(window.records for window in rest),
         fired=monitor.operator.fired,
         late_firings=monitor.operator.late_firings,
     )

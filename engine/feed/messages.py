@@ -5,43 +5,13 @@ from typing import TypeVar
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from ..core.history import HistoryPoint
 from ..core.settings import Settings
-from ..core.snapshot import Snapshot, SourceView
+from ..core.snapshot import Snapshot, SourceView, TimePoint
 
 STREAM_VERSION = 1
 LINE_LIMIT = 64 * 1024 * 1024
 """Longest line (bytes) that is read; a snapshot of 10,000 channels has 2.3 MB."""
-
-
-class HistoryPoint(Struct, frozen=True, array_like=True):
-    """The level at one snapshot: processing time and watermark (epoch ms), distance behind the fastest (ms), holder.
-
-    The counts are 0 where they are not known: then none of them ever grows.
-    """
-
-    now_ms: int
-    watermark_ms: int | None
-    behind_fastest_ms: int | None
-    holder: str | None
-    records: int
-    late: int
-    wall_ms: int
-
-
-def history_point(snapshot: Snapshot) -> HistoryPoint | None:
-    """The point of history that `snapshot` is; None before the first one that has a time."""
-    if snapshot.now_ms is None or snapshot.wall_ms is None:
-        return None
-    level, totals = snapshot.level, snapshot.totals
-    return HistoryPoint(
-        now_ms=snapshot.now_ms,
-        watermark_ms=level.watermark_ms,
-        behind_fastest_ms=level.behind_fastest_ms,
-        holder=level.holder.channel if level.holder else None,
-        records=totals.records or 0,
-        late=totals.late or 0,
-        wall_ms=snapshot.wall_ms,
-    )
 
 
 class Header(Struct, frozen=True, kw_only=True, tag_field="kind", tag="header"):
@@ -55,6 +25,7 @@ class Header(Struct, frozen=True, kw_only=True, tag_field="kind", tag="header"):
     source: SourceView | None = None
     settings: Settings
     history: list[HistoryPoint] = []
+    points: list[TimePoint] = []
 
 
 class Reply(Struct, frozen=True, kw_only=True, tag_field="kind", tag="reply"):

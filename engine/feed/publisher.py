@@ -15,9 +15,11 @@ from typing import Self
 import msgspec
 from msgspec import Struct
 
+from ..core.history import HistoryPoint, history_point
+from ..core.points import PointSample
 from ..core.snapshot import Snapshot
 from ..errors import RunError
-from .messages import Header, HistoryPoint, Reply, ToEngine, decode_as, decode_to_engine, encode_line, history_point
+from .messages import Header, Reply, ToEngine, decode_as, decode_to_engine, encode_line
 
 HISTORY_LIMIT = 600
 _COMMAND_LIMIT = 1024 * 1024  # bytes in a line
@@ -79,6 +81,7 @@ class Publisher:
         self._number = 0
         self._line: bytes | None = None
         self._history: deque[HistoryPoint] = deque(maxlen=HISTORY_LIMIT)
+        self._sample = PointSample()
         self._viewers: set[_Viewer] = set()
         self._loop, self._closing = self._start()
 
@@ -212,6 +215,7 @@ class Publisher:
         if self._history and self._history[-1].wall_ms // 1000 == point.wall_ms // 1000:
             self._history.pop()
         self._history.append(point)
+        self._sample.add(snapshot.points, self._history[0].now_ms)
 
     def _newest_line(self) -> tuple[int, bytes]:
         assert self._newest is not None
@@ -221,7 +225,7 @@ class Publisher:
 
     def _greeting(self) -> Header:
         """The header as of now: settings and source may have changed since the start."""
-        header = msgspec.structs.replace(self._header, history=list(self._history))
+        header = msgspec.structs.replace(self._header, history=list(self._history), points=self._sample.points)
         if self._newest is None:
             return header
         return msgspec.structs.replace(

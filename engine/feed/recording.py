@@ -31,19 +31,11 @@ import msgspec
 import zstandard
 from msgspec import Struct
 
+from ..core.history import HistoryPoint, history_point
 from ..core.snapshot import Snapshot
 from ..errors import RunError, UsageError
 from .frames import DATA, INDEX, LAST_BLOCK, SUMMARY, Frame, find_index, frame_at, index_frame, payload, skippable, walk
-from .messages import (
-    LINE_LIMIT,
-    FromEngine,
-    Header,
-    HistoryPoint,
-    decode_as,
-    decode_from_engine,
-    encode_line,
-    history_point,
-)
+from .messages import LINE_LIMIT, FromEngine, Header, decode_as, decode_from_engine, encode_line
 from .ring import Bounds, first_kept
 
 GROUP = 60

@@ -219,6 +219,7 @@ class Engine:
                 rates=self._rates.rates(time.monotonic(), records),
                 unread=unread,
                 notes=self._source.notes(),
+                points=monitor.take_points(),
             )
 
     @property

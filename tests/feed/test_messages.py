@@ -3,17 +3,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 from wmtop.engine.core.snapshot import Snapshot
-from wmtop.engine.feed.messages import (
-    Change,
-    Header,
-    HistoryPoint,
-    Reply,
-    Stop,
-    decode_from_engine,
-    decode_to_engine,
-    encode_line,
-    history_point,
-)
+from wmtop.engine.feed.messages import Change, Header, Reply, Stop, decode_from_engine, decode_to_engine, encode_line
 
 MakeSnapshot = Callable[..., Snapshot]
 
@@ -44,19 +34,3 @@ def test_from_the_engine_and_back(header: Header, snapshot: MakeSnapshot) -> Non
 def test_anything_else_is_a_decode_error(line: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
         decode_from_engine(line)
-
-
-def test_a_snapshot_as_a_point_of_history(snapshot: MakeSnapshot) -> None:
-    taken = snapshot(2)
-    assert taken.now_ms is not None
-    assert history_point(taken) == HistoryPoint(
-        now_ms=taken.now_ms,
-        watermark_ms=taken.level.watermark_ms,
-        behind_fastest_ms=500,
-        holder="F0",
-        records=200,
-        late=2,
-        wall_ms=taken.now_ms + 5,
-    )
-    assert history_point(snapshot(2, now_ms=None)) is None
-    assert history_point(snapshot(2, wall_ms=None)) is None

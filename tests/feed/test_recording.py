@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 import zstandard
+from wmtop.engine.core.history import history_point
 from wmtop.engine.core.snapshot import Snapshot
 from wmtop.engine.errors import RunError, UsageError
 from wmtop.engine.feed import recording
-from wmtop.engine.feed.messages import Header, decode_from_engine, history_point
+from wmtop.engine.feed.messages import Header, decode_from_engine
 from wmtop.engine.feed.recording import GROUP, RecordingReader, RecordingWriter
 
 MakeSnapshot = Callable[..., Snapshot]

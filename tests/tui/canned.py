@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from msgspec.structs import replace
+from wmtop.engine.core.history import HistoryPoint
 from wmtop.engine.core.settings import Settings
 from wmtop.engine.core.snapshot import (
     ChannelView,
@@ -22,7 +23,7 @@ from wmtop.engine.core.snapshot import (
     Windows,
 )
 from wmtop.engine.errors import RunError
-from wmtop.engine.feed.messages import FromEngine, Header, HistoryPoint, Stop, ToEngine
+from wmtop.engine.feed.messages import FromEngine, Header, Stop, ToEngine
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 NOON = 1_360_281_600_000 + 12 * HOUR

@@ -1,8 +1,8 @@
 """The ring of the last minutes."""
 
 from msgspec.structs import replace
+from wmtop.engine.core.history import HistoryPoint
 from wmtop.engine.core.snapshot import Totals
-from wmtop.engine.feed.messages import HistoryPoint
 from wmtop.tui.recent import KEEP_MS, Recent
 
 from .canned import LEVEL, MINUTE, NOW, WALL, live

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 from textual.app import ComposeResult
 from textual.screen import Screen
-from wmtop.engine.feed.messages import history_point
+from wmtop.engine.core.history import history_point
 from wmtop.tui.replay import CUT_OFF, play_times
 from wmtop.tui.screens.help import HelpScreen
 from wmtop.tui.screens.replay import GoToScreen

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
-from wmtop.engine.feed.messages import HistoryPoint
+from wmtop.engine.core.history import HistoryPoint
 from wmtop.tui.replay import play_times
 from wmtop.tui.replay_marks import bursts, holders, marks_of, stalls
 

@@ -10,7 +10,7 @@ from textual.containers import Horizontal, Vertical
 from textual.events import MouseDown, MouseMove, MouseUp, Resize
 from textual.message import Message
 
-from ...engine.feed.messages import HistoryPoint
+from ...engine.core.history import HistoryPoint
 from ..formatting import NEAR, at, count, duration, pad, second
 from ..replay_marks import Kind, Mark
 from .barrel import EIGHTHS

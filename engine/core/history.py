@@ -1,0 +1,109 @@
+"""The history of a run: one small point for each snapshot, which is what sparklines, timelines and the doctor go by."""
+
+from collections.abc import Callable, Iterable
+
+from msgspec import Struct
+
+from .snapshot import ChannelView, Snapshot
+
+_PHASES = {
+    "latestOffset": "offsets_ms", "getOffset": "offsets_ms", "setOffsetRange": "offsets_ms", "getBatch": "offsets_ms",
+    "queryPlanning": "planning_ms", "addBatch": "work_ms", "walCommit": "commit_ms", "commitOffsets": "commit_ms",
+    "commitBatch": "commit_ms",
+}  # fmt: skip
+"""Spark's names for what a batch does, by what it comes down to."""
+
+
+class Phases(Struct, frozen=True, array_like=True, gc=False):
+    """Where the time of a batch went (ms): asking the sources, planning, reading and computing, committing."""
+
+    offsets_ms: int = 0
+    planning_ms: int = 0
+    work_ms: int = 0
+    commit_ms: int = 0
+
+
+class HistoryPoint(Struct, frozen=True, array_like=True):
+    """The level at one snapshot: processing time and watermark (epoch ms), distance behind the fastest (ms), holder.
+
+    `records` and `late` are 0 where they are not known: then they never grow. All else that is not known is None.
+    """
+
+    now_ms: int
+    watermark_ms: int | None
+    behind_fastest_ms: int | None
+    holder: str | None
+    records: int
+    late: int
+    wall_ms: int
+    max_event_ms: int | None = None
+    """The greatest event time of all channels."""
+    batch: int | None = None
+    batch_ms: int | None = None
+    phases: Phases | None = None
+    rows_in: float | None = None
+    """Rows per second that came, and that Spark could have done (wall clock)."""
+    rows_done: float | None = None
+    backlog: int | None = None
+    """Records of all channels (or sources) that are not read yet."""
+    backlog_ms: int | None = None
+    """How far the worst channel's reading is behind, in event time."""
+    open_windows: int | None = None
+    state_rows: int | None = None
+    """What is kept: records in open windows; of a query that others run, rows in Spark's state."""
+    results: int | None = None
+    """Firings since the start."""
+
+
+def history_point(snapshot: Snapshot) -> HistoryPoint | None:
+    """The point of history that `snapshot` is; None before the first one that has a time."""
+    if snapshot.now_ms is None or snapshot.wall_ms is None:
+        return None
+    level, totals, spark, windows = snapshot.level, snapshot.totals, snapshot.spark, snapshot.windows
+    return HistoryPoint(
+        now_ms=snapshot.now_ms,
+        watermark_ms=level.watermark_ms,
+        behind_fastest_ms=level.behind_fastest_ms,
+        holder=level.holder.channel if level.holder else None,
+        records=totals.records or 0,
+        late=totals.late or 0,
+        wall_ms=snapshot.wall_ms,
+        max_event_ms=max_event_ms(snapshot),
+        batch=snapshot.batch,
+        batch_ms=spark.batch_ms,
+        phases=phases_of(spark.phases_ms),
+        rows_in=spark.input_rows_per_second,
+        rows_done=spark.processed_rows_per_second,
+        backlog=backlog(snapshot),
+        backlog_ms=_most(snapshot.channels, lambda view: view.behind_end_ms),
+        open_windows=windows.open_count,
+        state_rows=windows.open_records if spark.state_rows is None else spark.state_rows,
+        results=None if windows.fired is None else windows.fired + (windows.late_firings or 0),
+    )
+
+
+def max_event_ms(snapshot: Snapshot) -> int | None:
+    """The greatest event time (epoch ms) of all channels."""
+    return _most(snapshot.channels, lambda view: view.max_event_ms)
+
+
+def backlog(snapshot: Snapshot) -> int | None:
+    """The records that are not read yet: of the channels, or of a query that others run of its sources."""
+    known = [view.backlog for view in snapshot.channels if view.backlog is not None]
+    known = known or [source.backlog for source in snapshot.sources or () if source.backlog is not None]
+    return sum(known) if known else None
+
+
+def phases_of(phases_ms: dict[str, int]) -> Phases | None:
+    """Spark's phases of a batch, added up to ours; None where it says nothing."""
+    if not phases_ms:
+        return None
+    sums = dict.fromkeys(Phases.__struct_fields__, 0)
+    for name, ms in phases_ms.items():
+        if name in _PHASES:
+            sums[_PHASES[name]] += ms
+    return Phases(**sums)
+
+
+def _most(channels: Iterable[ChannelView], of: Callable[[ChannelView], int | None]) -> int | None:
+    return max((value for view in channels if (value := of(view)) is not None), default=None)

@@ -1,0 +1,71 @@
+"""A sample of the records themselves: event time against processing time, on time or late. Bounded and repeatable."""
+
+from collections.abc import Iterable
+from heapq import nlargest
+from random import Random
+from zlib import crc32
+
+from .observation import BatchObservation, Group
+from .panes import window_count
+from .settings import Session, Settings
+from .snapshot import TimePoint
+from .times import MIN, saturate
+
+MOST_LATE, MOST_ON_TIME = 500, 1_500
+"""How many records a sample keeps; of the few late ones relatively more, so that they can be seen."""
+_OF_A_BATCH = (20, 40)
+_LOOKED_AT = 500
+"""Groups of a batch of which the records are taken, where there are more."""
+
+
+def points_of(observation: BatchObservation, settings: Settings, level: int, now: int) -> list[TimePoint]:
+    """A few of a batch's records: the greatest event times of groups, late or not at the level when it started (ms)."""
+    groups = observation.groups
+    chance = Random(observation.batch)
+    if len(groups) > _LOOKED_AT:
+        groups = chance.sample(groups, _LOOKED_AT)
+    found: tuple[list[TimePoint], list[TimePoint]] = ([], [])
+    for group in groups:
+        if group.start_ms is not None and group.max_event_ms is not None:
+            late = is_late(group, group.max_event_ms, settings, level)
+            found[not late].append(TimePoint(now, group.max_event_ms, group.channel, late))
+    few = [chance.sample(points, min(most, len(points))) for points, most in zip(found, _OF_A_BATCH, strict=True)]
+    return sorted([*few[0], *few[1]], key=lambda point: point.event_ms)
+
+
+def is_late(group: Group, event_ms: int, settings: Settings, level: int) -> bool:
+    """Whether a group's record at `event_ms` finds its last window closed; of a session its own, unmerged one."""
+    spec = settings.spec
+    assert group.start_ms is not None
+    if isinstance(spec, Session):
+        end = event_ms + spec.gap_ms
+    else:
+        end = group.start_ms + spec.size_ms if window_count(spec, group.head) else event_ms + 1
+    return level != MIN and saturate(end - 1 + settings.allowed_lateness_ms) <= level
+
+
+class PointSample:
+    """At most so many points, chosen by chance, but everywhere and always the same ones."""
+
+    def __init__(self, points: Iterable[TimePoint] = ()) -> None:
+        self._kept: tuple[list[TimePoint], list[TimePoint]] = ([], [])
+        self.add(points)
+
+    def add(self, points: Iterable[TimePoint], since_ms: int = MIN) -> None:
+        """Take more points; what came before processing time `since_ms` is forgotten when room is needed."""
+        for point in points:
+            self._kept[not point.late].append(point)
+        for kept, most in zip(self._kept, (MOST_LATE, MOST_ON_TIME), strict=True):
+            if len(kept) > most * 5 // 4:
+                recent = [point for point in kept if point.now_ms >= since_ms]
+                kept[:] = sorted(nlargest(most, recent, key=_rank), key=lambda point: point.now_ms)
+
+    @property
+    def points(self) -> list[TimePoint]:
+        """All that are kept, the on-time ones first."""
+        return [*self._kept[1], *self._kept[0]]
+
+
+def _rank(point: TimePoint) -> int:
+    """A number that chance gave the point: who knows the point knows the number."""
+    return crc32(b"%d %d %s" % (point.now_ms, point.event_ms, point.channel.encode(errors="replace")))
