@@ -21,6 +21,7 @@ from .formatting import clean, first_line
 from .messages import Client, HeaderCame, ReplyCame, SnapshotCame, StreamEnded
 from .recent import Recent
 from .recorder import Recorder, file_name
+from .screens.detail import DetailScreen
 from .screens.help import HelpScreen
 from .screens.main import MainScreen
 from .screens.quit import Answer, QuitScreen
@@ -79,7 +80,7 @@ class WmtopApp(App[Answer]):
         return self._start
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        if isinstance(screen, MainScreen):
+        if isinstance(screen, MainScreen | DetailScreen):
             for title, words, action in screen.commands():
                 yield SystemCommand(title, words, lambda action=action: self.call_later(screen.run_action, action))
         yield SystemCommand("Dark or light", "The other theme", self.action_other_theme)
@@ -183,7 +184,8 @@ class WmtopApp(App[Answer]):
     def action_show_help(self) -> None:
         """Open the help over what is shown."""
         if not isinstance(self.screen, HelpScreen | QuitScreen):
-            self.push_screen(HelpScreen(replay=not self.check_action("record", ())))
+            about = self.screen if isinstance(self.screen, DetailScreen) else None
+            self.push_screen(HelpScreen(replay=not self.check_action("record", ()), about=about))
 
     def action_other_theme(self) -> None:
         """Dark to light and back."""

@@ -9,7 +9,7 @@ from wmtop.tui.screens.help import HelpScreen
 from wmtop.tui.widgets.barrel import Barrel
 from wmtop.tui.widgets.channels import ChannelTable
 
-from .canned import MINUTE, hostile, instances, late_burst, live, many, one, told
+from .canned import MINUTE, empty, hostile, instances, late_burst, live, many, one, told
 from .drive import Driven, drive
 
 
@@ -260,9 +260,14 @@ def test_one_channel_and_no_room_are_fine_too() -> None:
 def test_only_what_works_is_in_the_footer() -> None:
     async def scenario(it: Driven) -> None:
         keys = it.said("KeyLine")
-        assert not re.search(r"\b[wltogd]\b", re.sub(r"[A-Za-z]{2,}", "", keys))
-        assert "Enter" not in keys
+        assert "[ ] idle" not in keys
+        assert "Enter channel" in keys
+        assert "w windows" in keys
         assert "? help" in keys
+        await it.push(empty())
+        keys = it.said("KeyLine")
+        assert "Enter" not in keys
+        assert "sort" not in keys
 
     drive(scenario, *told(live(whatif_idle=None)), size=(200, 50))
 

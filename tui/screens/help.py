@@ -9,6 +9,9 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from .detail import LINKS, DetailScreen
+from .further import FURTHER
+
 APPLY = ("Enter", "apply the preview to the running engine")
 FREEZE = ("p", "freeze the picture; data keeps coming")
 RECORD = ("R", "record what you see, to replay it; again to stop")
@@ -24,7 +27,7 @@ KEYS = (
         ("← →", "select a stave; the table follows"),
         ("↑ ↓", "select a row; the barrel follows"),
         ("Tab", "from one table to the other"),
-        ("Enter", "with source instances: open the channels inside"),
+        ("Enter", "open the channel's page, or the channels inside an instance"),
         ("s  /", "sort the channels; filter them (regular expression)"),
         ("x", "event time, or log distance behind the fastest"),
         FREEZE,
@@ -32,6 +35,19 @@ KEYS = (
         ("S", "save the screen as SVG"),
         RECORD,
         ("ctrl+p", "all commands"),
+        ("q", "quit"),
+    )),
+)  # fmt: skip
+SCREENS = ("Further screens", tuple((link.key, f"{link.name}: {link.about}") for link in LINKS if link.name in FURTHER))
+EVERYWHERE = (
+    ("Everywhere", (
+        ("Esc", "back to where it was opened; with a preview open, drop it"),
+        ("+ - [ ]", "preview another lateness or idle timeout"),
+        APPLY,
+        FREEZE,
+        ("T  c", "UTC or local time; dark or light"),
+        ("S", "save the screen as SVG"),
+        RECORD,
         ("q", "quit"),
     )),
 )  # fmt: skip
@@ -59,26 +75,34 @@ READING = (
 
 
 class HelpScreen(ModalScreen[None]):
-    """Shown over the main screen; any of its keys closes it."""
+    """Shown over the main screen, or over a further one, whose help it then is; any of its keys closes it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,question_mark,q,enter", "close", "close")]
 
-    def __init__(self, *, replay: bool = False) -> None:
+    def __init__(self, *, replay: bool = False, about: DetailScreen | None = None) -> None:
         super().__init__()
-        self._sections = (*REPLAY, *KEYS) if replay else KEYS
+        self._about = about
+        sections = (*KEYS, SCREENS) if about is None else ((about.NAME, tuple(about.ABOUT.keys)), *EVERYWHERE, SCREENS)
+        self._sections = (*REPLAY, *sections) if replay else sections
         self._hidden = NOT_IN_REPLAY if replay else ()
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="help") as box:
             box.border_title = "Help"
             box.border_subtitle = "Esc closes"
+            if self._about is not None:
+                yield Static(_reading(self._about.NAME, self._about.ABOUT.reading + "\n"))
             for title, rows in self._sections:
-                lines = [Content.styled(title + "\n", "bold $accent")]
                 keys = [row for row in rows if row not in self._hidden]
-                lines += [Content.assemble((f"  {key:<8}", "bold"), (f"{words}\n", "$dim")) for key, words in keys]
-                yield Static(Content("").join(lines))
-            yield Static(Content.assemble(("Reading the barrel\n", "bold $accent"), *READING))
+                lines = [Content.assemble((f"  {key:<8}", "bold"), (f"{words}\n", "$dim")) for key, words in keys]
+                yield Static(Content("").join([Content.styled(title + "\n", "bold $accent"), *lines]))
+            if self._about is None:
+                yield Static(_reading("the barrel", *READING))
 
     def action_close(self) -> None:
         """Back."""
         self.dismiss(None)
+
+
+def _reading(what: str, *text: str) -> Content:
+    return Content.assemble((f"Reading {what}\n", "bold $accent"), *text)

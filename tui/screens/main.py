@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
-from textual.events import Resize
+from textual.events import Resize, ScreenResume
 from textual.message import Message
 from textual.screen import Screen
 
@@ -22,14 +22,17 @@ from ..recent import Recent
 from ..replay import Playback
 from ..widgets.barrel import Barrel
 from ..widgets.channels import SORTS, ChannelTable, Entry, entries, name_cells
-from ..widgets.line import part
-from ..widgets.lines import SPARK_CELL_MS, SPARK_CELLS, Heading, KeyLine, LevelLine, Rule, Story, TextLine
+from ..widgets.lines import SPARK_CELL_MS, SPARK_CELLS, Heading, KeyLine, Rule, Story
 from ..widgets.prompt import Prompt
 from ..widgets.rows import Rows
-from ..widgets.staves import Stave, staves
+from ..widgets.staves import Stave, holding, staves
+from ..widgets.top import Top, TopLines
 from ..widgets.windows import WindowTable
 from ..wording import Condition, condition, holder_parts, level_parts, replay_condition, status_parts, tuning_parts
 from . import picture
+from .channel import ChannelScreen
+from .detail import LINKS, DetailScreen, Seen, app_of, link_keys
+from .further import FURTHER
 from .picture import View, Wish
 
 _HOW_TO_TYPE = "like 45m · Enter applies · Esc drops"
@@ -47,7 +50,7 @@ class MainScreen(Screen[None]):
         Binding("right_square_bracket", "idle(1)", "longer idle timeout"),
         Binding("enter", "apply", "apply", priority=True),
         Binding("escape", "drop", "drop", priority=True),
-        Binding("enter", "open", "open the channels inside"),
+        Binding("enter", "open", "open the channel, or the channels inside"),
         Binding("escape", "back", "back"),
         Binding("left", "stave(-1)", "the stave to the left"),
         Binding("right", "stave(1)", "the stave to the right"),
@@ -56,6 +59,7 @@ class MainScreen(Screen[None]):
         Binding("x", "axis", "linear or log"),
         Binding("p", "freeze", "freeze"),
         Binding("T", "zone", "UTC or local"),
+        *(Binding(link.key, f"detail('{link.name}')", link.name) for link in LINKS),
     ]
 
     class ApplyWanted(Message):
@@ -84,11 +88,7 @@ class MainScreen(Screen[None]):
         self._now_share: float | None = None
 
     def compose(self) -> ComposeResult:
-        yield TextLine(id="status")
-        yield LevelLine(id="level")
-        yield TextLine(id="tuning")
-        yield TextLine(id="banner")
-        yield TextLine(id="log")
+        yield TopLines()
         yield Rule("┌┐", id="top")
         yield Barrel(plain=self._plain, id="barrel")
         yield Rule("├┤", id="middle")
@@ -106,6 +106,10 @@ class MainScreen(Screen[None]):
 
     def on_resize(self, event: Resize) -> None:
         self.call_after_refresh(self._paint_rules)
+
+    def on_screen_resume(self, event: ScreenResume) -> None:
+        if self.is_mounted:
+            self._arrange()
 
     def take(self, snapshot: Snapshot, recent: Recent) -> None:
         """Show `snapshot`; while the picture is frozen only remember it."""
@@ -147,7 +151,38 @@ class MainScreen(Screen[None]):
             ("Linear or log axis", "Event time, or distance behind the fastest channel", "axis"),
             *([freeze] if self._playback is None else []),
             ("UTC or local time", "How times are shown", "zone"),
+            *((link.name, link.about, f"detail('{link.name}')") for link in LINKS if link.name in FURTHER),
         ]
+
+    @property
+    def seen(self) -> Seen:
+        """What is shown at the moment, for the further screens."""
+        replay = self._playback is not None
+        return Seen(self._shown, self._recent, self._view, self._preview, self._top_lines(), replay)
+
+    def open_detail(self, name: str) -> None:
+        """Open a further screen; one that is open already is gone back to."""
+        if name in FURTHER:
+            self._open(FURTHER[name])
+
+    def open_channel(self, channel: str) -> None:
+        """Open a channel's page."""
+        self._look(selected=channel)
+        self._open(ChannelScreen)
+
+    def _open(self, kind: type[DetailScreen]) -> None:
+        app = app_of(self)
+        if not any(isinstance(screen, kind) for screen in app.screen_stack):
+            app.push_screen(kind(self))
+            return
+        while not isinstance(app.screen, kind):
+            app.pop_screen()
+
+    @property
+    def _detail(self) -> DetailScreen | None:
+        """The further screen that covers this one."""
+        stack = reversed(app_of(self).screen_stack)
+        return next((screen for screen in stack if isinstance(screen, DetailScreen)), None)
 
     # What is shown
 
@@ -162,8 +197,11 @@ class MainScreen(Screen[None]):
         self._arrange()
 
     def _arrange(self) -> None:
-        """Find and sort what the barrel and the table show."""
+        """Find and sort what the barrel and the table show, unless something covers them."""
         view = self._view
+        if self._detail is not None:
+            self._paint()
+            return
         self._staves = staves(self._shown, view.inside)
         self._entries = entries(self._shown, view.inside, view.pattern, view.sort)
         self._paint()
@@ -175,6 +213,9 @@ class MainScreen(Screen[None]):
     def _paint(self) -> None:
         snapshot, view = self._shown, self._view
         self._preview = picture.preview_of(snapshot, view.wish)
+        if (detail := self._detail) is not None:
+            detail.take(self.seen)
+            return
         self._paint_lines()
         scene = picture.scene(snapshot, view, self._preview, self._staves)
         self.query_one(Barrel).show(scene, self._clock())
@@ -184,16 +225,24 @@ class MainScreen(Screen[None]):
 
     def _paint_lines(self) -> None:
         """The lines that also change without a new snapshot."""
+        if (detail := self._detail) is not None:
+            detail.take_top(self._top_lines())
+            return
+        self.query_one(TopLines).show(self._top_lines())
+        replay = self._playback is not None
+        keys = picture.keys(self._shown, self._view, self._preview, link_keys(FURTHER), replay=replay)
+        self.query_one("#keys", KeyLine).show(keys)
+
+    def _top_lines(self) -> Top:
         snapshot, view = self._shown, self._view
         now = self._condition()
-        self.query_one("#status", TextLine).show(status_parts(snapshot, now, view.zone))
-        story = Story(level_parts(snapshot, view.zone), holder_parts(snapshot), self._lags)
-        self.query_one(LevelLine).show(story)
-        self.query_one("#tuning", TextLine).show(tuning_parts(snapshot, self._preview, self._now_share))
-        self._notice("#banner", now.note, now.ink)
-        self._notice("#log", f"log {snapshot.log}" if now.ink == "bad" and snapshot.log is not None else None, "text")
-        keys = picture.keys(snapshot, view, self._preview, replay=self._playback is not None)
-        self.query_one("#keys", KeyLine).show(keys)
+        return Top(
+            status=status_parts(snapshot, now, view.zone),
+            story=Story(level_parts(snapshot, view.zone), holder_parts(snapshot), self._lags),
+            tuning=tuning_parts(snapshot, self._preview, self._now_share),
+            banner=None if now.note is None else (now.note, now.ink),
+            log=snapshot.log if now.ink == "bad" else None,
+        )
 
     def _condition(self) -> Condition:
         if self._playback is not None:
@@ -201,12 +250,6 @@ class MainScreen(Screen[None]):
         silent_s = self._clock() - self._heard_s
         now = condition(self._shown, frozen=self._view.frozen, silent_s=silent_s, lost=self._lost)
         return replace(now, word=f"{now.word} · REC") if self._recording else now
-
-    def _notice(self, selector: str, text: str | None, ink: str) -> None:
-        """Show a line that is there only when it says something."""
-        line = self.query_one(selector, TextLine)
-        line.show([part((" " + f.clean(text or ""), ink))])
-        line.display = text is not None
 
     def _paint_rules(self) -> None:
         snapshot, view = self._shown, self._view
@@ -238,7 +281,7 @@ class MainScreen(Screen[None]):
         here = wish.value_ms if wish and not wish.idle else snapshot.settings.lateness_ms
         there = what_if.step_lateness(snapshot, here or 0, direction)
         if there is not None:
-            self._want(Wish(False, there))
+            self.want(Wish(False, there))
 
     def action_idle(self, direction: int) -> None:
         """Move the previewed idle timeout along its ladder."""
@@ -249,7 +292,7 @@ class MainScreen(Screen[None]):
         here = wish.value_ms if wish and wish.idle else snapshot.settings.idle_after_ms
         found, there = what_if.step_idle(snapshot, here, direction)
         if found:
-            self._want(Wish(True, there))
+            self.want(Wish(True, there))
 
     def action_type_lateness(self) -> None:
         """Ask for a lateness."""
@@ -272,9 +315,10 @@ class MainScreen(Screen[None]):
         """Drop the preview."""
         if self.query_one(Prompt).purpose == "lateness":
             self._close_prompt()
-        self._want(None)
+        self.want(None)
 
-    def _want(self, wish: Wish | None) -> None:
+    def want(self, wish: Wish | None) -> None:
+        """Preview a setting, or none."""
         settings = self._shown.settings
         if wish is not None and wish.value_ms == (settings.idle_after_ms if wish.idle else settings.lateness_ms):
             wish = None
@@ -310,9 +354,9 @@ class MainScreen(Screen[None]):
                 prompt.say(error, error=True)
             return
         try:
-            self._want(Wish(False, f.parse_duration(event.text)))
+            self.want(Wish(False, f.parse_duration(event.text)))
         except ValueError:
-            self._want(None)
+            self.want(None)
         prompt.say(_HOW_TO_TYPE)
 
     def on_prompt_done(self, event: Prompt.Done) -> None:
@@ -361,15 +405,22 @@ class MainScreen(Screen[None]):
         self._paint()
 
     def action_open(self) -> None:
-        """Open the channels inside the selected (else the holding, else the first) source instance."""
+        """Open the selected (else the holding, else the first) stave: the channels inside it, or the channel's page."""
         snapshot, view = self._shown, self._view
-        if not snapshot.instances or view.inside is not None:
-            return
-        holder = snapshot.level.holder
-        key = picture.stave_of(snapshot, view) or (holder.channel if holder else None)
-        chosen = next((i for i in snapshot.instances if i.channel == key), snapshot.instances[0])
-        self._look(inside=chosen.instance)
-        self._arrange()
+        if snapshot.instances and view.inside is None:
+            holder = snapshot.level.holder
+            key = picture.stave_of(snapshot, view) or (holder.channel if holder else None)
+            chosen = next((i for i in snapshot.instances if i.channel == key), snapshot.instances[0])
+            self._look(inside=chosen.instance)
+            self._arrange()
+        elif self._entries:
+            known = [entry.view.channel for entry in self._entries]
+            wanted = (view.selected, holding(snapshot), known[0])
+            self.open_channel(next(channel for channel in wanted if channel in known))
+
+    def action_detail(self, name: str) -> None:
+        """Open a further screen."""
+        self.open_detail(name)
 
     def action_back(self) -> None:
         """Out of the prompt, the instance, the filter: one step."""

@@ -157,8 +157,11 @@ def window_heading(snapshot: Snapshot, start: int, width: int) -> Heading:
     return Heading(start, title)
 
 
-def keys(snapshot: Snapshot, view: View, preview: Preview | None, *, replay: bool = False) -> list[Key]:
-    """The keys that do something now, the most important first; of a replay those that it has itself are not here."""
+def keys(
+    snapshot: Snapshot, view: View, preview: Preview | None, further: Sequence[Key] = (), *, replay: bool = False
+) -> list[Key]:
+    """The keys that do something now, the most important first, `further` those that open the further screens; of a
+    replay those that it has itself are not here."""
     out: list[Key] = []
     if preview is not None:
         value = preview.lateness_ms if isinstance(preview, LatenessPreview) else preview.idle_after_ms
@@ -170,8 +173,11 @@ def keys(snapshot: Snapshot, view: View, preview: Preview | None, *, replay: boo
         out.append(Key("[ ]", "idle", "idle(1)", 2))
     if preview is None and snapshot.instances is not None and view.inside is None:
         out.append(Key("Enter", "open instance", "open", 3))
+    elif preview is None and snapshot.channels:
+        out.append(Key("Enter", "channel", "open", 8))
     if preview is None and (view.inside is not None or view.pattern is not None):
         out.append(Key("Esc", "back" if view.inside is not None else "clear filter", "back", 3))
+    out += further
     if snapshot.channels:
         out += [
             Key("←→", "select", "stave(1)", 8),

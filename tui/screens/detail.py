@@ -1,0 +1,313 @@
+"""What all further screens have in common: the main screen's lines on top, a body, the keys that work, a way back.
+
+A further screen gives itself a `NAME`, a `ABOUT`, a `body()` and a `show()`; the rest is optional. It never keeps a
+snapshot longer than until the next one, and asks nobody but its host, the main screen, to change what is looked at.
+"""
+
+from abc import abstractmethod
+from collections.abc import Container, Sequence
+from datetime import tzinfo
+from typing import Any, ClassVar, Protocol
+
+from msgspec import Struct
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.events import Resize, ScreenResume
+from textual.screen import Screen
+
+from ...engine.core.snapshot import Snapshot
+from .. import formatting as f
+from ..preview import LatenessPreview, Preview
+from ..recent import Recent
+from ..widgets.line import Run
+from ..widgets.lines import Heading, Key, KeyLine, Rule
+from ..widgets.top import Top, TopLines
+from .picture import View, Wish
+
+
+class Link(Struct, frozen=True):
+    """The way to a further screen: its key, its name, and what it is about in one line."""
+
+    key: str
+    name: str
+    about: str
+
+
+LINKS = (
+    Link("w", "Windows", "Open and fired windows, and why one is not closing"),
+    Link("l", "Lateness", "How late records are, and what another lateness or idle timeout would cost"),
+    Link("t", "Time", "Event time against processing time, record by record"),
+    Link("o", "Operators", "The chain from source to window, and who lags in it"),
+    Link("g", "Progress", "Rows, batches, backlog and state over time"),
+    Link("d", "Doctor", "What is wrong, what it costs, and the change that mends it"),
+    Link("h", "History", "Who held the level, how long, and why"),
+)
+"""All further screens, in the order of the footer; `further.py` says which class each one is."""
+
+
+def link_keys(names: Container[str]) -> list[Key]:
+    """The footer's hints for those of the further screens that are named."""
+    links = (link for link in LINKS if link.name in names)
+    return [Key(link.key, link.name.lower(), f"detail('{link.name}')", 4 + place) for place, link in enumerate(links)]
+
+
+class Help(Struct, frozen=True):
+    """A section of the help: the screen's own keys (keys, what they do), and how to read it."""
+
+    keys: Sequence[tuple[str, str]] = ()
+    reading: str = ""
+
+
+class Seen(Struct, frozen=True):
+    """What is shown at the moment: the snapshot, how it is looked at, and the lines on top."""
+
+    snapshot: Snapshot
+    recent: Recent
+    view: View
+    preview: Preview | None
+    top: Top
+    replay: bool
+    """It is a recording: nothing can be applied or frozen."""
+
+
+class Host(Protocol):
+    """The main screen, as the further ones see it."""
+
+    @property
+    def seen(self) -> Seen:
+        """What is shown at the moment."""
+        ...
+
+    def want(self, wish: Wish | None) -> None:
+        """Preview a setting, or none."""
+        ...
+
+    def open_detail(self, name: str) -> None:
+        """Open a further screen, or go back to it."""
+        ...
+
+    def open_channel(self, channel: str) -> None:
+        """Open a channel's page."""
+        ...
+
+    def action_lateness(self, direction: int) -> None:
+        """Preview a longer (1) or shorter (-1) lateness."""
+        ...
+
+    def action_idle(self, direction: int) -> None:
+        """Preview a longer (1) or shorter (-1) idle timeout."""
+        ...
+
+    def action_apply(self) -> None:
+        """Apply the preview."""
+        ...
+
+    def action_freeze(self) -> None:
+        """Let the picture stand, or go on with the newest."""
+        ...
+
+    def action_zone(self) -> None:
+        """UTC or local time."""
+        ...
+
+
+def app_of(screen: Screen[None]) -> App[Any]:
+    """The app that a screen belongs to."""
+    return screen.app  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+
+class DetailScreen(Screen[None]):
+    """A further screen; Esc leads back to where it was opened."""
+
+    NAME: ClassVar[str]
+    """In the trail and in the help: `Windows`."""
+    ABOUT: ClassVar[Help] = Help()
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "apply", "apply", priority=True),
+        Binding("escape", "drop", "drop", priority=True),
+        Binding("escape", "back", "back"),
+        Binding("plus", "lateness(1)", "more lateness"),
+        Binding("minus", "lateness(-1)", "less lateness"),
+        Binding("left_square_bracket", "idle(-1)", "shorter idle timeout"),
+        Binding("right_square_bracket", "idle(1)", "longer idle timeout"),
+        Binding("p", "freeze", "freeze"),
+        Binding("T", "zone", "UTC or local"),
+        *(Binding(link.key, f"detail('{link.name}')", link.name) for link in LINKS),
+    ]
+
+    def __init__(self, host: Host) -> None:
+        super().__init__()
+        self.host = host
+        self._seen = host.seen
+
+    # What a further screen says for itself
+
+    @abstractmethod
+    def body(self) -> ComposeResult:
+        """The widgets between the rules, from top to bottom."""
+
+    @abstractmethod
+    def show(self, snapshot: Snapshot) -> None:
+        """Draw `snapshot`; also called again with the same one when the zone or the preview changed."""
+
+    def show_history(self, recent: Recent) -> None:
+        """Draw what went before; called before `show` with each snapshot."""
+
+    def keys(self, snapshot: Snapshot) -> Sequence[Key]:
+        """The screen's own keys that do something now, for the footer."""
+        return ()
+
+    def heading(self, snapshot: Snapshot) -> Sequence[Run]:
+        """What follows the trail in the upper rule."""
+        return ()
+
+    def legend(self, snapshot: Snapshot) -> Sequence[Run]:
+        """What stands at the right end of the upper rule."""
+        return ()
+
+    def commands(self) -> list[tuple[str, str, str]]:
+        """What the command palette offers here: title, help, action."""
+        others = [(link.name, link.about, f"detail('{link.name}')") for link in LINKS if link.name != self.NAME]
+        return [("Back", "To where this screen was opened", "back"), *others]
+
+    @property
+    def crumb(self) -> str:
+        """What the trail calls it."""
+        return self.NAME
+
+    # What it can ask for
+
+    @property
+    def seen(self) -> Seen:
+        """What is shown at the moment."""
+        return self._seen
+
+    @property
+    def zone(self) -> tzinfo | None:
+        """The zone of the times: UTC, or None for the local one."""
+        return self._seen.view.zone
+
+    @property
+    def preview(self) -> Preview | None:
+        """The setting that is previewed."""
+        return self._seen.preview
+
+    def repaint(self) -> None:
+        """Draw it all again: something about the screen itself changed."""
+        self.show(self._seen.snapshot)
+        self._paint_frame()
+
+    # The machinery
+
+    def compose(self) -> ComposeResult:
+        yield TopLines()
+        yield Rule("┌┐", id="top")
+        with Vertical(id="body"):
+            yield from self.body()
+        yield Rule("└┘", id="bottom")
+        yield KeyLine(id="keys")
+
+    def on_mount(self) -> None:
+        self.take(self.host.seen)
+
+    def on_resize(self, event: Resize) -> None:
+        self.call_after_refresh(self._paint_frame)
+
+    def on_screen_resume(self, event: ScreenResume) -> None:
+        if self.is_mounted:
+            self.take(self.host.seen)
+
+    def take(self, seen: Seen) -> None:
+        """Show `seen`."""
+        if not self.is_mounted:
+            return
+        self._seen = seen
+        self.show_history(seen.recent)
+        self.show(seen.snapshot)
+        self._paint_frame()
+
+    def take_top(self, top: Top) -> None:
+        """Show other lines on top: they also change without a new snapshot."""
+        if self.is_mounted:
+            self.query_one(TopLines).show(top)
+
+    def _paint_frame(self) -> None:
+        seen = self._seen
+        self.take_top(seen.top)
+        title = [*self._trail(), *self.heading(seen.snapshot)]
+        self.query_one("#top", Rule).show([Heading(0, title, self.legend(seen.snapshot))], {})
+        self.query_one("#bottom", Rule).show([], {})
+        self.query_one("#keys", KeyLine).show(self._all_keys())
+
+    def _trail(self) -> list[Run]:
+        stack = [screen for screen in app_of(self).screen_stack if isinstance(screen, DetailScreen)]
+        above = stack[: stack.index(self)] if self in stack else stack
+        names = ["main", *(screen.crumb for screen in above)]
+        return [(" › ".join(names) + " › ", "dim"), (self.crumb, "title")]
+
+    def _all_keys(self) -> list[Key]:
+        snapshot, view, replay = self._seen.snapshot, self._seen.view, self._seen.replay
+        return [
+            *self._tuning_keys(),
+            *self.keys(snapshot),
+            *([] if replay else [Key("p", "go on" if view.frozen else "freeze", "freeze", 0 if view.frozen else 6)]),
+            Key("T", "local" if view.zone else "UTC", "zone", 10),
+            Key("?", "help", "app.show_help", 0),
+            Key("q", "quit", "app.leave", 7),
+        ]
+
+    def _tuning_keys(self) -> list[Key]:
+        preview, settings = self._seen.preview, self._seen.snapshot.settings
+        out = [Key("Esc", "back" if preview is None else "drop", "back" if preview is None else "drop")]
+        if preview is not None and not self._seen.replay:
+            value = preview.lateness_ms if isinstance(preview, LatenessPreview) else preview.idle_after_ms
+            out.insert(0, Key("Enter", f"apply {f.setting(value)}", "apply"))
+        rank = 9 if preview is None else 1
+        if settings.tunable and self._seen.snapshot.whatif:
+            out.append(Key("+/-", "lateness", "lateness(1)", rank))
+        if self._seen.snapshot.whatif_idle:
+            out.append(Key("[ ]", "idle", "idle(1)", rank + 1))
+        return out
+
+    async def on_key_line_pressed(self, event: KeyLine.Pressed) -> None:
+        await self.run_action(event.action)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action in ("apply", "drop"):
+            return self._seen.preview is not None
+        if action == "detail":
+            return parameters[0] != self.NAME
+        return action != "freeze" or not self._seen.replay
+
+    def action_back(self) -> None:
+        """Back to where it was opened."""
+        self.dismiss(None)
+
+    def action_detail(self, name: str) -> None:
+        """Open another further screen."""
+        self.host.open_detail(name)
+
+    def action_lateness(self, direction: int) -> None:
+        """Preview another lateness."""
+        self.host.action_lateness(direction)
+
+    def action_idle(self, direction: int) -> None:
+        """Preview another idle timeout."""
+        self.host.action_idle(direction)
+
+    def action_apply(self) -> None:
+        """Apply the preview."""
+        self.host.action_apply()
+
+    def action_drop(self) -> None:
+        """Drop the preview."""
+        self.host.want(None)
+
+    def action_freeze(self) -> None:
+        """Let the picture stand, or go on."""
+        self.host.action_freeze()
+
+    def action_zone(self) -> None:
+        """UTC or local time."""
+        self.host.action_zone()
