@@ -115,7 +115,7 @@ def installed(clean_copy: Path, tmp_path: Path) -> Path:
 def test_imports_point_one_way(installed: Path) -> None:
     done = lint_imports(installed)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "5 kept, 0 broken" in done.stdout
+    assert "6 kept, 0 broken" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -125,10 +125,11 @@ def test_imports_point_one_way(installed: Path) -> None:
         ("engine/core/valve.py", "from ..feed import messages", "the core sees nothing of the rest"),
         ("engine/feed/messages.py", "from ..pipeline import sources", "the feed sees the core only"),
         ("engine/kafka/__init__.py", "from ..feed import messages", "Kafka sees the core only"),
+        ("engine/taps/files.py", "from ..pipeline import sources", "taps see the core, the feed and Kafka only"),
         (
             "tui/screens/__init__.py",
             "from ...engine.pipeline import sources",
-            "only the command line sees the pipeline",
+            "only the command line sees the pipeline, Kafka and taps",
         ),
     ],
 )

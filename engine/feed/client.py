@@ -40,13 +40,21 @@ class Client:
     """A connection to the engine whose socket is `path`; belongs to one event loop.
 
     `alive` returns None while the engine's process runs, or ended well, and one line when it died; with it the client
-    waits for the socket as long as the engine lives, without it for `timeout_s`.
+    waits for the socket as long as the engine lives, without it for `timeout_s`. A `read_only` one sends nothing.
     """
 
-    def __init__(self, path: Path, *, alive: Callable[[], str | None] | None = None, timeout_s: float = 10.0) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        alive: Callable[[], str | None] | None = None,
+        timeout_s: float = 10.0,
+        read_only: bool = False,
+    ) -> None:
         self._path = path
         self._alive = alive
         self._timeout_s = timeout_s
+        self._read_only = read_only
         self._writer: asyncio.StreamWriter | None = None
         self._connected = asyncio.Event()
         self._closed = False
@@ -79,6 +87,8 @@ class Client:
 
     async def send(self, command: ToEngine) -> None:
         """Send `command`, once connected; its Reply comes with the messages. RunError if nobody takes it."""
+        if self._read_only:
+            raise RunError("this screen changes nothing: it was opened with --read-only")
         try:
             async with asyncio.timeout(self._timeout_s):
                 await self._connected.wait()

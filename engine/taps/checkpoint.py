@@ -22,8 +22,10 @@ LOG_LIMIT = 16 * 1024 * 1024
 SCHEMA_LIMIT = 4 * 1024 * 1024
 _METADATA_LIMIT = 64 * 1024
 _STORES_LOOKED_AT = 64
+_BATCHES_LOOKED_BACK = 16
 _PARTS = ("commits", "metadata", "offsets", "sources", "state")
-_EVENT_LOG_NAME = re.compile(r"events_\d+_.+|eventlog_v2_.+|(app|application|local)-\d+.*")
+EVENT_LOG_NAME = re.compile(r"events_\d+_.+|eventlog_v2_.+|(app|application|local)-\d+.*")
+_COMPRESSED = (".zstd", ".lz4", ".lzf", ".snappy")
 _EVENT_LOG_START = b'{"Event":"'
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
@@ -34,6 +36,14 @@ class SourceFacts(Struct, frozen=True):
     offsets: SourceOffsets
     per_second: float | None
     """Between the last two batches, by when their input was fixed; None for a source whose counters are not known."""
+
+
+class BatchMark(Struct, frozen=True):
+    """A batch that is still on record: when its input was fixed, and the watermark in force in it (ms)."""
+
+    batch: int
+    timestamp_ms: int
+    watermark_ms: int | None
 
 
 class WatermarkDelay(Struct, frozen=True):
@@ -66,6 +76,8 @@ class CheckpointFacts(Struct, frozen=True, kw_only=True):
     """Spark's settings that the query has kept since its first batch."""
     sources: tuple[SourceFacts, ...] = ()
     delays: tuple[WatermarkDelay, ...] = ()
+    history: tuple[BatchMark, ...] = ()
+    """The last batches that are still on record, the newest last; those before a gap are left out."""
     trouble: str | None = None
     """One line on what could not be read."""
 
@@ -102,6 +114,8 @@ class CheckpointTap:
         self._schemas = Cached(decode_schema, SCHEMA_LIMIT, keep=_STORES_LOOKED_AT)
         self._delays: tuple[WatermarkDelay, ...] = ()
         self._delays_of: tuple[str | None, int | None] | None = None
+        self._marks: dict[int, BatchMark] = {}
+        self._marks_of: str | None = None
 
     def poll(self) -> CheckpointFacts:
         """What stands there now; never raises because of what stands there."""
@@ -131,6 +145,7 @@ class CheckpointTap:
             conf=offsets.conf if offsets else {},
             sources=_sources(offsets, self._before(batch)) if offsets else (),
             delays=self._delays,
+            history=self._history(query_id, batch),
             trouble=_join(troubles),
         )
 
@@ -150,6 +165,23 @@ class CheckpointTap:
             return self._offsets.get(self.path / "offsets" / str(batch - 1))
         except UnreadableError:
             return None
+
+    def _history(self, query_id: str | None, batch: int) -> tuple[BatchMark, ...]:
+        """The last batches, each read once."""
+        if query_id != self._marks_of or batch < max(self._marks, default=batch):
+            self._marks, self._marks_of = {}, query_id
+        first = max(batch - _BATCHES_LOOKED_BACK + 1, 0)
+        for number in range(batch, first - 1, -1):
+            if number in self._marks:
+                continue
+            try:
+                offsets = self._offsets.get(self.path / "offsets" / str(number))
+            except UnreadableError:
+                first = number + 1
+                break
+            self._marks[number] = BatchMark(number, offsets.timestamp_ms, offsets.watermark_ms)
+        self._marks = {number: self._marks[number] for number in sorted(self._marks) if number >= first}
+        return tuple(self._marks.values())
 
     def _find_delays(self, troubles: list[str]) -> tuple[WatermarkDelay, ...]:
         found: list[WatermarkDelay] = []
@@ -179,13 +211,13 @@ def check(path: Path) -> None:
         inside = os.listdir(path)
     except (OSError, ValueError) as error:
         raise UsageError(_no_directory(path, error)) from None
-    if _is_checkpoint(path):
+    if is_checkpoint(path):
         return
-    if _EVENT_LOG_NAME.fullmatch(path.name) or any(map(_EVENT_LOG_NAME.fullmatch, inside)):
+    if EVENT_LOG_NAME.fullmatch(path.name) or any(map(EVENT_LOG_NAME.fullmatch, inside)):
         raise UsageError(f"{path} holds Spark event logs: it is no checkpoint directory")
-    if path.absolute().name in _PARTS and _is_checkpoint(path.absolute().parent):
+    if path.absolute().name in _PARTS and is_checkpoint(path.absolute().parent):
         raise UsageError(f"{path} is a part of a checkpoint: give {path.absolute().parent}")
-    near = [str(path / name) for name in sorted(inside)[:1000] if _is_checkpoint(path / name)]
+    near = [str(path / name) for name in sorted(inside)[:1000] if is_checkpoint(path / name)]
     if near:
         more = f" (or one of {len(near) - 1} others in it)" if len(near) > 1 else ""
         raise UsageError(f"{path} is no checkpoint directory: did you mean {near[0]}{more}?")
@@ -207,16 +239,21 @@ def _no_directory(path: Path, error: OSError | ValueError) -> str:
 
 
 def _kind_of_file(path: Path) -> str:
+    return "a Spark event log, not a checkpoint" if is_event_log(path) else "a file"
+
+
+def is_event_log(path: Path) -> bool:
+    """Whether a file is Spark's event log: by its first bytes, a compressed one by its name."""
+    if path.suffix in _COMPRESSED and EVENT_LOG_NAME.fullmatch(path.name):
+        return True
     try:
-        start = read_head(path, len(_EVENT_LOG_START))
+        return read_head(path, len(_EVENT_LOG_START)) == _EVENT_LOG_START
     except UnreadableError:
-        start = b""
-    is_event_log = start == _EVENT_LOG_START or _EVENT_LOG_NAME.fullmatch(path.name)
-    return "a Spark event log, not a checkpoint" if is_event_log else "a file"
+        return False
 
 
-def _is_checkpoint(path: Path) -> bool:
-    """A query writes `metadata` first, and `offsets` before anything else that counts."""
+def is_checkpoint(path: Path) -> bool:
+    """Whether it is a checkpoint: a query writes `metadata` first, and `offsets` before anything else that counts."""
     try:
         if (path / "offsets").is_dir():
             return True

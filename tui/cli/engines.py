@@ -45,7 +45,11 @@ def has_screen(engine: EngineArguments) -> bool:
 
 def show(engine: EngineArguments, name: str, on_quit: Literal["ask", "stop"]) -> None:
     """Start this command's engine in a process of its own, and the screen on it."""
-    name = engine.name or rundir.free_name(name)
+    show_as(engine.name or rundir.free_name(name), on_quit)
+
+
+def show_as(name: str, on_quit: Literal["ask", "stop"]) -> None:
+    """The same, with the engine's name."""
     arguments = [*sys.argv[1:], "--headless", "--name", name]
     process = EngineProcess(
         [*arguments, "--stop-on-eof"] if on_quit == "stop" else arguments, rundir.log_path(name), tied=on_quit == "stop"
@@ -62,26 +66,37 @@ def show(engine: EngineArguments, name: str, on_quit: Literal["ask", "stop"]) ->
 def _run_engine(source: "Source", settings: Settings, arguments: EngineArguments, base: str) -> int:
     from ...engine.pipeline.engine import Engine, EngineOptions
 
+    options = EngineOptions(
+        state_dir=arguments.state_dir,
+        firings=arguments.firings,
+        record=arguments.record,
+        record_bounds=bounds_of(arguments.record_keep),
+        once=arguments.once,
+        stop_on_eof=arguments.stop_on_eof,
+        master=arguments.master,
+        conf=_conf(arguments.conf or []),
+        packages=_listed(arguments.packages),
+        jars=_listed(arguments.jars),
+    )
+    print_it = printer(json=arguments.json, once=arguments.once)
+
+    def run(claim: rundir.Claim, log: Path, say: Callable[[str], None]) -> int:
+        return Engine(claim, source, settings, options, log, say, print_it).run()
+
+    return run_claimed(arguments.name, base, source.describe().description, run)
+
+
+def run_claimed(
+    name: str | None, base: str, description: str, run: Callable[[rundir.Claim, Path, Callable[[str], None]], int]
+) -> int:
+    """Run an engine in this process, under `name` or a free one made of `base`; its errors are one line each."""
     started_ms = time.time_ns() // 1_000_000
-    description = source.describe().description
-    claimed = rundir.claim(arguments.name, description, started_ms) if arguments.name else None
+    claimed = rundir.claim(name, description, started_ms) if name else None
     with claimed or rundir.claim_free(base, description, started_ms) as claim:
         log = Path(claim.run.log)
-        options = EngineOptions(
-            state_dir=arguments.state_dir,
-            firings=arguments.firings,
-            record=arguments.record,
-            record_bounds=UNBOUNDED if (kept := or_off(arguments.record_keep)) is None else Bounds(span_ms=kept),
-            once=arguments.once,
-            stop_on_eof=arguments.stop_on_eof,
-            master=arguments.master,
-            conf=_conf(arguments.conf or []),
-            packages=_listed(arguments.packages),
-            jars=_listed(arguments.jars),
-        )
         say = redirect_output(log)
         try:
-            return Engine(claim, source, settings, options, log, say, _printer(arguments)).run()
+            return run(claim, log, say)
         except (UsageError, RunError) as error:
             say(str(error))
             return 2 if isinstance(error, UsageError) else 1
@@ -91,14 +106,19 @@ def _run_engine(source: "Source", settings: Settings, arguments: EngineArguments
             return 1
 
 
-def _printer(arguments: EngineArguments) -> Callable[[Snapshot, bool], None]:
+def bounds_of(keep: int) -> Bounds:
+    """How much of a recording `--record-keep` keeps."""
+    return UNBOUNDED if (kept := or_off(keep)) is None else Bounds(span_ms=kept)
+
+
+def printer(*, json: bool, once: bool) -> Callable[[Snapshot, bool], None]:
     """What an engine prints of its snapshots: each as a line, or only the last, as JSON or as text."""
     from .summary import summary
 
     def show(snapshot: Snapshot, last: bool) -> None:
-        if arguments.json and (last or not arguments.once):
+        if json and (last or not once):
             print(msgspec.json.encode(snapshot).decode(), flush=True)
-        elif last and not arguments.json:
+        elif last and not json:
             print(summary(snapshot), flush=True)
 
     return show

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ...engine.errors import RunError, UsageError
-from . import replay, run, running
+from . import attach, replay, run, running
 from .engines import told
 
 app = typer.Typer(
@@ -18,6 +18,7 @@ app = typer.Typer(
 )
 app.command()(run.demo)
 app.add_typer(run.run_app, name="run")
+app.command()(attach.attach)
 app.command()(running.runs)
 app.command()(running.stop)
 app.command()(replay.replay)

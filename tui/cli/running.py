@@ -21,17 +21,21 @@ from .options import parse_duration, parse_duration_or_off
 
 def runs() -> None:
     """List the running engines."""
-    found = rundir.list_runs()
-    if not found:
-        print("no engine is running; start one with 'wmtop demo' or 'wmtop run'")
-    for run in found:
+    lines = lines_of_runs()
+    print("\n".join(lines) or "no engine is running; start one with 'wmtop demo' or 'wmtop run'")
+
+
+def lines_of_runs() -> list[str]:
+    """The running engines, a line each: name, source, since when, level, state."""
+    lines: list[str] = []
+    for run in rundir.list_runs():
         snapshot = _look(run.socket)
         level = snapshot.level.watermark_ms if snapshot else None
         known = NO_DATA if level is None else stamp(level, None)
         state = snapshot.state if snapshot else "starting"
-        print(
-            f"{clean(run.name)}  {clean(run.description)}  since {stamp(run.started_ms, None)}  level {known}  {state}"
-        )
+        about = f"{clean(run.name)}  {clean(run.description)}"
+        lines.append(f"{about}  since {stamp(run.started_ms, None)}  level {known}  {state}")
+    return lines
 
 
 def stop(name: Annotated[str, typer.Argument(metavar="NAME", help="as 'wmtop runs' lists it")]) -> None:
@@ -98,12 +102,18 @@ def _choose(names: list[str]) -> str:
 
 
 def open_screen(
-    path: Path, alive: Callable[[], str | None] | None, on_quit: Literal["ask", "stop", "leave"]
+    path: Path,
+    alive: Callable[[], str | None] | None,
+    on_quit: Literal["ask", "stop", "leave"],
+    *,
+    read_only: bool = False,
 ) -> Literal["stop", "leave"]:
     """Show the engine until the user quits; what is to become of it."""
     from ..app import WmtopApp
 
-    return "stop" if WmtopApp(Client(path, alive=alive), on_quit=on_quit).run() == "stop" else "leave"
+    return (
+        "stop" if WmtopApp(Client(path, alive=alive, read_only=read_only), on_quit=on_quit).run() == "stop" else "leave"
+    )
 
 
 def _look(path: Path) -> Snapshot | None:

@@ -1,0 +1,92 @@
+"""What can be attached to, found in directories: Spark's checkpoints and event logs."""
+
+import os
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from .checkpoint import EVENT_LOG_NAME, is_checkpoint, is_event_log
+from .files import UnreadableError, names
+
+DEPTH = 6
+WITHIN_S = 1.5
+_SKIPPED = {"node_modules", "site-packages", "__pycache__"}
+_OURS = {"state.json", "lock", "checkpoint"}
+"""What is in the state directory of an engine of our own, whose screen is the better one."""
+
+
+class Found(Struct, frozen=True):
+    """Something to attach to, and when (epoch ms) it last changed."""
+
+    kind: Literal["checkpoint", "event log"]
+    path: Path
+    changed_ms: int
+
+
+def discover(roots: Iterable[Path], *, depth: int = DEPTH, within_s: float = WITHIN_S) -> list[Found]:
+    """What lies in `roots` and at most `depth` levels below, the last changed first; what is found in `within_s`.
+
+    Hidden directories and links are left out.
+    """
+    until = time.monotonic() + within_s
+    found: dict[Path, Found] = {}
+    waiting = deque((root.resolve(), 0) for root in roots)
+    seen: set[Path] = set()
+    while waiting and time.monotonic() < until:
+        directory, level = waiting.popleft()
+        if directory in seen:
+            continue
+        seen.add(directory)
+        found |= {one.path: one for one in _look_at(directory)}
+        if directory in found or level >= depth:
+            continue
+        waiting.extend((below, level + 1) for below in _below(directory))
+    return sorted(found.values(), key=lambda one: -one.changed_ms)
+
+
+def _look_at(directory: Path) -> Iterator[Found]:
+    """The directory itself, or the event logs that are plain files in it."""
+    if is_checkpoint(directory):
+        yield Found("checkpoint", directory, _changed_ms(directory / "offsets"))
+        return
+    if EVENT_LOG_NAME.fullmatch(directory.name):
+        yield Found("event log", directory, max(map(_changed_ms, _entries(directory)), default=0))
+        return
+    for path in _entries(directory):
+        if EVENT_LOG_NAME.fullmatch(path.name) and path.is_file() and is_event_log(path):
+            yield Found("event log", path, _changed_ms(path))
+
+
+def _below(directory: Path) -> Iterator[Path]:
+    try:
+        with os.scandir(directory) as entries:
+            inside = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return
+    if set(_names(directory)) >= _OURS:
+        return
+    for entry in inside:
+        if not entry.name.startswith(".") and entry.name not in _SKIPPED:
+            yield Path(entry.path)
+
+
+def _entries(directory: Path) -> Iterator[Path]:
+    return (directory / name for name in _names(directory))
+
+
+def _names(directory: Path) -> list[str]:
+    try:
+        return names(directory)
+    except UnreadableError:
+        return []
+
+
+def _changed_ms(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns // 1_000_000
+    except OSError:
+        return 0

@@ -1,0 +1,164 @@
+"""A small engine process without Spark: it looks at what others run, and speaks the stream that every engine speaks."""
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+from msgspec import UNSET, Struct
+
+from ..core.job_line import line_in_job
+from ..core.settings import Settings
+from ..core.snapshot import Snapshot, SourceView
+from ..feed.host import Host
+from ..feed.messages import Change, Reply
+from ..feed.ring import Bounds
+from ..feed.rundir import Claim
+
+BEAT_S = 0.1
+"""How soon a change that was seen is published."""
+SNAPSHOT_EVERY_S = 1.0
+
+Facts = TypeVar("Facts")
+
+
+class Watched(Protocol[Facts]):
+    """What is looked at: `poll` takes the facts, on a thread of its own; `picture` makes the snapshot of them."""
+
+    every_s: float
+    """How long to wait between two polls."""
+    step: str
+    """What `open` does, for who waits."""
+
+    @property
+    def settings(self) -> Settings:
+        """What is known before the first look."""
+        ...
+
+    def describe(self) -> SourceView:
+        """What a screen says of it."""
+        ...
+
+    def open(self) -> None:
+        """Get ready to look; UsageError for what cannot be looked at."""
+        ...
+
+    def poll(self) -> Facts:
+        """What there is to see now; trouble that may pass is among the facts."""
+        ...
+
+    def picture(self, name: str, facts: Facts, now_ms: int) -> Snapshot:
+        """The snapshot of the facts at `now_ms` (epoch ms)."""
+        ...
+
+    def close(self) -> None:
+        """Look no more."""
+        ...
+
+
+class WatchOptions(Struct, frozen=True, kw_only=True):
+    """How an engine runs that only looks."""
+
+    record: Path | None = None
+    record_bounds: Bounds = Bounds()
+    once: bool = False
+    stop_on_eof: bool = False
+
+
+class WatchEngine(Generic[Facts]):
+    """One run; `say` gets lines for the user, `on_snapshot` each snapshot and whether it is the last."""
+
+    def __init__(
+        self,
+        claim: Claim,
+        watched: Watched[Facts],
+        options: WatchOptions,
+        say: Callable[[str], None],
+        on_snapshot: Callable[[Snapshot, bool], None],
+    ) -> None:
+        self._watched = watched
+        self._options = options
+        self._facts: Facts | None = None
+        self._failure: Exception | None = None
+        self._news = threading.Event()
+        self._shown: Snapshot | None = None
+        self._host = Host(
+            claim,
+            watched.settings,
+            describe=watched.describe,
+            notes=list,
+            on_change=self._refuse,
+            on_snapshot=on_snapshot,
+            say=say,
+        )
+
+    def run(self) -> int:
+        """Look until a stop or a signal, or once; the exit code. UsageError and RunError are the caller's to print."""
+        try:
+            options = self._options
+            self._host.begin(record=options.record, bounds=options.record_bounds, stop_on_eof=options.stop_on_eof)
+            with self._host.step(self._watched.step):
+                self._watched.open()
+            self._host.started()
+            if options.once:
+                self._publish(self._watched.poll(), last=True)
+            else:
+                self._host.take_signals()
+                self._follow()
+            return self._host.exit_code
+        except Exception as error:
+            self._host.fail(error)
+            raise
+        finally:
+            self._watched.close()
+            self._host.close()
+
+    def _follow(self) -> None:
+        """Publish at once what is new, and else once a second how old it is."""
+        # Not joined: a poll may hang for as long as a file system or a broker does.
+        threading.Thread(target=self._poll, name="wmtop-taps", daemon=True).start()
+        due = 0.0
+        while not self._host.stopping.wait(BEAT_S):
+            if self._failure is not None:
+                raise self._failure
+            now = time.monotonic()
+            if self._facts is not None and (self._news.is_set() or now >= due):
+                due = now + SNAPSHOT_EVERY_S
+                self._news.clear()
+                self._publish(self._facts)
+        if self._facts is not None:
+            self._publish(self._facts, last=True)
+
+    def _poll(self) -> None:
+        stopping = self._host.stopping
+        while not stopping.is_set():
+            try:
+                facts = self._watched.poll()
+            except Exception as error:
+                self._failure = error
+                return
+            if facts != self._facts:
+                self._facts = facts
+                self._news.set()
+            stopping.wait(self._watched.every_s)
+
+    def _publish(self, facts: Facts, *, last: bool = False) -> None:
+        self._shown = self._watched.picture(self._host.name, facts, time.time_ns() // 1_000_000)
+        self._host.publish(self._shown, last=last)
+
+    def _refuse(self, change: Change) -> Reply:
+        """What others run cannot be changed from here; what to do instead, in one line."""
+        return Reply(id=change.id, ok=False, text=f"it cannot be changed from here: {self._instead(change)}")
+
+    def _instead(self, change: Change) -> str:
+        lateness, idle = change.lateness_ms, change.idle_after_ms
+        wanted = idle if lateness is UNSET else lateness
+        line = None
+        if self._shown is not None and wanted is not UNSET:
+            line = line_in_job(self._shown, wanted, idle=lateness is UNSET)
+        if line is not None:
+            return f"change its job to {line}"
+        if self._watched.describe().kind == "checkpoint":
+            return "Spark's clock knows no idle timeout" if lateness is UNSET else "change withWatermark in its job"
+        return "attach again with another --lateness or --idle-after"

@@ -1,0 +1,194 @@
+"""`wmtop attach`: watch what something else runs, or list what can be watched."""
+
+import asyncio
+import shlex
+import stat
+import sys
+import time
+from contextlib import aclosing
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+
+from ...engine.core.snapshot import Snapshot
+from ...engine.errors import UsageError
+from ...engine.feed import rundir
+from ...engine.feed.client import Client, first_snapshot
+from ..formatting import DAY, clean, duration
+from .arguments import duration_option, off_option
+from .engines import bounds_of, name_of, printer, run_claimed, show_as
+from .running import lines_of_runs, open_screen
+from .summary import summary
+
+if TYPE_CHECKING:  # what looks is imported by who looks
+    from ...engine.taps.engine import Watched, WatchOptions
+    from ...engine.taps.query import QueryWatch
+
+_TOPIC = "kafka://"
+_MOST_LISTED = 20
+_WHAT = "a run, a checkpoint directory or kafka://BOOTSTRAP/TOPIC"
+_LISTS = "'wmtop attach' lists what can be watched"
+
+
+def attach(
+    target: Annotated[
+        str | None, typer.Argument(metavar="[TARGET]", help="a run, a socket, a checkpoint, kafka://BOOTSTRAP/TOPIC")
+    ] = None,
+    group: Annotated[str | None, typer.Option(metavar="G", help="kafka: the consumer group that is watched")] = None,
+    time: Annotated[
+        str | None, typer.Option(metavar="PATH", help="kafka: event time, a field of a JSON value (the record's own)")
+    ] = None,
+    lateness: Annotated[
+        int | None, duration_option("kafka: the lateness that the watermarks are drawn with (0s)")
+    ] = None,
+    idle_after: Annotated[
+        int | None, off_option("kafka: when a partition without records stops holding the level (2h)")
+    ] = None,
+    kafka_config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="kafka: client properties: security and the like")
+    ] = None,
+    state_reader: Annotated[
+        str | None, typer.Option(metavar="none|files", help="checkpoint: whether its state is read (files)")
+    ] = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="a screen that changes nothing")] = False,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="the name of what watches")] = None,
+    record: Annotated[Path | None, typer.Option(metavar="FILE", help="record every snapshot")] = None,
+    record_keep: Annotated[int, off_option("how much of a recording is kept (24h, at most 2 GiB; off: all)")] = DAY,
+    headless: Annotated[bool, typer.Option("--headless", help="no screen")] = False,
+    once: Annotated[bool, typer.Option("--once", help="one look, print the summary, exit")] = False,
+    json: Annotated[bool, typer.Option("--json", help="print snapshots as JSON lines")] = False,
+    stop_on_eof: Annotated[bool, typer.Option("--stop-on-eof", hidden=True)] = False,
+) -> None:
+    """Watch what something else runs; without TARGET: list what can be watched."""
+    of_kafka = {
+        "--group": group, "--time": time, "--lateness": lateness, "--idle-after": idle_after,
+        "--kafka-config": kafka_config,
+    }  # fmt: skip
+    of_checkpoint = {"--state-reader": state_reader}
+    of_watching = {"--name": name, "--record": record, "--headless": headless or None}
+    if target is None:
+        _refuse("without TARGET", of_kafka | of_checkpoint | of_watching)
+        _list()
+        return
+    if (socket := _socket_of(target)) is not None:
+        _refuse("for an engine that runs", of_kafka | of_checkpoint | of_watching)
+        _show_engine(socket, once=once, json=json, read_only=read_only)
+        return
+    _refuse("for a checkpoint", of_kafka)
+    watched, base = _query(target, state_reader or "files")
+    if not (headless or once or json) and sys.stdout.isatty():
+        watched.open()
+        show_as(name or rundir.free_name(base), "stop")
+        return
+    from ...engine.taps.engine import WatchOptions
+
+    options = WatchOptions(record=record, record_bounds=bounds_of(record_keep), once=once, stop_on_eof=stop_on_eof)
+    raise typer.Exit(_watch(watched, options, name, base, json=json))
+
+
+def _watch(watched: "Watched[Any]", options: "WatchOptions", name: str | None, base: str, *, json: bool) -> int:
+    """Run the engine that looks in this process."""
+    from ...engine.taps.engine import WatchEngine
+
+    print_it = printer(json=json, once=options.once)
+
+    def run(claim: rundir.Claim, log: Path, say: Any) -> int:
+        return WatchEngine(claim, watched, options, say, print_it).run()
+
+    return run_claimed(name, base, watched.describe().description, run)
+
+
+def _refuse(where: str, options: dict[str, Any]) -> None:
+    """UsageError where an option is given that means nothing there."""
+    for option, value in options.items():
+        if value is not None:
+            raise UsageError(f"{option} means nothing {where}: leave it out")
+
+
+def _query(target: str, state_reader: str) -> "tuple[QueryWatch, str]":
+    from ...engine.taps.query import QueryWatch
+
+    if state_reader not in ("none", "files"):
+        raise UsageError(f"--state-reader '{state_reader}' is not known: use none or files")
+    path = Path(target.removeprefix("file://"))
+    if not path.exists() and "://" not in target:
+        raise UsageError(_nothing(target))
+    base = path.absolute()
+    if base.name.strip("_").startswith(("checkpoint", "chk")):
+        base = base.parent
+    return QueryWatch(path, state=state_reader == "files"), name_of(base.name)
+
+
+def _socket_of(target: str) -> Path | None:
+    """The socket of a running engine that the target names, by itself or by the engine's name; None: no engine."""
+    path = Path(target)
+    try:
+        if stat.S_ISSOCK(path.stat().st_mode):
+            return path
+    except (OSError, ValueError):
+        pass
+    if "/" in target or path.exists():
+        return None
+    return next((run.socket for run in rundir.list_runs() if run.name == target), None)
+
+
+def _nothing(target: str) -> str:
+    """What to say of a target that is nothing, with near ones."""
+    from ...engine.taps.discover import discover
+
+    path = Path(target)
+    runs = {run.name: run.name for run in rundir.list_runs()}
+    try:
+        beside = {entry.name: str(path.parent / entry.name) for entry in path.parent.iterdir() if entry.is_dir()}
+    except OSError:
+        beside = {}
+    found = {one.path.name: str(one.path) for one in discover([Path.cwd()])}
+    known = beside if "/" in target else {**beside, **found, **runs}
+    near = [known[name] for name in get_close_matches(path.name, known, 3)]
+    hint = f"did you mean {' or '.join(map(clean, near))}?" if near else f"give {_WHAT}; {_LISTS}"
+    return f"there is no {'directory' if '/' in target else 'run or directory'} {clean(target)}: {hint}"
+
+
+def _show_engine(socket: Path, *, once: bool, json: bool, read_only: bool) -> None:
+    """An engine that runs already: its screen, or what it says."""
+    if once:
+        snapshot = first_snapshot(socket)
+        print(msgspec.json.encode(snapshot).decode() if json else summary(snapshot))
+    elif json:
+        asyncio.run(_follow(socket))
+    elif sys.stdout.isatty():
+        open_screen(socket, None, "leave", read_only=read_only)
+    else:
+        raise UsageError("the screen needs a terminal; without one: --once or --json")
+
+
+async def _follow(socket: Path) -> None:
+    async with aclosing(Client(socket).messages()) as messages:
+        async for message in messages:
+            if isinstance(message, Snapshot) and message.state != "starting":
+                print(msgspec.json.encode(message).decode(), flush=True)
+
+
+def _list() -> None:
+    """Running engines, and what is found on disk here and in the temporary directory."""
+    from ...engine.taps.discover import discover
+
+    lines = lines_of_runs()
+    if lines:
+        print("\n".join(["running engines: wmtop attach NAME", *(f"  {line}" for line in lines)]))
+    found = discover([Path.cwd(), Path("/tmp")])
+    now_ms = time.time_ns() // 1_000_000
+    for kind in ("checkpoint", "event log"):
+        of_kind = [one for one in found if one.kind == kind]
+        if of_kind:
+            print(f"{kind}s of Spark, here and in /tmp: wmtop attach PATH")
+        for one in of_kind[:_MOST_LISTED]:
+            age = duration(max(now_ms - one.changed_ms, 0))
+            print(f"  {clean(shlex.quote(str(one.path)))}  changed {age} ago")
+        if len(of_kind) > _MOST_LISTED:
+            print(f"  and {len(of_kind) - _MOST_LISTED:,} older ones")
+    if not lines and not found:
+        print(f"nothing is running, and no checkpoint was found here or in /tmp: give {_WHAT}")
