@@ -10,11 +10,11 @@ from pyspark.sql import SparkSession
 from wmtop.engine.core.settings import Settings, Tumbling
 from wmtop.engine.core.snapshot import Snapshot
 from wmtop.engine.core.view import snapshot_of
+from wmtop.engine.json_path import JsonPath
 from wmtop.engine.kafka.config import KafkaConfig
 from wmtop.engine.kafka.local_broker import LocalBroker
 from wmtop.engine.pipeline.durable import StateDirectory
 from wmtop.engine.pipeline.query import Run
-from wmtop.engine.pipeline.sources.json_path import JsonPath
 from wmtop.engine.pipeline.sources.kafka import Kafka
 from wmtop.engine.pipeline.sources.kafka_columns import KafkaColumns
 

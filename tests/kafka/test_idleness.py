@@ -5,8 +5,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
+from wmtop.engine.json_path import JsonPath
 from wmtop.engine.kafka.local_broker import LocalBroker
-from wmtop.engine.pipeline.sources.json_path import JsonPath
 from wmtop.engine.pipeline.sources.kafka_columns import KafkaColumns
 
 from .records import CreateTopic, Produce, Record

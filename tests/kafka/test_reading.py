@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from wmtop.engine.json_path import JsonPath
 from wmtop.engine.kafka.local_broker import LocalBroker
-from wmtop.engine.pipeline.sources.json_path import JsonPath
 from wmtop.engine.pipeline.sources.kafka_columns import KafkaColumns
 
 from .records import CreateTopic, Produce, Record, Transact

@@ -28,7 +28,7 @@ def kafka_start(text: str) -> "Start":
 
 def kafka_columns(time: str, unit: str, channel: str, engine: EngineArguments) -> "KafkaColumns":
     """Where event time and channel are; UsageError for what is no path or unit."""
-    from ...engine.pipeline.sources.json_path import parse_json_path
+    from ...engine.json_path import parse_json_path
     from ...engine.pipeline.sources.kafka_columns import KafkaColumns
 
     if unit not in ("auto", "ms", "s", "us", "ns"):

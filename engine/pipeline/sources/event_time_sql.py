@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ...core.times import FIRST_USABLE_MS, LAST_USABLE_MS
-from .event_time import BELOW, FLOAT, INTEGER, ISO_8601, PER_SECOND, TimeUnit, usable_range
+from ...event_time import BELOW, FLOAT, INTEGER, ISO_8601, PER_SECOND, TimeUnit, usable_range
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,9 +8,9 @@ import pyarrow as pa
 
 from ...core.snapshot import SourceView
 from ...errors import UsageError
+from ...event_time import TimeUnit
 from .base import CHANNEL, MARKER, NO_CHANNEL, OFFSET, ONE_CHANNEL, TIME, WATERMARK, LiveSource
 from .columns import Columns, check_alike, check_columns, spark_type, typed_text
-from .event_time import TimeUnit
 from .event_time_sql import text_literal, to_ms_sql, untyped_to_ms_sql, variant_to_ms_sql
 from .marker import marked
 from .table_files import SUFFIXES, Format, TableFile, look_at, sample

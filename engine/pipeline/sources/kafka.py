@@ -11,13 +11,13 @@ from ...core.snapshot import SourceView
 from ...core.times import MIN
 from ...core.unread import Unread
 from ...errors import UsageError
-from ...kafka.cluster import Cluster, Record, may_not_read
+from ...json_path import JsonPath
+from ...kafka.cluster import Cluster, may_not_read
 from ...kafka.config import KafkaConfig
 from ...kafka.offsets import Positions, TopicPartition, offsets_of, parse_offsets
 from ...kafka.probe import Probe
+from ...kafka.values import look_for_times, time_in
 from .base import MARKER, LiveSource
-from .event_time import BELOW, TimeUnit, json_to_ms
-from .json_path import JsonPath, near_paths
 from .kafka_columns import KafkaColumns
 from .marker import marked
 from .workers import start_workers
@@ -34,7 +34,6 @@ _MOST = 300_000
 """Records of a batch, the same for both readers so that they make the same batches: four seconds of kafka-python."""
 _MOST_BALANCED = 20_000
 """With balanced reading: drift can only be seen between batches."""
-_SAMPLED = 50
 _TOPIC_EVERY_S = 1.0
 _GIVE_UP_AFTER = 6
 _RETRY_S = 0.5
@@ -277,16 +276,9 @@ class Kafka(LiveSource):
         path = self._columns.time
         if path is None:
             return
-        first, last = cluster.earliest(partitions), cluster.latest(partitions)
-        recent = {p: max(first[p], last[p] - _SAMPLED) for p in partitions if last[p] > first[p]}
-        values = [value for record in cluster.read(recent, _SAMPLED) if (value := _decoded(record)) is not None]
-        times = [found for value in values if (found := path.of(value)) is not None]
-        if values and not times:
-            near = near_paths(path, values)
-            hint = f"; near ones: {', '.join(near)}" if near else ""
-            raise UsageError(f"--time {path}: none of the last {len(values)} records has it{hint}")
-        if self._unit is None and times:
-            self._unit = f"{_recognised(times[-1])} (recognised)"
+        recognised = look_for_times(cluster, partitions, path)
+        if self._unit is None and recognised is not None:
+            self._unit = f"{recognised} (recognised)"
 
     def _from_connector(self, spark: "SparkSession") -> "DataFrame":
         rows = (
@@ -336,14 +328,9 @@ class Kafka(LiveSource):
             newest = {p: stamp for p, (stamp, _) in cluster.greatest_timestamps(unread).items()}
         else:
             last = cluster.read({p: end - 1 for p, end in unread.items()})
-            times = {record.partition: self._time_of(path.of(_decoded(record))) for record in last}
+            times = {record.partition: time_in(record, path, self._columns.unit) for record in last}
             newest = {partition: time_ms for partition, time_ms in times.items() if time_ms is not None}
         self._newest = {self._name(partition): time_ms for partition, time_ms in newest.items()}
-
-    def _time_of(self, value: Any) -> int | None:
-        """A time in a decoded value (ms)."""
-        unit = self._columns.unit or _unit_of(value)
-        return json_to_ms([value], "ms" if unit is None else unit)[0].as_py()
 
     def _write_held(self, partitions: list[str]) -> None:
         """For the planner, which is a process of its own."""
@@ -360,31 +347,3 @@ def _has_connector(spark: "SparkSession") -> bool:
     except Exception:  # py4j wraps the ClassNotFoundException
         return False
     return True
-
-
-def _decoded(record: Record) -> Any:
-    value = record.value
-    if not value:
-        return None
-    try:
-        return msgspec.json.decode(value[5:] if value[:1] == b"\0" else value)
-    except msgspec.DecodeError:
-        return None
-
-
-def _recognised(value: Any) -> str:
-    """What a time says by itself that it is; the same rule as `recognised_to_ms_sql`."""
-    unit = _unit_of(value)
-    return "ISO 8601" if unit is None else f"epoch {unit}"
-
-
-def _unit_of(value: Any) -> TimeUnit | None:
-    """The unit of a number by its size; None for what is no number."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return None
-    for unit, below in BELOW.items():
-        if abs(number) < below:
-            return unit
-    return "ns"

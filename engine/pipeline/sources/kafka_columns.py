@@ -4,10 +4,10 @@ from typing import Literal
 
 from msgspec import Struct
 
+from ...event_time import TimeUnit
+from ...json_path import JsonPath
 from .base import CHANNEL, NO_CHANNEL, OFFSET, PART, TIME, WATERMARK
-from .event_time import TimeUnit
 from .event_time_sql import recognised_to_ms_sql, text_literal, untyped_to_ms_sql
-from .json_path import JsonPath
 
 
 class KafkaColumns(Struct, frozen=True):

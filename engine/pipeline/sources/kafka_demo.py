@@ -13,12 +13,12 @@ from msgspec.structs import replace
 
 from ...core.snapshot import SourceView
 from ...errors import UsageError
+from ...json_path import JsonPath
 from ...kafka.cluster import Cluster
 from ...kafka.config import KafkaConfig
 from ...kafka.feeder import feeder_command
 from ...kafka.local_broker import LocalBroker
 from ...kafka.probe import Probe
-from .json_path import JsonPath
 from .kafka import Kafka
 from .kafka_columns import KafkaColumns
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from wmtop.engine.pipeline.sources.event_time import to_ms, untyped_to_ms
+from wmtop.engine.event_time import to_ms, untyped_to_ms
 from wmtop.engine.pipeline.sources.event_time_sql import to_ms_sql, untyped_to_ms_sql, variant_to_ms_sql
 
 from .time_cases import CASES, LAST, TEXT, UNTYPED, Case

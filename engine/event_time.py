@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ...core.times import FIRST_USABLE_MS, LAST_USABLE_MS
+from .core.times import FIRST_USABLE_MS, LAST_USABLE_MS
 
 TimeUnit = Literal["s", "ms", "us", "ns"]
 PER_SECOND: dict[TimeUnit, int] = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}

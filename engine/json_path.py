@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ...errors import UsageError
+from .errors import UsageError
 
 _STEP = re.compile(
     r"""(?:\.|->)?(?:(?P<name>[^.\[\]'"\s>-]+(?:-(?!>)[^.\[\]'"\s>-]*)*)"""
