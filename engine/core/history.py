@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from .snapshot import ChannelView, Snapshot
+from .snapshot import Cause, ChannelView, Snapshot
 
 _PHASES = {
     "latestOffset": "offsets_ms", "getOffset": "offsets_ms", "setOffsetRange": "offsets_ms", "getBatch": "offsets_ms",
@@ -53,6 +53,9 @@ class HistoryPoint(Struct, frozen=True, array_like=True):
     """What is kept: records in open windows; of a query that others run, rows in Spark's state."""
     results: int | None = None
     """Firings since the start."""
+    held_since_ms: int | None = None
+    """Since when (processing time, epoch ms) the holder holds, and why."""
+    cause: Cause | None = None
 
 
 def history_point(snapshot: Snapshot) -> HistoryPoint | None:
@@ -79,6 +82,8 @@ def history_point(snapshot: Snapshot) -> HistoryPoint | None:
         open_windows=windows.open_count,
         state_rows=windows.open_records if spark.state_rows is None else spark.state_rows,
         results=None if windows.fired is None else windows.fired + (windows.late_firings or 0),
+        held_since_ms=level.holder.since_ms if level.holder else None,
+        cause=level.holder.cause if level.holder else None,
     )
 
 

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from .counts import ChannelCounts
+from .fired import FiredWindows
 from .firing import Firing
 from .idleness import IdlenessTimers
 from .observation import BatchObservation
@@ -33,6 +34,7 @@ class Channel(Struct):
     max_event_ms: int | None = None
     last_record_ms: int | None = None
     added_ms: int = 0
+    longest_quiet_ms: int | None = None
 
 
 class Monitor(Struct, kw_only=True, dict=True):
@@ -47,6 +49,7 @@ class Monitor(Struct, kw_only=True, dict=True):
     whatif: LatenessWhatIf | None
     timers: IdlenessTimers = msgspec.field(default_factory=IdlenessTimers)
     rounds: Rounds = msgspec.field(default_factory=Rounds)
+    fired: FiredWindows = msgspec.field(default_factory=FiredWindows)
     channels: list[Channel] = []
     counts: dict[str, ChannelCounts] = {}
     now_ms: int | None = None
@@ -104,7 +107,7 @@ class Monitor(Struct, kw_only=True, dict=True):
         del self._points[:-MOST_POINTS]
         firings = self._count(observation)
         watermarks = self._absorb(observation, now)
-        return firings + self._emit(now, watermarks)
+        return self._noted(firings + self._emit(now, watermarks))
 
     def take_points(self) -> list[TimePoint]:
         """A few of the records that came since this was last asked."""
@@ -114,7 +117,7 @@ class Monitor(Struct, kw_only=True, dict=True):
     def tick(self, now: int) -> list[Firing]:
         """One emit between batches; what it made windows do."""
         assert not self.ended
-        return self._emit(self._pass_time(now), {})
+        return self._noted(self._emit(self._pass_time(now), {}))
 
     def next_tick_ms(self) -> int | None:
         """The first time at which a tick may change something: any (`MIN`), later, or None: not before a record."""
@@ -169,11 +172,15 @@ class Monitor(Struct, kw_only=True, dict=True):
         """End of stream: the level goes past everything, and all that is open fires."""
         self._pass_time(now)
         self.ended = True
-        return self.operator.finish(self.batch)
+        return self._noted(self.operator.finish(self.batch))
 
     def standing(self) -> tuple[int, ...]:
         """Changes whenever an emit changed something that must not be lost: a level, a status."""
         return tuple(number for clock in self._clocks() for number in (clock.level, sum(clock.flaps.values())))
+
+    def _noted(self, firings: list[Firing]) -> list[Firing]:
+        self.fired.take(firings, self.now_ms)
+        return firings
 
     def _clocks(self) -> list[Clock]:
         rungs = [rung.clock for rung in self.rungs]
@@ -239,6 +246,8 @@ class Monitor(Struct, kw_only=True, dict=True):
             emitted = absorb(channel.generator, max_event_ms, emitted_ms, sequences.get(name))
             heard[number] = MIN if emitted is None else emitted
             self.timers.activity(number)
+            if channel.last_record_ms is not None:
+                channel.longest_quiet_ms = max(channel.longest_quiet_ms or 0, now - channel.last_record_ms)
             channel.last_record_ms = now
             if channel.max_event_ms is None or max_event_ms > channel.max_event_ms:
                 channel.max_event_ms = max_event_ms

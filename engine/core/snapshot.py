@@ -62,6 +62,8 @@ class ChannelView(Struct, frozen=True):
     held_back: bool = False
     """Balanced reading keeps it waiting for slower ones."""
     quiet_ms: int | None = None
+    longest_quiet_ms: int | None = None
+    """The longest time between two of its records (processing time), the present one not counted."""
     flaps: int = 0
     round_ms: int | None = None
     """How long it has lately taken from one idleness to the next (processing time), while there was more than one."""
@@ -93,6 +95,13 @@ class TimePoint(Struct, frozen=True, array_like=True, gc=False):
     late: bool = False
 
 
+class ChannelRecords(Struct, frozen=True):
+    """How many records of a channel lie in a window."""
+
+    channel: str
+    records: int
+
+
 class OpenWindow(Struct, frozen=True):
     """A window that has not fired; `short_ms` of event time are missing until it does."""
 
@@ -103,6 +112,24 @@ class OpenWindow(Struct, frozen=True):
     short_ms: int | None
     operator: int | None = None
     """Whose it is, where a query of others has several stateful operators."""
+    channels: list[ChannelRecords] | None = None
+    """The channels with most records in it; None: not known, or not among the windows that close next."""
+    channel_count: int | None = None
+    """How many channels have records in it."""
+
+
+class FiredWindow(Struct, frozen=True):
+    """A window that has fired, first at processing time `fired_ms`, with its records at its last firing."""
+
+    start_ms: int
+    end_ms: int
+    records: int = 0
+    fired_ms: int | None = None
+    late_firings: int = 0
+    late_drops: int = 0
+    """Records dropped because it was closed, while it was among the last that fired."""
+    ended: bool = False
+    """The end of the stream fired it."""
 
 
 class Windows(Struct, frozen=True):
@@ -114,6 +141,8 @@ class Windows(Struct, frozen=True):
     """Records in all that are open."""
     fired: int | None = 0
     late_firings: int | None = 0
+    last_fired: list[FiredWindow] = []
+    """The windows that fired last, by first firing, the oldest first."""
     unknown: str | None = None
     """Why nothing (or nothing newer) is known of them, in one line."""
 
@@ -137,6 +166,16 @@ class WhatIf(Struct, frozen=True):
     late_share: float | None
     delay_ms: float | None
     behind_watermark: int
+
+
+class ChannelLateness(Struct, frozen=True):
+    """How late the records of a channel were: `behind[i]` of them at least as long as the i-th what-if's lateness (ms)
+    behind W0 and less than the next one's; trailing zeros are left out.
+    """
+
+    channel: str
+    records: int
+    behind: list[int]
 
 
 class WhatIfIdle(Struct, frozen=True):
@@ -263,6 +302,8 @@ class Snapshot(Struct, frozen=True, kw_only=True, tag_field="kind", tag="snapsho
     whatif_idle: list[WhatIfIdle] | None = None
     whatif_upper_bound: bool = False
     """The what-if counts are upper bounds (session windows): show `≤`."""
+    lateness_by_channel: list[ChannelLateness] = []
+    """Of the channels with most records behind the watermark."""
     last_future: Offender | None = None
     last_malformed: Offender | None = None
     changes: list[SettingsChange] = []

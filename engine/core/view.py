@@ -1,11 +1,16 @@
 """The monitor as a snapshot: what is known, in the terms of the contract; nothing here changes the monitor."""
 
+from heapq import nlargest
+from operator import itemgetter
+
 from .counts import ChannelCounts, totals_of
 from .lateness import MINUTE
 from .monitor import Channel, Monitor
 from .operator_clock import OperatorClock
 from .settings import Session
 from .snapshot import (
+    ChannelLateness,
+    ChannelRecords,
     ChannelState,
     ChannelView,
     EngineState,
@@ -23,9 +28,14 @@ from .snapshot import (
 from .times import MIN
 from .unread import Unread
 from .verdict import cause_of
+from .windows import Window
 
 MOST_OPEN_WINDOWS = 200
 """How many open windows a snapshot lists: the earliest, which are what the level is about to close."""
+TOLD_APART, MOST_IN_WINDOW = 20, 8
+"""Of so many of them the channels are told apart, those with most records."""
+MOST_LATE_CHANNELS = 16
+"""Of how many channels a snapshot has the lateness."""
 
 
 def snapshot_of(
@@ -67,6 +77,7 @@ def snapshot_of(
         whatif=monitor.whatif.view(totals.records or 0) if monitor.whatif else None,
         whatif_idle=[_idle_view(monitor, number) for number in range(len(monitor.rungs))],
         whatif_upper_bound=isinstance(monitor.settings.window, Session),
+        lateness_by_channel=_lateness_by_channel(monitor),
         last_future=monitor.last_future,
         last_malformed=monitor.last_malformed,
         changes=monitor.changes,
@@ -162,6 +173,7 @@ def _channel_view(
         backlog=None if unread is None else unread.of(channel.name),
         held_back=unread is not None and channel.name in unread.held_back,
         quiet_ms=None if now is None else max(0, now - heard),
+        longest_quiet_ms=channel.longest_quiet_ms,
         flaps=clock.flaps.get(number, 0),
         round_ms=None if now is None else monitor.rounds.length_ms(number, now),
         rate=rate,
@@ -199,20 +211,48 @@ def _windows_view(monitor: Monitor, holder: str | None) -> Windows:
     level = monitor.level
     return Windows(
         open=[
-            OpenWindow(
-                start_ms=window.start,
-                end_ms=window.end,
-                records=window.records,
-                waits_for=holder,
-                short_ms=None if level == MIN else window.end - 1 - level,
-            )
-            for window in rest[:MOST_OPEN_WINDOWS]
+            _open_window(window, level, holder, told_apart=place < TOLD_APART)
+            for place, window in enumerate(rest[:MOST_OPEN_WINDOWS])
         ],
         open_count=len(rest),
         open_records=sum(window.records for window in rest),
         fired=monitor.operator.fired,
         late_firings=monitor.operator.late_firings,
+        last_fired=monitor.fired.last,
     )
+
+
+def _open_window(window: Window, level: int, holder: str | None, *, told_apart: bool) -> OpenWindow:
+    channels: list[ChannelRecords] | None = None
+    if told_apart:
+        most = nlargest(MOST_IN_WINDOW, window.channels.items(), key=itemgetter(1))
+        channels = [ChannelRecords(channel, records) for channel, records in most]
+    return OpenWindow(
+        start_ms=window.start,
+        end_ms=window.end,
+        records=window.records,
+        waits_for=holder,
+        short_ms=None if level == MIN else window.end - 1 - level,
+        channels=channels,
+        channel_count=len(window.channels) if told_apart else None,
+    )
+
+
+def _lateness_by_channel(monitor: Monitor) -> list[ChannelLateness]:
+    """Of the channels with most records behind W0 since the start."""
+    if monitor.whatif is None:
+        return []
+    counts = monitor.counts
+    late = monitor.whatif.behind_by_channel
+    most = nlargest(MOST_LATE_CHANNELS, late, key=lambda name: (counts[name].behind_watermark, counts[name].records))
+    return [ChannelLateness(channel, counts[channel].records, _without_zeros(late[channel].counts)) for channel in most]
+
+
+def _without_zeros(counts: list[int]) -> list[int]:
+    end = len(counts)
+    while end and not counts[end - 1]:
+        end -= 1
+    return counts[:end]
 
 
 def _idle_view(monitor: Monitor, number: int) -> WhatIfIdle:

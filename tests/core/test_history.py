@@ -63,6 +63,8 @@ def test_a_point_has_what_the_sparklines_need() -> None:
         open_windows=2,
         state_rows=11,
         results=6,
+        held_since_ms=NOW - 9,
+        cause="behind",
     )
 
 

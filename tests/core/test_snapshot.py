@@ -84,6 +84,32 @@ def test_the_open_windows_that_close_next_are_listed_and_all_are_counted() -> No
     assert [window.start_ms for window in windows.open[:2]] == [10, 20]
 
 
+def test_of_the_windows_that_close_next_the_channels_are_told_apart() -> None:
+    driver = Driver(Settings(strategy="none", window=Tumbling(10)))
+    driver.apply(batch(1, *((f"c{c}", 10 * w) for w in range(25) for c in range(12) for _ in range(c + 1))))
+    first, last = driver.snapshot().windows.open[0], driver.snapshot().windows.open[-1]
+    assert [(part.channel, part.records) for part in first.channels or ()][:2] == [("c11", 12), ("c10", 11)]
+    assert (len(first.channels or ()), first.channel_count) == (8, 12)
+    assert (last.channels, last.channel_count) == (None, None)
+
+
+def test_the_lateness_of_a_channel_is_a_histogram_over_the_edges_of_the_what_if() -> None:
+    driver = Driver(Settings(lateness_ms=2, window=Tumbling(10)))
+    driver.apply(batch(1, ("a", 100), ("b", 100)))
+    driver.apply(batch(2, ("a", 97), ("a", 98), ("a", 98), ("a", 90), ("a", 120)))
+    whatif, parts = driver.snapshot().whatif or [], driver.snapshot().lateness_by_channel
+    assert [(part.channel, part.records) for part in parts] == [("a", 6)]
+    found = {row.lateness_ms: n for row, n in zip(whatif, parts[0].behind, strict=False) if n}
+    assert found == {1: 2, 2: 1, 7: 1}  # W0 is 99
+
+
+def test_the_longest_quiet_time_is_between_two_records() -> None:
+    driver = Driver(Settings(window=Tumbling(10)))
+    for now, names in ((100, "ab"), (140, "a"), (150, "a"), (200, "b")):
+        driver.apply(batch(now, *((name, 5) for name in names)))
+    assert [channel.longest_quiet_ms for channel in driver.snapshot().channels] == [40, 100]
+
+
 def test_the_last_offenders_are_named() -> None:
     driver = Driver(Settings())
     future, malformed = Offender("a", 7, 99_999), Offender("b", 8, None)
