@@ -20,7 +20,7 @@ from ...engine.feed.ring import UNBOUNDED, Bounds
 from .arguments import EngineArguments, or_off
 from .launch import EngineProcess, redirect_output
 from .options import settings_of, window_of
-from .running import open_screen
+from .running import has_terminal, open_screen
 
 if TYPE_CHECKING:  # at run time only a process that runs an engine imports the pipeline
     from ...engine.pipeline.sources.base import Source
@@ -40,7 +40,7 @@ def start(source: "Source", engine: EngineArguments, *, live: bool, name: str) -
 
 
 def has_screen(engine: EngineArguments) -> bool:
-    return not (engine.headless or engine.once or engine.json) and sys.stdout.isatty()
+    return not (engine.headless or engine.once or engine.json) and has_terminal()
 
 
 def show(engine: EngineArguments, name: str, on_quit: Literal["ask", "stop"]) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ...engine.errors import RunError, UsageError
-from . import attach, replay, run, running
+from . import attach, replay, run, running, serve
 from .engines import told
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ app.command()(running.runs)
 app.command()(running.stop)
 app.command()(replay.replay)
 app.command("set")(running.set_command)
+app.command()(serve.serve)
 
 
 @app.callback(invoke_without_command=True)

@@ -15,6 +15,7 @@ from ...engine.feed.redaction import redact
 from ..formatting import count, stamp
 from .arguments import parsed
 from .options import parse_speed, parse_time
+from .running import has_terminal
 from .summary import summary
 
 
@@ -40,7 +41,7 @@ def replay(
             _redact(reader, recording, redact)
         elif once or json:
             _print(reader, recording, once=once, json=json)
-        elif not sys.stdout.isatty():
+        elif not has_terminal():
             raise UsageError("the screen needs a terminal; without one: --json, --once or --redact OUT")
         else:
             _show(reader, speed, at)

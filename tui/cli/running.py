@@ -1,5 +1,6 @@
 """What looks at engines that run already: `wmtop`, `runs`, `stop` and `set`."""
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -17,6 +18,11 @@ from ...engine.feed.messages import Change, Stop
 from ..formatting import NO_DATA, clean, stamp
 from .arguments import parsed
 from .options import parse_duration, parse_duration_or_off
+
+
+def has_terminal() -> bool:
+    """Whether there is something to draw on: a terminal, or the browser that serves this process."""
+    return sys.stdout.isatty() or "TEXTUAL_DRIVER" in os.environ
 
 
 def runs() -> None:
