@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ..errors import UsageError
 from .jaas import parse_login
-from .tls import TlsMaterial, is_pkcs8, tls_context
+from .tls import TlsMaterial, is_plain, tls_context
 
 TIMING = frozenset(
     {
@@ -102,10 +102,10 @@ class KafkaConfig(Struct, frozen=True):
 
     def for_connector(self) -> dict[str, str]:
         """The options of Spark's Kafka connector; UsageError where Java would not read the key."""
-        if (key := self.value("ssl.keystore.key")) is not None and not is_pkcs8(key):
+        if (key := self.value("ssl.keystore.key")) is not None and not is_plain(key):
             raise UsageError(
-                "Java reads only keys in PKCS #8, and ssl.keystore.key is not: convert it, "
-                "openssl pkcs8 -topk8 -in client.key -out client.pk8, or use --reader python"
+                "Kafka's Java client reads only keys in PKCS #8 without a password: install openssl, which converts "
+                "yours, or use --reader python"
             )
         options = {"kafka.bootstrap.servers": self.bootstrap}
         options |= {f"kafka.{name}": value for name, value in self.properties.items()}

@@ -1,4 +1,7 @@
-"""Java's key stores (PKCS #12, JKS) as PEM, by Java's keytool and OpenSSL; passwords go to them by environment only."""
+"""Java's key stores (PKCS #12, JKS) and sealed keys as PEM, by keytool and openssl, which get passwords by environment.
+
+openssl is asked for what keytool cannot do; where it is not there, a line says how to do without.
+"""
 
 import os
 import re
@@ -46,6 +49,24 @@ def key_in(store: Path, kind: str | None, password: str | None, key_password: st
         own = [openssl, "pkcs12", "-in", str(copy), "-passin", f"env:{_OURS}"]
         parts = (["-clcerts", "-nodes"], ["-cacerts", "-nokeys"])
         return "".join(_run("ssl.keystore", store, [*own, *part], environment) for part in parts)
+
+
+def plain_key(key: str, password: str | None) -> str | None:
+    """A PEM key as PKCS #8 without a password; None where there is no openssl, ValueError where it does not open."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        return None
+    done = subprocess.run(
+        [openssl, "pkey", "-passin", f"env:{_KEY}"],
+        env={**os.environ, _KEY: password or ""},
+        input=key,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise ValueError
+    return done.stdout
 
 
 def _opening(store: Path, kind: str | None, password: str | None) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ..errors import UsageError
-from .key_store import certificates_in, key_in
+from .key_store import certificates_in, key_in, plain_key
 
 _BLOCK = re.compile(r"-----BEGIN (?P<kind>[A-Z0-9 ]+)-----(?P<body>.*?)-----END (?P=kind)-----", re.DOTALL)
 _LINE = re.compile(r".{1,64}")
@@ -57,9 +57,9 @@ def tls_properties(given: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def is_pkcs8(key: str) -> bool:
-    """Whether a PEM key is in the form that Java reads."""
-    return key.startswith(("-----BEGIN PRIVATE KEY", "-----BEGIN ENCRYPTED PRIVATE KEY"))
+def is_plain(key: str) -> bool:
+    """Whether a PEM key is in the only form that Kafka's Java client reads with every Java."""
+    return key.startswith("-----BEGIN PRIVATE KEY")
 
 
 def _trust(context: ssl.SSLContext, material: TlsMaterial) -> None:
@@ -85,8 +85,12 @@ def _why_not_ours(error: ssl.SSLError, key: str, password: str | None) -> str:
     if error.reason == "KEY_VALUES_MISMATCH":
         return "the client's certificate and its key do not belong together: check ssl.keystore.* in --kafka-config"
     if "ENCRYPTED" in key:
-        return f"the client's key does not open: {'set' if password is None else 'check'} ssl.key.password"
+        return _does_not_open(password)
     return f"the client's certificate or key cannot be read: {_reason(error)}; check ssl.keystore.* in --kafka-config"
+
+
+def _does_not_open(password: str | None) -> str:
+    return f"the client's key does not open: {'set' if password is None else 'check'} ssl.key.password"
 
 
 def _trusted(given: Mapping[str, str]) -> dict[str, str]:
@@ -117,8 +121,13 @@ def _identity(given: Mapping[str, str]) -> dict[str, str]:
             f"the client's {missing} is missing: give both with ssl.keystore.location, "
             "or with ssl.certificate.location and ssl.key.location (PEM)"
         )
+    if not is_plain(key):
+        try:
+            key = plain_key(key, password) or key
+        except ValueError:
+            raise UsageError(_does_not_open(password)) from None
     found = {"ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": chain, "ssl.keystore.key": key}
-    return found | ({"ssl.key.password": password} if password and "ENCRYPTED" in key else {})
+    return found | ({"ssl.key.password": password} if password and not is_plain(key) else {})
 
 
 def _identity_pem(given: Mapping[str, str]) -> str | None:

@@ -4,12 +4,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...engine.errors import UsageError
-from ...engine.kafka.config import KafkaConfig
-from ...engine.kafka.security import kafka_config
 from .arguments import EngineArguments
 from .options import parse_time
 
 if TYPE_CHECKING:
+    from ...engine.kafka.config import KafkaConfig
     from ...engine.pipeline.sources.kafka import Start
     from ...engine.pipeline.sources.kafka_columns import KafkaColumns
 
@@ -42,6 +41,8 @@ def kafka_columns(time: str, unit: str, channel: str, engine: EngineArguments) -
     )
 
 
-def kafka_config_of(bootstrap: str, file: Path | None) -> KafkaConfig:
+def kafka_config_of(bootstrap: str, file: Path | None) -> "KafkaConfig":
     """How to reach the cluster, with what `--kafka-config FILE` and the environment say of security."""
+    from ...engine.kafka.security import kafka_config
+
     return kafka_config(bootstrap, file)
