@@ -35,7 +35,7 @@ _MOST = 300_000
 _MOST_BALANCED = 20_000
 """With balanced reading: drift can only be seen between batches."""
 _TOPIC_EVERY_S = 1.0
-_GIVE_UP_AFTER = 6
+_GIVE_UP_AFTER = 3
 _RETRY_S = 0.5
 """Before the first retry; longer before later ones."""
 _CONNECTOR = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
