@@ -136,6 +136,10 @@ class Cluster:
         told = self._ask(lambda: self._admin.list_group_offsets({group: None}))
         return {key: value.offset for key, value in told.get(group, {}).items() if value.offset >= 0}
 
+    def groups(self) -> list[str]:
+        """All consumer groups that we may see."""
+        return sorted(group["group_id"] for group in self._ask(self._admin.list_groups))
+
     def read(self, wanted: Positions, most: int = 1) -> list[Record]:
         """Up to `most` records of each partition from an offset on, as a `read_committed` reader sees them."""
         records: list[Record] = []
@@ -214,7 +218,7 @@ def _read_one(consumer: Any, partition: TopicPartition, offset: int, end: int) -
     records: list[Record] = []
     while offset < end:
         got = consumer.poll(timeout_ms=3_000).get(partition, [])
-        records += [_record(partition, one) for one in got if one.offset < end]
+        records += [record_of(partition, one) for one in got if one.offset < end]
         moved = consumer.position(partition, timeout_ms=1_000)
         if moved is None or moved <= offset:
             break
@@ -222,6 +226,7 @@ def _read_one(consumer: Any, partition: TopicPartition, offset: int, end: int) -
     return records
 
 
-def _record(partition: TopicPartition, told: Any) -> Record:
+def record_of(partition: TopicPartition, told: Any) -> Record:
+    """What a client has read, as ours."""
     stamp = told.timestamp if told.timestamp is not None and told.timestamp >= 0 else None
     return Record(partition, told.offset, stamp, told.key, told.value)

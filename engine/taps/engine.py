@@ -19,6 +19,7 @@ from ..feed.rundir import Claim
 BEAT_S = 0.1
 """How soon a change that was seen is published."""
 SNAPSHOT_EVERY_S = 1.0
+HANGS_AFTER_S = 0.5
 
 Facts = TypeVar("Facts")
 
@@ -82,6 +83,7 @@ class WatchEngine(Generic[Facts]):
         self._facts: Facts | None = None
         self._failure: Exception | None = None
         self._news = threading.Event()
+        self._poller: threading.Thread | None = None
         self._shown: Snapshot | None = None
         self._host = Host(
             claim,
@@ -111,13 +113,14 @@ class WatchEngine(Generic[Facts]):
             self._host.fail(error)
             raise
         finally:
-            self._watched.close()
+            if not self._hangs():
+                self._watched.close()
             self._host.close()
 
     def _follow(self) -> None:
         """Publish at once what is new, and else once a second how old it is."""
-        # Not joined: a poll may hang for as long as a file system or a broker does.
-        threading.Thread(target=self._poll, name="wmtop-taps", daemon=True).start()
+        self._poller = threading.Thread(target=self._poll, name="wmtop-taps", daemon=True)
+        self._poller.start()
         due = 0.0
         while not self._host.stopping.wait(BEAT_S):
             if self._failure is not None:
@@ -142,6 +145,14 @@ class WatchEngine(Generic[Facts]):
                 self._facts = facts
                 self._news.set()
             stopping.wait(self._watched.every_s)
+
+    def _hangs(self) -> bool:
+        """Whether a poll goes on, as long as a file system or a broker lets it; it is not waited for."""
+        if self._poller is not None:
+            self._host.stopping.set()
+            self._poller.join(HANGS_AFTER_S)
+            return self._poller.is_alive()
+        return False
 
     def _publish(self, facts: Facts, *, last: bool = False) -> None:
         self._shown = self._watched.picture(self._host.name, facts, time.time_ns() // 1_000_000)

@@ -3,7 +3,6 @@
 import asyncio
 import shlex
 import stat
-import sys
 import time
 from contextlib import aclosing
 from difflib import get_close_matches
@@ -18,13 +17,15 @@ from ...engine.errors import UsageError
 from ...engine.feed import rundir
 from ...engine.feed.client import Client, first_snapshot
 from ..formatting import DAY, clean, duration
-from .arguments import duration_option, off_option
+from .arguments import DEFAULT_IDLE_AFTER_MS, duration_option, off_option, or_off
 from .engines import bounds_of, name_of, printer, run_claimed, show_as
-from .running import lines_of_runs, open_screen
+from .kafka import kafka_config_of
+from .running import has_terminal, lines_of_runs, open_screen
 from .summary import summary
 
 if TYPE_CHECKING:  # what looks is imported by who looks
     from ...engine.taps.engine import Watched, WatchOptions
+    from ...engine.taps.consumer import TopicWatch
     from ...engine.taps.query import QueryWatch
 
 _TOPIC = "kafka://"
@@ -73,14 +74,17 @@ def attach(
         _refuse("without TARGET", of_kafka | of_checkpoint | of_watching)
         _list()
         return
-    if (socket := _socket_of(target)) is not None:
+    if (socket := socket_of(target)) is not None:
         _refuse("for an engine that runs", of_kafka | of_checkpoint | of_watching)
         _show_engine(socket, once=once, json=json, read_only=read_only)
         return
-    _refuse("for a checkpoint", of_kafka)
-    watched, base = _query(target, state_reader or "files")
-    if not (headless or once or json) and sys.stdout.isatty():
-        watched.open()
+    if target.startswith(_TOPIC):
+        _refuse("for kafka://", of_checkpoint)
+        watched, base = _topic(target, group, time, lateness or 0, idle_after, kafka_config)
+    else:
+        _refuse("for a checkpoint", of_kafka)
+        watched, base = _query(target, state_reader or "files")
+    if not (headless or once or json) and has_terminal():
         show_as(name or rundir.free_name(base), "stop")
         return
     from ...engine.taps.engine import WatchOptions
@@ -115,14 +119,36 @@ def _query(target: str, state_reader: str) -> "tuple[QueryWatch, str]":
         raise UsageError(f"--state-reader '{state_reader}' is not known: use none or files")
     path = Path(target.removeprefix("file://"))
     if not path.exists() and "://" not in target:
-        raise UsageError(_nothing(target))
+        raise UsageError(nothing_there(target))
     base = path.absolute()
     if base.name.strip("_").startswith(("checkpoint", "chk")):
         base = base.parent
-    return QueryWatch(path, state=state_reader == "files"), name_of(base.name)
+    watch = QueryWatch(path, state=state_reader == "files")
+    watch.open()  # a wrong directory is told before there is a screen
+    return watch, name_of(base.name)
 
 
-def _socket_of(target: str) -> Path | None:
+def _topic(
+    target: str, group: str | None, path: str | None, lateness_ms: int, idle_after: int | None, file: Path | None
+) -> "tuple[TopicWatch, str]":
+    from ...engine.json_path import parse_json_path
+    from ...engine.taps.consumer import TopicWatch
+
+    bootstrap, _, topic = target.removeprefix(_TOPIC).partition("/")
+    if not bootstrap or not topic or "/" in topic:
+        raise UsageError(f"{clean(target)} is not kafka://BOOTSTRAP/TOPIC, e.g. kafka://localhost:9092/orders")
+    watch = TopicWatch(
+        kafka_config_of(bootstrap, file),
+        topic,
+        group=group,
+        path=None if path in (None, "timestamp") else parse_json_path(path, "--time"),
+        lateness_ms=lateness_ms,
+        idle_after_ms=or_off(DEFAULT_IDLE_AFTER_MS if idle_after is None else idle_after),
+    )
+    return watch, name_of(group or topic)
+
+
+def socket_of(target: str) -> Path | None:
     """The socket of a running engine that the target names, by itself or by the engine's name; None: no engine."""
     path = Path(target)
     try:
@@ -135,7 +161,7 @@ def _socket_of(target: str) -> Path | None:
     return next((run.socket for run in rundir.list_runs() if run.name == target), None)
 
 
-def _nothing(target: str) -> str:
+def nothing_there(target: str) -> str:
     """What to say of a target that is nothing, with near ones."""
     from ...engine.taps.discover import discover
 
@@ -159,7 +185,7 @@ def _show_engine(socket: Path, *, once: bool, json: bool, read_only: bool) -> No
         print(msgspec.json.encode(snapshot).decode() if json else summary(snapshot))
     elif json:
         asyncio.run(_follow(socket))
-    elif sys.stdout.isatty():
+    elif has_terminal():
         open_screen(socket, None, "leave", read_only=read_only)
     else:
         raise UsageError("the screen needs a terminal; without one: --once or --json")

@@ -1,0 +1,76 @@
+"""Single records at offsets, over one connection that stays open: what a look once a second needs."""
+
+import time
+from typing import Any
+
+from kafka import KafkaConsumer
+from kafka.errors import KafkaError
+
+from ..errors import RunError
+from .cluster import BACKOFF, Record, record_of, said
+from .config import KafkaConfig
+from .offsets import Positions, TopicPartition
+
+WITHIN_S = 3.0
+_BACK = 8
+"""How far before an offset to begin: what is right before it may be a transaction's marker, or compacted away."""
+_POLL_MS = 200
+
+
+class Peek:
+    """Reads without a group and without committing; RunError where the cluster gives no answer."""
+
+    def __init__(self, config: KafkaConfig) -> None:
+        self._config = config
+        self._consumer: Any = None
+
+    def before(self, offsets: Positions, first: Positions) -> dict[TopicPartition, Record]:
+        """The last record before each offset, where one is near it; `first` are the offsets that are still there."""
+        wanted = {p: offset for p, offset in offsets.items() if offset > first.get(p, 0)}
+        if not wanted:
+            return {}
+        try:
+            return self._before(wanted, first)
+        except (KafkaError, OSError, ValueError) as error:
+            self.close()
+            raise RunError(f"the Kafka cluster at {self._config.bootstrap} gave no answer: {said(error)}") from None
+
+    def close(self) -> None:
+        """Hang up."""
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            consumer.close(autocommit=False, timeout_ms=1_000)
+
+    def _before(self, wanted: Positions, first: Positions) -> dict[TopicPartition, Record]:
+        consumer = self._connected()
+        consumer.assign(list(wanted))
+        consumer.resume(*wanted)  # a partition that stays assigned stays paused
+        for partition, offset in wanted.items():
+            consumer.seek(partition, max(first.get(partition, 0), offset - _BACK))
+        found: dict[TopicPartition, Record] = {}
+        left = set(wanted)
+        deadline = time.monotonic() + WITHIN_S
+        while left and time.monotonic() < deadline:
+            for partition, records in consumer.poll(timeout_ms=_POLL_MS).items():
+                near = [record for record in records if record.offset < wanted[partition]]
+                if near:
+                    found[partition] = record_of(partition, near[-1])
+            # Past the offset, by records or by what is no record.
+            done = {p for p in left if (consumer.position(p, timeout_ms=1_000) or 0) >= wanted[p]}
+            left -= done
+            consumer.pause(*done)
+        return found
+
+    def _connected(self) -> Any:
+        if self._consumer is None:
+            self._consumer = KafkaConsumer(
+                **BACKOFF | self._config.for_python(),
+                client_id="wmtop",
+                enable_auto_commit=False,
+                auto_offset_reset="earliest",
+                isolation_level="read_committed",
+                max_partition_fetch_bytes=64 * 1024,
+                fetch_max_wait_ms=_POLL_MS,
+                allow_auto_create_topics=False,
+            )
+        return self._consumer
