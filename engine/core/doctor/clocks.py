@@ -1,0 +1,229 @@
+"""Rules about the times themselves: in the future, in the wrong unit or zone, or not event time at all."""
+
+from ..snapshot import Offender
+from .case import HOUR, MINUTE, SECOND, Case, Finding, share
+
+_RECENT_MS = (946_684_800_000, 4_102_444_800_000)
+"""What people mean: the years 2000 to 2099."""
+_UNITS = ("s", "ms", "us", "ns")
+MOST_ZONE_HOURS, ZONE_SLACK_MS = 14, 2 * MINUTE
+ENOUGH, NOW_SLACK_MS, WATCHED_MS = 10_000, SECOND, MINUTE
+"""Event time is taken for processing time after so many records within so much of now, for so long."""
+MALFORMED_SHARE, MALFORMED_LEAST, NEARLY_ALL = 0.001, 10, 0.9
+
+
+class FutureTimestamps(Finding, frozen=True, kw_only=True, tag="future-timestamps"):
+    """Records claim to be from the future: `records` were set aside, or (None) their channel ran away with them."""
+
+    channel: str
+    records: int | None
+    timestamp_ms: int | None
+    ahead_ms: int | None
+    offset: int | None
+    part: str | None
+    guard_ms: int | None
+    drags: bool
+    """The level itself is ahead of the clock."""
+
+
+class Malformed(Finding, frozen=True, kw_only=True, tag="malformed"):
+    """Rows without a usable event time were set aside: a few, or (`of_rows` near 1) all there is."""
+
+    channel: str | None
+    records: int
+    of_rows: float
+    column: str | None
+    unit: str | None
+    """What numbers are read as, where that is known."""
+    offset: int | None
+    part: str | None
+
+
+class WrongUnit(Finding, frozen=True, kw_only=True, tag="wrong-unit"):
+    """All event times lie near 1970 or in the far future, and in another unit they would be recent."""
+
+    seen_ms: int
+    meant_ms: int
+    column: str | None
+    unit: str | None
+    """What it is read as, where that is known."""
+    better: str
+    """The unit that would make the times recent."""
+
+
+class ZoneShift(Finding, frozen=True, kw_only=True, tag="zone-shift"):
+    """The newest records of all channels are `hours` whole hours behind (above 0) or ahead of the clock."""
+
+    hours: int
+    off_ms: int
+    """By how much the worst channel misses the whole hour."""
+    channels: int
+    column: str | None
+
+
+class ProcessingTime(Finding, frozen=True, kw_only=True, tag="processing-time"):
+    """No record is ever out of order, and the newest is always as old as the clock."""
+
+    records: int
+    behind_ms: int
+    """How far the newest record was behind the clock at most."""
+    watched_ms: int
+    lateness_ms: int
+    column: str | None
+
+
+def future_timestamps(case: Case) -> FutureTimestamps | None:
+    """Records that the future guard has set aside, or without a guard a channel far ahead of the clock."""
+    settings, totals = case.settings, case.snapshot.totals
+    if case.ended or case.now_ms is None:
+        return None
+    if totals.future and (last := case.snapshot.last_future) is not None:
+        return _set_aside(case, totals.future, last)
+    ahead = [
+        (view.max_event_ms - case.now_ms, view)
+        for view in case.channels
+        if view.max_event_ms is not None and view.state != "finished"
+    ]
+    if not ahead or not case.by_wall_clock or settings.future_guard_ms is not None:
+        return None
+    ahead_ms, worst = max(ahead, key=lambda pair: pair[0])
+    if ahead_ms <= 5 * MINUTE:
+        return None
+    drags = (case.snapshot.level.watermark_ms or 0) > case.now_ms
+    return FutureTimestamps(
+        harm="loses" if drags else "burdens",
+        size=(share(totals.late, totals.records) or 1.0) if drags else 1,
+        channel=worst.channel,
+        records=None,
+        timestamp_ms=worst.max_event_ms,
+        ahead_ms=ahead_ms,
+        offset=None,
+        part=None,
+        guard_ms=None,
+        drags=drags,
+    )
+
+
+def _set_aside(case: Case, records: int, last: Offender) -> FutureTimestamps:
+    return FutureTimestamps(
+        harm="burdens",
+        size=records,
+        channel=last.channel,
+        records=records,
+        timestamp_ms=last.timestamp_ms,
+        ahead_ms=None if last.timestamp_ms is None or case.now_ms is None else last.timestamp_ms - case.now_ms,
+        offset=last.offset,
+        part=last.part,
+        guard_ms=case.settings.future_guard_ms,
+        drags=False,
+    )
+
+
+def malformed(case: Case) -> Malformed | None:
+    """Rows whose time cannot be used, beyond a few."""
+    totals, last, source = case.snapshot.totals, case.snapshot.last_malformed, case.snapshot.source
+    rows = (totals.records or 0) + (totals.malformed or 0)
+    part = share(totals.malformed, rows)
+    if part is None or part < MALFORMED_SHARE or (totals.malformed or 0) < MALFORMED_LEAST:
+        return None
+    return Malformed(
+        harm="loses" if part < NEARLY_ALL else "stops",
+        size=part,
+        channel=last.channel if last else None,
+        records=totals.malformed or 0,
+        of_rows=part,
+        column=source.time_column if source else None,
+        unit=source.time_unit if source else None,
+        offset=last.offset if last else None,
+        part=last.part if last else None,
+    )
+
+
+def wrong_unit(case: Case) -> WrongUnit | None:
+    """All times near 1970, or far beyond 2099, where another unit would make them recent."""
+    source, level = case.snapshot.source, case.snapshot.level.watermark_ms
+    column, unit = (source.time_column, source.time_unit) if source else (None, None)
+    read = unit.removeprefix("epoch ").split(" ")[0] if unit else None
+    if read is not None and read not in _UNITS:
+        return None  # text has no unit
+    times = [view.max_event_ms for view in case.channels if view.max_event_ms is not None]
+    if not times and level is not None:
+        times = [level + (case.settings.lateness_ms or 0)]
+    for steps in (-1, 1, 2) if times else ():  # the values are coarser than they are read as, or finer
+        meant = [_read_as(ms, steps) for ms in times]
+        place = _UNITS.index(read or "ms") + steps
+        if 0 <= place < len(_UNITS) and all(map(_recent, meant)) and not any(map(_recent, times)):
+            return WrongUnit(
+                harm="stops",
+                size=1,
+                seen_ms=max(times),
+                meant_ms=max(meant),
+                column=column,
+                unit=read,
+                better=_UNITS[place],
+            )
+    return None
+
+
+def zone_shift(case: Case) -> ZoneShift | None:
+    """The channels that send now are all nearly the same number of whole hours away from the clock, all the time."""
+    now_ms, source = case.now_ms, case.snapshot.source
+    if case.ended or now_ms is None or not case.by_wall_clock:
+        return None
+    lags = [
+        now_ms - view.max_event_ms
+        for view in case.channels
+        if view.max_event_ms is not None and view.quiet_ms is not None and view.quiet_ms < MINUTE and not view.backlog
+    ]
+    last, totals = case.snapshot.last_future, case.snapshot.totals
+    if not lags and last and last.timestamp_ms and 2 * (totals.future or 0) > (totals.records or 0):
+        lags = [now_ms - last.timestamp_ms]
+    if not lags:
+        return None
+    hours = round(lags[0] / HOUR)
+    off_ms = max(abs(lag - hours * HOUR) for lag in lags)
+    watched = [point.now_ms - point.max_event_ms for point in case.last(MINUTE) if point.max_event_ms is not None]
+    steady = all(abs(lag - hours * HOUR) <= ZONE_SLACK_MS for lag in watched) if len(watched) >= 10 else not watched
+    if not hours or abs(hours) > MOST_ZONE_HOURS or off_ms > ZONE_SLACK_MS or not steady:
+        return None
+    return ZoneShift(
+        harm="loses" if hours < 0 else "delays",
+        size=abs(hours) * HOUR if hours > 0 else 1.0,
+        hours=hours,
+        off_ms=off_ms,
+        channels=len(lags),
+        column=source.time_column if source else None,
+    )
+
+
+def processing_time(case: Case) -> ProcessingTime | None:
+    """Times that the clock of the reader or the broker may have given, not the event."""
+    settings, source, records = case.settings, case.snapshot.source, case.snapshot.totals.records
+    zero = next((row for row in case.snapshot.whatif or () if row.lateness_ms == 0), None)
+    if case.ended or not case.by_wall_clock or zero is None or records is None or records < ENOUGH:
+        return None
+    points = case.last(5 * MINUTE)
+    if zero.behind_watermark or not points or points[-1].wall_ms - points[0].wall_ms < WATCHED_MS:
+        return None
+    lags = [None if point.max_event_ms is None else point.now_ms - point.max_event_ms for point in points]
+    known = [abs(lag) for lag in lags if lag is not None]
+    if len(known) < len(lags) or max(known) > NOW_SLACK_MS:
+        return None
+    return ProcessingTime(
+        harm="burdens",
+        size=records,
+        records=records,
+        behind_ms=max(known),
+        watched_ms=points[-1].wall_ms - points[0].wall_ms,
+        lateness_ms=settings.lateness_ms or 0,
+        column=source.time_column if source else None,
+    )
+
+
+def _recent(ms: int) -> bool:
+    return _RECENT_MS[0] <= ms <= _RECENT_MS[1]
+
+
+def _read_as(ms: int, steps: int) -> int:
+    """The same number in a unit so many steps finer (below 0: coarser)."""
+    return ms * 1000 if steps < 0 else ms // (1_000_000 if steps > 1 else 1_000)
