@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from ..engine.core.settings import Session, Settings, Sliding
 from ..engine.core.snapshot import ChannelView, Snapshot
+from . import attached
 from . import formatting as f
 from .preview import IdlePreview, LatenessPreview, Preview
 from .replay import Playback
@@ -41,6 +42,9 @@ def condition(snapshot: Snapshot, *, frozen: bool, silent_s: float, lost: str | 
         return Condition("PAUSED", "stale")
     if silent_s > STALE_AFTER_S:
         return Condition(f"STALE {f.duration(int(silent_s) * 1_000)}", "stale")
+    if snapshot.origin is not None and snapshot.state in ("stale", "partial"):
+        word, note = attached.standing(snapshot)
+        return Condition(word, "stale", note)
     return {
         "starting": Condition("STARTING", "stale"),
         "stale": Condition("STALE", "stale"),
@@ -72,6 +76,8 @@ def status_parts(snapshot: Snapshot, now: Condition, zone: tzinfo | None) -> lis
     ]
     if snapshot.batch is not None:
         parts.append(part((f"batch {snapshot.batch:,}", "text"), rank=3, gap="  "))
+    if (running := attached.in_flight(snapshot)) is not None:
+        parts.append(part((running, "text"), rank=3, gap=", "))
     if spark.batch_ms is not None:
         parts.append(part((f"{spark.batch_ms / 1000:.2f} s", "text"), rank=5, gap=" · "))
     if spark.input_rows_per_second is not None:
@@ -102,7 +108,9 @@ def level_parts(snapshot: Snapshot, zone: tzinfo | None) -> list[Part]:
         parts.append(part((text, "strong"), (" behind fastest", "dim"), rank=2))
     if level.behind_clock_ms is not None:
         text = f.duration(level.behind_clock_ms)
-        parts.append(part((text, "strong"), (" behind clock", "dim"), rank=3, gap=" · "))
+        parts.append(part((text, "strong"), (" behind clock", "dim"), rank=3, gap=" · " if parts[1:] else "   "))
+    if (ago := attached.moved(snapshot)) is not None:
+        parts.append(part(("moved ", "dim"), (ago, "strong"), rank=4, gap=" · "))
     return parts
 
 
@@ -144,13 +152,15 @@ def cause(snapshot: Snapshot) -> str:
 
 def _all_read(snapshot: Snapshot, view: ChannelView | None) -> bool:
     """Whether it is known that nothing of the channel is unread: a replay has nothing that has not arrived yet."""
-    if snapshot.source is not None and snapshot.source.kind == "kafka":
+    if snapshot.source is not None and snapshot.source.kind in ("kafka", "topic", "group"):
         return view is not None and view.backlog == 0
     return True
 
 
 def tuning_parts(snapshot: Snapshot, preview: Preview | None, recent: float | None) -> list[Part]:
     """The settings in force, what they cost, and what the preview says."""
+    if snapshot.origin is not None:
+        return attached.tuning_parts(snapshot, preview, window(snapshot.settings))
     settings, totals = snapshot.settings, snapshot.totals
     lateness: list[Run] = [(" lateness ", "dim"), (_lateness(settings), "strong")]
     idle: list[Run] = [("idle after ", "dim"), (f.setting(settings.idle_after_ms), "strong")]
@@ -264,6 +274,8 @@ def _lateness(settings: Settings) -> str:
 
 
 def _no_holder(snapshot: Snapshot) -> str:
+    if snapshot.origin is not None and not snapshot.channels:
+        return f"{attached.ONE_CLOCK}: who holds it is {f.ELSEWHERE}"
     if snapshot.settings.strategy == "spark":
         return "no holder: Spark's one clock follows the fastest channel"
     if not snapshot.channels:

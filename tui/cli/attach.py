@@ -24,8 +24,8 @@ from .running import has_terminal, lines_of_runs, open_screen
 from .summary import summary
 
 if TYPE_CHECKING:  # what looks is imported by who looks
-    from ...engine.taps.engine import Watched, WatchOptions
     from ...engine.taps.consumer import TopicWatch
+    from ...engine.taps.engine import Watched, WatchOptions
     from ...engine.taps.query import QueryWatch
 
 _TOPIC = "kafka://"

@@ -13,6 +13,7 @@ from textual.events import Resize, ScreenResume
 from textual.message import Message
 from textual.screen import Screen
 
+from ...engine.core.job_line import line_in_job
 from ...engine.core.snapshot import Snapshot
 from ...engine.feed.messages import Change
 from .. import formatting as f
@@ -36,6 +37,7 @@ from .further import FURTHER
 from .picture import View, Wish
 
 _HOW_TO_TYPE = "like 45m · Enter applies · Esc drops"
+_HOW_TO_TYPE_ATTACHED = "like 45m · Enter gives the job's line · Esc drops"
 _HOW_TO_FILTER = "Enter keeps it · Esc clears it"
 
 
@@ -297,12 +299,21 @@ class MainScreen(Screen[None]):
     def action_type_lateness(self) -> None:
         """Ask for a lateness."""
         if self._tunable():
-            self._ask("lateness", "lateness", "", _HOW_TO_TYPE)
+            self._ask("lateness", "lateness", "", self._how_to_type)
+
+    @property
+    def _how_to_type(self) -> str:
+        return _HOW_TO_TYPE if self._shown.origin is None else _HOW_TO_TYPE_ATTACHED
 
     def action_apply(self) -> None:
-        """Send the previewed setting to the engine."""
+        """Send the previewed setting to the engine; of others' query copy the line to change in its job."""
         wish = self._view.wish
         if wish is None:
+            return
+        if (line := line_in_job(self._shown, wish.value_ms, idle=wish.idle)) is not None:
+            self.app.copy_to_clipboard(line)
+            self.notify(f"change its job to (copied)\n{line}", markup=False, timeout=15)
+            self.action_drop()
             return
         if wish.idle:
             change = Change(id=0, idle_after_ms=wish.value_ms, who="screen")
@@ -357,7 +368,7 @@ class MainScreen(Screen[None]):
             self.want(Wish(False, f.parse_duration(event.text)))
         except ValueError:
             self.want(None)
-        prompt.say(_HOW_TO_TYPE)
+        prompt.say(self._how_to_type)
 
     def on_prompt_done(self, event: Prompt.Done) -> None:
         prompt = self.query_one(Prompt)

@@ -7,6 +7,7 @@ from datetime import UTC, tzinfo
 from msgspec import Struct
 
 from ...engine.core.snapshot import Snapshot
+from .. import attached
 from .. import formatting as f
 from .. import preview as what_if
 from ..preview import LatenessPreview, Preview
@@ -69,8 +70,6 @@ def stave_of(snapshot: Snapshot, view: View) -> str | None:
 
 def scene(snapshot: Snapshot, view: View, preview: Preview | None, found: Sequence[Stave]) -> Scene:
     """The barrel's part."""
-    source = snapshot.source
-    what = f" from {f.cut(f.clean(source.description), 60)}" if source else ""
     return Scene(
         staves=found,
         level_ms=snapshot.level.watermark_ms,
@@ -79,9 +78,18 @@ def scene(snapshot: Snapshot, view: View, preview: Preview | None, found: Sequen
         selected=stave_of(snapshot, view),
         logarithmic=view.logarithmic,
         zone=view.zone,
-        empty=f"the stream ended without a record\n{what.strip()}" if snapshot.ended
-        else f"no data yet\nwaiting for the first record{what}",
-    )  # fmt: skip
+        clock_ms=None if snapshot.origin is None else snapshot.now_ms,
+        empty=_empty_barrel(snapshot),
+    )
+
+
+def _empty_barrel(snapshot: Snapshot) -> str:
+    if snapshot.origin is not None:
+        return attached.barrel_text(snapshot)
+    what = f" from {f.cut(f.clean(snapshot.source.description), 60)}" if snapshot.source else ""
+    if snapshot.ended:
+        return f"the stream ended without a record\n{what.strip()}"
+    return f"no data yet\nwaiting for the first record{what}"
 
 
 def table(snapshot: Snapshot, view: View, rows: Sequence[Entry], names: int) -> Table:
@@ -95,26 +103,43 @@ def table(snapshot: Snapshot, view: View, rows: Sequence[Entry], names: int) -> 
         selected=view.selected,
         zone=view.zone,
         name_cells=names,
-        empty="no channel matches the filter" if snapshot.channels else "no channel yet",
+        empty=_no_channel(snapshot),
     )
+
+
+def fastest_ms(snapshot: Snapshot) -> int | None:
+    """The watermark (epoch ms) of the fastest channel."""
+    level = snapshot.level
+    if level.watermark_ms is None or level.behind_fastest_ms is None:
+        return None
+    return level.watermark_ms + level.behind_fastest_ms
+
+
+def _no_channel(snapshot: Snapshot) -> str:
+    if snapshot.channels:
+        return "no channel matches the filter"
+    return "no channel yet" if snapshot.origin is None else attached.channels_text(snapshot)
 
 
 def open_windows(snapshot: Snapshot, view: View) -> OpenWindows:
     """The window table's part."""
     level = snapshot.level
-    fastest = None
-    if level.watermark_ms is not None and level.behind_fastest_ms is not None:
-        fastest = level.watermark_ms + level.behind_fastest_ms
     settings, windows = snapshot.settings, snapshot.windows
     return OpenWindows(
         open=windows.open,
         open_count=windows.open_count,
         level_ms=level.watermark_ms,
-        fastest_ms=fastest,
+        fastest_ms=fastest_ms(snapshot),
         lateness_ms=settings.lateness_ms if settings.tunable else None,
         zone=view.zone,
-        empty="all windows have closed" if snapshot.ended else "no window is open",
+        empty=_no_window(snapshot),
     )
+
+
+def _no_window(snapshot: Snapshot) -> str:
+    if snapshot.origin is not None:
+        return attached.windows_text(snapshot)
+    return "all windows have closed" if snapshot.ended else "no window is open"
 
 
 def barrel_heading(
@@ -152,7 +177,7 @@ def window_heading(snapshot: Snapshot, start: int, width: int) -> Heading:
     figures = ((windows.open_count, "open"), (windows.fired, "fired"), (windows.late_firings, "late"))
     roomy = width >= 44
     title: list[Run] = [("Windows", "title"), (" ─" if roomy else "", "frame")]
-    for place, (number, word) in enumerate(figures):
+    for place, (number, word) in enumerate(figure for figure in figures if figure[0] is not None):
         title += [(" · " if place and roomy else " ", "dim"), (f.count(number), "text"), (f" {word}", "dim")]
     return Heading(start, title)
 
@@ -165,10 +190,12 @@ def keys(
     out: list[Key] = []
     if preview is not None:
         value = preview.lateness_ms if isinstance(preview, LatenessPreview) else preview.idle_after_ms
-        out += [] if replay else [Key("Enter", f"apply {f.setting(value)}", "apply")]
+        word = f"apply {f.setting(value)}" if snapshot.origin is None else "line for the job"
+        out += [] if replay else [Key("Enter", word, "apply")]
         out.append(Key("Esc", "drop", "drop"))
     if snapshot.settings.tunable:
-        out += [Key("+/-", "lateness", "lateness(1)", 1), Key("=", "type", "type_lateness", 5)]
+        out += [Key("+/-", "lateness", "lateness(1)", 1)] if snapshot.origin is None or snapshot.whatif else []
+        out.append(Key("=", "type" if snapshot.origin is None else "lateness", "type_lateness", 5))
     if snapshot.whatif_idle:
         out.append(Key("[ ]", "idle", "idle(1)", 2))
     if preview is None and snapshot.instances is not None and view.inside is None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import tzinfo
 from math import floor
+from textwrap import wrap
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -10,7 +11,7 @@ from rich.cells import cell_len
 from textual.events import Click
 from textual.message import Message
 
-from ..formatting import FINE, SECOND, brief, cut_middle, duration, label, pad, short
+from ..formatting import FINE, SECOND, brief, cut, cut_middle, duration, label, pad, short
 from .axis import Axis, LogAxis, Scale, follow, top_of
 from .canvas import Canvas
 from .columns import Columns, columns, common
@@ -37,6 +38,8 @@ class Scene(Struct, frozen=True):
     selected: str | None = None
     logarithmic: bool = False
     zone: tzinfo | None = None
+    clock_ms: int | None = None
+    """Without a stave: what the water is measured against."""
     empty: str = ""
     """What to say when there is no stave."""
 
@@ -113,6 +116,8 @@ class Barrel(Canvas):
 
     def draw(self, width: int, height: int) -> list[list[Run]]:
         scene, rows = self._scene, height - 1
+        if not self._arranged and scene.level_ms is not None and scene.clock_ms is not None and rows >= 3:
+            return self._still(width, height)
         if not self._arranged or rows < 2:
             return _message(scene.empty, width, height)
         drawn_of = (self._arranged, replace(scene, selected=None), width, height)
@@ -137,6 +142,29 @@ class Barrel(Canvas):
         water = _eighths(scale, scene.level_ms, rows)
         dotted = None if scene.preview_ms is None else int(scale.height(scene.preview_ms))
         return [gutter[row] + _row(drawn, row, inner, water, dotted, self._plain) for row in range(rows - 1, -1, -1)]
+
+    def _still(self, width: int, rows: int) -> list[list[Run]]:
+        """One level and no channel: water up to it, the air up to the clock, and the text in the air."""
+        scene = self._scene
+        assert scene.level_ms is not None
+        assert scene.clock_ms is not None
+        low, high = scene.level_ms, max(scene.clock_ms, scene.level_ms + SECOND)
+        if scene.preview_ms is not None:
+            low, high = min(low, scene.preview_ms), max(high, scene.preview_ms)
+        scale = self._axis = follow(self._axis, low, high, SECOND, rows)
+        gutter = _gutter(scale, scene, rows)
+        inner = width - cells(gutter[0])
+        water = _eighths(scale, scene.level_ms, rows)
+        dotted = None if scene.preview_ms is None else int(scale.height(scene.preview_ms))
+        out = [gutter[row] + _row([], row, inner, water, dotted, self._plain) for row in range(rows - 1, -1, -1)]
+        air = rows - 1 - (water or 0) // 8
+        lines = [part for line in scene.empty.splitlines() for part in wrap(line, max(inner - 4, 20))]
+        lines = lines[: max(air - 1, 1)]
+        for place, line in enumerate(lines, max((air - len(lines)) // 2, 0)):
+            text = cut(line, inner)
+            left = (inner - cell_len(text)) // 2
+            out[place] = [*gutter[rows - 1 - place], (" " * left, "text"), (text, "text")]
+        return out
 
     def _scale(self, rows: int) -> Scale:
         scene = self._scene

@@ -13,7 +13,7 @@ from textual.message import Message
 from ...engine.core.snapshot import ChannelView, Snapshot
 from .. import formatting as f
 from .line import Run
-from .rows import Rows
+from .rows import Rows, wrapped
 from .staves import Kind, holding, kind_of, rank
 
 Sort = Literal["behind", "name", "rate", "late", "state"]
@@ -111,7 +111,7 @@ class ChannelTable(Rows):
         return self._table.entries[row].view.channel if 0 <= row < len(self._table.entries) else None
 
     def row_count(self) -> int:
-        return max(len(self._table.entries), 1 if self._table.empty else 0)
+        return len(self._table.entries) or len(wrapped(self._table.empty, self.size.width))
 
     def header(self, width: int) -> Sequence[Run]:
         names, columns = _layout(width, self._table.name_cells)
@@ -121,7 +121,7 @@ class ChannelTable(Rows):
     def row(self, index: int, width: int) -> Sequence[Run]:
         table = self._table
         if not table.entries:
-            return [(" " + table.empty, "dim")]
+            return [(wrapped(table.empty, width)[index], "dim")]
         entry = table.entries[index]
         chosen = entry.view.channel == table.selected
         ink = "cursor" if chosen else "text"

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from textwrap import wrap
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
@@ -106,3 +107,12 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
             return self.header(self.size.width)
         index = y - self.HEADER + self.scroll_offset.y
         return self.row(index, self.size.width) if index < self.row_count() else ()
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """What a list says that has no rows: each line of it in as many as it needs, a line's own indent kept."""
+    out: list[str] = []
+    for line in text.splitlines():
+        indent = " " * (1 + len(line) - len(line.lstrip()))
+        out += wrap(line.lstrip(), max(width - 1, 20), initial_indent=indent, subsequent_indent=indent)
+    return out

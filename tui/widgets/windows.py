@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from ...engine.core.snapshot import OpenWindow
 from .. import formatting as f
 from .line import Run, cells, clip
-from .rows import Rows
+from .rows import Rows, wrapped
 
 _BAR = (6, 24)
 _NAME_CELLS = 20
@@ -56,13 +56,13 @@ class WindowTable(Rows):
     def row_count(self) -> int:
         windows = self._windows
         if not windows.open:
-            return 1 if windows.empty else 0
+            return len(wrapped(windows.empty, self.size.width))
         return 2 * len(windows.open) + (self._more > 0)
 
     def row(self, index: int, width: int) -> Sequence[Run]:
         windows = self._windows
         if not windows.open:
-            return [(" " + windows.empty, "dim")]
+            return [(wrapped(windows.empty, width)[index], "dim")]
         place, second = divmod(index, 2)
         if place >= len(windows.open):
             return [(f" and {self._more:,} more that end later", "dim")]
@@ -83,23 +83,26 @@ class WindowTable(Rows):
         for shorter in (" closes ", " "):
             if room - cells(tail) < _BAR[0] and tail:
                 tail[0] = (shorter, "dim")
-        return [*head, *self._bar(window, min(room - cells(tail), _BAR[1])), *tail]
-
-    def _bar(self, window: OpenWindow, width: int) -> list[Run]:
-        if width < 3:
-            return []
-        size = max(window.end_ms - window.start_ms, 1)
-
-        def reached(time_ms: int | None) -> int:
-            return 0 if time_ms is None else max(min(width * (time_ms - window.start_ms) // size, width), 0)
-
-        closed = reached(self._windows.level_ms)
-        ahead = max(reached(self._windows.fastest_ms), closed)
-        return [("▇" * closed, "level"), ("▒" * (ahead - closed), "ahead"), ("▁" * (width - ahead), "frame")]
+        bar = reach_bar(window, windows.level_ms, windows.fastest_ms, min(room - cells(tail), _BAR[1]))
+        return [*head, *bar, *tail]
 
     def _waits(self, window: OpenWindow, width: int) -> list[Run]:
-        of_what = " of event time" if width >= _ROOMY else ""
+        of_what = " of event time" if width >= _ROOMY and window.waits_for is not None else ""
         short = "" if window.short_ms is None else f" ({f.duration(window.short_ms)}{of_what} short)"
         if window.waits_for is None:
             return [("   waits for the level" + short, "dim")]
         return [("   waits for ", "dim"), (f.label(window.waits_for, _NAME_CELLS), "holder"), (short, "dim")]
+
+
+def reach_bar(window: OpenWindow, level_ms: int | None, fastest_ms: int | None, width: int) -> list[Run]:
+    """How far the level, and the fastest channel, have come in a window; nothing where there is no room."""
+    if width < 3:
+        return []
+    size = max(window.end_ms - window.start_ms, 1)
+
+    def reached(time_ms: int | None) -> int:
+        return 0 if time_ms is None else max(min(width * (time_ms - window.start_ms) // size, width), 0)
+
+    closed = reached(level_ms)
+    ahead = max(reached(fastest_ms), closed)
+    return [("▇" * closed, "level"), ("▒" * (ahead - closed), "ahead"), ("▁" * (width - ahead), "frame")]

@@ -1,0 +1,127 @@
+"""What the main screen says of a query that others run: what is seen of it, and what is not known from here. Pure."""
+
+from ..engine.core.snapshot import Snapshot, SourcePosition
+from . import formatting as f
+from .preview import IdlePreview, LatenessPreview, Preview
+from .widgets.line import Part, Run, part
+
+ONE_CLOCK = "one clock for the whole query"
+HOW_TO_SEE = "add one line to the job to see its channels"
+THE_LINE = 'events = tap(events, "…", channel="…")'
+"""As `wmtop.engine` has it; before `withWatermark`, once an input."""
+_IN_FLIGHT_MS = 2_000
+"""A batch that runs for less is nothing to tell."""
+
+
+def standing(snapshot: Snapshot) -> tuple[str, str | None]:
+    """The word for a query that is not simply live, and what there is to say of it."""
+    note = f.clean(snapshot.notes[0]) if snapshot.notes else None
+    begun = snapshot.spark.batch_timestamp_ms
+    if snapshot.state != "stale" or begun is None or snapshot.now_ms is None:
+        return snapshot.state.upper(), note
+    return f"STALE {f.duration(max(snapshot.now_ms - begun, 0))}", note
+
+
+def in_flight(snapshot: Snapshot) -> str | None:
+    """How long the last batch has been running, where that is worth a word."""
+    begun = snapshot.spark.batch_timestamp_ms
+    if not snapshot.spark.in_flight or begun is None or snapshot.now_ms is None:
+        return None
+    age_ms = snapshot.now_ms - begun
+    return None if age_ms < _IN_FLIGHT_MS else f"in flight {f.duration(age_ms)}"
+
+
+def moved(snapshot: Snapshot) -> str | None:
+    """How long ago the level moved."""
+    since = snapshot.level.since_ms
+    if since is None or snapshot.now_ms is None:
+        return None
+    age_ms = snapshot.now_ms - since
+    return "just now" if age_ms < f.SECOND else f"{f.duration(age_ms)} ago"
+
+
+def tuning_parts(snapshot: Snapshot, preview: Preview | None, windows: str) -> list[Part]:
+    """The settings as far as they are known, what is unread, and what the preview says."""
+    settings = snapshot.settings
+    spark = settings.strategy == "spark"
+    delay = f.UNKNOWN if settings.lateness_ms is None else f.setting(settings.lateness_ms)
+    lateness: list[Run] = [(" delay " if spark else " lateness ", "dim"), (delay, "strong")]
+    if isinstance(preview, LatenessPreview):
+        lateness.append((f" ▸ {f.setting(preview.lateness_ms)}?", "preview"))
+    parts = [part(*lateness)]
+    if spark and settings.lateness_ms is None:
+        parts.append(part((f.ELSEWHERE, "dim"), rank=5, gap=" "))
+    elif spark and preview is None and "lateness" in (snapshot.origin or {}):
+        parts.append(part(("as first started", "dim"), rank=6, gap=" "))
+    if spark:
+        parts.append(part(("window ", "dim"), (windows, "strong"), rank=4))
+    else:
+        parts.append(part(("assumed here", "dim"), rank=6, gap=" "))
+        parts.append(part(("idle after ", "dim"), (f.setting(settings.idle_after_ms), "strong"), rank=4))
+    parts += _unread(snapshot)
+    if preview is None:
+        late = snapshot.spark.dropped_at_least
+        told = f.ELSEWHERE if late is None else f"≥ {f.count(late)}"
+        return [*parts, part(("late ", "dim"), (told, "dim" if late is None else "strong"), rank=2)]
+    return [*parts, *_outlook(snapshot, preview)]
+
+
+def barrel_text(snapshot: Snapshot) -> str:
+    """What the barrel says where it has no stave, its most important line first."""
+    level = snapshot.level
+    if snapshot.settings.strategy != "spark":
+        return "no partition has had a record"
+    if level.watermark_ms is None:
+        return f"{ONE_CLOCK}\nit has no watermark, or it has not moved yet"
+    told = [] if (ago := moved(snapshot)) is None else [f"the level moved {ago}"]
+    if level.behind_clock_ms is not None:
+        told.append(f"{f.duration(level.behind_clock_ms)} behind the clock")
+    return f"{ONE_CLOCK}; {HOW_TO_SEE}\n{' · '.join(told)}"
+
+
+def channels_text(snapshot: Snapshot) -> str:
+    """What the channel table says where it has no channel."""
+    lines = [f"{f.ELSEWHERE}: a line before withWatermark shows them", f"  {THE_LINE}"]
+    nodes = snapshot.spark.nodes or []
+    if len(nodes) > 1:
+        policy = f", the {snapshot.spark.policy} of them counts" if snapshot.spark.policy else ""
+        lines.append(f"{len(nodes)} watermarks{policy}")
+        lines += [f"  {f.label(n.column or 'window', 20)} delay {_setting(n.delay_ms)}" for n in nodes]
+    return "\n".join([*lines, *map(_position, snapshot.sources or [])])
+
+
+def windows_text(snapshot: Snapshot) -> str:
+    """What the window table says where it has no window."""
+    windows = snapshot.windows
+    if windows.open_count is not None:
+        return "no window is open"
+    return f.ELSEWHERE if windows.unknown is None else f"{f.ELSEWHERE}: {f.clean(windows.unknown)}"
+
+
+def _setting(ms: int | None) -> str:
+    return f.UNKNOWN if ms is None else f.setting(ms)
+
+
+def _position(source: SourcePosition) -> str:
+    at = source.offsets
+    if isinstance(at, dict):
+        at = f.count(sum(at.values()))
+    elif at is not None:
+        at = f.count(at) if isinstance(at, int) else f.clean(at)
+    unread = "" if source.backlog is None else f", {f.count(source.backlog)} unread"
+    return f"{f.clean(source.description)}{'' if at is None else f' at {at}'}{unread}"
+
+
+def _unread(snapshot: Snapshot) -> list[Part]:
+    known = [source.backlog for source in snapshot.sources or [] if source.backlog is not None]
+    return [part(("unread ", "dim"), (f.count(sum(known)), "strong"), rank=3)] if known else []
+
+
+def _outlook(snapshot: Snapshot, preview: Preview) -> list[Part]:
+    now = snapshot.level.watermark_ms
+    parts: list[Part] = []
+    if preview.level_ms is not None and now is not None:
+        parts.append(part((f"▸ level {f.signed(preview.level_ms - now)}", "preview"), gap="  "))
+    if not isinstance(preview, IdlePreview):
+        parts.append(part(("late share not known from here", "dim"), rank=1, gap=", " if parts else "   "))
+    return parts
