@@ -159,8 +159,8 @@ class WmtopApp(App[Answer]):
         change, words = event.change, event.words
         self._commands[len(self._commands) + 1] = words
         change = msgspec.structs.replace(change, id=len(self._commands))
-        if not await self._send(change):
-            self.notify(f"{words} was not applied: the engine cannot be reached", severity="error", markup=False)
+        if (why := await self._send(change)) is not None:
+            self.notify(f"{words} was not applied: {why}", severity="error", markup=False)
 
     def on_reply_came(self, event: ReplyCame) -> None:
         self._show_reply(event.reply)
@@ -172,14 +172,18 @@ class WmtopApp(App[Answer]):
         else:
             self.notify(f"{words} was refused: {text}", severity="error", markup=False, timeout=8)
 
-    async def _send(self, command: Change | Stop) -> bool:
+    async def _send(self, command: Change | Stop) -> str | None:
+        """Send a command; why it could not be sent, or None."""
+        gone = "the engine cannot be reached"
         if self._lost is not None:
-            return False
+            return gone
         try:
             await self._feed.send(command)
-        except (RunError, OSError):
-            return False
-        return True
+        except RunError as error:
+            return first_line(str(error))
+        except OSError:
+            return gone
+        return None
 
     def action_show_help(self) -> None:
         """Open the help over what is shown."""

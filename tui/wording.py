@@ -138,9 +138,10 @@ def cause(snapshot: Snapshot) -> str:
     quiet = f" for {f.duration(view.quiet_ms)}" if view and view.quiet_ms is not None else ""
     behind = f" {f.duration(level.behind_fastest_ms)}" if level.behind_fastest_ms is not None else ""
     unread = f"{f.count(view.backlog)} records" if view and view.backlog is not None else "records"
+    lag = f.duration(view.behind_end_ms) if view and view.behind_end_ms is not None else None
     return {
         "quiet": f"quiet{quiet}" + (", nothing unread" if _all_read(snapshot, view) else ""),
-        "backlog": f"backlog, {unread} unread, still old",
+        "backlog": f"backlog, {unread} unread, " + ("still old" if lag is None else f"{lag} of event time"),
         "never_seen": "never seen, no record came since the start",
         "behind": f"behind, it is read but{behind} late in event time",
         "future_elsewhere": f"future timestamp elsewhere, {_fastest(snapshot)} is{behind} ahead",

@@ -103,6 +103,7 @@ def table(snapshot: Snapshot, view: View, rows: Sequence[Entry], names: int) -> 
         selected=view.selected,
         zone=view.zone,
         name_cells=names,
+        counted=snapshot.origin is None,
         empty=_no_channel(snapshot),
     )
 
@@ -175,9 +176,10 @@ def window_heading(snapshot: Snapshot, start: int, width: int) -> Heading:
     """The window table's title, `width` cells wide: the counts."""
     windows = snapshot.windows
     figures = ((windows.open_count, "open"), (windows.fired, "fired"), (windows.late_firings, "late"))
+    known = [figure for figure in figures if figure[0] is not None]
     roomy = width >= 44
-    title: list[Run] = [("Windows", "title"), (" ─" if roomy else "", "frame")]
-    for place, (number, word) in enumerate(figure for figure in figures if figure[0] is not None):
+    title: list[Run] = [("Windows", "title"), (" ─" if roomy and known else "", "frame")]
+    for place, (number, word) in enumerate(known):
         title += [(" · " if place and roomy else " ", "dim"), (f.count(number), "text"), (f" {word}", "dim")]
     return Heading(start, title)
 

@@ -49,6 +49,8 @@ class Table(Struct, frozen=True):
     selected: str | None = None
     zone: tzinfo | None = None
     name_cells: int = _NAME[0]
+    counted: bool = True
+    """Records are counted; else only what is unread is known of them."""
     empty: str = ""
 
 
@@ -114,7 +116,7 @@ class ChannelTable(Rows):
         return len(self._table.entries) or len(wrapped(self._table.empty, self.size.width))
 
     def header(self, width: int) -> Sequence[Run]:
-        names, columns = _layout(width, self._table.name_cells)
+        names, columns = _layout(width, self._table.name_cells, self._table.counted)
         cells = [f.pad(column.title, column.width, column.right) for column in columns]
         return [(" " + f.pad("channel", names) + "".join("  " + cell for cell in cells), "dim")]
 
@@ -126,7 +128,7 @@ class ChannelTable(Rows):
         chosen = entry.view.channel == table.selected
         ink = "cursor" if chosen else "text"
         name_ink = "cursor" if chosen else "holder" if entry.kind == "holder" else "text"
-        names, columns = _layout(width, table.name_cells)
+        names, columns = _layout(width, table.name_cells, table.counted)
         runs: list[Run] = [(" " + f.pad(f.label(entry.view.channel, names), names), name_ink)]
         for column in columns:
             text = f.pad(column.text(table, entry), column.width, column.right)
@@ -135,9 +137,9 @@ class ChannelTable(Rows):
 
 
 @lru_cache(maxsize=64)
-def _layout(width: int, name_cells: int) -> tuple[int, tuple[Column, ...]]:
+def _layout(width: int, name_cells: int, counted: bool) -> tuple[int, tuple[Column, ...]]:
     """The cells for names (at most what they need and the important columns leave), and the columns that fit beside."""
-    kept = list(_COLUMNS if width >= _ROOMY else _SHORT)
+    kept = [_WATERMARK if width >= _ROOMY else _SHORT, *(_COUNTED if counted else _UNREAD)]
     needed = sum(2 + column.width for column in kept if column.rank < 2)
     names = max(min(name_cells, width - needed - 1), 4)
     while sum(2 + column.width for column in kept) > width - names - 1:
@@ -192,8 +194,14 @@ def _count(field: str, table: Table, entry: Entry) -> str:
     return f.UNKNOWN if number is None else f.count(number)
 
 
-_COLUMNS = (
-    Column("watermark", 12, _watermark, right=False),
+def _behind_end(table: Table, entry: Entry) -> str:
+    behind = entry.view.behind_end_ms
+    return f.UNKNOWN if behind is None else f.duration(behind)
+
+
+_WATERMARK = Column("watermark", 12, _watermark, right=False)
+_SHORT = Column("watermark", 11, _second, right=False)
+_COUNTED = (
     Column("ahead", 6, _ahead),
     Column("rate/s", 7, lambda table, entry: f.rate(entry.view.rate), rank=3),
     Column("late", 7, lambda table, entry: f.share_of(entry.view.late, entry.view.records), rank=2),
@@ -205,7 +213,15 @@ _COLUMNS = (
     Column("state", 11, _state, rank=1, right=False),
 )  # fmt: skip
 
-_SHORT = (Column("watermark", 11, _second, right=False), *_COLUMNS[1:])
+_UNREAD = (
+    Column("ahead", 6, _ahead),
+    Column("unread", 8, partial(_count, "backlog"), rank=2),
+    Column("event lag", 9, _behind_end, rank=3),
+    Column("rate/s", 7, lambda table, entry: f.rate(entry.view.rate), rank=5),
+    Column("quiet", 6, _quiet, rank=4),
+    Column("flaps", 5, partial(_count, "flaps"), rank=8),
+    Column("state", 11, _state, rank=1, right=False),
+)
 _ROOMY = 46
 
 _KEYS: dict[Sort, Callable[[Entry], Any]] = {
