@@ -87,7 +87,7 @@ def channels_text(snapshot: Snapshot) -> str:
         policy = f", the {snapshot.spark.policy} of them counts" if snapshot.spark.policy else ""
         lines.append(f"{len(nodes)} watermarks{policy}")
         lines += [f"  {f.label(n.column or 'window', 20)} delay {_setting(n.delay_ms)}" for n in nodes]
-    return "\n".join([*lines, *map(_position, snapshot.sources or [])])
+    return "\n".join([*lines, *map(position, snapshot.sources or [])])
 
 
 def windows_text(snapshot: Snapshot) -> str:
@@ -102,7 +102,8 @@ def _setting(ms: int | None) -> str:
     return f.UNKNOWN if ms is None else f.setting(ms)
 
 
-def _position(source: SourcePosition) -> str:
+def position(source: SourcePosition) -> str:
+    """A source, where it stands and what it has not read, in a line."""
     at = source.offsets
     if isinstance(at, dict):
         at = f.count(sum(at.values()))

@@ -2,13 +2,17 @@
 
 from ...engine.core.lateness import recommended_lateness_ms
 from ...engine.core.snapshot import Snapshot
-from ..formatting import NO_DATA, clean, count, duration, setting, share_of, stamp
+from .. import attached
+from ..formatting import ELSEWHERE, NO_DATA, clean, count, duration, setting, share_of, stamp
+from ..wording import cause, window
 
 COMPLETENESS = (0.977, 0.99, 0.999)
 
 
 def summary(snapshot: Snapshot) -> str:
-    """The totals, the level, the windows and the recommended lateness of a run."""
+    """The totals, the level, the windows and the recommended lateness of a run; of others' queries what is known."""
+    if snapshot.origin is not None:
+        return "\n".join(_attached(snapshot))
     totals, level, windows = snapshot.totals, snapshot.level, snapshot.windows
     watermark = NO_DATA if level.watermark_ms is None else stamp(level.watermark_ms, None)
     lines = [
@@ -21,6 +25,24 @@ def summary(snapshot: Snapshot) -> str:
         f"{count(windows.late_firings)} late firings",
     ]
     return "\n".join([*lines, *_recommended(snapshot)])
+
+
+def _attached(snapshot: Snapshot) -> list[str]:
+    level, settings, windows = snapshot.level, snapshot.settings, snapshot.windows
+    batch = "" if snapshot.batch is None else f", batch {count(snapshot.batch)}"
+    running = attached.in_flight(snapshot)
+    lines = [f"{clean(snapshot.name)}: {snapshot.state}{batch}{'' if running is None else f' {running}'}"]
+    lines += [f"  {clean(note)}" for note in snapshot.notes]
+    watermark = NO_DATA if level.watermark_ms is None else stamp(level.watermark_ms, None)
+    behind = "" if level.behind_clock_ms is None else f", {duration(level.behind_clock_ms)} behind the clock"
+    ago = "" if (ago := attached.moved(snapshot)) is None else f", moved {ago}"
+    lines.append(f"level {watermark}{behind}{ago}")
+    if level.holder is not None:
+        lines.append(f"held by {clean(level.holder.channel)}: {cause(snapshot)}")
+    delay = ELSEWHERE if settings.lateness_ms is None else setting(settings.lateness_ms)
+    opened = "" if windows.open_count is None else f", {count(windows.open_count)} open"
+    lines.append(f"lateness {delay}, windows {window(settings)}{opened}")
+    return [*lines, *map(attached.position, snapshot.sources or [])]
 
 
 def _recommended(snapshot: Snapshot) -> list[str]:
