@@ -8,12 +8,16 @@ from msgspec.structs import replace
 from wmtop.engine.core.history import HistoryPoint
 from wmtop.engine.core.settings import Settings
 from wmtop.engine.core.snapshot import (
+    ChannelLateness,
+    ChannelRecords,
     ChannelView,
+    FiredWindow,
     Holder,
     InstanceView,
     Level,
     OpenWindow,
     Snapshot,
+    SourcePosition,
     SourceView,
     SparkProgress,
     Step,
@@ -80,6 +84,14 @@ def whatif(records: int = 69_000) -> list[WhatIf]:
     return rows
 
 
+def lateness_of(views: Sequence[ChannelView]) -> list[ChannelLateness]:
+    """For each channel a hump that lies further to the right than the one before."""
+    return [
+        ChannelLateness(view.channel, view.records or 0, [max(40 - 6 * abs(edge - place % 9), 0) for edge in range(16)])
+        for place, view in enumerate(views)
+    ]
+
+
 def idle_ladder() -> list[WhatIfIdle]:
     """Four timeouts and off; only the shortest has an inexact late count."""
     return [
@@ -106,13 +118,17 @@ def live(channels: Sequence[ChannelView] | None = None, **more: Any) -> Snapshot
     start = NOON + HOUR
     windows = Windows(
         open=[
-            OpenWindow(start + n * HOUR, start + (n + 1) * HOUR, records, first, (12 + 60 * n) * MINUTE)
+            OpenWindow(
+                start + n * HOUR, start + (n + 1) * HOUR, records, first, (12 + 60 * n) * MINUTE,
+                channels=filled(views, records), channel_count=min(len(views), records),
+            )
             for n, records in enumerate((1_204, 611, 7))
         ],
         open_count=3,
         fired=212,
         late_firings=41,
-    )
+        last_fired=fired(start) if views else [],
+    )  # fmt: skip
     known_parts: dict[str, Any] = {
         "name": "flights",
         "state": "live",
@@ -127,9 +143,52 @@ def live(channels: Sequence[ChannelView] | None = None, **more: Any) -> Snapshot
         "totals": Totals(records=69_000, behind_watermark=3_100, late=1_242),
         "whatif": whatif(),
         "whatif_idle": idle_ladder(),
+        "lateness_by_channel": lateness_of(views[:16]),
         "spark": SparkProgress(input_rows_per_second=5_402.0, batch_ms=310),
     }
     return Snapshot(**(known_parts | more))
+
+
+def filled(views: Sequence[ChannelView], records: int) -> list[ChannelRecords]:
+    """The eight channels with most of a window's records."""
+    parts = [ChannelRecords(view.channel, records // (2 * place + 4)) for place, view in enumerate(views[:8])]
+    return [part for part in parts if part.records]
+
+
+def fired(end_ms: int) -> list[FiredWindow]:
+    """Four windows that fired, two of them with late records."""
+    return [
+        FiredWindow(end_ms - (n + 1) * HOUR, end_ms - n * HOUR, records, end_ms - n * HOUR + 37 * MINUTE, again, drops)
+        for n, (records, again, drops) in enumerate(((2_310, 0, 12), (1_987, 3, 41), (2_044, 0, 0), (1_872, 0, 7)))
+    ][::-1]
+
+
+def attached() -> Snapshot:
+    """A query that others run, seen through its checkpoint: one level, sources, windows; no channel, no count."""
+    start = NOON + HOUR
+    return Snapshot(
+        name="orders",
+        state="live",
+        batch=88,
+        now_ms=NOW,
+        wall_ms=NOW,
+        settings=Settings(strategy="spark", lateness_ms=30 * MINUTE, idle_after_ms=None, emit_every_ms=0, window=None),
+        source=SourceView("checkpoint", "/srv/checkpoints/orders"),
+        level=Level(watermark_ms=LEVEL + 1, behind_clock_ms=NOW - LEVEL - 1, since_ms=NOW - 20_000),
+        windows=Windows(
+            open=[
+                OpenWindow(start + n * HOUR, start + (n + 1) * HOUR, records, None, (12 + 60 * n) * MINUTE)
+                for n, records in enumerate((1_204, 611))
+            ],
+            open_count=2,
+            fired=None,
+            late_firings=None,
+        ),
+        totals=Totals(None, None, None, None, None, None),
+        spark=SparkProgress(input_rows_per_second=840.0, watermark_ms=LEVEL + 1, batch_watermark_ms=LEVEL + 1),
+        sources=[SourcePosition("kafka orders, 6 partitions", {"orders/0": 4_117})],
+        origin={"batch": "checkpoint", "level": "checkpoint", "sources": "checkpoint", "windows": "state files"},
+    )
 
 
 def one() -> Snapshot:

@@ -10,6 +10,7 @@ from datetime import tzinfo
 from typing import Any, ClassVar, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -46,10 +47,13 @@ LINKS = (
 """All further screens, in the order of the footer; `further.py` says which class each one is."""
 
 
-def link_keys(names: Container[str]) -> list[Key]:
-    """The footer's hints for those of the further screens that are named."""
-    links = (link for link in LINKS if link.name in names)
-    return [Key(link.key, link.name.lower(), f"detail('{link.name}')", 4 + place) for place, link in enumerate(links)]
+def link_keys(names: Container[str], findings: int = 0) -> list[Key]:
+    """The footer's hints for those of the further screens that are named; the doctor's says how much it has found."""
+    links = [link for link in LINKS if link.name in names]
+    keys = [Key(link.key, link.name.lower(), f"detail('{link.name}')", 4 + place) for place, link in enumerate(links)]
+    if findings:
+        return [replace(key, word=f"doctor ({findings})", rank=1) if key.word == "doctor" else key for key in keys]
+    return keys
 
 
 class Help(Struct, frozen=True):
@@ -135,6 +139,14 @@ class DetailScreen(Screen[None]):
         Binding("T", "zone", "UTC or local"),
         *(Binding(link.key, f"detail('{link.name}')", link.name) for link in LINKS),
     ]
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        """With a preview open, Enter and Esc are the preview's also where a screen has its own use for them."""
+        own = [binding for binding in cls.__dict__.get("BINDINGS", ()) if isinstance(binding, Binding)]
+        taken = {key for binding in own for key in binding.key.split(",")}
+        firsts = [b for b in DetailScreen.BINDINGS if isinstance(b, Binding) and b.priority and b.key in taken]
+        cls.BINDINGS = [*firsts, *own]  # pyright: ignore[reportConstantRedefinition]
+        super().__init_subclass__(**more)
 
     def __init__(self, host: Host) -> None:
         super().__init__()

@@ -34,11 +34,18 @@ class Palette:
         self._inks: dict[str, Style] = {}
 
     def ink(self, name: str) -> Style:
-        """The style of an ink."""
+        """The style of an ink; `holder@cursor` is the one on the background of the other."""
         style = self._inks.get(name)
         if style is None:
-            style = self._inks[name] = self._widget.get_component_rich_style(f"ink--{name}")
+            style = self._inks[name] = self._mixed(*name.split("@"))
         return style
+
+    def _mixed(self, name: str, ground: str | None = None) -> Style:
+        style = self._widget.get_component_rich_style(f"ink--{name}")
+        if ground is None:
+            return style
+        below = self._widget.get_component_rich_style(f"ink--{ground}")
+        return style + Style(bgcolor=below.bgcolor, reverse=below.reverse)
 
     def paint(self, runs: Iterable[Run], width: int) -> Strip:
         """The runs as a strip of `width` cells."""

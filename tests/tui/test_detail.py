@@ -1,0 +1,171 @@
+"""What all further screens share: how they are reached and left, frozen, tuned, explained."""
+
+from pathlib import Path
+
+from wmtop.tui.screens.detail import LINKS, DetailScreen
+from wmtop.tui.screens.further import FURTHER
+from wmtop.tui.screens.help import HelpScreen
+from wmtop.tui.screens.main import MainScreen
+from wmtop.tui.screens.window import WindowScreen
+from wmtop.tui.screens.windows import WindowsScreen
+
+from . import canned
+from .canned import MINUTE, late_burst, live, told
+from .drive import Driven, drive
+from .recorded import record, replay
+
+SIZES = ((80, 24), (120, 36), (200, 50), (20, 5))
+
+
+def test_a_key_opens_each_screen_and_escape_leads_back() -> None:
+    async def scenario(it: Driven) -> None:
+        for link in LINKS:
+            if link.name in FURTHER:
+                await it.press(link.key)
+                assert isinstance(it.app.screen, FURTHER[link.name])
+                assert f"main › {link.name}" in it.said("#top")
+                assert "Esc back" in it.said("#keys")
+                assert "● LIVE" in it.said("#status")
+                await it.press("escape")
+                assert isinstance(it.app.screen, MainScreen)
+
+    drive(scenario, *told(live()))
+
+
+def test_each_screen_bears_every_snapshot_at_every_size() -> None:
+    builders = (canned.empty, canned.attached, canned.never_seen, canned.stalled, canned.ended, canned.failed,
+                canned.hostile, canned.instances, canned.many, canned.one)  # fmt: skip
+
+    async def scenario(it: Driven) -> None:
+        for link in LINKS:
+            if link.name in FURTHER:
+                await it.press(link.key)
+                for build, size in zip(builders, SIZES * len(builders), strict=False):
+                    await it.pilot.resize_terminal(*size)
+                    await it.push(build())
+                    await it.press("down", "right", "end", "T", "T")
+                assert "9223372036854775" not in it.said()
+                await it.pilot.resize_terminal(120, 36)
+                await it.press("escape")
+                await it.push(live())
+
+    drive(scenario, *told(live()))
+
+
+def test_the_trail_grows_and_a_screen_that_is_open_is_gone_back_to() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("w", "enter")
+        assert isinstance(it.app.screen, WindowScreen)
+        assert "main › Windows › 13:00–14:00" in it.said("#top")
+        await it.press("w")
+        assert isinstance(it.app.screen, WindowsScreen)
+        assert [type(screen) for screen in it.app.screen_stack[1:]] == [MainScreen, WindowsScreen]
+        await it.press("w")
+        assert isinstance(it.app.screen, WindowsScreen)
+        await it.press("escape")
+        assert isinstance(it.app.screen, MainScreen)
+
+    drive(scenario, *told(live()))
+
+
+def test_snapshots_reach_the_screen_on_top_and_the_main_one_once_it_is_back() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("w")
+        await it.push(late_burst())
+        assert "batch 240" in it.said("#status")
+        await it.press("escape")
+        assert "late 8.1 % (6,100)" in it.said("#tuning")
+        assert "F9" in it.said("Barrel")
+
+    drive(scenario, *told(live()))
+
+
+def test_frozen_on_one_screen_is_frozen_on_all() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("w", "p")
+        assert "● FROZEN" in it.said("#status")
+        assert "p go on" in it.said("#keys")
+        before = it.said()
+        await it.push(late_burst())
+        assert it.said() == before
+        await it.press("escape")
+        assert "● FROZEN" in it.said("#status")
+        await it.press("w", "p")
+        assert "batch 240" in it.said("#status")
+
+    drive(scenario, *told(live()))
+
+
+def test_a_preview_is_changed_applied_and_dropped_from_any_screen() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("plus", "w")
+        assert "▸ 45m?" in it.said("#tuning")
+        assert "Enter apply 45m" in it.said("#keys")
+        assert "Esc drop" in it.said("#keys")
+        await it.press("plus", "enter")
+        assert isinstance(it.app.screen, WindowsScreen)
+        assert [change.lateness_ms for change in it.client.sent] == [60 * MINUTE]  # type: ignore[union-attr]
+        await it.press("left_square_bracket")
+        assert "idle after 2h ▸ 1h?" in it.said("#tuning")
+        await it.press("escape")
+        assert "▸" not in it.said("#tuning")
+        assert isinstance(it.app.screen, WindowsScreen)
+
+    drive(scenario, *told(live()))
+
+
+def test_the_zone_is_that_of_all_screens() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("w")
+        assert "T local" in it.said("#keys")
+        await it.press("T", "escape")
+        assert "T UTC" in it.said("#keys")
+
+    drive(scenario, *told(live()), size=(200, 50))
+
+
+def test_the_help_explains_the_screen_that_it_is_opened_over() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("w", "question_mark")
+        assert isinstance(it.app.screen, HelpScreen)
+        words = "\n".join(str(part.render()) for part in it.app.screen.query("Static"))
+        assert "Reading Windows" in words
+        assert "An open window closes when" in words
+        assert "Reading the barrel" not in words
+        await it.press("escape")
+        assert isinstance(it.app.screen, WindowsScreen)
+
+    drive(scenario, *told(live()))
+
+
+def test_each_screen_explains_itself() -> None:
+    for screen in (*FURTHER.values(), WindowScreen):
+        assert issubclass(screen, DetailScreen)
+        assert screen.ABOUT.keys
+        assert len(screen.ABOUT.reading) > 40
+
+
+def test_the_keys_are_in_the_palette() -> None:
+    async def scenario(it: Driven) -> None:
+        main = {command.title for command in it.app.get_system_commands(it.app.screen)}
+        assert set(FURTHER) <= main
+        await it.press("w")
+        there = {command.title for command in it.app.get_system_commands(it.app.screen)}
+        assert "Back" in there
+        assert "Windows" not in there
+
+    drive(scenario, *told(live()))
+
+
+def test_a_recording_has_them_too_with_the_timeline(tmp_path: Path) -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("w")
+        await it.until(lambda: bool(it.app.screen.query("ReplayBar")))
+        assert "REPLAY PAUSED" in it.said("#status")
+        assert "p freeze" not in it.said("#keys")
+        await it.press("full_stop", "full_stop")
+        await it.until(lambda: "batch 2" in it.said("#status"))
+        await it.press("p")
+        await it.until(lambda: "REPLAY ▶" in it.said("#status"))
+
+    replay(scenario, record(tmp_path / "x.rec"))

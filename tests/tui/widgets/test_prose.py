@@ -1,0 +1,28 @@
+"""Wrapped sentences."""
+
+from wmtop.tui.widgets.line import cells
+from wmtop.tui.widgets.prose import wrap
+
+
+def text(*runs: tuple[str, str], width: int) -> list[str]:
+    return ["".join(part for part, _ in line) for line in wrap(list(runs), width)]
+
+
+def test_lines_break_at_spaces_and_fill_the_width() -> None:
+    assert text(("one two three four", "text"), width=9) == ["one two", "three", "four"]
+    assert text(("one two", "text"), width=7) == ["one two"]
+
+
+def test_a_word_of_two_inks_stays_whole() -> None:
+    assert text(("waits for ", "text"), ("F9", "holder"), (", which is quiet", "text"), width=12) == [
+        "waits for", "F9, which is", "quiet",
+    ]  # fmt: skip
+
+
+def test_a_word_that_is_too_long_is_cut() -> None:
+    assert text(("a verylongword b", "text"), width=6) == ["a", "veryl…", "b"]
+
+
+def test_nothing_is_one_empty_line() -> None:
+    assert wrap([], 10) == [[]]
+    assert all(cells(line) <= 4 for line in wrap([("漢字漢字 漢字", "text")], 4))

@@ -1,0 +1,143 @@
+"""One window: why it is not closing, and what each channel has put into it or still lacks."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+
+from ...engine.core.snapshot import ChannelView, FiredWindow, OpenWindow, Snapshot
+from .. import formatting as f
+from ..closing import blockers, closing, fired_words, pace
+from ..widgets.line import Run, clip
+from ..widgets.lines import Key
+from ..widgets.prose import Prose
+from ..widgets.sheet import Item, Sheet, heading
+from ..widgets.staves import holding
+from .detail import DetailScreen, Help, Host
+
+MOST_BLOCKERS = 200
+_NAMES, _BAR = (7, 30), 24
+
+
+class WindowScreen(DetailScreen):
+    """The window of that key (`key_of`), as long as the snapshot knows it."""
+
+    NAME = "Window"
+    ABOUT = Help(
+        keys=(("↑ ↓", "select a channel"), ("Enter", "the channel's page")),
+        reading="First the channels that are short of the window's end: those that take part in the minimum and so "
+        "keep the window open, the one most behind first. Then the channels that fill it. A channel may be both.\n",
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "open", "the channel's page")]
+
+    def __init__(self, host: Host, key: str) -> None:
+        super().__init__(host)
+        self._key = key
+
+    def body(self) -> ComposeResult:
+        yield Prose(id="story")
+        yield Sheet(id="channels")
+
+    @property
+    def crumb(self) -> str:
+        window = find(self.seen.snapshot, self._key)
+        if window is None:
+            return self.NAME
+        return f.interval(window.start_ms, window.end_ms, self.zone, self.seen.snapshot.level.watermark_ms)
+
+    def show(self, snapshot: Snapshot) -> None:
+        window = find(snapshot, self._key)
+        story, sheet = self.query_one(Prose), self.query_one(Sheet)
+        if window is None:
+            story.show([("It fired long ago, and is no longer among the windows that this engine tells of.", "dim")])
+            sheet.show([])
+        elif isinstance(window, FiredWindow):
+            story.show(fired_words(window, snapshot, self.zone))
+            sheet.show([])
+        else:
+            speed = pace(self.seen.recent.points, snapshot)
+            story.show(closing(snapshot, window, speed, self.zone).why)
+            sheet.show(self._items(snapshot, window))
+
+    def heading(self, snapshot: Snapshot) -> Sequence[Run]:
+        window = find(snapshot, self._key)
+        if window is None:
+            return ()
+        rows = f.ELSEWHERE if window.records is None else f.count(window.records)
+        many = window.channel_count if isinstance(window, OpenWindow) else None
+        channels = "" if many is None else f" of {many:,} channel{'s' * (many != 1)}"
+        return [("  rows ", "dim"), (rows, "text"), (channels, "dim")]
+
+    def keys(self, snapshot: Snapshot) -> Sequence[Key]:
+        known = self.query_one(Sheet).cursor is not None
+        return (Key("Enter", "channel", "open"),) if self.preview is None and known else ()
+
+    def action_open(self) -> None:
+        """Open the page of the channel that the cursor is on."""
+        if (key := self.query_one(Sheet).cursor) is not None:
+            self.host.open_channel(key.partition(" ")[2])
+
+    def _items(self, snapshot: Snapshot, window: OpenWindow) -> list[Item]:
+        short = blockers(snapshot, window.end_ms)
+        parts = window.channels or []
+        names = [f.label(view.channel) for view in short] + [f.label(part.channel) for part in parts]
+        cells = max(_NAMES[0], min(_NAMES[1], max((len(name) for name in names), default=0)))
+        held = holding(snapshot)
+        items: list[Item] = []
+        if short:
+            title = f" {f.pad('short of its end', max(cells, 16))}  watermark          short  quiet   state"
+            items.append(heading((title, "dim")))
+            for view in short[:MOST_BLOCKERS]:
+                line = partial(self._blocker, view, window.end_ms, max(cells, 16), view.channel == held)
+                items.append(Item((line,), f"short {view.channel}"))
+            if len(short) > MOST_BLOCKERS:
+                items.append(heading((f" and {len(short) - MOST_BLOCKERS:,} more", "dim")))
+        elif not snapshot.channels:
+            items.append(heading((f" channels: {f.ELSEWHERE}", "dim")))
+        if parts:
+            items += [heading(), heading((f" {f.pad('rows by channel', max(cells, 16))}", "dim"))]
+            most = max(part.records for part in parts)
+            for part in parts:
+                line = partial(_part, f.label(part.channel, cells), part.records, most, max(cells, 16))
+                items.append(Item((line,), f"rows {part.channel}"))
+            rest = (window.channel_count or 0) - len(parts)
+            if rest > 0:
+                others = max((window.records or 0) - sum(part.records for part in parts), 0)
+                items.append(heading((f" {rest:,} more, with {f.count(others)} rows", "dim")))
+        return items
+
+    def _blocker(self, view: ChannelView, end_ms: int, cells: int, holds: bool, width: int) -> list[Run]:
+        level = self.seen.snapshot.level.watermark_ms
+        at = f.NO_DATA if view.watermark_ms is None else f.near(view.watermark_ms, self.zone, level)
+        short = f.UNKNOWN if view.watermark_ms is None else f.duration(end_ms - 1 - view.watermark_ms)
+        quiet = f.UNKNOWN if view.quiet_ms is None else f.duration(view.quiet_ms)
+        ink = "holder" if holds else "text"
+        return clip(
+            [
+                (f" {f.pad(f.label(view.channel, cells), cells)}  ", ink),
+                (f"{f.pad(at, 12)}  {f.pad(short, 10, right=True)}  {f.pad(quiet, 6)}  ", "text"),
+                ("HOLDS" if holds else view.state.replace("_", " "), ink if holds else "dim"),
+            ],
+            width,
+        )
+
+
+def key_of(window: OpenWindow | FiredWindow) -> str:
+    """What a window is known by, open and fired."""
+    operator = f" {window.operator}" if isinstance(window, OpenWindow) and window.operator is not None else ""
+    return f"{window.start_ms} {window.end_ms}{operator}"
+
+
+def find(snapshot: Snapshot, key: str) -> OpenWindow | FiredWindow | None:
+    """The window of that key: open, else fired."""
+    windows = snapshot.windows
+    return next((window for window in (*windows.open, *windows.last_fired) if key_of(window) == key), None)
+
+
+def _part(name: str, records: int, most: int, cells: int, width: int) -> list[Run]:
+    bar = min(max(width - cells - 16, 4), _BAR)
+    full = max(bar * records // max(most, 1), 1)
+    return clip([(f" {f.pad(name, cells)}  ", "text"), (f.pad(f.count(records), 9, right=True) + "  ", "text"),
+                 ("▇" * full, "active")], width)  # fmt: skip

@@ -1,0 +1,58 @@
+"""A sentence or two, wrapped at words."""
+
+import re
+
+from .canvas import Canvas
+from .line import Run, cells, clip
+
+
+class Prose(Canvas):
+    """Draws paragraphs of runs; what does not fit in its height is cut."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._paragraphs: list[list[Run]] = []
+
+    def show(self, *paragraphs: list[Run]) -> None:
+        """Draw `paragraphs`."""
+        if list(paragraphs) != self._paragraphs:
+            self._paragraphs = list(paragraphs)
+            self.redraw()
+
+    def draw(self, width: int, height: int) -> list[list[Run]]:
+        lines = [[(" ", "text"), *line] for runs in self._paragraphs for line in wrap(runs, width - 2)]
+        if len(lines) > height > 0:
+            lines[height - 1 :] = [clip([*lines[height - 1], (" …", "dim")], width)]
+        return lines
+
+
+def wrap(runs: list[Run], width: int) -> list[list[Run]]:
+    """The runs in lines of at most `width` cells, broken at spaces; a word that is longer is cut."""
+    lines: list[list[Run]] = [[]]
+    used = 0
+    for word in _words(runs):
+        taken = cells(word)
+        if used and used + taken - word[-1][0].endswith(" ") > width:
+            lines.append([])
+            used = 0
+        lines[-1] += word
+        used += taken
+    return [clip(_stripped(line), width) for line in lines]
+
+
+def _stripped(line: list[Run]) -> list[Run]:
+    """The line without the space after its last word."""
+    return [*line[:-1], (line[-1][0].rstrip(" "), line[-1][1])] if line else line
+
+
+def _words(runs: list[Run]) -> list[list[Run]]:
+    """The runs in words, each with the space after it; a word may be of several inks."""
+    words: list[list[Run]] = []
+    whole = True
+    for text, ink in runs:
+        for piece in re.findall(r"[^ ]* |[^ ]+", text):
+            if whole:
+                words.append([])
+            words[-1].append((piece, ink))
+            whole = piece.endswith(" ")
+    return words

@@ -1,0 +1,106 @@
+"""A list of items of one or more lines each, some of which a cursor can stand on."""
+
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+from textual.message import Message
+
+from .line import Run, cells
+from .rows import Rows
+
+Draw = Callable[[int], list[Run]]
+"""A line in at most so many cells."""
+
+
+class Item(Struct, frozen=True):
+    """What the sheet shows in `lines`; the cursor stands only on one that has a key."""
+
+    lines: tuple[Draw, ...]
+    key: str | None = None
+
+
+def heading(*runs: Run) -> Item:
+    """A line that is only read."""
+    return Item((lambda width: list(runs),))
+
+
+class Sheet(Rows):
+    """Draws items, only those in view; says `Moved` when the cursor goes to another one."""
+
+    class Moved(Message):
+        """The cursor is on another item."""
+
+        def __init__(self, sheet: "Sheet", key: str) -> None:
+            self.sheet, self.key = sheet, key
+            super().__init__()
+
+        @property
+        def control(self) -> "Sheet":
+            return self.sheet
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._items: Sequence[Item] = ()
+        self._rows: list[tuple[int, int]] = []
+        self._cursor: str | None = None
+
+    @property
+    def cursor(self) -> str | None:
+        """The key of the item that the cursor is on."""
+        return self._cursor
+
+    def show(self, items: Sequence[Item]) -> None:
+        """Draw `items`; the cursor stays with its item, else it goes to the first."""
+        self._items = items
+        self._rows = [(place, line) for place, item in enumerate(items) for line in range(len(item.lines))]
+        keys = self._keys()
+        if self._cursor not in keys:
+            self._cursor = keys[0] if keys else None
+        self.redraw()
+
+    def go_to(self, key: str) -> None:
+        """Put the cursor on an item, and scroll it into view."""
+        if key == self._cursor or key not in self._keys():
+            return
+        self._cursor = key
+        self.redraw()
+        self._show_item(key)
+        self.post_message(self.Moved(self, key))
+
+    def move(self, by: int) -> None:
+        keys = self._keys()
+        if not keys:
+            super().move(by)
+            return
+        here = keys.index(self._cursor) if self._cursor in keys else 0
+        self.go_to(keys[max(min(here + by, len(keys) - 1), 0)])
+
+    def key_at(self, row: int) -> str | None:
+        """The key of the item in a row."""
+        return self._items[self._rows[row][0]].key if 0 <= row < len(self._rows) else None
+
+    def on_rows_clicked(self, event: Rows.Clicked) -> None:
+        event.stop()
+        if (key := self.key_at(event.row)) is not None:
+            self.go_to(key)
+
+    def row_count(self) -> int:
+        return len(self._rows)
+
+    def row(self, index: int, width: int) -> Sequence[Run]:
+        place, line = self._rows[index]
+        item = self._items[place]
+        runs = item.lines[line](width)
+        if item.key is None or item.key != self._cursor:
+            return runs
+        return [*((text, f"{ink}@cursor") for text, ink in runs), (" " * (width - cells(runs)), "cursor")]
+
+    def _show_item(self, key: str) -> None:
+        """Scroll so that all its lines are in view; with the first or the last, what stands above or below it too."""
+        rows = [row for row, (place, _) in enumerate(self._rows) if self._items[place].key == key]
+        keys = self._keys()
+        self.show_row(len(self._rows) - 1 if key == keys[-1] else rows[-1])
+        self.show_row(0 if key == keys[0] else rows[0])
+
+    def _keys(self) -> list[str]:
+        return [item.key for item in self._items if item.key is not None]

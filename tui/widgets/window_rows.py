@@ -1,0 +1,120 @@
+"""The rows of the window list: open windows in two lines each, fired ones in one. Pure."""
+
+from collections.abc import Sequence
+from datetime import tzinfo
+
+from msgspec import Struct
+from rich.cells import cell_len
+
+from ...engine.core.snapshot import FiredWindow, OpenWindow
+from .. import formatting as f
+from .line import Run, cells, clip
+from .windows import reach_bar
+
+_BAR = (6, 24)
+_SHORT, _CLOSES = 8, 24
+_NAMED, _NAME_CELLS = 6, 14
+INKS = {"now": "good", "pace": "text", "idle": "text", "never": "stale", "unknown": "dim"}
+"""How sure it is that a window closes."""
+
+
+class Shape(Struct, frozen=True):
+    """What all rows share: where the level and the fastest channel are (epoch ms), and how wide windows and counts."""
+
+    level_ms: int | None
+    fastest_ms: int | None
+    zone: tzinfo | None
+    window: int
+    rows: int
+
+
+def shape_of(
+    windows: Sequence[OpenWindow | FiredWindow], level_ms: int | None, fastest_ms: int | None, zone: tzinfo | None
+) -> Shape:
+    """The shape that fits `windows`."""
+    names = [f.interval(w.start_ms, w.end_ms, zone, level_ms) for w in windows]
+    return Shape(
+        level_ms,
+        fastest_ms,
+        zone,
+        max((cell_len(name) for name in names), default=0),
+        max((cell_len(f.count(w.records)) for w in windows), default=0),
+    )
+
+
+def open_titles(shape: Shape, width: int) -> list[Run]:
+    """The line above the open windows."""
+    bar = _bar_cells(shape, width)
+    text = f" {f.pad('open', shape.window)}  {f.pad('rows', max(shape.rows, 4), right=True)}  {' ' * bar}"
+    return clip([(f"{text}  {f.pad('short', _SHORT, right=True)}  closes", "dim")], width)
+
+
+def open_line(window: OpenWindow, closes: str, kind: str, shape: Shape, width: int) -> list[Run]:
+    """Window, rows, bar, how much event time is missing, and how it closes."""
+    short = f.UNKNOWN if window.short_ms is None else f.duration(max(window.short_ms, 0))
+    runs: list[Run] = [
+        *_head(window, shape),
+        *reach_bar(window, shape.level_ms, shape.fastest_ms, _bar_cells(shape, width)),
+        (f"  {f.pad(short, _SHORT, right=True)}  ", "text"),
+        (closes, INKS[kind]),
+    ]
+    return clip(runs, width)
+
+
+def open_details(window: OpenWindow, width: int) -> list[Run]:
+    """Who it waits for, and which channels fill it."""
+    runs: list[Run] = [("   ", "dim")]
+    if window.waits_for is not None:
+        runs += [("waits for ", "dim"), (f.label(window.waits_for, 20), "holder")]
+    if window.operator is not None:
+        runs.append((f"  operator {window.operator}", "dim"))
+    parts, many = window.channels or [], window.channel_count or 0
+    shown: list[Run] = []
+    for place, part in enumerate(parts[:_NAMED]):
+        rest = many - place - 1
+        more = f", {rest:,} more" if rest else ""
+        piece: list[Run] = [
+            ("   " if not place else ", ", "dim"),
+            (f.label(part.channel, _NAME_CELLS), "text"),
+            (f" {f.count(part.records)}", "dim"),
+        ]
+        if cells([*runs, *shown, *piece]) + len(more) > width:
+            break
+        shown += piece
+    left = many - sum(1 for _, ink in shown if ink == "text")
+    if shown and left:
+        shown.append((f", {left:,} more", "dim"))
+    return clip([*runs, *shown], width)
+
+
+def fired_titles(shape: Shape, width: int) -> list[Run]:
+    """The line above the fired windows."""
+    start = f" {f.pad('fired', shape.window)}  {f.pad('rows', max(shape.rows, 4), right=True)}"
+    return clip([(f"{start}  fired at    after end  late firings  late drops  until", "dim")], width)
+
+
+def fired_line(window: FiredWindow, kept_until_ms: int | None, shape: Shape, width: int) -> list[Run]:
+    """Window, rows, when it fired and how long after its end, what came late, and whether it still takes that."""
+    fired = "end of run" if window.ended or window.fired_ms is None else f.second(window.fired_ms, shape.zone)
+    after = f.UNKNOWN if window.ended or window.fired_ms is None else f.duration(window.fired_ms - window.end_ms)
+    until = "closed" if kept_until_ms is None else f.near(kept_until_ms, shape.zone, shape.level_ms)
+    runs: list[Run] = [
+        *_head(window, shape),
+        (f.pad(fired, 10), "text"),
+        (f"  {f.pad(after, 9, right=True)}", "text"),
+        (f"  {f.pad(f.count(window.late_firings), 12, right=True)}", "text" if window.late_firings else "dim"),
+        (f"  {f.pad(f.count(window.late_drops), 10, right=True)}", "stale" if window.late_drops else "dim"),
+        (f"  {until}", "dim" if kept_until_ms is None else "text"),
+    ]
+    return clip(runs, width)
+
+
+def _head(window: OpenWindow | FiredWindow, shape: Shape) -> list[Run]:
+    name = f.pad(f.interval(window.start_ms, window.end_ms, shape.zone, shape.level_ms), shape.window)
+    rows = f.pad(f.count(window.records), max(shape.rows, 4), right=True)
+    return [(f" {name}  ", "strong"), (f"{rows}  ", "text")]
+
+
+def _bar_cells(shape: Shape, width: int) -> int:
+    spare = width - shape.window - max(shape.rows, 4) - _SHORT - _CLOSES - 9
+    return max(min(spare, _BAR[1]), _BAR[0])
