@@ -19,7 +19,7 @@ class QueryWatch:
     step = "reading the checkpoint"
 
     def __init__(self, path: Path, *, state: bool = True) -> None:
-        self._path = path.absolute()
+        self._path = path
         self._checkpoint = CheckpointTap(path)
         self._windows = OpenWindowsTap(path) if state else None
         self._shapes: dict[int, WindowShape] = {}
@@ -35,7 +35,7 @@ class QueryWatch:
 
     def describe(self) -> SourceView:
         """The checkpoint."""
-        return SourceView(kind="checkpoint", description=str(self._path))
+        return SourceView(kind="checkpoint", description=str(self._path.absolute()))
 
     def open(self) -> None:
         """UsageError where there is no checkpoint."""
@@ -45,7 +45,7 @@ class QueryWatch:
         """What stands there now; what has vanished since is told as it was, with the trouble."""
         checkpoint = self._checkpoint.poll()
         if checkpoint.batch is None and self._last.batch is not None:
-            trouble = checkpoint.trouble or f"{self._path} is gone: this is what was last there"
+            trouble = checkpoint.trouble or f"{self._path.absolute()} is gone: this is what was last there"
             checkpoint = replace(self._last, trouble=trouble)
         else:
             self._last = checkpoint

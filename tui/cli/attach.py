@@ -117,15 +117,21 @@ def _query(target: str, state_reader: str) -> "tuple[QueryWatch, str]":
 
     if state_reader not in ("none", "files"):
         raise UsageError(f"--state-reader '{state_reader}' is not known: use none or files")
-    path = Path(target.removeprefix("file://"))
-    if not path.exists() and "://" not in target:
-        raise UsageError(nothing_there(target))
-    base = path.absolute()
-    if base.name.strip("_").startswith(("checkpoint", "chk")):
-        base = base.parent
+    local = target.removeprefix("file://")
+    if "://" in local:
+        raise UsageError(f"{clean(target)} is not on a file system of this machine: mount it, or copy it here")
+    path = Path(local)
+    if not path.exists():
+        raise UsageError(nothing_there(local))
     watch = QueryWatch(path, state=state_reader == "files")
     watch.open()  # a wrong directory is told before there is a screen
-    return watch, name_of(base.name)
+    return watch, name_of(_known_as(path))
+
+
+def _known_as(path: Path) -> str:
+    """What a checkpoint is called: many are named just that, and what they belong to is the directory above."""
+    whole = path.absolute()
+    return whole.parent.name if whole.name.strip("_").startswith(("checkpoint", "chk")) else whole.name
 
 
 def _topic(
@@ -171,7 +177,7 @@ def nothing_there(target: str) -> str:
         beside = {entry.name: str(path.parent / entry.name) for entry in path.parent.iterdir() if entry.is_dir()}
     except OSError:
         beside = {}
-    found = {one.path.name: str(one.path) for one in discover([Path.cwd()])}
+    found = {_known_as(one.path): str(one.path) for one in discover([Path.cwd()])}
     known = beside if "/" in target else {**beside, **found, **runs}
     near = [known[name] for name in get_close_matches(path.name, known, 3)]
     hint = f"did you mean {' or '.join(map(clean, near))}?" if near else f"give {_WHAT}; {_LISTS}"

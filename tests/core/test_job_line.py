@@ -1,0 +1,58 @@
+"""The line of a job of others that would set a lateness or an idle timeout."""
+
+import pytest
+from msgspec.structs import replace
+from wmtop.engine.core.job_line import line_in_job
+from wmtop.engine.core.settings import Settings
+from wmtop.engine.core.snapshot import Snapshot, SourceView, SparkProgress, WatermarkNode
+
+
+def attached(kind: str, *nodes: WatermarkNode) -> Snapshot:
+    return Snapshot(
+        name="q",
+        state="live",
+        settings=Settings(strategy="spark"),
+        source=SourceView(kind, "q"),
+        spark=SparkProgress(nodes=list(nodes)),
+        origin={"level": "somebody"},
+    )
+
+
+SPARK = attached("checkpoint", WatermarkNode("ts", 30_000))
+
+
+@pytest.mark.parametrize(
+    ("ms", "interval"),
+    [
+        (45_000, "45 seconds"),
+        (1_000, "1 second"),
+        (90_000, "90 seconds"),
+        (60_000, "1 minute"),
+        (7_200_000, "2 hours"),
+        (172_800_000, "2 days"),
+        (1_500, "1500 milliseconds"),
+        (0, "0 seconds"),
+    ],
+)
+def test_a_delay_as_spark_reads_it(ms: int, interval: str) -> None:
+    assert line_in_job(SPARK, ms) == f'withWatermark("ts", "{interval}")'
+
+
+def test_a_column_that_is_not_known_or_not_the_only_one_is_left_to_the_reader() -> None:
+    line = 'withWatermark("<event-time column>", "45 seconds")'
+    for nodes in ((), (WatermarkNode(None, 1),), (WatermarkNode("a", 1), WatermarkNode("b", 1))):
+        assert line_in_job(attached("checkpoint", *nodes), 45_000) == line
+
+
+def test_a_consumer_has_the_words_of_flink() -> None:
+    group = attached("group")
+    assert line_in_job(group, 45_000) == "forBoundedOutOfOrderness(Duration.ofSeconds(45))"
+    assert line_in_job(group, 250) == "forBoundedOutOfOrderness(Duration.ofMillis(250))"
+    assert line_in_job(group, 300_000, idle=True) == ".withIdleness(Duration.ofMinutes(5))"
+
+
+def test_where_there_is_no_such_line() -> None:
+    assert line_in_job(SPARK, 45_000, idle=True) is None
+    assert line_in_job(SPARK, None) is None
+    assert line_in_job(attached("topic"), 45_000) is None
+    assert line_in_job(replace(SPARK, origin=None), 45_000) is None

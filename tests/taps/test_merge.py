@@ -1,0 +1,201 @@
+"""Facts of taps in, a snapshot out: what is not known is null, and a checkpoint is made to say no more than it does."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+from wmtop.engine.core.settings import Tumbling
+from wmtop.engine.core.snapshot import Snapshot, SourcePosition, SourceView, WatermarkNode
+from wmtop.engine.taps.checkpoint import BatchMark, CheckpointFacts, SourceFacts, WatermarkDelay
+from wmtop.engine.taps.merge import STALE_AFTER_MS, QueryFacts, snapshot_of_query
+from wmtop.engine.taps.offset_log import SourceOffsets
+from wmtop.engine.taps.open_windows import OpenWindow, OpenWindows
+
+NOW = 1_700_000_000_000
+LEVEL = NOW - 60_000
+DELAY = WatermarkDelay(30_000, "window", windowed=True, operator=0)
+
+
+def marks(*levels: int | None, every_ms: int = 2_000) -> tuple[BatchMark, ...]:
+    """Batches 1, 2, … of which the last began a second ago."""
+    began = [NOW - 1_000 - every_ms * back for back in range(len(levels) - 1, -1, -1)]
+    return tuple(BatchMark(n, at, level) for n, (at, level) in enumerate(zip(began, levels, strict=True), 1))
+
+
+def facts(**more: Any) -> CheckpointFacts:
+    """A query of one node whose third batch has been committed."""
+    known: dict[str, Any] = {
+        "query_id": "q",
+        "batch": 3,
+        "in_flight": False,
+        "committed": 3,
+        "batch_timestamp_ms": NOW - 1_000,
+        "watermark_ms": LEVEL - 2_000,
+        "next_watermark_ms": LEVEL,
+        "conf": {"spark.sql.streaming.multipleWatermarkPolicy": "min"},
+        "delays": (DELAY,),
+        "history": marks(LEVEL - 6_000, LEVEL - 4_000, LEVEL - 2_000),
+    }
+    return CheckpointFacts(**known | more)
+
+
+def picture(
+    checkpoint: CheckpointFacts,
+    windows: tuple[OpenWindows, ...] | None = (),
+    *,
+    now_ms: int = NOW,
+    before: Snapshot | None = None,
+) -> Snapshot:
+    source = SourceView("checkpoint", "/q")
+    together = QueryFacts(checkpoint=checkpoint, windows=windows, window=Tumbling(10_000))
+    return snapshot_of_query(together, name="q", source=source, now_ms=now_ms, before=before)
+
+
+def test_the_level_is_what_the_next_batch_will_use() -> None:
+    shown = picture(facts())
+    assert (shown.state, shown.batch, shown.notes) == ("live", 3, ["no state is there"])
+    assert (shown.level.watermark_ms, shown.level.behind_clock_ms) == (LEVEL, 60_000)
+    assert (shown.spark.watermark_ms, shown.spark.batch_watermark_ms) == (LEVEL, LEVEL - 2_000)
+    assert shown.level.at_zero_lateness_ms == LEVEL + 30_000
+    assert shown.spark.nodes == [WatermarkNode(None, 30_000)]
+    assert shown.spark.policy == "min"
+    assert (shown.settings.strategy, shown.settings.lateness_ms, shown.settings.idle_after_ms) == (
+        "spark",
+        30_000,
+        None,
+    )
+
+
+def test_in_flight_the_level_is_the_one_in_force() -> None:
+    shown = picture(facts(in_flight=True, committed=2, next_watermark_ms=None))
+    assert shown.level.watermark_ms == shown.spark.batch_watermark_ms == LEVEL - 2_000
+    assert shown.spark.in_flight is True
+
+
+def test_what_no_tap_tells_is_null_and_never_0() -> None:
+    told = msgspec.json.decode(msgspec.json.encode(picture(CheckpointFacts(query_id="q"), None)))
+    assert set(told["totals"].values()) == {None}
+    assert {told["windows"][name] for name in ("open_count", "fired", "late_firings")} == {None}
+    unknown = ("watermark_ms", "behind_fastest_ms", "behind_clock_ms", "holder", "since_ms", "at_zero_lateness_ms")
+    assert {told["level"][name] for name in unknown} == {None}
+    assert {told[name] for name in ("batch", "whatif", "whatif_idle", "instances")} == {None}
+    assert (told["settings"]["lateness_ms"], told["spark"]["nodes"], told["spark"]["in_flight"]) == (None, None, None)
+    assert "lateness" not in told["origin"]
+    assert "windows" not in told["origin"]
+
+
+@pytest.mark.parametrize(
+    ("levels", "moved_ago_ms"),
+    [
+        ((LEVEL - 2, LEVEL - 1, LEVEL - 1), 1_000),  # the third batch's end made it
+        ((LEVEL - 1, LEVEL - 1, LEVEL), 3_000),  # the second one's
+        ((LEVEL - 1, LEVEL, LEVEL), 5_000),
+        ((LEVEL, LEVEL, LEVEL), 5_000),  # longer than is on record: at least so long
+        ((), None),
+    ],
+)
+def test_since_when_the_level_stands(levels: tuple[int, ...], moved_ago_ms: int | None) -> None:
+    since = picture(facts(history=marks(*levels))).level.since_ms
+    assert since == (None if moved_ago_ms is None else NOW - moved_ago_ms)
+
+
+def test_what_has_dropped_off_the_record_is_remembered() -> None:
+    first = picture(facts(history=marks(LEVEL - 1, LEVEL, LEVEL)))
+    later = picture(facts(history=marks(LEVEL, LEVEL)), before=first)
+    assert later.level.since_ms == first.level.since_ms
+    moved = picture(facts(next_watermark_ms=LEVEL + 5, history=marks(LEVEL, LEVEL)), before=later)
+    assert moved.level.since_ms == NOW - 1_000
+
+
+@pytest.mark.parametrize(
+    ("in_flight", "said"),
+    [(False, "no new batch: the query is idle, or it has stopped"), (True, "batch 3 has not ended: it takes long")],
+)
+def test_a_query_that_begins_no_batch_is_stale(in_flight: bool, said: str) -> None:
+    quick = facts(in_flight=in_flight)
+    limit = NOW - 1_000 + STALE_AFTER_MS
+    assert picture(quick, now_ms=limit).state == "live"
+    stale = picture(quick, now_ms=limit + 1)
+    assert stale.state == "stale"
+    assert stale.notes[0].startswith(said)
+
+
+def test_slow_triggers_are_not_stale() -> None:
+    slow = facts(history=marks(1, 2, 3, every_ms=600_000))
+    assert picture(slow, now_ms=NOW + 1_700_000).state == "live"
+    assert picture(slow, now_ms=NOW + 1_900_000).state == "stale"
+
+
+def test_before_the_first_batch_and_with_trouble() -> None:
+    assert picture(CheckpointFacts(query_id="q")).notes[0] == "no batch has begun yet"
+    broken = picture(facts(trouble="offsets/3: unknown format"))
+    assert (broken.state, broken.notes[0]) == ("partial", "offsets/3: unknown format")
+
+
+def test_several_delays_are_nodes_and_no_lateness() -> None:
+    two = (
+        WatermarkDelay(30_000, "a", windowed=False, operator=0),
+        WatermarkDelay(60_000, "b", windowed=False, operator=0),
+    )
+    shown = picture(facts(delays=two))
+    assert shown.settings.lateness_ms is None
+    assert shown.spark.nodes == [WatermarkNode("a", 30_000), WatermarkNode("b", 60_000)]
+    named = WatermarkDelay(30_000, "ts", windowed=False, operator=1)
+    assert picture(facts(delays=(DELAY, named))).spark.nodes == [WatermarkNode("ts", 30_000)]
+
+
+def window(start_s: int, records: int | None = 7) -> OpenWindow:
+    start = LEVEL + start_s * 1_000
+    return OpenWindow(start, start + 10_000, keys=3, records=records)
+
+
+def test_windows_close_when_the_level_reaches_their_end() -> None:
+    found = OpenWindows(operator=0, batch=3, windows=(window(-10), window(0), window(10, None)), open=5, keys=9)
+    windows = picture(facts(), (found,)).windows
+    assert [w.short_ms for w in windows.open] == [0, 10_000, 20_000]
+    assert [w.records for w in windows.open] == [7, 7, None]
+    assert {w.waits_for for w in windows.open} == {w.operator for w in windows.open} == {None}
+    assert (windows.open_count, windows.fired, windows.late_firings, windows.unknown) == (5, None, None, None)
+
+
+def test_windows_of_several_operators_by_end_and_why_others_are_not_there() -> None:
+    read = OpenWindows(operator=1, batch=3, windows=(window(0),), open=1, keys=1)
+    also = OpenWindows(operator=2, batch=2, windows=(window(-5),), open=1, keys=1, reason="purged just now?")
+    join = OpenWindows(operator=0, reason="a stream-stream join: only windowed aggregations are read")
+    shown = picture(facts(), (join, read, also))
+    assert [w.operator for w in shown.windows.open] == [2, 1]
+    assert shown.windows.open_count == 2
+    assert shown.windows.unknown == "operator 0: a stream-stream join: only windowed aggregations are read"
+    assert shown.origin is not None
+    assert shown.origin["windows"] == "state files"
+    nothing = picture(facts(), (join,))
+    assert (nothing.windows.open_count, nothing.windows.unknown) == (None, join.reason)
+    assert nothing.notes == [join.reason]
+
+
+def kafka(offsets: dict[str, int], per_second: float | None, number: str = "0") -> SourceFacts:
+    return SourceFacts(SourceOffsets(number, "kafka", "{}", offsets), per_second)
+
+
+def test_sources_say_where_they_stand() -> None:
+    orders = kafka({"orders/0": 5, "orders/1": 7}, 12.0)
+    shown = picture(facts(sources=(orders,)))
+    assert shown.sources == [SourcePosition("kafka orders, 2 partitions", {"orders/0": 5, "orders/1": 7})]
+    assert shown.spark.input_rows_per_second == 12.0
+    files = SourceFacts(SourceOffsets("1", "files", '{"logOffset":3}', {"logOffset": 3}), 1.0)
+    own = SourceFacts(SourceOffsets("2", "json", '{"at":1}'), None)
+    none = SourceFacts(SourceOffsets("3", "nothing", "-"), None)
+    shown = picture(facts(sources=(orders, files, own, none)))
+    assert shown.sources is not None
+    assert [(s.description, s.offsets) for s in shown.sources[1:]] == [
+        ("source 1: files", 3),
+        ("source 2: offsets of its own form", '{"at":1}'),
+        ("source 3: nothing read yet", None),
+    ]
+    assert shown.spark.input_rows_per_second is None  # files are no rows
+
+
+def test_an_unknown_policy_is_not_passed_on() -> None:
+    odd = replace(facts(), conf={"spark.sql.streaming.multipleWatermarkPolicy": "median"})
+    assert picture(odd).spark.policy is None
