@@ -33,6 +33,13 @@ class Recent:
         """The history, the oldest first."""
         return self._points
 
+    def until(self, snapshot: Snapshot) -> Sequence[HistoryPoint]:
+        """The history up to a snapshot: the newest one, or that of a frozen picture."""
+        wall_ms, points = snapshot.wall_ms, self._points
+        if wall_ms is None or not points or points[-1].wall_ms <= wall_ms:
+            return points
+        return [point for point in points if point.wall_ms <= wall_ms]
+
     @property
     def sample(self) -> list[TimePoint]:
         """A few of the records of that time."""

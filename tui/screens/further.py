@@ -1,6 +1,10 @@
 """The further screens by name: which class each one is."""
 
 from .detail import DetailScreen
+from .doctor import DoctorScreen
+from .progress import ProgressScreen
 from .windows import WindowsScreen
 
-FURTHER: dict[str, type[DetailScreen]] = {screen.NAME: screen for screen in (WindowsScreen,)}
+FURTHER: dict[str, type[DetailScreen]] = {
+    screen.NAME: screen for screen in (WindowsScreen, ProgressScreen, DoctorScreen)
+}

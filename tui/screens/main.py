@@ -13,6 +13,7 @@ from textual.events import Resize, ScreenResume
 from textual.message import Message
 from textual.screen import Screen
 
+from ...engine.core.doctor import diagnose
 from ...engine.core.job_line import line_in_job
 from ...engine.core.snapshot import Snapshot
 from ...engine.feed.messages import Change
@@ -88,6 +89,7 @@ class MainScreen(Screen[None]):
         self._name_cells = 0
         self._lags: list[int | None] = []
         self._now_share: float | None = None
+        self._findings = 0
 
     def compose(self) -> ComposeResult:
         yield TopLines()
@@ -194,6 +196,7 @@ class MainScreen(Screen[None]):
         self._shown = snapshot
         self._lags = self._recent.lags(SPARK_CELLS, SPARK_CELL_MS)
         self._now_share = self._recent.late_share()
+        self._findings = len(diagnose(snapshot, self._recent.until(snapshot)))
         if not self._name_cells or len(snapshot.channels) != len(before.channels):
             self._name_cells = name_cells(snapshot)
         self._arrange()
@@ -232,7 +235,7 @@ class MainScreen(Screen[None]):
             return
         self.query_one(TopLines).show(self._top_lines())
         replay = self._playback is not None
-        keys = picture.keys(self._shown, self._view, self._preview, link_keys(FURTHER), replay=replay)
+        keys = picture.keys(self._shown, self._view, self._preview, link_keys(FURTHER, self._findings), replay=replay)
         self.query_one("#keys", KeyLine).show(keys)
 
     def _top_lines(self) -> Top:

@@ -1,0 +1,134 @@
+"""The doctor's screen: the list, the evidence, the way to what mends it, and the count on the main screen."""
+
+from collections.abc import Callable
+
+import pytest
+from msgspec.structs import replace
+from wmtop.engine.core.snapshot import Offender, Snapshot, Totals
+from wmtop.tui.screens.doctor import DoctorScreen
+from wmtop.tui.screens.main import MainScreen
+
+from tests.core.doctor.patients import LATE, before, whatif
+from tests.core.doctor.test_channels import silent
+
+from . import canned
+from .canned import DAY, MINUTE, NOW, attached, live
+from .drive import Driven, drive
+
+
+def ill() -> Snapshot:
+    """A silent channel without an idle timeout, too little lateness, and records from the future."""
+    return replace(
+        silent(10 * MINUTE),
+        totals=Totals(records=200_000, late=9_000, future=17),
+        whatif=whatif(200_000, {edge: count * 11 for edge, count in LATE.items()}),
+        last_future=Offender("b", 81_204, NOW + 3 * DAY),
+    )
+
+
+def history(snapshot: Snapshot) -> object:
+    return canned.header(before(snapshot))
+
+
+def test_the_main_screen_says_how_much_is_wrong() -> None:
+    async def scenario(it: Driven) -> None:
+        assert "d doctor (3)" in it.said("#keys")
+
+    drive(scenario, history(ill()), ill(), size=(80, 24))
+
+
+def test_a_healthy_stream_has_nothing_to_count() -> None:
+    async def scenario(it: Driven) -> None:
+        assert "d doctor " in it.said("#keys")
+        assert "doctor (" not in it.said("#keys")
+        await it.press("d")
+        assert "nothing found" in it.said("#top")
+        assert "Nothing is wrong, as far as can be seen" in it.said("Report")
+        await it.press("enter", "v", "down")
+        assert isinstance(it.app.screen, DoctorScreen)
+
+    drive(scenario, *canned.told(live()), size=(200, 50))
+
+
+def test_the_worst_is_first_and_below_it_stands_what_mends_it() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("d")
+        assert "main › Doctor  3 findings" in it.said("#top")
+        lines = [line.split()[0] for line in it.said("Sheet").splitlines() if line.strip()]
+        assert lines == ["STOPS", "LOSES", "COSTS"]
+        assert "idle timeout 1m: the level gains 9m57s" in it.said("Report")
+        await it.press("down")
+        assert "lateness 30s: 0.1 % late, results 25s later" in it.said("Report")
+        assert "9,000 records came after their windows had closed: 4.5 %" in it.said("Report")
+
+    drive(scenario, history(ill()), ill())
+
+
+def test_enter_shows_the_evidence_alone_and_esc_leads_back_step_by_step() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("d", "down", "enter")
+        assert "main › Doctor › lateness is too small" in it.said("#top")
+        assert not it.app.screen.query_one("#findings").display
+        assert "LOSES 4.5 % of the records are lost (9,000)" in it.said("Report")
+        await it.press("escape")
+        assert it.app.screen.query_one("#findings").display
+        await it.press("escape")
+        assert isinstance(it.app.screen, MainScreen)
+
+    drive(scenario, history(ill()), ill(), size=(80, 24))
+
+
+def test_v_previews_the_setting_that_mends_it_and_enter_applies_it() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("d", "down", "v")
+        assert "lateness 5s ▸ 30s?" in it.said("#tuning")
+        assert "Enter apply 30s" in it.said("#keys")
+        await it.press("enter")
+        [change] = it.client.sent
+        assert change.lateness_ms == 30_000
+
+    drive(scenario, history(ill()), ill())
+
+
+def test_where_no_setting_mends_it_it_says_so() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("d", "end", "v")
+        assert it.toasts() == ["no setting mends this one"]
+
+    drive(scenario, history(ill()), ill())
+
+
+def test_a_finding_that_goes_away_leaves_the_cursor_on_another() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("d", "end", "enter")
+        await it.push(replace(ill(), totals=Totals(records=200_000, late=9_000)))
+        assert "2 findings" in it.said("#top")
+        assert "What mends it" in it.said("Report")
+        await it.push(replace(live(), name="well"))
+        assert "nothing found" in it.said("#top")
+        await it.press("escape", "escape")
+        assert isinstance(it.app.screen, MainScreen)
+
+    drive(scenario, history(ill()), ill())
+
+
+@pytest.mark.parametrize("build", [canned.many, canned.empty, canned.ended, canned.failed, canned.hostile, attached])
+@pytest.mark.parametrize("size", [(20, 6), (80, 24), (200, 50)])
+def test_it_stands_whatever_comes(build: Callable[[], Snapshot], size: tuple[int, int]) -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("d", "down", "enter", "T")
+        await it.pilot.resize_terminal(120, 36)
+        assert isinstance(it.app.screen, DoctorScreen)
+        assert "\x1b" not in it.said()
+
+    drive(scenario, *canned.told(build()), size=size)
+
+
+def test_it_explains_itself() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("d", "question_mark")
+        help_ = " ".join(str(widget.render()) for widget in it.app.screen.query("Static"))
+        assert "Reading Doctor" in help_
+        assert "The worst comes first: STOPS" in help_
+
+    drive(scenario, *canned.told(live()))

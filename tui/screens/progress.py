@@ -1,0 +1,44 @@
+"""Progress: rows in and out, batches by phase, what is unread, the state, over the kept history."""
+
+from collections.abc import Sequence
+
+from textual.app import ComposeResult
+from textual.events import Resize
+
+from ...engine.core.snapshot import Snapshot
+from ..progress import cells_of, charts, step_ms, unread
+from ..widgets.charts import Charts, Pictures, legend
+from ..widgets.line import Run
+from .detail import DetailScreen, Help, app_of
+
+
+class ProgressScreen(DetailScreen):
+    """Five figures on one time axis, and what is unread by source."""
+
+    NAME = "Progress"
+    ABOUT = Help(
+        reading="Time goes from left to right, by the engine's wall clock, the newest at the right; a column stands "
+        "for two seconds or more. The number at the axis is its top; ▲ goes beyond it.\n"
+        "rows in: records per second, and how many were done in a second of a batch's own time. results out: "
+        "windows that fired, each time. batch: how long the slowest batch of a column took, and with what: work is "
+        "reading and computing, commit writing the checkpoint, offsets asking the sources what there is. unread: records that are there but "
+        "not read yet, and how far the reading is behind in event time. state: records in open windows; of a query "
+        "that others run the rows in Spark's state.\n"
+    )
+
+    def body(self) -> ComposeResult:
+        yield Charts(plain=app_of(self).no_color, id="charts")
+
+    def show(self, snapshot: Snapshot) -> None:
+        canvas = self.query_one(Charts)
+        points = self.seen.recent.until(snapshot)
+        columns = canvas.columns()
+        cell_ms = step_ms(points, columns)
+        cells = cells_of(points, columns, cell_ms)
+        canvas.show(Pictures(charts(snapshot, points, cells), cell_ms, unread(snapshot)))
+
+    def legend(self, snapshot: Snapshot) -> Sequence[Run]:
+        return legend(plain=app_of(self).no_color)
+
+    def on_resize(self, event: Resize) -> None:
+        self.call_after_refresh(self.repaint)

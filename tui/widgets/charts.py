@@ -1,0 +1,179 @@
+"""Figures over time, one below the other on a common time axis, and what is unread by source below them."""
+
+from collections.abc import Sequence
+from itertools import accumulate
+
+from msgspec import Struct
+
+from .. import formatting as f
+from ..progress import PHASES, Chart, Stack, Unread
+from .barrel import EIGHTHS
+from .canvas import Canvas
+from .line import Run, cells, clip, joined
+
+_LABEL, _ROOMY = (24, 30), 100
+"""The width of the names, and from which width on it is the greater one."""
+_GAUGE = 8
+_LEAST, _MOST = 2, 8
+_STACK = (("█", "part-0"), ("▓", "part-1"), ("▒", "part-2"), ("░", "part-3"))
+"""A pattern and an ink for each part of a stack, from the bottom up."""
+_OVER = ("text", "over-1", "over-2", "over-3")
+"""The background of each part, where another part ends below it in the same cell."""
+_AIR = 2
+"""Eighths of a row that stay free between two charts where there is no room for a line."""
+_BAR = 30
+
+
+class Pictures(Struct, frozen=True):
+    """What is drawn: the charts, the time of a column (ms), and what is unread."""
+
+    charts: Sequence[Chart] = ()
+    cell_ms: int = 1_000
+    unread: Sequence[Unread] = ()
+
+
+class Charts(Canvas):
+    """Draws `Pictures`; without colours (`plain`) the parts of a batch are told by their patterns alone."""
+
+    def __init__(self, *, plain: bool = False, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._plain = plain
+        self._pictures = Pictures()
+
+    def show(self, pictures: Pictures) -> None:
+        """Draw `pictures`."""
+        if pictures != self._pictures:
+            self._pictures = pictures
+            self.redraw()
+
+    def columns(self) -> int:
+        """How many columns there is room for."""
+        return columns_in(self.size.width)
+
+    def draw(self, width: int, height: int) -> list[list[Run]]:
+        pictures = self._pictures
+        drawn = [chart for chart in pictures.charts if chart.note is None]
+        notes = len(pictures.charts) - len(drawn)
+        below = min(len(pictures.unread) + 1, max(height // 4, 2)) if pictures.unread else 0
+        rows = max(min((height - 1 - below - 2 * notes) // max(len(drawn), 1), _MOST), 1)
+        gap = 1 if rows > _LEAST else 0
+        spare = height - 1 - below - notes * (1 + gap) - len(drawn) * rows
+        lines: list[list[Run]] = [[]] if spare > 0 else []
+        for chart in pictures.charts:
+            lines += _chart(chart, rows - gap if chart.note is None else 1, width, 0 if gap else _AIR, self._plain)
+            lines += [[]] * gap
+        lines.append(_axis(pictures, width))
+        lines += _unread(pictures.unread, height - len(lines), width)
+        return lines[:height]
+
+
+def columns_in(width: int) -> int:
+    """How many columns a picture of that width has."""
+    return max(width - _label(width) - _GAUGE - 3, 1)
+
+
+def legend(*, plain: bool = False) -> list[Run]:
+    """What the colours, or the patterns, of a batch mean."""
+    out: list[Run] = []
+    for (pattern, ink), (_, word) in zip(_STACK, PHASES, strict=True):
+        out += [("  " if out else "batch: ", "dim"), (pattern if plain else EIGHTHS[8], ink), (f" {word}", "dim")]
+    return out
+
+
+def _label(width: int) -> int:
+    return _LABEL[width >= _ROOMY]
+
+
+def _chart(chart: Chart, rows: int, width: int, airy: int, plain: bool) -> list[list[Run]]:
+    names, room = _label(width), columns_in(width)
+    words: list[list[Run]] = [[(f" {f.pad(chart.name, names - 1)}", "strong")]]
+    words += [[(f" {f.pad(chart.now, names - 1)}", "text")]] if rows > 1 else []
+    words += [[(" " * names, "dim")]] * (rows - len(words))
+    if chart.note is not None:
+        note = [(" " * (_GAUGE + 2), "dim"), (chart.note, "dim")]
+        return [clip([*words[0], *note], width), *words[1:]]
+    bars = stacked(chart.columns[-room:], 8 * rows - airy, chart.top, plain=plain)
+    gauge = [f.pad(chart.gauge, _GAUGE, right=True) if row == 0 else " " * _GAUGE for row in range(rows)]
+    return [
+        [*words[row], (f"{gauge[row]} ", "dim"), ("┤" if row == 0 else "│", "frame"), *bars[row]] for row in range(rows)
+    ]
+
+
+def stacked(columns: Sequence[Stack | None], eighths: int, top: float, *, plain: bool = False) -> list[list[Run]]:
+    """The columns, `top` as high as so many eighths of a row, in rows of runs, the upper one first.
+
+    What is not known stays empty, 0 has a foot, and `▲` goes on above. `plain`: parts are told by pattern, not colour.
+    """
+    edges = [None if column is None else _edges(column, eighths / top if top > 0 else 0.0) for column in columns]
+    rows = range(-(-eighths // 8) - 1, -1, -1)
+    return [joined(_cell(edge, row, eighths, plain) for edge in edges) for row in rows]
+
+
+def _edges(column: Stack, scale: float) -> list[int]:
+    """Where the parts of a column end, in eighths; the last at least at 1."""
+    ends = [round(scale * end) for end in accumulate(column)]
+    return [*ends[:-1], max(ends[-1], 1)]
+
+
+def _cell(edges: list[int] | None, row: int, eighths: int, plain: bool) -> Run:
+    if edges is None:
+        return " ", "text"
+    foot, end = 8 * row, edges[-1]
+    if end <= foot:
+        return " ", "text"
+    if end > eighths + 4 and foot + 8 >= eighths:
+        return "▲", "stale"
+    reached = min(end - foot, 8)
+    if not plain and reached == 8 and (split := _split(edges, foot)) is not None:
+        lower, upper = split
+        return EIGHTHS[edges[lower] - foot], f"{_STACK[lower][1]}@{_OVER[upper]}"
+    pattern, ink = _STACK[_most(edges, foot, foot + reached)]
+    return (pattern if plain and reached == 8 else EIGHTHS[reached]), ink
+
+
+def _split(edges: list[int], foot: int) -> tuple[int, int] | None:
+    """The part that a cell begins with, and the one that has most of the rest; None where there is no rest."""
+    lower = next(place for place, end in enumerate(edges) if end > foot)
+    return None if edges[lower] >= foot + 8 else (lower, _most(edges, edges[lower], foot + 8))
+
+
+def _most(edges: list[int], low: int, high: int) -> int:
+    """Which part has most of what is between two heights (eighths)."""
+    starts = [0, *edges]
+    return max(range(len(edges)), key=lambda place: min(edges[place], high) - max(starts[place], low))
+
+
+def _axis(pictures: Pictures, width: int) -> list[Run]:
+    """How long ago: at the left end, in the middle, now."""
+    room, indent = columns_in(width), _label(width) + _GAUGE + 2
+    line = " " * (room - 3) + "now"
+    for place in (0, room // 2):
+        text = "−" + f.duration((room - place) * pictures.cell_ms)
+        line = line[:place] + text + line[place + len(text) :]
+    return [(" " * indent, "dim"), (line[:room], "dim")]
+
+
+def _unread(unread: Sequence[Unread], rows: int, width: int) -> list[list[Run]]:
+    """The most behind, as many as there is room for."""
+    if not unread or rows < 2:
+        return []
+    shown = unread[: rows - 1]
+    more = len(unread) - len(shown)
+    title: list[Run] = [(" unread by source", "strong"), (f", {more:,} more below these" if more else "", "dim")]
+    names = min(max(len(f.label(one.name)) for one in shown), max(width // 3, 12))
+    most = max((one.records or 0 for one in shown), default=0)
+    return [clip(title, width), *(_one(one, names, most, width) for one in shown)]
+
+
+def _one(one: Unread, names: int, most: int, width: int) -> list[Run]:
+    if one.records is None:
+        return clip([(f" {f.pad(f.label(one.name, names), names)}  ", "text"), (f.ELSEWHERE, "dim")], width)
+    behind = "" if one.behind_ms is None else f"{f.duration(one.behind_ms)} behind in event time"
+    head: list[Run] = [
+        (f" {f.pad(f.label(one.name, names), names)}  ", "text"),
+        (f.pad(f.count(one.records), 11, right=True), "text"),
+        (" records  ", "dim"),
+    ]
+    bar = max(min(_BAR, width - cells(head) - len(behind) - 3), 0)
+    full = -(-bar * one.records // most) if most else 0
+    return clip([*head, ("▇" * full, "active"), (" " * (bar - full) + "  ", "dim"), (behind, "dim")], width)
