@@ -20,12 +20,14 @@ class Unread(Struct, frozen=True):
         """How many of the channel's records are unread; None where that is not known."""
         return None if self.records is None or self.by_channel is None else self.by_channel.get(channel, 0)
 
+    def may_be_of(self, channel: str) -> int | None:
+        """How many unread records may be the channel's: its own, or all where they cannot be told apart."""
+        return self.records if self.by_channel is None else self.of(channel)
+
     def backlog(self, channel: str) -> int | None:
         """Unread records that hold the channel up: its own, or all where they cannot be told apart; 0 where few are."""
-        if self.by_channel is None:
-            unread, passing = self.records, self.passing
-        else:
-            unread, passing = self.of(channel), self.passing_by_channel.get(channel, 0)
+        passing = self.passing if self.by_channel is None else self.passing_by_channel.get(channel, 0)
+        unread = self.may_be_of(channel)
         return unread if unread is None or unread > 2 * passing else 0
 
     def not_quiet(self) -> list[str] | None:

@@ -12,6 +12,7 @@ def cause_of(
     paused: bool,
     held_back: bool,
     backlog: int | None,
+    all_read: bool,
     quiet_ms: int,
     usual_quiet_ms: int,
     lag_ms: int,
@@ -21,7 +22,8 @@ def cause_of(
 ) -> Cause:
     """The cause, most certain first.
 
-    `usual_quiet_ms` is the mean time between the holder's records, `lag_ms` how far it is behind the fastest channel.
+    `all_read`: it is known that nothing of the holder is unread. `usual_quiet_ms` is the mean time between the holder's
+    records, `lag_ms` how far it is behind the fastest channel.
     """
     if paused:
         return "paused"
@@ -36,4 +38,6 @@ def cause_of(
     if fastest_ahead_of_clock_ms is not None and fastest_ahead_of_clock_ms > future_after_ms:
         return "future_elsewhere"
     # Silence explains the lag when it has lasted for half of it, or for much longer than usual for the channel.
-    return "quiet" if quiet_ms > 0 and (2 * quiet_ms >= lag_ms or quiet_ms > 4 * usual_quiet_ms) else "behind"
+    return (
+        "quiet" if all_read and quiet_ms > 0 and (2 * quiet_ms >= lag_ms or quiet_ms > 4 * usual_quiet_ms) else "behind"
+    )

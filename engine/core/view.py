@@ -118,6 +118,7 @@ def _holder(monitor: Monitor, now: int | None, paused: bool, unread: Unread | No
         paused=paused,
         held_back=unread is not None and channel.name in unread.held_back,
         backlog=None if unread is None else unread.backlog(channel.name),
+        all_read=unread is None or unread.may_be_of(channel.name) == 0,
         quiet_ms=now - heard,
         usual_quiet_ms=(heard - channel.added_ms) // max(1, _times_heard(monitor, channel)),
         lag_ms=max(monitor.clock.watermark(other) for other in range(len(monitor.channels))) - watermark,

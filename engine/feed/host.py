@@ -52,6 +52,7 @@ class Host:
         self._say = say
         self._steps: list[Step] = []
         self._signal: int | None = None
+        self._takes_signals = False
         self._recording: RecordingWriter | None = None
         self._header = Header(
             name=run.name, pid=os.getpid(), started_ms=run.started_ms, source=describe(), settings=settings
@@ -76,6 +77,7 @@ class Host:
 
         for number in SIGNALS:
             signal.signal(number, on_signal)
+        self._takes_signals = True
 
     @property
     def exit_code(self) -> int:
@@ -149,6 +151,8 @@ class Host:
         if isinstance(command, Change):
             return self._on_change(command)
         self.stopping.set()
+        if not self._takes_signals:  # still starting: nobody looks at `stopping` yet
+            os.kill(os.getpid(), signal.SIGTERM)
         return Reply(id=command.id, ok=True, text="stopping")
 
 

@@ -2,9 +2,10 @@
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 
-from ..errors import RunError, UsageError
+from ..errors import RunError
 from .cluster import Cluster
 from .config import KafkaConfig
 from .offsets import Positions, TopicPartition
@@ -12,6 +13,8 @@ from .offsets import Positions, TopicPartition
 EVERY_S = 1.0
 TOPICS_EVERY_S = 5.0
 AHEAD_EVERY_S = 10.0
+STALE_MS = 4_000
+_KEPT = 120
 
 
 class Probe:
@@ -27,16 +30,30 @@ class Probe:
         self._thread = threading.Thread(target=self._watch, name="wmtop-kafka-probe", daemon=True)
         self._ids: dict[str, str | None] = {}
         self._missing: set[str] = set()
-        self._told_lost: Positions = {}
+        self._history: deque[tuple[int, Positions]] = deque(maxlen=_KEPT)
         self._partitions: list[TopicPartition] = []
         self.ends: Positions | None = None
         """The end of each partition; None while they are not known."""
+        self.earliest: Positions = {}
+        """The first offset of each partition that is still there, as of the last look."""
         self.read_to: Positions = {}
         """The next offset to read of each partition; whoever reads sets it."""
         self.rereads = True
         """Whether a topic that is created anew is read from its start (Spark's connector goes on at its end)."""
         self.silent_since: float | None = None
         """Since when (monotonic s) the cluster has not answered; None: it does."""
+
+    def ends_at(self, time_ms: int) -> Positions | None:
+        """The ends as they were known at a time (epoch ms), or soon after; None while they are not known."""
+        known = list(self._history)
+        if not known or self.ends is None:
+            return None
+        return next((ends for stamp, ends in reversed(known) if stamp <= time_ms), known[0][1])
+
+    def fresh_ends(self) -> Positions | None:
+        """The ends; None while they are not known, or have not been looked at for too long."""
+        stamp = self._history[-1][0] if self._history else 0
+        return self.ends if _now_ms() - stamp <= STALE_MS else None
 
     def start(self) -> None:
         """Begin to look."""
@@ -53,21 +70,26 @@ class Probe:
             try:
                 cluster = cluster or Cluster(self._config)
                 if time.monotonic() - looked_s > TOPICS_EVERY_S:
-                    partitions = self._look_at_topics(cluster)
-                    self._look_for_lost(cluster.earliest(partitions))
+                    self.earliest = cluster.earliest(self._look_at_topics(cluster))
                     looked_s = time.monotonic()
                 self._heard()
-                self.ends = self._latest(cluster)
+                self._note_ends(self._latest(cluster))
                 if self.look_ahead is not None and self.ends is not None and time.monotonic() - ahead_s > AHEAD_EVERY_S:
                     ahead_s = time.monotonic()
                     self.look_ahead(cluster, self.ends)
                 looked_s = looked_s if self.ends is not None else float("-inf")
-            except (RunError, UsageError) as error:
+            except Exception as error:  # whatever it is: this thread must not die with its last answer standing
                 looked_s = float("-inf")
-                self._silent(str(error))
+                self._silent(str(error) or type(error).__name__)
             self._stop.wait(EVERY_S)
         if cluster is not None:
             cluster.close()
+
+    def _note_ends(self, ends: Positions | None) -> None:
+        asked_ms = _now_ms()
+        self.ends = ends
+        if ends is not None:
+            self._history.append((asked_ms, ends))
 
     def _latest(self, cluster: Cluster) -> Positions | None:
         """The ends; None where a partition has just gone or has no leader: the next look at the topics tells."""
@@ -96,17 +118,6 @@ class Probe:
         self._partitions = partitions
         return partitions
 
-    def _look_for_lost(self, earliest: Positions) -> None:
-        """Records that retention deleted before they were read."""
-        for partition, first in earliest.items():
-            at = self.read_to.get(partition)
-            if at is not None and first > at and self._told_lost.get(partition) != first:
-                self._told_lost[partition] = first
-                self._note(
-                    f"{first - at:,} records of partition {partition.partition} of {partition.topic} were deleted by "
-                    "its retention before they were read"
-                )
-
     def _silent(self, why: str) -> None:
         self.ends = None
         if self.silent_since is None:
@@ -118,3 +129,7 @@ class Probe:
             gone_s = time.monotonic() - self.silent_since
             self.silent_since = None
             self._note(f"the Kafka cluster answers again after {gone_s:.0f} s")
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

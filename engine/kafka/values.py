@@ -52,7 +52,7 @@ def _unit_of(value: Any) -> TimeUnit | None:
     """The unit of a number by its size; None for what is no number."""
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     for unit, below in BELOW.items():
         if abs(number) < below:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..core.rates import RateMeter
 from ..core.settings import Settings
@@ -69,7 +70,9 @@ class Engine:
         self._options = options
         self._log = log
         self._say = say
+        source.tell(say)
         self._snapshots: queue.SimpleQueue[Snapshot | None] = queue.SimpleQueue()
+        self._last: Snapshot | None = None
         self._run: Run | None = None
         self._spark: SparkSession | None = None
         self._rates = RateMeter()
@@ -169,8 +172,8 @@ class Engine:
             elif now - last >= SNAPSHOT_EVERY_S and run.monitor.channels:
                 last = now
                 self._host.started()
-                picture = self._picture()
-                if self._snapshots.empty():  # else a batch has left a newer one meanwhile
+                picture = self._still() if run.busy else self._picture()
+                if picture is not None and self._snapshots.empty():  # else a batch has left a newer one meanwhile
                     self._host.publish(picture)
 
     def _finish(self, run: Run) -> int:
@@ -200,7 +203,23 @@ class Engine:
         self._host.started()
         self._snapshots.put(self._picture())
 
+    def _still(self) -> Snapshot | None:
+        """While a batch runs: the last picture, with what is known of the source now."""
+        if self._last is None:
+            return None
+        unread = self._source.unread()
+        return replace(
+            self._last,
+            state="stale" if unread is not None and unread.records is None else self._last.state,
+            wall_ms=time.time_ns() // 1_000_000,
+            notes=self._source.notes(),
+        )
+
     def _picture(self) -> Snapshot:
+        self._last = self._drawn()
+        return self._last
+
+    def _drawn(self) -> Snapshot:
         assert self._run is not None
         run = self._run
         with run.looking() as monitor:
@@ -281,6 +300,4 @@ class Engine:
 
 
 def _with_rows(source: Source, rows: int) -> Any:
-    from msgspec.structs import replace
-
     return replace(source.describe(), rows=source.rows_in_all, rows_read=rows)

@@ -3,6 +3,7 @@
 One lock covers reading the level, the Spark action, applying and saving; ticks and commands wait for it.
 """
 
+import re
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -20,8 +21,9 @@ from ..core.observation import BatchObservation
 from ..core.settings import Settings
 from ..core.snapshot import Offender
 from ..core.ticker import tick_until
+from ..core.unread import Unread
 from ..errors import RunError
-from .aggregate import Aggregation, levels_of
+from .aggregate import Aggregation, Levels, levels_of
 from .durable import SavedState, StateDirectory
 from .firings import FiringsFile
 from .sources.base import Source, canonical_columns
@@ -29,6 +31,11 @@ from .sources.base import Source, canonical_columns
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+
+STOP_WITHIN_S = 10.0
+"""How long a batch that runs may take to end once the run is to stop."""
+_REASON = re.compile(r"(?:Caused by: |: )?(?:[\w$]+\.)*[A-Z]\w*(?:Error|Exception|Timeout): (?P<reason>.+)")
 
 
 class Run:
@@ -53,6 +60,8 @@ class Run:
         self._aggregation: Aggregation | None = None
         self._query: StreamingQuery | None = None
         self.failure: BaseException | None = None
+        self._read_failure: BaseException | None = None
+        """What kept the last batch from being read: its source may say that trying again helps."""
         self._failures = 0
         """Of the query, since its last batch."""
         self._retry_at: float | None = None
@@ -81,7 +90,7 @@ class Run:
             self.monitor.exclude(max(0, self._source.now_ms() - self.monitor.now_ms))
         self._source.resume(self.monitor.rows, self.monitor.now_ms)
         if self.monitor.batch is not None:
-            self._source.applied(self._state.source_offsets(self.monitor.batch))
+            self._source.resumed(self._state.source_offsets(self.monitor.batch))
         if self._source.live:
             self._timers_ms = self._source.now_ms()
             self._register_channels(self._timers_ms)
@@ -120,29 +129,42 @@ class Run:
             return
         if self._retry_at is None:
             self._failures += 1
-            wait_s = self._source.retry_after_s(self._failures, _one_line(error))
+            why = _one_line(self._read_failure or error)
+            wait_s = self._source.retry_after_s(self._failures, why)
             if wait_s is None:
-                raise RunError(_one_line(error))
+                raise RunError(why)
             self._retry_at = time.monotonic() + wait_s
         elif time.monotonic() >= self._retry_at:
-            self._retry_at = None
+            self._retry_at = self._read_failure = None
             self._start_query()
 
     def tick(self) -> None:
         """Emit what processing time owes, if the source has nothing unread."""
         if not self._source.ticks or self.monitor.ended:
             return
-        with self._lock:
+        if not self._lock.acquire(blocking=False):
+            return  # a batch runs: nothing is emitted meanwhile
+        try:
             if self._source.live and not self._is_waiting():
                 return
             now = self._read_until()
-            self._keep_timers_of_unread(now)
+            self._keep_timers(now, self._source.unread())
             before = self.monitor.standing()
             self._register_channels(now)
             firings = tick_until(self.monitor, now)
             self._source.balance(self._progress_of_active())
             if firings or before != self.monitor.standing():
                 self._save(firings)
+        finally:
+            self._lock.release()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a batch runs, so that looking at the monitor has to wait."""
+        free = self._lock.acquire(blocking=False)
+        if free:
+            self._lock.release()
+        return not free
 
     def now_ms(self) -> int | None:
         """Processing time (ms): of a source that ticks now, as far as everything before it has been read."""
@@ -177,10 +199,13 @@ class Run:
             yield self.monitor
 
     def stop(self) -> None:
-        """Stop the query between two batches; what is applied is saved already."""
+        """Stop the query between two batches, or drop the one that takes too long; what is applied is saved already."""
         self._stopping = True
-        with self._lock:
-            pass
+        if self._lock.acquire(timeout=STOP_WITHIN_S) or self._frame is None:
+            self._lock.release()
+        else:
+            with suppress(Py4JError, OSError):
+                self._frame.sparkSession.sparkContext.cancelAllJobs()
         query, self._query = self._query, None
         if query is not None:
             with suppress(Py4JError, OSError):  # a JVM that died has stopped it
@@ -188,9 +213,8 @@ class Run:
         if self._firings is not None:
             self._firings.close()
 
-    def _keep_timers_of_unread(self, now: int) -> None:
+    def _keep_timers(self, now: int, unread: Unread | None) -> None:
         """Whoever has something unread is slow, not quiet: that time does not count towards its idleness."""
-        unread = self._source.unread() if self._source.live else None
         since, self._timers_ms = self._timers_ms, now
         if unread is not None and since is not None and now > since:
             self.monitor.exclude(now - since, unread.not_quiet())
@@ -217,24 +241,32 @@ class Run:
                 raise RuntimeError("stopping")
             if self.monitor.batch is not None and batch <= self.monitor.batch:
                 return  # applied and saved before a crash, not yet committed by Spark
-            assert self._aggregation is not None
             try:
                 time_ms = self._batch_time(batch)
                 levels = levels_of(self.monitor, time_ms)
-                observation = self._aggregation.observe(frame, batch, levels, self.monitor)
+                observation = self._observe(frame, batch, levels)
+                ends = self._state.source_offsets(batch)
                 if time_ms is not None:
-                    self._keep_timers_of_unread(time_ms)
+                    self._keep_timers(time_ms, self._source.left_by(ends, time_ms))
                     self._register_channels(time_ms)
                 firings = self.monitor.apply(self._named_parts(observation))
-                self._source.applied(self._state.source_offsets(batch))
+                self._source.applied(ends)
                 self._source.balance(self._progress_of_active())
                 self._failures = 0
                 self._digest = self._state.offsets_digest(batch)
                 self._save(firings)
             except Exception as error:
-                self.failure = None if self._stopping else error
+                self.failure = None if self._stopping or error is self._read_failure else error
                 raise
             self._on_batch()
+
+    def _observe(self, frame: "DataFrame", batch: int, levels: Levels) -> BatchObservation:
+        assert self._aggregation is not None
+        try:
+            return self._aggregation.observe(frame, batch, levels, self.monitor)
+        except Exception as error:
+            self._read_failure = error
+            raise
 
     def _named_parts(self, observation: BatchObservation) -> BatchObservation:
         """The offenders with the names of the parts of the source that they are in."""
@@ -270,6 +302,8 @@ class Run:
 
 
 def _one_line(error: BaseException) -> str:
-    """The first line of an error that says something, without Java's or Spark's decoration."""
+    """The innermost reason of an error, without Java's, Spark's or Python's decoration; else its first line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+    reasons = [found["reason"] for found in map(_REASON.match, lines) if found]
+    reasons = [reason for reason in reasons if not reason.startswith(("Job aborted", "Traceback"))]
+    return next(iter([*reasons[-1:], *lines[:1]]), type(error).__name__)

@@ -75,12 +75,16 @@ def running(
     directory: Path,
     columns: KafkaColumns = IN_VALUE,
     settings: Settings = SETTINGS,
+    say: Callable[[str], None] | None = None,
     **options: Any,
 ) -> Iterator[Running]:
     """Start a run on topics; stopped at the end, its state stays in `directory`."""
     topics = [topics] if isinstance(topics, str) else topics
-    directory.mkdir(exist_ok=True)
-    source = Kafka(KafkaConfig(broker.bootstrap), topics, columns, reader="python", directory=directory, **options)
+    source = Kafka(
+        KafkaConfig(broker.bootstrap), topics, columns, reader="python", directory=directory, keep=True, **options
+    )
+    if say is not None:
+        source.tell(say)
     source.check()
     state = StateDirectory(directory)
     state.lock()

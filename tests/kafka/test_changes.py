@@ -86,8 +86,8 @@ def test_retention_deletes_what_was_not_read_yet(
         it.until(lambda p: p.totals.records >= 10)
     admin.delete_records({TopicPartition(topic, 0): 90})
     with running(spark, broker, topic, tmp_path, batch_records=10) as it:
-        picture = it.until(lambda p: p.channels and p.channels[0].backlog == 0)
         told(it, "deleted by its retention before they were read")
+        picture = it.until(lambda p: p.channels and p.channels[0].backlog == 0)
         assert 20 <= picture.totals.records < 100
         assert picture.channels[0].max_event_ms == NOON_MS + 99
 

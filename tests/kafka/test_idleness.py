@@ -66,14 +66,26 @@ def test_balanced_reading_holds_back_who_is_ahead(
         assert max(drifts) <= (5 + 12) * MINUTE
 
 
+def test_balanced_reading_of_what_is_there_reads_all_of_it(
+    spark: SparkSession, broker: LocalBroker, create_topic: CreateTopic, produce: Produce, tmp_path: Path
+) -> None:
+    """Partition 0 ends long before partition 1, which must not wait for it for ever."""
+    topic = create_topic(2)
+    produce(topic, [Record(at(i * MINUTE), partition=i % 2) for i in range(10)])
+    produce(topic, [Record(at((10 + i) * MINUTE), partition=1) for i in range(50)])
+    with running(spark, broker, topic, tmp_path, max_drift_ms=5 * MINUTE, batch_records=4, once=True) as it:
+        picture = it.until(lambda p: p.ended)
+    assert picture.totals.records == 60
+
+
 def test_channels_of_a_field_are_quiet_only_when_every_partition_was_read(
     spark: SparkSession, broker: LocalBroker, create_topic: CreateTopic, produce: Produce, tmp_path: Path
 ) -> None:
     topic = create_topic(1)
     columns = KafkaColumns(time=JsonPath(("ts",)), channel=JsonPath(("who",)))
-    produce(topic, [Record(at(0, who="a"))] + [Record(at(i, who="b")) for i in range(40)])
+    produce(topic, [Record(at(0, who="a"))] + [Record(at(i, who="b")) for i in range(12)])
     with running(spark, broker, topic, tmp_path, columns, replace(IDLING, idle_after_ms=300), batch_records=1) as it:
-        while it.picture().totals.records < 41:
+        while it.picture().totals.records < 13:
             picture = it.until(lambda p: True)
             unread = it.source.unread()
             if unread is not None and unread.records:
@@ -85,13 +97,13 @@ def test_a_backlog_is_told_from_silence(
     spark: SparkSession, broker: LocalBroker, create_topic: CreateTopic, produce: Produce, tmp_path: Path
 ) -> None:
     topic = create_topic(2)
-    produce(topic, [Record(at(i), partition=0) for i in range(400)])
+    produce(topic, [Record(at(i), partition=0) for i in range(60)])
     produce(topic, [Record(at(10 * MINUTE), partition=1)])
     with running(spark, broker, topic, tmp_path, IN_VALUE, batch_records=5) as it:
         picture = it.until(lambda p: p.level.holder is not None and all(c.max_event_ms for c in p.channels))
         assert picture.level.holder is not None
         assert (picture.level.holder.channel, picture.level.holder.cause) == ("0", "backlog")
         assert picture.channels[0].backlog
-        it.read(401)
+        it.read(61)
         picture = it.until(lambda p: p.level.holder and p.level.holder.cause == "quiet")
         assert picture.channels[0].backlog == 0

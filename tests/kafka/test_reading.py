@@ -71,6 +71,15 @@ def test_a_field_deep_in_the_value_and_one_as_channel(
     assert picture.last_malformed.offset == 5
 
 
+def test_a_key_may_be_any_bytes(
+    spark: SparkSession, broker: LocalBroker, topic: str, produce: Produce, tmp_path: Path
+) -> None:
+    produce(topic, [Record(of(NOON_MS), key=key) for key in (b"text", b"\xff\x00", None)])
+    with running(spark, broker, topic, tmp_path, KafkaColumns(time=JsonPath(("ts",)), channel="key"), once=True) as it:
+        picture = it.until(lambda p: p.ended)
+    assert {c.channel for c in picture.channels} == {"text", "0xff00", "(none)"}
+
+
 def test_the_records_own_timestamps_count_tombstones_too(
     spark: SparkSession, broker: LocalBroker, topic: str, produce: Produce, tmp_path: Path
 ) -> None:

@@ -164,7 +164,9 @@ def run_kafka(
     if begin == "committed" and group is None:
         raise UsageError("--from committed needs to know whose offsets: give --group G")
     columns = kafka_columns(time, time_unit, channel, engine)
-    directory, _ = staging(engine)
+    if max_drift is not None and channel != "partition":
+        raise UsageError("--max-drift holds back partitions: it needs --channel partition")
+    directory, keep = staging(engine)
     source = Kafka(
         kafka_config_of(bootstrap, kafka_config),
         topic,
@@ -176,6 +178,8 @@ def run_kafka(
         once=engine.once,
         batch_records=_at_least_one("--batch-records", batch_records),
         directory=directory,
+        keep=keep,
+        resuming=engine.state_dir is not None and (engine.state_dir / "state.json").exists(),
     )
     start(source, engine, live=True, name=name_of(topic[0]))
 

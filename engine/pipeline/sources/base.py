@@ -108,6 +108,10 @@ class Source(Protocol):
         """Remove what `prepare` made."""
         ...
 
+    def tell(self, say: Callable[[str], None]) -> None:
+        """From now on `say` gets each of the `notes` as it comes."""
+        ...
+
     def channels(self) -> list[str]:
         """The channels that are known before their first record; asked again while the query runs."""
         ...
@@ -116,8 +120,16 @@ class Source(Protocol):
         """What a part (column `part`) is called; None for a source without parts."""
         ...
 
+    def resumed(self, ends: list[str]) -> None:
+        """The query goes on after these offsets, a JSON text a source of the query."""
+        ...
+
     def applied(self, ends: list[str]) -> None:
-        """A batch was applied: its end offsets, a JSON text a source of the query."""
+        """A batch was applied, up to these offsets."""
+        ...
+
+    def left_by(self, ends: list[str], time_ms: int) -> Unread | None:
+        """What a batch that ends at these offsets left unread of what was there at its time (epoch ms)."""
         ...
 
     def balance(self, max_event_ms: Mapping[str, int | None]) -> None:
@@ -148,8 +160,18 @@ class PlainSource:
         """There are no parts."""
         return None
 
+    def tell(self, say: Callable[[str], None]) -> None:
+        """There are no notes."""
+
+    def resumed(self, ends: list[str]) -> None:
+        """Nothing to note."""
+
     def applied(self, ends: list[str]) -> None:
         """Nothing to note."""
+
+    def left_by(self, ends: list[str], time_ms: int) -> Unread | None:
+        """Nothing, or not known."""
+        return None
 
     def balance(self, max_event_ms: Mapping[str, int | None]) -> None:
         """Nobody is held back."""

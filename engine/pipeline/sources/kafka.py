@@ -1,5 +1,6 @@
 """`run kafka`: topics of a real cluster, through Spark's connector where it is there, else through kafka-python."""
 
+import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -10,11 +11,12 @@ import msgspec
 from ...core.snapshot import SourceView
 from ...core.times import MIN
 from ...core.unread import Unread
-from ...errors import UsageError
+from ...errors import RunError, UsageError
 from ...json_path import JsonPath
 from ...kafka.cluster import Cluster, may_not_read
 from ...kafka.config import KafkaConfig
 from ...kafka.offsets import Positions, TopicPartition, offsets_of, parse_offsets
+from ...kafka.peek import Peek
 from ...kafka.probe import Probe
 from ...kafka.values import look_for_times, time_in
 from .base import MARKER, LiveSource
@@ -34,6 +36,10 @@ _MOST = 300_000
 """Records of a batch, the same for both readers so that they make the same batches: four seconds of kafka-python."""
 _MOST_BALANCED = 20_000
 """With balanced reading: drift can only be seen between batches."""
+FETCH_WAIT_MS = 10
+"""How long the broker may wait for new records before it answers a fetch. The connector asks for a partition's ends
+behind a fetch that is under way: with Kafka's 500 ms every task at a topic's end takes half a second.
+"""
 _TOPIC_EVERY_S = 1.0
 _GIVE_UP_AFTER = 3
 _RETRY_S = 0.5
@@ -59,9 +65,11 @@ class Kafka(LiveSource):
         max_drift_ms: int | None = None,
         once: bool = False,
         batch_records: int | None = None,
-        directory: Path | None = None,
-        say: Callable[[str], None] = lambda text: None,
+        directory: Path,
+        keep: bool = False,
+        resuming: bool = False,
     ) -> None:
+        """`directory` is for files between the processes of the run, deleted at the end unless `keep`."""
         self._config = config
         self._topics = sorted(set(topics))
         self._columns = columns
@@ -73,12 +81,15 @@ class Kafka(LiveSource):
         self._once = once
         self._batch_records = batch_records or (_MOST if max_drift_ms is None else _MOST_BALANCED)
         self._directory = directory
-        self._say = say
+        self._keep = keep
+        self._resuming = resuming
         self._cluster_id: str | None = None
         self._unit: str | None = None if columns.unit is None else f"epoch {columns.unit}"
         self._positions: Positions = {}
         self._notes: list[str] = []
+        self._say: Callable[[str], None] = lambda text: None
         self._probe = Probe(config, self._topics, self._note)
+        self._peek = Peek(config)
         self._held: frozenset[str] = frozenset()
         self._come_to: dict[str, int] = {}
         """How far (ms) each channel that is not idle has been read."""
@@ -111,11 +122,11 @@ class Kafka(LiveSource):
             for topic in found.values():
                 if not topic.may_read:
                     raise UsageError(may_not_read(topic.name))
-            if self._start == "committed" and not cluster.committed(self._group or ""):
+            if self._start == "committed" and not self._resuming and not cluster.committed(self._group or ""):
                 raise UsageError(
                     f"--from committed: the group {self._group} has committed nothing; use --from earliest"
                 )
-            self._look_at_records(cluster, [p for topic in found.values() for p in topic.partitions])
+            self._recognise_times(cluster, [p for topic in found.values() for p in topic.partitions])
         finally:
             cluster.close()
 
@@ -136,21 +147,24 @@ class Kafka(LiveSource):
             time_column="timestamp" if self._columns.time is None else str(self._columns.time),
             time_unit=self._unit,
             max_drift_ms=self._max_drift_ms,
+            backlog=None if (unread := self.unread()) is None else unread.records,
             drift_ms=self._drift(self._come_to.values()),
             drift_unbalanced_ms=self._drift([*self._come_to.values(), *self._newest.values()]),
         )
 
     def prepare(self, report: Callable[[str], None]) -> None:
         """Wait until the topics are there, and find the offsets to begin with."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._held_file.unlink(missing_ok=True)  # that of a run before this one
         cluster = Cluster(self._config)
         try:
             partitions = self._wait_for_topics(cluster, report)
             self._positions = self._begin(cluster, partitions)
+            self._probe.earliest = cluster.earliest(partitions)
         finally:
             cluster.close()
         self._probe.read_to = dict(self._positions)
-        if self._max_drift_ms is not None:
-            self._probe.look_ahead = self._look_ahead
+        self._probe.look_ahead = self._look_ahead
         self._probe.start()
 
     def load(self, spark: "SparkSession") -> "DataFrame":
@@ -183,13 +197,31 @@ class Kafka(LiveSource):
         """`topic-partition` of a number that `KafkaColumns.canonical_sql` gave; None where the channel says it."""
         return None if self._columns.by_partition else f"{self._topics[part >> 32]}-{part & 0xFFFFFFFF}"
 
+    def resumed(self, ends: list[str]) -> None:
+        """Note how far each partition was read before."""
+        self._probe.read_to = _positions(ends) or self._probe.read_to
+
     def applied(self, ends: list[str]) -> None:
-        """Note how far each partition has been read."""
-        read_to = next((found for text in ends if (found := parse_offsets(text)) is not None), None)
-        if read_to is not None:
-            before = self._probe.read_to
-            self._passing = {partition: max(0, end - before.get(partition, 0)) for partition, end in read_to.items()}
-            self._probe.read_to = read_to
+        """Note how far each partition has been read, and what of it was not there any more."""
+        read_to = _positions(ends)
+        if read_to is None:
+            return
+        before, earliest = self._probe.read_to, self._probe.earliest
+        for partition, end in read_to.items():
+            start = before.get(partition, 0)
+            lost = min(earliest.get(partition, 0), end) - start
+            if lost > 0:
+                self._note(
+                    f"{lost:,} records of partition {partition.partition} of {partition.topic} were deleted by its "
+                    "retention before they were read"
+                )
+        self._passing = {partition: max(0, end - before.get(partition, 0)) for partition, end in read_to.items()}
+        self._probe.read_to = read_to
+
+    def left_by(self, ends: list[str], time_ms: int) -> Unread | None:
+        """What a batch did not take of what was there when it was planned."""
+        read_to = _positions(ends)
+        return None if read_to is None else self._unread(self._probe.ends_at(time_ms), read_to)
 
     def balance(self, max_event_ms: Mapping[str, int | None]) -> None:
         """Hold back the partitions that are further ahead of the slowest than allowed (Flink's watermark alignment)."""
@@ -198,8 +230,14 @@ class Kafka(LiveSource):
             self._come_to = {channel: time_ms for channel, time_ms in max_event_ms.items() if time_ms is not None}
         if self._max_drift_ms is None or self._reader != "python" or unread is None or unread.by_channel is None:
             return
-        # A partition without records and without unread ones has no part in it, nor has one that is idle.
-        slowest = [time_ms for channel, time_ms in max_event_ms.items() if time_ms is not None or unread.of(channel)]
+        # A partition without records and without unread ones has no part in it, nor has one that is idle, nor one of
+        # which nothing read so far had a usable time.
+        untouched = {self._name(p) for p, at in self._probe.read_to.items() if at <= self._positions.get(p, 0)}
+        slowest = [
+            time_ms
+            for channel, time_ms in max_event_ms.items()
+            if time_ms is not None or (unread.of(channel) and channel in untouched)
+        ]
         known = [time_ms for time_ms in slowest if time_ms is not None]
         # Someone has unread records and nothing read yet: everybody else waits for the first of them.
         limit = min(known) + self._max_drift_ms if known and len(known) == len(slowest) else MIN
@@ -210,7 +248,9 @@ class Kafka(LiveSource):
 
     def unread(self) -> Unread | None:
         """Records between what has been read and the end of each partition."""
-        ends, read_to = self._probe.ends, self._probe.read_to
+        return self._unread(self._probe.fresh_ends(), self._probe.read_to)
+
+    def _unread(self, ends: Positions | None, read_to: Positions) -> Unread:
         if ends is None:
             return Unread(None, {} if self._columns.by_partition else None, self._held)
         lags = {partition: max(0, end - read_to.get(partition, 0)) for partition, end in ends.items()}
@@ -222,6 +262,10 @@ class Kafka(LiveSource):
             passing=sum(passing.values()),
             passing_by_channel=passing,
         )
+
+    def tell(self, say: Callable[[str], None]) -> None:
+        """From now on `say` gets each of the `notes` as it comes."""
+        self._say = say
 
     def notes(self) -> list[str]:
         """New and lost partitions, a silent cluster, what retention took."""
@@ -236,8 +280,11 @@ class Kafka(LiveSource):
         return _RETRY_S * min(2**failures, 16)
 
     def close(self) -> None:
-        """Stop looking at the cluster."""
+        """Stop looking at the cluster, and delete what was only for this run."""
         self._probe.stop()
+        self._peek.close()
+        if not self._keep:
+            shutil.rmtree(self._directory, ignore_errors=True)
 
     def _note(self, text: str) -> None:
         stamp = time.strftime("%H:%M:%S", time.gmtime())
@@ -251,7 +298,11 @@ class Kafka(LiveSource):
     def _wait_for_topics(self, cluster: Cluster, report: Callable[[str], None]) -> list[TopicPartition]:
         told = False
         while True:
-            found = cluster.topics(self._topics)
+            try:
+                found = cluster.topics(self._topics)
+            except RunError as error:
+                report(str(error))
+                continue  # it has taken its time to give no answer
             missing = [topic for topic in self._topics if topic not in found]
             if not missing:
                 return [partition for topic in found.values() for partition in topic.partitions]
@@ -271,18 +322,25 @@ class Kafka(LiveSource):
             return first | {p: max(o, first[p]) for p, o in cluster.committed(self._group or "").items() if p in first}
         return cluster.at_time(partitions, self._start)
 
-    def _look_at_records(self, cluster: Cluster, partitions: list[TopicPartition]) -> None:
+    def _recognise_times(self, cluster: Cluster, partitions: list[TopicPartition]) -> None:
         """Recognise the unit of times in the value; `UsageError` where no record has the field."""
         path = self._columns.time
         if path is None:
             return
-        recognised = look_for_times(cluster, partitions, path)
+        try:
+            recognised = look_for_times(cluster, partitions, path)
+        except UsageError as error:
+            if not self._resuming:
+                raise
+            self._note(str(error))
+            return
         if self._unit is None and recognised is not None:
             self._unit = f"{recognised} (recognised)"
 
     def _from_connector(self, spark: "SparkSession") -> "DataFrame":
         rows = (
             spark.readStream.format("kafka")
+            .option("kafka.fetch.max.wait.ms", FETCH_WAIT_MS)
             .options(**self._config.for_connector())
             .option("subscribe", ",".join(self._topics))
             .option("startingOffsets", msgspec.json.encode(offsets_of(self._positions)).decode())
@@ -308,12 +366,12 @@ class Kafka(LiveSource):
             keys=self._columns.needs_key,
             values=self._columns.needs_value,
             held=None if self._max_drift_ms is None else str(self._held_file),
+            known_topics=str(self._directory / "topics.json"),
         )
         return spark.readStream.format(FORMAT).option("reader", msgspec.json.encode(options).decode()).load()
 
     @property
     def _held_file(self) -> Path:
-        assert self._directory is not None
         return self._directory / "held-back.json"
 
     def _drift(self, times_ms: Iterable[int]) -> int | None:
@@ -321,14 +379,18 @@ class Kafka(LiveSource):
         return max(known) - min(known) if self._max_drift_ms is not None and known else None
 
     def _look_ahead(self, cluster: Cluster, ends: Positions) -> None:
-        """How far event time goes in each partition: what balanced reading keeps from being read now."""
+        """The unit of times, where it is not known yet; how far event time goes in what balanced reading holds back."""
+        if self._unit is None and self._columns.time is not None:
+            self._recognise_times(cluster, [p for p, end in ends.items() if end])
+        if self._max_drift_ms is None:
+            return
         unread = {p: end for p, end in ends.items() if end > self._probe.read_to.get(p, 0)}
         path = self._columns.time
         if path is None:
             newest = {p: stamp for p, (stamp, _) in cluster.greatest_timestamps(unread).items()}
         else:
-            last = cluster.read({p: end - 1 for p, end in unread.items()})
-            times = {record.partition: time_in(record, path, self._columns.unit) for record in last}
+            last = self._peek.before(unread, self._probe.earliest)
+            times = {partition: time_in(record, path, self._columns.unit) for partition, record in last.items()}
             newest = {partition: time_ms for partition, time_ms in times.items() if time_ms is not None}
         self._newest = {self._name(partition): time_ms for partition, time_ms in newest.items()}
 
@@ -337,6 +399,11 @@ class Kafka(LiveSource):
         part = self._held_file.with_suffix(".part")
         part.write_bytes(msgspec.json.encode(partitions))
         part.replace(self._held_file)
+
+
+def _positions(ends: list[str]) -> Positions | None:
+    """The offsets of the query's one source."""
+    return next((found for text in ends if (found := parse_offsets(text)) is not None), None)
 
 
 def _has_connector(spark: "SparkSession") -> bool:

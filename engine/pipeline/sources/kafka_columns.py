@@ -42,8 +42,10 @@ class KafkaColumns(Struct, frozen=True):
 
     def text_sql(self) -> list[str]:
         """The raw columns, with key and value as text; Confluent's five bytes before JSON of a schema are cut off."""
-        value = "cast(if(substring(value, 1, 1) = x'00', substring(value, 6), value) as string)"
-        return ["topic", "partition", "offset", "timestamp_ms", "cast(key as string) as key", f"{value} as value"]
+        # A key may be any bytes (a long, a UUID): what is no text is shown as hex. Such a value is no JSON.
+        key = "coalesce(try_validate_utf8(cast(key as string)), concat('0x', lower(hex(key))))"
+        value = "try_validate_utf8(cast(if(substring(value, 1, 1) = x'00', substring(value, 6), value) as string))"
+        return ["topic", "partition", "offset", "timestamp_ms", f"{key} as key", f"{value} as value"]
 
     def canonical_sql(self, topics: list[str]) -> list[str]:
         """The canonical columns over `text_sql`; a record's part is its partition, plus 2^32 for each topic before."""

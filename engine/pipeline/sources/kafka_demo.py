@@ -43,7 +43,7 @@ class KafkaDemo(Kafka):
     def __init__(self, topic: str, rows: DemoRows, *, speed: float, start_ms: int) -> None:
         self._work = Path(tempfile.mkdtemp(prefix="wmtop-kafka-"))
         columns = KafkaColumns(time=JsonPath((rows.time,)))
-        super().__init__(KafkaConfig(USUAL), [topic], columns, directory=self._work)
+        super().__init__(KafkaConfig(USUAL), [topic], columns, directory=self._work / "run")
         self._rows = rows
         self._speed = speed
         self._start_ms = start_ms

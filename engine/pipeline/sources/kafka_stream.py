@@ -24,6 +24,7 @@ from ...errors import RunError, UsageError
 from ...kafka.cluster import BACKOFF, Cluster
 from ...kafka.config import KafkaConfig
 from ...kafka.offsets import Offsets, Positions, TopicPartition, limited, offsets_of, positions_of
+from .kafka_topics import KnownTopics
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -43,9 +44,10 @@ _ARROW = pa.schema(
 _RECORDS_PER_TASK = 20_000
 _RECORDS_PER_POLL = 10_000
 _POLL_MS = 1_000
-_SILENT_S = 60.0
+_GONE_S = 5.0
+"""After so long without a record a task looks whether the topic is still there."""
+_SILENT_S = 30.0
 """A task gives up when a partition has delivered nothing for so long: the engine then starts the query again."""
-_TOPICS_EVERY_S = 5.0
 
 
 class ReaderOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +63,8 @@ class ReaderOptions(msgspec.Struct, frozen=True, kw_only=True):
     values: bool
     held: str | None
     """The file that names the partitions to be held back (balanced reading)."""
+    known_topics: str
+    """The file with the ids of the topics that are read: one with another id was made anew."""
 
     def __repr__(self) -> str:
         return f"ReaderOptions({self.topics})"
@@ -100,11 +104,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._cluster: Cluster | None = None
         self._ends_at_start: Positions | None = None
-        self._partitions: list[TopicPartition] = []
-        self._ids: dict[str, str | None] = {}
-        self._recreated: set[str] = set()
-        self._first_seen: set[str] = set()
-        self._looked_s = float("-inf")
+        self._topics = KnownTopics(Path(options.known_topics))
 
     def initialOffset(self) -> Offsets:  # noqa: N802
         """Where the run was asked to start."""
@@ -121,15 +121,15 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802
         """The end of the next batch; `start` while the cluster does not answer (the engine says so)."""
         began = positions_of(start)
-        if self._ends_at_start is not None:
-            ends = self._ends_at_start
-        else:
-            try:
-                ends = self._ends()
-            except (RunError, UsageError):
-                return start
+        try:
+            ends = self._ends() if self._ends_at_start is None else self._ends_at_start
+        except (RunError, UsageError):
+            return start
+        self._topics.rewind(began)
         held = _read_held(self._options.held)
-        ends = {p: began.get(p, 0) if f"{p.topic}-{p.partition}" in held else end for p, end in ends.items()}
+        free = {p: began.get(p, 0) if f"{p.topic}-{p.partition}" in held else end for p, end in ends.items()}
+        if self._ends_at_start is None or any(end > began.get(p, 0) for p, end in free.items()):
+            ends = free  # else they wait for partitions that have been read to their end, and the query would end
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else self._options.most
         ends = limited({p: began.get(p, 0) for p in ends}, ends, most)
         return offsets_of(began | {p: self._next(p, began.get(p, 0), end) for p, end in ends.items()})
@@ -149,33 +149,16 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _read(self._options, partition)
 
     def _next(self, partition: TopicPartition, start: int, end: int) -> int:
-        """Where a partition's batch ends: back at 0 when its topic was made anew, never back otherwise.
-
-        Of a topic seen for the first time, an end before the start says the same: it was made anew while nobody looked.
-        """
-        if partition.topic in self._recreated or (end < start and partition.topic in self._first_seen):
-            return 0
-        return max(start, end)
+        """Where a partition's batch ends: back at 0 when its topic was made anew, never back otherwise."""
+        return 0 if self._topics.made_anew(partition) else max(start, end)
 
     def _ends(self) -> Positions:
-        """The ends of all partitions that are there; looks for new topics and partitions now and then."""
+        """The ends of all partitions that are there now."""
         if self._cluster is None:
             self._cluster = Cluster(self._options.config)
-        self._recreated = set()
-        if time.monotonic() - self._looked_s > _TOPICS_EVERY_S:
-            topics = self._cluster.topics(self._options.topics)
-            self._partitions = [p for topic in topics.values() for p in topic.partitions]
-            self._first_seen = topics.keys() - self._ids.keys()
-            for name, topic in topics.items():
-                if topic.id is not None and self._ids.get(name, topic.id) != topic.id:
-                    self._recreated.add(name)
-                self._ids[name] = topic.id
-            self._looked_s = time.monotonic()
-        try:
-            return self._cluster.latest(self._partitions)
-        except RunError:
-            self._looked_s = float("-inf")  # perhaps a topic is gone: look again
-            raise
+        topics = self._cluster.topics(self._options.topics)
+        self._topics.look(topics)
+        return self._cluster.latest(p for topic in topics.values() for p in topic.partitions)
 
     def stop(self) -> None:
         """Hang up."""
@@ -212,7 +195,6 @@ def _consumer(config: KafkaConfig) -> Any:
             enable_auto_commit=False,
             auto_offset_reset=none,
             isolation_level="read_committed",
-            max_poll_records=_RECORDS_PER_POLL,
             max_partition_fetch_bytes=8 << 20,
             allow_auto_create_topics=False,
         )
@@ -227,7 +209,9 @@ def _read(options: ReaderOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatc
     at, heard_s = wanted.start, time.monotonic()
     while at < wanted.end:
         try:
-            records = consumer.poll(timeout_ms=_POLL_MS).get(partition, [])
+            # No more than the range has: what is beyond it would be decoded for nothing.
+            most = min(_RECORDS_PER_POLL, wanted.end - at)
+            records = consumer.poll(timeout_ms=_POLL_MS, max_records=most).get(partition, [])
             moved = consumer.position(partition, timeout_ms=_POLL_MS)
         except OffsetOutOfRangeError:
             # Retention was faster, or the topic was made anew: go on with what is left of the range.
@@ -238,6 +222,8 @@ def _read(options: ReaderOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatc
             consumer.seek(partition, first)
         if moved is not None and moved > at:
             at, heard_s = moved, time.monotonic()
+        elif time.monotonic() - heard_s > _GONE_S and wanted.topic not in consumer.topics():
+            return  # deleted with what was not read yet: whoever probes the topics says so
         elif time.monotonic() - heard_s > _SILENT_S:
             raise TimeoutError(f"partition {wanted.partition} of {wanted.topic} delivers nothing: is its broker up?")
         records = [record for record in records if record.offset < wanted.end]
