@@ -266,6 +266,8 @@ class SourceView(Struct, frozen=True):
     """What its values are: `epoch ms`, `ISO 8601`; `(recognised)` where nobody said so."""
     max_drift_ms: int | None = None
     """Kafka: how far a partition may run ahead of the slowest (balanced reading)."""
+    backlog: int | None = None
+    """Records of all channels that are not read yet."""
     drift_ms: int | None = None
     """How far the fastest partition that is not idle is ahead of the slowest, as read."""
     drift_unbalanced_ms: int | None = None
