@@ -2,9 +2,11 @@
 
 from .detail import DetailScreen
 from .doctor import DoctorScreen
+from .lateness import LatenessScreen
+from .operators import OperatorsScreen
 from .progress import ProgressScreen
 from .windows import WindowsScreen
 
 FURTHER: dict[str, type[DetailScreen]] = {
-    screen.NAME: screen for screen in (WindowsScreen, ProgressScreen, DoctorScreen)
+    screen.NAME: screen for screen in (WindowsScreen, LatenessScreen, OperatorsScreen, ProgressScreen, DoctorScreen)
 }

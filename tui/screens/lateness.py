@@ -1,0 +1,372 @@
+"""Lateness: how late records are, what each lateness would cost, and the same for the idle timeout."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+
+from ...engine.core.snapshot import Snapshot, WhatIfIdle
+from .. import formatting as f
+from .. import preview as what_if
+from ..lateness_curve import COMPLETENESS, DEVIATIONS, Curve, curve_of, moments, place_of, recommended, shown
+from ..preview import IdlePreview, LatenessPreview
+from ..widgets.lateness_plot import LatenessPlot, Scene
+from ..widgets.line import Part, Run, clip, part
+from ..widgets.lines import Key, TextLine
+from ..widgets.prose import Prose
+from ..widgets.sheet import Item, Sheet, heading
+from ..wording import delay_change, name, share_range
+from .detail import DetailScreen, Help, Host
+from .picture import Wish
+
+_TARGETS = tuple(f"{100 * share:g}" for share in COMPLETENESS)
+_BAR = 16
+
+
+class LatenessScreen(DetailScreen):
+    """The curve of all records or of one channel's, with a cursor that reads it; or the ladder of idle timeouts."""
+
+    NAME = "Lateness"
+    ABOUT = Help(
+        keys=(
+            ("← →", "read the curve at another lateness"),
+            ("1 2 3", "go to the lateness recommended for 97.7, 99, 99.9 % in time"),
+            ("Enter", "preview the lateness (or the idle timeout) under the cursor"),
+            ("↑ ↓", "all records, or one of the channels with most late ones"),
+            ("i Tab", "the idle timeout instead, and back"),
+        ),
+        reading="▇ records by how far they were behind a watermark of lateness 0; what lies right of the cursor would "
+        "be behind the watermark at that lateness. ⣀ the share that would be late for its window, counted exactly at "
+        "each lateness shown; ⠄ how long after their window's end results would come. ▲ now, ▸ the preview, "
+        "◆ recommended: the smallest lateness with so many records in time. ≈ mean and deviation are read from the "
+        "bars; the normal distribution is for comparison only. All of it answers: had it been so from the start.\n"
+        "Idle timeout: what the level, its holder, the changes between active and idle and the late share would be "
+        "with another timeout, each a run of its own beside this one; ≈ late records are not counted exactly.\n",
+    )
+    AUTO_FOCUS = ""
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left", "edge(-1)", "a shorter lateness"),
+        Binding("right", "edge(1)", "a longer lateness"),
+        Binding("home", "edge(-1000)", "the shortest"),
+        Binding("end", "edge(1000)", "the longest"),
+        *(Binding(str(place + 1), f"target({place})", f"{text} %") for place, text in enumerate(_TARGETS)),
+        Binding("up", "channel(-1)", "the channel before"),
+        Binding("down", "channel(1)", "the next channel"),
+        Binding("enter", "open", "preview it"),
+        Binding("i,tab,shift+tab", "other", "idle timeout or lateness", priority=True),
+    ]
+
+    def __init__(self, host: Host) -> None:
+        super().__init__(host)
+        self._channel: str | None = None
+        self._cursor_ms: int | None = None
+        self._idle = isinstance(self.seen.preview, IdlePreview)
+        self._span: tuple[str | None, int, int] | None = None
+
+    def body(self) -> ComposeResult:
+        with Vertical(id="curve"):
+            yield TextLine(id="targets")
+            yield TextLine(id="moments")
+            yield LatenessPlot(id="plot")
+            yield TextLine(id="reading")
+        yield Sheet(id="ladder")
+        yield Prose(id="why")
+
+    def show(self, snapshot: Snapshot) -> None:
+        self.query_one("#curve").display = not self._idle
+        self.query_one("#ladder").display = self.query_one("#why").display = self._idle
+        if self._idle:
+            self._show_ladder(snapshot)
+        else:
+            self.set_focus(None)  # the ladder is hidden, and its keys are the curve's
+            self._show_curve(snapshot)
+
+    def heading(self, snapshot: Snapshot) -> Sequence[Run]:
+        if self._idle:
+            return [("  idle timeout", "text")]
+        if self._channel is None:
+            return [("  all channels", "text")]
+        return [("  channel ", "dim"), (name(self._channel), "accent")]
+
+    def keys(self, snapshot: Snapshot) -> Sequence[Key]:
+        known = bool(snapshot.whatif_idle if self._idle else snapshot.whatif)
+        out = [Key("i", "lateness" if self._idle else "idle timeout", "other", 2)]
+        if known and self.preview is None:
+            out.insert(0, Key("Enter", "preview", "open"))
+        if known and not self._idle:
+            out += [Key("←→", "read", "edge(1)", 3), Key("1 2 3", "recommended", "target(1)", 4)]
+        if known and not self._idle and snapshot.lateness_by_channel:
+            out.append(Key("↑↓", "channel", "channel(1)", 5))
+        return out
+
+    # The curve
+
+    def _show_curve(self, snapshot: Snapshot) -> None:
+        curve = self._curve(snapshot)
+        plot, preview = self.query_one(LatenessPlot), self.preview
+        lines = {selector: self.query_one(selector, TextLine) for selector in ("#targets", "#moments", "#reading")}
+        if curve is None:
+            plot.show(Scene(empty=_nothing(snapshot)))
+            for line in lines.values():
+                line.show([])
+            return
+        best = recommended(curve)
+        now = snapshot.settings.lateness_ms
+        there = preview.lateness_ms if isinstance(preview, LatenessPreview) else None
+        first, last = self._widest(curve, shown(curve, [now, there, self._cursor_ms, *best]))
+        cursor = self._cursor(curve)
+        marks = list(zip(best, _TARGETS, strict=True))
+        plot.show(Scene(curve, first, last, cursor, now, there, marks))
+        lines["#targets"].show(_targets(snapshot, curve, best))
+        lines["#moments"].show(_moments(curve))
+        lines["#reading"].show(_reading(snapshot, curve, cursor))
+
+    def _curve(self, snapshot: Snapshot) -> Curve | None:
+        """The curve of the chosen channel; of all where it is no longer among those that are told of."""
+        curve = curve_of(snapshot, self._channel)
+        if curve is None and self._channel is not None:
+            self._channel = None
+            curve = curve_of(snapshot)
+        return curve
+
+    def _widest(self, curve: Curve, span: tuple[int, int]) -> tuple[int, int]:
+        """The span only grows, so that the picture does not jump."""
+        before = self._span
+        if before is not None and before[0] == curve.channel and before[2] < len(curve.edges):
+            span = min(span[0], before[1]), max(span[1], before[2])
+        self._span = (curve.channel, *span)
+        return span
+
+    def _cursor(self, curve: Curve) -> int:
+        """Where the cursor is: on the preview while there is one, else where it was put, else on the lateness now."""
+        snapshot, preview = self.seen.snapshot, self.preview
+        if isinstance(preview, LatenessPreview):
+            return place_of(curve.edges, preview.lateness_ms)
+        value = snapshot.settings.lateness_ms if self._cursor_ms is None else self._cursor_ms
+        return place_of(curve.edges, value or 0)
+
+    def _put(self, value_ms: int) -> None:
+        """Put the cursor on a lateness; a preview goes with it."""
+        self._cursor_ms = value_ms
+        if isinstance(self.preview, LatenessPreview):
+            self.host.want(Wish(False, value_ms))
+        self.repaint()
+
+    def action_edge(self, step: int) -> None:
+        """Read the curve at another lateness."""
+        curve = self._curve(self.seen.snapshot)
+        if curve is not None and self._span is not None:
+            _, first, last = self._span
+            self._put(curve.edges[max(min(self._cursor(curve) + step, last), first)])
+
+    def action_target(self, place: int) -> None:
+        """Put the cursor on a recommended lateness."""
+        curve = self._curve(self.seen.snapshot)
+        if curve is not None and (value := recommended(curve)[place]) is not None:
+            self._put(value)
+
+    def action_channel(self, step: int) -> None:
+        """Look at all records, or at another channel's."""
+        order: list[str | None] = [None, *(part.channel for part in self.seen.snapshot.lateness_by_channel)]
+        here = order.index(self._channel) if self._channel in order else 0
+        self._channel = order[(here + step) % len(order)]
+        self.repaint()
+
+    def on_lateness_plot_picked(self, event: LatenessPlot.Picked) -> None:
+        if (curve := self._curve(self.seen.snapshot)) is not None:
+            self._put(curve.edges[event.place])
+
+    # The idle timeout
+
+    def _show_ladder(self, snapshot: Snapshot) -> None:
+        sheet, preview = self.query_one(Sheet), self.preview
+        rows = snapshot.whatif_idle or []
+        sheet.show(_ladder(snapshot, rows, self) if rows else [heading((f" {_no_ladder(snapshot)}", "dim"))])
+        if isinstance(preview, IdlePreview):
+            sheet.go_to(f.setting(preview.idle_after_ms))
+        self._explain()
+
+    def on_sheet_moved(self, event: Sheet.Moved) -> None:
+        row = self._rung()
+        if (
+            row is not None
+            and isinstance(self.preview, IdlePreview)
+            and row.idle_after_ms != self.preview.idle_after_ms
+        ):
+            self.host.want(Wish(True, row.idle_after_ms))
+        self._explain()
+
+    def _rung(self) -> WhatIfIdle | None:
+        """The timeout that the cursor is on."""
+        key = self.query_one(Sheet).cursor
+        return next((row for row in self.seen.snapshot.whatif_idle or [] if f.setting(row.idle_after_ms) == key), None)
+
+    def _explain(self) -> None:
+        row = self._rung()
+        self.query_one(Prose).show([] if row is None else _told(self.seen.snapshot, row))
+
+    # Both
+
+    def action_other(self) -> None:
+        """The idle timeout, or the lateness."""
+        self._idle = not self._idle
+        self.repaint()
+        if self._idle:
+            self.query_one(Sheet).focus()
+            settings = self.seen.snapshot.settings
+            self.query_one(Sheet).go_to(f.setting(settings.idle_after_ms))
+
+    def action_open(self) -> None:
+        """Preview what the cursor is on."""
+        snapshot = self.seen.snapshot
+        if self._idle:
+            if (row := self._rung()) is not None:
+                self.host.want(Wish(True, row.idle_after_ms))
+        elif (curve := self._curve(snapshot)) is not None:
+            self.host.want(Wish(False, curve.edges[self._cursor(curve)]))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action in ("edge", "target", "channel"):
+            return not self._idle
+        return super().check_action(action, parameters)
+
+
+def _nothing(snapshot: Snapshot) -> str:
+    if snapshot.origin is not None:
+        return f"how late records are: {f.ELSEWHERE}"
+    if not snapshot.settings.tunable:
+        return what_if.untunable(snapshot.settings.strategy)
+    return "no record has come yet"
+
+
+def _no_ladder(snapshot: Snapshot) -> str:
+    if snapshot.origin is not None:
+        return f"what another idle timeout would give: {f.ELSEWHERE}"
+    if snapshot.settings.strategy == "spark":
+        return "Spark's one clock knows no idleness: it follows the fastest channel"
+    return "no record has come yet"
+
+
+def _targets(snapshot: Snapshot, curve: Curve, best: Sequence[int | None]) -> list[Part]:
+    """The recommended latenesses, and what each does to the results."""
+    parts = [part((" recommended for ", "dim"))]
+    what = " in time" if curve.channel is None else " not behind"
+    for place, (text, value) in enumerate(zip(_TARGETS, best, strict=True)):
+        in_time = what if not place else ""
+        runs: list[Run] = [(f"{text} %{in_time} ", "dim"), ("none" if value is None else f.setting(value), "good")]
+        parts.append(part(*runs, gap="   " if place else ""))
+        change = None if value is None else delay_change(what_if.lateness(snapshot, value))
+        if change is not None and not change.endswith("same time"):
+            parts.append(part((f" ({change.removeprefix('results ')})", "dim"), rank=3, gap=""))
+    if curve.upper_bound:
+        parts.append(part(("≤: upper bounds (session windows)", "dim"), rank=2))
+    return parts
+
+
+def _moments(curve: Curve) -> list[Part]:
+    """Mean and deviation, and what a normal distribution would say."""
+    known = moments(curve)
+    if known is None:
+        return [part((" no record has come yet", "dim"))]
+    mean, deviation = known
+    normal = ", ".join(f.duration(mean + times * deviation) for times in DEVIATIONS)
+    on_time = f.share_of(curve.on_time, curve.records)
+    return [
+        part((" mean ", "dim"), (f"≈ {f.duration(mean)}", "text"), (" deviation ", "dim")),
+        part((f"≈ {f.duration(deviation)}", "text"), gap=""),
+        part(("normal distribution: ", "dim"), (normal, "text"), rank=1),
+        part((on_time, "text"), (" not behind at all", "dim"), rank=2),
+    ]
+
+
+def _reading(snapshot: Snapshot, curve: Curve, cursor: int) -> list[Part]:
+    """What the curve says under the cursor."""
+    edge, late = curve.edges[cursor], curve.late[cursor]
+    parts = [part((f" │ at {f.setting(edge)} ", "accent"))]
+    preview = what_if.lateness(snapshot, edge)
+    of_which = f" ({f.count(late)} of {f.count(curve.records)})"
+    if curve.channel is not None:
+        share = f.share(curve.shares[cursor])
+        parts.append(part((share, "stale"), (" of its records behind the watermark", "text"), gap=""))
+    else:
+        parts.append(part((share_range(preview) or f.UNKNOWN, "stale"), (" late", "text"), gap=""))
+    parts.append(part((of_which, "dim"), rank=2, gap=""))
+    delay = curve.delays[cursor]
+    if (change := delay_change(preview)) is not None:
+        parts.append(part((change, "level"), gap=", "))
+    if delay is not None:
+        parts.append(part((f"{f.duration(delay)} after their window's end", "text"), rank=3, gap=", "))
+    return parts
+
+
+def _ladder(snapshot: Snapshot, rows: Sequence[WhatIfIdle], screen: LatenessScreen) -> list[Item]:
+    """The timeouts, the shortest first, the one in force marked."""
+    ordered = sorted(rows, key=lambda row: float("inf") if row.idle_after_ms is None else row.idle_after_ms)
+    most = max((row.flaps for row in rows), default=0)
+    title = " idle after    level          against now   held by        changes  "
+    items = [Item((lambda width: clip([(title + " " * _bar(width) + "late", "dim")], width),))]
+    for row in ordered:
+        items.append(Item((partial(_rung_line, snapshot, row, most, screen),), f.setting(row.idle_after_ms)))
+    return items
+
+
+def _rung_line(snapshot: Snapshot, row: WhatIfIdle, most: int, screen: LatenessScreen, width: int) -> list[Run]:
+    now, level = snapshot.level.watermark_ms, row.watermark_ms
+    in_force = row.idle_after_ms == snapshot.settings.idle_after_ms
+    wished = isinstance(screen.preview, IdlePreview) and screen.preview.idle_after_ms == row.idle_after_ms
+    mark, ink = ("▲ now", "strong") if in_force else ("▸", "preview") if wished else ("", "text")
+    at = f.NO_DATA if level is None else f.near(level, screen.zone, now)
+    change = f.UNKNOWN if level is None or now is None else f.signed(level - now)
+    share = ("≈ " if row.late_error else "") + f.share_of(row.late, snapshot.totals.records)
+    bar = _bar(width)
+    full = -(-max(bar - 2, 0) * row.flaps // most) if most else 0
+    return clip(
+        [
+            (f" {f.pad(f.setting(row.idle_after_ms), 7)}", ink),
+            (f.pad(mark, 6), ink),
+            (f" {f.pad(at, 12)}   ", "level" if level is not None else "dim"),
+            (f.pad(change, 11, right=True), "dim" if change == "+0s" else "text"),
+            (f"   {f.pad('nobody' if row.holder is None else f.label(row.holder, 14), 14)} ", "text"),
+            (f"{f.pad(f.count(row.flaps), 7, right=True)}  ", "text"),
+            (f.pad("▇" * full, bar), "idle"),
+            (share, "stale" if row.late else "dim"),
+        ],
+        width,
+    )
+
+
+def _bar(width: int) -> int:
+    """How many cells the bar of idle changes has, and the gap after it."""
+    return min(_BAR, max(width - 77, 0))
+
+
+def _told(snapshot: Snapshot, row: WhatIfIdle) -> list[Run]:
+    """What another timeout would have given, in a sentence."""
+    settings = snapshot.settings
+    if row.idle_after_ms == settings.idle_after_ms:
+        held = "nobody holds it" if row.holder is None else f"{name(row.holder)} holds it"
+        return [(f"This is the idle timeout in force: {held}, and {_changes(row.flaps)} so far.", "text")]
+    runs: list[Run] = [("Had the idle timeout been ", "text"), (f.setting(row.idle_after_ms), "strong")]
+    runs.append((" from the start, ", "text"))
+    now = snapshot.level.watermark_ms
+    if row.watermark_ms is None or now is None:
+        runs.append(("there would be no level yet", "text"))
+    elif row.watermark_ms == now:
+        runs.append(("the level would be where it is", "text"))
+    else:
+        ahead = "ahead of" if row.watermark_ms > now else "behind"
+        runs.append((f"the level would be {f.duration(abs(row.watermark_ms - now))} {ahead} where it is", "text"))
+    held = "held by nobody" if row.holder is None else f"held by {name(row.holder)}"
+    late = f"{f.count(row.late)} records late" + (
+        f" (give or take {f.count(row.late_error)})" if row.late_error else ""
+    )
+    current = next((r.flaps for r in snapshot.whatif_idle or [] if r.idle_after_ms == settings.idle_after_ms), None)
+    instead = "" if current is None else f" instead of {current:,}"
+    return [*runs, (f", {held}, with {_changes(row.flaps)}{instead}, and {late}.", "text")]
+
+
+def _changes(flaps: int) -> str:
+    return f"{flaps:,} change{'s' * (flaps != 1)} between active and idle"

@@ -1,0 +1,223 @@
+"""The picture of lateness: a histogram of how late records are, and below it what each lateness costs."""
+
+from collections.abc import Sequence
+from math import log, log10
+
+from msgspec import Struct
+from rich.cells import cell_len
+from textual.events import Click
+from textual.message import Message
+
+from ..formatting import count, duration, pad, setting
+from ..lateness_curve import Curve, place_of
+from .barrel import EIGHTHS
+from .canvas import Canvas
+from .dots import Dots
+from .line import Run, clip
+
+_LEFT, _RIGHT = 8, 8
+_EVEN, _WIDEST = 3, 12
+"""From so many cells an edge on all have the same, and at most so many."""
+_DECADES = 4
+"""The share's axis goes down by so many powers of ten, from all."""
+_TITLED = 15
+"""From this height on both pictures have a title."""
+NOW, PREVIEW, RECOMMENDED = "▲", "▸", "◆"
+
+
+class Scene(Struct, frozen=True):
+    """What is drawn: the edges from `first` to `last`, the cursor on one of them, marks at latenesses (ms)."""
+
+    curve: Curve | None = None
+    first: int = 0
+    last: int = 0
+    cursor: int = 0
+    now_ms: int | None = None
+    preview_ms: int | None = None
+    recommended: Sequence[tuple[int | None, str]] = ()
+    empty: str = ""
+
+
+class LatenessPlot(Canvas):
+    """Draws a `Scene`; says `Picked` when an edge is clicked."""
+
+    class Picked(Message):
+        """An edge was clicked."""
+
+        def __init__(self, place: int) -> None:
+            self.place = place
+            super().__init__()
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._scene = Scene()
+
+    def show(self, scene: Scene) -> None:
+        """Draw `scene`."""
+        if scene != self._scene:
+            self._scene = scene
+            self.redraw()
+
+    def on_click(self, event: Click) -> None:
+        offset, scene = event.get_content_offset(self), self._scene
+        if offset is None or scene.curve is None:
+            return
+        places = range(scene.first, scene.last + 1)
+        starts = [place for place in places if _x(scene, place, self.size.width) <= offset.x - _LEFT]
+        if starts:
+            self.post_message(self.Picked(starts[-1]))
+
+    def draw(self, width: int, height: int) -> list[list[Run]]:
+        scene = self._scene
+        if scene.curve is None or height < 7 or width < _LEFT + _RIGHT + 8:
+            return [*([] for _ in range(height // 3)), clip([(f" {scene.empty}", "dim")], width)]
+        return _Drawing(scene, scene.curve, width, height).lines()
+
+
+def _x(scene: Scene, place: int, width: int) -> int:
+    """Where an edge is, in cells from the left of the plot."""
+    many, room = scene.last - scene.first + 1, width - _LEFT - _RIGHT
+    if room >= _EVEN * many:
+        room = min(room // many, _WIDEST) * many
+    return (place - scene.first) * room // many
+
+
+class _Drawing:
+    """One drawing of a scene; x in cells from the left of the plot."""
+
+    def __init__(self, scene: Scene, curve: Curve, width: int, height: int) -> None:
+        self._scene, self._curve = scene, curve
+        self._all = width
+        self._width = _x(scene, scene.last + 1, width)
+        titled = height >= _TITLED
+        rows = height - 3 - 2 * titled
+        self._bars = max(rows * 2 // 5, 2)
+        self._rows = rows - self._bars
+        self._titled = titled
+
+    def lines(self) -> list[list[Run]]:
+        """All lines from top to bottom."""
+        lines = [*self._histogram(), *self._curves(), *self._marks(), self._labels()]
+        if self._titled:
+            what = "records by how late they are" + ("" if self._curve.channel is None else ", of this channel")
+            share = "late share" if self._curve.channel is None else "share behind the watermark"
+            lines.insert(self._bars, [(" " * _LEFT, "dim"), (f"⣀⣀ {share}", "stale"), ("   ⠄⠄ result delay", "level")])
+            lines.insert(0, [(" " * _LEFT, "dim"), (what, "active"), (" (log)", "dim")])
+        return lines
+
+    def _x(self, place: int) -> int:
+        return _x(self._scene, place, self._all)
+
+    def _x_of(self, value_ms: int) -> int:
+        """Where a lateness (ms) is, also between two edges."""
+        edges = self._curve.edges
+        place = place_of(edges, value_ms)
+        if place + 1 >= len(edges) or edges[place] == value_ms:
+            return self._x(place)
+        low, high = max(edges[place], 1), edges[place + 1]
+        return self._x(place) + round(self._pitch(place) * log(max(value_ms, low) / low) / log(high / low))
+
+    def _pitch(self, place: int) -> int:
+        return self._x(place + 1) - self._x(place)
+
+    def _ground(self) -> list[Run]:
+        """An empty line: the cursor, and where the lateness in force and the preview are."""
+        cells: list[Run] = [(" ", "dim")] * self._width
+        for value, ink in ((self._scene.now_ms, "dim"), (self._scene.preview_ms, "preview")):
+            if value is not None and 0 <= self._x_of(value) < self._width:
+                cells[self._x_of(value)] = ("┊", ink)
+        x = self._x(self._scene.cursor)
+        if 0 <= x < self._width:
+            cells[x] = ("│", "accent")
+        return cells
+
+    def _histogram(self) -> list[list[Run]]:
+        curve, scene = self._curve, self._scene
+        most = max(curve.counts[scene.first : scene.last + 1], default=0)
+        heights = [self._height(curve.counts[place], most) for place in range(scene.first, scene.last + 1)]
+        lines: list[list[Run]] = []
+        for row in range(self._bars - 1, -1, -1):
+            cells = self._ground()
+            for place, eighths in enumerate(heights, scene.first):
+                full = min(max(eighths - 8 * row, 0), 8)
+                ink = "stale" if place >= scene.cursor else "active"
+                wide = self._pitch(place)
+                for x in range(self._x(place), self._x(place) + wide - (wide > 2)):
+                    if full:
+                        cells[x] = (EIGHTHS[full], ink)
+            label = count(most) if row == self._bars - 1 else "1" if not row and most else ""
+            lines.append([(pad(label, _LEFT - 2, right=True), "dim"), ("┤ " if label else "│ ", "frame"), *cells])
+        return lines
+
+    def _height(self, records: int, most: int) -> int:
+        """A bar's height in eighths of a row, by the logarithm of its records."""
+        return max(round(8 * self._bars * log(1 + records) / log(1 + most)), 1) if records else 0
+
+    def _curves(self) -> list[list[Run]]:
+        scene, curve = self._scene, self._curve
+        dots = Dots(self._width, self._rows)
+        delays = [curve.delays[place] for place in range(scene.first, scene.last + 1)]
+        known = [max(delay, 1.0) for delay in delays if delay is not None]
+        low, high = min(known, default=1.0), max(known, default=1.0)
+        self._polyline(dots, [None if d is None else self._delay_y(d, low, high) for d in delays], "level", every=2)
+        shares = [curve.shares[place] for place in range(scene.first, scene.last + 1)]
+        self._polyline(dots, [None if share is None else self._share_y(share) for share in shares], "stale")
+        names = {int(min(self._rows * n / _DECADES, self._rows - 1)): n for n in range(_DECADES, -1, -1)}
+        lines: list[list[Run]] = []
+        for row in range(self._rows):
+            label = {0: "100 %", 1: "10 %", 2: "1 %", 3: "0.1 %", 4: "≤0.01 %"}[names[row]] if row in names else ""
+            right = ""
+            if known:
+                right = duration(high) if not row else duration(low) if row == self._rows - 1 else ""
+            left: list[Run] = [(pad(label, _LEFT - 1, right=True), "dim"), ("┤" if label else "│", "frame")]
+            lines.append([*left, *dots.row(row, self._ground()), (f" {right}", "level")])
+        return lines
+
+    def _share_y(self, share: float) -> float:
+        depth = _DECADES if share <= 0 else min(-log10(min(share, 1.0)), _DECADES)
+        return depth / _DECADES * (self._rows - 0.25)
+
+    def _delay_y(self, delay: float, low: float, high: float) -> float:
+        part = 0.5 if high <= low else log(high / max(delay, 1.0)) / log(high / low)
+        return part * (self._rows - 0.25)
+
+    def _polyline(self, dots: Dots, ys: Sequence[float | None], ink: str, every: int = 1) -> None:
+        before: tuple[float, float] | None = None
+        for place, y in enumerate(ys, self._scene.first):
+            here = None if y is None else (float(self._x(place)), y)
+            if here is not None:
+                start = before or here
+                dots.line(start[0], start[1], here[0], here[1], ink, every)
+            before = here
+
+    def _marks(self) -> list[list[Run]]:
+        scene = self._scene
+        marks: list[tuple[int, str, str]] = []
+        if scene.now_ms is not None:
+            marks.append((self._x_of(scene.now_ms), f"{NOW} now {setting(scene.now_ms)}", "strong"))
+        if scene.preview_ms is not None:
+            marks.append((self._x_of(scene.preview_ms), f"{PREVIEW} {setting(scene.preview_ms)}?", "preview"))
+        best = [(self._x_of(ms), f"{RECOMMENDED}{text}", "good") for ms, text in scene.recommended if ms is not None]
+        return [self._placed(marks), self._placed(best)]
+
+    def _labels(self) -> list[Run]:
+        scene, edges = self._scene, self._curve.edges
+        taken: list[tuple[int, int, int]] = []
+        places = range(scene.first, scene.last + 1)
+        for place in sorted(places, key=lambda place: (place != scene.cursor, setting(edges[place])[:1] != "1", place)):
+            start = self._x(place)
+            end = start + cell_len(setting(edges[place]))
+            if end <= self._width + _RIGHT and all(end < left or start > right for left, right, _ in taken):
+                taken.append((start, end, place))
+        inks = {scene.cursor: "accent"}
+        return self._placed([(start, setting(edges[p]), inks.get(p, "dim")) for start, _, p in sorted(taken)], gap=0)
+
+    def _placed(self, marks: Sequence[tuple[int, str, str]], gap: int = 1) -> list[Run]:
+        """Texts at their places, one after the other where they would overlap."""
+        runs: list[Run] = [(" " * _LEFT, "dim")]
+        at = 0
+        for x, text, ink in sorted(marks):
+            start = max(x, at)
+            runs += [(" " * (start - at), "dim"), (text, ink), (" " * gap, "dim")]
+            at = start + cell_len(text) + gap
+        return runs
