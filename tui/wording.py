@@ -1,5 +1,6 @@
 """The sentences of the main screen's three top lines, as parts that give way where there is no room. Pure."""
 
+import re
 from datetime import tzinfo
 
 from msgspec import Struct
@@ -18,6 +19,11 @@ GONE = "the engine has stopped: this is the last that it sent"
 """What is said of a stream that ended without a reason."""
 NAME_CELLS = 24
 """How much of a name a sentence bears."""
+
+
+_NOTE = re.compile(r"(\d\d):(\d\d):(\d\d) (.*)")
+_NOTED_MS = 5 * f.MINUTE
+"""How long a note stands on the screen."""
 
 
 class Condition(Struct, frozen=True):
@@ -45,11 +51,22 @@ def condition(snapshot: Snapshot, *, frozen: bool, silent_s: float, lost: str | 
     if snapshot.origin is not None and snapshot.state in ("stale", "partial"):
         word, note = attached.standing(snapshot)
         return Condition(word, "stale", note)
+    note = recent_note(snapshot)
     return {
         "starting": Condition("STARTING", "stale"),
-        "stale": Condition("STALE", "stale"),
+        "stale": Condition("STALE", "stale", note),
         "partial": Condition("PARTIAL", "stale", "some channels are unknown"),
-    }.get(snapshot.state, Condition("LIVE", "good"))
+    }.get(snapshot.state, Condition("LIVE", "good", note))
+
+
+def recent_note(snapshot: Snapshot) -> str | None:
+    """The last thing that happened to the source, for some minutes; notes begin with their time of day (UTC)."""
+    found = _NOTE.fullmatch(snapshot.notes[-1]) if snapshot.notes else None
+    if found is None or snapshot.wall_ms is None:
+        return None
+    hours, minutes, seconds = map(int, found.groups()[:3])
+    age_ms = (snapshot.wall_ms - ((hours * 60 + minutes) * 60 + seconds) * f.SECOND) % f.DAY
+    return f.clean(snapshot.notes[-1]) if age_ms < _NOTED_MS else None
 
 
 def replay_condition(snapshot: Snapshot, playback: Playback) -> Condition:

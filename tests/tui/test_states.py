@@ -1,9 +1,12 @@
 """Every state is designed: starting, empty, never seen, stale, paused, partial, ended, failed, lost."""
 
+from datetime import UTC, datetime
+
 import pytest
 from msgspec.structs import replace
 from wmtop.engine.core.settings import Session, Settings, Sliding
 from wmtop.engine.core.snapshot import Cause, Holder, Level, Snapshot, Step
+from wmtop.tui import wording
 from wmtop.tui.screens.main import MainScreen
 from wmtop.tui.screens.quit import QuitScreen
 from wmtop.tui.screens.start import StartScreen
@@ -247,3 +250,12 @@ def test_there_is_nothing_to_ask_about_an_engine_that_is_gone() -> None:
         await it.press("q")
 
     assert drive(scenario, *told(live()), on_quit="ask").return_value == "leave"
+
+
+def test_what_happened_to_the_source_is_told_for_some_minutes() -> None:
+    note = "14:32:00 partition 3 of orders is new"
+    moment = replace(live(), notes=[note], wall_ms=int(datetime(2013, 2, 8, 14, 34, tzinfo=UTC).timestamp() * 1_000))
+    assert wording.recent_note(moment) == note
+    assert moment.wall_ms is not None
+    assert wording.recent_note(replace(moment, wall_ms=moment.wall_ms + 4 * 60_000)) is None
+    assert wording.recent_note(replace(moment, notes=[])) is None
