@@ -1,0 +1,314 @@
+"""`wmtop attach kafka://…` on a real broker: what a look says of partitions and of a group, and what it cannot."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
+from wmtop.engine.core.snapshot import ChannelView, Snapshot
+from wmtop.engine.errors import UsageError
+from wmtop.engine.feed import rundir
+from wmtop.engine.feed.client import request
+from wmtop.engine.feed.messages import Change, Stop
+from wmtop.engine.json_path import parse_json_path
+from wmtop.engine.kafka.config import KafkaConfig
+from wmtop.engine.kafka.local_broker import LocalBroker
+from wmtop.engine.taps.consumer import TopicWatch
+
+from .records import CreateTopic, Produce, Record, Transact
+
+COMMAND = [sys.executable, "-m", "wmtop.tui.cli", "attach"]
+WITHIN_S = 60.0
+HOUR = 3_600_000
+
+
+@pytest.fixture(autouse=True)
+def run_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(rundir.RUN_DIR_VARIABLE, str(Path("/tmp", f"wmtop-test-{os.getpid()}")))
+
+
+@pytest.fixture
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@pytest.fixture
+def commit(broker: LocalBroker) -> Iterator[Callable[..., None]]:
+    """Commits offsets of a group, by partition, as its consumers do."""
+    consumers: list[Any] = []
+
+    def run(group: str, topic: str, offsets: dict[int, int]) -> None:
+        consumer: Any = KafkaConsumer(bootstrap_servers=broker.bootstrap, group_id=group, enable_auto_commit=False)
+        consumers.append(consumer)
+        consumer.assign([TopicPartition(topic, partition) for partition in offsets])
+        consumer.commit({TopicPartition(topic, p): OffsetAndMetadata(at, "", -1) for p, at in offsets.items()})
+
+    yield run
+    for consumer in consumers:
+        consumer.close(autocommit=False)
+
+
+class Look:
+    """A watch in this process, and its pictures."""
+
+    def __init__(self, broker: LocalBroker, topic: str, **more: Any) -> None:
+        path = more.pop("path", None)
+        where = None if path is None else parse_json_path(path, "--time")
+        self.watch = TopicWatch(KafkaConfig(broker.bootstrap), topic, path=where, **more)
+        self.watch.open()
+
+    def picture(self, now_ms: int | None = None) -> Snapshot:
+        return self.watch.picture("q", self.watch.poll(), time.time_ns() // 1_000_000 if now_ms is None else now_ms)
+
+    def until(self, wanted: Callable[[Snapshot], Any]) -> Snapshot:
+        deadline = time.monotonic() + WITHIN_S
+        while not wanted(picture := self.picture()):
+            assert time.monotonic() < deadline, picture
+            time.sleep(0.1)
+        return picture
+
+
+@pytest.fixture
+def look(broker: LocalBroker) -> Iterator[Callable[..., Look]]:
+    made: list[Look] = []
+
+    def make(topic: str, **more: Any) -> Look:
+        made.append(Look(broker, topic, **more))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.watch.close()
+
+
+def channels(picture: Snapshot) -> dict[str, ChannelView]:
+    return {view.channel: view for view in picture.channels}
+
+
+def test_a_topic_s_partitions_stand_at_their_greatest_timestamps(
+    create_topic: CreateTopic, produce: Produce, look: Callable[..., Look], now_ms: int
+) -> None:
+    topic = create_topic(3)
+    stamps = {0: (9_000, 5_000), 1: (60_000, 61_000)}
+    produce(topic, [Record(partition=p, timestamp_ms=now_ms - ago) for p, agos in stamps.items() for ago in agos])
+    picture = look(topic, lateness_ms=1_000).picture()
+    seen = channels(picture)
+    assert [(v.channel, v.max_event_ms, v.state) for v in picture.channels] == [
+        ("0", now_ms - 5_000, "active"),
+        ("1", now_ms - 60_000, "active"),
+        ("2", None, "never_seen"),
+    ]
+    assert picture.level.watermark_ms == seen["1"].watermark_ms == now_ms - 60_000 - 1_000 - 1
+    assert picture.level.behind_fastest_ms == 55_000
+    assert picture.level.holder is not None
+    assert picture.level.holder.channel == "1"
+    assert seen["1"].quiet_ms is not None
+    assert seen["1"].quiet_ms >= 60_000  # since its last record came, not since we look
+    assert picture.notes == ["partition 2 has had no record: a job waits for that, unless it has an idle timeout; "
+                             "here it is left out"]  # fmt: skip
+    assert [source.backlog for source in picture.sources or []] == [None]
+    assert {view.backlog for view in picture.channels} == {None}
+
+
+def test_what_a_look_cannot_know_is_null(
+    create_topic: CreateTopic, produce: Produce, look: Callable[..., Look]
+) -> None:
+    topic = create_topic()
+    produce(topic, [Record()])
+    picture = look(topic).picture()
+    totals, windows = picture.totals, picture.windows
+    assert {totals.records, totals.late, totals.behind_watermark, totals.malformed} == {None}
+    assert (windows.open, windows.open_count, windows.fired, windows.late_firings) == ([], None, None, None)
+    assert (picture.whatif, picture.whatif_idle, picture.batch, picture.settings.window) == (None, None, None, None)
+    assert {(view.records, view.late, view.longest_quiet_ms) for view in picture.channels} == {(None, None, None)}
+
+
+def test_a_group_stands_where_it_has_committed(
+    create_topic: CreateTopic, produce: Produce, commit: Callable[..., None], look: Callable[..., Look], now_ms: int
+) -> None:
+    topic = create_topic(3)
+    produce(topic, [Record(partition=p, timestamp_ms=now_ms - 10_000 + 1_000 * n) for p in (0, 1, 2) for n in range(9)])
+    commit("readers", topic, {0: 4, 1: 9})
+    it = look(topic, group="readers")
+    picture = it.picture()
+    seen = channels(picture)
+    assert (seen["0"].max_event_ms, seen["0"].backlog, seen["0"].behind_end_ms) == (now_ms - 7_000, 5, 5_000)
+    assert (seen["1"].max_event_ms, seen["1"].backlog, seen["1"].behind_end_ms) == (now_ms - 2_000, 0, 0)
+    assert (seen["2"].state, seen["2"].backlog) == ("never_seen", None)  # where it would begin is not known
+    assert picture.level.holder is not None
+    assert (picture.level.holder.channel, picture.level.holder.cause) == ("0", "backlog")
+    [source] = picture.sources or []
+    assert (source.offsets, source.backlog) == ({f"{topic}/0": 4, f"{topic}/1": 9}, 5)
+    commit("readers", topic, {0: 9, 1: 9})
+    later = it.until(lambda p: channels(p)["0"].backlog == 0)
+    assert later.level.watermark_ms == now_ms - 2_000 - 1
+    assert channels(later)["0"].rate is not None
+
+
+def test_before_the_position_may_be_what_is_no_record(
+    topic: str,
+    produce: Produce,
+    transact: Transact,
+    commit: Callable[..., None],
+    look: Callable[..., Look],
+    now_ms: int,
+) -> None:
+    produce(topic, [Record(timestamp_ms=now_ms - 5_000)])
+    transact(topic, [Record(timestamp_ms=now_ms)] * 2, commit=False)  # two records and a marker, for nobody
+    [after] = produce(topic, [Record(timestamp_ms=now_ms - 1_000)])
+    commit("readers", topic, {0: after})
+    picture = look(topic, group="readers").picture()
+    assert channels(picture)["0"].max_event_ms == now_ms - 5_000
+    assert channels(picture)["0"].backlog  # the marker counts as well: lags are distances of offsets
+
+
+def test_times_in_the_value(
+    create_topic: CreateTopic, produce: Produce, commit: Callable[..., None], look: Callable[..., Look], now_ms: int
+) -> None:
+    topic = create_topic(2)
+    values = [json.dumps({"at": {"ms": now_ms - HOUR + n}}).encode() for n in range(4)]
+    produce(topic, [Record(value, partition) for partition in (0, 1) for value in values])
+    commit("readers", topic, {0: 2, 1: 4})
+    picture = look(topic, group="readers", path="at.ms").picture()
+    assert picture.source is not None
+    assert (picture.source.time_column, picture.source.time_unit) == ("$.at.ms", "epoch ms (recognised)")
+    seen = channels(picture)
+    assert (seen["0"].max_event_ms, seen["0"].behind_end_ms) == (now_ms - HOUR + 1, 2)
+    assert (seen["1"].max_event_ms, seen["1"].behind_end_ms) == (now_ms - HOUR + 3, 0)
+    assert picture.level.watermark_ms == now_ms - HOUR
+    produce(topic, [Record(b"no json", 1)])
+    commit("readers", topic, {0: 2, 1: 5})
+    it = look(topic, group="readers", path="at.ms")
+    assert channels(it.until(lambda p: channels(p)["1"].backlog == 0))["1"].state == "never_seen"
+    with pytest.raises(UsageError, match=r"none of the last \d records has it; near ones: at.ms"):
+        look(topic, path="at.s")
+
+
+def test_who_has_read_all_and_hears_nothing_is_idle_and_who_is_behind_is_not(
+    create_topic: CreateTopic, produce: Produce, commit: Callable[..., None], look: Callable[..., Look], now_ms: int
+) -> None:
+    topic = create_topic(3)
+    long_ago = [Record(partition=p, timestamp_ms=now_ms - 2 * HOUR + n) for p in (0, 1) for n in range(3)]
+    produce(topic, [*long_ago, Record(partition=2, timestamp_ms=now_ms - 500)])
+    commit("readers", topic, {0: 3, 1: 2, 2: 1})
+    it = look(topic, group="readers", idle_after_ms=HOUR)
+    picture = it.picture()
+    assert {name: view.state for name, view in channels(picture).items()} == {"0": "idle", "1": "active", "2": "active"}
+    assert picture.level.holder is not None
+    assert (picture.level.holder.channel, picture.level.holder.cause) == ("1", "backlog")
+    assert picture.level.watermark_ms == now_ms - 2 * HOUR  # of its second record, minus 1
+    produce(topic, [Record(partition=0, timestamp_ms=now_ms)])
+    commit("readers", topic, {0: 4, 1: 3, 2: 1})
+    later = it.until(lambda p: channels(p)["0"].backlog == 0 == channels(p)["1"].backlog)
+    assert channels(later)["0"].state == "active"
+    off = look(topic, group="readers", idle_after_ms=None).picture()
+    assert {view.state for view in off.channels} == {"active"}
+
+
+def test_timestamps_of_a_replay_are_no_arrivals(
+    create_topic: CreateTopic, produce: Produce, look: Callable[..., Look]
+) -> None:
+    topic = create_topic(2, {"retention.ms": "-1"})
+    produce(topic, [Record(partition=p, timestamp_ms=1_360_000_000_000 + p) for p in (0, 1)])
+    picture = look(topic, idle_after_ms=HOUR).picture()
+    assert [view.state for view in picture.channels] == ["active", "active"]
+    assert picture.level.watermark_ms == 1_360_000_000_000 - 1
+
+
+def test_a_broker_that_is_down_is_stale_and_nobody_is_quiet(
+    broker: LocalBroker, create_topic: CreateTopic, produce: Produce, look: Callable[..., Look], now_ms: int
+) -> None:
+    topic = create_topic()
+    produce(topic, [Record(timestamp_ms=now_ms)])
+    it = look(topic, idle_after_ms=1_000)
+    before = it.picture()
+    assert before.state == "live"
+    broker.kill()
+    try:
+        down = it.until(lambda p: p.state == "stale")
+        assert broker.bootstrap in down.notes[0]
+        assert down.level.watermark_ms == before.level.watermark_ms
+        assert it.picture(time.time_ns() // 1_000_000 + 60_000).channels[0].state == "active"
+    finally:
+        broker.start()
+    it.until(lambda p: p.state == "live")
+
+
+def test_a_topic_that_is_made_anew_begins_anew(
+    broker: LocalBroker, create_topic: CreateTopic, produce: Produce, look: Callable[..., Look], now_ms: int
+) -> None:
+    from kafka.admin import KafkaAdminClient
+
+    topic = create_topic()
+    produce(topic, [Record(timestamp_ms=now_ms)])
+    it = look(topic)
+    it.picture()
+    admin: Any = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    admin.delete_topics([topic])
+    it.until(lambda p: p.state == "stale")
+    admin.create_topics({topic: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
+    admin.close()
+    produce(topic, [Record(timestamp_ms=now_ms - HOUR)])
+    it.until(lambda p: p.state == "live" and p.level.watermark_ms == now_ms - HOUR - 1)
+
+
+def wmtop(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_the_command_looks_once(
+    broker: LocalBroker, topic: str, produce: Produce, commit: Callable[..., None], now_ms: int
+) -> None:
+    produce(topic, [Record(timestamp_ms=now_ms - 3_000), Record(timestamp_ms=now_ms)])
+    commit("readers", topic, {0: 1})
+    target = f"kafka://{broker.bootstrap}/{topic}"
+    done = wmtop(target, "--group", "readers", "--lateness", "2s", "--once", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    told = json.loads(done.stdout)
+    assert (told["name"], told["source"]["kind"]) == ("readers", "group")
+    assert told["level"]["watermark_ms"] == now_ms - 3_000 - 2_000 - 1
+    assert (told["channels"][0]["backlog"], told["channels"][0]["behind_end_ms"]) == (1, 3_000)
+    assert told["origin"]["positions"] == "consumer group"
+    assert "1 unread" in wmtop(target, "--group", "readers", "--once").stdout
+    for arguments, said in (
+        ([target, "--group", "reader"], f"the group reader has committed nothing on {topic}; there are: readers"),
+        ([target + "x"], f"there is no topic {topic}x at {broker.bootstrap}; near ones: {topic}"),
+        ([f"kafka://127.0.0.1:1/{topic}"], "no Kafka broker answers at 127.0.0.1:1"),
+    ):
+        wrong = wmtop(*arguments, "--once")
+        assert (wrong.returncode, wrong.stdout, wrong.stderr.count("\n")) == (2, "", 1)
+        assert said in wrong.stderr
+
+
+def test_the_engine_follows_and_is_not_to_be_changed(
+    broker: LocalBroker, topic: str, produce: Produce, now_ms: int
+) -> None:
+    produce(topic, [Record(timestamp_ms=now_ms - 9_000)])
+    command = [*COMMAND, f"kafka://{broker.bootstrap}/{topic}", "--json", "--name", "follower"]
+    engine = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert engine.stdout is not None
+        assert json.loads(engine.stdout.readline())["channels"][0]["max_event_ms"] == now_ms - 9_000
+        produce(topic, [Record(timestamp_ms=now_ms - 4_000)])
+        levels = (json.loads(line)["level"]["watermark_ms"] for line in islice(engine.stdout, 30))
+        assert now_ms - 4_000 - 1 in levels
+        socket = rundir.socket_path("follower")
+        refused = request(socket, Change(id=1, lateness_ms=5_000, who="test"))
+        assert (refused.ok, refused.text) == (
+            False, "it cannot be changed from here: attach again with another --lateness or --idle-after",
+        )  # fmt: skip
+        assert request(socket, Stop(id=2)).ok
+        _, error = engine.communicate(timeout=WITHIN_S)
+        assert (engine.returncode, error) == (0, "")
+    finally:
+        if engine.poll() is None:
+            os.kill(engine.pid, signal.SIGKILL)
+            engine.communicate()
