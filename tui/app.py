@@ -45,7 +45,7 @@ class WmtopApp(App[Answer]):
     TITLE = "wmtop"
     ALLOW_SELECT = False
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (72, "-narrow"), (150, "-wide")]  # noqa: RUF012
-    VERTICAL_BREAKPOINTS = [(0, "-short"), (20, "-tall")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (20, "-tall"), (36, "-high")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("question_mark", "show_help", "help"),
         Binding("S", "save_svg", "save SVG"),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from ..engine.core.history import HistoryPoint, history_point
 from ..engine.core.points import PointSample
 from ..engine.core.snapshot import Snapshot, TimePoint
+from .holders import Hold, Holders
 
 KEEP_MS = 900_000
 NOW_MS = 60_000
@@ -18,6 +19,7 @@ class Recent:
     def __init__(self, history: Iterable[HistoryPoint] = (), sample: Iterable[TimePoint] = ()) -> None:
         self._points: deque[HistoryPoint] = deque()
         self._sample = PointSample(sample)
+        self._holders = Holders()
         for point in history:
             self._append(point)
 
@@ -39,6 +41,10 @@ class Recent:
         if wall_ms is None or not points or points[-1].wall_ms <= wall_ms:
             return points
         return [point for point in points if point.wall_ms <= wall_ms]
+
+    def holds(self, snapshot: Snapshot) -> Sequence[Hold]:
+        """Who held the level since the history began, up to a snapshot, the oldest first; kept longer than points."""
+        return self._holders.until(snapshot.wall_ms)
 
     @property
     def sample(self) -> list[TimePoint]:
@@ -83,5 +89,6 @@ class Recent:
         if points and point.wall_ms < points[-1].wall_ms:
             points.clear()  # another engine, or its clock was set back
         points.append(point)
+        self._holders.add(point)
         while points[0].wall_ms < point.wall_ms - KEEP_MS:
             points.popleft()

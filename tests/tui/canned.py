@@ -280,6 +280,16 @@ def header(history: Sequence[HistoryPoint] = ()) -> Header:
     return Header(name="flights", pid=1, started_ms=WALL - 600_000, settings=SETTINGS, history=list(history))
 
 
+def held(count: int = 60) -> list[HistoryPoint]:
+    """The last hours in which MQ, then YV, MQ again, nobody, and at last F9 held."""
+    turns = [("MQ", "behind")] * 14 + [("YV", "quiet")] * 9 + [("MQ", "behind")] * 6 + [(None, None)] * 4
+    turns += [("F9", "behind")] * (count - len(turns) - 8) + [("F9", "quiet")] * 8
+    return [
+        replace(point, holder=holder, cause=cause, now_ms=NOW - place * 3 * MINUTE, watermark_ms=LEVEL - place * MINUTE)
+        for place, point, (holder, cause) in zip(range(count, 0, -1), lags(count), turns, strict=True)
+    ]
+
+
 def lags(count: int = 60) -> list[HistoryPoint]:
     """Five minutes in which the lag grew, broke, and grew again."""
     return [

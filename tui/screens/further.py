@@ -2,11 +2,13 @@
 
 from .detail import DetailScreen
 from .doctor import DoctorScreen
+from .history import HistoryScreen
 from .lateness import LatenessScreen
 from .operators import OperatorsScreen
 from .progress import ProgressScreen
 from .windows import WindowsScreen
 
 FURTHER: dict[str, type[DetailScreen]] = {
-    screen.NAME: screen for screen in (WindowsScreen, LatenessScreen, OperatorsScreen, ProgressScreen, DoctorScreen)
+    screen.NAME: screen
+    for screen in (WindowsScreen, LatenessScreen, OperatorsScreen, ProgressScreen, DoctorScreen, HistoryScreen)
 }

@@ -24,6 +24,7 @@ from ..recent import Recent
 from ..replay import Playback
 from ..widgets.barrel import Barrel
 from ..widgets.channels import SORTS, ChannelTable, Entry, entries, name_cells
+from ..widgets.holds import HolderStrip
 from ..widgets.lines import SPARK_CELL_MS, SPARK_CELLS, Heading, KeyLine, Rule, Story
 from ..widgets.prompt import Prompt
 from ..widgets.rows import Rows
@@ -93,6 +94,7 @@ class MainScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         yield TopLines()
+        yield HolderStrip(id="holders")
         yield Rule("┌┐", id="top")
         yield Barrel(plain=self._plain, id="barrel")
         yield Rule("├┤", id="middle")
@@ -222,6 +224,7 @@ class MainScreen(Screen[None]):
             detail.take(self.seen)
             return
         self._paint_lines()
+        self.query_one(HolderStrip).show(picture.held(snapshot, self._recent))
         scene = picture.scene(snapshot, view, self._preview, self._staves)
         self.query_one(Barrel).show(scene, self._clock())
         self.query_one(ChannelTable).show(picture.table(snapshot, view, self._entries, self._name_cells))

@@ -11,8 +11,10 @@ from .. import attached
 from .. import formatting as f
 from .. import preview as what_if
 from ..preview import LatenessPreview, Preview
+from ..recent import Recent
 from ..widgets.barrel import Scene, legend
 from ..widgets.channels import SORTS, Entry, Sort, Table
+from ..widgets.holds import Held
 from ..widgets.line import Run
 from ..widgets.lines import Heading, Key
 from ..widgets.staves import Stave
@@ -90,6 +92,15 @@ def _empty_barrel(snapshot: Snapshot) -> str:
     if snapshot.ended:
         return f"the stream ended without a record\n{what.strip()}"
     return f"no data yet\nwaiting for the first record{what}"
+
+
+def held(snapshot: Snapshot, recent: Recent) -> Held:
+    """The holder strip's part: as far back as the points go."""
+    points = recent.until(snapshot)
+    if not points:
+        return Held()
+    holder = snapshot.level.holder
+    return Held(recent.holds(snapshot), points[0].now_ms, points[-1].now_ms, holder.channel if holder else None)
 
 
 def table(snapshot: Snapshot, view: View, rows: Sequence[Entry], names: int) -> Table:

@@ -1,0 +1,91 @@
+"""The history: lanes and rows of who held the level, and the strip on the main screen."""
+
+import re
+from pathlib import Path
+
+from msgspec.structs import replace
+from wmtop.engine.core.snapshot import Holder
+from wmtop.tui.screens.channel import ChannelScreen
+from wmtop.tui.screens.history import HistoryScreen
+
+from . import canned
+from .canned import MINUTE, NOW, SETTINGS, WALL, header, held, live
+from .drive import Driven, drive
+from .recorded import record, replay
+
+
+def test_the_strip_says_who_held_when_where_there_is_room() -> None:
+    async def scenario(it: Driven) -> None:
+        assert re.search(r"holders ├MQ─+├YV─+├MQ─+·+├F9─+ 3h", it.said("#holders"))
+        await it.pilot.resize_terminal(120, 35)
+        await it.pilot.pause()
+        assert not it.app.screen.query_one("#holders").display
+
+    drive(scenario, header(held()), live())
+
+
+def test_without_a_history_the_strip_is_empty() -> None:
+    async def scenario(it: Driven) -> None:
+        assert it.said("#holders").strip() == ""
+
+    drive(scenario, header(), canned.empty())
+
+
+def test_lanes_are_by_time_held_and_rows_by_when_the_newest_first() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("h")
+        assert "4 holders in 3h" in it.said("#top")
+        lanes = it.said("#lanes").splitlines()
+        assert re.search(r"F9 +│ +[░▒▓]?█+│ +1h21m +45\.0 % +1×", lanes[0])
+        assert re.search(r"MQ +│█+[░▒▓]? +[░▒▓]?█+[░▒▓]? +│ +1h +33\.3 % +2×", lanes[1])
+        rows = it.said("#holds").splitlines()
+        assert re.search(r"13:11:10 +F9 +1h21m… +\+28m +≤43m +behind, then quiet", rows[1])
+        assert re.search(r"12:41:10 +MQ +18m +\+6m +≤26m +behind", rows[2])
+        await it.press("down", "enter")
+        assert isinstance(it.app.screen, ChannelScreen)
+        await it.press("escape")
+        assert isinstance(it.app.screen, HistoryScreen)
+
+    drive(scenario, header(held()), live())
+
+
+def test_it_goes_on_with_the_snapshots_and_stands_when_frozen() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("h")
+        later = live(now_ms=NOW + 30 * MINUTE, wall_ms=WALL + 30_000)
+        level = replace(later.level, holder=Holder("UA", NOW + 20 * MINUTE, "behind"))
+        await it.press("p")
+        await it.push(replace(later, level=level))
+        assert "UA" not in it.said("#holds")
+        await it.press("p")
+        rows = it.said("#holds").splitlines()
+        assert re.search(r"14:52:10 +UA +10m… ", rows[1])
+        assert re.search(r"13:11:10 +F9 +1h41m  ", rows[2])
+        await it.push(header(), replace(later, wall_ms=WALL + 31_000))  # another session
+        assert "1 holder in" in it.said("#top")
+
+    drive(scenario, header(held()), live())
+
+
+def test_nobody_and_not_known_have_their_words() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("h")
+        assert "nobody has held the level yet" in it.said("#lanes")
+        assert "Enter" not in it.said("#keys")
+        await it.push(header(), canned.attached())
+        assert "who holds the level: not known from here" in it.said("#lanes")
+        await it.push(header(), replace(canned.empty(), settings=replace(SETTINGS, strategy="spark")))
+        assert "Spark's one clock follows the fastest channel" in it.said("#lanes")
+
+    drive(scenario, header(), canned.empty())
+
+
+def test_a_recording_has_a_history_up_to_where_it_is(tmp_path: Path) -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("h", "n")
+        await it.until(lambda: "F9" in it.said("#holds"))
+        rows = it.said("#holds").splitlines()
+        assert "F9" in rows[1]
+        assert "MQ" in rows[2]
+
+    replay(scenario, record(tmp_path / "x.rec"))

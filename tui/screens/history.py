@@ -1,0 +1,127 @@
+"""The history: who held the level, from when to when, and why."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+
+from ...engine.core.snapshot import Snapshot
+from .. import formatting as f
+from ..holders import CAUSES, Hold
+from ..recent import Recent
+from ..widgets.holds import Held, HolderLanes
+from ..widgets.line import Run, clip
+from ..widgets.lines import Key
+from ..widgets.sheet import Item, Sheet
+from .detail import DetailScreen, Help, Host
+
+_NAMES = (7, 24)
+
+
+class HistoryScreen(DetailScreen):
+    """A lane for each channel that held the level, and a row for each time that one did, the newest first."""
+
+    NAME = "History"
+    ABOUT = Help(
+        keys=(("↑ ↓", "select a row"), ("Enter", "the channel's page")),
+        reading="Each lane is a channel that held the level: █ for all of the time that the cell stands for, ░ for "
+        "some of it; at its end how long in all, the share of the time, and how often. Below, each time that a channel "
+        "held: since when, for how long, how far the level moved meanwhile, how far it was behind the fastest channel "
+        "at most, and why, in the order in which the causes were seen. Times are processing time. It reaches back to "
+        "what the engine remembered when this screen was connected, at most 500 changes of the holder.\n",
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "open", "the channel's page")]
+
+    def __init__(self, host: Host) -> None:
+        super().__init__(host)
+        self._holds: Sequence[Hold] = ()
+
+    def body(self) -> ComposeResult:
+        yield HolderLanes(id="lanes")
+        yield Sheet(id="holds")
+
+    def show_history(self, recent: Recent) -> None:
+        self._holds = recent.holds(self.seen.snapshot)
+
+    def show(self, snapshot: Snapshot) -> None:
+        holds = self._holds
+        held = [hold for hold in holds if hold.channel is not None]
+        lanes, sheet = self.query_one(HolderLanes), self.query_one(Sheet)
+        first = holds[0].since_ms if holds else 0
+        last = max(holds[-1].until_ms, snapshot.now_ms or 0) if holds else 0
+        lanes.show(Held(held, first, last, self._holder(snapshot), self.zone, _nothing(snapshot)))
+        lanes.styles.height = min(len({hold.channel for hold in held}), max(self.size.height // 4, 3)) + 1
+        sheet.show(self._items(snapshot, held) if held else [])
+
+    def heading(self, snapshot: Snapshot) -> Sequence[Run]:
+        changes = sum(hold.channel is not None for hold in self._holds)
+        if not changes:
+            return ()
+        length = self._holds[-1].until_ms - self._holds[0].since_ms
+        return [("  ", "dim"), (f"{changes:,}", "text"), (f" holder{'s' * (changes != 1)} in ", "dim"),
+                (f.duration(length), "text")]  # fmt: skip
+
+    def keys(self, snapshot: Snapshot) -> Sequence[Key]:
+        known = any(hold.channel is not None for hold in self._holds)
+        return (Key("Enter", "channel", "open"),) if known and self.preview is None else ()
+
+    def action_open(self) -> None:
+        """Open the page of the channel under the cursor."""
+        key = self.query_one(Sheet).cursor
+        if key is not None and any(view.channel == _channel(key) for view in self.seen.snapshot.channels):
+            self.host.open_channel(_channel(key))
+
+    def _holder(self, snapshot: Snapshot) -> str | None:
+        return snapshot.level.holder.channel if snapshot.level.holder else None
+
+    def _items(self, snapshot: Snapshot, held: Sequence[Hold]) -> list[Item]:
+        names = max(_NAMES[0], min(_NAMES[1], max(len(f.label(hold.channel or "")) for hold in held)))
+        now = held[-1] if self._holder(snapshot) == held[-1].channel else None
+        items = [Item((partial(_title, names),))]
+        for hold in reversed(held):
+            items.append(Item((partial(self._line, hold, hold is now, names),), hold.key))
+        return items
+
+    def _line(self, hold: Hold, now: bool, names: int, width: int) -> list[Run]:
+        snapshot = self.seen.snapshot
+        since = f.pad(f.near(hold.since_ms, self.zone, snapshot.now_ms).split(".")[0], 11)
+        until = snapshot.now_ms if now and snapshot.now_ms is not None else hold.until_ms
+        causes = ", then ".join(CAUSES[cause] for cause in hold.causes) or f.ELSEWHERE
+        lag = f.UNKNOWN if hold.lag_ms is None else "≤" + f.duration(hold.lag_ms)
+        ink = "holder" if now else "text"
+        runs: list[Run] = [
+            (f" {since}  ", "text"),
+            (f.pad(f.label(hold.channel or "", names), names), ink),
+            (f"  {f.pad(f.duration(max(until - hold.since_ms, 0)), 7, right=True)}", ink),
+            (f"{'…' if now else ' '} ", ink),
+            (f.pad(_moved(hold), 8, right=True), "level"),
+            (f"  {f.pad(lag, 7, right=True)}  ", "text"),
+            (causes, "text"),
+        ]
+        return clip(runs, width)
+
+
+def _title(names: int, width: int) -> list[Run]:
+    held, level, lag = (f.pad(text, cells, right=True) for text, cells in (("held", 7), ("level", 8), ("lag", 7)))
+    return clip([(f" {f.pad('since', 11)}  {f.pad('channel', names)}  {held}  {level}  {lag}  why", "dim")], width)
+
+
+def _moved(hold: Hold) -> str:
+    if hold.level_from_ms is None or hold.level_to_ms is None:
+        return f.UNKNOWN
+    moved = hold.level_to_ms - hold.level_from_ms
+    return "stood" if not moved else f.signed(moved)
+
+
+def _channel(key: str) -> str:
+    return key.partition(" ")[2]
+
+
+def _nothing(snapshot: Snapshot) -> str:
+    if snapshot.origin is not None:
+        return f"who holds the level: {f.ELSEWHERE}"
+    if snapshot.settings.strategy == "spark":
+        return "nobody holds it: Spark's one clock follows the fastest channel"
+    return "nobody has held the level yet"
