@@ -62,7 +62,7 @@ def snapshot_of_query(
         level=level,
         windows=windows,
         totals=NOTHING_KNOWN,
-        spark=_spark(checkpoint, level.watermark_ms),
+        spark=_spark(checkpoint, level.watermark_ms, flows=state != "stale"),
         sources=[_position(fact, alone=len(checkpoint.sources) == 1) for fact in checkpoint.sources],
         origin=_origin(settings, windows),
         notes=[note for note in (said, checkpoint.trouble, windows.unknown) if note],
@@ -166,13 +166,13 @@ def _no_windows(why: str) -> Windows:
     return Windows(open_count=None, fired=None, late_firings=None, unknown=why)
 
 
-def _spark(facts: CheckpointFacts, level_ms: int | None) -> SparkProgress:
+def _spark(facts: CheckpointFacts, level_ms: int | None, *, flows: bool) -> SparkProgress:
     policies: dict[str | None, Literal["min", "max"]] = {"min": "min", "max": "max"}
     rates = [source.per_second for source in facts.sources if source.offsets.kind == "kafka"]
     counted = [rate for rate in rates if rate is not None]
     return SparkProgress(
         # Other sources' counters count files, seconds, or whatever they like.
-        input_rows_per_second=sum(counted) if counted and len(counted) == len(facts.sources) else None,
+        input_rows_per_second=sum(counted) if flows and counted and len(counted) == len(facts.sources) else None,
         watermark_ms=level_ms,
         batch_watermark_ms=facts.watermark_ms,
         batch_timestamp_ms=facts.batch_timestamp_ms,

@@ -183,6 +183,7 @@ def test_sources_say_where_they_stand() -> None:
     shown = picture(facts(sources=(orders,)))
     assert shown.sources == [SourcePosition("kafka orders, 2 partitions", {"orders/0": 5, "orders/1": 7})]
     assert shown.spark.input_rows_per_second == 12.0
+    assert picture(facts(sources=(orders,)), now_ms=NOW + 600_000).spark.input_rows_per_second is None  # not any more
     files = SourceFacts(SourceOffsets("1", "files", '{"logOffset":3}', {"logOffset": 3}), 1.0)
     own = SourceFacts(SourceOffsets("2", "json", '{"at":1}'), None)
     none = SourceFacts(SourceOffsets("3", "nothing", "-"), None)

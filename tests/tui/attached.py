@@ -1,0 +1,117 @@
+"""Canned snapshots of what others run: a query seen through its checkpoint, and a consumer group."""
+
+from typing import Any
+
+from msgspec.structs import replace
+from wmtop.engine.core.settings import Settings, Tumbling
+from wmtop.engine.core.snapshot import (
+    ChannelView,
+    Holder,
+    Level,
+    OpenWindow,
+    Snapshot,
+    SourcePosition,
+    SourceView,
+    SparkProgress,
+    Totals,
+    WatermarkNode,
+    Windows,
+)
+
+from .canned import MINUTE, NOON
+
+NOW = NOON + 2 * 60 * MINUTE
+LEVEL = NOW - 47_000
+UNKNOWN = Totals(None, None, None, None, None, None)
+SPARK = Settings(
+    strategy="spark", lateness_ms=30_000, idle_after_ms=None, future_guard_ms=None, window=Tumbling(10_000)
+)
+
+
+def query(**more: Any) -> Snapshot:
+    """A Spark query whose third source is somebody's own; its level moved 3 s ago."""
+    windows = [
+        OpenWindow(LEVEL - LEVEL % 10_000 + 10_000 * n, LEVEL - LEVEL % 10_000 + 10_000 * (n + 1), records, None,
+                   10_000 * (n + 1) - LEVEL % 10_000)
+        for n, records in enumerate((204, 1_611, None))
+    ]  # fmt: skip
+    known: dict[str, Any] = {
+        "name": "orders",
+        "state": "live",
+        "batch": 214,
+        "now_ms": NOW,
+        "wall_ms": NOW,
+        "settings": SPARK,
+        "source": SourceView("checkpoint", "/jobs/orders/checkpoint"),
+        "level": Level(LEVEL, None, NOW - LEVEL, since_ms=NOW - 3_000, at_zero_lateness_ms=LEVEL + 30_000),
+        "windows": Windows(open=windows, open_count=3, fired=None, late_firings=None),
+        "totals": UNKNOWN,
+        "spark": SparkProgress(
+            input_rows_per_second=812.0,
+            watermark_ms=LEVEL,
+            batch_watermark_ms=LEVEL - 2_000,
+            batch_timestamp_ms=NOW - 3_000,
+            in_flight=False,
+            nodes=[WatermarkNode("ts", 30_000)],
+            policy="min",
+        ),
+        "sources": [
+            SourcePosition("source 0: kafka orders, 2 partitions", {"orders/0": 1_200_000, "orders/1": 34_567}),
+            SourcePosition("source 1: offsets of its own form", '{"at":"yesterday"}'),
+        ],
+        "origin": {"level": "checkpoint", "lateness": "state schema, as the query was first started"},
+    }
+    return Snapshot(**known | more)
+
+
+def stale() -> Snapshot:
+    """No batch has begun for 12 minutes, and its state is none of those that can be read."""
+    why = "the state store is RocksDB: only Spark itself can read it"
+    silent = replace(query().spark, batch_timestamp_ms=NOW - 12 * MINUTE, input_rows_per_second=None)
+    return query(
+        state="stale",
+        spark=silent,
+        level=replace(query().level, since_ms=NOW - 12 * MINUTE),
+        windows=Windows(open_count=None, fired=None, late_firings=None, unknown=why),
+        notes=["no new batch: the query is idle, or it has stopped; a checkpoint tells no more", why],
+    )
+
+
+def two_nodes() -> Snapshot:
+    """Two inputs with watermarks of their own."""
+    nodes = [WatermarkNode("ordered_at", 30_000), WatermarkNode(None, 60_000)]
+    return query(
+        settings=replace(SPARK, lateness_ms=None),
+        spark=replace(query().spark, nodes=nodes),
+        level=replace(query().level, at_zero_lateness_ms=None),
+        origin={"level": "checkpoint"},
+    )
+
+
+def group(kind: str = "group") -> Snapshot:
+    """A consumer group: 2 has a backlog and holds, 1 is idle, 3 has never had a record."""
+    rows: list[tuple[str, int | None, Any, int | None, int | None, int | None]] = [
+        ("0", LEVEL + 41_000, "active", 3, 900, 400),
+        ("1", LEVEL - 9 * MINUTE, "idle", 0, 0, 10 * MINUTE),
+        ("2", LEVEL, "active", 13_161, 44_000, 400),
+        ("3", None, "never_seen", None, None, None),
+    ]
+    views = [
+        ChannelView(name, None if at is None else at - 1, at, state, None, None, None, None, None, backlog=unread,
+                    behind_end_ms=behind, quiet_ms=quiet, rate=None if at is None else 12.0)
+        for name, at, state, unread, behind, quiet in rows
+    ]  # fmt: skip
+    return query(
+        name="billing",
+        batch=None,
+        settings=Settings(lateness_ms=0, idle_after_ms=5 * MINUTE, future_guard_ms=None, window=None),
+        source=SourceView(kind, "group billing on orders at localhost:9092", time_column="timestamp"),
+        level=Level(
+            LEVEL - 1, 41_000, NOW - LEVEL, Holder("2", NOW - 90_000, "backlog"), at_zero_lateness_ms=LEVEL - 1
+        ),
+        channels=views,
+        windows=Windows(open_count=None, fired=None, late_firings=None, unknown="the broker knows nothing of windows"),
+        spark=SparkProgress(),
+        sources=[SourcePosition("kafka orders, 4 partitions", {"orders/0": 12, "orders/2": 7}, 13_164)],
+        origin={"channels": "broker", "level": "computed here from the broker's times", "positions": "consumer group"},
+    )

@@ -1,0 +1,175 @@
+"""The screen on what others run: what is seen is said, what is not is `not known from here`, and nothing is 0."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from wmtop.engine.core.snapshot import Snapshot
+from wmtop.engine.errors import RunError
+from wmtop.engine.feed.messages import Change, Reply, ToEngine
+
+from .attached import LEVEL, NOW, group, query, stale, two_nodes
+from .canned import MINUTE, header
+from .drive import Driven, drive
+from .test_pictures import DRAWN, SMALL, shown
+
+Scenario = Callable[[Driven], Any]
+
+
+def show(snapshot: Snapshot, scenario: Scenario, size: tuple[int, int] = DRAWN) -> None:
+    drive(scenario, header(), snapshot, size=size)
+
+
+def test_one_clock_its_age_and_its_lag_stand_in_the_barrel() -> None:
+    async def scenario(it: Driven) -> None:
+        barrel = it.said("Barrel")
+        assert "one clock for the whole query; add one line to the job to see its channels" in barrel
+        assert "the level moved 3s ago · 47s behind the clock" in barrel
+        assert "13:59:13 ≈" in barrel
+        assert "47s behind clock · moved 3s ago" in it.said("#level")
+        assert "who holds it is not known from here" in it.said("#level")
+        assert "no data yet" not in it.said()
+
+    show(query(), scenario)
+
+
+def test_what_is_not_known_is_said_and_never_0() -> None:
+    async def scenario(it: Driven) -> None:
+        assert it.said("#tuning").split("  ")[0].strip() == "delay 30s as first started"
+        assert "late not known from here" in it.said("#tuning")
+        assert "0 %" not in it.said()
+        assert "Windows ─ 3 open ─" in it.said("#middle")
+        assert "idle" not in it.said("#tuning")
+        assert "not known from here: a line before withWatermark shows them" in it.said("ChannelTable")
+        assert 'events = tap(events, "…", channel="…")' in it.said("ChannelTable")
+        assert "source 0: kafka orders, 2 partitions at 1,234,567" in it.said("ChannelTable")
+        assert 'source 1: offsets of its own form at {"at":"yesterday"}' in it.said("ChannelTable")
+        assert " – rows" in it.said("WindowTable")
+        assert "waits for the level (" in it.said("WindowTable")
+
+    show(query(), scenario)
+
+
+def test_every_watermark_node_is_named() -> None:
+    async def scenario(it: Driven) -> None:
+        table = it.said("ChannelTable")
+        assert "2 watermarks, the min of them counts" in table
+        assert "  ordered_at delay 30s" in table
+        assert "  window delay 1m" in table
+        assert "delay – not known from here" in it.said("#tuning")
+
+    show(two_nodes(), scenario)
+
+
+def test_a_stale_query_says_since_when_and_what_that_may_mean() -> None:
+    async def scenario(it: Driven) -> None:
+        assert "STALE 12m" in it.said("#status")
+        assert "no new batch: the query is idle, or it has stopped; a checkpoint tells no more" in it.said("#banner")
+        assert "not known from here: the state store is" in it.said("WindowTable")
+        assert "only Spark itself can read" in it.said("WindowTable")
+
+    show(stale(), scenario)
+
+
+def test_a_batch_that_takes_long_is_in_flight() -> None:
+    async def scenario(it: Driven) -> None:
+        assert "batch 214, in flight 3s" in it.said("#status")
+        quick = replace(query().spark, in_flight=True, batch_timestamp_ms=NOW - 1_000)
+        await it.push(query(spark=quick))
+        assert "in flight" not in it.said("#status")
+
+    show(query(spark=replace(query().spark, in_flight=True)), scenario)
+
+
+def test_before_the_level_moves() -> None:
+    async def scenario(it: Driven) -> None:
+        assert "it has no watermark, or it has not moved yet" in it.said("Barrel")
+        assert "no data yet" in it.said("#level")
+
+    show(query(level=replace(query().level, watermark_ms=None, since_ms=None, behind_clock_ms=None)), scenario)
+
+
+def test_enter_gives_the_line_of_the_job_and_copies_it() -> None:
+    line = 'withWatermark("ts", "45 seconds")'
+
+    async def scenario(it: Driven) -> None:
+        assert "+/-" not in it.said("KeyLine")
+        await it.press("equals_sign", "4", "5", "s")
+        assert "delay 30s ▸ 45s?" in it.said("#tuning")
+        assert "▸ level −15s, late share not known from here" in it.said("#tuning")
+        assert "┈" in it.said("Barrel")
+        await it.press("enter")
+        assert it.client.sent == []
+        assert it.toasts() == [f"change its job to (copied)\n{line}"]
+        assert it.app.clipboard == line
+        assert "?" not in it.said("#tuning")
+
+    show(query(), scenario)
+
+
+def test_a_consumer_group_shows_what_is_unread() -> None:
+    async def scenario(it: Driven) -> None:
+        assert "backlog, 13,161 records unread, 44s of event time" in it.said("#level")
+        assert "lateness 0s assumed here" in it.said("#tuning")
+        assert "unread 13,164" in it.said("#tuning")
+        table = it.said("ChannelTable")
+        assert "unread  event lag" in table
+        assert "13,161        44s" in table
+        assert "late" not in table
+        assert "broker knows nothing of windows" in " ".join(it.said("WindowTable").split())
+        await it.press("equals_sign", "1", "m", "enter")
+        assert it.app.clipboard == "forBoundedOutOfOrderness(Duration.ofMinutes(1))"
+
+    show(group(), scenario)
+
+
+def test_where_no_job_is_known_the_engine_says_what_to_do() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("equals_sign", "1", "m", "enter")
+        assert it.client.sent == [Change(id=1, lateness_ms=MINUTE, who="screen")]
+        await it.push(Reply(id=1, ok=False, text="attach again with another --lateness"))
+        assert it.toasts() == ["lateness 1m was refused: attach again with another --lateness"]
+
+    show(group("topic"), scenario)
+
+
+def test_a_screen_that_changes_nothing_says_so() -> None:
+    async def refuse(command: ToEngine) -> None:
+        raise RunError("this screen changes nothing: it was opened with --read-only")
+
+    async def scenario(it: Driven) -> None:
+        it.client.send = refuse  # type: ignore[method-assign]
+        await it.press("equals_sign", "1", "m", "enter")
+        assert it.toasts() == [
+            "lateness 1m was not applied: this screen changes nothing: it was opened with --read-only"
+        ]
+
+    show(group("topic"), scenario)
+
+
+def test_the_lag_behind_the_clock_is_the_sparkline() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.push(
+            query(now_ms=NOW + 60_000, wall_ms=NOW + 60_000, level=replace(query().level, watermark_ms=LEVEL))
+        )
+        assert "lag" in it.said("#level")
+        assert "≤1m47s" in it.said("#level")
+
+    show(query(), scenario, (200, 50))
+
+
+PROMPT = "equals_sign"
+"""In the place of the keys, which are others' business."""
+PICTURES = {
+    "query_small": (query, SMALL, (PROMPT,)),
+    "query_drawn_typed": (query, DRAWN, (PROMPT, "4", "5", "s")),
+    "stale_small_light": (stale, SMALL, ("c", PROMPT)),
+    "group_drawn": (group, DRAWN, (PROMPT,)),
+}
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_picture(name: str, snap_compare: Callable[..., bool]) -> None:
+    build, size, keys = PICTURES[name]
+    assert snap_compare(**shown(build(), *keys), terminal_size=size)
