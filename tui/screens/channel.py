@@ -1,19 +1,129 @@
-"""One channel: its watermark against the level, its quiet periods, its counts."""
+"""One channel: its watermark against the level, its quiet periods, its counts, how late its records are."""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import ClassVar
 
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 
-from ...engine.core.snapshot import Snapshot
-from ..widgets.lines import TextLine
-from .detail import DetailScreen
+from ...engine.core.snapshot import ChannelView, Snapshot
+from .. import formatting as f
+from ..channel_facts import channel_named, facts, story
+from ..lateness_curve import curve_of, place_of, recommended, shown
+from ..widgets.barrel import EIGHTHS
+from ..widgets.facts import Facts
+from ..widgets.lateness_plot import LatenessPlot, Scene
+from ..widgets.line import Run, part
+from ..widgets.lines import Key, TextLine
+from ..widgets.prose import Prose
+from ..widgets.staves import holding, kind_of, rank
+from .detail import DetailScreen, Help, Host
+
+MOST_SEEN = 600
+"""How many snapshots of the channel are remembered while its page is open."""
+_SPARK = 60
 
 
 class ChannelScreen(DetailScreen):
-    """The selected channel."""
+    """The selected channel; what it did while the page was open is drawn as lines of bars."""
 
     NAME = "Channel"
+    ABOUT = Help(
+        keys=(("← →", "the channel before, the next one (most behind first)"),),
+        reading="First how the channel stands, then what is counted of it since the start. Two lines of bars show the "
+        "time since this page was opened, the newest at the right: how far the channel was ahead of the level, and how "
+        "long it had been quiet (a quiet period is a ramp that ends with its next record). Below, how late its records "
+        "are, where it is among the 16 channels with most late ones: the share is of those behind the watermark.\n",
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left", "other(-1)", "the channel before"),
+        Binding("right", "other(1)", "the next channel"),
+    ]
+
+    def __init__(self, host: Host) -> None:
+        super().__init__(host)
+        self._of: str | None = None
+        self._seen_ms: int | None = None
+        self._ahead: deque[int | None] = deque(maxlen=MOST_SEEN)
+        self._quiet: deque[int | None] = deque(maxlen=MOST_SEEN)
 
     def body(self) -> ComposeResult:
-        yield TextLine(id="channel")
+        yield Prose(id="story")
+        yield Facts(id="facts")
+        yield TextLine(id="ahead")
+        yield TextLine(id="quiet")
+        yield LatenessPlot(id="plot")
+
+    @property
+    def crumb(self) -> str:
+        channel = self.seen.view.selected
+        return self.NAME if channel is None else f.label(channel, 24)
 
     def show(self, snapshot: Snapshot) -> None:
-        self.query_one(TextLine)
+        view = channel_named(snapshot, self.seen.view.selected)
+        prose, table = self.query_one(Prose), self.query_one(Facts)
+        if view is None:
+            gone = "There is no such channel (any more)." if snapshot.channels else f"Channels: {f.ELSEWHERE}."
+            prose.show([(gone, "dim")])
+            table.show([])
+            self._show_curve(snapshot, None)
+            return
+        self._remember(snapshot, view)
+        prose.show(story(snapshot, view))
+        table.show(facts(snapshot, view, self.zone))
+        table.styles.height = table.rows(self.size.width - 2)
+        self._show_past("#ahead", "ahead of level", self._ahead, "level")
+        self._show_past("#quiet", "quiet", self._quiet, "idle")
+        self._show_curve(snapshot, view)
+
+    def keys(self, snapshot: Snapshot) -> Sequence[Key]:
+        return (Key("←→", "other channels", "other(1)", 2),) if len(snapshot.channels) > 1 else ()
+
+    def action_other(self, step: int) -> None:
+        """Go to the page of the channel before or after, the most behind first."""
+        snapshot = self.seen.snapshot
+        held = holding(snapshot)
+        order = sorted(
+            snapshot.channels, key=lambda view: rank(kind_of(view.channel, view.state, held), view.watermark_ms)
+        )
+        names = [view.channel for view in order]
+        if not names:
+            return
+        here = self.seen.view.selected
+        place = names.index(here) + step if here in names else 0
+        self.host.open_channel(names[place % len(names)])
+
+    def _remember(self, snapshot: Snapshot, view: ChannelView) -> None:
+        """What the lines of bars show; of another channel, or after a jump back, from the beginning."""
+        if view.channel != self._of or (snapshot.now_ms or 0) < (self._seen_ms or 0):
+            self._ahead.clear()
+            self._quiet.clear()
+        elif snapshot.now_ms == self._seen_ms and self._ahead:
+            return
+        self._of, self._seen_ms = view.channel, snapshot.now_ms
+        level = snapshot.level.watermark_ms
+        known = view.watermark_ms is not None and level is not None
+        self._ahead.append(max((view.watermark_ms or 0) - (level or 0), 0) if known else None)
+        self._quiet.append(view.quiet_ms)
+
+    def _show_past(self, selector: str, what: str, past: deque[int | None], ink: str) -> None:
+        values = list(past)[-max(self.size.width - 40, _SPARK) :]
+        most = max((value for value in values if value is not None), default=None)
+        bars = "".join(" " if value is None else EIGHTHS[1 + 7 * value // max(most or 0, 1)] for value in values)
+        line: list[Run] = [(f" {f.pad(what, 17)}", "dim"), (bars, ink)]
+        top = [part((f"≤{f.duration(most)}", "dim"), gap=" ")] if most is not None else []
+        opened = part((" since this page was opened", "dim"), rank=1, gap="")
+        self.query_one(selector, TextLine).show([part(*line), *top, opened])
+
+    def _show_curve(self, snapshot: Snapshot, view: ChannelView | None) -> None:
+        plot = self.query_one(LatenessPlot)
+        curve = curve_of(snapshot, view.channel) if view is not None else None
+        if curve is None:
+            known = snapshot.whatif is not None and view is not None
+            plot.show(Scene(empty="it is not among the channels with most late records" if known else ""))
+            return
+        now = snapshot.settings.lateness_ms
+        first, last = shown(curve, [now])
+        marks = [(best, text) for best, text in zip(recommended(curve), ("97.7", "99", "99.9"), strict=True)]
+        plot.show(Scene(curve, first, last, place_of(curve.edges, now or 0), now, None, marks))

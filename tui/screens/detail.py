@@ -227,12 +227,12 @@ class DetailScreen(Screen[None]):
         self.call_after_refresh(self._paint_frame)
 
     def on_screen_resume(self, event: ScreenResume) -> None:
-        if self.is_mounted:
+        if self._is_there:
             self.take(self.host.seen)
 
     def take(self, seen: Seen) -> None:
         """Show `seen`."""
-        if not self.is_mounted:
+        if not self._is_there:
             return
         self._seen = seen
         self.show_history(seen.recent)
@@ -241,10 +241,17 @@ class DetailScreen(Screen[None]):
 
     def take_top(self, top: Top) -> None:
         """Show other lines on top: they also change without a new snapshot."""
-        if self.is_mounted:
+        if self._is_there:
             self.query_one(TopLines).show(top)
 
+    @property
+    def _is_there(self) -> bool:
+        """It has its widgets: not before it is mounted, and no longer when the app ends."""
+        return self.is_mounted and self.is_attached and app_of(self).is_running
+
     def _paint_frame(self) -> None:
+        if not self._is_there:
+            return
         seen = self._seen
         self.take_top(seen.top)
         title = [*self._trail(), *self.heading(seen.snapshot)]

@@ -183,6 +183,7 @@ class MainScreen(Screen[None]):
             return
         while not isinstance(app.screen, kind):
             app.pop_screen()
+        self._paint()
 
     @property
     def _detail(self) -> DetailScreen | None:
@@ -317,7 +318,7 @@ class MainScreen(Screen[None]):
         if wish is None:
             return
         if (line := line_in_job(self._shown, wish.value_ms, idle=wish.idle)) is not None:
-            self.app.copy_to_clipboard(line)
+            app_of(self).copy_to_clipboard(line)
             self.notify(f"change its job to (copied)\n{line}", markup=False, timeout=15)
             self.action_drop()
             return

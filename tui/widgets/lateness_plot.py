@@ -20,8 +20,8 @@ _EVEN, _WIDEST = 3, 12
 """From so many cells an edge on all have the same, and at most so many."""
 _DECADES = 4
 """The share's axis goes down by so many powers of ten, from all."""
-_TITLED = 15
-"""From this height on both pictures have a title."""
+_BOTH, _TITLED = 7, 15
+"""From these heights on there are both pictures, and both have a title."""
 NOW, PREVIEW, RECOMMENDED = "▲", "▸", "◆"
 
 
@@ -69,7 +69,7 @@ class LatenessPlot(Canvas):
 
     def draw(self, width: int, height: int) -> list[list[Run]]:
         scene = self._scene
-        if scene.curve is None or height < 7 or width < _LEFT + _RIGHT + 8:
+        if scene.curve is None or height < 3 or width < _LEFT + _RIGHT + 8:
             return [*([] for _ in range(height // 3)), clip([(f" {scene.empty}", "dim")], width)]
         return _Drawing(scene, scene.curve, width, height).lines()
 
@@ -89,20 +89,24 @@ class _Drawing:
         self._scene, self._curve = scene, curve
         self._all = width
         self._width = _x(scene, scene.last + 1, width)
-        titled = height >= _TITLED
-        rows = height - 3 - 2 * titled
-        self._bars = max(rows * 2 // 5, 2)
+        both = height >= _BOTH
+        self._titled = height >= _TITLED if both else height > 3
+        rows = height - 3 - 2 * self._titled if both else height - 1 - self._titled
+        self._bars = max(rows * 2 // 5, 2) if both else rows
         self._rows = rows - self._bars
-        self._titled = titled
 
     def lines(self) -> list[list[Run]]:
-        """All lines from top to bottom."""
+        """All lines from top to bottom; where there is little room, the histogram alone."""
+        one = self._curve.channel is not None
+        what = "records by how late they are" + (", of this channel" if one else "")
+        title: list[Run] = [(" " * _LEFT, "dim"), (what, "active"), (" (log)", "dim")]
+        if not self._rows:
+            return [*([title] if self._titled else []), *self._histogram(), self._labels()]
         lines = [*self._histogram(), *self._curves(), *self._marks(), self._labels()]
         if self._titled:
-            what = "records by how late they are" + ("" if self._curve.channel is None else ", of this channel")
-            share = "late share" if self._curve.channel is None else "share behind the watermark"
+            share = "share behind the watermark" if one else "late share"
             lines.insert(self._bars, [(" " * _LEFT, "dim"), (f"⣀⣀ {share}", "stale"), ("   ⠄⠄ result delay", "level")])
-            lines.insert(0, [(" " * _LEFT, "dim"), (what, "active"), (" (log)", "dim")])
+            lines.insert(0, title)
         return lines
 
     def _x(self, place: int) -> int:

@@ -1,0 +1,147 @@
+"""A channel's page: how it stands, what is counted of it, what it did while the page was open."""
+
+import re
+
+from msgspec.structs import replace
+from wmtop.engine.core.snapshot import Offender, Snapshot
+from wmtop.tui.channel_facts import facts, story
+from wmtop.tui.screens.channel import ChannelScreen
+from wmtop.tui.screens.main import MainScreen
+
+from . import canned
+from .canned import HOUR, MINUTE, NOW, channel, instances, live, many, told
+from .drive import Driven, drive
+
+
+def with_channel(name: str, **more: object) -> Snapshot:
+    """A snapshot in which that is said of the channel."""
+    snapshot = live()
+    views = [replace(view, **more) if view.channel == name else view for view in snapshot.channels]
+    return replace(snapshot, channels=views)
+
+
+def told_of(snapshot: Snapshot, name: str) -> dict[str, str]:
+    view = next(view for view in snapshot.channels if view.channel == name)
+    return {what: "".join(text for text, _ in runs) for what, runs in facts(snapshot, view, None)}
+
+
+def standing(snapshot: Snapshot, name: str) -> str:
+    view = next(view for view in snapshot.channels if view.channel == name)
+    return "".join(text for text, _ in story(snapshot, view))
+
+
+def test_each_state_has_its_sentence() -> None:
+    assert standing(live(), "F9") == "F9 holds the level for 26m: quiet for 26m, nothing unread."
+    assert standing(live(), "UA") == "UA is active, 43m ahead of the level."
+    assert standing(live(), "AS").startswith("AS is idle, silent for 1h35m: it is left out of the minimum")
+    assert standing(live(), "HA").startswith("HA was idle and is catching up: it takes part")
+    assert standing(canned.never_seen(), "1").startswith("1 holds the level for 26m: never seen")
+    assert standing(canned.ended(), "UA") == "UA is finished: it will send nothing more."
+    assert standing(with_channel("UA", watermark_ms=None), "UA") == "UA is active, and has no watermark yet."
+
+
+def test_quiet_is_set_against_the_longest_before_and_the_timeout() -> None:
+    said = told_of(with_channel("UA", quiet_ms=9 * MINUTE, longest_quiet_ms=12 * MINUTE), "UA")
+    assert said["quiet"] == "9m now, longest before 12m, idle after 2h"
+    assert "longest" not in told_of(live(), "UA")["quiet"]
+    assert "idle after" not in told_of(live(), "AS")["quiet"]
+
+
+def test_bad_records_are_named_where_they_are_its_own() -> None:
+    bad = Offender("UA", 4_117, NOW + 3 * HOUR, "orders-3")
+    snapshot = replace(
+        with_channel("UA", malformed=2, future=1), last_future=bad, last_malformed=Offender("B6", 1, None)
+    )
+    assert told_of(snapshot, "UA")["set aside"] == "2 malformed, 1 in the future"
+    assert re.fullmatch(r"offset 4,117 of orders-3: claims 2013-02-08 .*", told_of(snapshot, "UA")["last in future"])
+    assert "last malformed" not in told_of(snapshot, "UA")
+    assert told_of(snapshot, "B6")["last malformed"] == "offset 1: no usable time"
+
+
+def test_windows_and_instance_are_there_only_where_they_are_known() -> None:
+    assert "150" in told_of(live(), "F9")["open windows"]
+    assert "open windows" not in told_of(live(), "YV")
+    assert "source instance" not in told_of(live(), "F9")
+    assert told_of(instances(), "B6")["source instance"] == "#1"
+
+
+def test_what_is_not_known_is_said() -> None:
+    view = channel("3", 0, records=None, late=None, behind_watermark=None, malformed=None, future=None, backlog=None,
+                   quiet_ms=None, rate=None, max_event_ms=None)  # fmt: skip
+    said = told_of(live([view]), "3")
+    assert said["records"] == said["late"] == said["quiet"] == "not known from here"
+    assert (said["unread"], said["newest record"]) == ("–", "–")
+    assert said["set aside"] == "– malformed, – in the future"
+
+
+def test_enter_opens_the_selected_channel_else_the_holder_and_arrows_go_to_the_others() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("enter")
+        assert isinstance(it.app.screen, ChannelScreen)
+        assert "main › F9" in it.said("#top")
+        assert "F9 holds the level for 26m" in it.said("#story")
+        await it.press("right")
+        assert "main › YV" in it.said("#top")
+        assert "YV is active, 9m ahead of the level." in it.said("#story")
+        await it.press("left", "left")
+        assert "main › AS" in it.said("#top")
+        await it.press("escape")
+        assert isinstance(it.app.screen, MainScreen)
+        assert "─  AS " in it.said("#top")
+        await it.press("home", "down", "enter")
+        assert "main › YV" in it.said("#top")
+
+    drive(scenario, *told(live()))
+
+
+def test_with_instances_enter_first_opens_the_channels_inside() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("enter")
+        assert "inside #2" in it.said("#top")
+        await it.press("enter")
+        assert isinstance(it.app.screen, ChannelScreen)
+        await it.press("escape", "escape")
+        assert "inside" not in it.said("#top")
+
+    drive(scenario, *told(instances()))
+
+
+def test_what_it_did_since_the_page_was_opened_is_drawn() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("enter")
+        for minute in range(1, 9):
+            quiet = 5 * (minute % 4) * MINUTE
+            snapshot = replace(with_channel("F9", quiet_ms=quiet), now_ms=NOW + minute * MINUTE)
+            await it.push(replace(snapshot, level=replace(snapshot.level, watermark_ms=canned.LEVEL - minute * MINUTE)))
+        assert re.search(r"ahead of level +▁▁▂▃▄▅▆▇█ ≤8m", it.said("#ahead"))
+        assert re.search(r"quiet +█▂▃▅▁▂▃▅▁ ≤26m", it.said("#quiet"))
+        await it.press("right")
+        assert re.search(r"quiet +█ ≤4m", it.said("#quiet"))
+
+    drive(scenario, *told(live()))
+
+
+def test_its_lateness_is_drawn_where_it_is_told_of() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("enter")
+        assert "of this channel" in it.said("#plot")
+        await it.pilot.resize_terminal(80, 24)
+        assert "█" in it.said("#plot")
+        await it.pilot.resize_terminal(120, 36)
+        await it.push(live(lateness_by_channel=[]))
+        assert "not among the channels with most late records" in it.said("#plot")
+
+    drive(scenario, *told(live()))
+
+
+def test_a_channel_that_goes_says_so() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("enter")
+        await it.push(canned.one())
+        assert "There is no such channel" in it.said("#story")
+        await it.press("right")
+        assert "all holds the level" in it.said("#story")
+        await it.push(canned.attached())
+        assert "not known from here" in it.said("#story")
+
+    drive(scenario, *told(many()))

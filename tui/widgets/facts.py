@@ -1,0 +1,45 @@
+"""Labelled facts, in one column or two."""
+
+from collections.abc import Sequence
+
+from ..formatting import pad
+from .canvas import Canvas
+from .line import Run, cells, clip
+
+_LABEL = 17
+_TWO = 120
+"""From this width on there are two columns."""
+
+
+class Facts(Canvas):
+    """Draws facts: what each is about, and what is known."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._facts: Sequence[tuple[str, list[Run]]] = ()
+
+    def show(self, facts: Sequence[tuple[str, list[Run]]]) -> None:
+        """Draw `facts`."""
+        if facts != self._facts:
+            self._facts = facts
+            self.redraw()
+
+    def rows(self, width: int) -> int:
+        """How many lines it takes."""
+        return -(-len(self._facts) // (2 if width >= _TWO else 1))
+
+    def draw(self, width: int, height: int) -> list[list[Run]]:
+        rows = self.rows(width)
+        if rows == len(self._facts):
+            return [_line(fact, width) for fact in self._facts[:height]]
+        half = width // 2
+        lines: list[list[Run]] = []
+        for place in range(min(rows, height)):
+            left = _line(self._facts[place], half - 2)
+            right = _line(self._facts[rows + place], width - half) if rows + place < len(self._facts) else []
+            lines.append([*left, (" " * (half - cells(left)), "dim"), *right])
+        return lines
+
+
+def _line(fact: tuple[str, list[Run]], width: int) -> list[Run]:
+    return clip([(f" {pad(fact[0], _LABEL)}", "dim"), *fact[1]], width)
