@@ -15,7 +15,8 @@ from ..core.view import snapshot_of
 from ..json_path import JsonPath
 from ..kafka.config import KafkaConfig
 from .merge import NOTHING_KNOWN
-from .topic import PartitionFacts, TopicFacts, TopicTap
+from .topic import TopicTap
+from .topic_facts import PartitionFacts, TopicFacts
 
 _PANE_MS = 3_600_000
 _ORIGIN = {"channels": "broker", "sources": "broker", "level": "computed here from the broker's times"}
@@ -38,7 +39,7 @@ class TopicWatch:
         lateness_ms: int = 0,
         idle_after_ms: int | None = None,
     ) -> None:
-        self._tap = TopicTap(config, topic, group, path)
+        self._tap = TopicTap(config, [topic], group=group, path=path)
         self._topic = topic
         self._group = group
         self._rules = Settings(
@@ -77,7 +78,7 @@ class TopicWatch:
 
     def picture(self, name: str, facts: TopicFacts, now_ms: int) -> Snapshot:
         """The facts of one poll as they are at `now_ms` (epoch ms)."""
-        if facts.topic_id != self._facts.topic_id:
+        if facts.ids != self._facts.ids:
             self._reset(facts)
         unread = self._unread(facts)
         self._pass_time(now_ms, unread)
@@ -114,7 +115,7 @@ class TopicWatch:
     def _reset(self, facts: TopicFacts) -> None:
         self._monitor = new_monitor(self._rules)
         self._rates = RateMeter()
-        self._facts = TopicFacts(topic_id=facts.topic_id)
+        self._facts = TopicFacts(ids=facts.ids)
         self._advance: dict[str, int] = {}
         self._batch = 0
 

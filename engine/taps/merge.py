@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from ..core.settings import Settings, WindowSpec
 from ..core.snapshot import (
+    ChannelView,
     EngineState,
     Level,
     OpenWindow,
@@ -25,7 +26,9 @@ from ..core.snapshot import (
 )
 from ..core.view import MOST_OPEN_WINDOWS
 from .checkpoint import CheckpointFacts, SourceFacts
+from .offset_log import SourceOffsets
 from .open_windows import OpenWindows
+from .topic_facts import PartitionFacts, TopicFacts
 
 STALE_AFTER_MS = 30_000
 STALE_AFTER_BATCHES = 3
@@ -40,6 +43,8 @@ class QueryFacts(Struct, frozen=True, kw_only=True):
     windows: tuple[OpenWindows, ...] | None = None
     window: WindowSpec | None = None
     """What the windows seen so far tell of how they are made."""
+    topics: TopicFacts | None = None
+    """What the broker says of the query's topics."""
 
 
 def snapshot_of_query(
@@ -49,23 +54,26 @@ def snapshot_of_query(
     checkpoint = facts.checkpoint
     state, said = _state(checkpoint, now_ms)
     settings = _settings(checkpoint, facts.window)
-    level = _level(checkpoint, settings, now_ms, before)
+    channels = [] if facts.topics is None else _channels(facts.topics, settings.lateness_ms)
+    level = _level(checkpoint, settings, channels, now_ms, before)
+    silent = facts.topics.trouble if facts.topics else None
     windows = _windows(facts.windows, level.watermark_ms)
     return Snapshot(
         name=name,
-        state=state,
+        state="partial" if state == "live" and silent else state,
         batch=checkpoint.batch,
         now_ms=now_ms,
         wall_ms=now_ms,
         settings=settings,
         source=source,
         level=level,
+        channels=channels,
         windows=windows,
         totals=NOTHING_KNOWN,
         spark=_spark(checkpoint, level.watermark_ms, flows=state != "stale"),
-        sources=[_position(fact, alone=len(checkpoint.sources) == 1) for fact in checkpoint.sources],
-        origin=_origin(settings, windows),
-        notes=[note for note in (said, checkpoint.trouble, windows.unknown) if note],
+        sources=[_position(fact, facts.topics, alone=len(checkpoint.sources) == 1) for fact in checkpoint.sources],
+        origin=_origin(settings, windows, facts.topics),
+        notes=[note for note in (said, checkpoint.trouble, silent, windows.unknown) if note],
     )
 
 
@@ -102,16 +110,44 @@ def _settings(facts: CheckpointFacts, window: WindowSpec | None) -> Settings:
     )
 
 
-def _level(facts: CheckpointFacts, settings: Settings, now_ms: int, before: Snapshot | None) -> Level:
+def _channels(topics: TopicFacts, delay_ms: int | None) -> list[ChannelView]:
+    """The partitions, as far as the query has read them; what each alone would have made of Spark's clock."""
+    several = len({partition.topic for partition in topics.partitions}) > 1
+    return [_channel(partition, delay_ms, several, known=topics.trouble is None) for partition in topics.partitions]
+
+
+def _channel(partition: PartitionFacts, delay_ms: int | None, several: bool, *, known: bool) -> ChannelView:
+    event_ms, newest_ms = partition.event_ms, partition.newest_ms
+    unread = partition.unread if known else None
+    return ChannelView(
+        channel=f"{partition.topic}-{partition.partition}" if several else str(partition.partition),
+        watermark_ms=None if event_ms is None or delay_ms is None else event_ms - delay_ms,
+        max_event_ms=event_ms,
+        state="never_seen" if event_ms is None else "active",
+        records=None,
+        behind_watermark=None,
+        late=None,
+        malformed=None,
+        future=None,
+        backlog=unread,
+        behind_end_ms=None if None in (event_ms, newest_ms, unread) else max(0, (newest_ms or 0) - (event_ms or 0)),
+    )
+
+
+def _level(
+    facts: CheckpointFacts, settings: Settings, channels: list[ChannelView], now_ms: int, before: Snapshot | None
+) -> Level:
     """What the next batch will use: it is not known before the one in flight has ended."""
     level = facts.watermark_ms if facts.next_watermark_ms is None else facts.next_watermark_ms
     if level is None:
         return Level()
+    fastest = [view.watermark_ms for view in channels if view.watermark_ms is not None]
     since = _moved_ms(facts, level)
     if before is not None and before.level.watermark_ms == level and before.level.since_ms is not None:
         since = before.level.since_ms if since is None else min(since, before.level.since_ms)
     return Level(
         watermark_ms=level,
+        behind_fastest_ms=max(0, max(fastest) - level) if fastest else None,
         behind_clock_ms=now_ms - level,
         since_ms=since,
         at_zero_lateness_ms=None if settings.lateness_ms is None else level + settings.lateness_ms,
@@ -190,7 +226,7 @@ def _nodes(facts: CheckpointFacts) -> list[WatermarkNode] | None:
     return [WatermarkNode(column, delay_ms) for column, delay_ms in sorted(nodes, key=str)] or None
 
 
-def _position(fact: SourceFacts, *, alone: bool) -> SourcePosition:
+def _position(fact: SourceFacts, topics: TopicFacts | None, *, alone: bool) -> SourcePosition:
     offsets = fact.offsets
     what = {
         "files": "files",
@@ -203,7 +239,9 @@ def _position(fact: SourceFacts, *, alone: bool) -> SourcePosition:
     if offsets.kind in ("files", "number"):
         at = next(iter((offsets.offsets or {}).values()), None)
     return SourcePosition(
-        what if alone else f"source {offsets.source}: {what}", None if offsets.kind == "nothing" else at
+        description=what if alone else f"source {offsets.source}: {what}",
+        offsets=None if offsets.kind == "nothing" else at,
+        backlog=_unread(offsets, topics),
     )
 
 
@@ -212,11 +250,21 @@ def _topics(offsets: dict[str, int]) -> str:
     return f"kafka {', '.join(topics)}, {len(offsets):,} partition{'s' * (len(offsets) != 1)}"
 
 
-def _origin(settings: Settings, windows: Windows) -> dict[str, str]:
+def _unread(offsets: SourceOffsets, topics: TopicFacts | None) -> int | None:
+    """How many records of Kafka a source has not read; None where the broker does not say it."""
+    if topics is None or topics.trouble is not None or offsets.kind != "kafka":
+        return None
+    own = offsets.offsets or {}
+    return sum(p.unread for p in topics.partitions if p.unread is not None and f"{p.topic}/{p.partition}" in own)
+
+
+def _origin(settings: Settings, windows: Windows, topics: TopicFacts | None) -> dict[str, str]:
     """Which tap each part comes from."""
     origin = {"batch": "checkpoint", "level": "checkpoint", "sources": "checkpoint"}
     if settings.lateness_ms is not None:
         origin["lateness"] = "state schema, as the query was first started"
+    if topics is not None:
+        origin["channels"] = "broker"
     if windows.open_count is not None:
         origin["windows"] = "state files"
     return origin

@@ -260,6 +260,39 @@ def test_a_topic_that_is_made_anew_begins_anew(
     it.until(lambda p: p.state == "live" and p.level.watermark_ms == now_ms - HOUR - 1)
 
 
+def checkpoint(path: Path, offsets: dict[str, dict[str, int]], watermark_ms: int, began_ms: int) -> Path:
+    """What a query leaves that has read so far, as Spark writes it."""
+    for log in ("offsets", "commits", "state/0/0/_metadata"):
+        (path / log).mkdir(parents=True)
+    (path / "metadata").write_text('{"id":"5d0b3a8e-7b5e-4f6e-9a57-0d3b0f6f2a11"}')
+    metadata = {"batchWatermarkMs": 0, "batchTimestampMs": began_ms, "conf": {"spark.sql.shuffle.partitions": "1"}}
+    (path / "offsets" / "0").write_text(f"v1\n{json.dumps(metadata)}\n{json.dumps(offsets)}")
+    (path / "commits" / "0").write_text(f'v1\n{{"nextBatchWatermarkMs":{watermark_ms}}}')
+    return path
+
+
+def test_a_query_that_reads_from_kafka_shows_its_partitions(
+    broker: LocalBroker, create_topic: CreateTopic, produce: Produce, tmp_path: Path, now_ms: int
+) -> None:
+    topic = create_topic(3)
+    produce(topic, [Record(partition=p, timestamp_ms=now_ms - 60_000 * (p + 1) + n) for p in (0, 1) for n in range(5)])
+    path = checkpoint(tmp_path / "q", {topic: {"0": 5, "1": 2, "2": 0}}, now_ms - 90_000, now_ms)
+    done = wmtop(str(path), "--bootstrap", broker.bootstrap, "--once", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    told = json.loads(done.stdout)
+    assert [(c["channel"], c["max_event_ms"], c["backlog"], c["state"]) for c in told["channels"]] == [
+        ("0", now_ms - 60_000 + 4, 0, "active"),
+        ("1", now_ms - 120_000 + 1, 3, "active"),
+        ("2", None, 0, "never_seen"),
+    ]
+    assert told["channels"][1]["behind_end_ms"] == 3
+    assert {c["watermark_ms"] for c in told["channels"]} == {None}  # the delay is not known
+    assert told["level"]["watermark_ms"] == now_ms - 90_000
+    assert (told["sources"][0]["backlog"], told["origin"]["channels"]) == (3, "broker")
+    wrong = wmtop(str(path), "--bootstrap", broker.bootstrap, "--time", "ts", "--once")
+    assert wrong.returncode == 0  # no record has a value to look into
+
+
 def wmtop(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=60, check=False)
 

@@ -214,6 +214,8 @@ WRONG = {
     "s3://bucket/checkpoint": "s3://bucket/checkpoint is not on a file system of this machine",
     "kafka://host": "kafka://host is not kafka://BOOTSTRAP/TOPIC, e.g. kafka://localhost:9092/orders",
     "orders/checkpoint --group g": "--group means nothing for a checkpoint: leave it out",
+    "orders/checkpoint --time ts": "--time means nothing for a checkpoint without --bootstrap: leave it out",
+    "orders/checkpoint --bootstrap host:1 --once": "the checkpoint has no offsets of Kafka: leave out --bootstrap",
     "orders/checkpoint --state-reader rocks": "--state-reader 'rocks' is not known: use none or files",
     "kafka://host:1/topic --state-reader none": "--state-reader means nothing for kafka://: leave it out",
     "kafka://host:1/topic --time a..b": "--time 'a..b' is no path into a JSON value",

@@ -11,6 +11,7 @@ from wmtop.engine.taps.checkpoint import BatchMark, CheckpointFacts, SourceFacts
 from wmtop.engine.taps.merge import STALE_AFTER_MS, QueryFacts, snapshot_of_query
 from wmtop.engine.taps.offset_log import SourceOffsets
 from wmtop.engine.taps.open_windows import OpenWindow, OpenWindows
+from wmtop.engine.taps.topic_facts import PartitionFacts, TopicFacts
 
 NOW = 1_700_000_000_000
 LEVEL = NOW - 60_000
@@ -200,3 +201,31 @@ def test_sources_say_where_they_stand() -> None:
 def test_an_unknown_policy_is_not_passed_on() -> None:
     odd = replace(facts(), conf={"spark.sql.streaming.multipleWatermarkPolicy": "median"})
     assert picture(odd).spark.policy is None
+
+
+def test_partitions_that_a_broker_knows_are_channels() -> None:
+    def partition(number: int, event_ms: int | None, position: int | None, end: int) -> PartitionFacts:
+        return PartitionFacts("orders", number, end, LEVEL + 50_000, NOW, position, event_ms)
+
+    topics = TopicFacts(
+        partitions=(partition(0, LEVEL + 31_000, 9, 9), partition(1, LEVEL - 5_000, 4, 9), partition(2, None, None, 0))
+    )
+    orders = kafka({"orders/0": 9, "orders/1": 4}, 12.0)
+
+    def shown(topics: TopicFacts) -> Snapshot:
+        together = QueryFacts(checkpoint=facts(sources=(orders,)), topics=topics)
+        return snapshot_of_query(together, name="q", source=SourceView("checkpoint", "/q"), now_ms=NOW)
+
+    picture = shown(topics)
+    assert [(v.channel, v.watermark_ms, v.state, v.backlog, v.behind_end_ms) for v in picture.channels] == [
+        ("0", LEVEL + 1_000, "active", 0, 19_000),
+        ("1", LEVEL - 35_000, "active", 5, 55_000),  # below the level: Spark's one clock does not wait for it
+        ("2", None, "never_seen", None, None),
+    ]
+    assert {view.records for view in picture.channels} == {None}
+    assert (picture.level.watermark_ms, picture.level.behind_fastest_ms) == (LEVEL, 1_000)
+    assert [source.backlog for source in picture.sources or []] == [5]
+    silent = shown(replace(topics, trouble="no broker answers"))
+    assert (silent.state, silent.notes[0]) == ("partial", "no broker answers")
+    assert {view.backlog for view in silent.channels} == {None}
+    assert [source.backlog for source in silent.sources or []] == [None]

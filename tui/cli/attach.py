@@ -24,6 +24,8 @@ from .running import has_terminal, lines_of_runs, open_screen
 from .summary import summary
 
 if TYPE_CHECKING:  # what looks is imported by who looks
+    from ...engine.json_path import JsonPath
+    from ...engine.taps.broker import BrokerTap
     from ...engine.taps.consumer import TopicWatch
     from ...engine.taps.engine import Watched, WatchOptions
     from ...engine.taps.query import QueryWatch
@@ -39,6 +41,9 @@ def attach(
         str | None, typer.Argument(metavar="[TARGET]", help="a run, a socket, a checkpoint, kafka://BOOTSTRAP/TOPIC")
     ] = None,
     group: Annotated[str | None, typer.Option(metavar="G", help="kafka: the consumer group that is watched")] = None,
+    bootstrap: Annotated[
+        str | None, typer.Option(metavar="B", help="checkpoint: the Kafka cluster that the query reads from")
+    ] = None,
     time: Annotated[
         str | None, typer.Option(metavar="PATH", help="kafka: event time, a field of a JSON value (the record's own)")
     ] = None,
@@ -64,26 +69,26 @@ def attach(
     stop_on_eof: Annotated[bool, typer.Option("--stop-on-eof", hidden=True)] = False,
 ) -> None:
     """Watch what something else runs; without TARGET: list what can be watched."""
-    of_kafka = {
-        "--group": group, "--time": time, "--lateness": lateness, "--idle-after": idle_after,
-        "--kafka-config": kafka_config,
-    }  # fmt: skip
-    of_checkpoint = {"--state-reader": state_reader}
+    of_broker = {"--time": time, "--kafka-config": kafka_config}
+    of_group = {"--group": group, "--lateness": lateness, "--idle-after": idle_after}
+    of_checkpoint = {"--state-reader": state_reader, "--bootstrap": bootstrap}
     of_watching = {"--name": name, "--record": record, "--headless": headless or None}
     if target is None:
-        _refuse("without TARGET", of_kafka | of_checkpoint | of_watching)
+        _refuse("without TARGET", of_group | of_broker | of_checkpoint | of_watching)
         _list()
         return
     if (socket := socket_of(target)) is not None:
-        _refuse("for an engine that runs", of_kafka | of_checkpoint | of_watching)
+        _refuse("for an engine that runs", of_group | of_broker | of_checkpoint | of_watching)
         _show_engine(socket, once=once, json=json, read_only=read_only)
         return
     if target.startswith(_TOPIC):
         _refuse("for kafka://", of_checkpoint)
         watched, base = _topic(target, group, time, lateness or 0, idle_after, kafka_config)
     else:
-        _refuse("for a checkpoint", of_kafka)
-        watched, base = _query(target, state_reader or "files")
+        _refuse("for a checkpoint", of_group)
+        if bootstrap is None:
+            _refuse("for a checkpoint without --bootstrap", of_broker)
+        watched, base = _query(target, state_reader or "files", bootstrap, time, kafka_config)
     if not (headless or once or json) and has_terminal():
         show_as(name or rundir.free_name(base), "stop")
         return
@@ -112,7 +117,10 @@ def _refuse(where: str, options: dict[str, Any]) -> None:
             raise UsageError(f"{option} means nothing {where}: leave it out")
 
 
-def _query(target: str, state_reader: str) -> "tuple[QueryWatch, str]":
+def _query(
+    target: str, state_reader: str, bootstrap: str | None, time: str | None, kafka_config: Path | None
+) -> "tuple[QueryWatch, str]":
+    from ...engine.taps.checkpoint import check
     from ...engine.taps.query import QueryWatch
 
     if state_reader not in ("none", "files"):
@@ -123,9 +131,22 @@ def _query(target: str, state_reader: str) -> "tuple[QueryWatch, str]":
     path = Path(local)
     if not path.exists():
         raise UsageError(nothing_there(local))
-    watch = QueryWatch(path, state=state_reader == "files")
-    watch.open()  # a wrong directory is told before there is a screen
-    return watch, name_of(_known_as(path))
+    check(path)  # a wrong directory is told before there is a screen
+    broker = None if bootstrap is None else _broker(bootstrap, time, kafka_config)
+    return QueryWatch(path, state=state_reader == "files", broker=broker), name_of(_known_as(path))
+
+
+def _broker(bootstrap: str, time: str | None, kafka_config: Path | None) -> "BrokerTap":
+    from ...engine.taps.broker import BrokerTap
+
+    return BrokerTap(kafka_config_of(bootstrap, kafka_config), _path_of(time))
+
+
+def _path_of(time: str | None) -> "JsonPath | None":
+    """Where event time is: a field of the value, None for the record's own."""
+    from ...engine.json_path import parse_json_path
+
+    return None if time in (None, "timestamp") else parse_json_path(time, "--time")
 
 
 def _known_as(path: Path) -> str:
@@ -135,9 +156,8 @@ def _known_as(path: Path) -> str:
 
 
 def _topic(
-    target: str, group: str | None, path: str | None, lateness_ms: int, idle_after: int | None, file: Path | None
+    target: str, group: str | None, time: str | None, lateness_ms: int, idle_after: int | None, file: Path | None
 ) -> "tuple[TopicWatch, str]":
-    from ...engine.json_path import parse_json_path
     from ...engine.taps.consumer import TopicWatch
 
     bootstrap, _, topic = target.removeprefix(_TOPIC).partition("/")
@@ -147,7 +167,7 @@ def _topic(
         kafka_config_of(bootstrap, file),
         topic,
         group=group,
-        path=None if path in (None, "timestamp") else parse_json_path(path, "--time"),
+        path=_path_of(time),
         lateness_ms=lateness_ms,
         idle_after_ms=or_off(DEFAULT_IDLE_AFTER_MS if idle_after is None else idle_after),
     )
