@@ -19,6 +19,7 @@ class Recent:
     def __init__(self, history: Iterable[HistoryPoint] = (), sample: Iterable[TimePoint] = ()) -> None:
         self._points: deque[HistoryPoint] = deque()
         self._sample = PointSample(sample)
+        self._newest: dict[str, int | None] = {}
         self._holders = Holders()
         for point in history:
             self._append(point)
@@ -28,7 +29,7 @@ class Recent:
         point = history_point(snapshot)
         if point is not None:
             self._append(point)
-            self._sample.add(snapshot.points, self._points[0].now_ms)
+            self._sample.add(snapshot.points or self._greatest(snapshot), self._points[0].now_ms)
 
     @property
     def points(self) -> Sequence[HistoryPoint]:
@@ -83,6 +84,15 @@ class Recent:
             if lag is not None:
                 out[place] = max(lag, out[place] or 0)
         return out
+
+    def _greatest(self, snapshot: Snapshot) -> list[TimePoint]:
+        """Of a query that others run: the record with the greatest event time of each channel, where it is new."""
+        now = snapshot.now_ms
+        if snapshot.origin is None or now is None:
+            return []
+        before, self._newest = self._newest, {view.channel: view.max_event_ms for view in snapshot.channels}
+        new = ((name, ms) for name, ms in self._newest.items() if ms is not None and ms != before.get(name))
+        return [TimePoint(now, ms, name) for name, ms in new]
 
     def _append(self, point: HistoryPoint) -> None:
         points = self._points

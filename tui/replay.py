@@ -10,8 +10,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..engine.core.history import HistoryPoint
+from ..engine.core.points import PointSample
 from ..engine.errors import RunError
-from ..engine.feed.messages import Change, FromEngine, Reply, ToEngine
+from ..engine.feed.messages import Change, FromEngine, Header, Reply, ToEngine
 from ..engine.feed.recording import RecordingReader
 from .formatting import first_line
 from .recent import KEEP_MS
@@ -92,7 +93,7 @@ class Replay:
             number = self._advance()
             if number != shown:
                 if shown is None or number != shown + 1:
-                    yield replace(self._recording.header, history=self._history(number))
+                    yield self._header(number)
                 shown = number
                 try:
                     self._fault = None
@@ -176,13 +177,21 @@ class Replay:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._changed.wait(), wait_s)
 
-    def _history(self, number: int) -> list[HistoryPoint]:
-        """The points of the minutes before a snapshot."""
+    def _header(self, number: int) -> Header:
+        """The recording's own header, with what came in the minutes before a snapshot."""
+        first = bisect_left(self.play_ms, self.play_ms[number] - KEEP_MS)
+        try:
+            sample = PointSample(self._recording.sample(first, number)).points
+        except RunError:  # the picture itself will say what is damaged
+            sample = []
+        return replace(self._recording.header, history=self._history(first, number), points=sample)
+
+    def _history(self, first: int, number: int) -> list[HistoryPoint]:
+        """The points from the first up to a snapshot."""
         points = self._recording.points
         here = points[number]
         if here is None:
             return []
-        first = bisect_left(self.play_ms, self.play_ms[number] - KEEP_MS)
         before = [point for point in points[first:number] if point is not None]
         return [point for point in before if here.wall_ms - KEEP_MS <= point.wall_ms <= here.wall_ms]
 

@@ -32,7 +32,7 @@ import zstandard
 from msgspec import Struct
 
 from ..core.history import HistoryPoint, history_point
-from ..core.snapshot import Snapshot
+from ..core.snapshot import Snapshot, TimePoint
 from ..errors import RunError, UsageError
 from .frames import DATA, INDEX, LAST_BLOCK, SUMMARY, Frame, find_index, frame_at, index_frame, payload, skippable, walk
 from .messages import LINE_LIMIT, FromEngine, Header, decode_as, decode_from_engine, encode_line
@@ -44,6 +44,7 @@ _GROUP_BYTES = 16 * 1024 * 1024  # uncompressed; fewer but larger snapshots, so 
 _FRAME_LIMIT = _GROUP_BYTES + LINE_LIMIT
 _INDEX_LIMIT = 1024**3  # some 13 M snapshots
 _CHUNK = 1024 * 1024
+_POINTS_BYTES = 16 * 1024 * 1024  # uncompressed; what is looked through for the sample at a jump
 _LEVEL = 3
 _WINDOW_LOG = 23  # 8 MiB: with 10,000 channels the snapshot before is still within reach
 
@@ -59,6 +60,12 @@ class FrameInfo(Struct, frozen=True):
     def count(self) -> int:
         """How many snapshots."""
         return len(self.points)
+
+
+class _Points(Struct):
+    """What of a snapshot is read for its sample of records."""
+
+    points: list[TimePoint] = []
 
 
 class _Group(Struct, frozen=True):
@@ -266,6 +273,22 @@ class RecordingReader:
         frame = bisect_right(self._ends, number)
         return self._snapshot(self._lines(frame)[number - self._start_of(frame)], frame)
 
+    def sample(self, first: int, number: int) -> list[TimePoint]:
+        """The records in the samples of the snapshots from `first` up to before `number`, as far as 16 MiB reach back.
+
+        RunError where the recording is damaged inside.
+        """
+        found: list[list[TimePoint]] = []
+        read = 0
+        frame = min(bisect_right(self._ends, max(number - 1, 0)), len(self.index) - 1)
+        while frame >= 0 and self._ends[frame] > first and read < _POINTS_BYTES:
+            start, lines = self._start_of(frame), self._lines(frame)
+            read += sum(map(len, lines))
+            inside = lines[max(first - start, 0) : max(number - start, 0)]
+            found.append([point for line in inside for point in self._points_of(line, frame)])
+            frame -= 1
+        return [point for points in reversed(found) for point in points]
+
     def seek(self, now_ms: int) -> int:
         """The number of the last snapshot taken at or before `now_ms` (processing time, epoch ms); 0 if none was.
 
@@ -366,6 +389,12 @@ class RecordingReader:
         if not isinstance(message, Snapshot):
             raise self._damage(self.index[frame].offset)
         return message
+
+    def _points_of(self, line: bytes, frame: int) -> list[TimePoint]:
+        try:
+            return decode_as(_Points, line).points
+        except msgspec.DecodeError as error:
+            raise self._damage(self.index[frame].offset) from error
 
     def _start_of(self, frame: int) -> int:
         return self._ends[frame] - self.index[frame].count

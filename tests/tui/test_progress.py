@@ -156,7 +156,7 @@ def test_it_stands_whatever_comes(build: Callable[[], Snapshot], size: tuple[int
     async def scenario(it: Driven) -> None:
         await it.press("g")
         await it.pilot.resize_terminal(100, 30)
-        assert "results out" in it.said("Charts")
+        await it.until(lambda: "results out" in it.said("Charts"))
         assert "\x1b" not in it.said()
 
     drive(scenario, *canned.told(build()), size=size)

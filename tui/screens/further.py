@@ -6,9 +6,18 @@ from .history import HistoryScreen
 from .lateness import LatenessScreen
 from .operators import OperatorsScreen
 from .progress import ProgressScreen
+from .time import TimeScreen
 from .windows import WindowsScreen
 
 FURTHER: dict[str, type[DetailScreen]] = {
     screen.NAME: screen
-    for screen in (WindowsScreen, LatenessScreen, OperatorsScreen, ProgressScreen, DoctorScreen, HistoryScreen)
+    for screen in (
+        WindowsScreen,
+        LatenessScreen,
+        TimeScreen,
+        OperatorsScreen,
+        ProgressScreen,
+        DoctorScreen,
+        HistoryScreen,
+    )
 }

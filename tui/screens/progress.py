@@ -19,11 +19,11 @@ class ProgressScreen(DetailScreen):
     ABOUT = Help(
         reading="Time goes from left to right, by the engine's wall clock, the newest at the right; a column stands "
         "for two seconds or more. The number at the axis is its top; ▲ goes beyond it.\n"
-        "rows in: records per second, and how many were done in a second of a batch's own time. results out: "
-        "windows that fired, each time. batch: how long the slowest batch of a column took, and with what: work is "
-        "reading and computing, commit writing the checkpoint, offsets asking the sources what there is. unread: records that are there but "
-        "not read yet, and how far the reading is behind in event time. state: records in open windows; of a query "
-        "that others run the rows in Spark's state.\n"
+        "rows in: records per second, and how many were done in a second of a batch's own time. results out: windows "
+        "that fired, each time. batch: how long the slowest batch of a column took, and with what: work is reading and "
+        "computing, commit writing the checkpoint, offsets asking the sources what there is. unread: records that are "
+        "there but not read yet, and how far the reading is behind in event time. state: records in open windows; of "
+        "a query that others run the rows in Spark's state.\n"
     )
 
     def body(self) -> ComposeResult:

@@ -7,13 +7,14 @@ from msgspec import Struct
 
 from ..formatting import DAY, HOUR, MINUTE, SECOND
 
-_STEPS = (
+STEPS = (
     *(base * ten for ten in (1, 10, 100) for base in (1, 2, 5)),
     *(base * SECOND for base in (1, 2, 5, 10, 15, 30)),
     *(base * MINUTE for base in (1, 2, 5, 10, 15, 30)),
     *(base * HOUR for base in (1, 2, 3, 6, 12)),
     *(base * DAY for base in (1, 2, 7, 14, 30, 90, 365, 1_825, 3_650, 36_500)),
 )
+"""Round times (ms)."""
 _WATER, _SHALLOW, _DEEP, _FULL = 0.28, 0.14, 0.48, 0.6
 """Where the water line starts, the least and the most it may wander to, and how much of the rest the span may fill."""
 
@@ -85,7 +86,7 @@ class LogAxis(Struct, frozen=True):
     def ticks(self) -> list[Tick]:
         """Round distances, one row apart at least."""
         out: list[Tick] = []
-        for step in (s for s in reversed(_STEPS) if s in _ROUND):
+        for step in (s for s in reversed(STEPS) if s in _ROUND):
             row = int(self.height(self.fastest_ms - step))
             if self.near_ms < step < self.far_ms and 0 <= row < self.rows and (not out or row > out[-1].row + 1):
                 out.append(Tick(row, step))
@@ -115,7 +116,7 @@ def follow(last: Axis | None, low_ms: int, high_ms: int, least_ms: int, rows: in
             return moved
     water = max(round(_WATER * rows), 1)
     room = max(min(_FULL * rows, rows - water - 1.5), 0.5)
-    fitting = sorted((step // n, n) for step in _STEPS for n in (4, 3, 2) if not step % n)
+    fitting = sorted((step // n, n) for step in STEPS for n in (4, 3, 2) if not step % n)
     row_ms, per_tick = next(((row, n) for row, n in fitting if need / row <= room), fitting[-1])
     return Axis((low_ms // row_ms - water) * row_ms - row_ms // 2, row_ms, per_tick, rows)
 

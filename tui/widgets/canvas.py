@@ -19,7 +19,7 @@ INKS = (
     *("cursor", "selected", "water", "ripple", "surface", "ahead", "preview-wet"),
     *_KINDS,
     *(f"{kind}-wet" for kind in _KINDS),
-    *("part-0", "part-1", "part-2", "part-3", "over-1", "over-2", "over-3"),
+    *("part-0", "part-1", "part-2", "part-3", "over-1", "over-2", "over-3", "on-time"),
 )
 """The inks that `wmtop.tcss` colours: the class `ink--<name>`."""
 

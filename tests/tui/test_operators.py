@@ -1,0 +1,157 @@
+"""Operators: the chain with what each link holds back, the valve's inputs, and a query of others."""
+
+from collections.abc import Callable
+from datetime import UTC
+
+import pytest
+from msgspec.structs import replace
+from wmtop.engine.core.snapshot import Holder, Level, Snapshot, SourcePosition, SparkProgress, WatermarkNode
+from wmtop.tui.chain import Stage, rows, stages
+from wmtop.tui.screens.channel import ChannelScreen
+from wmtop.tui.screens.main import MainScreen
+from wmtop.tui.screens.operators import OperatorsScreen
+
+from . import canned
+from .canned import LEVEL, MINUTE, NOW, SETTINGS, attached, channel, instances, live
+from .drive import Driven, drive
+
+
+def chain(snapshot: Snapshot) -> dict[str, Stage]:
+    return {stage.name: stage for stage in stages(snapshot, UTC)}
+
+
+def test_each_link_holds_something_back_and_all_of_it_is_the_lag() -> None:
+    views = [channel("a", 9 * MINUTE), channel("b", 0), channel("c", 4 * MINUTE)]
+    snapshot = live(views)
+    by_name = chain(snapshot)
+    assert list(by_name) == ["clock", "source", "generators", "valve", "windows"]
+    assert by_name["source"].time_ms == LEVEL + 39 * MINUTE + 1
+    assert (by_name["generators"].held_ms, by_name["generators"].why) == (30 * MINUTE + 1, "lateness 30m")
+    assert by_name["generators"].what == "bounded, one a channel; the fastest is a"
+    assert (by_name["valve"].held_ms, by_name["valve"].holds) == (9 * MINUTE, True)
+    assert by_name["valve"].why.startswith("a holds it: quiet")
+    held = sum(stage.held_ms or 0 for stage in by_name.values())
+    assert held == snapshot.level.behind_clock_ms == NOW - LEVEL
+
+
+def test_the_windows_say_what_is_next() -> None:
+    windows = chain(live())["windows"]
+    assert windows.what == "1h, 3 open, 212 fired, 41 late firings, 1,242 late drops"
+    assert windows.why == "13:00–14:00 is 12m of event time short"
+
+
+def test_source_instances_are_a_link_of_their_own() -> None:
+    by_name = chain(instances())
+    assert list(by_name) == ["clock", "source", "generators", "instances", "valve", "windows"]
+    assert by_name["instances"].held_ms == 10 * MINUTE
+    assert by_name["valve"].what == "the minimum of 4 inputs"
+
+
+def test_idle_inputs_are_left_out_of_the_minimum() -> None:
+    assert chain(live())["valve"].what == "the minimum of 16 inputs; left out: 2 idle, 1 catching up"
+
+
+def test_sparks_one_clock_has_no_valve() -> None:
+    by_name = chain(live(settings=replace(SETTINGS, strategy="spark"), level=Level(LEVEL)))
+    assert "valve" not in by_name
+    assert by_name["one clock"].why == "it follows the fastest"
+
+
+def test_the_end_and_the_beginning_are_words() -> None:
+    assert (chain(canned.ended())["valve"].time_ms, chain(canned.ended())["valve"].stands_for) == (None, "ended")
+    assert chain(canned.empty())["generators"].stands_for == "no data yet"
+
+
+def test_a_query_that_others_run() -> None:
+    snapshot = replace(
+        attached(),
+        spark=SparkProgress(
+            watermark_ms=LEVEL,
+            batch_watermark_ms=LEVEL - MINUTE,
+            nodes=[WatermarkNode("ts", 30_000, LEVEL), WatermarkNode(None, None)],
+            policy="min",
+            state_rows=123_456,
+            state_bytes=34_000_000,
+            dropped_at_least=41,
+        ),
+        sources=[SourcePosition("kafka orders", {"orders/0": 4_117}, 3_204), SourcePosition("files /in", 7)],
+    )
+    found = stages(snapshot, UTC)
+    assert [stage.name for stage in found] == [
+        "clock", "source", "source", "watermark node", "watermark node", "watermark", "state", "windows",
+    ]  # fmt: skip
+    assert found[1].what == "kafka orders, 3,204 records unread"
+    assert found[2].what == "files /in, unread not known from here"
+    assert (found[3].what, found[3].why, found[3].time_ms) == ("column ts", "delay 30s", LEVEL)
+    assert (found[4].what, found[4].why) == ("an unknown column", "delay not known from here")
+    assert found[5].why == "behind the clock; the minimum of 2 nodes"
+    assert found[5].what == "of the query, for the next batch; batch 88 used 13:46:59.999"
+    assert found[6].what == "123,456 rows, 32.4 MiB of memory, dropped ≥ 41 rows"
+
+
+def test_what_no_tap_tells_is_not_known_from_here() -> None:
+    by_name = chain(replace(attached(), sources=None, spark=SparkProgress()))
+    assert by_name["source"].stands_for == "not known from here"
+    assert by_name["state"].stands_for == "not known from here"
+    assert by_name["windows"].what == "size not known from here, 2 open"
+
+
+def test_the_inputs_stand_by_how_far_they_are_behind() -> None:
+    found = rows(live(), frozenset())
+    assert [row.key for row in found[:3]] == ["F9", "YV", "MQ"]
+    assert (found[0].behind_ms, found[0].words) == (43 * MINUTE, "HOLDS, 9m behind the next")
+    assert [row.key for row in found[-3:]] == ["HA", "OO", "AS"]
+
+
+def test_an_instance_opens() -> None:
+    closed, opened = rows(instances(), frozenset()), rows(instances(), frozenset({"#2"}))
+    assert [row.key for row in closed] == ["#2", "#3", "#0", "#1"]
+    assert [row.key for row in opened][:5] == ["#2", "F9", "MQ", "FL", "WN"]
+    assert (opened[0].channels, opened[1].channels, opened[1].inside) == (4, None, True)
+
+
+def test_the_holder_of_an_instance_is_named_by_its_number() -> None:
+    snapshot = instances()
+    level = replace(snapshot.level, holder=Holder("F9", NOW, "quiet", instance=2))
+    found = rows(replace(snapshot, level=level), frozenset({"#2"}))
+    assert [row.key for row in found if row.kind == "holder"] == ["#2", "F9"]
+
+
+def test_enter_opens_the_channels_inside_and_then_the_channels_page() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("o")
+        assert "Enter channels inside" in it.said("#keys")
+        await it.press("enter")
+        assert "F9" in it.said("Sheet")
+        assert "Enter close" in it.said("#keys")
+        await it.press("down", "enter")
+        assert isinstance(it.app.screen, ChannelScreen)
+        await it.press("escape", "up", "enter")
+        assert "F9" not in it.said("Sheet")
+        await it.press("escape")
+        assert isinstance(it.app.screen, MainScreen)
+
+    drive(scenario, *canned.told(instances()), size=(80, 30))
+
+
+def test_the_screen_of_a_query_that_others_run_says_how_to_see_more() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("o", "enter")
+        assert "one line in the job (tap) shows them" in it.said("Sheet")
+        assert isinstance(it.app.screen, OperatorsScreen)
+
+    drive(scenario, *canned.told(attached()))
+
+
+@pytest.mark.parametrize(
+    "build", [canned.many, canned.empty, canned.ended, canned.hostile, canned.failed, canned.stalled]
+)
+@pytest.mark.parametrize("size", [(20, 6), (80, 24), (200, 50)])
+def test_it_stands_whatever_comes(build: Callable[[], Snapshot], size: tuple[int, int]) -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("o", "down", "end", "home")
+        await it.pilot.resize_terminal(100, 30)
+        await it.until(lambda: "source" in it.said("Sheet"))
+        assert "\x1b" not in it.said()
+
+    drive(scenario, *canned.told(build()), size=size)

@@ -1,0 +1,261 @@
+"""The chain from the clock to the windows: each operator's own time, and what each link holds back. Pure."""
+
+from collections.abc import Sequence
+from datetime import tzinfo
+
+from msgspec import Struct
+
+from ..engine.core.history import max_event_ms
+from ..engine.core.snapshot import ChannelState, ChannelView, InstanceView, Snapshot, SourcePosition
+from . import formatting as f
+from .widgets.staves import Kind, holding, kind_of, rank
+from .wording import cause, name, window
+
+
+class Stage(Struct, frozen=True):
+    """One operator: its name, its time (epoch ms) or what stands for it, what it is, and the link that leads to it."""
+
+    name: str
+    time_ms: int | None
+    what: str
+    held_ms: int | None = None
+    """How far its time is behind that of the operator before it."""
+    why: str = ""
+    """What holds it back, or what is known of the link."""
+    holds: bool = False
+    """The link holds the level, and somebody is to blame."""
+    stands_for: str = ""
+    """Instead of a time where there is none."""
+
+
+class Row(Struct, frozen=True):
+    """An input of the valve, or a channel inside it: how it stands."""
+
+    key: str
+    name: str
+    watermark_ms: int | None
+    behind_ms: int | None
+    """How far it is behind the fastest."""
+    kind: Kind
+    words: str
+    channels: int | None = None
+    """How many channels are inside; None of a channel."""
+    inside: bool = False
+
+
+def stages(snapshot: Snapshot, zone: tzinfo | None) -> list[Stage]:
+    """The operators in the order in which records pass them."""
+    source = snapshot.source
+    speed = "" if source is None or source.speed is None else f", ×{source.speed:g}"
+    clock = Stage("clock", snapshot.now_ms, "processing time" + speed, stands_for=f.NO_DATA)
+    if others(snapshot):
+        return [clock, *_of_others(snapshot, zone)]
+    newest = max_event_ms(snapshot)
+    fastest = max((v.watermark_ms for v in snapshot.channels if v.watermark_ms is not None), default=None)
+    read = _gap(snapshot.now_ms, newest)
+    age = "age of the newest record" if (read or 0) >= 0 else "the newest record is ahead of the clock"
+    chain = [
+        clock,
+        Stage("source", newest, _channels(snapshot), read, age, stands_for=f.NO_DATA),
+        Stage("generators", fastest, _strategy(snapshot), _gap(newest, fastest), _lateness(snapshot),
+              stands_for=f.NO_DATA),
+    ]  # fmt: skip
+    return [*chain, *_combined(snapshot, fastest), _windows(snapshot, zone)]
+
+
+def others(snapshot: Snapshot) -> bool:
+    """It is a query that others run, of which only its one clock is known."""
+    return snapshot.origin is not None and not snapshot.channels
+
+
+def rows(snapshot: Snapshot, opened: frozenset[str]) -> list[Row]:
+    """The inputs of the valve, the most behind first; below an instance that is `opened` the channels inside it."""
+    channels = sorted(snapshot.channels, key=lambda view: _rank(view, snapshot))
+    if snapshot.instances is None:
+        return [_channel_row(view, snapshot) for view in channels]
+    out: list[Row] = []
+    for view in sorted(snapshot.instances, key=lambda view: _rank(view, snapshot)):
+        out.append(_instance_row(view, snapshot))
+        if view.channel in opened:
+            out += [_channel_row(one, snapshot, inside=True) for one in channels if one.instance == view.instance]
+    return out
+
+
+def _combined(snapshot: Snapshot, fastest: int | None) -> list[Stage]:
+    """What combines the channels: source instances where there are some, then the valve, or Spark's one clock."""
+    level, out = snapshot.level, list[Stage]()
+    before = fastest
+    if snapshot.instances is not None:
+        known = [view.watermark_ms for view in snapshot.instances if view.watermark_ms is not None]
+        before = max(known, default=None)
+        why = "each waits for its slowest channel"
+        what = f"{len(snapshot.instances):,}, each the minimum of its channels"
+        out.append(Stage("instances", before, what, _gap(fastest, before), why, stands_for=f.NO_DATA))
+    stands_for = "ended" if snapshot.ended else f.NO_DATA
+    time = None if snapshot.ended else level.watermark_ms
+    held_ms = _gap(before, time)
+    if snapshot.settings.strategy == "spark":
+        what, why = "the maximum of all channels: no valve, no idleness", "it follows the fastest"
+        return [*out, Stage("one clock", time, what, held_ms, why, stands_for=stands_for)]
+    why = f"{name(level.holder.channel)} holds it: {cause(snapshot)}" if level.holder else "nobody holds it"
+    return [*out, Stage("valve", time, _inputs(snapshot), held_ms, why, level.holder is not None, stands_for)]
+
+
+def _inputs(snapshot: Snapshot) -> str:
+    views = _valve_inputs(snapshot)
+    words = f"the minimum of {_n(len(views), 'input')}"
+    left_out: tuple[tuple[ChannelState, str], ...] = (("idle", "idle"), ("catching_up", "catching up"))
+    counts = [(sum(view.state == state for view in views), word) for state, word in left_out]
+    told = [f"{count:,} {word}" for count, word in counts if count]
+    return words + (f"; left out: {', '.join(told)}" if told else "")
+
+
+def _valve_inputs(snapshot: Snapshot) -> Sequence[ChannelView | InstanceView]:
+    return snapshot.channels if snapshot.instances is None else snapshot.instances
+
+
+def _windows(snapshot: Snapshot, zone: tzinfo | None) -> Stage:
+    windows, settings = snapshot.windows, snapshot.settings
+    counts = [(windows.open_count, "open"), (windows.fired, "fired"), (windows.late_firings, "late firings")]
+    told = [f"{f.count(number)} {word}" for number, word in counts if number is not None]
+    told += [] if snapshot.totals.late is None else [f"{f.count(snapshot.totals.late)} late drops"]
+    extra = f", {f.setting(settings.allowed_lateness_ms)} allowed" if settings.allowed_lateness_ms else ""
+    spec = f"size {f.ELSEWHERE}" if settings.window is None else window(settings) + extra
+    what = ", ".join([spec, *told])
+    if not windows.open:
+        return Stage("windows", None, what, why="no window waits", stands_for="all closed" if snapshot.ended else "")
+    first = windows.open[0]
+    short = " is next" if first.short_ms is None else f" is {f.duration(max(first.short_ms, 0))} of event time short"
+    ends = f.interval(first.start_ms, first.end_ms, zone, snapshot.level.watermark_ms)
+    return Stage("windows", None, what, why=ends + short)
+
+
+def _of_others(snapshot: Snapshot, zone: tzinfo | None) -> list[Stage]:
+    """Sources, watermark nodes, the query's watermark, its state, its windows; most of it may not be known."""
+    spark = snapshot.spark
+    out = [_position(source) for source in snapshot.sources or ()]
+    out = out or [Stage("source", None, "" if snapshot.source is None else f.clean(snapshot.source.description),
+                        stands_for=f.ELSEWHERE)]  # fmt: skip
+    for node in spark.nodes or ():
+        delay = f.ELSEWHERE if node.delay_ms is None else f.setting(node.delay_ms)
+        column = "an unknown column" if node.column is None else f"column {name(node.column)}"
+        out.append(Stage("watermark node", node.watermark_ms, column, why=f"delay {delay}", stands_for=f.ELSEWHERE))
+    if not spark.nodes:
+        delay = snapshot.settings.lateness_ms
+        why = f"delay {f.ELSEWHERE if delay is None else f.setting(delay)}"
+        out.append(Stage("watermark node", None, "withWatermark", why=why, stands_for=f.ELSEWHERE))
+    level = snapshot.level.watermark_ms if spark.watermark_ms is None else spark.watermark_ms
+    held = _gap(snapshot.now_ms, level)
+    out.append(Stage("watermark", level, _in_force(snapshot, zone), held, _policy(snapshot), stands_for=f.NO_DATA))
+    out.append(Stage("state", None, _state(snapshot), stands_for="" if _state(snapshot) else f.ELSEWHERE))
+    return [*out, _windows(snapshot, zone)]
+
+
+def _position(source: SourcePosition) -> Stage:
+    unread = f"unread {f.ELSEWHERE}" if source.backlog is None else f"{_n(source.backlog, 'record')} unread"
+    return Stage("source", None, f"{f.cut(f.clean(source.description), 60)}, {unread}")
+
+
+def _policy(snapshot: Snapshot) -> str:
+    spark = snapshot.spark
+    nodes = len(spark.nodes or ())
+    if nodes > 1:
+        word = {"min": "minimum", "max": "maximum", None: f"policy {f.ELSEWHERE}: minimum, unless told otherwise"}
+        return f"behind the clock; the {word[spark.policy]} of {nodes} nodes"
+    return "behind the clock"
+
+
+def _in_force(snapshot: Snapshot, zone: tzinfo | None) -> str:
+    spark, batch = snapshot.spark, snapshot.batch
+    what = "of the query, for the next batch"
+    if spark.batch_watermark_ms is None or spark.batch_watermark_ms == spark.watermark_ms:
+        return what
+    number = "the last batch" if batch is None else f"batch {batch:,}"
+    return f"{what}; {number} used {f.near(spark.batch_watermark_ms, zone, snapshot.now_ms)}"
+
+
+def _state(snapshot: Snapshot) -> str:
+    spark = snapshot.spark
+    told = [] if spark.state_rows is None else [_n(spark.state_rows, "row")]
+    told += [] if spark.state_bytes is None else [f"{spark.state_bytes / 1_048_576:,.1f} MiB of memory"]
+    told += [] if spark.dropped_at_least is None else [f"dropped ≥ {_n(spark.dropped_at_least, 'row')}"]
+    return ", ".join(told)
+
+
+def _channels(snapshot: Snapshot) -> str:
+    source, seen = snapshot.source, sum(view.state != "never_seen" for view in snapshot.channels)
+    what = "" if source is None else f.cut(f.clean(source.description), 40) + ", "
+    never = len(snapshot.channels) - seen
+    return f"{what}{_n(len(snapshot.channels), 'channel')}" + (f", {never:,} never seen" if never else "")
+
+
+def _strategy(snapshot: Snapshot) -> str:
+    known = [view for view in snapshot.channels if view.watermark_ms is not None]
+    fastest = max(known, key=lambda view: view.watermark_ms or 0, default=None)
+    words = f"{snapshot.settings.strategy}, one a channel"
+    return words if fastest is None else f"{words}; the fastest is {name(fastest.channel)}"
+
+
+def _lateness(snapshot: Snapshot) -> str:
+    settings = snapshot.settings
+    return f"lateness {f.setting(settings.lateness_ms)}" if settings.tunable else f"strategy {settings.strategy}"
+
+
+def _channel_row(view: ChannelView, snapshot: Snapshot, *, inside: bool = False) -> Row:
+    kind = kind_of(view.channel, view.state, holding(snapshot))
+    behind = _gap(_fastest(snapshot), view.watermark_ms)
+    words = "HOLDS" if inside and kind == "holder" else _standing(kind, view.quiet_ms, snapshot)
+    return Row(view.channel, f.label(view.channel), view.watermark_ms, behind, kind, words, inside=inside)
+
+
+def _instance_row(view: InstanceView, snapshot: Snapshot) -> Row:
+    kind = kind_of(view.channel, view.state, _held_instance(snapshot))
+    behind = _gap(_fastest(snapshot), view.watermark_ms)
+    words = _standing(kind, None, snapshot)
+    return Row(view.channel, view.channel, view.watermark_ms, behind, kind, words, channels=view.channels)
+
+
+def _held_instance(snapshot: Snapshot) -> str | None:
+    """The instance that holds the level: the holder itself, or the one that it is in."""
+    holder = snapshot.level.holder
+    if holder is None:
+        return None
+    number = holder.instance
+    if number is None:
+        return holder.channel
+    return next((view.channel for view in snapshot.instances or () if view.instance == number), holder.channel)
+
+
+def _standing(kind: Kind, quiet_ms: int | None, snapshot: Snapshot) -> str:
+    if kind == "holder":
+        gain = _gain(snapshot)
+        return "HOLDS" + ("" if gain is None else f", {f.duration(gain)} behind the next")
+    if kind == "idle" and quiet_ms is not None:
+        return f"idle {f.duration(quiet_ms)}, left out"
+    return {"idle": "idle, left out", "catching_up": "catching up, left out"}.get(kind, kind.replace("_", " "))
+
+
+def _gain(snapshot: Snapshot) -> int | None:
+    """How much the level would gain without its holder."""
+    level = snapshot.level.watermark_ms
+    views = _valve_inputs(snapshot)
+    held = holding(snapshot) if snapshot.instances is None else _held_instance(snapshot)
+    rest = [v.watermark_ms for v in views if v.state == "active" and v.channel != held and v.watermark_ms is not None]
+    return None if level is None or not rest else max(min(rest) - level, 0)
+
+
+def _rank(view: ChannelView | InstanceView, snapshot: Snapshot) -> tuple[int, float]:
+    held = holding(snapshot) if isinstance(view, ChannelView) else _held_instance(snapshot)
+    return rank(kind_of(view.channel, view.state, held), view.watermark_ms)
+
+
+def _fastest(snapshot: Snapshot) -> int | None:
+    return max((view.watermark_ms for view in snapshot.channels if view.watermark_ms is not None), default=None)
+
+
+def _gap(before: int | None, after: int | None) -> int | None:
+    return None if before is None or after is None else before - after
+
+
+def _n(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"

@@ -1,0 +1,139 @@
+"""Operators: the chain from source to windows with each one's time, what each link holds back, and who lags."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+
+from ...engine.core.snapshot import Snapshot
+from .. import formatting as f
+from ..chain import Row, Stage, others, rows, stages
+from ..widgets.line import Run, clip
+from ..widgets.lines import Key
+from ..widgets.sheet import Item, Sheet, heading
+from .detail import DetailScreen, Help
+
+_NAME, _TIME, _HELD, _BAR = 15, 19, 8, 12
+_NAMES = (8, 30)
+MOST_ROWS = 300
+
+
+class OperatorsScreen(DetailScreen):
+    """The chain, and below it the inputs of the valve."""
+
+    NAME = "Operators"
+    ABOUT = Help(
+        keys=(("↑ ↓", "select an input of the valve"), ("Enter", "open the channels inside; the channel's page")),
+        reading="From top to bottom, the way of a record; beside each operator stands its own clock. Between two of "
+        "them: by how much the lower one is behind the upper one, and why. All of it together is how far the level is "
+        "behind the clock. The valve lets pass the minimum of its inputs that are not idle: below the chain they "
+        "stand, the one most behind first. With source instances (--subtasks) each is the minimum of its channels.\n"
+        "Of a query that others run: its sources, its watermark nodes with their delays, the watermark of the query, "
+        "and what its state keeps; dropped ≥ N is a lower bound.\n",
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "open", "open the channels inside, or the channel")]
+
+    _opened: frozenset[str] = frozenset()
+
+    def body(self) -> ComposeResult:
+        yield Sheet(id="operators")
+
+    def show(self, snapshot: Snapshot) -> None:
+        self._rows = {row.key: row for row in rows(snapshot, self._opened)}
+        self.query_one(Sheet).show([*self._chain(snapshot), *self._inputs(snapshot)])
+
+    def keys(self, snapshot: Snapshot) -> Sequence[Key]:
+        row = self._rows.get(self.query_one(Sheet).cursor or "")
+        if row is None or self.preview is not None:
+            return ()
+        word = "channel" if row.channels is None else "close" if row.key in self._opened else "channels inside"
+        return (Key("Enter", word, "open", 2),)
+
+    def on_sheet_moved(self, event: Sheet.Moved) -> None:
+        self.repaint()
+
+    def action_open(self) -> None:
+        """Open or close the instance under the cursor; of a channel its page."""
+        row = self._rows.get(self.query_one(Sheet).cursor or "")
+        if row is None:
+            return
+        if row.channels is None:
+            self.host.open_channel(row.key)
+            return
+        self._opened = self._opened ^ {row.key}
+        self.repaint()
+
+    def _chain(self, snapshot: Snapshot) -> list[Item]:
+        chain = stages(snapshot, self.zone)
+        most = max((stage.held_ms or 0 for stage in chain), default=0)
+        items: list[Item] = []
+        for place, stage in enumerate(chain):
+            if place:
+                items.append(Item((partial(_link, stage, most),)))
+            items.append(Item((partial(self._stage, stage, snapshot.now_ms),)))
+        return items
+
+    def _stage(self, stage: Stage, near_ms: int | None, width: int) -> list[Run]:
+        time = stage.stands_for if stage.time_ms is None else f.clock(stage.time_ms, self.zone, near_ms)
+        ink = "level" if stage.name in ("valve", "one clock", "watermark") else "text"
+        ink = "dim" if stage.time_ms is None else ink
+        head: list[Run] = [(" ● ", "accent"), (f.pad(stage.name, _NAME), "strong")]
+        what: Run = (stage.what, "dim")
+        if not time:
+            return clip([*head, what], width)
+        return clip([*head, (f.pad(time, max(_TIME, len(time))) + "  ", ink), what], width)
+
+    def _inputs(self, snapshot: Snapshot) -> list[Item]:
+        if others(snapshot):
+            words = f"channels: {f.ELSEWHERE}; one line in the job (tap) shows them"
+            return [heading(), heading((f" {words}", "dim"))]
+        found = list(self._rows.values())
+        if not found:
+            return [heading(), heading((" no channel yet", "dim"))]
+        names = max(_NAMES[0], min(_NAMES[1], max(len(row.name) + 2 * row.inside for row in found)))
+        many = snapshot.instances is not None
+        title = f" {f.pad('input', names)}  {'channels  ' if many else ''}{f.pad('watermark', 13)} {f.pad('behind', 8)}"
+        items = [heading(), heading((title + " state", "dim"))]
+        for row in found[:MOST_ROWS]:
+            items.append(Item((partial(self._row, row, names, many),), row.key))
+        rest = len(found) - MOST_ROWS
+        return [*items, heading((f" and {rest:,} more, less behind", "dim"))] if rest > 0 else items
+
+    def _row(self, row: Row, names: int, many: bool, width: int) -> list[Run]:
+        level = self.seen.snapshot.level.watermark_ms
+        sign = "  " if row.inside else ""
+        time = f.NO_DATA if row.watermark_ms is None else f.near(row.watermark_ms, self.zone, level)
+        behind = f.UNKNOWN if row.behind_ms is None else f.duration(row.behind_ms)
+        ink = "holder" if row.kind == "holder" else "text"
+        inside = "" if not many else f.pad("" if row.channels is None else f"{row.channels:,}", 8, right=True) + "  "
+        return clip(
+            [
+                (f" {f.pad(sign + row.name, names)}  ", ink),
+                (f"{inside}{f.pad(time, 13)} {f.pad(behind, 8)} ", ink),
+                (row.words, ink if row.kind in ("holder", "catching_up") else "dim"),
+            ],
+            width,
+        )
+
+
+def _link(stage: Stage, most: int, width: int) -> list[Run]:
+    """What is between an operator and the one before it."""
+    held = stage.held_ms
+    runs: list[Run] = [(" │ ", "frame")]
+    if held is None:
+        return clip([*runs, (f"{' ' * (_HELD + _BAR + 3)}{stage.why}", "dim")], width)
+    ink = "holder" if stage.holds else "active"
+    full = -(-_BAR * max(held, 0) // most) if most else 0
+    words = "−" + f.duration(held) if held >= 0 else "+" + f.duration(-held)
+    return clip(
+        [
+            *runs,
+            (f.pad(words, _HELD, right=True) + " ", "holder" if stage.holds else "strong"),
+            ("▇" * full, ink),
+            (" " * (_BAR - full) + "  ", "dim"),
+            (stage.why, "text" if stage.holds else "dim"),
+        ],
+        width,
+    )
