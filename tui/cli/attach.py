@@ -32,6 +32,8 @@ if TYPE_CHECKING:  # what looks is imported by who looks
 
 _TOPIC = "kafka://"
 _MOST_LISTED = 20
+_ATTACHABLE = ("checkpoint",)
+"""What of all that is found can be a target."""
 _WHAT = "a run, a checkpoint directory or kafka://BOOTSTRAP/TOPIC"
 _LISTS = "'wmtop attach' lists what can be watched"
 
@@ -231,9 +233,9 @@ def _list() -> None:
     lines = lines_of_runs()
     if lines:
         print("\n".join(["running engines: wmtop attach NAME", *(f"  {line}" for line in lines)]))
-    found = discover([Path.cwd(), Path("/tmp")])
+    found = [one for one in discover([Path.cwd(), Path("/tmp")]) if one.kind in _ATTACHABLE]
     now_ms = time.time_ns() // 1_000_000
-    for kind in ("checkpoint", "event log"):
+    for kind in _ATTACHABLE:
         of_kind = [one for one in found if one.kind == kind]
         if of_kind:
             print(f"{kind}s of Spark, here and in /tmp: wmtop attach PATH")
