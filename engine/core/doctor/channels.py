@@ -10,7 +10,7 @@ STUCK_TIMES = 2
 FLAPS, ROUNDS = 6, 2
 """Flapping: so many changes at least, and less than so many idle timeouts from one idleness to the next."""
 RETURNS, RETURN_SHARE, RETURN_TIMES, RETURN_LEAST = 4, 0.02, 3, 20
-"""Late after idleness: of channels that change so often, such a share, so many times that of the others, and so many."""
+"""Late after idleness: of channels that change so often such a share, so many times that of the others, so many."""
 SKEW_TIMES = 2
 """Skew: so many times the normal delay of a result, all the time."""
 
