@@ -1,0 +1,92 @@
+"""A job that somebody else runs, with an event log: started as a process of its own by `jobs.py`.
+
+It runs until a line comes on its standard input, then says in `progress.json` what Spark told it of its queries.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import StreamingQuery
+from wmtop.engine import publish, tap
+
+directory, kind = Path(sys.argv[1]), sys.argv[2]
+LOG = {
+    "rolled": {"spark.sql.streaming.noDataProgressEventInterval": "1s"},  # Spark's own choice: rolling, zstd
+    "plain": {
+        "spark.eventLog.rolling.enabled": "false",
+        "spark.eventLog.compress": "false",
+        "spark.sql.streaming.multipleWatermarkPolicy": "max",
+    },
+}
+builder = SparkSession.builder.master("local[2]").appName(f"somebody's {kind} job")
+for key, value in {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "America/New_York",
+    "spark.eventLog.enabled": "true",
+    "spark.eventLog.dir": str(directory / "log"),
+    **LOG[kind],
+}.items():
+    builder = builder.config(key, value)
+spark = builder.getOrCreate()
+publish(spark)
+publish(spark)
+gateway: Any = spark.sparkContext._gateway  # pyright: ignore[reportPrivateUsage]
+(directory / "jvm").write_text(str(gateway.proc.pid))
+
+
+def read(name: str) -> DataFrame:
+    """One of the inputs, a file a batch."""
+    stream = spark.readStream.schema("ts timestamp, key string").option("maxFilesPerTrigger", 1)
+    return stream.parquet(str(directory / "input" / name))
+
+
+def start(df: DataFrame, name: str, **trigger: Any) -> StreamingQuery:
+    writer = df.writeStream.format("noop").outputMode("append").queryName(name)
+    writer = writer.trigger(**trigger) if trigger else writer
+    return writer.option("checkpointLocation", str(directory / "checkpoints" / name)).start()
+
+
+def windows() -> DataFrame:
+    orders = tap(read("orders"), "ts", channel="key", name="orders", bucket_ms=1000).withWatermark("ts", "30 seconds")
+    returns = tap(read("returns"), "ts", channel=F.upper("key")).withWatermark("ts", "1 minute 5 seconds")
+    observed = orders.union(returns).observe("mine", F.max("key").alias("last"), F.count("*").alias("seen"))
+    return observed.groupBy(F.window("ts", "10 seconds"), "key").count()
+
+
+def fail(batch: DataFrame, number: int) -> None:
+    if number == 1:
+        raise ValueError("no such thing\nsecond line")
+
+
+queries: dict[str, StreamingQuery] = {}
+if kind == "rolled":
+    queries["windows"] = start(windows(), "windows")
+    queries["windows"].processAllAvailable()
+    failing = read("orders").writeStream.foreachBatch(fail).queryName("failing").start()
+    queries["failing"] = failing
+    while failing.isActive:
+        time.sleep(0.05)
+    ticking = spark.readStream.format("rate").option("rowsPerSecond", 50).load()
+    queries["ticking"] = start(tap(ticking, "timestamp"), "ticking", processingTime="100 milliseconds")
+else:
+    local = tap(read("local"), "ts", "key").withWatermark("ts", "10 seconds")
+    queries["local"] = start(local, "local", availableNow=True)
+    queries["local"].awaitTermination()
+print("running", flush=True)
+sys.stdin.readline()
+for query in queries.values():
+    query.stop()
+said = {name: [json.loads(progress.json) for progress in query.recentProgress] for name, query in queries.items()}
+(directory / "progress.json").write_text(json.dumps(said))
+if kind == "rolled":
+    spark.stop()
+print("done", flush=True)
+sys.stdin.readline()  # the plain one is killed here
