@@ -1,1 +1,41 @@
-"""wmtop's engine: watermark semantics (core), the Spark pipeline, and the stream that screens read."""
+"""wmtop's engine: watermark semantics (core), the Spark pipeline, and the stream that screens read.
+
+A job that wants to be seen imports `publish` and `tap` from here; nothing else is imported by that.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+__all__ = ["publish", "tap"]
+
+
+def publish(spark: "SparkSession") -> None:
+    """Let `wmtop attach` see the streaming queries of this session: about half a millisecond of Python a batch.
+
+    Once a session; a second call does nothing. It never waits for a reader and never raises: what is in its way is
+    logged as a warning, and the job goes on. Needs a session of its own JVM (not Spark Connect).
+    """
+    from .job_publish import publish
+
+    publish(spark)
+
+
+def tap(
+    df: "DataFrame",
+    time: str,
+    channel: "str | Column | None" = None,
+    *,
+    name: str | None = None,
+    bucket_ms: int = 10_000,
+) -> "DataFrame":
+    """`df` with one `observe` that tells its event time: greatest and least, by channel, and what would be late.
+
+    Put it in front of `withWatermark`, once per input: `tap(events, "event_time", channel="partition")`. Who reads
+    Spark's event log sees it, or `publish`. `name` tells inputs apart (default: the time column). Delays are told to
+    within `bucket_ms`. A null or empty channel is `(none)`. UsageError for a column that is no timestamp.
+    """
+    from .job_tap import tap
+
+    return tap(df, time, channel, name=name, bucket_ms=bucket_ms)
