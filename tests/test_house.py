@@ -46,4 +46,4 @@ def test_a_python_without_its_venv_module_is_told_apart(tmp_path: Path) -> None:
 
 def test_anything_else_is_a_usage_error() -> None:
     done = have("kafka")
-    assert (done.returncode, done.stderr) == (1, "usage: .ci/have python|java\n")
+    assert (done.returncode, done.stderr) == (1, "usage: .ci/have python|java|maven|browser\n")
