@@ -174,8 +174,12 @@ class CheckpointTap:
         for number in range(batch, first - 1, -1):
             if number in self._marks:
                 continue
+            path = self.path / "offsets" / str(number)
             try:
-                offsets = self._offsets.get(self.path / "offsets" / str(number))
+                # Only the last two are needed again: others must not push them out.
+                offsets = (
+                    self._offsets.get(path) if number >= batch - 1 else decode_offsets(read_bytes(path, LOG_LIMIT))
+                )
             except UnreadableError:
                 first = number + 1
                 break

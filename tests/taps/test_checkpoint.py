@@ -318,3 +318,20 @@ def assert_one_line(text: str | None, start: str) -> None:
     assert text.startswith(start)
     assert text.isprintable()
     assert len(text) < 400
+
+
+def test_the_last_batches_with_their_watermarks(written: dict[str, Written], tmp_path: Path) -> None:
+    copy = written["counts"].copy(tmp_path / "copy", last=2)
+    tap = CheckpointTap(copy.path)
+    assert [(mark.batch, mark.watermark_ms) for mark in tap.poll().history] == [
+        (batch, written["counts"].watermark_ms(batch)) for batch in range(3)
+    ]
+    for log in ("offsets", "commits"):
+        shutil.copy(written["counts"].path / log / "3", copy.path / log)
+    (copy.path / "offsets" / "0").write_text("?")  # known already
+    assert [mark.batch for mark in tap.poll().history] == [0, 1, 2, 3]
+    (copy.path / "offsets" / "1").unlink()
+    assert [mark.batch for mark in poll(copy).history] == [2, 3]  # none before a gap
+    facts = poll(written["counts"])
+    assert facts.batch_timestamp_ms == facts.history[-1].timestamp_ms
+    assert sorted(facts.history, key=lambda mark: mark.timestamp_ms) == list(facts.history)
