@@ -35,7 +35,7 @@ RETURNS: list[list[Row]] = [
 LOCAL: list[list[Row]] = [[(-1500 + 400 * n, f"desk {n % 2}") for n in range(10)]]
 
 
-PATIENCE_S = 60
+PATIENCE_S = 180
 
 
 @dataclass

@@ -120,6 +120,11 @@ def behind_slowest(files: list[list[Row]]) -> list[int]:
     return found
 
 
+def test_a_pasted_observe_says_the_same(seen: dict[str, Seen]) -> None:
+    pasted, ours = tapped(seen["plain"], "pasted", "local"), tapped(seen["plain"], "ts", "local")
+    assert replace(pasted, name="ts") == ours
+
+
 def test_an_input_without_channels(seen: dict[str, Seen]) -> None:
     ticking = tapped(seen["rolled"], "timestamp", "ticking")
     assert ticking.rows == sum(point.rows for point in query(seen["rolled"].log, "ticking").history)
