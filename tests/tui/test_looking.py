@@ -66,6 +66,7 @@ def test_a_click_selects_too() -> None:
         labels = it.said("Barrel").splitlines()[-1]
         await it.pilot.click(Barrel, offset=(1 + labels.index("UA"), 8))
         assert "─  UA " in it.said("#top")
+        await it.pilot.resize_terminal(200, 50)
         keys = it.said("KeyLine")
         await it.pilot.click("KeyLine", offset=(keys.index("sort"), 0))
         assert "sort: name" in it.said("#middle")

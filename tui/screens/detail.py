@@ -37,7 +37,7 @@ class Link(Struct, frozen=True):
 
 LINKS = (
     Link("w", "Windows", "Open and fired windows, and why one is not closing"),
-    Link("l", "Lateness", "How late records are, and what another lateness or idle timeout would cost"),
+    Link("l", "Lateness", "How late records are, and what each lateness or idle timeout costs"),
     Link("t", "Time", "Event time against processing time, record by record"),
     Link("o", "Operators", "The chain from source to window, and who lags in it"),
     Link("g", "Progress", "Rows, batches, backlog and state over time"),

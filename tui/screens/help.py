@@ -91,7 +91,7 @@ class HelpScreen(ModalScreen[None]):
             box.border_title = "Help"
             box.border_subtitle = "Esc closes"
             if self._about is not None:
-                yield Static(_reading(self._about.NAME, self._about.ABOUT.reading + "\n"))
+                yield Static(_reading(self._about.NAME, self._about.ABOUT.reading.rstrip() + "\n"))
             for title, rows in self._sections:
                 keys = [row for row in rows if row not in self._hidden]
                 lines = [Content.assemble((f"  {key:<8}", "bold"), (f"{words}\n", "$dim")) for key, words in keys]

@@ -208,31 +208,32 @@ def keys(
         out.append(Key("Esc", "drop", "drop"))
     if snapshot.settings.tunable:
         out += [Key("+/-", "lateness", "lateness(1)", 1)] if snapshot.origin is None or snapshot.whatif else []
-        out.append(Key("=", "type" if snapshot.origin is None else "lateness", "type_lateness", 5))
+        ours = snapshot.origin is None
+        out.append(Key("=", "type" if ours else "lateness", "type_lateness", 12 if ours else 5))
     if snapshot.whatif_idle:
         out.append(Key("[ ]", "idle", "idle(1)", 2))
     if preview is None and snapshot.instances is not None and view.inside is None:
         out.append(Key("Enter", "open instance", "open", 3))
     elif preview is None and snapshot.channels:
-        out.append(Key("Enter", "channel", "open", 8))
+        out.append(Key("Enter", "channel", "open", 13))
     if preview is None and (view.inside is not None or view.pattern is not None):
         out.append(Key("Esc", "back" if view.inside is not None else "clear filter", "back", 3))
     out += further
     if snapshot.channels:
         out += [
-            Key("←→", "select", "stave(1)", 8),
-            Key("s", "sort", "sort", 4),
-            Key("/", "filter", "filter", 4),
-            Key("x", "linear" if view.logarithmic else "log", "axis", 9),
+            Key("←→", "select", "stave(1)", 15),
+            Key("s", "sort", "sort", 11),
+            Key("/", "filter", "filter", 11),
+            Key("x", "linear" if view.logarithmic else "log", "axis", 16),
         ]
-    freeze = Key("p", "go on" if view.frozen else "freeze", "freeze", 0 if view.frozen else 6)
+    freeze = Key("p", "go on" if view.frozen else "freeze", "freeze", 0 if view.frozen else 11)
     return [
         *out,
         *([] if replay else [freeze]),
-        Key("T", "local" if view.zone else "UTC", "zone", 10),
-        Key("c", "theme", "app.other_theme", 12),
-        Key("S", "SVG", "app.save_svg", 11),
-        *([] if replay else [Key("R", "record", "app.record", 13)]),
+        Key("T", "local" if view.zone else "UTC", "zone", 17),
+        Key("c", "theme", "app.other_theme", 19),
+        Key("S", "SVG", "app.save_svg", 18),
+        *([] if replay else [Key("R", "record", "app.record", 20)]),
         Key("?", "help", "app.show_help", 0),
         Key("q", "quit", "app.leave", 3),
     ]

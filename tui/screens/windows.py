@@ -34,7 +34,8 @@ class WindowsScreen(DetailScreen):
         "event time takes at the pace of the channel that holds the level; idle in 1h is when that channel, if it "
         "stays silent, is left out of the minimum; never says what is needed.\n"
         "A fired window takes late records for the allowed lateness, and each makes it fire again (late firings); what "
-        "comes once it is closed is dropped (late drops), counted while the window is among the last 20 that fired.\n",
+        "comes once it is closed is dropped (late drops), counted while the window is among the last 20 that fired. "
+        "after end is how long after its end it fired, until the level at which it takes no more late records.\n",
     )
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "open", "the window's page")]
 
