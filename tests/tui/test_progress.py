@@ -97,7 +97,7 @@ def test_the_sources_of_a_query_that_others_run() -> None:
 def test_the_state_in_rows_and_windows() -> None:
     points = [point(0, state_rows=50, open_windows=2), point(1, state_rows=90, open_windows=3)]
     chart = drawn(live(spark=SparkProgress(state_bytes=7_340_032)), points, columns=1)["state"]
-    assert (chart.now, chart.columns) == ("90 rows, 3 windows, 7.0 MiB", [(90.0,)])
+    assert (chart.now, chart.columns) == ("90 rows, 7.0 MiB", [(90.0,)])
     assert drawn(live(), [point(0, open_windows=3)], columns=1)["state"].columns == [(3.0,)]
 
 

@@ -17,6 +17,8 @@ from .detail import DetailScreen, Help
 
 _NAME, _TIME, _HELD, _BAR = 15, 19, 8, 12
 _NAMES = (8, 30)
+_BESIDE = 1
+"""The cell that the scroll bar takes."""
 MOST_ROWS = 300
 
 
@@ -82,8 +84,8 @@ class OperatorsScreen(DetailScreen):
         head: list[Run] = [(" ● ", "accent"), (f.pad(stage.name, _NAME), "strong")]
         what: Run = (stage.what, "dim")
         if not time:
-            return clip([*head, what], width)
-        return clip([*head, (f.pad(time, max(_TIME, len(time))) + "  ", ink), what], width)
+            return clip([*head, what], width - _BESIDE)
+        return clip([*head, (f.pad(time, max(_TIME, len(time))) + "  ", ink), what], width - _BESIDE)
 
     def _inputs(self, snapshot: Snapshot) -> list[Item]:
         if others(snapshot):
@@ -114,7 +116,7 @@ class OperatorsScreen(DetailScreen):
                 (f"{inside}{f.pad(time, 13)} {f.pad(behind, 8)} ", ink),
                 (row.words, ink if row.kind in ("holder", "catching_up") else "dim"),
             ],
-            width,
+            width - _BESIDE,
         )
 
 
@@ -123,7 +125,7 @@ def _link(stage: Stage, most: int, width: int) -> list[Run]:
     held = stage.held_ms
     runs: list[Run] = [(" │ ", "frame")]
     if held is None:
-        return clip([*runs, (f"{' ' * (_HELD + _BAR + 3)}{stage.why}", "dim")], width)
+        return clip([*runs, (f"{' ' * (_HELD + _BAR + 3)}{stage.why}", "dim")], width - _BESIDE)
     ink = "holder" if stage.holds else "active"
     full = -(-_BAR * max(held, 0) // most) if most else 0
     words = "−" + f.duration(held) if held >= 0 else "+" + f.duration(-held)
@@ -135,5 +137,5 @@ def _link(stage: Stage, most: int, width: int) -> list[Run]:
             (" " * (_BAR - full) + "  ", "dim"),
             (stage.why, "text" if stage.holds else "dim"),
         ],
-        width,
+        width - _BESIDE,
     )

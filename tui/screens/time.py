@@ -87,7 +87,8 @@ class TimeScreen(DetailScreen):
         signs += [(LATE, "bad"), (" late  ", "dim")] if known else []
         signs += [(LEVEL, "level"), (" level  ", "dim"), (self._diagonal, "dim"), (" now", "dim")]
         frame = self.query_one(TimeCanvas).frame
-        if self._data is not None and frame is not None and grid_is_drawn(self._data, frame):
+        roomy = self.size.width >= _ROOMY - 10
+        if roomy and self._data is not None and frame is not None and grid_is_drawn(self._data, frame):
             signs += [("  ", "dim"), (GRID, "dim"), (" window ends", "dim")]
         if isinstance(self.preview, LatenessPreview):
             signs += [("  ", "dim"), (PREVIEW, "preview"), (" previewed", "dim")]

@@ -63,7 +63,7 @@ def laid(sections: Sequence[Section], width: int) -> list[list[Run]]:
 
 def _wrapped(line: str, section: Section, width: int) -> list[list[Run]]:
     hang = " " * (3 if section.title else 1)
-    room = max(min(width - 1, _WIDEST) - len(hang) - len(section.sign), 10)
+    room = max(min(width - 2, _WIDEST) - len(hang) - len(section.sign), 10)
     parts = wrap(line, room) or [""]
     first: Run = (hang + section.sign, "dim")
     rest: Run = (" " * (len(hang) + len(section.sign)), "dim")

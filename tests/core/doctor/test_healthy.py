@@ -32,15 +32,17 @@ def streams(draw: st.DrawFn) -> tuple[Snapshot, list[HistoryPoint]]:
              for place, view in enumerate(views)]  # fmt: skip
     snapshot = healthy(views, totals=Totals(records=200_000, late=draw(st.integers(0, 4_000))))
     lag = draw(st.integers(0, 9 * SECOND))
-    took = draw(st.lists(st.integers(150, 1_000), min_size=301, max_size=301))
-    open_ = draw(st.lists(st.integers(0, 4), min_size=301, max_size=301))
-    unread = draw(st.lists(st.integers(0, 900), min_size=301, max_size=301))
+    rounds = draw(st.lists(st.tuples(*(st.integers(0, most) for most in (850, 4, 900))), min_size=1, max_size=9))
+
+    def at(ago: int, field: int) -> int:
+        return rounds[ago % len(rounds)][field]
+
     return snapshot, before(
         snapshot,
         behind_fastest_ms=lambda ago: lag,
-        batch_ms=lambda ago: took[ago],
-        open_windows=lambda ago: open_[ago],
-        backlog=lambda ago: unread[ago],
+        batch_ms=lambda ago: 150 + at(ago, 0),
+        open_windows=lambda ago: at(ago, 1),
+        backlog=lambda ago: at(ago, 2),
     )
 
 
