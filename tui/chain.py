@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import tzinfo
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -10,6 +11,8 @@ from ..engine.core.snapshot import ChannelState, ChannelView, InstanceView, Snap
 from . import formatting as f
 from .widgets.staves import Kind, holding, kind_of, rank
 from .wording import cause, name, window
+
+_View = TypeVar("_View", ChannelView, InstanceView)
 
 
 class Stage(Struct, frozen=True):
@@ -70,14 +73,15 @@ def others(snapshot: Snapshot) -> bool:
 
 def rows(snapshot: Snapshot, opened: frozenset[str]) -> list[Row]:
     """The inputs of the valve, the most behind first; below an instance that is `opened` the channels inside it."""
-    channels = sorted(snapshot.channels, key=lambda view: _rank(view, snapshot))
+    inputs = _Inputs(snapshot)
     if snapshot.instances is None:
-        return [_channel_row(view, snapshot) for view in channels]
+        return [inputs.channel(view) for view in inputs.sorted(snapshot.channels)]
     out: list[Row] = []
-    for view in sorted(snapshot.instances, key=lambda view: _rank(view, snapshot)):
-        out.append(_instance_row(view, snapshot))
+    for view in inputs.sorted(snapshot.instances):
+        out.append(inputs.instance(view))
         if view.channel in opened:
-            out += [_channel_row(one, snapshot, inside=True) for one in channels if one.instance == view.instance]
+            inside = [one for one in snapshot.channels if one.instance == view.instance]
+            out += [inputs.channel(one, inside=True) for one in inputs.sorted(inside)]
     return out
 
 
@@ -201,18 +205,45 @@ def _lateness(snapshot: Snapshot) -> str:
     return f"lateness {f.setting(settings.lateness_ms)}" if settings.tunable else f"strategy {settings.strategy}"
 
 
-def _channel_row(view: ChannelView, snapshot: Snapshot, *, inside: bool = False) -> Row:
-    kind = kind_of(view.channel, view.state, holding(snapshot))
-    behind = _gap(_fastest(snapshot), view.watermark_ms)
-    words = "HOLDS" if inside and kind == "holder" else _standing(kind, view.quiet_ms, snapshot)
-    return Row(view.channel, f.label(view.channel), view.watermark_ms, behind, kind, words, inside=inside)
+class _Inputs:
+    """What all rows go by, found once: there may be thousands of them."""
 
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._held = holding(snapshot)
+        self._held_instance = _held_instance(snapshot)
+        self._fastest = max((v.watermark_ms for v in snapshot.channels if v.watermark_ms is not None), default=None)
+        held = self._held if snapshot.instances is None else self._held_instance
+        rest = [v.watermark_ms for v in _valve_inputs(snapshot) if v.state == "active" and v.channel != held]
+        known = [watermark for watermark in rest if watermark is not None]
+        level = snapshot.level.watermark_ms
+        self._gain_ms = None if level is None or not known else max(min(known) - level, 0)
 
-def _instance_row(view: InstanceView, snapshot: Snapshot) -> Row:
-    kind = kind_of(view.channel, view.state, _held_instance(snapshot))
-    behind = _gap(_fastest(snapshot), view.watermark_ms)
-    words = _standing(kind, None, snapshot)
-    return Row(view.channel, view.channel, view.watermark_ms, behind, kind, words, channels=view.channels)
+    def sorted(self, views: Sequence[_View]) -> list[_View]:
+        """The most behind first."""
+        return sorted(views, key=lambda view: rank(self._kind(view), view.watermark_ms))
+
+    def channel(self, view: ChannelView, *, inside: bool = False) -> Row:
+        """A channel's row."""
+        kind, behind = self._kind(view), _gap(self._fastest, view.watermark_ms)
+        words = "HOLDS" if inside and kind == "holder" else self._standing(kind, view.quiet_ms)
+        return Row(view.channel, f.label(view.channel), view.watermark_ms, behind, kind, words, inside=inside)
+
+    def instance(self, view: InstanceView) -> Row:
+        """A source instance's row."""
+        kind, behind = self._kind(view), _gap(self._fastest, view.watermark_ms)
+        words = self._standing(kind, None)
+        return Row(view.channel, view.channel, view.watermark_ms, behind, kind, words, channels=view.channels)
+
+    def _kind(self, view: ChannelView | InstanceView) -> Kind:
+        held = self._held if isinstance(view, ChannelView) else self._held_instance
+        return kind_of(view.channel, view.state, held)
+
+    def _standing(self, kind: Kind, quiet_ms: int | None) -> str:
+        if kind == "holder":
+            return "HOLDS" + ("" if self._gain_ms is None else f", {f.duration(self._gain_ms)} behind the next")
+        if kind == "idle" and quiet_ms is not None:
+            return f"idle {f.duration(quiet_ms)}, left out"
+        return {"idle": "idle, left out", "catching_up": "catching up, left out"}.get(kind, kind.replace("_", " "))
 
 
 def _held_instance(snapshot: Snapshot) -> str | None:
@@ -220,37 +251,8 @@ def _held_instance(snapshot: Snapshot) -> str | None:
     holder = snapshot.level.holder
     if holder is None:
         return None
-    number = holder.instance
-    if number is None:
-        return holder.channel
-    return next((view.channel for view in snapshot.instances or () if view.instance == number), holder.channel)
-
-
-def _standing(kind: Kind, quiet_ms: int | None, snapshot: Snapshot) -> str:
-    if kind == "holder":
-        gain = _gain(snapshot)
-        return "HOLDS" + ("" if gain is None else f", {f.duration(gain)} behind the next")
-    if kind == "idle" and quiet_ms is not None:
-        return f"idle {f.duration(quiet_ms)}, left out"
-    return {"idle": "idle, left out", "catching_up": "catching up, left out"}.get(kind, kind.replace("_", " "))
-
-
-def _gain(snapshot: Snapshot) -> int | None:
-    """How much the level would gain without its holder."""
-    level = snapshot.level.watermark_ms
-    views = _valve_inputs(snapshot)
-    held = holding(snapshot) if snapshot.instances is None else _held_instance(snapshot)
-    rest = [v.watermark_ms for v in views if v.state == "active" and v.channel != held and v.watermark_ms is not None]
-    return None if level is None or not rest else max(min(rest) - level, 0)
-
-
-def _rank(view: ChannelView | InstanceView, snapshot: Snapshot) -> tuple[int, float]:
-    held = holding(snapshot) if isinstance(view, ChannelView) else _held_instance(snapshot)
-    return rank(kind_of(view.channel, view.state, held), view.watermark_ms)
-
-
-def _fastest(snapshot: Snapshot) -> int | None:
-    return max((view.watermark_ms for view in snapshot.channels if view.watermark_ms is not None), default=None)
+    inside = (view.channel for view in snapshot.instances or () if view.instance == holder.instance)
+    return holder.channel if holder.instance is None else next(inside, holder.channel)
 
 
 def _gap(before: int | None, after: int | None) -> int | None:

@@ -27,15 +27,25 @@ def test_open_windows_say_how_far_and_for_whom_fired_ones_what_they_missed() -> 
     drive(scenario, *told(live()))
 
 
-def test_the_cursor_stays_with_its_window_when_that_fires() -> None:
+def test_the_cursor_stays_with_its_window_when_that_fires_once_it_was_moved() -> None:
     async def scenario(it: Driven) -> None:
-        await it.press("w")
+        await it.press("w", "down", "up")
         snapshot = live()
         window = snapshot.windows.open[0]
         gone = canned.FiredWindow(window.start_ms, window.end_ms, 1_300, canned.NOW)
         fired = replace(snapshot.windows, open=snapshot.windows.open[1:], last_fired=[gone])
         await it.push(replace(snapshot, windows=fired))
         assert "It fired 14:32:10.000, 32m after its end, with 1,300 records." in it.said("#why")
+
+    drive(scenario, *told(live()))
+
+
+def test_a_cursor_that_was_not_moved_is_on_the_window_that_closes_next() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("w")
+        windows = live().windows
+        await it.push(live(windows=replace(windows, open=windows.open[1:])))
+        assert "It waits for F9, 1h12m of event time short" in it.said("#why")
 
     drive(scenario, *told(live()))
 

@@ -43,6 +43,7 @@ class Sheet(Rows):
         self._items: Sequence[Item] = ()
         self._rows: list[tuple[int, int]] = []
         self._cursor: str | None = None
+        self._chosen = False
 
     @property
     def cursor(self) -> str | None:
@@ -50,16 +51,17 @@ class Sheet(Rows):
         return self._cursor
 
     def show(self, items: Sequence[Item]) -> None:
-        """Draw `items`; the cursor stays with its item, else it goes to the first."""
+        """Draw `items`; once it was moved, the cursor stays with its item, else it is on the first."""
         self._items = items
         self._rows = [(place, line) for place, item in enumerate(items) for line in range(len(item.lines))]
         keys = self._keys()
-        if self._cursor not in keys:
-            self._cursor = keys[0] if keys else None
+        if not self._chosen or self._cursor not in keys:
+            self._cursor, self._chosen = keys[0] if keys else None, False
         self.redraw()
 
     def go_to(self, key: str) -> None:
         """Put the cursor on an item, and scroll it into view."""
+        self._chosen = True
         if key == self._cursor or key not in self._keys():
             return
         self._cursor = key
