@@ -12,6 +12,8 @@ from . import formatting as f
 from .widgets.staves import Kind, holding, kind_of, rank
 from .wording import cause, name, window
 
+MOST_ROWS = 300
+"""So many channels are listed."""
 _View = TypeVar("_View", ChannelView, InstanceView)
 
 
@@ -71,17 +73,18 @@ def others(snapshot: Snapshot) -> bool:
     return snapshot.origin is not None and not snapshot.channels
 
 
-def rows(snapshot: Snapshot, opened: frozenset[str]) -> list[Row]:
-    """The inputs of the valve, the most behind first; below an instance that is `opened` the channels inside it."""
+def rows(snapshot: Snapshot, opened: frozenset[str], most: int = MOST_ROWS) -> list[Row]:
+    """The inputs of the valve, the most behind first, of channels not more than `most`; below an instance that is
+    `opened` the channels inside it."""
     inputs = _Inputs(snapshot)
     if snapshot.instances is None:
-        return [inputs.channel(view) for view in inputs.sorted(snapshot.channels)]
+        return [inputs.channel(view) for view in inputs.sorted(snapshot.channels)[:most]]
     out: list[Row] = []
     for view in inputs.sorted(snapshot.instances):
         out.append(inputs.instance(view))
         if view.channel in opened:
             inside = [one for one in snapshot.channels if one.instance == view.instance]
-            out += [inputs.channel(one, inside=True) for one in inputs.sorted(inside)]
+            out += [inputs.channel(one, inside=True) for one in inputs.sorted(inside)[:most]]
     return out
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from wmtop.engine.core.settings import Settings
-from wmtop.engine.core.snapshot import Snapshot, SourceView
+from wmtop.engine.core.snapshot import Snapshot, SourceView, TimePoint
 from wmtop.engine.errors import RunError, UsageError
 from wmtop.engine.feed.client import Client, first_snapshot, request
 from wmtop.engine.feed.messages import (
@@ -126,6 +126,20 @@ def first_of(connect: Connect) -> tuple[Settings, SourceView | None]:
     greeting = viewer.read()
     assert isinstance(greeting, Header)
     return greeting.settings, greeting.source
+
+
+def test_who_comes_late_gets_the_sample_of_records(
+    publisher: Publisher, connect: Connect, snapshot: MakeSnapshot
+) -> None:
+    watcher = connect()
+    watcher.read()
+    points = [TimePoint(1_000 + number, 900, f"F{number % 2}", late=number == 3) for number in range(6)]
+    for number in range(3):
+        publisher.publish(snapshot(number, points=points[2 * number : 2 * number + 2]))
+        watcher.read()
+    late = connect().read()
+    assert isinstance(late, Header)
+    assert sorted(late.points, key=lambda point: point.now_ms) == points
 
 
 def test_history_is_bounded_and_has_a_point_a_second(

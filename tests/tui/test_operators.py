@@ -155,3 +155,11 @@ def test_it_stands_whatever_comes(build: Callable[[], Snapshot], size: tuple[int
         assert "\x1b" not in it.said()
 
     drive(scenario, *canned.told(build()), size=size)
+
+
+def test_of_very_many_channels_the_most_behind_are_listed() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("o", "end")
+        assert "and 700 more, less behind" in it.said("Sheet")
+
+    drive(scenario, *canned.told(canned.many()))

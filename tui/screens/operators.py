@@ -19,7 +19,6 @@ _NAME, _TIME, _HELD, _BAR = 15, 19, 8, 12
 _NAMES = (8, 30)
 _BESIDE = 1
 """The cell that the scroll bar takes."""
-MOST_ROWS = 300
 
 
 class OperatorsScreen(DetailScreen):
@@ -98,9 +97,9 @@ class OperatorsScreen(DetailScreen):
         many = snapshot.instances is not None
         title = f" {f.pad('input', names)}  {'channels  ' if many else ''}{f.pad('watermark', 13)} {f.pad('behind', 8)}"
         items = [heading(), heading((title + " state", "dim"))]
-        for row in found[:MOST_ROWS]:
+        for row in found:
             items.append(Item((partial(self._row, row, names, many),), row.key))
-        rest = len(found) - MOST_ROWS
+        rest = len(snapshot.channels) - len(found) if snapshot.instances is None else 0
         return [*items, heading((f" and {rest:,} more, less behind", "dim"))] if rest > 0 else items
 
     def _row(self, row: Row, names: int, many: bool, width: int) -> list[Run]:
