@@ -50,7 +50,7 @@ class Peaks(Struct):
         snapshot = snapshot_of(monitor, name="balance", state="live", wall_ms=0)
         reached = [channel.max_event_ms or START_MS for channel in monitor.channels]
         self.batches += 1
-        self.open_windows = max(self.open_windows, snapshot.windows.open_count)
+        self.open_windows = max(self.open_windows, snapshot.windows.open_count or 0)
         self.state_bytes = max(self.state_bytes, len(encode_monitor(monitor)))
         self.drift_ms = max(self.drift_ms, max(reached) - min(reached))
         self.late = max(self.late, snapshot.totals.late or 0)

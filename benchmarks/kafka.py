@@ -10,8 +10,8 @@ import os
 import statistics
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -56,7 +56,7 @@ Batch = tuple[int, int]
 
 
 @contextmanager
-def cluster() -> Iterator[tuple[str, SparkSession]]:
+def cluster() -> Generator[tuple[str, SparkSession]]:
     """A broker, by its address, and a session with the connector."""
     with tempfile.TemporaryDirectory() as path, LocalBroker(Path(path)) as broker:
         spark = build_session(master="local[2]", jars=[str(jar) for jar in connector_jars()], archive=False)
@@ -156,7 +156,7 @@ class Stopwatch:
     """CPU seconds, of all threads of this process, that go into functions."""
 
     def __init__(self) -> None:
-        self.spent: Counter[str] = Counter()
+        self.spent: defaultdict[str, float] = defaultdict(float)
 
     def timed(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function, with its time noted under a name."""

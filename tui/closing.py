@@ -10,6 +10,7 @@ from msgspec import Struct
 from ..engine.core.history import HistoryPoint
 from ..engine.core.snapshot import ChannelView, FiredWindow, OpenWindow, Snapshot
 from . import formatting as f
+from .channel_facts import channel_named
 from .widgets.line import Run
 from .widgets.staves import holding
 from .wording import cause, name
@@ -204,8 +205,7 @@ def _needed(snapshot: Snapshot, window: OpenWindow, zone: tzinfo | None, lead: s
 
 
 def _holder(snapshot: Snapshot) -> ChannelView | None:
-    held = holding(snapshot)
-    return next((view for view in snapshot.channels if view.channel == held), None)
+    return channel_named(snapshot, holding(snapshot))
 
 
 def _records(number: int) -> str:

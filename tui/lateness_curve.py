@@ -10,6 +10,8 @@ from ..engine.core.snapshot import Snapshot
 
 COMPLETENESS = (0.977, 0.99, 0.999)
 """For these shares of the records in time a lateness is recommended."""
+TARGETS = tuple(f"{100 * share:g}" for share in COMPLETENESS)
+"""The same in per cent, as they are written."""
 DEVIATIONS = (2.0, 2.326, 3.09)
 """How many deviations above the mean a normal distribution has these shares below."""
 

@@ -16,6 +16,9 @@ from .recorded import record, replay
 
 def test_the_strip_says_who_held_when_where_there_is_room() -> None:
     async def scenario(it: Driven) -> None:
+        await it.pilot.click("#holders")
+        assert isinstance(it.app.screen, HistoryScreen)
+        await it.press("escape")
         assert re.search(r"holders ├MQ─+├YV─+├MQ─+·+├F9─+ 3h", it.said("#holders"))
         await it.pilot.resize_terminal(120, 35)
         await it.pilot.pause()

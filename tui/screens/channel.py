@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from ...engine.core.snapshot import ChannelView, Snapshot
 from .. import formatting as f
 from ..channel_facts import channel_named, facts, story
-from ..lateness_curve import curve_of, place_of, recommended, shown
+from ..lateness_curve import TARGETS, curve_of, place_of, recommended, shown
 from ..widgets.barrel import EIGHTHS
 from ..widgets.facts import Facts
 from ..widgets.lateness_plot import LatenessPlot, Scene
@@ -125,5 +125,5 @@ class ChannelScreen(DetailScreen):
             return
         now = snapshot.settings.lateness_ms
         first, last = shown(curve, [now])
-        marks = [(best, text) for best, text in zip(recommended(curve), ("97.7", "99", "99.9"), strict=True)]
+        marks = list(zip(recommended(curve), TARGETS, strict=True))
         plot.show(Scene(curve, first, last, place_of(curve.edges, now or 0), now, None, marks))

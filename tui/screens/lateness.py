@@ -11,7 +11,7 @@ from textual.containers import Vertical
 from ...engine.core.snapshot import Snapshot, WhatIfIdle
 from .. import formatting as f
 from .. import preview as what_if
-from ..lateness_curve import COMPLETENESS, DEVIATIONS, Curve, curve_of, moments, place_of, recommended, shown
+from ..lateness_curve import DEVIATIONS, TARGETS, Curve, curve_of, moments, place_of, recommended, shown
 from ..preview import IdlePreview, LatenessPreview
 from ..widgets.lateness_plot import LatenessPlot, Scene
 from ..widgets.line import Part, Run, clip, part
@@ -22,7 +22,6 @@ from ..wording import delay_change, name, share_range
 from .detail import DetailScreen, Help, Host
 from .picture import Wish
 
-_TARGETS = tuple(f"{100 * share:g}" for share in COMPLETENESS)
 _BAR = 16
 
 
@@ -52,7 +51,7 @@ class LatenessScreen(DetailScreen):
         Binding("right", "edge(1)", "a longer lateness"),
         Binding("home", "edge(-1000)", "the shortest"),
         Binding("end", "edge(1000)", "the longest"),
-        *(Binding(str(place + 1), f"target({place})", f"{text} %") for place, text in enumerate(_TARGETS)),
+        *(Binding(str(place + 1), f"target({place})", f"{text} %") for place, text in enumerate(TARGETS)),
         Binding("up", "channel(-1)", "the channel before"),
         Binding("down", "channel(1)", "the next channel"),
         Binding("enter", "open", "preview it"),
@@ -118,7 +117,7 @@ class LatenessScreen(DetailScreen):
         there = preview.lateness_ms if isinstance(preview, LatenessPreview) else None
         first, last = self._widest(curve, shown(curve, [now, there, self._cursor_ms, *best]))
         cursor = self._cursor(curve)
-        marks = list(zip(best, _TARGETS, strict=True))
+        marks = list(zip(best, TARGETS, strict=True))
         plot.show(Scene(curve, first, last, cursor, now, there, marks))
         lines["#targets"].show(_targets(snapshot, curve, best))
         lines["#moments"].show(_moments(curve))
@@ -254,7 +253,7 @@ def _targets(snapshot: Snapshot, curve: Curve, best: Sequence[int | None]) -> li
     """The recommended latenesses, and what each does to the results."""
     parts = [part((" recommended for ", "dim"))]
     what = " in time" if curve.channel is None else " not behind"
-    for place, (text, value) in enumerate(zip(_TARGETS, best, strict=True)):
+    for place, (text, value) in enumerate(zip(TARGETS, best, strict=True)):
         in_time = what if not place else ""
         runs: list[Run] = [(f"{text} %{in_time} ", "dim"), ("none" if value is None else f.setting(value), "good")]
         parts.append(part(*runs, gap="   " if place else ""))

@@ -36,6 +36,7 @@ from . import picture
 from .channel import ChannelScreen
 from .detail import LINKS, DetailScreen, Seen, app_of, link_keys
 from .further import FURTHER
+from .history import HistoryScreen
 from .picture import View, Wish
 
 _HOW_TO_TYPE = "like 45m · Enter applies · Esc drops"
@@ -463,6 +464,9 @@ class MainScreen(Screen[None]):
             self._select_stave(keys[max(min(keys.index(here) + step, len(keys) - 1), 0)])
         else:
             self._select_stave(holder.channel if holder and holder.channel in keys else keys[0])
+
+    def on_holder_strip_picked(self, event: HolderStrip.Picked) -> None:
+        self.open_detail(HistoryScreen.NAME)
 
     def on_barrel_picked(self, event: Barrel.Picked) -> None:
         self._select_stave(event.key)

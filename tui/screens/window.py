@@ -57,7 +57,7 @@ class WindowScreen(DetailScreen):
             story.show(fired_words(window, snapshot, self.zone))
             sheet.show([])
         else:
-            speed = pace(self.seen.recent.points, snapshot)
+            speed = pace(self.seen.recent.until(snapshot), snapshot)
             story.show(closing(snapshot, window, speed, self.zone).why)
             sheet.show(self._items(snapshot, window))
 

@@ -86,7 +86,7 @@ class WindowsScreen(DetailScreen):
 
     @property
     def _pace(self) -> float | None:
-        return pace(self.seen.recent.points, self.seen.snapshot)
+        return pace(self.seen.recent.until(self.seen.snapshot), self.seen.snapshot)
 
     def _items(self, snapshot: Snapshot) -> list[Item]:
         windows = snapshot.windows

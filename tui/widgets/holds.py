@@ -5,6 +5,7 @@ from datetime import tzinfo
 
 from msgspec import Struct
 from rich.cells import cell_len
+from textual.message import Message
 
 from ..formatting import brief, cut, duration, label, pad, share
 from ..holders import Hold, shares, totals
@@ -31,7 +32,10 @@ class Held(Struct, frozen=True):
 
 
 class HolderStrip(Canvas):
-    """One line: who held when, by name where there is room for it."""
+    """One line: who held when, by name where there is room for it; says `Picked` when it is clicked."""
+
+    class Picked(Message):
+        """The line was clicked."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -42,6 +46,9 @@ class HolderStrip(Canvas):
         if held != self._held:
             self._held = held
             self.redraw()
+
+    def on_click(self) -> None:
+        self.post_message(self.Picked())
 
     def draw(self, width: int, height: int) -> list[list[Run]]:
         held = self._held
