@@ -1,8 +1,10 @@
 """What the main screen says of a query that others run: what is seen of it, and what is not known from here. Pure."""
 
-from ..engine.core.snapshot import Snapshot, SourcePosition
+from datetime import tzinfo
+
+from ..engine.core.snapshot import BarrelRule, Snapshot, SourcePosition, WhatIf
 from . import formatting as f
-from .preview import IdlePreview, LatenessPreview, Preview
+from .preview import IdlePreview, LatenessPreview, Preview, late_at
 from .widgets.line import Part, Run, part
 
 ONE_CLOCK = "one clock for the whole query"
@@ -51,7 +53,7 @@ def tuning_parts(snapshot: Snapshot, preview: Preview | None, windows: str) -> l
     parts = [part(*lateness)]
     if spark and settings.lateness_ms is None:
         parts.append(part((f.ELSEWHERE, "dim"), rank=5, gap=" "))
-    elif spark and preview is None and "lateness" in (snapshot.origin or {}):
+    elif spark and preview is None and "first started" in (snapshot.origin or {}).get("lateness", ""):
         parts.append(part(("as first started", "dim"), rank=6, gap=" "))
     if spark:
         parts.append(part(("window ", "dim"), (windows, "strong"), rank=4))
@@ -62,7 +64,8 @@ def tuning_parts(snapshot: Snapshot, preview: Preview | None, windows: str) -> l
     if preview is None:
         late = snapshot.spark.dropped_at_least
         told = f.ELSEWHERE if late is None else f"≥ {f.count(late)}"
-        return [*parts, part(("late ", "dim"), (told, "dim" if late is None else "strong"), rank=2)]
+        parts.append(part(("late ", "dim"), (told, "dim" if late is None else "strong"), rank=2))
+        return parts + _costs(snapshot)
     return [*parts, *_outlook(snapshot, preview)]
 
 
@@ -77,6 +80,30 @@ def barrel_text(snapshot: Snapshot) -> str:
     if level.behind_clock_ms is not None:
         told.append(f"{f.duration(level.behind_clock_ms)} behind the clock")
     return f"{ONE_CLOCK}; {HOW_TO_SEE}\n{' · '.join(told)}"
+
+
+def barrel_parts(barrel: BarrelRule, *, level_ms: int | None, zone: tzinfo | None) -> list[Part]:
+    """What the slowest channel would give instead of Spark's one clock, and who loses rows to that clock."""
+    parts: list[Part] = []
+    if barrel.holder is None:
+        parts.append(part((" the slowest channel's level is ", "dim"), (f.ELSEWHERE, "dim")))
+    elif barrel.watermark_ms is None:
+        parts.append(part((" by the slowest channel: no level, ", "dim"), (f.label(barrel.holder, 24), "holder")))
+        parts.append(part(("never seen", "text"), gap=" "))
+    else:
+        time = f.clock(barrel.watermark_ms, zone, level_ms)
+        apart = max((level_ms or barrel.watermark_ms) - barrel.watermark_ms, 0)
+        parts.append(part((" by the slowest channel ", "dim"), (f.label(barrel.holder, 24), "holder"), gap=""))
+        parts.append(part((time, "held"), gap=" "))
+        parts.append(part((f"{f.duration(apart)} lower", "strong"), rank=2, gap=", "))
+    if barrel.below:
+        many = len(barrel.below)
+        text = f"{f.count(many)} channel{'s' * (many != 1)} under Spark's level"
+        parts.append(part((text, "bad"), gap=" · "))
+        parts.append(part(("rows dropped", "bad"), rank=1, gap=": "))
+    else:
+        parts.append(part(("no channel under Spark's level", "good"), rank=1, gap=" · "))
+    return parts
 
 
 def channels_text(snapshot: Snapshot) -> str:
@@ -123,6 +150,39 @@ def _outlook(snapshot: Snapshot, preview: Preview) -> list[Part]:
     parts: list[Part] = []
     if preview.level_ms is not None and now is not None:
         parts.append(part((f"▸ level {f.signed(preview.level_ms - now)}", "preview"), gap="  "))
-    if not isinstance(preview, IdlePreview):
-        parts.append(part(("late share not known from here", "dim"), rank=1, gap=", " if parts else "   "))
+    if isinstance(preview, IdlePreview):
+        return parts
+    if preview.share is None:
+        return [*parts, part(("late share not known from here", "dim"), rank=1, gap=", " if parts else "   ")]
+    parts.append(part((f"≤ {f.share(preview.share.high)} late", "preview"), gap=", " if parts else "  ▸ "))
+    by_barrel = _share(snapshot, snapshot.barrel.whatif if snapshot.barrel else None, preview.lateness_ms)
+    if by_barrel is not None:
+        parts.append(part((f"≤ {by_barrel} by the slowest channel", "preview"), rank=1, gap=", "))
+    now_ms = snapshot.settings.lateness_ms
+    if now_ms is not None and preview.lateness_ms > now_ms:
+        longer = f.duration(preview.lateness_ms - now_ms)
+        parts.append(part((f"stands still for {longer} of event time after the restart", "dim"), rank=3, gap=" · "))
     return parts
+
+
+def _costs(snapshot: Snapshot) -> list[Part]:
+    """The late share by either rule at the delay in force, as far as the taps counted it."""
+    delay = snapshot.settings.lateness_ms
+    spark = _share(snapshot, snapshot.whatif, delay)
+    barrel = _share(snapshot, snapshot.barrel.whatif if snapshot.barrel else None, delay)
+    if spark is None:
+        return []
+    rules: list[Run] = [("≤ ", "dim"), (spark, "strong")]
+    if barrel is not None:
+        rules += [(" by Spark's clock, ≤ ", "dim"), (barrel, "strong"), (" by the slowest channel's", "dim")]
+    bucket = snapshot.whatif_bucket_ms
+    counted = [] if bucket is None else [part((f"counted in {f.setting(bucket)}", "dim"), rank=7, gap=", ")]
+    return [part(*rules, rank=3, gap=" · "), *counted]
+
+
+def _share(snapshot: Snapshot, rows: list[WhatIf] | None, delay_ms: int | None) -> str | None:
+    """The greatest share that may be late at a delay."""
+    if not rows or delay_ms is None:
+        return None
+    found = late_at(rows, delay_ms)
+    return None if found is None else f.share_of(int(found.high), snapshot.totals.records)

@@ -80,7 +80,7 @@ def lateness(snapshot: Snapshot, lateness_ms: int) -> LatenessPreview:
     rows = snapshot.whatif or []
     zero = snapshot.level.at_zero_lateness_ms
     records = snapshot.totals.records
-    late = _late(rows, lateness_ms)
+    late = late_at(rows, lateness_ms)
     then, now = _delay(rows, lateness_ms), _delay(rows, snapshot.settings.lateness_ms)
     return LatenessPreview(
         lateness_ms=lateness_ms,
@@ -113,9 +113,10 @@ def _length(idle_after_ms: int | None) -> float:
     return float("inf") if idle_after_ms is None else idle_after_ms
 
 
-def _late(rows: list[WhatIf], lateness_ms: int) -> Range | None:
-    """Late records fall as lateness grows: between two edges they lie between the two counts."""
-    if not rows:
+def late_at(rows: list[WhatIf], lateness_ms: int) -> Range | None:
+    """Late records fall as lateness grows: between two edges they lie between the two counts; below the first one
+    (ms) nothing is known."""
+    if not rows or lateness_ms < rows[0].lateness_ms:
         return None
     place = bisect_left(rows, lateness_ms, key=lambda row: row.lateness_ms)
     if place == len(rows):

@@ -131,11 +131,13 @@ def level_parts(snapshot: Snapshot, zone: tzinfo | None) -> list[Part]:
     return parts
 
 
-def holder_parts(snapshot: Snapshot) -> list[Part]:
+def holder_parts(snapshot: Snapshot, zone: tzinfo | None) -> list[Part]:
     """Who holds the level, for how long, and why."""
     holder = snapshot.level.holder
     if snapshot.ended:
         return []
+    if holder is None and snapshot.barrel is not None:
+        return attached.barrel_parts(snapshot.barrel, level_ms=snapshot.level.watermark_ms, zone=zone)
     if holder is None:
         return [part((f" {_no_holder(snapshot)}", "dim"))]
     since = "" if snapshot.now_ms is None else " " + f.duration(max(snapshot.now_ms - holder.since_ms, 0))

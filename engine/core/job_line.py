@@ -12,7 +12,7 @@ def line_in_job(snapshot: Snapshot, value_ms: int | None, *, idle: bool = False)
         return None
     if snapshot.source.kind == "group":  # of a consumer nothing is known but its positions: Flink has these words
         return f".withIdleness({_java(value_ms)})" if idle else f"forBoundedOutOfOrderness({_java(value_ms)})"
-    if snapshot.source.kind != "checkpoint" or idle:
+    if snapshot.settings.strategy != "spark" or idle:
         return None
     columns = {node.column for node in snapshot.spark.nodes or ()}
     column = columns.pop() if len(columns) == 1 else None

@@ -216,6 +216,22 @@ class WatermarkNode(Struct, frozen=True):
     column: str | None
     delay_ms: int | None
     watermark_ms: int | None = None
+    """What it alone would make of Spark's clock."""
+    holds: bool = False
+    """Of several, the one that sets the query's level."""
+
+
+class BarrelRule(Struct, frozen=True):
+    """What the slowest channel would give of a query that others run, where Spark's one clock goes by the fastest."""
+
+    watermark_ms: int | None
+    """The least event time that all channels have reached, minus the delay."""
+    holder: str | None
+    """The slowest channel."""
+    below: list[str]
+    """The channels whose event time lies at or below Spark's level, the most behind first: their rows are dropped."""
+    whatif: list[WhatIf] | None = None
+    """`Snapshot.whatif` by this rule; those by Spark's rule stand there."""
 
 
 class SparkProgress(Struct, frozen=True):
@@ -303,7 +319,9 @@ class Snapshot(Struct, frozen=True, kw_only=True, tag_field="kind", tag="snapsho
     whatif: list[WhatIf] | None = None
     whatif_idle: list[WhatIfIdle] | None = None
     whatif_upper_bound: bool = False
-    """The what-if counts are upper bounds (session windows): show `≤`."""
+    """The what-if counts are upper bounds (session windows, a query of others): show `≤`."""
+    whatif_bucket_ms: int | None = None
+    """Of a query that others run: how wide the buckets were that were counted, and so how far the counts may be off."""
     lateness_by_channel: list[ChannelLateness] = []
     """Of the channels with most records behind the watermark."""
     last_future: Offender | None = None
@@ -313,6 +331,8 @@ class Snapshot(Struct, frozen=True, kw_only=True, tag_field="kind", tag="snapsho
     spark: SparkProgress = SparkProgress()
     sources: list[SourcePosition] | None = None
     """The sources of a query that others run."""
+    barrel: BarrelRule | None = None
+    """Of a query that others run whose channels are known."""
     origin: dict[str, str] | None = None
     """Of a query that others run: which tap each part comes from."""
     points: list[TimePoint] = []

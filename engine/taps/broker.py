@@ -1,6 +1,7 @@
 """The Kafka topics that somebody's query reads, as far as it has read them."""
 
 import threading
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
@@ -8,7 +9,7 @@ from ..errors import UsageError
 from ..json_path import JsonPath
 from ..kafka.config import KafkaConfig
 from ..kafka.offsets import Positions, TopicPartition
-from .checkpoint import CheckpointFacts
+from .offset_log import SourceOffsets
 from .topic import TopicTap
 from .topic_facts import TopicFacts
 
@@ -27,19 +28,19 @@ class BrokerTap:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def open(self, checkpoint: CheckpointFacts) -> None:
+    def open(self, offsets: Sequence[SourceOffsets]) -> None:
         """Connect and ask once; UsageError where the query reads nothing from Kafka, or the topics are not there."""
-        self._positions = _positions(checkpoint)
+        self._positions = _positions(offsets)
         topics = sorted({partition.topic for partition in self._positions})
         if not topics:
-            raise UsageError("the checkpoint has no offsets of Kafka: leave out --bootstrap, --time and --kafka-config")
+            raise UsageError("it has no offsets of Kafka: leave out --bootstrap, --time and --kafka-config")
         self._tap = TopicTap(self._config, topics, path=self._path)
         self._tap.open()
         self._facts = self._tap.poll(self._positions)
 
-    def poll(self, checkpoint: CheckpointFacts) -> TopicFacts:
+    def poll(self, offsets: Sequence[SourceOffsets]) -> TopicFacts:
         """What the broker has last said of the offsets that the query had reached then."""
-        self._positions = _positions(checkpoint) or self._positions
+        self._positions = _positions(offsets) or self._positions
         if self._thread is None:
             self._thread = threading.Thread(target=self._ask, name="wmtop-broker", daemon=True)
             self._thread.start()
@@ -63,12 +64,12 @@ class BrokerTap:
                 raise
 
 
-def _positions(checkpoint: CheckpointFacts) -> Positions:
+def _positions(offsets: Sequence[SourceOffsets]) -> Positions:
     """Where the query reads next in Kafka, once its last batch has ended."""
     found: Positions = {}
-    for source in checkpoint.sources:
-        if source.offsets.kind == "kafka":
-            for name, offset in (source.offsets.offsets or {}).items():
+    for source in offsets:
+        if source.kind == "kafka":
+            for name, offset in (source.offsets or {}).items():
                 topic, _, partition = name.rpartition("/")
                 found[TopicPartition(topic, int(partition))] = offset
     return found

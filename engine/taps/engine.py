@@ -170,6 +170,6 @@ class WatchEngine(Generic[Facts]):
             line = line_in_job(self._shown, wanted, idle=lateness is UNSET)
         if line is not None:
             return f"change its job to {line}"
-        if self._watched.describe().kind == "checkpoint":
+        if self._watched.settings.strategy == "spark":
             return "Spark's clock knows no idle timeout" if lateness is UNSET else "change withWatermark in its job"
         return "attach again with another --lateness or --idle-after"

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -49,12 +49,13 @@ class EventLogFacts(Struct, frozen=True, kw_only=True):
 
 
 class EventLogTap:
-    """Follows one application's log; every poll reads what has been added."""
+    """Follows one application's log; every poll reads what has been added. `on_event` gets each event once taken."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, on_event: Callable[[QueryEvent], None] | None = None) -> None:
         self.path = path
         self._resolved: Path | None = None
-        self._log = _Log()
+        self._on_event = on_event
+        self._log = _Log(on_event)
         self._file: LogFile | None = None
         self._facts = EventLogFacts()
 
@@ -75,6 +76,10 @@ class EventLogTap:
         if read or unread != self._facts.unread or trouble != self._facts.trouble:
             self._facts = self._log.facts(self._file.modified_ms if self._file else None, unread, trouble)
         return self._facts
+
+    def queries(self) -> tuple[QueryRun, ...]:
+        """The queries as they are after the last event, also in the midst of a poll."""
+        return self._log.queries.facts()
 
     def close(self) -> None:
         """Read no more."""
@@ -114,7 +119,7 @@ class EventLogTap:
         """The first file, or another log than the one read so far."""
         file = LogFile(path)
         self.close()
-        self._file, self._log = file, _Log()
+        self._file, self._log = file, _Log(self._on_event)
 
     def _note_end(self, file: LogFile) -> None:
         if file.broken:
@@ -134,9 +139,10 @@ class EventLogTap:
 class _Log:
     """One application's events, and what could not be read of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_event: Callable[[QueryEvent], None] | None) -> None:
         self.lines = EventLines(STARTS, self._take)
-        self._queries = Queries()
+        self.queries = Queries()
+        self._on_event = on_event
         self._said: list[str] = []
         self._more = 0
         self._version: str | None = None
@@ -164,7 +170,7 @@ class _Log:
             started_ms=started.time_ms if started else None,
             ended_ms=self._ended_ms,
             modified_ms=modified_ms,
-            queries=self._queries.facts(),
+            queries=self.queries.facts(),
             unread=unread,
             trouble=trouble,
         )
@@ -184,9 +190,11 @@ class _Log:
             case ApplicationEnd():
                 self._ended_ms = event.time_ms
             case EnvironmentUpdate():
-                self._queries.policy = event.settings.get(WATERMARK_POLICY, "min")
+                self.queries.policy = event.settings.get(WATERMARK_POLICY, "min")
             case _:
-                self._queries.apply(event)
+                self.queries.apply(event)
+                if self._on_event is not None:
+                    self._on_event(event)
 
 
 def check(path: Path) -> None:

@@ -79,6 +79,11 @@ def decode_query_id(content: bytes) -> str:
     return one_line(decode_json(content, _QueryId).id)
 
 
+def decode_source(source: str, text: str) -> SourceOffsets:
+    """Offsets of one source as a progress report has them."""
+    return _source(source, text.encode())
+
+
 def decode_json(content: bytes, kind: type[S]) -> S:
     """JSON as a record; UnreadableError where it is another, too deep, or none at all."""
     try:

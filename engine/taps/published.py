@@ -51,6 +51,13 @@ class Published(Struct, frozen=True):
     path: Path
     publication: Publication
 
+    @property
+    def names(self) -> set[str]:
+        """All by which it can be found."""
+        said = self.publication
+        known = {self.name, said.app, said.app_id, *(query.name for query in said.queries)}
+        return {name for name in known if name}
+
 
 class PublishedTap:
     """Reads what a job publishes; a poll opens the file only when it is a new one."""
@@ -89,8 +96,8 @@ def find_published(name: str) -> Published:
     jobs = list_published()
     for matching in (
         [job for job in jobs if job.name == name],
-        [job for job in jobs if job.publication.alive and name in _names(job)],
-        [job for job in jobs if name in _names(job)],
+        [job for job in jobs if job.publication.alive and name in job.names],
+        [job for job in jobs if name in job.names],
     ):
         if len(matching) == 1:
             return matching[0]
@@ -120,10 +127,6 @@ def is_held(path: Path) -> bool:
             return True
         except OSError:
             return False
-
-
-def _names(job: Published) -> set[str | None]:
-    return {job.publication.app, job.publication.app_id, *(query.name for query in job.publication.queries)}
 
 
 def _decode(content: bytes) -> Publication:

@@ -1,4 +1,4 @@
-"""Somebody's Spark query, looked at through its checkpoint and state files."""
+"""Somebody's Spark query, looked at through its checkpoint and state files, and what it says of itself."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -7,9 +7,11 @@ from msgspec.structs import replace
 
 from ..core.settings import Settings, WindowSpec
 from ..core.snapshot import Snapshot, SourceView
-from .checkpoint import CheckpointFacts, CheckpointTap, check
+from .checkpoint import CheckpointFacts, CheckpointTap, check, is_checkpoint
 from .merge import QueryFacts, snapshot_of_query
 from .open_windows import OpenWindows, OpenWindowsTap
+from .positions import offsets_of
+from .reports import JobReports, Report, Reports
 from .window_shape import WindowShape
 
 if TYPE_CHECKING:  # the Kafka client is loaded where there is a broker to ask
@@ -17,18 +19,30 @@ if TYPE_CHECKING:  # the Kafka client is loaded where there is a broker to ask
 
 
 class QueryWatch:
-    """A `Watched` query; with `state` its open windows are read from the files of its state, too.
+    """A `Watched` query, found by its checkpoint, or by what it says (`reports`): either leads to the other.
 
-    `broker` is asked for the event times of what it reads from Kafka.
+    With `state` its open windows are read from the files of its state, too; `broker` is asked for the event times of
+    what it reads from Kafka. One of `checkpoint` and `reports` is given.
     """
 
     every_s = 0.25
-    step = "reading the checkpoint"
 
-    def __init__(self, path: Path, *, state: bool = True, broker: "BrokerTap | None" = None) -> None:
-        self._path = path
-        self._checkpoint = CheckpointTap(path)
-        self._windows = OpenWindowsTap(path) if state else None
+    def __init__(
+        self,
+        source: SourceView,
+        *,
+        checkpoint: Path | None = None,
+        reports: Reports | None = None,
+        state: bool = True,
+        broker: "BrokerTap | None" = None,
+    ) -> None:
+        self.step = f"reading the {source.kind}"
+        self._source = source
+        self._given = checkpoint
+        self._checkpoint: CheckpointTap | None = None
+        self._reports: Reports = reports or JobReports()
+        self._state = state
+        self._windows: OpenWindowsTap | None = None
         self._broker = broker
         self._shapes: dict[int, WindowShape] = {}
         self._last = CheckpointFacts()
@@ -37,45 +51,72 @@ class QueryWatch:
     @property
     def settings(self) -> Settings:
         """What is known before the first look: Spark's rules."""
-        return snapshot_of_query(
-            QueryFacts(checkpoint=CheckpointFacts()), name="", source=self.describe(), now_ms=0
-        ).settings
+        return snapshot_of_query(QueryFacts(), name="", source=self._source, now_ms=0).settings
 
     def describe(self) -> SourceView:
-        """The checkpoint."""
-        return SourceView(kind="checkpoint", description=str(self._path.absolute()))
+        """What was attached to."""
+        return self._source
 
     def open(self) -> None:
-        """UsageError where there is no checkpoint, or the broker has not what the query reads."""
-        check(self._path)
+        """UsageError where there is nothing to be read, or the broker has not what the query reads."""
+        if self._given is not None:
+            check(self._given)
+            self._look_into(self._given)
+        self._reports.open()
         if self._broker is not None:
-            self._broker.open(self._checkpoint.poll())
+            checkpoint, report = self._both()
+            self._broker.open(offsets_of(checkpoint, report.run if report else None))
 
     def poll(self) -> QueryFacts:
         """What stands there now; what has vanished since is told as it was, with the trouble."""
-        checkpoint = self._checkpoint.poll()
-        if checkpoint.batch is None and self._last.batch is not None:
-            trouble = checkpoint.trouble or f"{self._path.absolute()} is gone: this is what was last there"
-            checkpoint = replace(self._last, trouble=trouble)
-        else:
-            self._last = checkpoint
-        windows = None if self._windows is None else self._windows.poll(checkpoint)
+        checkpoint, report = self._both()
+        windows = None
+        if self._windows is not None and checkpoint is not None:
+            windows = self._windows.poll(checkpoint)
+        offsets = offsets_of(checkpoint, report.run if report else None)
         return QueryFacts(
             checkpoint=checkpoint,
+            report=report,
             windows=windows,
             window=self._window(windows or ()),
-            topics=None if self._broker is None else self._broker.poll(checkpoint),
+            topics=None if self._broker is None else self._broker.poll(offsets),
         )
 
     def picture(self, name: str, facts: QueryFacts, now_ms: int) -> Snapshot:
         """The facts of one poll as they are at `now_ms` (epoch ms)."""
-        self._before = snapshot_of_query(facts, name=name, source=self.describe(), now_ms=now_ms, before=self._before)
+        self._before = snapshot_of_query(facts, name=name, source=self._source, now_ms=now_ms, before=self._before)
         return self._before
 
     def close(self) -> None:
         """Hang up on the broker."""
+        self._reports.close()
         if self._broker is not None:
             self._broker.close()
+
+    def _both(self) -> tuple[CheckpointFacts | None, Report | None]:
+        """What the checkpoint and the query say; the one is looked for where the other tells of it."""
+        checkpoint = self._poll_checkpoint()
+        report = self._reports.poll(checkpoint.query_id if checkpoint is not None else None)
+        if checkpoint is None and report is not None and report.run is not None and report.run.plan is not None:
+            place = report.run.plan.checkpoint
+            if place is not None and is_checkpoint(Path(place)):
+                self._look_into(Path(place))
+                checkpoint = self._poll_checkpoint()
+        return checkpoint, report
+
+    def _look_into(self, path: Path) -> None:
+        self._checkpoint = CheckpointTap(path)
+        self._windows = OpenWindowsTap(path) if self._state else None
+
+    def _poll_checkpoint(self) -> CheckpointFacts | None:
+        if self._checkpoint is None:
+            return None
+        checkpoint = self._checkpoint.poll()
+        if checkpoint.batch is None and self._last.batch is not None:
+            gone = f"{self._checkpoint.path.absolute()} is gone: this is what was last there"
+            return replace(self._last, trouble=checkpoint.trouble or gone)
+        self._last = checkpoint
+        return checkpoint
 
     def _window(self, found: tuple[OpenWindows, ...]) -> WindowSpec | None:
         """How the windows are made, where all operators agree."""

@@ -1,5 +1,6 @@
 """One real broker for all tests that need one, and topics on it."""
 
+import time
 from collections.abc import Iterable, Iterator
 from itertools import count
 from pathlib import Path
@@ -84,6 +85,12 @@ def transact(broker: LocalBroker) -> Iterator[Transact]:
 
 
 def send(producer: Any, topic: str, records: Iterable[Record]) -> list[Any]:
+    records = list(records)
+    wanted = {record.partition for record in records if record.partition is not None}
+    deadline = time.monotonic() + 60
+    while not wanted <= (producer.partitions_for(topic) or set()):  # a partition that was added a moment ago
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
     return [
         producer.send(topic, value, key, list(headers), partition, timestamp_ms)
         for value, partition, timestamp_ms, key, headers in records

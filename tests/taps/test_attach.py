@@ -206,7 +206,7 @@ def test_without_a_target_it_lists_what_there_is(watching: tuple[Watching, Writt
 
 
 WRONG = {
-    "nowhere": "there is no run or directory nowhere: give a run, a checkpoint directory or kafka://BOOTSTRAP/TOPIC",
+    "nowhere": "there is no run or directory nowhere: give a run, a checkpoint directory, an event log, a published",
     "seem": "did you mean seen?",
     "./orders/checkpoit": "did you mean orders/checkpoint?",
     "orders": "orders is no checkpoint directory: did you mean orders/checkpoint?",
@@ -215,7 +215,7 @@ WRONG = {
     "kafka://host": "kafka://host is not kafka://BOOTSTRAP/TOPIC, e.g. kafka://localhost:9092/orders",
     "orders/checkpoint --group g": "--group means nothing for a checkpoint: leave it out",
     "orders/checkpoint --time ts": "--time means nothing for a checkpoint without --bootstrap: leave it out",
-    "orders/checkpoint --bootstrap host:1 --once": "the checkpoint has no offsets of Kafka: leave out --bootstrap",
+    "orders/checkpoint --bootstrap host:1 --once": "it has no offsets of Kafka: leave out --bootstrap",
     "orders/checkpoint --state-reader rocks": "--state-reader 'rocks' is not known: use none or files",
     "kafka://host:1/topic --state-reader none": "--state-reader means nothing for kafka://: leave it out",
     "kafka://host:1/topic --time a..b": "--time 'a..b' is no path into a JSON value",

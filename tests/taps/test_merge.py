@@ -59,7 +59,7 @@ def test_the_level_is_what_the_next_batch_will_use() -> None:
     assert (shown.level.watermark_ms, shown.level.behind_clock_ms) == (LEVEL, 60_000)
     assert (shown.spark.watermark_ms, shown.spark.batch_watermark_ms) == (LEVEL, LEVEL - 2_000)
     assert shown.level.at_zero_lateness_ms == LEVEL + 30_000
-    assert shown.spark.nodes == [WatermarkNode(None, 30_000)]
+    assert shown.spark.nodes == [WatermarkNode(None, 30_000, LEVEL)]
     assert shown.spark.policy == "min"
     assert (shown.settings.strategy, shown.settings.lateness_ms, shown.settings.idle_after_ms) == (
         "spark",
@@ -143,7 +143,7 @@ def test_several_delays_are_nodes_and_no_lateness() -> None:
     assert shown.settings.lateness_ms is None
     assert shown.spark.nodes == [WatermarkNode("a", 30_000), WatermarkNode("b", 60_000)]
     named = WatermarkDelay(30_000, "ts", windowed=False, operator=1)
-    assert picture(facts(delays=(DELAY, named))).spark.nodes == [WatermarkNode("ts", 30_000)]
+    assert picture(facts(delays=(DELAY, named))).spark.nodes == [WatermarkNode("ts", 30_000, LEVEL)]
 
 
 def window(start_s: int, records: int | None = 7) -> OpenWindow:

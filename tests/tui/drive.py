@@ -42,6 +42,10 @@ class Driven:
         lines = (widget.render_line(y).text for widget in widgets for y in range(widget.size.height))
         return "\n".join(lines)
 
+    async def says(self, text: str, selector: str = "Canvas, Rows") -> None:
+        """Wait until the widgets say it: some of them draw at the next tick of the app's clock."""
+        await self.until(lambda: text in self.said(selector))
+
     def toasts(self) -> list[str]:
         """The notices shown."""
         return [notice.message for notice in self.app._notifications]

@@ -78,18 +78,18 @@ def test_enter_opens_the_selected_channel_else_the_holder_and_arrows_go_to_the_o
     async def scenario(it: Driven) -> None:
         await it.press("enter")
         assert isinstance(it.app.screen, ChannelScreen)
-        assert "main › F9" in it.said("#top")
-        assert "F9 holds the level for 26m" in it.said("#story")
+        await it.says("main › F9", "#top")
+        await it.says("F9 holds the level for 26m", "#story")
         await it.press("right")
-        assert "main › YV" in it.said("#top")
-        assert "YV is active, 9m ahead of the level." in it.said("#story")
+        await it.says("main › YV", "#top")
+        await it.says("YV is active, 9m ahead of the level.", "#story")
         await it.press("left", "left")
-        assert "main › AS" in it.said("#top")
+        await it.says("main › AS", "#top")
         await it.press("escape")
         assert isinstance(it.app.screen, MainScreen)
-        assert "─  AS " in it.said("#top")
+        await it.says("─  AS ", "#top")
         await it.press("home", "down", "enter")
-        assert "main › YV" in it.said("#top")
+        await it.says("main › YV", "#top")
 
     drive(scenario, *told(live()))
 
@@ -97,7 +97,7 @@ def test_enter_opens_the_selected_channel_else_the_holder_and_arrows_go_to_the_o
 def test_with_instances_enter_first_opens_the_channels_inside() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("enter")
-        assert "inside #2" in it.said("#top")
+        await it.says("inside #2", "#top")
         await it.press("enter")
         assert isinstance(it.app.screen, ChannelScreen)
         await it.press("escape", "escape")
@@ -124,12 +124,12 @@ def test_what_it_did_since_the_page_was_opened_is_drawn() -> None:
 def test_its_lateness_is_drawn_where_it_is_told_of() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("enter")
-        assert "of this channel" in it.said("#plot")
+        await it.says("of this channel", "#plot")
         await it.pilot.resize_terminal(80, 24)
-        assert "█" in it.said("#plot")
+        await it.says("█", "#plot")
         await it.pilot.resize_terminal(120, 36)
         await it.push(live(lateness_by_channel=[]))
-        assert "not among the channels with most late records" in it.said("#plot")
+        await it.says("not among the channels with most late records", "#plot")
 
     drive(scenario, *told(live()))
 
@@ -138,10 +138,10 @@ def test_a_channel_that_goes_says_so() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("enter")
         await it.push(canned.one())
-        assert "There is no such channel" in it.said("#story")
+        await it.says("There is no such channel", "#story")
         await it.press("right")
-        assert "all holds the level" in it.said("#story")
+        await it.says("all holds the level", "#story")
         await it.push(canned.attached())
-        assert "not known from here" in it.said("#story")
+        await it.says("not known from here", "#story")
 
     drive(scenario, *told(many()))

@@ -23,9 +23,9 @@ def test_a_key_opens_each_screen_and_escape_leads_back() -> None:
             if link.name in FURTHER:
                 await it.press(link.key)
                 assert isinstance(it.app.screen, FURTHER[link.name])
-                assert f"main › {link.name}" in it.said("#top")
-                assert "Esc back" in it.said("#keys")
-                assert "● LIVE" in it.said("#status")
+                await it.says(f"main › {link.name}", "#top")
+                await it.says("Esc back", "#keys")
+                await it.says("● LIVE", "#status")
                 await it.press("escape")
                 assert isinstance(it.app.screen, MainScreen)
 
@@ -56,7 +56,7 @@ def test_the_trail_grows_and_a_screen_that_is_open_is_gone_back_to() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("w", "enter")
         assert isinstance(it.app.screen, WindowScreen)
-        assert "main › Windows › 13:00–14:00" in it.said("#top")
+        await it.says("main › Windows › 13:00–14:00", "#top")
         await it.press("w")
         assert isinstance(it.app.screen, WindowsScreen)
         assert [type(screen) for screen in it.app.screen_stack[1:]] == [MainScreen, WindowsScreen]
@@ -72,10 +72,10 @@ def test_snapshots_reach_the_screen_on_top_and_the_main_one_once_it_is_back() ->
     async def scenario(it: Driven) -> None:
         await it.press("w")
         await it.push(late_burst())
-        assert "batch 240" in it.said("#status")
+        await it.says("batch 240", "#status")
         await it.press("escape")
-        assert "late 8.1 % (6,100)" in it.said("#tuning")
-        assert "F9" in it.said("Barrel")
+        await it.says("late 8.1 % (6,100)", "#tuning")
+        await it.says("F9", "Barrel")
 
     drive(scenario, *told(live()))
 
@@ -83,15 +83,15 @@ def test_snapshots_reach_the_screen_on_top_and_the_main_one_once_it_is_back() ->
 def test_frozen_on_one_screen_is_frozen_on_all() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("w", "p")
-        assert "● FROZEN" in it.said("#status")
-        assert "p go on" in it.said("#keys")
+        await it.says("● FROZEN", "#status")
+        await it.says("p go on", "#keys")
         before = it.said()
         await it.push(late_burst())
         assert it.said() == before
         await it.press("escape")
-        assert "● FROZEN" in it.said("#status")
+        await it.says("● FROZEN", "#status")
         await it.press("w", "p")
-        assert "batch 240" in it.said("#status")
+        await it.says("batch 240", "#status")
 
     drive(scenario, *told(live()))
 
@@ -99,14 +99,14 @@ def test_frozen_on_one_screen_is_frozen_on_all() -> None:
 def test_a_preview_is_changed_applied_and_dropped_from_any_screen() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("plus", "w")
-        assert "▸ 45m?" in it.said("#tuning")
-        assert "Enter apply 45m" in it.said("#keys")
-        assert "Esc drop" in it.said("#keys")
+        await it.says("▸ 45m?", "#tuning")
+        await it.says("Enter apply 45m", "#keys")
+        await it.says("Esc drop", "#keys")
         await it.press("plus", "enter")
         assert isinstance(it.app.screen, WindowsScreen)
         assert [change.lateness_ms for change in it.client.sent] == [60 * MINUTE]  # type: ignore[union-attr]
         await it.press("left_square_bracket")
-        assert "idle after 2h ▸ 1h?" in it.said("#tuning")
+        await it.says("idle after 2h ▸ 1h?", "#tuning")
         await it.press("escape")
         assert "▸" not in it.said("#tuning")
         assert isinstance(it.app.screen, WindowsScreen)
@@ -117,9 +117,9 @@ def test_a_preview_is_changed_applied_and_dropped_from_any_screen() -> None:
 def test_the_zone_is_that_of_all_screens() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("w")
-        assert "T local" in it.said("#keys")
+        await it.says("T local", "#keys")
         await it.press("T", "escape")
-        assert "T UTC" in it.said("#keys")
+        await it.says("T UTC", "#keys")
 
     drive(scenario, *told(live()), size=(200, 50))
 
@@ -160,7 +160,7 @@ def test_a_recording_has_them_too_with_the_timeline(tmp_path: Path) -> None:
     async def scenario(it: Driven) -> None:
         await it.press("w")
         await it.until(lambda: bool(it.app.screen.query("ReplayBar")))
-        assert "REPLAY PAUSED" in it.said("#status")
+        await it.says("REPLAY PAUSED", "#status")
         assert "p freeze" not in it.said("#keys")
         await it.press("full_stop", "full_stop")
         await it.until(lambda: "batch 2" in it.said("#status"))

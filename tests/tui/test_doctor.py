@@ -32,18 +32,18 @@ def history(snapshot: Snapshot) -> object:
 
 def test_the_main_screen_says_how_much_is_wrong() -> None:
     async def scenario(it: Driven) -> None:
-        assert "d doctor (3)" in it.said("#keys")
+        await it.says("d doctor (3)", "#keys")
 
     drive(scenario, history(ill()), ill(), size=(80, 24))
 
 
 def test_a_healthy_stream_has_nothing_to_count() -> None:
     async def scenario(it: Driven) -> None:
-        assert "d doctor " in it.said("#keys")
+        await it.says("d doctor ", "#keys")
         assert "doctor (" not in it.said("#keys")
         await it.press("d")
-        assert "nothing found" in it.said("#top")
-        assert "Nothing is wrong, as far as can be seen" in it.said("Report")
+        await it.says("nothing found", "#top")
+        await it.says("Nothing is wrong, as far as can be seen", "Report")
         await it.press("enter", "v", "down")
         assert isinstance(it.app.screen, DoctorScreen)
 
@@ -53,13 +53,13 @@ def test_a_healthy_stream_has_nothing_to_count() -> None:
 def test_the_worst_is_first_and_below_it_stands_what_mends_it() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("d")
-        assert "main › Doctor  3 findings" in it.said("#top")
+        await it.says("main › Doctor  3 findings", "#top")
         lines = [line.split()[0] for line in it.said("Sheet").splitlines() if line.strip()]
         assert lines == ["STOPS", "LOSES", "COSTS"]
-        assert "idle timeout 1m: the level gains 9m57s" in it.said("Report")
+        await it.says("idle timeout 1m: the level gains 9m57s", "Report")
         await it.press("down")
-        assert "lateness 30s: 0.1 % late, results 25s later" in it.said("Report")
-        assert "9,000 records came after their windows had closed: 4.5 %" in it.said("Report")
+        await it.says("lateness 30s: 0.1 % late, results 25s later", "Report")
+        await it.says("9,000 records came after their windows had closed: 4.5 %", "Report")
 
     drive(scenario, history(ill()), ill())
 
@@ -67,9 +67,9 @@ def test_the_worst_is_first_and_below_it_stands_what_mends_it() -> None:
 def test_enter_shows_the_evidence_alone_and_esc_leads_back_step_by_step() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("d", "down", "enter")
-        assert "main › Doctor › lateness is too small" in it.said("#top")
+        await it.says("main › Doctor › lateness is too small", "#top")
         assert not it.app.screen.query_one("#findings").display
-        assert "LOSES 4.5 % of the records are lost (9,000)" in it.said("Report")
+        await it.says("LOSES 4.5 % of the records are lost (9,000)", "Report")
         await it.press("escape")
         assert it.app.screen.query_one("#findings").display
         await it.press("escape")
@@ -81,8 +81,8 @@ def test_enter_shows_the_evidence_alone_and_esc_leads_back_step_by_step() -> Non
 def test_v_previews_the_setting_that_mends_it_and_enter_applies_it() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("d", "down", "v")
-        assert "lateness 5s ▸ 30s?" in it.said("#tuning")
-        assert "Enter apply 30s" in it.said("#keys")
+        await it.says("lateness 5s ▸ 30s?", "#tuning")
+        await it.says("Enter apply 30s", "#keys")
         await it.press("enter")
         [change] = it.client.sent
         assert change.lateness_ms == 30_000
@@ -102,10 +102,10 @@ def test_a_finding_that_goes_away_leaves_the_cursor_on_another() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("d", "end", "enter")
         await it.push(replace(ill(), totals=Totals(records=200_000, late=9_000)))
-        assert "2 findings" in it.said("#top")
-        assert "What mends it" in it.said("Report")
+        await it.says("2 findings", "#top")
+        await it.says("What mends it", "Report")
         await it.push(replace(live(), name="well"))
-        assert "nothing found" in it.said("#top")
+        await it.says("nothing found", "#top")
         await it.press("escape", "escape")
         assert isinstance(it.app.screen, MainScreen)
 

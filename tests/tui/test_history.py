@@ -37,7 +37,7 @@ def test_without_a_history_the_strip_is_empty() -> None:
 def test_lanes_are_by_time_held_and_rows_by_when_the_newest_first() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("h")
-        assert "4 holders in 3h" in it.said("#top")
+        await it.says("4 holders in 3h", "#top")
         lanes = it.said("#lanes").splitlines()
         assert re.search(r"F9 +│ +[░▒▓]?█+│ +1h21m +45\.0 % +1×", lanes[0])
         assert re.search(r"MQ +│█+[░▒▓]? +[░▒▓]?█+[░▒▓]? +│ +1h +33\.3 % +2×", lanes[1])
@@ -65,7 +65,7 @@ def test_it_goes_on_with_the_snapshots_and_stands_when_frozen() -> None:
         assert re.search(r"14:52:10 +UA +10m… ", rows[1])
         assert re.search(r"13:11:10 +F9 +1h41m  ", rows[2])
         await it.push(header(), replace(later, wall_ms=WALL + 31_000))  # another session
-        assert "1 holder in" in it.said("#top")
+        await it.says("1 holder in", "#top")
 
     drive(scenario, header(held()), live())
 
@@ -73,12 +73,12 @@ def test_it_goes_on_with_the_snapshots_and_stands_when_frozen() -> None:
 def test_nobody_and_not_known_have_their_words() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("h")
-        assert "nobody has held the level yet" in it.said("#lanes")
+        await it.says("nobody has held the level yet", "#lanes")
         assert "Enter" not in it.said("#keys")
         await it.push(header(), canned.attached())
-        assert "who holds the level: not known from here" in it.said("#lanes")
+        await it.says("who holds the level: not known from here", "#lanes")
         await it.push(header(), replace(canned.empty(), settings=replace(SETTINGS, strategy="spark")))
-        assert "Spark's one clock follows the fastest channel" in it.said("#lanes")
+        await it.says("Spark's one clock follows the fastest channel", "#lanes")
 
     drive(scenario, header(), canned.empty())
 

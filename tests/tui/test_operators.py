@@ -120,10 +120,10 @@ def test_the_holder_of_an_instance_is_named_by_its_number() -> None:
 def test_enter_opens_the_channels_inside_and_then_the_channels_page() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("o")
-        assert "Enter channels inside" in it.said("#keys")
+        await it.says("Enter channels inside", "#keys")
         await it.press("enter")
-        assert "F9" in it.said("Sheet")
-        assert "Enter close" in it.said("#keys")
+        await it.says("F9", "Sheet")
+        await it.says("Enter close", "#keys")
         await it.press("down", "enter")
         assert isinstance(it.app.screen, ChannelScreen)
         await it.press("escape", "up", "enter")
@@ -137,7 +137,7 @@ def test_enter_opens_the_channels_inside_and_then_the_channels_page() -> None:
 def test_the_screen_of_a_query_that_others_run_says_how_to_see_more() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("o", "enter")
-        assert "one line in the job (tap) shows them" in it.said("Sheet")
+        await it.says("one line in the job (tap) shows them", "Sheet")
         assert isinstance(it.app.screen, OperatorsScreen)
 
     drive(scenario, *canned.told(attached()))
@@ -160,6 +160,6 @@ def test_it_stands_whatever_comes(build: Callable[[], Snapshot], size: tuple[int
 def test_of_very_many_channels_the_most_behind_are_listed() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("o", "end")
-        assert "and 700 more, less behind" in it.said("Sheet")
+        await it.says("and 700 more, less behind", "Sheet")
 
     drive(scenario, *canned.told(canned.many()))

@@ -24,7 +24,7 @@ def test_what_comes_between_two_presses_is_recorded(tmp_path: Path, monkeypatch:
         (path,) = tmp_path.iterdir()
         assert NAME.fullmatch(path.name)
         assert it.toasts() == [f"recording to {path}: R stops it"]
-        assert "● LIVE · REC" in it.said("#status")
+        await it.says("● LIVE · REC", "#status")
         await it.press("p")  # what is shown stands, what comes is recorded
         await it.push(late_burst(), live())
         await it.press("R")
@@ -75,7 +75,7 @@ def test_a_directory_that_is_gone_is_one_line(tmp_path: Path, monkeypatch: pytes
         await it.press("R")
         assert len(it.toasts()) == 1
         assert it.toasts()[0].startswith("not recorded: ")
-        assert "● LIVE " in it.said("#status")
+        await it.says("● LIVE ", "#status")
 
     drive(scenario, *told(live()))
 

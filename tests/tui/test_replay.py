@@ -33,12 +33,12 @@ async def shows(it: Driven, number: int) -> None:
 def test_it_plays_as_fast_as_it_was_recorded_and_pauses(path: Path) -> None:
     async def scenario(it: Driven) -> None:
         await shows(it, 0)
-        assert "● REPLAY ▶ ×1" in it.said("#status")
+        await it.says("● REPLAY ▶ ×1", "#status")
         it.clock.now += 7.2
         await shows(it, 7)
-        assert "2013-02-08 14:39:10 UTC" in it.said("#status")  # the recording's time
+        await it.says("2013-02-08 14:39:10 UTC", "#status")  # the recording's time
         await it.press("space")
-        assert "● REPLAY PAUSED" in it.said("#status")
+        await it.says("● REPLAY PAUSED", "#status")
         it.clock.now += 100
         await it.press("full_stop")
         await shows(it, 8)
@@ -55,13 +55,13 @@ def test_its_speed_changes_while_it_plays_and_while_it_does_not(path: Path) -> N
         it.clock.now += 3
         await shows(it, 3)
         await it.press("greater_than_sign", "greater_than_sign")
-        assert "● REPLAY ▶ ×5" in it.said("#status")
+        await it.says("● REPLAY ▶ ×5", "#status")
         it.clock.now += 2
         await shows(it, 13)
         await it.press("less_than_sign", "less_than_sign", "less_than_sign", "space")
         it.clock.now += 9
         await it.press("space")
-        assert "● REPLAY ▶ ×0.5" in it.said("#status")
+        await it.says("● REPLAY ▶ ×0.5", "#status")
         it.clock.now += 4
         await shows(it, 15)
 
@@ -72,12 +72,12 @@ def test_at_the_end_it_stands_and_begins_again(path: Path) -> None:
     async def scenario(it: Driven) -> None:
         it.clock.now += 10
         await shows(it, COUNT - 1)
-        assert "● REPLAY END" in it.said("#status")
+        await it.says("● REPLAY END", "#status")
         await it.press("full_stop")
         await shows(it, COUNT - 1)
         await it.press("space")
         await shows(it, 0)
-        assert "● REPLAY ▶ ×1000" in it.said("#status")
+        await it.says("● REPLAY ▶ ×1000", "#status")
 
     replay(scenario, path, playing=True, speed=1000.0)
 
@@ -88,7 +88,7 @@ def test_steps_go_both_ways_and_stop_at_the_ends(path: Path) -> None:
         await shows(it, 0)
         await it.press("full_stop", "full_stop", "full_stop", "comma")
         await shows(it, 2)
-        assert "● REPLAY PAUSED" in it.said("#status")
+        await it.says("● REPLAY PAUSED", "#status")
 
     replay(scenario, path, playing=True)
 
@@ -134,8 +134,8 @@ def test_the_marks_are_gone_to_one_after_the_other(path: Path) -> None:
     async def scenario(it: Driven) -> None:
         await it.press("n")
         await shows(it, STALL.start)
-        assert "held by F9" in it.said("#level")
-        assert "◆ F9 holds from here" in it.said("ReplayBar TextLine")
+        await it.says("held by F9", "#level")
+        await it.says("◆ F9 holds from here", "ReplayBar TextLine")
         await it.press("n")
         await it.until(lambda: "! 20.4 % of the records late" in it.said("ReplayBar TextLine"))
         assert re.search(r"━{20,}", it.said("Timeline"))
@@ -150,7 +150,7 @@ def test_the_minutes_before_are_there_after_a_jump(path: Path) -> None:
         await it.press("G", *"16:14", "enter")
         await shows(it, 101)
         assert re.search(r"lag [ ▁-█]{20,} ≤49m", it.said("#level"))
-        assert "now 1.2 %" in it.said("#tuning")
+        await it.says("now 1.2 %", "#tuning")
         await it.press("comma")
         await it.until(lambda: "now 0.8 %" in it.said("#tuning"))
 
@@ -160,13 +160,13 @@ def test_the_minutes_before_are_there_after_a_jump(path: Path) -> None:
 def test_previews_work_and_applying_one_is_refused_in_one_line(path: Path) -> None:
     async def scenario(it: Driven) -> None:
         await it.press("plus")
-        assert "lateness 30m ▸ 45m?" in it.said("#tuning")
+        await it.says("lateness 30m ▸ 45m?", "#tuning")
         assert "Enter" not in it.said("#keys")
-        assert "Esc drop" in it.said("#keys")
+        await it.says("Esc drop", "#keys")
         await it.press("enter")
         await it.until(lambda: bool(it.toasts()))
         assert it.toasts() == ["lateness 45m was refused: a recording cannot be changed"]
-        assert "lateness 30m  " in it.said("#tuning")
+        await it.says("lateness 30m  ", "#tuning")
 
     replay(scenario, path)
 
@@ -177,7 +177,7 @@ def test_only_keys_that_work_are_offered(path: Path) -> None:
         await it.press("R")
         assert it.toasts() == []
         await it.press("p")
-        assert "▶" in it.said("#status")
+        await it.says("▶", "#status")
         titles = {command.title for command in it.app.get_system_commands(it.app.screen)}
         assert titles >= {"Play or pause", "Go to a time", "Type a lateness"}
         assert not titles & {"Freeze or go on", "Record or stop"}
@@ -226,11 +226,11 @@ def test_the_timeline_and_its_keys_are_on_every_screen(path: Path) -> None:
 def test_the_other_keys_work_as_ever(path: Path) -> None:
     async def scenario(it: Driven) -> None:
         await it.press("right", "s", "slash", *"n,.")  # typed, not played
-        assert "sort: name" in it.said("#middle")
-        assert "no channel matches the filter" in it.said("#channels")
+        await it.says("sort: name", "#middle")
+        await it.says("no channel matches the filter", "#channels")
         await shows(it, 0)
         await it.press("escape", "T")
-        assert "UTC" in it.said("#status")
+        await it.says("UTC", "#status")
 
     replay(scenario, path)
 
@@ -239,7 +239,7 @@ def test_how_things_stood_then_is_said_too(tmp_path: Path) -> None:
     async def scenario(it: Driven) -> None:
         await it.press("full_stop")
         await it.until(lambda: "● REPLAY PAUSED · FAILED" in it.said("#status"))
-        assert "the JVM went away (exit 137): out of memory?" in it.said("#banner")
+        await it.says("the JVM went away (exit 137): out of memory?", "#banner")
         await it.press("full_stop")
         await it.until(lambda: "● REPLAY END · ENDED" in it.said("#status"))
 
@@ -250,7 +250,7 @@ def test_a_recording_that_was_cut_off_is_played_to_its_end_and_says_so(path: Pat
     path.write_bytes(path.read_bytes()[: path.stat().st_size * 2 // 3])
 
     async def scenario(it: Driven) -> None:
-        assert CUT_OFF in it.said("#banner")
+        await it.says(CUT_OFF, "#banner")
         it.clock.now += 1
         await it.until(lambda: "● REPLAY END" in it.said("#status"))
         await it.until(lambda: " of " in it.said("Timeline"))
@@ -283,7 +283,7 @@ def test_a_single_snapshot_and_no_room_are_fine_too(tmp_path: Path) -> None:
         for width, height in ((20, 6), (40, 10), (71, 16), (300, 90)):
             await it.pilot.resize_terminal(width, height)
             await it.press("full_stop", "comma", "n", "N", "right_curly_bracket", "greater_than_sign", "space")
-            assert "REPLAY" in it.said("#status")
+            await it.says("REPLAY", "#status")
 
     replay(scenario, record(tmp_path / "a.rec", live()))
 

@@ -63,8 +63,8 @@ def test_zoom_move_and_follow_again() -> None:
         await it.press("left")
         moved = frame(it)
         assert moved.x_high < NOW
-        assert " ago" in it.said("#top")
-        assert "End follow" in it.said("#keys")
+        await it.says(" ago", "#top")
+        await it.says("End follow", "#keys")
         await it.press("up", "down", "pagedown", "end")
         assert frame(it) == first
         assert "End follow" not in it.said("#keys")
@@ -84,11 +84,11 @@ def test_home_shows_all_that_is_kept() -> None:
 def test_the_records_of_one_channel() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("t", "tab")
-        assert "no record of 9E is in the sample" in it.said("TimeCanvas")
+        await it.says("no record of 9E is in the sample", "TimeCanvas")
         await it.press("tab", "tab", "tab", "tab", "tab", "tab", "shift+tab")
-        assert "a sample of 40 records, 2 late" in it.said("#top")
+        await it.says("a sample of 40 records, 2 late", "#top")
         await it.press("a")
-        assert "a sample of 120 records, 6 late" in it.said("#top")
+        await it.says("a sample of 120 records, 6 late", "#top")
 
     drive(scenario, *told())
 
@@ -96,7 +96,7 @@ def test_the_records_of_one_channel() -> None:
 def test_the_channel_selected_on_the_main_screen_is_the_first_one_shown() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("right", "right", "t", "tab")
-        assert it.app.screen.seen.view.selected in it.said("#top")  # type: ignore[attr-defined]
+        await it.says(it.app.screen.seen.view.selected, "#top")  # type: ignore[attr-defined]
 
     drive(scenario, *told())
 
@@ -104,8 +104,8 @@ def test_the_channel_selected_on_the_main_screen_is_the_first_one_shown() -> Non
 def test_a_previewed_lateness_is_a_line_of_its_own() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("t", "plus")
-        assert "╌" in it.said("TimeCanvas")
-        assert "╌ previewed" in it.said("#top")
+        await it.says("╌", "TimeCanvas")
+        await it.says("╌ previewed", "#top")
 
     drive(scenario, *told(), size=(160, 40))
 
@@ -114,7 +114,7 @@ def test_new_records_come_in() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("t")
         await it.push(live(wall_ms=canned.WALL + 1_000, points=[TimePoint(NOW, NOW - MINUTE, "UA")]))
-        assert "a sample of 121 records" in it.said("#top")
+        await it.says("a sample of 121 records", "#top")
 
     drive(scenario, *told())
 
@@ -136,7 +136,7 @@ def test_of_a_query_that_others_run_the_greatest_times_of_channels_are_its_recor
 def test_whether_they_were_late_is_not_known() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("t")
-        assert "late: not known from here" in it.said("#top")
+        await it.says("late: not known from here", "#top")
         assert "× late" not in it.said("#top")
 
     drive(scenario, canned.header(), watched(0), watched(1))
@@ -145,7 +145,7 @@ def test_whether_they_were_late_is_not_known() -> None:
 def test_without_channels_there_is_the_level_and_a_word_about_the_records() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("t")
-        assert "records: not known from here" in it.said("TimeCanvas")
+        await it.says("records: not known from here", "TimeCanvas")
 
     drive(scenario, *canned.told(attached()))
 
@@ -163,7 +163,7 @@ def test_a_recording_that_is_jumped_into_brings_the_records_before(tmp_path: Pat
         await it.until(lambda: "a sample of " in it.said("#top"))
         number = int(it.said("ReplayBar Timeline").split(" of 150")[0].split()[-1])
         assert number > 30
-        assert f"a sample of {2 * number} records, {number} late" in it.said("#top")
+        await it.says(f"a sample of {2 * number} records, {number} late", "#top")
 
     replay(scenario, path, (140, 36))
 

@@ -15,14 +15,14 @@ from .drive import Driven, drive
 def test_open_windows_say_how_far_and_for_whom_fired_ones_what_they_missed() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("w")
-        assert "3 open · 212 fired · 41 late firings" in it.said("#top")
+        await it.says("3 open · 212 fired · 41 late firings", "#top")
         lines = it.said("#windows").splitlines()
         assert re.search(r"13:00–14:00  1,204  ▇+▒+ +12m  idle in 1h34m, then YV", lines[1])
         assert re.search(r"waits for F9   UA 301, B6 200, F9 150, .*10 more", lines[2])
         assert re.search(r"11:00–12:00  1,987  12:37:00 +37m +3 +41  closed", it.said("#windows"))
-        assert "It waits for F9, 12m of event time short" in it.said("#why")
+        await it.says("It waits for F9, 12m of event time short", "#why")
         await it.press("end")
-        assert "It fired 10:37:00.000, 37m after its end, with 1,872 records." in it.said("#why")
+        await it.says("It fired 10:37:00.000, 37m after its end, with 1,872 records.", "#why")
 
     drive(scenario, *told(live()))
 
@@ -35,7 +35,7 @@ def test_the_cursor_stays_with_its_window_when_that_fires_once_it_was_moved() ->
         gone = canned.FiredWindow(window.start_ms, window.end_ms, 1_300, canned.NOW)
         fired = replace(snapshot.windows, open=snapshot.windows.open[1:], last_fired=[gone])
         await it.push(replace(snapshot, windows=fired))
-        assert "It fired 14:32:10.000, 32m after its end, with 1,300 records." in it.said("#why")
+        await it.says("It fired 14:32:10.000, 32m after its end, with 1,300 records.", "#why")
 
     drive(scenario, *told(live()))
 
@@ -45,7 +45,7 @@ def test_a_cursor_that_was_not_moved_is_on_the_window_that_closes_next() -> None
         await it.press("w")
         windows = live().windows
         await it.push(live(windows=replace(windows, open=windows.open[1:])))
-        assert "It waits for F9, 1h12m of event time short" in it.said("#why")
+        await it.says("It waits for F9, 1h12m of event time short", "#why")
 
     drive(scenario, *told(live()))
 
@@ -62,7 +62,7 @@ def test_never_is_said_where_it_is_so() -> None:
 def test_a_windows_page_names_who_is_short_and_who_fills_it_and_leads_to_a_channel() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("w", "enter")
-        assert "rows 1,204 of 16 channels" in it.said("#top")
+        await it.says("rows 1,204 of 16 channels", "#top")
         lines = it.said("#channels").splitlines()
         assert re.search(r"F9 +13:47:59\.999 +12m  26m +HOLDS", lines[1])
         assert re.search(r"YV +13:56:59\.999 +3m  4m +active", lines[2])
@@ -70,7 +70,7 @@ def test_a_windows_page_names_who_is_short_and_who_fills_it_and_leads_to_a_chann
         assert re.search(r"8 more, with \d+ rows", it.said("#channels"))
         await it.press("down", "enter")
         assert isinstance(it.app.screen, ChannelScreen)
-        assert "main › Windows › 13:00–14:00 › " in it.said("#top")
+        await it.says("main › Windows › 13:00–14:00 › ", "#top")
         await it.press("escape", "escape")
         assert isinstance(it.app.screen, WindowsScreen)
 
@@ -81,7 +81,7 @@ def test_a_window_that_is_no_longer_told_of_says_so() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("w", "enter")
         await it.push(live(windows=Windows()))
-        assert "no longer among the windows that this engine tells of" in it.said("#story")
+        await it.says("no longer among the windows that this engine tells of", "#story")
 
     drive(scenario, *told(live()))
 
@@ -100,15 +100,15 @@ def test_of_many_channels_only_some_are_listed() -> None:
 def test_nothing_and_not_known_have_their_words() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("w")
-        assert "no window is open" in it.said("#windows")
-        assert "no window has fired yet" in it.said("#windows")
+        await it.says("no window is open", "#windows")
+        await it.says("no window has fired yet", "#windows")
         await it.push(canned.attached())
-        assert "fired windows: not known from here" in it.said("#windows")
-        assert "13:00–14:00" in it.said("#windows")
+        await it.says("fired windows: not known from here", "#windows")
+        await it.says("13:00–14:00", "#windows")
         unknown = Windows(open_count=None, fired=None, late_firings=None, unknown="the state is not looked at")
         await it.push(replace(canned.attached(), windows=unknown))
-        assert "the state is not looked at" in it.said("#windows")
-        assert "open windows: not known from here" in it.said("#windows")
+        await it.says("the state is not looked at", "#windows")
+        await it.says("open windows: not known from here", "#windows")
         assert "Enter" not in it.said("#keys")
 
     drive(scenario, *told(canned.empty()))

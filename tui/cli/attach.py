@@ -3,9 +3,8 @@
 import asyncio
 import shlex
 import stat
-import time
+import time as clock
 from contextlib import aclosing
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,35 +15,46 @@ from ...engine.core.snapshot import Snapshot
 from ...engine.errors import UsageError
 from ...engine.feed import rundir
 from ...engine.feed.client import Client, first_snapshot
-from ..formatting import DAY, clean, duration
-from .arguments import DEFAULT_IDLE_AFTER_MS, duration_option, off_option, or_off
-from .engines import bounds_of, name_of, printer, run_claimed, show_as
-from .kafka import kafka_config_of
+from ..formatting import DAY, clean, count, duration
+from .arguments import duration_option, off_option
+from .engines import bounds_of, printer, run_claimed, show_as
+from .post_mortem import is_over, show_post_mortem
 from .running import has_terminal, lines_of_runs, open_screen
 from .summary import summary
+from .targets import (
+    READERS,
+    TOPIC,
+    WHAT,
+    broker_of,
+    is_log,
+    local_path,
+    nothing_there,
+    published_query,
+    query_of_checkpoint,
+    query_of_log,
+    topic_of,
+)
 
 if TYPE_CHECKING:  # what looks is imported by who looks
-    from ...engine.json_path import JsonPath
     from ...engine.taps.broker import BrokerTap
-    from ...engine.taps.consumer import TopicWatch
     from ...engine.taps.engine import Watched, WatchOptions
+    from ...engine.taps.published import Published
     from ...engine.taps.query import QueryWatch
 
-_TOPIC = "kafka://"
 _MOST_LISTED = 20
-_ATTACHABLE = ("checkpoint",)
-"""What of all that is found can be a target."""
-_WHAT = "a run, a checkpoint directory or kafka://BOOTSTRAP/TOPIC"
-_LISTS = "'wmtop attach' lists what can be watched"
+_TO_SAY: dict[str, str] = {"checkpoint": "checkpoints", "event log": "event logs"}
 
 
 def attach(
     target: Annotated[
-        str | None, typer.Argument(metavar="[TARGET]", help="a run, a socket, a checkpoint, kafka://BOOTSTRAP/TOPIC")
+        str | None,
+        typer.Argument(
+            metavar="[TARGET]", help="a run, a checkpoint, an event log, a published query, kafka://BOOTSTRAP/TOPIC"
+        ),
     ] = None,
     group: Annotated[str | None, typer.Option(metavar="G", help="kafka: the consumer group that is watched")] = None,
     bootstrap: Annotated[
-        str | None, typer.Option(metavar="B", help="checkpoint: the Kafka cluster that the query reads from")
+        str | None, typer.Option(metavar="B", help="a query: the Kafka cluster that it reads from")
     ] = None,
     time: Annotated[
         str | None, typer.Option(metavar="PATH", help="kafka: event time, a field of a JSON value (the record's own)")
@@ -58,8 +68,11 @@ def attach(
     kafka_config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="kafka: client properties: security and the like")
     ] = None,
+    query: Annotated[
+        str | None, typer.Option(metavar="NAME", help="event log, published: which of its queries, by name or id")
+    ] = None,
     state_reader: Annotated[
-        str | None, typer.Option(metavar="none|files", help="checkpoint: whether its state is read (files)")
+        str | None, typer.Option(metavar="none|files", help="a query: whether its state is read (files)")
     ] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="a screen that changes nothing")] = False,
     name: Annotated[str | None, typer.Option(metavar="NAME", help="the name of what watches")] = None,
@@ -73,24 +86,28 @@ def attach(
     """Watch what something else runs; without TARGET: list what can be watched."""
     of_broker = {"--time": time, "--kafka-config": kafka_config}
     of_group = {"--group": group, "--lateness": lateness, "--idle-after": idle_after}
-    of_checkpoint = {"--state-reader": state_reader, "--bootstrap": bootstrap}
+    of_query = {"--state-reader": state_reader, "--bootstrap": bootstrap, "--query": query}
     of_watching = {"--name": name, "--record": record, "--headless": headless or None}
     if target is None:
-        _refuse("without TARGET", of_group | of_broker | of_checkpoint | of_watching)
+        _refuse("without TARGET", of_group | of_broker | of_query | of_watching)
         _list()
         return
     if (socket := socket_of(target)) is not None:
-        _refuse("for an engine that runs", of_group | of_broker | of_checkpoint | of_watching)
+        _refuse("for an engine that runs", of_group | of_broker | of_query | of_watching)
         _show_engine(socket, once=once, json=json, read_only=read_only)
         return
-    if target.startswith(_TOPIC):
-        _refuse("for kafka://", of_checkpoint)
-        watched, base = _topic(target, group, time, lateness or 0, idle_after, kafka_config)
+    if target.startswith(TOPIC):
+        _refuse("for kafka://", of_query)
+        watched, base = topic_of(target, group, time, lateness or 0, idle_after, kafka_config)
     else:
-        _refuse("for a checkpoint", of_group)
+        _refuse("for a query of Spark", of_group)
         if bootstrap is None:
-            _refuse("for a checkpoint without --bootstrap", of_broker)
-        watched, base = _query(target, state_reader or "files", bootstrap, time, kafka_config)
+            _refuse("for a query without --bootstrap", of_broker)
+        if not (headless or stop_on_eof) and is_over(target):
+            _refuse("for a finished event log", of_broker | {"--state-reader": state_reader, "--bootstrap": bootstrap})
+            show_post_mortem(local_path(target), query, name, record, once=once, json=json)
+            return
+        watched, base = _query(target, query, state_reader, broker_of(bootstrap, time, kafka_config))
     if not (headless or once or json) and has_terminal():
         show_as(name or rundir.free_name(base), "stop")
         return
@@ -98,6 +115,25 @@ def attach(
 
     options = WatchOptions(record=record, record_bounds=bounds_of(record_keep), once=once, stop_on_eof=stop_on_eof)
     raise typer.Exit(_watch(watched, options, name, base, json=json))
+
+
+def _query(
+    target: str, wanted: str | None, state_reader: str | None, broker: "BrokerTap | None"
+) -> "tuple[QueryWatch, str]":
+    """A query of Spark, by its checkpoint, its event log or what its job publishes."""
+    reader = state_reader or "files"
+    if reader not in READERS:
+        raise UsageError(f"--state-reader '{clean(reader)}' is not known: use {' or '.join(READERS)}")
+    path = local_path(target)
+    if not path.exists():
+        published = published_query(target, wanted, reader, broker)
+        if published is None:
+            raise UsageError(nothing_there(target))
+        return published
+    if is_log(path):
+        return query_of_log(path, wanted, reader, broker)
+    _refuse("for a checkpoint, which has one query", {"--query": wanted})
+    return query_of_checkpoint(path, reader, broker)
 
 
 def _watch(watched: "Watched[Any]", options: "WatchOptions", name: str | None, base: str, *, json: bool) -> int:
@@ -119,63 +155,6 @@ def _refuse(where: str, options: dict[str, Any]) -> None:
             raise UsageError(f"{option} means nothing {where}: leave it out")
 
 
-def _query(
-    target: str, state_reader: str, bootstrap: str | None, time: str | None, kafka_config: Path | None
-) -> "tuple[QueryWatch, str]":
-    from ...engine.taps.checkpoint import check
-    from ...engine.taps.query import QueryWatch
-
-    if state_reader not in ("none", "files"):
-        raise UsageError(f"--state-reader '{state_reader}' is not known: use none or files")
-    local = target.removeprefix("file://")
-    if "://" in local:
-        raise UsageError(f"{clean(target)} is not on a file system of this machine: mount it, or copy it here")
-    path = Path(local)
-    if not path.exists():
-        raise UsageError(nothing_there(local))
-    check(path)  # a wrong directory is told before there is a screen
-    broker = None if bootstrap is None else _broker(bootstrap, time, kafka_config)
-    return QueryWatch(path, state=state_reader == "files", broker=broker), name_of(_known_as(path))
-
-
-def _broker(bootstrap: str, time: str | None, kafka_config: Path | None) -> "BrokerTap":
-    from ...engine.taps.broker import BrokerTap
-
-    return BrokerTap(kafka_config_of(bootstrap, kafka_config), _path_of(time))
-
-
-def _path_of(time: str | None) -> "JsonPath | None":
-    """Where event time is: a field of the value, None for the record's own."""
-    from ...engine.json_path import parse_json_path
-
-    return None if time in (None, "timestamp") else parse_json_path(time, "--time")
-
-
-def _known_as(path: Path) -> str:
-    """What a checkpoint is called: many are named just that, and what they belong to is the directory above."""
-    whole = path.absolute()
-    return whole.parent.name if whole.name.strip("_").startswith(("checkpoint", "chk")) else whole.name
-
-
-def _topic(
-    target: str, group: str | None, time: str | None, lateness_ms: int, idle_after: int | None, file: Path | None
-) -> "tuple[TopicWatch, str]":
-    from ...engine.taps.consumer import TopicWatch
-
-    bootstrap, _, topic = target.removeprefix(_TOPIC).partition("/")
-    if not bootstrap or not topic or "/" in topic:
-        raise UsageError(f"{clean(target)} is not kafka://BOOTSTRAP/TOPIC, e.g. kafka://localhost:9092/orders")
-    watch = TopicWatch(
-        kafka_config_of(bootstrap, file),
-        topic,
-        group=group,
-        path=_path_of(time),
-        lateness_ms=lateness_ms,
-        idle_after_ms=or_off(DEFAULT_IDLE_AFTER_MS if idle_after is None else idle_after),
-    )
-    return watch, name_of(group or topic)
-
-
 def socket_of(target: str) -> Path | None:
     """The socket of a running engine that the target names, by itself or by the engine's name; None: no engine."""
     path = Path(target)
@@ -187,23 +166,6 @@ def socket_of(target: str) -> Path | None:
     if "/" in target or path.exists():
         return None
     return next((run.socket for run in rundir.list_runs() if run.name == target), None)
-
-
-def nothing_there(target: str) -> str:
-    """What to say of a target that is nothing, with near ones."""
-    from ...engine.taps.discover import discover
-
-    path = Path(target)
-    runs = {run.name: run.name for run in rundir.list_runs()}
-    try:
-        beside = {entry.name: str(path.parent / entry.name) for entry in path.parent.iterdir() if entry.is_dir()}
-    except OSError:
-        beside = {}
-    found = {_known_as(one.path): str(one.path) for one in discover([Path.cwd()])}
-    known = beside if "/" in target else {**beside, **found, **runs}
-    near = [known[name] for name in get_close_matches(path.name, known, 3)]
-    hint = f"did you mean {' or '.join(map(clean, near))}?" if near else f"give {_WHAT}; {_LISTS}"
-    return f"there is no {'directory' if '/' in target else 'run or directory'} {clean(target)}: {hint}"
 
 
 def _show_engine(socket: Path, *, once: bool, json: bool, read_only: bool) -> None:
@@ -227,22 +189,41 @@ async def _follow(socket: Path) -> None:
 
 
 def _list() -> None:
-    """Running engines, and what is found on disk here and in the temporary directory."""
+    """Running engines, published queries, and what is found on disk here and in the temporary directory."""
     from ...engine.taps.discover import discover
+    from ...engine.taps.published import list_published
 
     lines = lines_of_runs()
     if lines:
         print("\n".join(["running engines: wmtop attach NAME", *(f"  {line}" for line in lines)]))
-    found = [one for one in discover([Path.cwd(), Path("/tmp")]) if one.kind in _ATTACHABLE]
-    now_ms = time.time_ns() // 1_000_000
-    for kind in _ATTACHABLE:
+    published = [line for job in list_published() for line in _lines_of_job(job)]
+    if published:
+        print("\n".join(["queries that their jobs publish: wmtop attach NAME", *published]))
+    found = discover([Path.cwd(), Path("/tmp")])
+    now_ms = clock.time_ns() // 1_000_000
+    for kind, words in _TO_SAY.items():
         of_kind = [one for one in found if one.kind == kind]
         if of_kind:
-            print(f"{kind}s of Spark, here and in /tmp: wmtop attach PATH")
+            print(f"{words} of Spark, here and in /tmp: wmtop attach PATH")
         for one in of_kind[:_MOST_LISTED]:
             age = duration(max(now_ms - one.changed_ms, 0))
             print(f"  {clean(shlex.quote(str(one.path)))}  changed {age} ago")
         if len(of_kind) > _MOST_LISTED:
             print(f"  and {len(of_kind) - _MOST_LISTED:,} older ones")
-    if not lines and not found:
-        print(f"nothing is running, and no checkpoint was found here or in /tmp: give {_WHAT}")
+    if not lines and not published and not found:
+        print(f"nothing is running, and no checkpoint or event log was found here or in /tmp: give {WHAT}")
+
+
+def _lines_of_job(job: "Published") -> list[str]:
+    """The queries of a job, a line each; of a job that is gone it is said."""
+    said = job.publication
+    where = f"{said.app}, process {said.pid}{'' if said.alive else ', gone'}"
+    running = [run for run in said.queries if not run.ended] or list(said.queries[-1:])
+    if not running:
+        return [f"  {clean(job.name)}  {clean(where)}  no query has started yet"]
+    lines: list[str] = []
+    for run in running:
+        name = job.name if run.name is None else run.name
+        batch = "no batch yet" if run.progress is None else f"batch {count(run.progress.batch)}"
+        lines.append(f"  {clean(name)}  {clean(where)}  {batch}{', ended' * run.ended}")
+    return lines

@@ -40,22 +40,24 @@ def replay(
         if redact is not None:
             _redact(reader, recording, redact)
         elif once or json:
-            _print(reader, recording, once=once, json=json)
+            print_snapshots(reader, recording, once=once, json=json)
         elif not has_terminal():
             raise UsageError("the screen needs a terminal; without one: --json, --once or --redact OUT")
         else:
-            _show(reader, speed, at)
+            play(reader, speed, at, playing=at is None)
 
 
-def _show(reader: RecordingReader, speed: float | None, at_ms: int | None) -> None:
+def play(reader: RecordingReader, speed: float | None, at_ms: int | None, *, playing: bool) -> None:
+    """The screen on a recording, from `at_ms` on."""
     from ..replay import SPEEDS
     from ..replay_app import ReplayApp
 
     number = 0 if at_ms is None else reader.seek(at_ms)
-    ReplayApp(reader, speed=speed or SPEEDS[-1], number=number, playing=at_ms is None).run()
+    ReplayApp(reader, speed=speed or SPEEDS[-1], number=number, playing=playing).run()
 
 
-def _print(reader: RecordingReader, path: Path, *, once: bool, json: bool) -> None:
+def print_snapshots(reader: RecordingReader, path: Path, *, once: bool, json: bool) -> None:
+    """All snapshots as lines, or the last one (`once`), as JSON or as a summary."""
     _say_truncated(reader, path)
     if not json:
         print(summary(reader.at(len(reader) - 1)))

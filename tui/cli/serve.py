@@ -11,7 +11,8 @@ import typer
 
 from ...engine.errors import RunError, UsageError
 from ...engine.feed.recording import RecordingReader
-from .attach import nothing_there, socket_of
+from .attach import socket_of
+from .targets import is_published, nothing_there
 
 LOOPBACK = "127.0.0.1"
 
@@ -41,7 +42,7 @@ def _screen_command(target: str, allow_changes: bool) -> list[str]:
     path = Path(target)
     if path.is_file() and _is_recording(path):
         return [*wmtop, "replay", str(path.absolute())]
-    if not path.exists() and "://" not in target and socket_of(target) is None:
+    if not path.exists() and "://" not in target and socket_of(target) is None and not is_published(target):
         raise UsageError(nothing_there(target))
     whole = str(path.absolute()) if path.exists() else target
     return [*wmtop, "attach", whole, *([] if allow_changes else ["--read-only"])]

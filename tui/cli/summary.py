@@ -4,6 +4,7 @@ from ...engine.core.lateness import recommended_lateness_ms
 from ...engine.core.snapshot import Snapshot
 from .. import attached
 from ..formatting import ELSEWHERE, NO_DATA, clean, count, duration, setting, share_of, stamp
+from ..widgets.line import lay
 from ..wording import cause, window
 
 COMPLETENESS = (0.977, 0.99, 0.999)
@@ -39,6 +40,11 @@ def _attached(snapshot: Snapshot) -> list[str]:
     lines.append(f"level {watermark}{behind}{ago}")
     if level.holder is not None:
         lines.append(f"held by {clean(level.holder.channel)}: {cause(snapshot)}")
+    if snapshot.barrel is not None:
+        parts = attached.barrel_parts(snapshot.barrel, level_ms=level.watermark_ms, zone=None)
+        lines.append("".join(text for text, _ in lay(parts, 1_000)).strip())
+    if snapshot.spark.dropped_at_least is not None:
+        lines.append(f"dropped as late: ≥ {count(snapshot.spark.dropped_at_least)}")
     delay = ELSEWHERE if settings.lateness_ms is None else setting(settings.lateness_ms)
     opened = "" if windows.open_count is None else f", {count(windows.open_count)} open"
     lines.append(f"lateness {delay}, windows {window(settings)}{opened}")

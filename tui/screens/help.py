@@ -68,7 +68,8 @@ READING = (
     "▓ holds the level   ░ idle: left out of the minimum   ╱ catching up: not yet aligned again   ║ finished   "
     "? never seen   ▼3d ends 3 d behind the level, below the picture   ▌ several channels folded into one cell\n\n",
     "The dotted line ┈ is the level had the previewed setting been in force from the start. A range (2.1–2.3 %) says "
-    "that the value lies between two that were counted; ≤ an upper bound (session windows); ≈ not counted exactly.\n\n",
+    "that the value lies between two that were counted; ≤ an upper bound (session windows, a query of others); "
+    "≈ not counted exactly.\n\n",
     "late: records that came when every window they belong to was closed, as a share of all; now: of the last minute.\n"
     "A window closes when a channel's records have reached its end plus the lateness: closes at says when that is.",
 )  # fmt: skip

@@ -261,7 +261,9 @@ def _targets(snapshot: Snapshot, curve: Curve, best: Sequence[int | None]) -> li
         if change is not None and not change.endswith("same time"):
             parts.append(part((f" ({change.removeprefix('results ')})", "dim"), rank=3, gap=""))
     if curve.upper_bound:
-        parts.append(part(("≤: upper bounds (session windows)", "dim"), rank=2))
+        bucket = snapshot.whatif_bucket_ms
+        why = "session windows" if bucket is None else f"counted in buckets of {f.setting(bucket)}"
+        parts.append(part((f"≤: upper bounds ({why})", "dim"), rank=2))
     return parts
 
 

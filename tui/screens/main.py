@@ -248,7 +248,7 @@ class MainScreen(Screen[None]):
         now = self._condition()
         return Top(
             status=status_parts(snapshot, now, view.zone),
-            story=Story(level_parts(snapshot, view.zone), holder_parts(snapshot), self._lags),
+            story=Story(level_parts(snapshot, view.zone), holder_parts(snapshot, view.zone), self._lags),
             tuning=tuning_parts(snapshot, self._preview, self._now_share),
             banner=None if now.note is None else (now.note, now.ink),
             log=snapshot.log if now.ink == "bad" else None,

@@ -76,6 +76,7 @@ def scene(snapshot: Snapshot, view: View, preview: Preview | None, found: Sequen
         staves=found,
         level_ms=snapshot.level.watermark_ms,
         preview_ms=preview.level_ms if preview else None,
+        barrel_ms=snapshot.barrel.watermark_ms if snapshot.barrel else None,
         lateness_ms=snapshot.settings.lateness_ms or 0,
         selected=stave_of(snapshot, view),
         logarithmic=view.logarithmic,
@@ -97,7 +98,7 @@ def _empty_barrel(snapshot: Snapshot) -> str:
 def held(snapshot: Snapshot, recent: Recent) -> Held:
     """The holder strip's part: as far back as the points go."""
     points = recent.until(snapshot)
-    if not points:
+    if not points or snapshot.settings.strategy == "spark":
         return Held()
     holder = snapshot.level.holder
     return Held(recent.holds(snapshot), points[0].now_ms, points[-1].now_ms, holder.channel if holder else None)
@@ -114,7 +115,7 @@ def table(snapshot: Snapshot, view: View, rows: Sequence[Entry], names: int) -> 
         selected=view.selected,
         zone=view.zone,
         name_cells=names,
-        counted=snapshot.origin is None,
+        told="counted" if snapshot.origin is None else "one clock" if snapshot.barrel is not None else "unread",
         empty=_no_channel(snapshot),
     )
 

@@ -21,10 +21,12 @@ from .staves import Kind, Order, Stave
 EIGHTHS = " ▁▂▃▄▅▆▇█"
 PATTERNS: dict[Kind, str] = {
     "active": "█", "holder": "▓", "idle": "░", "catching_up": "╱", "never_seen": "?", "finished": "║",
+    "drowned": "▚",
 }  # fmt: skip
 """Each kind has a pattern as well as a colour."""
 MEANINGS: dict[Kind, str] = {
     "holder": "holds", "idle": "idle", "catching_up": "catching up", "never_seen": "never seen", "finished": "finished",
+    "drowned": "under water: its rows are dropped",
 }  # fmt: skip
 
 
@@ -34,6 +36,8 @@ class Scene(Struct, frozen=True):
     staves: Sequence[Stave] = ()
     level_ms: int | None = None
     preview_ms: int | None = None
+    barrel_ms: int | None = None
+    """Under Spark's one clock: where the water would stand if the slowest channel set it."""
     lateness_ms: int = 0
     selected: str | None = None
     logarithmic: bool = False
@@ -140,8 +144,8 @@ class Barrel(Canvas):
         self._columns = columns(many, inner, self._longest - cell_len(self.prefix))
         drawn = self._stand(scale, rows)
         water = _eighths(scale, scene.level_ms, rows)
-        dotted = None if scene.preview_ms is None else int(scale.height(scene.preview_ms))
-        return [gutter[row] + _row(drawn, row, inner, water, dotted, self._plain) for row in range(rows - 1, -1, -1)]
+        lines = _lines(scale, scene)
+        return [gutter[row] + _row(drawn, row, inner, water, lines, self._plain) for row in range(rows - 1, -1, -1)]
 
     def _still(self, width: int, rows: int) -> list[list[Run]]:
         """One level and no channel: water up to it, the air up to the clock, and the text in the air."""
@@ -155,8 +159,8 @@ class Barrel(Canvas):
         gutter = _gutter(scale, scene, rows)
         inner = width - cells(gutter[0])
         water = _eighths(scale, scene.level_ms, rows)
-        dotted = None if scene.preview_ms is None else int(scale.height(scene.preview_ms))
-        out = [gutter[row] + _row([], row, inner, water, dotted, self._plain) for row in range(rows - 1, -1, -1)]
+        drawn = _lines(scale, scene)
+        out = [gutter[row] + _row([], row, inner, water, drawn, self._plain) for row in range(rows - 1, -1, -1)]
         air = rows - 1 - (water or 0) // 8
         lines = [part for line in scene.empty.splitlines() for part in wrap(line, max(inner - 4, 20))]
         lines = lines[: max(air - 1, 1)]
@@ -178,6 +182,8 @@ class Barrel(Canvas):
             near = max(min(distances) // 2, 1)
             return LogAxis(fastest, near, max(max(distances) * 2, near * 100), rows)
         low, high = level, max(top, level)
+        if scene.barrel_ms is not None:
+            low = max(min(low, scene.barrel_ms), low - 2 * max(high - low, scene.lateness_ms))
         if scene.preview_ms is not None:
             reach = 3 * max(high - low, scene.lateness_ms)
             low, high = max(min(low, scene.preview_ms), low - reach), min(max(high, scene.preview_ms), high + reach)
@@ -274,17 +280,29 @@ def _gutter(scale: Scale, scene: Scene, rows: int) -> list[list[Run]]:
     for tick in scale.ticks():
         text = told(tick.time_ms) if linear else "−" + short(tick.time_ms)
         out[tick.row] = [(" " + pad(text, wide, right=True), "dim"), (" ┤", "frame")]
-    for time_ms, ink, sign in ((scene.level_ms, "level", "≈"), (scene.preview_ms, "preview", "┈")):
+    marks = ((scene.barrel_ms, "held", "╌"), (scene.level_ms, "level", "≈"), (scene.preview_ms, "preview", "┈"))
+    for time_ms, ink, sign in marks:
         if time_ms is not None and 0 <= (row := int(scale.height(time_ms))) < rows:
             out[row] = [(" " + pad(told(time_ms), wide, right=True), ink), (" " + sign, ink)]
     return out
 
 
-def _row(drawn: list[_Column], row: int, width: int, water: int | None, dotted: int | None, plain: bool) -> list[Run]:
+def _lines(scale: Scale, scene: Scene) -> dict[int, Run]:
+    """What is drawn across the gaps, by row: the barrel's own level under Spark's clock, and the previewed one."""
+    out: dict[int, Run] = {}
+    for time_ms, sign, ink in ((scene.barrel_ms, "╌", "held"), (scene.preview_ms, "┈", "preview")):
+        if time_ms is not None:
+            out[int(scale.height(time_ms))] = (sign, ink)
+    return out
+
+
+def _row(
+    drawn: list[_Column], row: int, width: int, water: int | None, lines: dict[int, Run], plain: bool
+) -> list[Run]:
     """One row of the picture, counted from the bottom."""
     runs: list[Run] = []
     x = 0
-    between = _between(row, water, dotted, plain)
+    between = _between(row, water, lines, plain)
     for column in drawn:
         if column.left > x:
             runs.append((between[0] * (column.left - x), between[1]))
@@ -295,11 +313,12 @@ def _row(drawn: list[_Column], row: int, width: int, water: int | None, dotted: 
     return joined(runs)
 
 
-def _between(row: int, water: int | None, dotted: int | None, plain: bool) -> Run:
+def _between(row: int, water: int | None, lines: dict[int, Run], plain: bool) -> Run:
     """What fills the gaps between the staves."""
     deep = water is not None and row < water // 8
-    if row == dotted:
-        return "┈", "preview-wet" if deep else "preview"
+    if row in lines:
+        sign, ink = lines[row]
+        return sign, f"{ink}-wet" if deep else ink
     if water is None or row > water // 8:
         return " ", "text"
     if deep:

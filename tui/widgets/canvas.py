@@ -2,29 +2,18 @@
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from typing import Any, cast
 
 from rich.segment import Segment
 from rich.style import Style
+from textual.app import App
 from textual.events import Resize
 from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
+from ..inks import INKS, style_of
 from .line import Run, cells, joined
-
-_KINDS = ("active", "idle", "catching_up", "never_seen", "finished", "holder", "folded")
-INKS = (
-    *("text", "dim", "strong", "title", "accent", "frame", "key", "level", "preview", "good", "stale", "bad"),
-    *("cursor", "selected", "water", "ripple", "surface", "ahead", "preview-wet"),
-    *_KINDS,
-    *(f"{kind}-wet" for kind in _KINDS),
-    *("part-0", "part-1", "part-2", "part-3", "over-1", "over-2", "over-3", "on-time"),
-)
-"""The inks that `wmtop.tcss` colours: the class `ink--<name>`."""
-
-
-INK_CLASSES: frozenset[str] = frozenset(f"ink--{name}" for name in INKS)
 
 
 class Palette:
@@ -42,11 +31,13 @@ class Palette:
         return style
 
     def _mixed(self, name: str, ground: str | None = None) -> Style:
-        style = self._widget.get_component_rich_style(f"ink--{name}")
+        app = cast(App[Any], self._widget.app)  # pyright: ignore[reportUnknownMemberType]
+        below = self._widget.background_colors[1]
+        style = style_of(INKS[name], app.theme_variables, below, colors=not app.no_color)
         if ground is None:
             return style
-        below = self._widget.get_component_rich_style(f"ink--{ground}")
-        return style + Style(bgcolor=below.bgcolor, reverse=below.reverse)
+        other = style_of(INKS[ground], app.theme_variables, below, colors=not app.no_color)
+        return style + Style(bgcolor=other.bgcolor, reverse=other.reverse)
 
     def paint(self, runs: Iterable[Run], width: int) -> Strip:
         """The runs as a strip of `width` cells."""
@@ -60,8 +51,6 @@ class Palette:
 
 class Canvas(Widget):
     """Draws all of itself into lines; a redraw repaints what differs from the lines before."""
-
-    COMPONENT_CLASSES: ClassVar[set[str]] = {*INK_CLASSES}
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)

@@ -7,6 +7,7 @@ from functools import lru_cache, partial
 from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 from rich.cells import cell_len
 from textual.message import Message
 
@@ -14,12 +15,17 @@ from ...engine.core.snapshot import ChannelView, Snapshot
 from .. import formatting as f
 from .line import Run
 from .rows import Rows, wrapped
-from .staves import Kind, holding, kind_of, rank
+from .staves import Kind, holding, kind_of, rank, under_one_clock
 
 Sort = Literal["behind", "name", "rate", "late", "state"]
 SORTS: tuple[Sort, ...] = ("behind", "name", "rate", "late", "state")
 _NAME = (7, 40)
 """The least and the most cells of a name."""
+
+
+Told = Literal["counted", "unread", "one clock"]
+"""What is known of the channels: their records are counted; only what is unread of them; how far they have come in
+event time, which Spark's one clock may have left behind."""
 
 
 class Entry(Struct, frozen=True):
@@ -49,16 +55,16 @@ class Table(Struct, frozen=True):
     selected: str | None = None
     zone: tzinfo | None = None
     name_cells: int = _NAME[0]
-    counted: bool = True
-    """Records are counted; else only what is unread is known of them."""
+    told: Told = "counted"
     empty: str = ""
 
 
 def entries(snapshot: Snapshot, inside: int | None, pattern: re.Pattern[str] | None, sort: Sort) -> list[Entry]:
     """The channels (of instance `inside`) whose name `pattern` finds, in the order of `sort`."""
-    holder = holding(snapshot)
+    holder, level_ms = holding(snapshot), snapshot.level.watermark_ms
+    one_clock = snapshot.settings.strategy == "spark"
     found = [
-        Entry(view, kind_of(view.channel, view.state, holder))
+        Entry(view, under_one_clock(view, level_ms) if one_clock else kind_of(view.channel, view.state, holder))
         for view in snapshot.channels
         if (inside is None or view.instance == inside) and (pattern is None or pattern.search(view.channel))
     ]
@@ -116,7 +122,7 @@ class ChannelTable(Rows):
         return len(self._table.entries) or len(wrapped(self._table.empty, self.size.width))
 
     def header(self, width: int) -> Sequence[Run]:
-        names, columns = _layout(width, self._table.name_cells, self._table.counted)
+        names, columns = _layout(width, self._table.name_cells, self._table.told)
         cells = [f.pad(column.title, column.width, column.right) for column in columns]
         return [(" " + f.pad("channel", names) + "".join("  " + cell for cell in cells), "dim")]
 
@@ -128,7 +134,7 @@ class ChannelTable(Rows):
         chosen = entry.view.channel == table.selected
         ink = "cursor" if chosen else "text"
         name_ink = "cursor" if chosen else "holder" if entry.kind == "holder" else "text"
-        names, columns = _layout(width, table.name_cells, table.counted)
+        names, columns = _layout(width, table.name_cells, table.told)
         runs: list[Run] = [(" " + f.pad(f.label(entry.view.channel, names), names), name_ink)]
         for column in columns:
             text = f.pad(column.text(table, entry), column.width, column.right)
@@ -137,9 +143,11 @@ class ChannelTable(Rows):
 
 
 @lru_cache(maxsize=64)
-def _layout(width: int, name_cells: int, counted: bool) -> tuple[int, tuple[Column, ...]]:
+def _layout(width: int, name_cells: int, told: Told) -> tuple[int, tuple[Column, ...]]:
     """The cells for names (at most what they need and the important columns leave), and the columns that fit beside."""
-    kept = [_WATERMARK if width >= _ROOMY else _SHORT, *(_COUNTED if counted else _UNREAD)]
+    kept = list(_COLUMNS[told])
+    if width < _ROOMY:
+        kept[0] = replace(kept[0], width=11, text=_SHORT[told])
     needed = sum(2 + column.width for column in kept if column.rank < 2)
     names = max(min(name_cells, width - needed - 1), 4)
     while sum(2 + column.width for column in kept) > width - names - 1:
@@ -153,6 +161,8 @@ def _layout(width: int, name_cells: int, counted: bool) -> tuple[int, tuple[Colu
 def _ink(title: str, text: str, entry: Entry) -> str:
     if entry.kind == "holder":
         return "holder" if title in ("state", "watermark") else "text"
+    if entry.kind == "drowned" and title in ("state", "ahead"):
+        return "bad"
     if title == "state":
         return "catching_up" if entry.kind == "catching_up" else "dim"
     if entry.kind in ("idle", "never_seen", "finished") or text.strip() in ("0", "0 %", "0.0", f.UNKNOWN):
@@ -165,12 +175,22 @@ def _watermark(table: Table, entry: Entry) -> str:
     return f.NO_DATA if time is None else f.near(time, table.zone, table.level_ms)
 
 
-def _second(table: Table, entry: Entry) -> str:
-    return _watermark(table, entry).split(".")[0]
+def _event_time(table: Table, entry: Entry) -> str:
+    time = entry.view.max_event_ms
+    return f.NO_DATA if time is None else f.near(time, table.zone, table.level_ms)
+
+
+def _to_the_second(text: Callable[[Table, Entry], str]) -> Callable[[Table, Entry], str]:
+    return lambda table, entry: text(table, entry).split(".")[0]
 
 
 def _ahead(table: Table, entry: Entry) -> str:
     time = entry.view.watermark_ms
+    return f.UNKNOWN if time is None or table.level_ms is None else f.signed(time - table.level_ms)
+
+
+def _above(table: Table, entry: Entry) -> str:
+    time = entry.view.max_event_ms
     return f.UNKNOWN if time is None or table.level_ms is None else f.signed(time - table.level_ms)
 
 
@@ -182,6 +202,8 @@ def _state(table: Table, entry: Entry) -> str:
         return f"HOLDS {f.duration(max(table.now_ms - table.held_since_ms, 0))}"
     if entry.kind == "idle" and view.quiet_ms is not None:
         return f"idle {f.duration(view.quiet_ms)}"
+    if entry.kind == "drowned":
+        return "dropped"
     return entry.kind.replace("_", " ")
 
 
@@ -200,7 +222,6 @@ def _behind_end(table: Table, entry: Entry) -> str:
 
 
 _WATERMARK = Column("watermark", 12, _watermark, right=False)
-_SHORT = Column("watermark", 11, _second, right=False)
 _COUNTED = (
     Column("ahead", 6, _ahead),
     Column("rate/s", 7, lambda table, entry: f.rate(entry.view.rate), rank=3),
@@ -222,6 +243,25 @@ _UNREAD = (
     Column("flaps", 5, partial(_count, "flaps"), rank=8),
     Column("state", 11, _state, rank=1, right=False),
 )
+_ONE_CLOCK = (
+    Column("ahead", 6, _above),
+    Column("rate/s", 7, lambda table, entry: f.rate(entry.view.rate), rank=3),
+    Column("records", 9, partial(_count, "records"), rank=5),
+    Column("unread", 8, partial(_count, "backlog"), rank=2),
+    Column("event lag", 9, _behind_end, rank=6),
+    Column("quiet", 6, _quiet, rank=4),
+    Column("state", 11, _state, rank=1, right=False),
+)
+_COLUMNS: dict[Told, tuple[Column, ...]] = {
+    "counted": (_WATERMARK, *_COUNTED),
+    "unread": (_WATERMARK, *_UNREAD),
+    "one clock": (Column("event time", 12, _event_time, right=False), *_ONE_CLOCK),
+}
+_SHORT = {
+    "counted": _to_the_second(_watermark),
+    "unread": _to_the_second(_watermark),
+    "one clock": _to_the_second(_event_time),
+}
 _ROOMY = 46
 
 _KEYS: dict[Sort, Callable[[Entry], Any]] = {

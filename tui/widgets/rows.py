@@ -12,14 +12,13 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from .canvas import INK_CLASSES, Palette, differ
+from .canvas import Palette, differ
 from .line import Run
 
 
 class Rows(ScrollView, can_focus=True, inherit_bindings=False):
     """Rows of runs, `HEADER` fixed lines above them; says `Clicked` with the row."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {*INK_CLASSES}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "by(-1)", "up"),
         Binding("down", "by(1)", "down"),

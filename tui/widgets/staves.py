@@ -5,9 +5,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ...engine.core.snapshot import ChannelState, Snapshot
+from ...engine.core.snapshot import ChannelState, ChannelView, Snapshot
 
-Kind = Literal["active", "holder", "idle", "catching_up", "never_seen", "finished"]
+Kind = Literal["active", "holder", "idle", "catching_up", "never_seen", "finished", "drowned"]
 
 PATIENCE_S = 8.0
 """How long a stave's rank must differ, always to the same side, before it moves."""
@@ -18,6 +18,7 @@ class Stave(Struct, frozen=True):
 
     key: str
     watermark_ms: int | None
+    """Its height; under Spark's one clock its event time, so that who stands under water loses its rows."""
     kind: Kind
 
 
@@ -28,7 +29,7 @@ def kind_of(channel: str, state: ChannelState, holder: str | None) -> Kind:
 
 def rank(kind: Kind, watermark_ms: int | None) -> tuple[int, float]:
     """Most behind first: who takes part in the minimum, then who catches up, who is left out, who is done."""
-    group = {"holder": 0, "active": 1, "catching_up": 2, "never_seen": 3, "idle": 4, "finished": 5}[kind]
+    group = {"holder": 0, "drowned": 1, "active": 1, "catching_up": 2, "never_seen": 3, "idle": 4, "finished": 5}[kind]
     return group, float("-inf") if watermark_ms is None else watermark_ms
 
 
@@ -52,12 +53,21 @@ def staves(snapshot: Snapshot, inside: int | None) -> list[Stave]:
         held = snapshot.level.holder
         holder = held.channel if held else None
         return [Stave(i.channel, i.watermark_ms, kind_of(i.channel, i.state, holder)) for i in snapshot.instances]
+    if snapshot.settings.strategy == "spark":
+        level_ms = snapshot.level.watermark_ms
+        return [Stave(c.channel, c.max_event_ms, under_one_clock(c, level_ms)) for c in snapshot.channels]
     holder = holding(snapshot)
     return [
         Stave(c.channel, c.watermark_ms, kind_of(c.channel, c.state, holder))
         for c in snapshot.channels
         if inside is None or c.instance == inside
     ]
+
+
+def under_one_clock(view: ChannelView, level_ms: int | None) -> Kind:
+    """How a channel is drawn under Spark's one clock: drowned where its newest record would be dropped."""
+    drowned = level_ms is not None and view.max_event_ms is not None and view.max_event_ms <= level_ms
+    return "drowned" if drowned and view.state == "active" else view.state
 
 
 class Order:

@@ -1,0 +1,77 @@
+"""Where the sources of a query that others run stand, and what they have not read. Pure."""
+
+from ..core.snapshot import SourcePosition
+from .checkpoint import CheckpointFacts
+from .offset_log import SourceOffsets, decode_source
+from .query_runs import QueryRun, SourceProgress
+from .topic_facts import TopicFacts
+
+_WORDS = {
+    "files": "files",
+    "number": "a counter",
+    "json": "offsets of its own form",
+    "nothing": "nothing read yet",
+    "unreadable": "offsets that cannot be read",
+}
+
+
+def offsets_of(checkpoint: CheckpointFacts | None, run: QueryRun | None) -> list[SourceOffsets]:
+    """Where each source stands: in the checkpoint, or at the end of the last batch that was reported."""
+    if checkpoint is not None and checkpoint.sources:
+        return [fact.offsets for fact in checkpoint.sources]
+    reported = run.progress.sources if run is not None and run.progress is not None else ()
+    return [
+        decode_source(str(number), "-" if source.end is None else source.end) for number, source in enumerate(reported)
+    ]
+
+
+def positions(
+    checkpoint: CheckpointFacts | None, run: QueryRun | None, topics: TopicFacts | None
+) -> list[SourcePosition]:
+    """The sources for the snapshot, in the query's own order where it has reported them."""
+    reported = run.progress.sources if run is not None and run.progress is not None else ()
+    offsets = offsets_of(checkpoint, run)
+    several = len(offsets) > 1
+    return [
+        _position(offset, reported[place] if len(reported) == len(offsets) else None, topics, several)
+        for place, offset in enumerate(offsets)
+    ]
+
+
+def _position(
+    offsets: SourceOffsets, reported: SourceProgress | None, topics: TopicFacts | None, several: bool
+) -> SourcePosition:
+    told = reported.description if reported is not None else ""
+    what = _topics(offsets.offsets or {}) if offsets.kind == "kafka" else told or _WORDS[offsets.kind]
+    at: dict[str, int] | int | str | None = offsets.offsets if offsets.kind == "kafka" else offsets.text
+    if offsets.kind in ("files", "number"):
+        at = next(iter((offsets.offsets or {}).values()), None)
+    unread = _unread_there(offsets, topics)
+    return SourcePosition(
+        description=f"source {offsets.source}: {what}" if several else what,
+        offsets=None if offsets.kind == "nothing" else at,
+        backlog=_unread_said(reported) if unread is None and reported is not None else unread,
+    )
+
+
+def _topics(offsets: dict[str, int]) -> str:
+    topics = sorted({name.rpartition("/")[0] for name in offsets})
+    return f"kafka {', '.join(topics)}, {len(offsets):,} partition{'s' * (len(offsets) != 1)}"
+
+
+def _unread_there(offsets: SourceOffsets, topics: TopicFacts | None) -> int | None:
+    """How many records of Kafka a source has not read; None where the broker does not say it."""
+    if topics is None or topics.trouble is not None or offsets.kind != "kafka":
+        return None
+    own = offsets.offsets or {}
+    return sum(p.unread for p in topics.partitions if p.unread is not None and f"{p.topic}/{p.partition}" in own)
+
+
+def _unread_said(source: SourceProgress) -> int | None:
+    """The same as the source itself said it when its last batch began, where it did."""
+    if source.end is None or source.latest is None:
+        return None
+    end, latest = decode_source("", source.end), decode_source("", source.latest)
+    if end.kind != "kafka" or latest.kind != "kafka" or end.offsets is None or latest.offsets is None:
+        return None  # other sources count files, seconds, or whatever they like
+    return sum(max(0, offset - end.offsets.get(name, 0)) for name, offset in latest.offsets.items())

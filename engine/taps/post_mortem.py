@@ -1,0 +1,108 @@
+"""A finished event log as a recording: a snapshot for each batch that it reports, and one for each end."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from ..core.snapshot import Snapshot, SourceView
+from ..errors import UsageError
+from ..feed.messages import Header
+from ..feed.recording import RecordingWriter
+from .event_log import EventLogFacts, EventLogTap
+from .merge import QueryFacts, snapshot_of_query
+from .query_events import QueryEvent, QueryProgress, QueryTerminated
+from .query_runs import QueryRun
+from .reports import READ_AT_ONCE, Report, choose, sure_of
+
+SILENT_MS = 3_600_000
+"""A log that says nothing for so long is taken for finished: a query that is idle says so every ten seconds."""
+
+
+def is_finished(facts: EventLogFacts, now_ms: int) -> bool:
+    """Whether its application has ended, or is silent for so long (epoch ms) that it must have died."""
+    if facts.ended_ms is not None:
+        return True
+    return facts.modified_ms is not None and now_ms - facts.modified_ms > SILENT_MS
+
+
+def look(path: Path, step: Callable[[int], object]) -> EventLogFacts:
+    """All that the log says; `step` is told the bytes that are left to be read."""
+    tap = EventLogTap(path)
+    try:
+        return _read(tap, step)
+    finally:
+        tap.close()
+
+
+def record(path: Path, out: Path, wanted: str | None, name: str, step: Callable[[int], object]) -> int:
+    """Write the course of the query that is meant to `out`; the number of snapshots. UsageError where none is."""
+    facts = look(path, lambda left: None)
+    sure_of(facts.queries, wanted)
+    meant = choose(facts.queries, wanted, None)
+    if meant is None:
+        raise UsageError(f"{path} tells of no streaming query")
+    source = SourceView(kind="event log", description=str(path.absolute()))
+    course = _Course(name, source, facts, meant.id)
+    header = Header(
+        name=name,
+        pid=os.getpid(),
+        started_ms=facts.started_ms or 0,
+        source=source,
+        settings=snapshot_of_query(QueryFacts(), name=name, source=source, now_ms=0).settings,
+    )
+    with RecordingWriter(out, header) as writer:
+        tap = EventLogTap(path, lambda event: course.take(event, tap, writer))
+        try:
+            _read(tap, step)
+        finally:
+            tap.close()
+        course.end(writer)
+        return course.count
+
+
+def _read(tap: EventLogTap, step: Callable[[int], object]) -> EventLogFacts:
+    facts = tap.poll(READ_AT_ONCE)
+    step(facts.unread)
+    while facts.unread and (more := tap.poll(READ_AT_ONCE)).unread < facts.unread:
+        facts = more
+        step(facts.unread)
+    return facts
+
+
+class _Course:
+    """The snapshots of one query, one after the other."""
+
+    def __init__(self, name: str, source: SourceView, facts: EventLogFacts, query_id: str) -> None:
+        self.count = 0
+        self._name = name
+        self._source = source
+        self._whole = facts
+        self._id = query_id
+        self._last: QueryRun | None = None
+        self._before: Snapshot | None = None
+
+    def take(self, event: QueryEvent, tap: EventLogTap, writer: RecordingWriter) -> None:
+        """Write a snapshot after a batch of the query, and after its end."""
+        if isinstance(event, QueryProgress):
+            ours, run_id = event.progress.id == self._id, event.progress.run_id
+        elif isinstance(event, QueryTerminated):
+            ours, run_id = event.id == self._id, event.run_id
+        else:
+            return
+        if ours:
+            self._last = next(run for run in tap.queries() if run.run_id == run_id)
+            self._write(self._last, writer, alive=True)
+
+    def end(self, writer: RecordingWriter) -> None:
+        """Where the application ended before its query, or died, that is the last thing to see."""
+        if self._last is not None and not self._last.ended:
+            self._write(self._last, writer, alive=False)
+
+    def _write(self, run: QueryRun, writer: RecordingWriter, *, alive: bool) -> None:
+        report = Report(tap="event log", app=self._whole.app, run=run, alive=alive, trouble=None)
+        now_ms = run.last_event_ms or (self._before.now_ms if self._before else None) or self._whole.started_ms or 0
+        self._before = snapshot_of_query(
+            QueryFacts(report=report), name=self._name, source=self._source, now_ms=now_ms, before=self._before
+        )
+        writer.append(self._before)
+        self.count += 1

@@ -1,0 +1,145 @@
+"""The channels of a query that others run: of its taps, or else the partitions that the broker tells of. Pure."""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from msgspec import Struct
+
+from ..core.snapshot import BarrelRule, ChannelView, WhatIf
+from .nodes import Node, Policy, barrel_level, delay_of
+from .query_runs import InputBatch, InputFacts, QueryRun
+from .topic_facts import PartitionFacts, TopicFacts
+
+_RATE_OVER = 8
+"""How many batches a channel's rate is taken over."""
+
+
+class Tapped(Struct, frozen=True):
+    """An input with a tap, and the delay (ms) of the node that it flows into."""
+
+    tap: InputFacts
+    delay_ms: int | None
+
+
+def tapped_inputs(nodes: Sequence[Node], run: QueryRun | None) -> list[Tapped]:
+    """Every input that has said something."""
+    delays = {tap.name: node.delay_ms for node in nodes for tap in node.taps}
+    return [Tapped(tap, delays.get(tap.name)) for tap in run.inputs] if run is not None else []
+
+
+def channels_of_taps(inputs: Sequence[Tapped], now_ms: int) -> list[ChannelView]:
+    """A channel's name has its input's before it where several inputs have channels."""
+    speaking = [one for one in inputs if one.tap.channels]
+    return [view for one in speaking for view in _views(one, now_ms, prefix=len(speaking) > 1)]
+
+
+def _views(one: Tapped, now_ms: int, *, prefix: bool) -> Iterable[ChannelView]:
+    tap, recent = one.tap, one.tap.recent
+    last_seen = {name: batch.timestamp_ms for batch in recent for name in batch.channels}
+    rates = _rates(recent[-_RATE_OVER:])
+    for name, channel in tap.channels.items():
+        seen_ms = last_seen.get(name)
+        yield ChannelView(
+            channel=f"{tap.name}/{name}" if prefix else name,
+            watermark_ms=None if one.delay_ms is None else channel.max_ms - one.delay_ms,
+            max_event_ms=channel.max_ms,
+            state="active",
+            records=channel.rows,
+            behind_watermark=None,
+            late=None,
+            malformed=None,
+            future=None,
+            quiet_ms=None if seen_ms is None else max(0, now_ms - seen_ms),
+            rate=None if rates is None else rates.get(name, 0.0),
+        )
+
+
+def _rates(recent: Sequence[InputBatch]) -> dict[str, float] | None:
+    """Rows a second by channel: those of all batches but the first, over the time since that one began."""
+    times = [batch.timestamp_ms for batch in recent if batch.timestamp_ms is not None]
+    if len(times) < 2 or any(after <= before for before, after in pairwise(times)):
+        return None
+    rows: dict[str, int] = {}
+    for batch in recent[1:]:
+        for name, channel in batch.channels.items():
+            rows[name] = rows.get(name, 0) + channel.rows
+    seconds = (times[-1] - times[0]) / 1000
+    return {name: number / seconds for name, number in rows.items()}
+
+
+def channels_of_topics(topics: TopicFacts, delay_ms: int | None) -> list[ChannelView]:
+    """The partitions, as far as the query has read them; what each alone would have made of Spark's clock."""
+    several = len({partition.topic for partition in topics.partitions}) > 1
+    return [_partition(partition, delay_ms, several, known=topics.trouble is None) for partition in topics.partitions]
+
+
+def _partition(partition: PartitionFacts, delay_ms: int | None, several: bool, *, known: bool) -> ChannelView:
+    event_ms, newest_ms = partition.event_ms, partition.newest_ms
+    unread = partition.unread if known else None
+    return ChannelView(
+        channel=f"{partition.topic}-{partition.partition}" if several else str(partition.partition),
+        watermark_ms=None if event_ms is None or delay_ms is None else event_ms - delay_ms,
+        max_event_ms=event_ms,
+        state="never_seen" if event_ms is None else "active",
+        records=None,
+        behind_watermark=None,
+        late=None,
+        malformed=None,
+        future=None,
+        backlog=unread,
+        behind_end_ms=None if None in (event_ms, newest_ms, unread) else max(0, (newest_ms or 0) - (event_ms or 0)),
+    )
+
+
+def barrel_rule(
+    nodes: Sequence[Node], channels: Sequence[ChannelView], level_ms: int | None, policy: Policy | None
+) -> BarrelRule | None:
+    """What the slowest channel would give; None where no channel is known."""
+    if not channels:
+        return None
+    reached = [(view.max_event_ms, view.channel) for view in channels if view.max_event_ms is not None]
+    below = sorted((event_ms, name) for event_ms, name in reached if level_ms is not None and event_ms <= level_ms)
+    slowest = min(channels, key=lambda view: float("-inf") if view.watermark_ms is None else view.watermark_ms)
+    if any(node.taps for node in nodes):
+        barrel_ms = barrel_level(nodes, policy)
+    else:  # the partitions of the only node's source: one without a record keeps the barrel empty
+        delay_ms = delay_of(nodes) if len(nodes) == 1 else None
+        seen = [event_ms for event_ms, _ in reached]
+        barrel_ms = min(seen) - delay_ms if delay_ms is not None and len(seen) == len(channels) else None
+    known = barrel_ms is not None or slowest.state == "never_seen"
+    return BarrelRule(
+        watermark_ms=barrel_ms,
+        holder=slowest.channel if known else None,
+        below=[name for _, name in below],
+        whatif=_whatif(nodes, barrel=True),
+    )
+
+
+def whatif_by_spark(nodes: Sequence[Node]) -> list[WhatIf] | None:
+    """What other delays would have cost by Spark's rule, in upper bounds; None where the taps do not tell."""
+    return _whatif(nodes, barrel=False)
+
+
+def bucket_of(nodes: Sequence[Node]) -> int | None:
+    """How wide (ms) the buckets are that the what-if was counted in."""
+    tap = _alone(nodes)
+    return tap.lateness.bucket_ms if tap is not None and tap.lateness is not None else None
+
+
+def _alone(nodes: Sequence[Node]) -> InputFacts | None:
+    """The tap where one node has one: of several on one clock none knows what the others do to it."""
+    return nodes[0].taps[0] if len(nodes) == 1 and len(nodes[0].taps) == 1 else None
+
+
+def _whatif(nodes: Sequence[Node], *, barrel: bool) -> list[WhatIf] | None:
+    tap = _alone(nodes)
+    if tap is None or tap.lateness is None:
+        return None
+    counts = tap.lateness.barrel if barrel else tap.lateness.spark
+    rows = tap.rows - tap.nulls
+    if counts is None or not rows:
+        return None
+    return [
+        WhatIf(lateness_ms=delay_ms, late=late, late_share=late / rows, delay_ms=None, behind_watermark=late)
+        for delay_ms, late in zip(tap.lateness.delays_ms, counts, strict=True)
+    ]

@@ -1,0 +1,147 @@
+"""What a query says of itself: in the event log of its application, or in the file of a job that publishes it."""
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+from ..errors import UsageError
+from .event_log import EventLogTap, check
+from .files import one_line
+from .published import Published, PublishedTap, list_published
+from .query_runs import QueryRun
+
+SEARCH_S = 2.0
+"""How often a job is looked for that publishes a query."""
+READ_AT_ONCE = 8 * 1024 * 1024
+"""How many bytes of an event log are read between two looks at what they say."""
+_MOST_NAMED = 8
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """What has been said, at one moment."""
+
+    tap: Literal["event log", "publish"]
+    app: str | None
+    run: QueryRun | None
+    """The last run of the query; None: it has not started yet."""
+    alive: bool | None
+    """Whether the application runs; None: it does, or it died, which a log does not tell."""
+    trouble: str | None
+    """One line on what could not be read."""
+
+
+class Reports(Protocol):
+    """Where a query says something of itself."""
+
+    def open(self) -> None:
+        """UsageError for what cannot be read, or where it is not clear which query is meant."""
+        ...
+
+    def poll(self, query_id: str | None) -> Report | None:
+        """What it says now, given its id where that is known from elsewhere; None: nothing (yet)."""
+        ...
+
+    def close(self) -> None:
+        """Listen no more."""
+        ...
+
+
+class LogReports:
+    """An event log's; `wanted` is the query's name or id where it has several."""
+
+    def __init__(self, path: Path, wanted: str | None = None) -> None:
+        self._log = EventLogTap(path)
+        self._wanted = wanted
+
+    def open(self) -> None:
+        """Read all that is there."""
+        check(self._log.path)
+        facts = self._log.poll(READ_AT_ONCE)
+        while facts.unread and (more := self._log.poll(READ_AT_ONCE)).unread < facts.unread:
+            facts = more
+        sure_of(facts.queries, self._wanted)
+
+    def poll(self, query_id: str | None) -> Report | None:
+        """Read on."""
+        facts = self._log.poll(READ_AT_ONCE)
+        return Report(
+            tap="event log",
+            app=facts.app,
+            run=choose(facts.queries, self._wanted, query_id),
+            alive=False if facts.ended_ms is not None else None,
+            trouble=facts.trouble,
+        )
+
+    def close(self) -> None:
+        """Close the file."""
+        self._log.close()
+
+
+class JobReports:
+    """Of a job that publishes, `job` or whichever has a query of the id; after a restart, of the one that came then."""
+
+    def __init__(self, job: Published | None = None, wanted: str | None = None) -> None:
+        self._job = job
+        self._tap = None if job is None else PublishedTap(job.path)
+        self._wanted = wanted
+        self._id: str | None = None
+        self._search_at = 0.0
+
+    def open(self) -> None:
+        """The job says what it is asked for."""
+        publication = None if self._tap is None else self._tap.poll()
+        if publication is not None:
+            sure_of(publication.queries, self._wanted)
+
+    def poll(self, query_id: str | None) -> Report | None:
+        """What the job said last; another one is looked for while there is none that runs."""
+        self._id = query_id or self._id
+        report = self._report()
+        lives = report is not None and report.alive and not (report.run and report.run.ended)
+        if not lives and self._id is not None and time.monotonic() >= self._search_at:
+            self._search_at = time.monotonic() + SEARCH_S
+            self._search(self._id)
+            report = self._report()
+        return report
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+    def _report(self) -> Report | None:
+        publication = None if self._tap is None else self._tap.poll()
+        if publication is None:
+            return None
+        run = choose(publication.queries, self._wanted, self._id)
+        self._id = self._id or (run.id if run else None)
+        return Report(tap="publish", app=publication.app, run=run, alive=publication.alive, trouble=publication.trouble)
+
+    def _search(self, query_id: str) -> None:
+        """Turn to a job that runs the query now."""
+        with suppress(OSError):
+            for job in list_published():
+                runs = [run for run in job.publication.queries if run.id == query_id and not run.ended]
+                if job.publication.alive and runs and (self._tap is None or self._tap.path != job.path):
+                    self._tap = PublishedTap(job.path)
+
+
+def choose(runs: Sequence[QueryRun], wanted: str | None, query_id: str | None) -> QueryRun | None:
+    """The run that is meant: the last one that has not ended, else the last."""
+    meant = [run for run in runs if query_id in (None, run.id) and wanted in (None, run.name, run.id, run.run_id)]
+    running = [run for run in meant if not run.ended]
+    return (running or meant or [None])[-1]
+
+
+def sure_of(runs: Sequence[QueryRun], wanted: str | None) -> None:
+    """UsageError where `wanted` is none of them, or several run and nobody said which is meant."""
+    meant = [run for run in runs if wanted in (None, run.name, run.id, run.run_id)]
+    names = sorted({one_line(run.name or run.id, 60) for run in meant or runs})
+    listed = ", ".join(names[:_MOST_NAMED]) + (f" and {len(names) - _MOST_NAMED} more" * (len(names) > _MOST_NAMED))
+    if wanted is not None and runs and not meant:
+        raise UsageError(f"--query {one_line(wanted, 60)!r} is not among its queries: {listed}")
+    running = {run.id for run in meant if not run.ended}
+    if wanted is None and len(running or {run.id for run in meant}) > 1:
+        raise UsageError(f"it has {len(names)} queries: give --query with one of {listed}")

@@ -1,0 +1,78 @@
+"""`wmtop attach` on the event log of an application that is no more: it opens like a recording."""
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+
+from ...engine.errors import UsageError
+from ...engine.feed.recording import RecordingReader
+from .engines import name_of
+from .replay import play, print_snapshots
+from .running import has_terminal
+from .targets import is_log, local_path
+
+
+def is_over(target: str) -> bool:
+    """Whether the target is an event log whose application has ended, or must have died."""
+    from ...engine.taps.event_log import check
+    from ...engine.taps.post_mortem import is_finished, look
+
+    path = local_path(target)
+    if not is_log(path):
+        return False
+    check(path)
+    with _progress("reading the event log") as step:
+        return is_finished(look(path, step), time.time_ns() // 1_000_000)
+
+
+def show_post_mortem(
+    path: Path, wanted: str | None, name: str | None, record: Path | None, *, once: bool, json: bool
+) -> None:
+    """Make a recording of the log, in `record` where that is to be kept, and show or print it."""
+    from ...engine.taps.post_mortem import record as write
+
+    if record is not None and record.exists():
+        raise UsageError(f"--record {record} is there already: give a new file for what a finished log tells")
+    if not (once or json) and not has_terminal():
+        raise UsageError("the screen needs a terminal; without one: --once or --json")
+    with tempfile.TemporaryDirectory(prefix="wmtop-") as directory:
+        out = record or Path(directory) / "post-mortem.rec"
+        with _progress("following the query") as step:
+            snapshots = write(path, out, wanted, name or name_of(wanted or path.name), step)
+        if not snapshots:
+            raise UsageError(f"{path}: the query has not reported a batch")
+        with RecordingReader(out) as reader:
+            if once or json:
+                print_snapshots(reader, out, once=once, json=json)
+            else:
+                play(reader, 1.0, None, playing=False)
+
+
+@contextmanager
+def _progress(label: str) -> Generator[Callable[[int], object]]:
+    """Shows how far a log is read, where somebody looks and it is long enough to be worth it."""
+    if not sys.stderr.isatty():
+        yield lambda left: None
+        return
+    bar = None
+    whole = 0
+
+    def step(left: int) -> None:
+        nonlocal bar, whole
+        if bar is None:
+            if not left:
+                return
+            whole, bar = left, typer.progressbar(length=left, label=label, file=sys.stderr)
+            bar.__enter__()
+        bar.update(max(whole - left - bar.pos, 0))
+
+    try:
+        yield step
+    finally:
+        if bar is not None:
+            bar.__exit__(None, None, None)

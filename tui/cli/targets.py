@@ -1,0 +1,162 @@
+"""What of others `wmtop attach` can look at, made from what its user wrote."""
+
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...engine.core.snapshot import SourceView
+from ...engine.errors import UsageError
+from ...engine.feed import rundir
+from ..formatting import clean
+from .arguments import DEFAULT_IDLE_AFTER_MS, or_off
+from .engines import name_of
+from .kafka import kafka_config_of
+
+if TYPE_CHECKING:  # what looks is imported by who looks
+    from ...engine.json_path import JsonPath
+    from ...engine.taps.broker import BrokerTap
+    from ...engine.taps.consumer import TopicWatch
+    from ...engine.taps.query import QueryWatch
+
+TOPIC = "kafka://"
+WHAT = "a run, a checkpoint directory, an event log, a published query or kafka://BOOTSTRAP/TOPIC"
+_LISTS = "'wmtop attach' lists what can be watched"
+READERS = ("none", "files")
+
+
+def local_path(target: str) -> Path:
+    """The path that the target is; UsageError where it is on no file system of this machine."""
+    local = target.removeprefix("file://")
+    if "://" in local:
+        raise UsageError(f"{clean(target)} is not on a file system of this machine: mount it, or copy it here")
+    return Path(local)
+
+
+def is_log(path: Path) -> bool:
+    """Whether what lies there is an event log, or a directory of them."""
+    from ...engine.taps.checkpoint import EVENT_LOG_NAME, is_checkpoint, is_event_log
+    from ...engine.taps.event_log import log_path
+
+    if not path.exists() or is_checkpoint(path):
+        return False
+    if path.is_dir():
+        try:
+            return EVENT_LOG_NAME.fullmatch(path.name) is not None or log_path(path) != path
+        except UsageError as error:
+            return "event logs" in str(error)
+    return is_event_log(path)
+
+
+def query_of_checkpoint(path: Path, state_reader: str, broker: "BrokerTap | None") -> "tuple[QueryWatch, str]":
+    """A query by its checkpoint, and what to call it."""
+    from ...engine.taps.checkpoint import check
+    from ...engine.taps.query import QueryWatch
+
+    check(path)  # a wrong directory is told before there is a screen
+    source = SourceView(kind="checkpoint", description=str(path.absolute()))
+    watch = QueryWatch(source, checkpoint=path, state=state_reader == "files", broker=broker)
+    return watch, name_of(known_as(path))
+
+
+def query_of_log(
+    path: Path, wanted: str | None, state_reader: str, broker: "BrokerTap | None"
+) -> "tuple[QueryWatch, str]":
+    """A query by the event log of its application, and what to call it."""
+    from ...engine.taps.event_log import check
+    from ...engine.taps.query import QueryWatch
+    from ...engine.taps.reports import LogReports
+
+    check(path)
+    source = SourceView(kind="event log", description=str(path.absolute()))
+    reports = LogReports(path, wanted)
+    return QueryWatch(source, reports=reports, state=state_reader == "files", broker=broker), name_of(
+        wanted or path.name
+    )
+
+
+def published_query(
+    target: str, wanted: str | None, state_reader: str, broker: "BrokerTap | None"
+) -> "tuple[QueryWatch, str] | None":
+    """A query that its job publishes, by its own name or the job's; None: nobody publishes one of that name."""
+    from ...engine.taps.published import find_published
+    from ...engine.taps.query import QueryWatch
+    from ...engine.taps.reports import JobReports, sure_of
+
+    if not is_published(target):
+        return None
+    job = find_published(target)
+    queries = job.publication.queries
+    if wanted is None and any(query.name == target for query in queries):
+        wanted = target
+    sure_of(queries, wanted)
+    source = SourceView(kind="published query", description=f"{job.publication.app}, process {job.publication.pid}")
+    reports = JobReports(job, wanted)
+    return QueryWatch(source, reports=reports, state=state_reader == "files", broker=broker), name_of(wanted or target)
+
+
+def is_published(target: str) -> bool:
+    """Whether a job publishes a query of that name, or did until a day ago."""
+    from ...engine.taps.published import list_published
+
+    return "/" not in target and any(target in job.names for job in list_published())
+
+
+def broker_of(bootstrap: str | None, time: str | None, kafka_config: Path | None) -> "BrokerTap | None":
+    """The Kafka cluster that a query reads from, where its user names one."""
+    if bootstrap is None:
+        return None
+    from ...engine.taps.broker import BrokerTap
+
+    return BrokerTap(kafka_config_of(bootstrap, kafka_config), _path_of(time))
+
+
+def topic_of(
+    target: str, group: str | None, time: str | None, lateness_ms: int, idle_after: int | None, file: Path | None
+) -> "tuple[TopicWatch, str]":
+    """A topic, or how far a consumer group has come in it, and what to call it."""
+    from ...engine.taps.consumer import TopicWatch
+
+    bootstrap, _, topic = target.removeprefix(TOPIC).partition("/")
+    if not bootstrap or not topic or "/" in topic:
+        raise UsageError(f"{clean(target)} is not kafka://BOOTSTRAP/TOPIC, e.g. kafka://localhost:9092/orders")
+    watch = TopicWatch(
+        kafka_config_of(bootstrap, file),
+        topic,
+        group=group,
+        path=_path_of(time),
+        lateness_ms=lateness_ms,
+        idle_after_ms=or_off(DEFAULT_IDLE_AFTER_MS if idle_after is None else idle_after),
+    )
+    return watch, name_of(group or topic)
+
+
+def known_as(path: Path) -> str:
+    """What a checkpoint is called: many are named just that, and what they belong to is the directory above."""
+    whole = path.absolute()
+    return whole.parent.name if whole.name.strip("_").startswith(("checkpoint", "chk")) else whole.name
+
+
+def nothing_there(target: str) -> str:
+    """What to say of a target that is nothing, with near ones."""
+    from ...engine.taps.discover import discover
+    from ...engine.taps.published import list_published
+
+    path = Path(target)
+    runs = {run.name: run.name for run in rundir.list_runs()}
+    published = {name: name for job in list_published() for name in job.names}
+    try:
+        beside = {entry.name: str(path.parent / entry.name) for entry in path.parent.iterdir() if entry.is_dir()}
+    except OSError:
+        beside = {}
+    found = {known_as(one.path): str(one.path) for one in discover([Path.cwd()])}
+    known = beside if "/" in target else {**beside, **found, **published, **runs}
+    near = [known[name] for name in get_close_matches(path.name, known, 3)]
+    hint = f"did you mean {' or '.join(map(clean, near))}?" if near else f"give {WHAT}; {_LISTS}"
+    return f"there is no {'directory' if '/' in target else 'run or directory'} {clean(target)}: {hint}"
+
+
+def _path_of(time: str | None) -> "JsonPath | None":
+    """Where event time is: a field of the value, None for the record's own."""
+    from ...engine.json_path import parse_json_path
+
+    return None if time in (None, "timestamp") else parse_json_path(time, "--time")
