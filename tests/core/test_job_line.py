@@ -54,5 +54,5 @@ def test_a_consumer_has_the_words_of_flink() -> None:
 def test_where_there_is_no_such_line() -> None:
     assert line_in_job(SPARK, 45_000, idle=True) is None
     assert line_in_job(SPARK, None) is None
-    assert line_in_job(attached("topic"), 45_000) is None
+    assert line_in_job(replace(attached("topic"), settings=Settings()), 45_000) is None
     assert line_in_job(replace(SPARK, origin=None), 45_000) is None

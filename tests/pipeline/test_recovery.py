@@ -80,9 +80,9 @@ def test_killed_at_random_moments_it_ends_as_if_undisturbed(file: Path, tmp_path
     killed.mkdir()
     expected = finish(file, calm)
     r = random.Random()
-    for number in range(3):
-        low = number * BATCHES // 4
-        kill_when(file, killed, low + r.randrange(BATCHES // 4), r.uniform(0, 0.4))
+    for number in range(2):
+        low = number * BATCHES // 3
+        kill_when(file, killed, low + r.randrange(BATCHES // 3), r.uniform(0, 0.4))
     assert finish(file, killed) == expected
     assert expected[0]["totals"]["late"] > 0  # type: ignore[index]
     assert finish(file, killed) == expected  # an engine that had ended says the same again

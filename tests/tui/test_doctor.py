@@ -1,8 +1,5 @@
 """The doctor's screen: the list, the evidence, the way to what mends it, and the count on the main screen."""
 
-from collections.abc import Callable
-
-import pytest
 from msgspec.structs import replace
 from wmtop.engine.core.snapshot import Offender, Snapshot, Totals
 from wmtop.tui.screens.doctor import DoctorScreen
@@ -12,7 +9,7 @@ from tests.core.doctor.patients import LATE, before, whatif
 from tests.core.doctor.test_channels import silent
 
 from . import canned
-from .canned import DAY, MINUTE, NOW, attached, live
+from .canned import DAY, MINUTE, NOW, live
 from .drive import Driven, drive
 
 
@@ -110,18 +107,6 @@ def test_a_finding_that_goes_away_leaves_the_cursor_on_another() -> None:
         assert isinstance(it.app.screen, MainScreen)
 
     drive(scenario, history(ill()), ill())
-
-
-@pytest.mark.parametrize("build", [canned.many, canned.empty, canned.ended, canned.failed, canned.hostile, attached])
-@pytest.mark.parametrize("size", [(20, 6), (80, 24), (200, 50)])
-def test_it_stands_whatever_comes(build: Callable[[], Snapshot], size: tuple[int, int]) -> None:
-    async def scenario(it: Driven) -> None:
-        await it.press("d", "down", "enter", "T")
-        await it.pilot.resize_terminal(120, 36)
-        assert isinstance(it.app.screen, DoctorScreen)
-        assert "\x1b" not in it.said()
-
-    drive(scenario, *canned.told(build()), size=size)
 
 
 def test_it_explains_itself() -> None:

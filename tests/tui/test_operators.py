@@ -1,9 +1,7 @@
 """Operators: the chain with what each link holds back, the valve's inputs, and a query of others."""
 
-from collections.abc import Callable
 from datetime import UTC
 
-import pytest
 from msgspec.structs import replace
 from wmtop.engine.core.snapshot import Holder, Level, Snapshot, SourcePosition, SparkProgress, WatermarkNode
 from wmtop.tui.chain import Stage, rows, stages
@@ -141,20 +139,6 @@ def test_the_screen_of_a_query_that_others_run_says_how_to_see_more() -> None:
         assert isinstance(it.app.screen, OperatorsScreen)
 
     drive(scenario, *canned.told(attached()))
-
-
-@pytest.mark.parametrize(
-    "build", [canned.many, canned.empty, canned.ended, canned.hostile, canned.failed, canned.stalled]
-)
-@pytest.mark.parametrize("size", [(20, 6), (80, 24), (200, 50)])
-def test_it_stands_whatever_comes(build: Callable[[], Snapshot], size: tuple[int, int]) -> None:
-    async def scenario(it: Driven) -> None:
-        await it.press("o", "down", "end", "home")
-        await it.pilot.resize_terminal(100, 30)
-        await it.until(lambda: "source" in it.said("Sheet"))
-        assert "\x1b" not in it.said()
-
-    drive(scenario, *canned.told(build()), size=size)
 
 
 def test_of_very_many_channels_the_most_behind_are_listed() -> None:

@@ -1,7 +1,5 @@
 """Progress: the history by columns, the stacked bars, and the screen."""
 
-from collections.abc import Callable
-
 import pytest
 from msgspec.structs import replace
 from wmtop.engine.core.history import HistoryPoint, Phases
@@ -148,15 +146,3 @@ def test_a_frozen_picture_stands() -> None:
         assert it.said("Charts") == stood
 
     drive(scenario, *canned.told(live()))
-
-
-@pytest.mark.parametrize("build", [canned.many, canned.empty, canned.ended, canned.hostile, canned.failed, attached])
-@pytest.mark.parametrize("size", [(20, 6), (80, 24), (200, 50)])
-def test_it_stands_whatever_comes(build: Callable[[], Snapshot], size: tuple[int, int]) -> None:
-    async def scenario(it: Driven) -> None:
-        await it.press("g")
-        await it.pilot.resize_terminal(100, 30)
-        await it.until(lambda: "results out" in it.said("Charts"))
-        assert "\x1b" not in it.said()
-
-    drive(scenario, *canned.told(build()), size=size)

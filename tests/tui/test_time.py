@@ -1,15 +1,12 @@
 """The time screen: its keys, one channel or all, recordings, and queries of others."""
 
-from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from msgspec.structs import replace
 from wmtop.engine.core.snapshot import Snapshot, TimePoint
 from wmtop.engine.feed.recording import RecordingReader
 from wmtop.tui.recent import Recent
 from wmtop.tui.screens.main import MainScreen
-from wmtop.tui.screens.time import TimeScreen
 from wmtop.tui.time_plot import Frame
 from wmtop.tui.widgets.time_canvas import TimeCanvas
 
@@ -175,17 +172,3 @@ def test_the_sample_of_a_stretch_of_a_recording(tmp_path: Path) -> None:
         assert [point.now_ms for point in found[::2]] == [NOW + number * MINUTE for number in range(50, 130)]
         assert reader.sample(0, 0) == []
         assert len(reader.sample(0, 150)) == 300
-
-
-@pytest.mark.parametrize(
-    "build", [canned.many, canned.empty, canned.never_seen, canned.ended, canned.hostile, canned.failed, attached]
-)
-@pytest.mark.parametrize("size", [(12, 5), (80, 24), (200, 50)])
-def test_it_stands_whatever_comes(build: Callable[[], Snapshot], size: tuple[int, int]) -> None:
-    async def scenario(it: Driven) -> None:
-        await it.press("t", "z", "Z", "Z", "left", "up", "tab", "home", "end", "a")
-        await it.pilot.resize_terminal(100, 30)
-        assert isinstance(it.app.screen, TimeScreen)
-        assert "\x1b" not in it.said()
-
-    drive(scenario, *canned.told(build()), size=size)
