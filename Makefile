@@ -17,7 +17,7 @@ demo: $(VENV)/.installed
 	@sh .ci/have java && $(BIN)/wmtop demo $(ARGS)
 
 test: $(VENV)/.installed-dev
-	@sh .ci/have java && sh .ci/have maven && $(BIN)/pytest --numprocesses 2 --dist loadfile $(ARGS)
+	@sh .ci/have java && sh .ci/have maven && $(BIN)/pytest --numprocesses 2 --dist loadgroup $(ARGS)
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

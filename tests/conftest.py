@@ -16,6 +16,13 @@ QUICK_OPTIONS = [option for key, value in QUICK.items() for option in ("--conf",
 """The same for a command."""
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Two workers share the files; what the taps look at is dear to make, so one of them has all of those."""
+    for item in items:
+        taps = "/taps/" in item.path.as_posix()
+        item.add_marker(pytest.mark.xdist_group("taps" if taps else item.path.name))
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     """A real session on two cores; nothing is started when no test asks for it."""

@@ -8,12 +8,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
+from wmtop.engine.core.snapshot import Snapshot
 from wmtop.engine.java import find_java
 from wmtop.engine.taps.event_log import EventLogFacts, EventLogTap
 from wmtop.engine.taps.published import Publication, Published, PublishedTap, list_published
@@ -87,6 +89,16 @@ class Seen:
     last_words: list[Published]
     """After its end."""
     exit_code: int
+    attached: dict[str, Snapshot] = field(default_factory=dict[str, Snapshot])
+    """What `wmtop attach --once --json` said of the query `windows` while it ran, by what it was attached to."""
+
+
+def attach(*arguments: str | Path) -> Snapshot:
+    """One look of the command."""
+    command = [sys.executable, "-m", "wmtop.tui.cli", "attach", *map(str, arguments), "--once", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.returncode == 0, done.stderr
+    return msgspec.json.decode(done.stdout, type=Snapshot)
 
 
 def watch_rolled(job: SomebodysJob) -> Seen:
@@ -97,6 +109,11 @@ def watch_rolled(job: SomebodysJob) -> Seen:
     ours = PublishedTap(next(job.run_dir.glob("*.published")))
     wait_until(lambda: (said := ours.poll()) and ticks(said))
     published = list_published()
+    attached = {
+        "published": attach("windows"),
+        "event log": attach(job.log, "--query", "windows"),
+        "checkpoint": attach(job.directory / "checkpoints" / "windows"),
+    }
     reader = subprocess.Popen([sys.executable, "-c", READER, str(ours.path)], stdout=subprocess.PIPE)
     assert reader.stdout is not None
     reader.stdout.readline()
@@ -113,7 +130,7 @@ def watch_rolled(job: SomebodysJob) -> Seen:
     job.wait_for("done")
     job.go_on()
     exit_code = job.process.wait(PATIENCE_S)
-    return Seen(job, early, tap.poll(), published, list_published(), exit_code)
+    return Seen(job, early, tap.poll(), published, list_published(), exit_code, attached)
 
 
 def watch_plain(job: SomebodysJob) -> Seen:
