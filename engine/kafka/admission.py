@@ -7,6 +7,7 @@ import socket
 import ssl
 from typing import Any
 
+from kafka.cluster import collect_hosts
 from kafka.errors import KafkaError, for_code
 from kafka.net.sasl import get_sasl_mechanism
 from kafka.protocol.metadata import MetadataRequest
@@ -25,6 +26,19 @@ _OTHER_NAME = (62, 64)
 
 class _RefusedError(Exception):
     """The reason in words that follow `the Kafka broker at ADDRESS`."""
+
+
+def reach(config: KafkaConfig, within_s: float) -> None:
+    """Return as soon as one of the brokers takes a connection; OSError where none does."""
+    hosts = collect_hosts(config.servers, randomize=False)
+    failure = "no address"
+    for host, port, _ in hosts:
+        try:
+            socket.create_connection((host, port), within_s / len(hosts)).close()
+            return
+        except OSError as error:
+            failure = error.strerror or str(error)
+    raise OSError(failure)
 
 
 def refusal(config: KafkaConfig) -> str | None:

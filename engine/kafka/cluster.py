@@ -21,7 +21,7 @@ from kafka.protocol.consumer import IsolationLevel, OffsetSpec  # pyright: ignor
 from msgspec import Struct
 
 from ..errors import RunError, UsageError
-from .admission import refusal
+from .admission import reach, refusal
 from .config import KafkaConfig
 from .offsets import Positions, TopicPartition
 
@@ -66,6 +66,10 @@ class Cluster:
     def __init__(self, config: KafkaConfig) -> None:
         self._config = config
         secured = config.protocol != "PLAINTEXT"
+        try:
+            reach(config, CONNECT_MS / 1_000)  # kafka-python would try for all that time also where nobody listens
+        except (OSError, ValueError) as error:
+            raise UsageError(_no_broker(config, error)) from None
         if secured and (why := refusal(config)) is not None:  # here: kafka-python itself would try for CONNECT_MS
             raise UsageError(why)
         limits: dict[str, Any] = {"bootstrap_timeout_ms": CONNECT_MS, "request_timeout_ms": ASK_MS, **BACKOFF}
@@ -73,7 +77,7 @@ class Cluster:
             self._admin: Any = KafkaAdminClient(**limits | config.for_python(), client_id="wmtop")
         except (KafkaError, OSError, ValueError, AssertionError) as error:
             why = None if secured else refusal(config)
-            raise UsageError(why or f"no Kafka broker answers at {config.bootstrap}: {said(error)}; {ADVICE}") from None
+            raise UsageError(why or _no_broker(config, error)) from None
 
     def close(self) -> None:
         """Hang up."""
@@ -195,6 +199,10 @@ class Cluster:
         if isinstance(error, _SILENT):
             return f"no Kafka broker answers at {self._config.bootstrap}"
         return f"the Kafka cluster at {self._config.bootstrap} gave no answer: {said(error)}"
+
+
+def _no_broker(config: KafkaConfig, error: Exception) -> str:
+    return f"no Kafka broker answers at {config.bootstrap}: {said(error)}; {ADVICE}"
 
 
 ADVICE = "check host and port, that it is up, and --kafka-config if it asks for security"

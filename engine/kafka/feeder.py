@@ -53,6 +53,7 @@ _EARLY_S = 0.02
 """A record that is due within this is sent now: one wait for many."""
 _SETTLE_S = 0.005
 _REPORT_S = 60.0
+_GIVE_UP_S = 5.0
 
 
 def feed(
@@ -156,8 +157,14 @@ class _Producer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(KafkaError):  # what is not acknowledged by now is given up
+        try:
             self._producer.close(timeout=1)
+        except KafkaError:
+            # What is not acknowledged by now is given up; kafka-python itself would leave its thread waiting for it.
+            self._producer._sender.force_close()
+            self._producer._sender.join(_GIVE_UP_S)
+            with contextlib.suppress(KafkaError):
+                self._producer.close(timeout=0)
 
 
 def _load(parquet: Path, time: str, arrival: str, channel: str) -> pa.Table:

@@ -103,7 +103,8 @@ class Probe:
         partitions = [partition for topic in topics.values() for partition in topic.partitions]
         for name in self._topics:
             if name not in topics and name not in self._missing and name in self._ids:
-                self._note(f"topic {name} is gone; waiting for it to come back")
+                lost = ", with records that were not read" if self._has_unread(name) else ""
+                self._note(f"topic {name} is gone{lost}; waiting for it to come back")
             if name in topics:
                 told = topics[name]
                 if told.id != self._ids.get(name, told.id):
@@ -117,6 +118,11 @@ class Probe:
                 self._note(f"partition {partition.partition} of {partition.topic} is new")
         self._partitions = partitions
         return partitions
+
+    def _has_unread(self, topic: str) -> bool:
+        """Whether the topic had unread records when it was last seen."""
+        last = self._history[-1][1] if self._history else {}
+        return any(end > self.read_to.get(p, 0) for p, end in last.items() if p.topic == topic)
 
     def _silent(self, why: str) -> None:
         self.ends = None

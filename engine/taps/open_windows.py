@@ -105,6 +105,9 @@ class OpenWindowsTap:
             return ()
         return tuple(self._operator(number).poll(facts) for number in operators)
 
+    def close(self) -> None:
+        """Nothing is held open."""
+
     def _operator(self, number: int) -> "_OperatorTap":
         if number not in self._operators:
             self._operators[number] = _OperatorTap(self._state / str(number), number, self._max_keys, self._top)

@@ -1,7 +1,8 @@
 """Somebody's Spark query, looked at through its checkpoint and state files, and what it says of itself."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
@@ -18,11 +19,23 @@ if TYPE_CHECKING:  # the Kafka client is loaded where there is a broker to ask
     from .broker import BrokerTap
 
 
+class WindowsTap(Protocol):
+    """Who reads the open windows of a checkpoint's state."""
+
+    def poll(self, facts: CheckpointFacts) -> tuple[OpenWindows, ...]:
+        """Those of every operator, after the batch that `facts` says is the last committed one."""
+        ...
+
+    def close(self) -> None:
+        """Read no more."""
+        ...
+
+
 class QueryWatch:
     """A `Watched` query, found by its checkpoint, or by what it says (`reports`): either leads to the other.
 
-    With `state` its open windows are read from the files of its state, too; `broker` is asked for the event times of
-    what it reads from Kafka. One of `checkpoint` and `reports` is given.
+    `windows` makes what reads its open windows (None: nobody); `broker` is asked for the event times of what it reads
+    from Kafka. One of `checkpoint` and `reports` is given.
     """
 
     every_s = 0.25
@@ -33,7 +46,7 @@ class QueryWatch:
         *,
         checkpoint: Path | None = None,
         reports: Reports | None = None,
-        state: bool = True,
+        windows: Callable[[Path], WindowsTap] | None = OpenWindowsTap,
         broker: "BrokerTap | None" = None,
     ) -> None:
         self.step = f"reading the {source.kind}"
@@ -41,8 +54,8 @@ class QueryWatch:
         self._given = checkpoint
         self._checkpoint: CheckpointTap | None = None
         self._reports: Reports = reports or JobReports()
-        self._state = state
-        self._windows: OpenWindowsTap | None = None
+        self._read_windows = windows
+        self._windows: WindowsTap | None = None
         self._broker = broker
         self._shapes: dict[int, WindowShape] = {}
         self._last = CheckpointFacts()
@@ -90,6 +103,8 @@ class QueryWatch:
     def close(self) -> None:
         """Hang up on the broker."""
         self._reports.close()
+        if self._windows is not None:
+            self._windows.close()
         if self._broker is not None:
             self._broker.close()
 
@@ -106,7 +121,7 @@ class QueryWatch:
 
     def _look_into(self, path: Path) -> None:
         self._checkpoint = CheckpointTap(path)
-        self._windows = OpenWindowsTap(path) if self._state else None
+        self._windows = None if self._read_windows is None else self._read_windows(path)
 
     def _poll_checkpoint(self) -> CheckpointFacts | None:
         if self._checkpoint is None:

@@ -216,7 +216,7 @@ WRONG = {
     "orders/checkpoint --group g": "--group means nothing for a checkpoint: leave it out",
     "orders/checkpoint --time ts": "--time means nothing for a checkpoint without --bootstrap: leave it out",
     "orders/checkpoint --bootstrap host:1 --once": "it has no offsets of Kafka: leave out --bootstrap",
-    "orders/checkpoint --state-reader rocks": "--state-reader 'rocks' is not known: use none or files",
+    "orders/checkpoint --state-reader rocks": "--state-reader 'rocks' is not known: use none, files or spark",
     "kafka://host:1/topic --state-reader none": "--state-reader means nothing for kafka://: leave it out",
     "kafka://host:1/topic --time a..b": "--time 'a..b' is no path into a JSON value",
     "seen --record r": "--record means nothing for an engine that runs: leave it out",

@@ -2,12 +2,18 @@
 
 import os
 import shutil
+import signal
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
+from wmtop.engine.core.snapshot import Snapshot
+from wmtop.engine.pipeline.state_reader import read_windows
 from wmtop.engine.taps.checkpoint import CheckpointFacts, CheckpointTap
 from wmtop.engine.taps.open_windows import OpenWindows, OpenWindowsTap
 
@@ -290,3 +296,42 @@ def purge(written: Written) -> None:
         for path in partition.glob("*.delta"):
             if int(path.stem) <= newest:
                 path.unlink()
+
+
+@pytest.mark.parametrize("name", [name for name in READ if name != "types"])
+def test_spark_reads_the_same_windows(written: dict[str, Written], spark: SparkSession, name: str) -> None:
+    for found in windows_of(written[name]):
+        assert found.batch is not None
+        by_spark = read_windows(spark, written[name].path, found.operator, found.batch)
+        assert [replace(window, top=()) for window in found.windows] == list(by_spark.windows)
+        assert (by_spark.open, by_spark.keys) == (found.open, found.keys)
+
+
+def test_spark_reads_state_that_no_file_tells(written: dict[str, Written], spark: SparkSession) -> None:
+    rocks = written["rocksdb"]
+    batch = facts_of(rocks).committed
+    assert batch is not None
+    found = read_windows(spark, rocks.path, 0, batch)
+    [operator] = rocks.progress[rocks.last]["stateOperators"]
+    assert found.keys == operator["numRowsTotal"] > 0
+    assert found.reason is None
+    expected = state_by_spark(spark, rocks, rocks.last, 0)
+    assert {(one.start_ms, one.end_ms): one.records for one in found.windows} == {
+        key[:2]: records for key, records in expected.items()
+    }
+    assert read_windows(spark, written["deduplicated"].path, 0, batch).reason is not None
+
+
+def test_the_command_reads_state_with_spark_where_it_is_told_to(written: dict[str, Written]) -> None:
+    rocks = written["rocksdb"]
+    [operator] = rocks.progress[rocks.last]["stateOperators"]
+    command = [sys.executable, "-m", "wmtop.tui.cli", "attach", str(rocks.path), "--state-reader", "spark", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        windows = (msgspec.json.decode(line, type=Snapshot).windows for line in process.stdout)
+        read = next(told for told in windows if told.open_count is not None)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    assert read.open_count == operator["numRowsTotal"]
+    assert read.unknown is None
+    assert process.returncode == 143

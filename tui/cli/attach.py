@@ -72,7 +72,7 @@ def attach(
         str | None, typer.Option(metavar="NAME", help="event log, published: which of its queries, by name or id")
     ] = None,
     state_reader: Annotated[
-        str | None, typer.Option(metavar="none|files", help="a query: whether its state is read (files)")
+        str | None, typer.Option(metavar="none|files|spark", help="a query: who reads its state (files)")
     ] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="a screen that changes nothing")] = False,
     name: Annotated[str | None, typer.Option(metavar="NAME", help="the name of what watches")] = None,
@@ -123,7 +123,7 @@ def _query(
     """A query of Spark, by its checkpoint, its event log or what its job publishes."""
     reader = state_reader or "files"
     if reader not in READERS:
-        raise UsageError(f"--state-reader '{clean(reader)}' is not known: use {' or '.join(READERS)}")
+        raise UsageError(f"--state-reader '{clean(reader)}' is not known: use none, files or spark")
     path = local_path(target)
     if not path.exists():
         published = published_query(target, wanted, reader, broker)

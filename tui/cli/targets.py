@@ -1,5 +1,6 @@
 """What of others `wmtop attach` can look at, made from what its user wrote."""
 
+from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,12 +17,12 @@ if TYPE_CHECKING:  # what looks is imported by who looks
     from ...engine.json_path import JsonPath
     from ...engine.taps.broker import BrokerTap
     from ...engine.taps.consumer import TopicWatch
-    from ...engine.taps.query import QueryWatch
+    from ...engine.taps.query import QueryWatch, WindowsTap
 
 TOPIC = "kafka://"
 WHAT = "a run, a checkpoint directory, an event log, a published query or kafka://BOOTSTRAP/TOPIC"
 _LISTS = "'wmtop attach' lists what can be watched"
-READERS = ("none", "files")
+READERS = ("none", "files", "spark")
 
 
 def local_path(target: str) -> Path:
@@ -54,7 +55,7 @@ def query_of_checkpoint(path: Path, state_reader: str, broker: "BrokerTap | None
 
     check(path)  # a wrong directory is told before there is a screen
     source = SourceView(kind="checkpoint", description=str(path.absolute()))
-    watch = QueryWatch(source, checkpoint=path, state=state_reader == "files", broker=broker)
+    watch = QueryWatch(source, checkpoint=path, windows=_windows_of(state_reader), broker=broker)
     return watch, name_of(known_as(path))
 
 
@@ -69,7 +70,7 @@ def query_of_log(
     check(path)
     source = SourceView(kind="event log", description=str(path.absolute()))
     reports = LogReports(path, wanted)
-    return QueryWatch(source, reports=reports, state=state_reader == "files", broker=broker), name_of(
+    return QueryWatch(source, reports=reports, windows=_windows_of(state_reader), broker=broker), name_of(
         wanted or path.name
     )
 
@@ -91,7 +92,9 @@ def published_query(
     sure_of(queries, wanted)
     source = SourceView(kind="published query", description=f"{job.publication.app}, process {job.publication.pid}")
     reports = JobReports(job, wanted)
-    return QueryWatch(source, reports=reports, state=state_reader == "files", broker=broker), name_of(wanted or target)
+    return QueryWatch(source, reports=reports, windows=_windows_of(state_reader), broker=broker), name_of(
+        wanted or target
+    )
 
 
 def is_published(target: str) -> bool:
@@ -153,6 +156,19 @@ def nothing_there(target: str) -> str:
     near = [known[name] for name in get_close_matches(path.name, known, 3)]
     hint = f"did you mean {' or '.join(map(clean, near))}?" if near else f"give {WHAT}; {_LISTS}"
     return f"there is no {'directory' if '/' in target else 'run or directory'} {clean(target)}: {hint}"
+
+
+def _windows_of(state_reader: str) -> "Callable[[Path], WindowsTap] | None":
+    """What reads the state; Spark is asked only where its user wants that."""
+    if state_reader == "none":
+        return None
+    if state_reader == "spark":
+        from ...engine.pipeline.state_reader import SparkWindows
+
+        return SparkWindows
+    from ...engine.taps.open_windows import OpenWindowsTap
+
+    return OpenWindowsTap
 
 
 def _path_of(time: str | None) -> "JsonPath | None":

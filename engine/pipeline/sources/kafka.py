@@ -230,13 +230,13 @@ class Kafka(LiveSource):
             self._come_to = {channel: time_ms for channel, time_ms in max_event_ms.items() if time_ms is not None}
         if self._max_drift_ms is None or self._reader != "python" or unread is None or unread.by_channel is None:
             return
-        # A partition without records and without unread ones has no part in it, nor has one that is idle, nor one of
-        # which nothing read so far had a usable time.
+        # A partition without records and known to have no unread ones has no part in it, nor has one that is idle, nor
+        # one of which nothing read so far had a usable time.
         untouched = {self._name(p) for p, at in self._probe.read_to.items() if at <= self._positions.get(p, 0)}
         slowest = [
             time_ms
             for channel, time_ms in max_event_ms.items()
-            if time_ms is not None or (unread.of(channel) and channel in untouched)
+            if time_ms is not None or (unread.of(channel) != 0 and channel in untouched)
         ]
         known = [time_ms for time_ms in slowest if time_ms is not None]
         # Someone has unread records and nothing read yet: everybody else waits for the first of them.
@@ -338,6 +338,7 @@ class Kafka(LiveSource):
             self._unit = f"{recognised} (recognised)"
 
     def _from_connector(self, spark: "SparkSession") -> "DataFrame":
+        self._ids_file.unlink(missing_ok=True)  # whatever is made anew meanwhile, the other reader goes on after us
         rows = (
             spark.readStream.format("kafka")
             .option("kafka.fetch.max.wait.ms", FETCH_WAIT_MS)
@@ -366,9 +367,13 @@ class Kafka(LiveSource):
             keys=self._columns.needs_key,
             values=self._columns.needs_value,
             held=None if self._max_drift_ms is None else str(self._held_file),
-            known_topics=str(self._directory / "topics.json"),
+            known_topics=str(self._ids_file),
         )
         return spark.readStream.format(FORMAT).option("reader", msgspec.json.encode(options).decode()).load()
+
+    @property
+    def _ids_file(self) -> Path:
+        return self._directory / "topics.json"
 
     @property
     def _held_file(self) -> Path:

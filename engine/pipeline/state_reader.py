@@ -1,0 +1,137 @@
+"""The windows that a query's aggregations hold open, read by Spark itself: any state store, at the price of a JVM."""
+
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType
+
+from ..errors import RunError, UsageError
+from ..taps.checkpoint import CheckpointFacts
+from ..taps.files import UnreadableError, numbers, one_line
+from ..taps.open_windows import MAX_WINDOWS, OpenWindow, OpenWindows
+from .session import build_session, stop_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+EVERY_S = 15.0
+"""At most how often the state is read: a read takes seconds of two cores, which the query may want as well."""
+
+
+class SparkWindows:
+    """Reads the state of every operator on a thread of its own; a poll has what was read last."""
+
+    def __init__(self, path: Path, log: Path | None = None, master: str = "local[1]") -> None:
+        self._path = path
+        self._log = log
+        self._master = master
+        self._wanted: int | None = None
+        self._read: tuple[OpenWindows, ...] = (OpenWindows(operator=0, reason="Spark starts, to read the state"),)
+        self._news = threading.Condition()
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+
+    def poll(self, facts: CheckpointFacts) -> tuple[OpenWindows, ...]:
+        """The open windows as they were last read, by operator; reading goes on after the batch last committed."""
+        with self._news:
+            if facts.committed is not None and facts.committed != self._wanted:
+                self._wanted = facts.committed
+                self._news.notify()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._follow, name="wmtop-state", daemon=True)
+            self._thread.start()
+        return self._read
+
+    def close(self) -> None:
+        """Stop Spark."""
+        with self._news:
+            self._stopping = True
+            self._news.notify()
+        if self._thread is not None:
+            self._thread.join(EVERY_S)
+
+    def _follow(self) -> None:
+        try:
+            session = build_session(master=self._master, app_name="wmtop state reader", log=self._log)
+        except (UsageError, RunError) as error:
+            self._read = (OpenWindows(operator=0, reason=one_line(str(error))),)
+            return
+        try:
+            while (batch := self._next()) is not None:
+                self._read = self._look(session, batch)
+        finally:
+            stop_session(session)
+
+    def _next(self) -> int | None:
+        """Wait for a batch that has not been read; None: stop."""
+        with self._news:
+            self._news.wait_for(lambda: self._stopping or self._wanted != self._seen())
+            return None if self._stopping else self._wanted
+
+    def _seen(self) -> int | None:
+        return self._read[0].batch if self._read else -1
+
+    def _look(self, session: "SparkSession", batch: int) -> tuple[OpenWindows, ...]:
+        try:
+            operators = sorted(numbers(self._path / "state"))
+        except UnreadableError:
+            operators = []
+        started = time.monotonic()
+        found = tuple(self._operator(session, operator, batch) for operator in operators)
+        with self._news:
+            self._news.wait_for(lambda: self._stopping, timeout=max(0.0, EVERY_S - (time.monotonic() - started)))
+        return found
+
+    def _operator(self, session: "SparkSession", operator: int, batch: int) -> OpenWindows:
+        try:
+            return read_windows(session, self._path, operator, batch)
+        except Exception as error:  # whatever Spark says: the next batch may be read
+            known = next((one for one in self._read if one.operator == operator), None)
+            windows = known.windows if known is not None else ()
+            reason = f"Spark could not read it: {one_line(str(error), 160)}"
+            return OpenWindows(operator=operator, batch=batch, windows=windows, open=len(windows), reason=reason)
+
+
+def read_windows(session: "SparkSession", path: Path, operator: int, batch: int) -> OpenWindows:
+    """The open windows of one operator after `batch`; a reason where its keys have no time window."""
+    reader = session.read.format("statestore").option("path", str(path))
+    frame = reader.option("operatorId", operator).option("batchId", batch).load()
+    window = _window_of(frame)
+    if window is None:
+        return OpenWindows(operator=operator, batch=batch, reason="the aggregation is not by a time window")
+    counts = _counts_of(frame)
+    grouped = frame.groupBy(
+        F.unix_millis(window["start"]).alias("start_ms"), F.unix_millis(window["end"]).alias("end_ms")
+    ).agg(F.count(F.lit(1)).alias("keys"), F.sum(counts if counts is not None else F.lit(None)).alias("records"))
+    first = grouped.orderBy("end_ms", "start_ms").limit(MAX_WINDOWS).collect()
+    sums = grouped.agg(F.count(F.lit(1)), F.sum("keys")).head()
+    assert sums is not None
+    return OpenWindows(
+        operator=operator,
+        batch=batch,
+        windows=tuple(OpenWindow(row.start_ms, row.end_ms, row["keys"], row.records) for row in first),
+        open=sums[0],
+        keys=sums[1] or 0,
+    )
+
+
+def _window_of(frame: "DataFrame") -> "Column | None":
+    """The key's time window."""
+    key = frame.schema["key"].dataType
+    fields = key.fields if isinstance(key, StructType) else []
+    structs = [(field.name, field.dataType) for field in fields if isinstance(field.dataType, StructType)]
+    found = [name for name, kind in structs if kind.names == ["start", "end"]]
+    return F.col(f"key.`{found[0]}`") if len(found) == 1 else None
+
+
+def _counts_of(frame: "DataFrame") -> "Column | None":
+    """What the query's own counts say, the greatest of them; None without one."""
+    value = frame.schema["value"].dataType
+    fields = value.fields if isinstance(value, StructType) else []
+    places = [at for at, field in enumerate(fields) if field.name == "count" and field.dataType.typeName() == "long"]
+    numbered = StructType([StructField(str(at), field.dataType) for at, field in enumerate(fields)])
+    counts = [F.col("value").cast(numbered)[str(at)] for at in places]  # columns may bear the same name
+    return F.greatest(*counts) if len(counts) > 1 else counts[0] if counts else None
