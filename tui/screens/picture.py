@@ -13,7 +13,7 @@ from .. import preview as what_if
 from ..preview import LatenessPreview, Preview
 from ..recent import Recent
 from ..widgets.barrel import Scene, legend
-from ..widgets.channels import SORTS, Entry, Sort, Table
+from ..widgets.channels import SORTS, Entry, Sort, Table, told_of
 from ..widgets.holds import Held
 from ..widgets.line import Run
 from ..widgets.lines import Heading, Key
@@ -115,7 +115,7 @@ def table(snapshot: Snapshot, view: View, rows: Sequence[Entry], names: int) -> 
         selected=view.selected,
         zone=view.zone,
         name_cells=names,
-        told="counted" if snapshot.origin is None else "one clock" if snapshot.barrel is not None else "unread",
+        told=told_of(snapshot),
         empty=_no_channel(snapshot),
     )
 

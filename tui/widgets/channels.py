@@ -23,9 +23,9 @@ _NAME = (7, 40)
 """The least and the most cells of a name."""
 
 
-Told = Literal["counted", "unread", "one clock"]
-"""What is known of the channels: their records are counted; only what is unread of them; how far they have come in
-event time, which Spark's one clock may have left behind."""
+Told = Literal["counted", "queued", "unread", "one clock"]
+"""What is known of the channels: their records are counted; and wait in a queue, too; only what is unread of them; how
+far they have come in event time, which Spark's one clock may have left behind."""
 
 
 class Entry(Struct, frozen=True):
@@ -69,6 +69,13 @@ def entries(snapshot: Snapshot, inside: int | None, pattern: re.Pattern[str] | N
         if (inside is None or view.instance == inside) and (pattern is None or pattern.search(view.channel))
     ]
     return sorted(found, key=_KEYS[sort])
+
+
+def told_of(snapshot: Snapshot) -> Told:
+    """What the snapshot tells of its channels."""
+    if snapshot.origin is not None:
+        return "one clock" if snapshot.barrel is not None else "unread"
+    return "queued" if snapshot.source is not None and snapshot.source.kind == "kafka" else "counted"
 
 
 def name_cells(snapshot: Snapshot) -> int:
@@ -216,6 +223,13 @@ def _count(field: str, table: Table, entry: Entry) -> str:
     return f.UNKNOWN if number is None else f.count(number)
 
 
+def _unread(table: Table, entry: Entry) -> str:
+    number = entry.view.backlog
+    if number is not None and _MILLION <= number < 10 * _MILLION:  # a digit more than there is room for
+        return f"{number / _MILLION:.2f}M"
+    return _count("backlog", table, entry)
+
+
 def _behind_end(table: Table, entry: Entry) -> str:
     behind = entry.view.behind_end_ms
     return f.UNKNOWN if behind is None else f.duration(behind)
@@ -228,11 +242,14 @@ _COUNTED = (
     Column("late", 7, lambda table, entry: f.share_of(entry.view.late, entry.view.records), rank=2),
     Column("records", 9, partial(_count, "records"), rank=5),
     Column("late n", 8, partial(_count, "late"), rank=7),
-    Column("unread", 8, partial(_count, "backlog"), rank=6),
+    Column("unread", 8, _unread, rank=6),
     Column("quiet", 6, _quiet, rank=4),
     Column("flaps", 5, partial(_count, "flaps"), rank=8),
     Column("state", 11, _state, rank=1, right=False),
 )  # fmt: skip
+_FIRST_QUEUED = {"unread": 2, "late": 3, "rate/s": 4, "quiet": 5, "records": 6}
+"""Ranks of columns where records wait to be read: whether they pile up is the first question."""
+_QUEUED = tuple(replace(column, rank=_FIRST_QUEUED.get(column.title, column.rank)) for column in _COUNTED)
 
 _UNREAD = (
     Column("ahead", 6, _ahead),
@@ -254,15 +271,18 @@ _ONE_CLOCK = (
 )
 _COLUMNS: dict[Told, tuple[Column, ...]] = {
     "counted": (_WATERMARK, *_COUNTED),
+    "queued": (_WATERMARK, *_QUEUED),
     "unread": (_WATERMARK, *_UNREAD),
     "one clock": (Column("event time", 12, _event_time, right=False), *_ONE_CLOCK),
 }
 _SHORT = {
     "counted": _to_the_second(_watermark),
+    "queued": _to_the_second(_watermark),
     "unread": _to_the_second(_watermark),
     "one clock": _to_the_second(_event_time),
 }
 _ROOMY = 46
+_MILLION = 10**6
 
 _KEYS: dict[Sort, Callable[[Entry], Any]] = {
     "behind": lambda entry: rank(entry.kind, entry.view.watermark_ms),
