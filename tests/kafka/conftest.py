@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
+from pyspark.sql import SparkSession
 from wmtop.engine.errors import RunError, UsageError
 from wmtop.engine.kafka.local_broker import LocalBroker
 
@@ -104,3 +105,11 @@ def the_connector_jars() -> list[Path]:
         return connector_jars()
     except (UsageError, RunError) as error:
         pytest.fail(str(error), pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def both_readers(spark: SparkSession, connector_jars: list[Path]) -> SparkSession:
+    """The session, with the connector added to it."""
+    for jar in connector_jars:
+        spark.sql(f"ADD JAR '{jar}'")
+    return spark

@@ -15,7 +15,7 @@ from wmtop.engine.kafka.config import KafkaConfig
 from wmtop.engine.kafka.local_broker import LocalBroker
 from wmtop.engine.pipeline.durable import StateDirectory
 from wmtop.engine.pipeline.query import Run
-from wmtop.engine.pipeline.sources.kafka import Kafka
+from wmtop.engine.pipeline.sources.kafka import Kafka, Reader
 from wmtop.engine.pipeline.sources.kafka_columns import KafkaColumns
 
 TS = JsonPath(("ts",))
@@ -76,12 +76,13 @@ def running(
     columns: KafkaColumns = IN_VALUE,
     settings: Settings = SETTINGS,
     say: Callable[[str], None] | None = None,
+    reader: Reader = "python",
     **options: Any,
 ) -> Iterator[Running]:
     """Start a run on topics; stopped at the end, its state stays in `directory`."""
     topics = [topics] if isinstance(topics, str) else topics
     source = Kafka(
-        KafkaConfig(broker.bootstrap), topics, columns, reader="python", directory=directory, keep=True, **options
+        KafkaConfig(broker.bootstrap), topics, columns, reader=reader, directory=directory, keep=True, **options
     )
     if say is not None:
         source.tell(say)

@@ -10,6 +10,7 @@ from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 from pyspark.sql import SparkSession
 from wmtop.engine.kafka.local_broker import LocalBroker
+from wmtop.engine.pipeline.sources.kafka import Reader
 
 from .records import CreateTopic, Produce, Record
 from .running import Running, running
@@ -63,6 +64,25 @@ def test_a_topic_is_deleted_and_made_anew(
         assert picture.channels[0].max_event_ms == NOON_MS + 124
 
 
+@pytest.mark.parametrize("reader", ["python", "connector"])
+def test_a_topic_is_deleted_while_part_of_it_is_unread(
+    both_readers: SparkSession,
+    broker: LocalBroker,
+    topic: str,
+    produce: Produce,
+    tmp_path: Path,
+    admin: Any,
+    reader: Reader,
+) -> None:
+    produce(topic, [Record(at(i)) for i in range(200)])
+    with running(both_readers, broker, topic, tmp_path, reader=reader, batch_records=10) as it:
+        it.until(lambda p: p.totals.records >= 10)
+        admin.delete_topics([topic])
+        told(it, f"topic {topic} is gone, with records that were not read")
+        picture = it.until(lambda p: p.channels[0].backlog == 0)
+        assert 10 <= picture.totals.records < 200
+
+
 def test_a_topic_that_is_not_there_yet(
     spark: SparkSession, broker: LocalBroker, produce: Produce, tmp_path: Path, admin: Any
 ) -> None:
@@ -82,10 +102,10 @@ def test_retention_deletes_what_was_not_read_yet(
     spark: SparkSession, broker: LocalBroker, topic: str, produce: Produce, tmp_path: Path, admin: Any
 ) -> None:
     produce(topic, [Record(at(i)) for i in range(100)])
-    with running(spark, broker, topic, tmp_path, batch_records=10) as it:
+    with running(spark, broker, topic, tmp_path, batch_records=30) as it:
         it.until(lambda p: p.totals.records >= 10)
     admin.delete_records({TopicPartition(topic, 0): 90})
-    with running(spark, broker, topic, tmp_path, batch_records=10) as it:
+    with running(spark, broker, topic, tmp_path, batch_records=30) as it:
         told(it, "deleted by its retention before they were read")
         picture = it.until(lambda p: p.channels and p.channels[0].backlog == 0)
         assert 20 <= picture.totals.records < 100
@@ -97,7 +117,7 @@ def test_the_broker_restarts_while_it_is_read(
 ) -> None:
     topic = create_topic(2)
     produce(topic, [Record(at(i), partition=i % 2) for i in range(200)])
-    with running(spark, broker, topic, tmp_path, batch_records=20) as it:
+    with running(spark, broker, topic, tmp_path, batch_records=50) as it:
         it.until(lambda p: p.totals.records > 0)
         broker.kill()
         told(it, "asking again")

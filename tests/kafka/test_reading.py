@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from wmtop.engine.json_path import JsonPath
 from wmtop.engine.kafka.local_broker import LocalBroker
+from wmtop.engine.pipeline.sources.kafka import Reader
 from wmtop.engine.pipeline.sources.kafka_columns import KafkaColumns
 
 from .records import CreateTopic, Produce, Record, Transact
@@ -116,6 +117,31 @@ def test_a_run_goes_on_where_it_stopped(
         picture = it.read(400)
     assert picture.totals.records == 400
     assert sum(window.records for window in picture.windows.open) == 400
+
+
+@pytest.mark.parametrize(("first", "then"), [("python", "connector"), ("connector", "python")])
+def test_a_run_goes_on_with_the_other_reader(
+    both_readers: SparkSession,
+    broker: LocalBroker,
+    create_topic: CreateTopic,
+    produce: Produce,
+    tmp_path: Path,
+    first: Reader,
+    then: Reader,
+) -> None:
+    topic = create_topic(3)
+    produce(topic, [Record(of(NOON_MS + i), partition=i % 3) for i in range(300)])
+    with running(both_readers, broker, topic, tmp_path, reader=first, batch_records=50) as it:
+        before = it.until(lambda p: 0 < p.totals.records < 300)
+    produce(topic, [Record(of(NOON_MS + i), partition=i % 3) for i in range(300, 400)])
+    with running(both_readers, broker, topic, tmp_path, reader=then, batch_records=50) as it:
+        assert it.picture().totals.records >= before.totals.records, "it did not begin anew"
+        picture = it.read(400)
+    assert picture.totals.records == 400
+    assert [channel.records for channel in picture.channels] == [134, 133, 133]
+    assert sum(window.records for window in picture.windows.open) == 400
+    assert picture.source is not None
+    assert picture.source.reader == then
 
 
 @pytest.mark.parametrize(("start", "read"), [("latest", 1), (NOON_MS + 5, 6), ("committed", 3)])
