@@ -5,6 +5,7 @@ from typing import Any
 from msgspec.structs import replace
 from wmtop.engine.core.settings import Settings, Tumbling
 from wmtop.engine.core.snapshot import (
+    BarrelRule,
     ChannelView,
     Holder,
     Level,
@@ -15,6 +16,7 @@ from wmtop.engine.core.snapshot import (
     SparkProgress,
     Totals,
     WatermarkNode,
+    WhatIf,
     Windows,
 )
 
@@ -85,6 +87,35 @@ def two_nodes() -> Snapshot:
         spark=replace(query().spark, nodes=nodes),
         level=replace(query().level, at_zero_lateness_ms=None),
         origin={"level": "checkpoint"},
+    )
+
+
+def tapped() -> Snapshot:
+    """A query whose job taps its input: by Spark's clock, which shop-0 drives, three of six shops lose their rows."""
+    ahead = [30, 18, 6, -6, -18, -54]
+    views = [
+        ChannelView(f"shop-{n}", LEVEL + s * 1_000 - 30_000, LEVEL + s * 1_000, "active", 9_000, None, None, None, None,
+                    quiet_ms=2_000, rate=25.0)
+        for n, s in enumerate(ahead)
+    ]  # fmt: skip
+    edges = [1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 50_000, 100_000, 200_000]
+
+    def whatif(late: list[int]) -> list[WhatIf]:
+        return [WhatIf(edge, n, n / 54_000, None, n) for edge, n in zip(edges, late, strict=True)]
+
+    return query(
+        source=SourceView("published query", "orders by minute, process 4711"),
+        channels=views,
+        level=replace(query().level, behind_fastest_ms=0),
+        totals=replace(UNKNOWN, records=54_000, malformed=3),
+        whatif=whatif([40_000, 39_000, 36_000, 35_000, 30_000, 27_000, 9_000, 0, 0]),
+        whatif_upper_bound=True,
+        whatif_bucket_ms=1_000,
+        spark=replace(query().spark, dropped_at_least=1_204, batch_ms=580, state_rows=41, state_bytes=22_784),
+        barrel=BarrelRule(
+            LEVEL - 84_000, "shop-5", ["shop-5", "shop-4", "shop-3"], whatif([3_000, 1_200, 500, 40, 1, 0, 0, 0, 0])
+        ),
+        origin={"level": "checkpoint", "lateness": "plan, publish", "channels": "tap in the job, publish"},
     )
 
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from wmtop.engine.core.snapshot import Snapshot
+from wmtop.engine.core.snapshot import BarrelRule, Snapshot
 from wmtop.engine.errors import RunError
 from wmtop.engine.feed.messages import Change, Reply, ToEngine
 
-from .attached import LEVEL, NOW, group, query, stale, two_nodes
+from .attached import LEVEL, NOW, group, query, stale, tapped, two_nodes
 from .canned import MINUTE, header
 from .drive import Driven, drive
 from .test_pictures import DRAWN, SMALL, shown
@@ -108,6 +108,49 @@ def test_enter_gives_the_line_of_the_job_and_copies_it() -> None:
     show(query(), scenario)
 
 
+def test_both_rules_stand_side_by_side_and_who_loses_rows() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.says("by the slowest channel shop-5", "#level")
+        await it.says("1m24s lower · 3 channels under Spark's level: rows dropped", "#level")
+        await it.says("delay 30s", "#tuning")
+        assert "first started" not in it.said("#tuning")
+        await it.says("late ≥ 1,204 · ≤ 50.0 % by Spark's clock, ≤ 0 % by the slowest channel's", "#tuning")
+        table = it.said("ChannelTable").splitlines()
+        assert "event time" in table[0]
+        assert [line.split()[-1] for line in table[1:7]] == ["dropped"] * 3 + ["active"] * 3
+        assert "−54s" in table[1]
+        barrel = it.said("Barrel")
+        assert "▚" in barrel
+        assert "╌" in barrel
+        await it.says("▚ under water: its rows are dropped", "#top")
+
+    show(tapped(), scenario)
+
+
+def test_a_preview_tells_what_a_delay_does_to_both_rules() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("plus")
+        await it.says("delay 30s ▸ 50s?", "#tuning")
+        await it.says("▸ level −20s, ≤ 16.7 % late, ≤ 0 % by the slowest channel", "#tuning")
+        await it.press("minus", "minus", "minus", "minus", "minus", "minus")
+        await it.says("▸ level +29s, ≤ 74.1 % late, ≤ 5.6 % by the slowest channel", "#tuning")
+        await it.press("enter")
+        await it.until(lambda: any('withWatermark("ts", "1 second")' in toast for toast in it.toasts()))
+
+    show(tapped(), scenario)
+
+
+def test_where_the_slowest_is_not_known_nothing_is_guessed() -> None:
+    barrel = BarrelRule(None, None, [])
+
+    async def scenario(it: Driven) -> None:
+        await it.says("the slowest channel's level is not known from here", "#level")
+        await it.says("no channel under Spark's level", "#level")
+        assert "╌" not in it.said("Barrel")
+
+    show(replace(tapped(), barrel=barrel), scenario)
+
+
 def test_a_consumer_group_shows_what_is_unread() -> None:
     async def scenario(it: Driven) -> None:
         await it.says("backlog, 13,161 records unread, 44s of event time", "#level")
@@ -166,6 +209,8 @@ PICTURES = {
     "query_drawn_typed": (query, DRAWN, (PROMPT, "4", "5", "s")),
     "stale_small_light": (stale, SMALL, ("c", PROMPT)),
     "group_drawn": (group, DRAWN, (PROMPT,)),
+    "tapped_small_light": (tapped, SMALL, ("c", PROMPT)),
+    "tapped_drawn_typed": (tapped, DRAWN, (PROMPT, "5", "0", "s")),
 }
 
 

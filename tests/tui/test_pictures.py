@@ -24,6 +24,10 @@ def shown(snapshot: Snapshot, *keys: str) -> dict[str, Any]:
             await pilot.pause(0.01)
         await pilot.pause(0.1)
         await pilot.press(*keys)
+        before, now = "", pilot.app.export_screenshot()
+        while now != before:  # drawn at the app's own pace
+            await pilot.pause(0.2)
+            before, now = now, pilot.app.export_screenshot()
 
     return {"app": WmtopApp(client, on_quit="ask", clock=Clock()), "run_before": before}
 
