@@ -172,7 +172,10 @@ def barrel_heading(
     title += _selection(snapshot, view)
     if preview is not None:
         return Heading(0, title, [("┈ ", "preview"), (told(preview), "preview")], firm=True)
-    return Heading(0, title, legend({stave.kind for stave in found}))
+    words = legend({stave.kind for stave in found})
+    if snapshot.barrel is not None and snapshot.barrel.watermark_ms is not None:
+        words += [("   ╌ ", "held"), ("the slowest channel's level", "dim")]
+    return Heading(0, title, words)
 
 
 def channel_heading(snapshot: Snapshot, view: View, rows: Sequence[Entry]) -> Heading:
@@ -187,9 +190,9 @@ def channel_heading(snapshot: Snapshot, view: View, rows: Sequence[Entry]) -> He
 def window_heading(snapshot: Snapshot, start: int, width: int) -> Heading:
     """The window table's title, `width` cells wide: the counts."""
     windows = snapshot.windows
-    figures = ((windows.open_count, "open"), (windows.fired, "fired"), (windows.late_firings, "late"))
-    known = [figure for figure in figures if figure[0] is not None]
     roomy = width >= 44
+    figures = ((windows.open_count, "open"), (windows.fired, "fired"), (windows.late_firings, "again"))
+    known = [figure for figure in figures if figure[0] is not None]
     title: list[Run] = [("Windows", "title"), (" ─" if roomy and known else "", "frame")]
     for place, (number, word) in enumerate(known):
         title += [(" · " if place and roomy else " ", "dim"), (f.count(number), "text"), (f" {word}", "dim")]

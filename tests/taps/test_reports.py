@@ -1,0 +1,94 @@
+"""Which of an application's queries is meant, and what becomes of a report once its query runs elsewhere."""
+
+import pytest
+from msgspec.structs import replace
+from wmtop.engine.core.snapshot import Snapshot, SourceView
+from wmtop.engine.errors import UsageError
+from wmtop.engine.taps.checkpoint import CheckpointFacts
+from wmtop.engine.taps.merge import QueryFacts, snapshot_of_query
+from wmtop.engine.taps.query_runs import BatchProgress, ProgressPoint, QueryRun, RunningBatch
+from wmtop.engine.taps.reports import Report, choose, sure_of
+
+from .test_nodes import ORDERS, PLAN, run
+
+NOW = 1_700_000_000_000
+
+
+def named(name: str, id: str, *, ended: bool = False) -> QueryRun:
+    return replace(run(), name=name, id=id, run_id=f"{id}-{ended}", ended=ended)
+
+
+ORDER_RUNS = (named("orders", "1", ended=True), named("orders", "1"), named("returns", "2", ended=True))
+
+
+def test_the_running_one_is_meant_else_the_last() -> None:
+    assert choose(ORDER_RUNS, None, None) == ORDER_RUNS[1]
+    assert choose(ORDER_RUNS, "returns", None) == ORDER_RUNS[2]
+    assert choose(ORDER_RUNS, None, "2") == ORDER_RUNS[2]
+    assert choose(ORDER_RUNS, "1-True", None) == ORDER_RUNS[0]
+    assert choose(ORDER_RUNS, "orders", "2") is None
+    assert choose((), None, None) is None
+
+
+def test_several_that_run_must_be_told_apart() -> None:
+    sure_of(ORDER_RUNS, None)
+    sure_of((), "not yet")
+    with pytest.raises(UsageError, match=r"it has 2 queries: give --query with one of orders, returns"):
+        sure_of((*ORDER_RUNS, named("returns", "2")), None)
+    with pytest.raises(UsageError, match=r"--query 'refunds' is not among its queries: orders, returns"):
+        sure_of(ORDER_RUNS, "refunds")
+
+
+PROGRESS = BatchProgress(
+    batch=7, timestamp_ms=NOW - 5_000, duration_ms=900, phases_ms={"addBatch": 700}, rows=20, output_rows=None,
+    input_rows_per_second=4.0, processed_rows_per_second=22.0, watermark_ms=40_000, min_event_ms=1, max_event_ms=2,
+    avg_event_ms=1, sources=(), states=(),
+)  # fmt: skip
+LAST = replace(
+    run(ORDERS, plan=replace(PLAN, nodes=PLAN.nodes[:1])),
+    progress=PROGRESS,
+    last_event_ms=NOW - 4_100,
+    max_event_ms=90_000,
+    history=tuple(ProgressPoint(NOW - 15_000 + 5_000 * n, 5 + n, 30_000 + 5_000 * n, 20, 900) for n in range(3)),
+)
+
+
+def picture(last: QueryRun, *, alive: bool | None = True, checkpoint: CheckpointFacts | None = None) -> Snapshot:
+    report = Report(tap="publish", app="a", run=last, alive=alive, trouble=None)
+    source = SourceView("published query", "a")
+    return snapshot_of_query(QueryFacts(report=report, checkpoint=checkpoint), name="q", source=source, now_ms=NOW)
+
+
+def test_without_a_checkpoint_one_node_s_clock_is_the_level() -> None:
+    shown = picture(LAST)
+    assert (shown.state, shown.batch, shown.level.watermark_ms) == ("live", 7, 60_000)
+    assert (shown.spark.batch_watermark_ms, shown.spark.batch_ms, shown.settings.lateness_ms) == (40_000, 900, 30_000)
+    assert shown.level.since_ms == NOW - 5_000
+    assert shown.windows.unknown is not None
+    assert (shown.origin or {})["level"] == "publish"
+
+
+def test_how_a_query_stands() -> None:
+    assert picture(replace(LAST, ended=True)).state == "ended"
+    failed = picture(replace(LAST, ended=True, error="no such thing"))
+    assert (failed.state, failed.error) == ("failed", "no such thing")
+    gone = picture(LAST, alive=False)
+    assert (gone.state, gone.spark.input_rows_per_second) == ("stale", None)
+    assert "its application is gone" in gone.notes[0]
+    assert picture(replace(LAST, idle_ms=NOW - 1_000)).notes[0] == "idle: it has nothing to read"
+    silent = picture(replace(LAST, last_event_ms=NOW - 60_000))
+    assert silent.state == "stale"
+    stuck = picture(replace(LAST, running=RunningBatch(8, NOW - 40_000)))
+    assert (stuck.state, stuck.batch, stuck.spark.in_flight) == ("stale", 8, True)
+    assert picture(replace(LAST, running=RunningBatch(8, NOW - 400))).state == "live"
+
+
+def test_a_report_of_an_earlier_run_is_left_out() -> None:
+    moved_on = CheckpointFacts(
+        batch=31, committed=31, in_flight=False, batch_timestamp_ms=NOW, next_watermark_ms=99_000
+    )
+    shown = picture(LAST, alive=False, checkpoint=moved_on)
+    assert (shown.state, shown.batch, shown.level.watermark_ms) == ("live", 31, 99_000)
+    assert (shown.channels, shown.spark.batch_ms) == ([], None)
+    there = replace(moved_on, batch=8, committed=7, in_flight=True)
+    assert picture(LAST, alive=False, checkpoint=there).channels != []
