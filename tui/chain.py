@@ -110,7 +110,7 @@ def _combined(snapshot: Snapshot, fastest: int | None) -> list[Stage]:
 
 def _inputs(snapshot: Snapshot) -> str:
     views = _valve_inputs(snapshot)
-    words = f"the minimum of {_n(len(views), 'input')}"
+    words = f"minimum of {_n(len(views), 'input')}"
     left_out: tuple[tuple[ChannelState, str], ...] = (("idle", "idle"), ("catching_up", "catching up"))
     counts = [(sum(view.state == state for view in views), word) for state, word in left_out]
     told = [f"{count:,} {word}" for count, word in counts if count]

@@ -82,7 +82,12 @@ def _watermark(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> li
         return [(f.NO_DATA, "dim")]
     runs: list[Run] = [(f.clock(view.watermark_ms, zone, snapshot.now_ms), "level")]
     ahead = _ahead(snapshot, view)
-    return runs if ahead is None else [*runs, (f"  {f.signed(ahead)}", "text"), (" of the level", "dim")]
+    if ahead is None:
+        return runs
+    if not ahead:
+        return [*runs, ("  at the level", "dim")]
+    side = "ahead of" if ahead > 0 else "behind"
+    return [*runs, (f"  {f.duration(abs(ahead))}", "text"), (f" {side} the level", "dim")]
 
 
 def _time(time_ms: int | None, snapshot: Snapshot, zone: tzinfo | None) -> list[Run]:
@@ -105,7 +110,7 @@ def _quiet(snapshot: Snapshot, view: ChannelView) -> list[Run]:
 def _idleness(view: ChannelView) -> list[Run]:
     runs: list[Run] = [(f"{view.flaps:,}", "text"), (f" change{'s' * (view.flaps != 1)} active ↔ idle", "dim")]
     if view.round_ms is not None:
-        runs += [(", every ", "dim"), (f.duration(view.round_ms), "text"), (" of late", "dim")]
+        runs += [(", lately every ", "dim"), (f.duration(view.round_ms), "text")]
     return runs
 
 

@@ -180,7 +180,7 @@ def _quiet(snapshot: Snapshot, window: OpenWindow, zone: tzinfo | None) -> Closi
         return Closing("idle", f"idle {when}", [*runs, ("it closes.", "text")], left)
     after = behind[0]
     short = "" if after.watermark_ms is None else f", {f.duration(window.end_ms - 1 - after.watermark_ms)} short"
-    more = f" and {len(behind) - 1:,} more" if len(behind) > 1 else ""
+    more = f", and {len(behind) - 1:,} more" if len(behind) > 1 else ""
     runs += [("it waits for ", "text"), (name(after.channel), "strong"), (f"{short}{more}.", "text")]
     return Closing("idle", f"idle {when}, then {name(after.channel)}", runs)
 

@@ -47,6 +47,13 @@ def test_quiet_is_set_against_the_longest_before_and_the_timeout() -> None:
     assert "idle after" not in told_of(live(), "AS")["quiet"]
 
 
+def test_its_watermark_is_set_against_the_level() -> None:
+    assert told_of(live(), "F9")["watermark"].endswith("  at the level")
+    assert told_of(live(), "UA")["watermark"].endswith("  43m ahead of the level")
+    assert told_of(live(), "AS")["watermark"].endswith(" behind the level")
+    assert told_of(with_channel("UA", flaps=4, round_ms=HOUR), "UA")["idleness"].endswith(", lately every 1h")
+
+
 def test_bad_records_are_named_where_they_are_its_own() -> None:
     bad = Offender("UA", 4_117, NOW + 3 * HOUR, "orders-3")
     snapshot = replace(
@@ -129,7 +136,9 @@ def test_its_lateness_is_drawn_where_it_is_told_of() -> None:
         await it.says("█", "#plot")
         await it.pilot.resize_terminal(120, 36)
         await it.push(live(lateness_by_channel=[]))
-        await it.says("not among the channels with most late records", "#plot")
+        await it.says("kept of the channels with most late ones only", "#plot")
+        await it.push(replace(with_channel("F9", behind_watermark=0), lateness_by_channel=[]))
+        await it.says("none of its records came behind the watermark", "#plot")
 
     drive(scenario, *told(live()))
 

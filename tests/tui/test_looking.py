@@ -26,7 +26,7 @@ def test_it_says_who_holds_the_level_why_for_how_long_and_what_that_costs() -> N
         await it.says("held by F9 26m: quiet for 26m, nothing unread", "#level")
         assert re.search(r"lag [ ▁-█]{20,} ≤43m", it.said("#level"))
         await it.says("late 1.8 % (1,242), now 4.4 %", "#tuning")
-        await it.says("3 open · 212 fired · 41 late", "#middle")
+        await it.says("3 open · 212 fired · 41 again", "#middle")
         await it.says("13:00–14:00  1,204 rows", "#windows")
         await it.says("closes 14:30", "#windows")
         await it.says("waits for F9 (12m of event time short)", "#windows")

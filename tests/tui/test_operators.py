@@ -42,11 +42,11 @@ def test_source_instances_are_a_link_of_their_own() -> None:
     by_name = chain(instances())
     assert list(by_name) == ["clock", "source", "generators", "instances", "valve", "windows"]
     assert by_name["instances"].held_ms == 10 * MINUTE
-    assert by_name["valve"].what == "the minimum of 4 inputs"
+    assert by_name["valve"].what == "minimum of 4 inputs"
 
 
 def test_idle_inputs_are_left_out_of_the_minimum() -> None:
-    assert chain(live())["valve"].what == "the minimum of 16 inputs; left out: 2 idle, 1 catching up"
+    assert chain(live())["valve"].what == "minimum of 16 inputs; left out: 2 idle, 1 catching up"
 
 
 def test_sparks_one_clock_has_no_valve() -> None:

@@ -120,10 +120,15 @@ class ChannelScreen(DetailScreen):
         plot = self.query_one(LatenessPlot)
         curve = curve_of(snapshot, view.channel) if view is not None else None
         if curve is None:
-            known = snapshot.whatif is not None and view is not None
-            plot.show(Scene(empty="it is not among the channels with most late records" if known else ""))
+            plot.show(Scene(empty="" if view is None or snapshot.whatif is None else _no_curve(view)))
             return
         now = snapshot.settings.lateness_ms
         first, last = shown(curve, [now])
         marks = list(zip(recommended(curve), TARGETS, strict=True))
         plot.show(Scene(curve, first, last, place_of(curve.edges, now or 0), now, None, marks))
+
+
+def _no_curve(view: ChannelView) -> str:
+    if view.behind_watermark == 0 and view.records:
+        return "none of its records came behind the watermark"
+    return "how late its records are is kept of the channels with most late ones only"

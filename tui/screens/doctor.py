@@ -17,6 +17,7 @@ from ..widgets.line import Run, clip
 from ..widgets.lines import Key
 from ..widgets.report import Report, Section
 from ..widgets.sheet import Item, Sheet
+from ..wording import cause, name
 from .detail import DetailScreen, Help, Host
 
 LOOKED_FOR = (
@@ -184,6 +185,9 @@ def _nothing(snapshot: Snapshot, recent: Recent) -> list[Section]:
     watched_ms = points[-1].wall_ms - points[0].wall_ms if points else 0
     young = f"It has been watched for {f.duration(watched_ms)} only: rules that go by time wait for a minute or two."
     told = [young] if watched_ms < _WATCHED else []
+    if snapshot.level.holder is not None:
+        held = f"{name(snapshot.level.holder.channel)} holds the level: {cause(snapshot)}."
+        told.append(f"{held} What other settings would give: l, and i for the idle timeout.")
     if snapshot.origin is not None:
         told.append("Of a query that others run, what is not known from here is not judged.")
     return [

@@ -63,6 +63,11 @@ class HistoryScreen(DetailScreen):
         return [("  ", "dim"), (f"{changes:,}", "text"), (f" holder{'s' * (changes != 1)} in ", "dim"),
                 (f.duration(length), "text")]  # fmt: skip
 
+    def legend(self, snapshot: Snapshot) -> Sequence[Run]:
+        if not any(hold.channel is not None for hold in self._holds):
+            return ()
+        return [("█", "active"), (" held all the time   ", "dim"), ("░", "active"), (" some of it", "dim")]
+
     def keys(self, snapshot: Snapshot) -> Sequence[Key]:
         known = any(hold.channel is not None for hold in self._holds)
         return (Key("Enter", "channel", "open"),) if known and self.preview is None else ()

@@ -276,9 +276,9 @@ def _moments(curve: Curve) -> list[Part]:
     normal = ", ".join(f.duration(mean + times * deviation) for times in DEVIATIONS)
     on_time = f.share_of(curve.on_time, curve.records)
     return [
-        part((" mean ", "dim"), (f"≈ {f.duration(mean)}", "text"), (" deviation ", "dim")),
+        part((" mean ", "dim"), (f"≈ {f.duration(mean)}", "text"), (", deviation ", "dim")),
         part((f"≈ {f.duration(deviation)}", "text"), gap=""),
-        part(("normal distribution: ", "dim"), (normal, "text"), rank=1),
+        part(("if normally distributed: ", "dim"), (normal, "text"), rank=1),
         part((on_time, "text"), (" not behind at all", "dim"), rank=2),
     ]
 
@@ -348,8 +348,8 @@ def _told(snapshot: Snapshot, row: WhatIfIdle) -> list[Run]:
     """What another timeout would have given, in a sentence."""
     settings = snapshot.settings
     if row.idle_after_ms == settings.idle_after_ms:
-        held = "nobody holds it" if row.holder is None else f"{name(row.holder)} holds it"
-        return [(f"This is the idle timeout in force: {held}, and {_changes(row.flaps)} so far.", "text")]
+        held = "nobody holds" if row.holder is None else f"{name(row.holder)} holds"
+        return [(f"This is the idle timeout in force: {held} the level, with {_changes(row.flaps)} so far.", "text")]
     runs: list[Run] = [("Had the idle timeout been ", "text"), (f.setting(row.idle_after_ms), "strong")]
     runs.append((" from the start, ", "text"))
     now = snapshot.level.watermark_ms

@@ -16,6 +16,8 @@ from ..widgets.sheet import Item, Sheet, heading
 from .detail import DetailScreen, Help
 
 _NAME, _TIME, _HELD, _BAR = 15, 19, 8, 12
+_ROOMY = 100
+"""From this width on names and times have columns that never change, below it as much as they need."""
 _NAMES = (8, 30)
 _BESIDE = 1
 """The cell that the scroll bar takes."""
@@ -69,22 +71,28 @@ class OperatorsScreen(DetailScreen):
     def _chain(self, snapshot: Snapshot) -> list[Item]:
         chain = stages(snapshot, self.zone)
         most = max((stage.held_ms or 0 for stage in chain), default=0)
+        cells = max(len(stage.name) + 2 for stage in chain), max(len(self._time(stage)) for stage in chain)
         items: list[Item] = []
         for place, stage in enumerate(chain):
             if place:
                 items.append(Item((partial(_link, stage, most),)))
-            items.append(Item((partial(self._stage, stage, snapshot.now_ms),)))
+            items.append(Item((partial(self._stage, stage, cells),)))
         return items
 
-    def _stage(self, stage: Stage, near_ms: int | None, width: int) -> list[Run]:
-        time = stage.stands_for if stage.time_ms is None else f.clock(stage.time_ms, self.zone, near_ms)
+    def _time(self, stage: Stage) -> str:
+        near_ms = self.seen.snapshot.now_ms
+        return stage.stands_for if stage.time_ms is None else f.clock(stage.time_ms, self.zone, near_ms)
+
+    def _stage(self, stage: Stage, least: tuple[int, int], width: int) -> list[Run]:
+        names, times = least if width < _ROOMY else (_NAME, _TIME)
+        time = self._time(stage)
         ink = "level" if stage.name in ("valve", "one clock", "watermark") else "text"
         ink = "dim" if stage.time_ms is None else ink
-        head: list[Run] = [(" ● ", "accent"), (f.pad(stage.name, _NAME), "strong")]
+        head: list[Run] = [(" ● ", "accent"), (f.pad(stage.name, names), "strong")]
         what: Run = (stage.what, "dim")
         if not time:
             return clip([*head, what], width - _BESIDE)
-        return clip([*head, (f.pad(time, max(_TIME, len(time))) + "  ", ink), what], width - _BESIDE)
+        return clip([*head, (f.pad(time, max(times, len(time))) + "  ", ink), what], width - _BESIDE)
 
     def _inputs(self, snapshot: Snapshot) -> list[Item]:
         if others(snapshot):

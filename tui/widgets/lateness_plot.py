@@ -149,7 +149,7 @@ class _Drawing:
                 for x in range(self._x(place), self._x(place) + wide - (wide > 2)):
                     if full:
                         cells[x] = (EIGHTHS[full], ink)
-            label = count(most) if row == self._bars - 1 else "1" if not row and most else ""
+            label = count(most) if row == self._bars - 1 else "1" if not row and most > 1 else ""
             lines.append([(pad(label, _LEFT - 2, right=True), "dim"), ("┤ " if label else "│ ", "frame"), *cells])
         return lines
 

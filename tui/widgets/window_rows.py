@@ -13,6 +13,8 @@ from .windows import reach_bar
 
 _BAR = (6, 24)
 _SHORT, _CLOSES = 8, 24
+_FIRED = 66
+"""What a fired window's line takes beside its name and rows."""
 _NAMED, _NAME_CELLS = 6, 14
 INKS = {"now": "good", "pace": "text", "idle": "text", "never": "stale", "unknown": "dim"}
 """How sure it is that a window closes."""
@@ -90,20 +92,22 @@ def open_details(window: OpenWindow, width: int) -> list[Run]:
 def fired_titles(shape: Shape, width: int) -> list[Run]:
     """The line above the fired windows."""
     start = f" {f.pad('fired', shape.window)}  {f.pad('rows', max(shape.rows, 4), right=True)}"
-    return clip([(f"{start}  fired at    after end  late firings  late drops  until", "dim")], width)
+    firings, drops = _late_titles(shape, width)
+    return clip([(f"{start}  fired at    after end  {firings}  {drops}  until", "dim")], width)
 
 
 def fired_line(window: FiredWindow, kept_until_ms: int | None, shape: Shape, width: int) -> list[Run]:
     """Window, rows, when it fired and how long after its end, what came late, and whether it still takes that."""
     fired = "end of run" if window.ended or window.fired_ms is None else f.second(window.fired_ms, shape.zone)
     after = f.UNKNOWN if window.ended or window.fired_ms is None else f.duration(window.fired_ms - window.end_ms)
+    firings, drops = (len(title) for title in _late_titles(shape, width))
     until = "closed" if kept_until_ms is None else f.near(kept_until_ms, shape.zone, shape.level_ms)
     runs: list[Run] = [
         *_head(window, shape),
         (f.pad(fired, 10), "text"),
         (f"  {f.pad(after, 9, right=True)}", "text"),
-        (f"  {f.pad(f.count(window.late_firings), 12, right=True)}", "text" if window.late_firings else "dim"),
-        (f"  {f.pad(f.count(window.late_drops), 10, right=True)}", "stale" if window.late_drops else "dim"),
+        (f"  {f.pad(f.count(window.late_firings), firings, right=True)}", "text" if window.late_firings else "dim"),
+        (f"  {f.pad(f.count(window.late_drops), drops, right=True)}", "stale" if window.late_drops else "dim"),
         (f"  {until}", "dim" if kept_until_ms is None else "text"),
     ]
     return clip(runs, width)
@@ -113,6 +117,12 @@ def _head(window: OpenWindow | FiredWindow, shape: Shape) -> list[Run]:
     name = f.pad(f.interval(window.start_ms, window.end_ms, shape.zone, shape.level_ms), shape.window)
     rows = f.pad(f.count(window.records), max(shape.rows, 4), right=True)
     return [(f" {name}  ", "strong"), (f"{rows}  ", "text")]
+
+
+def _late_titles(shape: Shape, width: int) -> tuple[str, str]:
+    """The titles of what came late, which are as wide as their columns: short ones where there is little room."""
+    room = width - shape.window - max(shape.rows, 4) - _FIRED
+    return ("late firings", "late drops") if room >= 0 else ("again", "dropped")
 
 
 def _bar_cells(shape: Shape, width: int) -> int:
