@@ -168,6 +168,7 @@ def test_it_stops_although_the_broker_hangs(broker: LocalBroker, topic: str, tmp
         os.kill(broker.pid, signal.SIGCONT)
     assert isinstance(sent, int)
     assert 5 < sent < 1_000
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("wmtop-feeder")]
 
 
 def test_a_broker_that_refuses_records_is_one_line(
