@@ -4,13 +4,14 @@ BIN := $(VENV)/bin
 # Progress on a terminal, silence elsewhere; old pips build Spark's source archive the old way unless told.
 INSTALL := PIP_USE_PEP517=1 $(BIN)/python -m pip --disable-pip-version-check $$([ -t 1 ] || echo --quiet) install --editable
 
-.PHONY: help demo test check fix bench clean
+.PHONY: help demo test check fix bench pictures clean
 help:
 	@echo "make demo    a year of flights through Spark, and the screen on it (installs what is missing, into $(VENV))"
 	@echo "make test    the whole test suite          make test ARGS='-k valve' a part of it"
 	@echo "make check   lint, formatting, types, import contracts"
 	@echo "make fix     what of lint and formatting can be mended by itself"
 	@echo "make bench   the benchmarks (benchmarks/README.md)"
+	@echo "make pictures    the pictures of the README, taken anew of the demo (four minutes)"
 	@echo "make clean   remove everything that make made"
 
 demo: $(VENV)/.installed
@@ -32,6 +33,9 @@ fix: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-dev
 	@sh .ci/have java && sh .ci/have maven && $(BIN)/python -m benchmarks $(ARGS)
+
+pictures: $(VENV)/.installed-dev
+	@sh .ci/have java && $(BIN)/python -m benchmarks.pictures
 
 clean:
 	rm -rf $(VENV) .typings build dist *.egg-info .pytest_cache .ruff_cache .hypothesis

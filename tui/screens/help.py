@@ -71,7 +71,8 @@ READING = (
     "that the value lies between two that were counted; ≤ an upper bound (session windows, a query of others); "
     "≈ not counted exactly.\n\n",
     "late: records that came when every window they belong to was closed, as a share of all; now: of the last minute.\n"
-    "A window closes when a channel's records have reached its end plus the lateness: closes at says when that is.\n"
+    "A window closes when the records of every channel that counts have reached the event time that it needs: its end "
+    "plus the lateness.\n"
     "fired: windows that have fired; again: how often one fired once more, for a record within the allowed lateness.",
 )  # fmt: skip
 

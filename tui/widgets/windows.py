@@ -77,12 +77,11 @@ class WindowTable(Rows):
         head: list[Run] = [(f" {ends}  ", "strong"), (rows, "text"), (unit, "dim")]
         tail: list[Run] = []
         if windows.lateness_ms is not None:
-            closes = f.second(window.end_ms + windows.lateness_ms, windows.zone).removesuffix(":00")
-            tail = [(" closes at ", "dim"), (closes, "text")]
+            needs = f.second(window.end_ms + windows.lateness_ms, windows.zone).removesuffix(":00")
+            tail = [(" needs ", "dim"), (needs, "text")]
         room = width - cells(head) - 1
-        for shorter in (" closes ", " "):
-            if room - cells(tail) < _BAR[0] and tail:
-                tail[0] = (shorter, "dim")
+        if tail and room - cells(tail) < _BAR[0]:
+            tail[0] = (" ", "dim")
         bar = reach_bar(window, windows.level_ms, windows.fastest_ms, min(room - cells(tail), _BAR[1]))
         return [*head, *bar, *tail]
 

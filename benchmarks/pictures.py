@@ -1,0 +1,124 @@
+"""`make pictures`: the pictures of the README, taken of a real run with the keyboard alone.
+
+The demo's engine replays the flights, headless and without an idle timeout, and writes a recording; the screen is
+connected to it without a terminal. Pictures are taken from the moment of the story on: in the afternoon of 11 July AS
+has been silent for hours, and holds the level for all. Times that depend on the machine (of a batch, rows a second)
+differ from run to run, the story does not.
+"""
+
+import asyncio
+import os
+import tempfile
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from datetime import UTC, datetime
+from pathlib import Path
+
+from textual.pilot import Pilot
+from wmtop.engine.core.snapshot import Snapshot
+from wmtop.engine.feed import rundir
+from wmtop.engine.feed.client import Client
+from wmtop.engine.feed.messages import FromEngine
+from wmtop.engine.feed.recording import RecordingReader
+from wmtop.tui.app import WmtopApp
+from wmtop.tui.cli.launch import EngineProcess
+from wmtop.tui.replay_app import ReplayApp
+
+OUT = Path(__file__).parents[1] / "tui" / "pictures"
+SIZE = (120, 36)
+NAME = "flights"
+STORY_MS = int(datetime(2013, 7, 11, 20, 0, tzinfo=UTC).timestamp() * 1000)
+HELD_MS = 60 * 60_000
+START_S, STORY_S, DRAWN_S, STEP_S = 120, 300, 0.3, 0.1
+
+PICTURES = (
+    ("main", (), ()),
+    ("channel", ("enter",), ("escape",)),
+    ("windows", ("w",), ("escape",)),
+    ("doctor", ("d",), ("escape",)),
+    ("idle", ("l", "i", "up", "up"), ("escape",)),
+    ("preview", ("left_square_bracket", "left_square_bracket"), ("escape",)),
+    ("lateness", ("l", "plus", "plus"), ("escape", "escape")),
+    ("time", ("t",), ("escape",)),
+    ("operators", ("o",), ("escape",)),
+    ("progress", ("g",), ("escape",)),
+    ("history", ("h",), ("escape",)),
+)
+"""Name, the keys that lead there from the main screen, the keys that lead back."""
+
+
+class Watched(Client):
+    """The engine's stream, which remembers the newest snapshot."""
+
+    newest: Snapshot | None = None
+
+    async def messages(self) -> AsyncGenerator[FromEngine, None]:
+        async with aclosing(super().messages()) as messages:
+            async for message in messages:
+                if isinstance(message, Snapshot):
+                    self.newest = message
+                yield message
+
+
+def is_the_story(snapshot: Snapshot | None) -> bool:
+    """Whether a quiet channel has held the level for a good while on that morning."""
+    if snapshot is None or snapshot.now_ms is None or (holder := snapshot.level.holder) is None:
+        return False
+    return snapshot.now_ms >= STORY_MS and holder.cause == "quiet" and snapshot.now_ms - holder.since_ms >= HELD_MS
+
+
+async def until(true: Callable[[], bool], timeout_s: float) -> None:
+    """Wait until something is so."""
+    for _ in range(int(timeout_s / STEP_S)):
+        if true():
+            return
+        await asyncio.sleep(STEP_S)
+    raise TimeoutError(f"it did not come to be so within {timeout_s:g} s")
+
+
+async def press(pilot: Pilot[object], *keys: str) -> None:
+    """Press keys, one after the other, and let the screen draw."""
+    for key in keys:
+        await pilot.press(key)
+    await pilot.pause(DRAWN_S)
+
+
+async def take_live(client: Watched) -> None:
+    """The pictures of the running engine."""
+    app = WmtopApp(client, on_quit="leave")
+    async with app.run_test(size=SIZE, notifications=True) as pilot:
+        await until(lambda: client.newest is not None, START_S)
+        await until(lambda: is_the_story(client.newest), STORY_S)
+        for name, there, back in PICTURES:
+            await press(pilot, *there)
+            app.save_screenshot(f"{name}.svg", str(OUT))
+            await press(pilot, *back)
+
+
+async def take_replay(recording: Path) -> None:
+    """The picture of the recording."""
+    with RecordingReader(recording) as reader:
+        app = ReplayApp(reader, number=reader.seek(STORY_MS), playing=False)
+        async with app.run_test(size=SIZE) as pilot:
+            await pilot.pause(DRAWN_S)
+            app.save_screenshot("replay.svg", str(OUT))
+
+
+def main() -> None:
+    """Take all of them."""
+    OUT.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="wmtop-pictures-", dir="/tmp") as directory:
+        os.chmod(directory, 0o700)
+        os.environ[rundir.RUN_DIR_VARIABLE] = directory
+        recording = Path(directory, "flights.rec")
+        arguments = ["demo", "--headless", "--stop-on-eof", "--idle-after", "off", "--name", NAME]
+        engine = EngineProcess([*arguments, "--record", str(recording)], rundir.log_path(NAME), tied=True)
+        try:
+            asyncio.run(take_live(Watched(rundir.socket_path(NAME), alive=engine.died)))
+        finally:
+            engine.stop()
+        asyncio.run(take_replay(recording))
+
+
+if __name__ == "__main__":
+    main()
