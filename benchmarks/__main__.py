@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-NAMES = ("tick", "throughput", "aggregation", "kafka", "balance", "start", "screen", "replay")
+NAMES = ("tick", "throughput", "aggregation", "kafka", "balance", "taps", "start", "screen", "replay")
 
 
 def main(names: list[str]) -> None:

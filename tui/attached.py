@@ -106,6 +106,17 @@ def barrel_parts(barrel: BarrelRule, *, level_ms: int | None, zone: tzinfo | Non
     return parts
 
 
+def restart_words(snapshot: Snapshot, delay_ms: int | None) -> str:
+    """What a query of Spark does once it is started again with another delay, as a line of its own."""
+    now_ms = snapshot.settings.lateness_ms
+    if snapshot.settings.strategy != "spark" or now_ms is None or delay_ms is None or delay_ms == now_ms:
+        return ""
+    apart = f.duration(abs(delay_ms - now_ms))
+    if delay_ms < now_ms:
+        return f"\nat the restart its level jumps {apart} ahead"
+    return f"\nafter the restart its level stands still, and rows are dropped, for {apart} of event time"
+
+
 def channels_text(snapshot: Snapshot) -> str:
     """What the channel table says where it has no channel."""
     lines = [f"{f.ELSEWHERE}: a line before withWatermark shows them", f"  {THE_LINE}"]

@@ -99,7 +99,7 @@ def barrel_rule(
         return None
     reached = [(view.max_event_ms, view.channel) for view in channels if view.max_event_ms is not None]
     below = sorted((event_ms, name) for event_ms, name in reached if level_ms is not None and event_ms <= level_ms)
-    slowest = min(channels, key=lambda view: float("-inf") if view.watermark_ms is None else view.watermark_ms)
+    slowest = min(channels, key=_reached)
     if any(node.taps for node in nodes):
         barrel_ms = barrel_level(nodes, policy)
     else:  # the partitions of the only node's source: one without a record keeps the barrel empty
@@ -113,6 +113,12 @@ def barrel_rule(
         below=[name for _, name in below],
         whatif=_whatif(nodes, barrel=True),
     )
+
+
+def _reached(view: ChannelView) -> float:
+    """How far a channel has come; where no delay is known, in event time."""
+    time = view.max_event_ms if view.watermark_ms is None else view.watermark_ms
+    return float("-inf") if time is None else time
 
 
 def whatif_by_spark(nodes: Sequence[Node]) -> list[WhatIf] | None:

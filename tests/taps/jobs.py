@@ -62,8 +62,12 @@ class SomebodysJob:
         return (self.directory / "stderr").read_text()
 
     def wait_for(self, word: str) -> None:
+        assert self.word() == word, self.errors[-4000:]
+
+    def word(self) -> str:
+        """The next thing that it says."""
         assert self.process.stdout is not None
-        assert self.process.stdout.readline() == f"{word}\n", self.errors[-4000:]
+        return self.process.stdout.readline().removesuffix("\n")
 
     def go_on(self) -> None:
         assert self.process.stdin is not None
@@ -134,8 +138,9 @@ def watch_rolled(job: SomebodysJob) -> Seen:
 
 
 def watch_plain(job: SomebodysJob) -> Seen:
-    """The job's life, which ends in the middle."""
-    job.wait_for("running")
+    """The job's life, which ends in the middle of a batch."""
+    words = {job.word(), job.word()}
+    assert words == {"running", "hanging"}, job.errors[-4000:]
     tap = EventLogTap(job.log)
     early = tap.poll()
     job.go_on()

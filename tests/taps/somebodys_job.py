@@ -80,6 +80,13 @@ def fail(batch: DataFrame, number: int) -> None:
         raise ValueError("no such thing\nsecond line")
 
 
+def hang(batch: DataFrame, number: int) -> None:
+    batch.collect()
+    if number == 1:
+        print("hanging", flush=True)
+        time.sleep(3600)
+
+
 queries: dict[str, StreamingQuery] = {}
 if kind == "rolled":
     queries["windows"] = start(windows(), "windows")
@@ -95,6 +102,10 @@ else:
     local = local.observe("wmtop:pasted", *(F.expr(sql).alias(name) for name, sql in PASTED.items()))
     queries["local"] = start(local, "local", availableNow=True)
     queries["local"].awaitTermination()
+    hanging = tap(read("orders"), "ts", "key").withWatermark("ts", "30 seconds").writeStream.foreachBatch(hang)
+    hanging.queryName("hanging").option("checkpointLocation", str(directory / "checkpoints" / "hanging")).start()
+    while spark.streams.active[0].lastProgress is None:
+        time.sleep(0.05)
 print("running", flush=True)
 sys.stdin.readline()
 for query in queries.values():

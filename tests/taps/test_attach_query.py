@@ -135,3 +135,14 @@ def test_what_a_job_has_published_is_seen_after_its_end(seen: dict[str, Seen], m
     assert "queries that their jobs publish: wmtop attach NAME" in listed.stdout
     assert "gone" in listed.stdout
     assert json.loads(wmtop("attach", "windows", "--once", "--json").stdout)["barrel"] is not None
+
+
+def test_a_job_killed_in_a_batch_leaves_it_in_flight(seen: dict[str, Seen]) -> None:
+    job = seen["plain"].job
+    by_checkpoint, by_log = attach(job.directory / "checkpoints" / "hanging"), attach(job.log, "--query", "hanging")
+    said = max(ms for ms, _ in ORDERS[0] if ms is not None) - 30_000
+    for shown in by_checkpoint, by_log:
+        assert (shown.batch, shown.spark.in_flight, shown.level.watermark_ms) == (1, True, said)
+    assert by_checkpoint.channels == []
+    assert {view.channel: view.max_event_ms for view in by_log.channels} == reached(ORDERS[:1])
+    assert (by_checkpoint.settings.lateness_ms, by_log.settings.lateness_ms) == (None, 30_000)  # it keeps no state

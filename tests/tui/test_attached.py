@@ -101,7 +101,8 @@ def test_enter_gives_the_line_of_the_job_and_copies_it() -> None:
         await it.says("┈", "Barrel")
         await it.press("enter")
         assert it.client.sent == []
-        assert it.toasts() == [f"change its job to (copied)\n{line}"]
+        then = "after the restart its level stands still, and rows are dropped, for 15s of event time"
+        assert it.toasts() == [f"change its job to (copied)\n{line}\n{then}"]
         assert it.app.clipboard == line
         assert "?" not in it.said("#tuning")
 

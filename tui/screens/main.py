@@ -19,6 +19,7 @@ from ...engine.core.snapshot import Snapshot
 from ...engine.feed.messages import Change
 from .. import formatting as f
 from .. import preview as what_if
+from ..attached import restart_words
 from ..preview import Preview
 from ..recent import Recent
 from ..replay import Playback
@@ -320,7 +321,8 @@ class MainScreen(Screen[None]):
             return
         if (line := line_in_job(self._shown, wish.value_ms, idle=wish.idle)) is not None:
             app_of(self).copy_to_clipboard(line)
-            self.notify(f"change its job to (copied)\n{line}", markup=False, timeout=15)
+            then = restart_words(self._shown, wish.value_ms)
+            self.notify(f"change its job to (copied)\n{line}{then}", markup=False, timeout=15)
             self.action_drop()
             return
         if wish.idle:
