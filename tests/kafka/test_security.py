@@ -219,37 +219,49 @@ class Arguments(threading.Thread):
         self.join()
 
 
-@pytest.mark.parametrize("reader", ["python", "connector"])
-def test_a_run_leaves_no_secret_anywhere(reader: str, secured: Secured, here: Path, connector_jars: list[Path]) -> None:
+class SecretRun:
+    """A run of one of the readers that is told secrets, and every place where it could leave one."""
+
+    def __init__(self, reader: str, secured: Secured, jars: list[Path]) -> None:
+        self._reader = reader
+        self._own = Path(reader).absolute()
+        (self._own / "events").mkdir(parents=True)
+        self._process = run_kafka(
+            *(secured, SAFE, TOPIC, "--reader", reader, "--name", f"secured-{reader}"),
+            *("--state-dir", f"{reader}/state", "--record", f"{reader}/rec", "--firings", f"{reader}/firings"),
+            *("--jars", ",".join(map(str, jars))) if reader == "connector" else (),
+            *("--conf", "spark.eventLog.enabled=true", "--conf", f"spark.eventLog.dir={self._own / 'events'}"),
+            *("--conf", "spark.eventLog.compress=false", "--conf", "spark.sql.ui.explainMode=extended"),
+        )
+        self._arguments = Arguments(self._process.pid)
+        self._arguments.start()
+
+    def places(self) -> dict[str, str]:
+        """Wait for its end; what stands where."""
+        out, error = self._process.communicate(timeout=200)
+        self._arguments.stop()
+        assert self._process.returncode == 0, error
+        snapshot = json.loads(out)
+        assert (snapshot["source"]["reader"], snapshot["totals"]["records"]) == (self._reader, RECORDS)
+        assert any("org.apache.spark.deploy.SparkSubmit" in line for line in self._arguments.seen), "it was looked at"
+        log = Path(f"/tmp/wmtop-test-{os.getpid()}", f"secured-{self._reader}.log")
+        with RecordingReader(self._own / "rec") as recording:
+            recorded = msgspec.json.encode(list(recording)).decode()
+        found = {"stdout": out, "stderr": error, "recording": recorded, "log": log.read_text()}
+        found |= {f"arguments {number}": line for number, line in enumerate(self._arguments.seen)}
+        for path in self._own.rglob("*"):
+            if path.is_file():
+                found[str(path.relative_to(self._own))] = path.read_text(errors="replace")
+        return found
+
+
+def test_a_run_leaves_no_secret_anywhere(secured: Secured, connector_jars: list[Path]) -> None:
     login = format_login("SCRAM-SHA-512", USER, PASSWORD)
     protocol = {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": login}
     written({**protocol, **TRUST, **IDENTITY, "some.other.property": MARK})
-    Path("events").mkdir()
-    process = run_kafka(
-        *(secured, SAFE, TOPIC, "--reader", reader, "--name", f"secured-{reader}"),
-        *("--state-dir", "state", "--record", "run.rec", "--firings", "run.firings"),
-        *("--jars", ",".join(map(str, connector_jars))) if reader == "connector" else (),
-        *("--conf", "spark.eventLog.enabled=true", "--conf", f"spark.eventLog.dir={here / 'events'}"),
-        *("--conf", "spark.eventLog.compress=false", "--conf", "spark.sql.ui.explainMode=extended"),
-    )
-    arguments = Arguments(process.pid)
-    arguments.start()
-    out, error = process.communicate(timeout=200)
-    arguments.stop()
-    assert process.returncode == 0, error
-    snapshot = json.loads(out)
-    assert (snapshot["source"]["reader"], snapshot["totals"]["records"]) == (reader, RECORDS)
-
-    log = Path(f"/tmp/wmtop-test-{os.getpid()}", f"secured-{reader}.log")
-    with RecordingReader(Path("run.rec")) as recording:
-        recorded = msgspec.json.encode(list(recording)).decode()
-    places = {"stdout": out, "stderr": error, "recording": recorded, "log": log.read_text()}
-    places |= {f"arguments {number}": line for number, line in enumerate(arguments.seen)}
-    for path in [*Path("state").rglob("*"), *Path("events").rglob("*"), Path("run.firings"), Path("run.rec")]:
-        if path.is_file():
-            places[str(path)] = path.read_text(errors="replace")
-    shows_topic = {Path(name).parts[0] for name, text in places.items() if TOPIC in text}
-    assert {"stdout", "recording", "state", "events"} <= shows_topic, "what is there is found"
-    assert any("org.apache.spark.deploy.SparkSubmit" in line for line in arguments.seen), "the JVM was looked at"
     key = secured.client.key(KEY_PASSWORD).splitlines()[5]
-    assert [name for name, text in places.items() if MARK in text or key in text] == []
+    for run in [SecretRun(reader, secured, connector_jars) for reader in ("python", "connector")]:  # both at once
+        places = run.places()
+        shows_topic = {Path(name).parts[0] for name, text in places.items() if TOPIC in text}
+        assert {"stdout", "recording", "state", "events"} <= shows_topic, "what is there is found"
+        assert [name for name, text in places.items() if MARK in text or key in text] == []

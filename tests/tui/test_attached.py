@@ -123,7 +123,7 @@ def test_both_rules_stand_side_by_side_and_who_loses_rows() -> None:
         barrel = it.said("Barrel")
         assert "▚" in barrel
         assert "╌" in barrel
-        await it.says("▚ under water: its rows are dropped", "#top")
+        await it.says("▚ rows dropped   ╌ level by the slowest channel", "#top")
 
     show(tapped(), scenario)
 

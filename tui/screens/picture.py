@@ -174,7 +174,7 @@ def barrel_heading(
         return Heading(0, title, [("┈ ", "preview"), (told(preview), "preview")], firm=True)
     words = legend({stave.kind for stave in found})
     if snapshot.barrel is not None and snapshot.barrel.watermark_ms is not None:
-        words += [("   ╌ ", "held"), ("the slowest channel's level", "dim")]
+        words += [("   ╌ ", "held"), ("level by the slowest channel", "dim")]
     return Heading(0, title, words)
 
 
