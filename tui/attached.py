@@ -100,7 +100,7 @@ def barrel_parts(barrel: BarrelRule, *, level_ms: int | None, zone: tzinfo | Non
         many = len(barrel.below)
         text = f"{f.count(many)} channel{'s' * (many != 1)} under Spark's level"
         parts.append(part((text, "bad"), gap=" · "))
-        parts.append(part(("rows dropped", "bad"), rank=1, gap=": "))
+        parts.append(part(("all late", "bad"), rank=1, gap=": "))
     else:
         parts.append(part(("no channel under Spark's level", "good"), rank=1, gap=" · "))
     return parts

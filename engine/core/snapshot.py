@@ -229,7 +229,8 @@ class BarrelRule(Struct, frozen=True):
     holder: str | None
     """The slowest channel."""
     below: list[str]
-    """The channels whose event time lies at or below Spark's level, the most behind first: their rows are dropped."""
+    """The channels whose event time lies at or below Spark's level, the most behind first: all that
+    they send is late, and dropped once its window has closed."""
     whatif: list[WhatIf] | None = None
     """`Snapshot.whatif` by this rule; those by Spark's rule stand there."""
 

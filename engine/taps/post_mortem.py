@@ -34,13 +34,17 @@ def look(path: Path, step: Callable[[int], object]) -> EventLogFacts:
         tap.close()
 
 
-def record(path: Path, out: Path, wanted: str | None, name: str, step: Callable[[int], object]) -> int:
-    """Write the course of the query that is meant to `out`; the number of snapshots. UsageError where none is."""
+def record(path: Path, out: Path, wanted: str | None, name: str | None, step: Callable[[int], object]) -> int:
+    """Write the course of the query that is meant to `out`, called `name` or as it calls itself; the number of snapshots.
+
+    UsageError where there is none.
+    """
     facts = look(path, lambda left: None)
     sure_of(facts.queries, wanted)
     meant = choose(facts.queries, wanted, None)
     if meant is None:
         raise UsageError(f"{path} tells of no streaming query")
+    name = name or meant.name or facts.app or path.name
     source = SourceView(kind="event log", description=str(path.absolute()))
     course = _Course(name, source, facts, meant.id)
     header = Header(

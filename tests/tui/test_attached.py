@@ -112,18 +112,18 @@ def test_enter_gives_the_line_of_the_job_and_copies_it() -> None:
 def test_both_rules_stand_side_by_side_and_who_loses_rows() -> None:
     async def scenario(it: Driven) -> None:
         await it.says("by the slowest channel shop-5", "#level")
-        await it.says("1m24s lower · 3 channels under Spark's level: rows dropped", "#level")
+        await it.says("1m24s lower · 3 channels under Spark's level: all late", "#level")
         await it.says("delay 30s", "#tuning")
         assert "first started" not in it.said("#tuning")
         await it.says("late ≥ 1,204 · ≤ 50.0 % by Spark's clock, ≤ 0 % by the slowest channel's", "#tuning")
         table = it.said("ChannelTable").splitlines()
         assert "event time" in table[0]
-        assert [line.split()[-1] for line in table[1:7]] == ["dropped"] * 3 + ["active"] * 3
+        assert [line.split()[-1] for line in table[1:7]] == ["late"] * 3 + ["active"] * 3
         assert "−54s" in table[1]
         barrel = it.said("Barrel")
         assert "▚" in barrel
         assert "╌" in barrel
-        await it.says("▚ rows dropped   ╌ level by the slowest channel", "#top")
+        await it.says("▚ all late   ╌ level by the slowest channel", "#top")
 
     show(tapped(), scenario)
 

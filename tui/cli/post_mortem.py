@@ -11,7 +11,6 @@ import typer
 
 from ...engine.errors import UsageError
 from ...engine.feed.recording import RecordingReader
-from .engines import name_of
 from .replay import play, print_snapshots
 from .running import has_terminal
 from .targets import is_log, local_path
@@ -43,7 +42,7 @@ def show_post_mortem(
     with tempfile.TemporaryDirectory(prefix="wmtop-") as directory:
         out = record or Path(directory) / "post-mortem.rec"
         with _progress("following the query") as step:
-            snapshots = write(path, out, wanted, name or name_of(wanted or path.name), step)
+            snapshots = write(path, out, wanted, name, step)
         if not snapshots:
             raise UsageError(f"{path}: the query has not reported a batch")
         with RecordingReader(out) as reader:

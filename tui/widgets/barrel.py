@@ -26,7 +26,7 @@ PATTERNS: dict[Kind, str] = {
 """Each kind has a pattern as well as a colour."""
 MEANINGS: dict[Kind, str] = {
     "holder": "holds", "idle": "idle", "catching_up": "catching up", "never_seen": "never seen", "finished": "finished",
-    "drowned": "rows dropped",
+    "drowned": "all late",
 }  # fmt: skip
 
 

@@ -210,7 +210,7 @@ def _state(table: Table, entry: Entry) -> str:
     if entry.kind == "idle" and view.quiet_ms is not None:
         return f"idle {f.duration(view.quiet_ms)}"
     if entry.kind == "drowned":
-        return "dropped"
+        return "all late"
     return entry.kind.replace("_", " ")
 
 

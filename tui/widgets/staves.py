@@ -18,7 +18,7 @@ class Stave(Struct, frozen=True):
 
     key: str
     watermark_ms: int | None
-    """Its height; under Spark's one clock its event time, so that who stands under water loses its rows."""
+    """Its height; under Spark's one clock its event time, so that of who stands under water all is late."""
     kind: Kind
 
 
@@ -65,7 +65,7 @@ def staves(snapshot: Snapshot, inside: int | None) -> list[Stave]:
 
 
 def under_one_clock(view: ChannelView, level_ms: int | None) -> Kind:
-    """How a channel is drawn under Spark's one clock: drowned where its newest record would be dropped."""
+    """How a channel is drawn under Spark's one clock: drowned where even its newest record is late."""
     drowned = level_ms is not None and view.max_event_ms is not None and view.max_event_ms <= level_ms
     return "drowned" if drowned and view.state == "active" else view.state
 
