@@ -140,6 +140,22 @@ def test_the_help_explains_the_screen_that_it_is_opened_over() -> None:
     drive(scenario, *told(live()))
 
 
+def test_what_a_key_does_stands_beside_it_in_any_width_and_no_section_is_empty() -> None:
+    async def scenario(it: Driven) -> None:
+        def words() -> str:
+            return "\n".join(str(part.render()) for part in it.app.screen.query("Static"))
+
+        line = "  w       Windows: Open and fired windows, and why one is not closing\n"
+        await it.press("g", "question_mark")
+        assert line in words()
+        assert "Progress\n" not in words().replace("Reading Progress\n", "")
+        await it.pilot.resize_terminal(60, 24)
+        await it.until(lambda: line not in words())
+        assert "  w       Windows: Open and fired windows, and why\n          one is not closing\n" in words()
+
+    drive(scenario, *told(live()))
+
+
 def test_each_screen_explains_itself() -> None:
     for screen in (*FURTHER.values(), WindowScreen):
         assert issubclass(screen, DetailScreen)

@@ -1,15 +1,17 @@
 """The help: what the keys do, and how to read the picture."""
 
+from textwrap import wrap
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
+from textual.events import Resize
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from .detail import LINKS, DetailScreen
+from .detail import LINKS, DetailScreen, app_of
 from .further import FURTHER
 
 APPLY = ("Enter", "apply the preview to the running engine")
@@ -61,6 +63,10 @@ REPLAY = (
         ("G", "go to a time: 14:30, 02-08 14:30, +10m, -1h"),
     )),
 )  # fmt: skip
+_WIDEST, _KEYS = 100, 10
+"""The box at its widest (wmtop.tcss), and what the keys take of a line."""
+_BESIDE = _KEYS + 7
+"""With the border, the padding and the scroll bar."""
 NOT_IN_REPLAY = (APPLY, FREEZE, RECORD)
 READING = (
     "Each channel is a stave, as high as its watermark. The water is the level: it can stand no higher than the lowest "
@@ -85,11 +91,14 @@ class HelpScreen(ModalScreen[None]):
     def __init__(self, *, replay: bool = False, about: DetailScreen | None = None) -> None:
         super().__init__()
         self._about = about
-        sections = (*KEYS, SCREENS) if about is None else ((about.NAME, tuple(about.ABOUT.keys)), *EVERYWHERE, SCREENS)
-        self._sections = (*REPLAY, *sections) if replay else sections
+        own = ((about.NAME, tuple(about.ABOUT.keys)),) if about is not None and about.ABOUT.keys else ()
+        always = (*KEYS, SCREENS) if about is None else (*EVERYWHERE, SCREENS)
+        self._sections = (*own, *(REPLAY if replay else ()), *always)
         self._hidden = NOT_IN_REPLAY if replay else ()
+        self._composed_for = 0
 
     def compose(self) -> ComposeResult:
+        self._composed_for = self._words_cells
         with VerticalScroll(id="help") as box:
             box.border_title = "Help"
             box.border_subtitle = "Esc closes"
@@ -97,14 +106,29 @@ class HelpScreen(ModalScreen[None]):
                 yield Static(_reading(self._about.NAME, self._about.ABOUT.reading.rstrip() + "\n"))
             for title, rows in self._sections:
                 keys = [row for row in rows if row not in self._hidden]
-                lines = [Content.assemble((f"  {key:<8}", "bold"), (f"{words}\n", "$dim")) for key, words in keys]
+                lines = [_row(key, words, self._words_cells) for key, words in keys]
                 yield Static(Content("").join([Content.styled(title + "\n", "bold $accent"), *lines]))
             if self._about is None:
                 yield Static(_reading("the barrel", *READING))
 
+    def on_resize(self, event: Resize) -> None:
+        if self._words_cells != self._composed_for:
+            self.refresh(recompose=True)
+
+    @property
+    def _words_cells(self) -> int:
+        """How wide what a key does can be, beside the keys."""
+        return max(min(_WIDEST, app_of(self).size.width * 96 // 100) - _BESIDE, 20)
+
     def action_close(self) -> None:
         """Back."""
         self.dismiss(None)
+
+
+def _row(keys: str, words: str, cells: int) -> Content:
+    """Keys and what they do, whose further lines stand below its first one."""
+    lines = wrap(words, cells)
+    return Content.assemble((f"  {keys:<8}", "bold"), (f"\n{' ' * _KEYS}".join(lines) + "\n", "$dim"))
 
 
 def _reading(what: str, *text: str) -> Content:
