@@ -35,9 +35,9 @@ def look(path: Path, step: Callable[[int], object]) -> EventLogFacts:
 
 
 def record(path: Path, out: Path, wanted: str | None, name: str | None, step: Callable[[int], object]) -> int:
-    """Write the course of the query that is meant to `out`, called `name` or as it calls itself; the number of snapshots.
+    """Write the course of the query that is meant to `out`, under `name` or its own; the number of snapshots.
 
-    UsageError where there is none.
+    UsageError where there is no such query.
     """
     facts = look(path, lambda left: None)
     sure_of(facts.queries, wanted)

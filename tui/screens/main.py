@@ -227,7 +227,9 @@ class MainScreen(Screen[None]):
             detail.take(self.seen)
             return
         self._paint_lines()
-        self.query_one(HolderStrip).show(picture.held(snapshot, self._recent))
+        strip = self.query_one(HolderStrip)
+        strip.show(picture.held(snapshot, self._recent))
+        strip.set_class(snapshot.settings.strategy == "spark", "-nobody")  # one clock is held by nobody
         scene = picture.scene(snapshot, view, self._preview, self._staves)
         self.query_one(Barrel).show(scene, self._clock())
         self.query_one(ChannelTable).show(picture.table(snapshot, view, self._entries, self._name_cells))
