@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 from wmtop.engine.feed import rundir
+from wmtop.engine.kafka.cluster import Cluster
+from wmtop.engine.kafka.config import KafkaConfig
 from wmtop.engine.kafka.local_broker import LocalBroker
 from wmtop.tui import cli
 
@@ -174,3 +176,9 @@ def test_bad_input_is_one_line(
     [line] = errors.splitlines()
     assert said in line
     assert time.monotonic() - began < WAITS_S, "where nobody listens there is nothing to wait for"
+
+
+def test_one_address_of_several_is_enough(broker: LocalBroker) -> None:
+    cluster = Cluster(KafkaConfig(f"127.0.0.1:9,{broker.bootstrap}"))
+    assert cluster.id()
+    cluster.close()
