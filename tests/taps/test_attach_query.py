@@ -146,3 +146,25 @@ def test_a_job_killed_in_a_batch_leaves_it_in_flight(seen: dict[str, Seen]) -> N
     assert by_checkpoint.channels == []
     assert {view.channel: view.max_event_ms for view in by_log.channels} == reached(ORDERS[:1])
     assert (by_checkpoint.settings.lateness_ms, by_log.settings.lateness_ms) == (None, 30_000)  # it keeps no state
+
+
+def test_a_directory_that_holds_several_lists_them(seen: dict[str, Seen]) -> None:
+    directory = seen["rolled"].job.directory
+    listed = wmtop("attach", directory)
+    assert listed.returncode == 0
+    assert f"checkpoints of Spark, in {directory}: wmtop attach PATH" in listed.stdout
+    assert f"  {directory}/checkpoints/windows  changed " in listed.stdout
+    assert f"  {seen['rolled'].job.log}  changed " in listed.stdout
+    assert wmtop("attach", directory, "--once").returncode == 2
+
+
+def test_a_reader_that_goes_away_is_no_failure(seen: dict[str, Seen]) -> None:
+    target = str(seen["rolled"].job.directory / "checkpoints" / "windows")
+    command = [sys.executable, "-m", "wmtop.tui.cli", "attach", target, "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(60) == 143
+        assert process.stderr.read() == ""

@@ -1,9 +1,7 @@
 """`wmtop attach`: watch what something else runs, or list what can be watched."""
 
 import asyncio
-import shlex
 import stat
-import time as clock
 from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,16 +13,16 @@ from ...engine.core.snapshot import Snapshot
 from ...engine.errors import UsageError
 from ...engine.feed import rundir
 from ...engine.feed.client import Client, first_snapshot
-from ..formatting import DAY, clean, count, duration
+from ..formatting import DAY, clean
 from .arguments import duration_option, off_option
 from .engines import bounds_of, printer, run_claimed, show_as
+from .listing import list_all, list_inside
 from .post_mortem import is_over, show_post_mortem
-from .running import has_terminal, lines_of_runs, open_screen
+from .running import has_terminal, open_screen
 from .summary import summary
 from .targets import (
     READERS,
     TOPIC,
-    WHAT,
     broker_of,
     is_log,
     local_path,
@@ -38,11 +36,7 @@ from .targets import (
 if TYPE_CHECKING:  # what looks is imported by who looks
     from ...engine.taps.broker import BrokerTap
     from ...engine.taps.engine import Watched, WatchOptions
-    from ...engine.taps.published import Published
     from ...engine.taps.query import QueryWatch
-
-_MOST_LISTED = 20
-_TO_SAY: dict[str, str] = {"checkpoint": "checkpoints", "event log": "event logs"}
 
 
 def attach(
@@ -90,7 +84,7 @@ def attach(
     of_watching = {"--name": name, "--record": record, "--headless": headless or None}
     if target is None:
         _refuse("without TARGET", of_group | of_broker | of_query | of_watching)
-        _list()
+        list_all()
         return
     if (socket := socket_of(target)) is not None:
         _refuse("for an engine that runs", of_group | of_broker | of_query | of_watching)
@@ -103,6 +97,8 @@ def attach(
         _refuse("for a query of Spark", of_group)
         if bootstrap is None:
             _refuse("for a query without --bootstrap", of_broker)
+        if not (headless or once or json) and list_inside(local_path(target)):
+            return
         if not (headless or stop_on_eof) and is_over(target):
             _refuse("for a finished event log", of_broker | {"--state-reader": state_reader, "--bootstrap": bootstrap})
             show_post_mortem(local_path(target), query, name, record, once=once, json=json)
@@ -186,44 +182,3 @@ async def _follow(socket: Path) -> None:
         async for message in messages:
             if isinstance(message, Snapshot) and message.state != "starting":
                 print(msgspec.json.encode(message).decode(), flush=True)
-
-
-def _list() -> None:
-    """Running engines, published queries, and what is found on disk here and in the temporary directory."""
-    from ...engine.taps.discover import discover
-    from ...engine.taps.published import list_published
-
-    lines = lines_of_runs()
-    if lines:
-        print("\n".join(["running engines: wmtop attach NAME", *(f"  {line}" for line in lines)]))
-    published = [line for job in list_published() for line in _lines_of_job(job)]
-    if published:
-        print("\n".join(["queries that their jobs publish: wmtop attach NAME", *published]))
-    found = discover([Path.cwd(), Path("/tmp")])
-    now_ms = clock.time_ns() // 1_000_000
-    for kind, words in _TO_SAY.items():
-        of_kind = [one for one in found if one.kind == kind]
-        if of_kind:
-            print(f"{words} of Spark, here and in /tmp: wmtop attach PATH")
-        for one in of_kind[:_MOST_LISTED]:
-            age = duration(max(now_ms - one.changed_ms, 0))
-            print(f"  {clean(shlex.quote(str(one.path)))}  changed {age} ago")
-        if len(of_kind) > _MOST_LISTED:
-            print(f"  and {len(of_kind) - _MOST_LISTED:,} older ones")
-    if not lines and not published and not found:
-        print(f"nothing is running, and no checkpoint or event log was found here or in /tmp: give {WHAT}")
-
-
-def _lines_of_job(job: "Published") -> list[str]:
-    """The queries of a job, a line each; of a job that is gone it is said."""
-    said = job.publication
-    where = f"{said.app}, process {said.pid}{'' if said.alive else ', gone'}"
-    running = [run for run in said.queries if not run.ended] or list(said.queries[-1:])
-    if not running:
-        return [f"  {clean(job.name)}  {clean(where)}  no query has started yet"]
-    lines: list[str] = []
-    for run in running:
-        name = job.name if run.name is None else run.name
-        batch = "no batch yet" if run.progress is None else f"batch {count(run.progress.batch)}"
-        lines.append(f"  {clean(name)}  {clean(where)}  {batch}{', ended' * run.ended}")
-    return lines

@@ -1,6 +1,8 @@
 """Starting an engine: in this process without a screen, or in one of its own with the screen on it."""
 
+import os
 import secrets
+import signal
 import sys
 import tempfile
 import time
@@ -112,14 +114,22 @@ def bounds_of(keep: int) -> Bounds:
 
 
 def printer(*, json: bool, once: bool) -> Callable[[Snapshot, bool], None]:
-    """What an engine prints of its snapshots: each as a line, or only the last, as JSON or as text."""
+    """What an engine prints of its snapshots: each as a line, or only the last, as JSON or as text.
+
+    Where nobody reads any more (`| head -1`) the engine stops in good order.
+    """
     from .summary import summary
 
     def show(snapshot: Snapshot, last: bool) -> None:
-        if json and (last or not once):
-            print(msgspec.json.encode(snapshot).decode(), flush=True)
-        elif last and not json:
-            print(summary(snapshot), flush=True)
+        try:
+            if json and (last or not once):
+                print(msgspec.json.encode(snapshot).decode(), flush=True)
+            elif last and not json:
+                print(summary(snapshot), flush=True)
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            if not last:
+                os.kill(os.getpid(), signal.SIGTERM)
 
     return show
 

@@ -1,0 +1,76 @@
+"""What can be attached to, a line each."""
+
+import shlex
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..formatting import clean, count, duration
+from .running import lines_of_runs
+from .targets import WHAT, is_log
+
+if TYPE_CHECKING:  # what looks is imported by who looks
+    from ...engine.taps.discover import Found
+    from ...engine.taps.published import Published
+
+_MOST_LISTED = 20
+_WORDS = {"checkpoint": "checkpoints", "event log": "event logs"}
+
+
+def list_all() -> None:
+    """Running engines, published queries, and what is found on disk here and in the temporary directory."""
+    from ...engine.taps.discover import discover
+    from ...engine.taps.published import list_published
+
+    lines = lines_of_runs()
+    if lines:
+        print("\n".join(["running engines: wmtop attach NAME", *(f"  {line}" for line in lines)]))
+    published = [line for job in list_published() for line in _lines_of_job(job)]
+    if published:
+        print("\n".join(["queries that their jobs publish: wmtop attach NAME", *published]))
+    found = discover([Path.cwd(), Path("/tmp")])
+    _print_found(found, "here and in /tmp")
+    if not lines and not published and not found:
+        print(f"nothing is running, and no checkpoint or event log was found here or in /tmp: give {WHAT}")
+
+
+def list_inside(path: Path) -> bool:
+    """List what lies in a directory that is nothing to attach to itself but holds several such things; whether so."""
+    from ...engine.taps.checkpoint import is_checkpoint
+    from ...engine.taps.discover import discover
+
+    if not path.is_dir() or is_checkpoint(path) or is_log(path):
+        return False
+    found = discover([path])
+    if len(found) > 1:
+        _print_found(found, f"in {clean(str(path))}")
+    return len(found) > 1
+
+
+def _print_found(found: "Sequence[Found]", where: str) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    for kind, words in _WORDS.items():
+        of_kind = [one for one in found if one.kind == kind]
+        if of_kind:
+            print(f"{words} of Spark, {where}: wmtop attach PATH")
+        for one in of_kind[:_MOST_LISTED]:
+            age = duration(max(now_ms - one.changed_ms, 0))
+            print(f"  {clean(shlex.quote(str(one.path)))}  changed {age} ago")
+        if len(of_kind) > _MOST_LISTED:
+            print(f"  and {len(of_kind) - _MOST_LISTED:,} older ones")
+
+
+def _lines_of_job(job: "Published") -> list[str]:
+    """The queries of a job, a line each; of a job that is gone it is said."""
+    said = job.publication
+    where = f"{said.app}, process {said.pid}{'' if said.alive else ', gone'}"
+    running = [run for run in said.queries if not run.ended] or list(said.queries[-1:])
+    if not running:
+        return [f"  {clean(job.name)}  {clean(where)}  no query has started yet"]
+    lines: list[str] = []
+    for run in running:
+        name = job.name if run.name is None else run.name
+        batch = "no batch yet" if run.progress is None else f"batch {count(run.progress.batch)}"
+        lines.append(f"  {clean(name)}  {clean(where)}  {batch}{', ended' * run.ended}")
+    return lines
