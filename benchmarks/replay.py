@@ -32,7 +32,7 @@ from .screen import Terminal
 
 CHANNELS, HOURS, HOUR_MS, SECOND_MS = 100, 24, 3_600_000, 1_000
 START_MS = 1_700_000_000_000
-SEEKS, KEYS = 200, 40
+SEEKS, KEYS, PATIENCE_S = 200, 40, 60
 
 
 def pictures() -> list[Snapshot]:
@@ -127,6 +127,8 @@ def screen(path: Path) -> tuple[float, list[float]]:
     terminal = Terminal(120, 36, "replay", str(path))
     seen = b""
     while b"of 86,400" not in seen:
+        if time.perf_counter() - began > PATIENCE_S:
+            raise TimeoutError(f"no picture with the timeline within {PATIENCE_S} s")
         seen += terminal.read(10)
     first = (time.perf_counter() - began) * 1000
     terminal.key(b" ")
