@@ -9,6 +9,7 @@ import pytest
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 from pyspark.sql import SparkSession
+from wmtop.engine.core.snapshot import Snapshot
 from wmtop.engine.kafka.local_broker import LocalBroker
 from wmtop.engine.pipeline.sources.kafka import Reader
 
@@ -74,13 +75,19 @@ def test_a_topic_is_deleted_while_part_of_it_is_unread(
     admin: Any,
     reader: Reader,
 ) -> None:
-    produce(topic, [Record(at(i)) for i in range(200)])
+    produce(topic, [Record(at(i)) for i in range(100)])
     with running(both_readers, broker, topic, tmp_path, reader=reader, batch_records=10) as it:
         it.until(lambda p: p.totals.records >= 10)
         admin.delete_topics([topic])
         told(it, f"topic {topic} is gone, with records that were not read")
-        picture = it.until(lambda p: p.channels[0].backlog == 0)
-        assert 10 <= picture.totals.records < 200
+        assert it.until(lambda p: p.channels[0].backlog == 0).totals.records < 100
+        admin.create_topics({topic: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
+
+        def goes_on(picture: Snapshot) -> bool:  # Spark's connector may still hold old records, up to their last offset
+            produce(topic, [Record(at(1_000))] * 20)
+            return picture.channels[0].max_event_ms == NOON_MS + 1_000
+
+        it.until(goes_on)
 
 
 def test_a_topic_that_is_not_there_yet(
