@@ -8,6 +8,8 @@ differ from run to run, the story does not.
 
 import asyncio
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
@@ -104,6 +106,28 @@ async def take_replay(recording: Path) -> None:
             app.save_screenshot("replay.svg", str(OUT))
 
 
+async def take_attached(checkpoint: Path) -> None:
+    """The picture of a job that others run, with a preview of another delay."""
+    command = [sys.executable, "-m", "benchmarks.job", str(checkpoint)]
+    job = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        await until(lambda: (checkpoint / "commits" / "40").exists(), START_S)
+        engine = EngineProcess(
+            ["attach", str(checkpoint), "--headless", "--name", "orders"], rundir.log_path("orders"), tied=True
+        )
+        client = Watched(rundir.socket_path("orders"), alive=engine.died)
+        app = WmtopApp(client, on_quit="leave")
+        async with app.run_test(size=SIZE, notifications=True) as pilot:
+            await until(lambda: client.newest is not None and bool(client.newest.channels), START_S)
+            await press(pilot, "plus", "plus")
+            app.save_screenshot("attached.svg", str(OUT))
+        engine.stop()
+    finally:
+        assert job.stdin is not None
+        job.stdin.close()
+        job.wait()
+
+
 def main() -> None:
     """Take all of them."""
     OUT.mkdir(exist_ok=True)
@@ -118,6 +142,7 @@ def main() -> None:
         finally:
             engine.stop()
         asyncio.run(take_replay(recording))
+        asyncio.run(take_attached(Path(directory, "checkpoint")))
 
 
 if __name__ == "__main__":
