@@ -29,7 +29,9 @@ class Prompt(Horizontal):
 
     def compose(self) -> ComposeResult:
         yield Label(id="prompt-label", markup=False)
-        yield Input(compact=True, id="prompt-input", select_on_focus=False)
+        entry = Input(compact=True, id="prompt-input", select_on_focus=False)
+        entry.cursor_blink = False  # it would repaint a screen that nothing happens on
+        yield entry
         yield Label(id="prompt-note", markup=False)
 
     @property
