@@ -29,7 +29,8 @@ class Probe:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="wmtop-kafka-probe", daemon=True)
         self._ids: dict[str, str | None] = {}
-        self._missing: set[str] = set()
+        self.missing: set[str] = set()
+        """Topics that are not there, as of the last look."""
         self._history: deque[tuple[int, Positions]] = deque(maxlen=_KEPT)
         self._partitions: list[TopicPartition] = []
         self.ends: Positions | None = None
@@ -102,7 +103,7 @@ class Probe:
         topics = cluster.topics(self._topics)
         partitions = [partition for topic in topics.values() for partition in topic.partitions]
         for name in self._topics:
-            if name not in topics and name not in self._missing and name in self._ids:
+            if name not in topics and name not in self.missing and name in self._ids:
                 lost = ", with records that were not read" if self._has_unread(name) else ""
                 self._note(f"topic {name} is gone{lost}; waiting for it to come back")
             if name in topics:
@@ -111,7 +112,7 @@ class Probe:
                     how = "from its start" if self.rereads else "from where it ends now: its first records are not read"
                     self._note(f"topic {name} was deleted and created anew: it is read {how}")
                 self._ids[name] = told.id
-        self._missing = set(self._topics) - topics.keys()
+        self.missing = set(self._topics) - topics.keys()
         known = {partition.topic for partition in self._partitions}
         for partition in sorted(set(partitions) - set(self._partitions)):
             if partition.topic in known:

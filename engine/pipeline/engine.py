@@ -227,6 +227,12 @@ class Engine:
             ended = monitor.ended
             unread = None if ended else self._source.unread()
             silent = unread is not None and unread.records is None
+            rates = self._rates.rates(time.monotonic(), records)
+            spark = progress_of(run.progress(), monitor.shown(monitor.level) if self._follows_spark else None)
+            if not self._source.counted_by_spark:
+                spark = replace(
+                    spark, input_rows_per_second=sum(rates.values()) if rates else None, processed_rows_per_second=None
+                )
             return snapshot_of(
                 monitor,
                 name=self._host.name,
@@ -234,8 +240,8 @@ class Engine:
                 wall_ms=time.time_ns() // 1_000_000,
                 now_ms=monitor.now_ms if ended else run.now_ms(),
                 source=_with_rows(self._source, monitor.rows),
-                spark=progress_of(run.progress(), monitor.shown(monitor.level) if self._follows_spark else None),
-                rates=self._rates.rates(time.monotonic(), records),
+                spark=spark,
+                rates=rates,
                 unread=unread,
                 notes=self._source.notes(),
                 points=monitor.take_points(),

@@ -61,7 +61,9 @@ class SparkWindows:
             return
         try:
             while (batch := self._next()) is not None:
+                started = time.monotonic()
                 self._read = self._look(session, batch)
+                self._rest(EVERY_S - (time.monotonic() - started))
         finally:
             stop_session(session)
 
@@ -79,11 +81,11 @@ class SparkWindows:
             operators = sorted(numbers(self._path / "state"))
         except UnreadableError:
             operators = []
-        started = time.monotonic()
-        found = tuple(self._operator(session, operator, batch) for operator in operators)
+        return tuple(self._operator(session, operator, batch) for operator in operators)
+
+    def _rest(self, seconds: float) -> None:
         with self._news:
-            self._news.wait_for(lambda: self._stopping, timeout=max(0.0, EVERY_S - (time.monotonic() - started)))
-        return found
+            self._news.wait_for(lambda: self._stopping, timeout=max(0.0, seconds))
 
     def _operator(self, session: "SparkSession", operator: int, batch: int) -> OpenWindows:
         try:

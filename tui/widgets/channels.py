@@ -193,12 +193,18 @@ def _to_the_second(text: Callable[[Table, Entry], str]) -> Callable[[Table, Entr
 
 def _ahead(table: Table, entry: Entry) -> str:
     time = entry.view.watermark_ms
-    return f.UNKNOWN if time is None or table.level_ms is None else f.signed(time - table.level_ms)
+    return f.UNKNOWN if time is None or table.level_ms is None else _within_six(time - table.level_ms)
+
+
+def _within_six(ms: int) -> str:
+    """A distance in six cells: `−12h30m` is `−12h`."""
+    text = f.signed(ms)
+    return text if len(text) <= 6 else ("−" if ms < 0 else "+") + f.short(abs(ms))
 
 
 def _above(table: Table, entry: Entry) -> str:
     time = entry.view.max_event_ms
-    return f.UNKNOWN if time is None or table.level_ms is None else f.signed(time - table.level_ms)
+    return f.UNKNOWN if time is None or table.level_ms is None else _within_six(time - table.level_ms)
 
 
 def _state(table: Table, entry: Entry) -> str:
@@ -253,7 +259,7 @@ _QUEUED = tuple(replace(column, rank=_FIRST_QUEUED.get(column.title, column.rank
 
 _UNREAD = (
     Column("ahead", 6, _ahead),
-    Column("unread", 8, partial(_count, "backlog"), rank=2),
+    Column("unread", 8, _unread, rank=2),
     Column("event lag", 9, _behind_end, rank=3),
     Column("rate/s", 7, lambda table, entry: f.rate(entry.view.rate), rank=5),
     Column("quiet", 6, _quiet, rank=4),
@@ -264,7 +270,7 @@ _ONE_CLOCK = (
     Column("ahead", 6, _above),
     Column("rate/s", 7, lambda table, entry: f.rate(entry.view.rate), rank=3),
     Column("records", 9, partial(_count, "records"), rank=5),
-    Column("unread", 8, partial(_count, "backlog"), rank=2),
+    Column("unread", 8, _unread, rank=2),
     Column("event lag", 9, _behind_end, rank=6),
     Column("quiet", 6, _quiet, rank=4),
     Column("state", 11, _state, rank=1, right=False),

@@ -58,6 +58,9 @@ class Source(Protocol):
         """Whether processing time is the wall clock (else it is what the records say: a replay)."""
         ...
 
+    counted_by_spark: bool
+    """Whether the rows that Spark counts are records."""
+
     @property
     def bounded(self) -> bool:
         """Whether it has an end: `rows_in_all` is known."""
@@ -151,6 +154,8 @@ class Source(Protocol):
 
 class PlainSource:
     """What a source says of parts, unread records and trouble where it knows nothing of them."""
+
+    counted_by_spark = True
 
     def channels(self) -> list[str]:
         """None known before their first record."""

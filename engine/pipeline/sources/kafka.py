@@ -251,7 +251,8 @@ class Kafka(LiveSource):
         return self._unread(self._probe.fresh_ends(), self._probe.read_to)
 
     def _unread(self, ends: Positions | None, read_to: Positions) -> Unread:
-        if ends is None:
+        there = {p for p in read_to if p.topic not in self._probe.missing}
+        if ends is None or not there <= ends.keys():
             return Unread(None, {} if self._columns.by_partition else None, self._held)
         lags = {partition: max(0, end - read_to.get(partition, 0)) for partition, end in ends.items()}
         passing = {self._name(p): records for p, records in self._passing.items()}

@@ -40,6 +40,7 @@ class Rate(LiveSource):
     """
 
     ticks = True
+    counted_by_spark = False  # it counts blocks
 
     def __init__(
         self,
