@@ -16,6 +16,7 @@ QUICK_OPTIONS = [option for key, value in QUICK.items() for option in ("--conf",
 """The same for a command."""
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Two workers share the files; what the taps look at is dear to make, so one of them has all of those."""
     for item in items:
