@@ -24,10 +24,8 @@ EVERY_S = 15.0
 class SparkWindows:
     """Reads the state of every operator on a thread of its own; a poll has what was read last."""
 
-    def __init__(self, path: Path, log: Path | None = None, master: str = "local[1]") -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self._log = log
-        self._master = master
         self._wanted: int | None = None
         self._read: tuple[OpenWindows, ...] = (OpenWindows(operator=0, reason="Spark starts, to read the state"),)
         self._news = threading.Condition()
@@ -55,7 +53,7 @@ class SparkWindows:
 
     def _follow(self) -> None:
         try:
-            session = build_session(master=self._master, app_name="wmtop state reader", log=self._log)
+            session = build_session(master="local[1]", app_name="wmtop state reader")
         except (UsageError, RunError) as error:
             self._read = (OpenWindows(operator=0, reason=one_line(str(error))),)
             return

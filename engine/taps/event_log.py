@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ..errors import UsageError
-from .checkpoint import EVENT_LOG_NAME, is_checkpoint
+from .checkpoint import EVENT_LOG_NAME, is_checkpoint, is_event_log
 from .event_lines import EventLines
 from .event_log_files import LogFile, finished_or_not, is_zstd, rolled
 from .files import UnreadableError, VanishedError, names, one_line, read_head
@@ -25,6 +25,8 @@ from .query_events import (
 )
 from .query_runs import QueryRun
 
+READ_AT_ONCE = 8 * 1024 * 1024
+"""How many bytes of a log are read between two looks at what they say."""
 _PLAIN_START = b'{"Event":"'
 
 
@@ -76,6 +78,15 @@ class EventLogTap:
         if read or unread != self._facts.unread or trouble != self._facts.trouble:
             self._facts = self._log.facts(self._file.modified_ms if self._file else None, unread, trouble)
         return self._facts
+
+    def poll_all(self, step: Callable[[int], object] = lambda left: None) -> EventLogFacts:
+        """Read all that is there; `step` is told the bytes that are left after each piece."""
+        facts = self.poll(READ_AT_ONCE)
+        step(facts.unread)
+        while facts.unread and (more := self.poll(READ_AT_ONCE)).unread < facts.unread:
+            facts = more
+            step(facts.unread)
+        return facts
 
     def queries(self) -> tuple[QueryRun, ...]:
         """The queries as they are after the last event, also in the midst of a poll."""
@@ -220,12 +231,26 @@ def log_path(path: Path) -> Path:
         return path
     if is_checkpoint(path):
         raise UsageError(f"{path} is a Spark checkpoint, not an event log")
-    logs = sorted((path / name for name in names(path) if EVENT_LOG_NAME.fullmatch(name)), key=_modified)
+    logs = _logs_in(path)
     if not logs:
         raise UsageError(f"{path} holds no Spark event log: give what spark.eventLog.dir is set to, or one log in it")
     if len(logs) > 1:
         raise UsageError(f"{path} holds {len(logs)} event logs: give one of them, the newest is {logs[-1]}")
     return logs[0]
+
+
+def is_log(path: Path) -> bool:
+    """Whether what lies there is an event log, or a directory of them."""
+    if not path.is_dir():
+        return is_event_log(path)
+    if is_checkpoint(path):
+        return False
+    return EVENT_LOG_NAME.fullmatch(path.name) is not None or bool(rolled(path)) or bool(_logs_in(path))
+
+
+def _logs_in(directory: Path) -> list[Path]:
+    """The logs in what `spark.eventLog.dir` is set to, the newest last."""
+    return sorted((directory / name for name in names(directory) if EVENT_LOG_NAME.fullmatch(name)), key=_modified)
 
 
 def _files_of(path: Path) -> list[Path]:

@@ -90,6 +90,7 @@ def snapshot_of_query(
     silent = topics.trouble if topics else None
     windows = _windows(facts, level.watermark_ms)
     barrel = barrel_rule(nodes, channels, level.watermark_ms, policy)
+    bucket_ms = bucket_of(nodes)
     notes = [said, *_troubles(facts), silent, *_not_known(nodes, inputs, barrel), windows.unknown]
     return Snapshot(
         name=name,
@@ -104,8 +105,8 @@ def snapshot_of_query(
         windows=windows,
         totals=_totals(inputs),
         whatif=whatif_by_spark(nodes),
-        whatif_upper_bound=bucket_of(nodes) is not None,
-        whatif_bucket_ms=bucket_of(nodes),
+        whatif_upper_bound=bucket_ms is not None,
+        whatif_bucket_ms=bucket_ms,
         spark=_spark(facts, nodes, level.watermark_ms, policy, flows=state not in ("stale", "ended", "failed")),
         sources=positions(checkpoint, run, topics),
         barrel=barrel,

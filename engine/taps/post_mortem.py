@@ -12,7 +12,7 @@ from .event_log import EventLogFacts, EventLogTap
 from .merge import QueryFacts, snapshot_of_query
 from .query_events import QueryEvent, QueryProgress, QueryTerminated
 from .query_runs import QueryRun
-from .reports import READ_AT_ONCE, Report, choose, sure_of
+from .reports import Report, choose, sure_of
 
 SILENT_MS = 3_600_000
 """A log that says nothing for so long is taken for finished: a query that is idle says so every ten seconds."""
@@ -29,17 +29,18 @@ def look(path: Path, step: Callable[[int], object]) -> EventLogFacts:
     """All that the log says; `step` is told the bytes that are left to be read."""
     tap = EventLogTap(path)
     try:
-        return _read(tap, step)
+        return tap.poll_all(step)
     finally:
         tap.close()
 
 
-def record(path: Path, out: Path, wanted: str | None, name: str | None, step: Callable[[int], object]) -> int:
+def record(
+    path: Path, facts: EventLogFacts, out: Path, wanted: str | None, name: str | None, step: Callable[[int], object]
+) -> int:
     """Write the course of the query that is meant to `out`, under `name` or its own; the number of snapshots.
 
-    UsageError where there is no such query.
+    `facts` is all that the log says (`look`). UsageError where there is no such query.
     """
-    facts = look(path, lambda left: None)
     sure_of(facts.queries, wanted)
     meant = choose(facts.queries, wanted, None)
     if meant is None:
@@ -57,20 +58,11 @@ def record(path: Path, out: Path, wanted: str | None, name: str | None, step: Ca
     with RecordingWriter(out, header) as writer:
         tap = EventLogTap(path, lambda event: course.take(event, tap, writer))
         try:
-            _read(tap, step)
+            tap.poll_all(step)
         finally:
             tap.close()
         course.end(writer)
         return course.count
-
-
-def _read(tap: EventLogTap, step: Callable[[int], object]) -> EventLogFacts:
-    facts = tap.poll(READ_AT_ONCE)
-    step(facts.unread)
-    while facts.unread and (more := tap.poll(READ_AT_ONCE)).unread < facts.unread:
-        facts = more
-        step(facts.unread)
-    return facts
 
 
 class _Course:

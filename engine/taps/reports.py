@@ -9,15 +9,13 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from ..errors import UsageError
-from .event_log import EventLogTap, check
+from .event_log import READ_AT_ONCE, EventLogTap, check
 from .files import one_line
 from .published import Published, PublishedTap, list_published
 from .query_runs import QueryRun
 
 SEARCH_S = 2.0
 """How often a job is looked for that publishes a query."""
-READ_AT_ONCE = 8 * 1024 * 1024
-"""How many bytes of an event log are read between two looks at what they say."""
 _MOST_NAMED = 8
 
 
@@ -60,10 +58,7 @@ class LogReports:
     def open(self) -> None:
         """Read all that is there."""
         check(self._log.path)
-        facts = self._log.poll(READ_AT_ONCE)
-        while facts.unread and (more := self._log.poll(READ_AT_ONCE)).unread < facts.unread:
-            facts = more
-        sure_of(facts.queries, self._wanted)
+        sure_of(self._log.poll_all().queries, self._wanted)
 
     def poll(self, query_id: str | None) -> Report | None:
         """Read on."""

@@ -17,7 +17,7 @@ from ..formatting import DAY, clean
 from .arguments import duration_option, off_option
 from .engines import bounds_of, printer, run_claimed, show_as
 from .listing import list_all, list_inside
-from .post_mortem import is_over, show_post_mortem
+from .post_mortem import finished_log, show_post_mortem
 from .running import has_terminal, open_screen
 from .summary import summary
 from .targets import (
@@ -99,9 +99,9 @@ def attach(
             _refuse("for a query without --bootstrap", of_broker)
         if not (headless or once or json) and list_inside(local_path(target)):
             return
-        if not (headless or stop_on_eof) and is_over(target):
+        if not (headless or stop_on_eof) and (finished := finished_log(target)) is not None:
             _refuse("for a finished event log", of_broker | {"--state-reader": state_reader, "--bootstrap": bootstrap})
-            show_post_mortem(local_path(target), query, name, record, once=once, json=json)
+            show_post_mortem(local_path(target), finished, query, name, record, once=once, json=json)
             return
         watched, base = _query(target, query, state_reader, broker_of(bootstrap, time, kafka_config))
     if not (headless or once or json) and has_terminal():

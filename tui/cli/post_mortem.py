@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -15,22 +16,33 @@ from .replay import play, print_snapshots
 from .running import has_terminal
 from .targets import is_log, local_path
 
+if TYPE_CHECKING:  # what looks is imported by who looks
+    from ...engine.taps.event_log import EventLogFacts
 
-def is_over(target: str) -> bool:
-    """Whether the target is an event log whose application has ended, or must have died."""
+
+def finished_log(target: str) -> "EventLogFacts | None":
+    """What an event log says whose application has ended, or must have died; None: the target is none such."""
     from ...engine.taps.event_log import check
     from ...engine.taps.post_mortem import is_finished, look
 
     path = local_path(target)
     if not is_log(path):
-        return False
+        return None
     check(path)
     with _progress("reading the event log") as step:
-        return is_finished(look(path, step), time.time_ns() // 1_000_000)
+        facts = look(path, step)
+    return facts if is_finished(facts, time.time_ns() // 1_000_000) else None
 
 
 def show_post_mortem(
-    path: Path, wanted: str | None, name: str | None, record: Path | None, *, once: bool, json: bool
+    path: Path,
+    facts: "EventLogFacts",
+    wanted: str | None,
+    name: str | None,
+    record: Path | None,
+    *,
+    once: bool,
+    json: bool,
 ) -> None:
     """Make a recording of the log, in `record` where that is to be kept, and show or print it."""
     from ...engine.taps.post_mortem import record as write
@@ -42,7 +54,7 @@ def show_post_mortem(
     with tempfile.TemporaryDirectory(prefix="wmtop-") as directory:
         out = record or Path(directory) / "post-mortem.rec"
         with _progress("following the query") as step:
-            snapshots = write(path, out, wanted, name, step)
+            snapshots = write(path, facts, out, wanted, name, step)
         if not snapshots:
             raise UsageError(f"{path}: the query has not reported a batch")
         with RecordingReader(out) as reader:

@@ -35,17 +35,9 @@ def local_path(target: str) -> Path:
 
 def is_log(path: Path) -> bool:
     """Whether what lies there is an event log, or a directory of them."""
-    from ...engine.taps.checkpoint import EVENT_LOG_NAME, is_checkpoint, is_event_log
-    from ...engine.taps.event_log import log_path
+    from ...engine.taps import event_log
 
-    if not path.exists() or is_checkpoint(path):
-        return False
-    if path.is_dir():
-        try:
-            return EVENT_LOG_NAME.fullmatch(path.name) is not None or log_path(path) != path
-        except UsageError as error:
-            return "event logs" in str(error)
-    return is_event_log(path)
+    return event_log.is_log(path)
 
 
 def query_of_checkpoint(path: Path, state_reader: str, broker: "BrokerTap | None") -> "tuple[QueryWatch, str]":

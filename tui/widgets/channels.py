@@ -154,7 +154,7 @@ def _layout(width: int, name_cells: int, told: Told) -> tuple[int, tuple[Column,
     """The cells for names (at most what they need and the important columns leave), and the columns that fit beside."""
     kept = list(_COLUMNS[told])
     if width < _ROOMY:
-        kept[0] = replace(kept[0], width=11, text=_SHORT[told])
+        kept[0] = replace(kept[0], width=11, text=_to_the_second(kept[0].text))
     needed = sum(2 + column.width for column in kept if column.rank < 2)
     names = max(min(name_cells, width - needed - 1), 4)
     while sum(2 + column.width for column in kept) > width - names - 1:
@@ -280,12 +280,6 @@ _COLUMNS: dict[Told, tuple[Column, ...]] = {
     "queued": (_WATERMARK, *_QUEUED),
     "unread": (_WATERMARK, *_UNREAD),
     "one clock": (Column("event time", 12, _event_time, right=False), *_ONE_CLOCK),
-}
-_SHORT = {
-    "counted": _to_the_second(_watermark),
-    "queued": _to_the_second(_watermark),
-    "unread": _to_the_second(_watermark),
-    "one clock": _to_the_second(_event_time),
 }
 _ROOMY = 46
 _MILLION = 10**6
