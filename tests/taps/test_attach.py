@@ -22,6 +22,14 @@ from .written import Written, state_by_spark
 
 COMMAND = [sys.executable, "-m", "wmtop.tui.cli"]
 WITHIN_S = 30
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture(scope="module")
+def written(written: dict[str, Written], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Written]:
+    """The checkpoints an hour later: nobody writes them any more, however quick these tests are."""
+    directory = tmp_path_factory.mktemp("aged")
+    return {name: each.aged(directory / name, HOUR_MS) for name, each in written.items()}
 
 
 @pytest.fixture(autouse=True)
