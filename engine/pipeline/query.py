@@ -58,6 +58,7 @@ class Run:
         self._stopping = False
         self._frame: DataFrame | None = None
         self._aggregation: Aggregation | None = None
+        self._warming: threading.Thread | None = None
         self._query: StreamingQuery | None = None
         self.failure: BaseException | None = None
         self._read_failure: BaseException | None = None
@@ -69,18 +70,15 @@ class Run:
         """Until when (processing time) it has been looked who is quiet and who only unread."""
 
     def load(self, spark: "SparkSession") -> None:
-        """Make the query's plan, and meanwhile have Spark compile what each batch will run."""
+        """Make the query's plan; meanwhile, and until the first batch is there, Spark compiles what each will run."""
         columns = canonical_columns(
             self.monitor.settings, replay=not self._source.live, parts=self._source.part_name(0) is not None
         )
         self._aggregation = Aggregation(self.monitor.settings, self.monitor.edges, list(columns))
         rows = spark.range(2).selectExpr(*[f"cast(id as {kind}) as {name}" for name, kind in columns.items()])
-        warming = threading.Thread(target=self._aggregation.warm_up, args=(rows,), name="wmtop-warm-up")
-        warming.start()
-        try:
-            self._frame = self._source.load(spark)
-        finally:
-            warming.join()
+        self._warming = threading.Thread(target=self._aggregation.warm_up, args=(rows,), name="wmtop-warm-up")
+        self._warming.start()
+        self._frame = self._source.load(spark)
 
     def start(self) -> None:
         """Start the loaded query where the state left off."""
@@ -201,6 +199,7 @@ class Run:
     def stop(self) -> None:
         """Stop the query between two batches, or drop the one that takes too long; what is applied is saved already."""
         self._stopping = True
+        self._warmed_up()
         if self._lock.acquire(timeout=STOP_WITHIN_S) or self._frame is None:
             self._lock.release()
         else:
@@ -262,11 +261,18 @@ class Run:
 
     def _observe(self, frame: "DataFrame", batch: int, levels: Levels) -> BatchObservation:
         assert self._aggregation is not None
+        self._warmed_up()
         try:
             return self._aggregation.observe(frame, batch, levels, self.monitor)
         except Exception as error:
             self._read_failure = error
             raise
+
+    def _warmed_up(self) -> None:
+        """Wait for the warm-up, which does the same work as the first batch."""
+        warming, self._warming = self._warming, None
+        if warming is not None:
+            warming.join()
 
     def _named_parts(self, observation: BatchObservation) -> BatchObservation:
         """The offenders with the names of the parts of the source that they are in."""

@@ -38,6 +38,8 @@ _JVM_ERROR = re.compile(
     r'(?:Exception in thread "main" |Caused by: |Error: )?(?!A fatal exception|Could not create the Java)'
     r"((?:[\w.$]+(?:Exception|Error): |Invalid |Unrecognized |Error occurred ).*)"
 )
+_WORKER_PYTHON = Path(__file__).with_name("worker-python")
+"""Starts a worker's Python in a fifth of the time."""
 _COORDINATES = re.compile(r"[^:\s]+:[^:\s]+:[^:\s]+")
 
 
@@ -127,6 +129,8 @@ def _set_environment(master: str, java_home: Path) -> None:
     os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)  # not another version that happens to be installed
     if master.startswith("local") or "PYSPARK_PYTHON" not in os.environ:
         os.environ["PYSPARK_PYTHON"] = sys.executable  # else the workers take `python3` from PATH
+    if master.startswith("local") and os.access(_WORKER_PYTHON, os.X_OK):
+        os.environ["WMTOP_PYTHON"], os.environ["PYSPARK_PYTHON"] = sys.executable, str(_WORKER_PYTHON)
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # no look-up of a host name that may not resolve
     os.environ["PYTHONSAFEPATH"] = "1"  # else the workers import from the current directory first

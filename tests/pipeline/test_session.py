@@ -6,9 +6,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyspark
 import pytest
 from wmtop.engine import java
 from wmtop.engine.errors import RunError, UsageError
+from wmtop.engine.pipeline import session
 from wmtop.engine.pipeline.session import build_session, jvm_pid
 
 if TYPE_CHECKING:
@@ -27,11 +29,23 @@ def test_workers_run_this_python_and_import_nothing_from_the_current_directory(s
         import sys
 
         import pyarrow as pa
+        import pyspark
 
-        yield pa.RecordBatch.from_pydict({"python": [sys.executable], "safe": [sys.flags.safe_path]})
+        seen = {"python": [sys.executable], "safe": [sys.flags.safe_path], "pyspark": [pyspark.__file__]}
+        yield pa.RecordBatch.from_pydict(seen)
 
-    row = spark.range(1).mapInArrow(look, "python string, safe boolean").collect()[0]
-    assert (row["python"], row["safe"]) == (sys.executable, True)
+    row = spark.range(1).mapInArrow(look, "python string, safe boolean, pyspark string").collect()[0]
+    # The PySpark that is installed, already compiled: not the zip of sources that Spark puts before it.
+    assert (row["python"], row["safe"], row["pyspark"]) == (sys.executable, True, pyspark.__file__)
+
+
+def test_a_worker_keeps_what_else_is_on_its_path() -> None:
+    worker = Path(session.__file__).with_name("worker-python")
+    places = ["/a b", "/spark/python/lib/pyspark.zip", "/spark/python/lib/py4j-0.10.9.9-src.zip", "/c*"]
+    environment = {"PYTHONPATH": ":".join(places), "WMTOP_PYTHON": sys.executable}
+    ask = [str(worker), "-c", "import os; print(os.environ['PYTHONPATH'])"]
+    done = subprocess.run(ask, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "/a b:/c*\n"
 
 
 def test_the_jvm_is_known_by_its_process_id(spark: "SparkSession") -> None:
