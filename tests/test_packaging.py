@@ -139,3 +139,7 @@ def test_an_import_that_points_the_other_way_is_found(installed: Path, module: s
     done = lint_imports(installed)
     assert done.returncode == 1, done.stdout + done.stderr
     assert f"{contract} BROKEN" in done.stdout
+
+
+def test_what_starts_the_workers_can_be_run(wheel: zipfile.ZipFile) -> None:
+    assert wheel.getinfo("wmtop/engine/pipeline/worker-python").external_attr >> 16 & 0o111

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -176,6 +177,8 @@ def _abandon() -> None:
 
 def _why_not(error: Exception, log: Path | None, said_before: int) -> str:
     """One line: the JVM's own last word since byte `said_before` of the log, else what Python saw of it."""
+    if isinstance(error, socket.gaierror):
+        return "Spark did not start: localhost is not known here: add the line '127.0.0.1 localhost' to /etc/hosts"
     said = (
         log.read_bytes()[said_before:].decode(errors="replace").splitlines() if log is not None and log.exists() else []
     )
