@@ -19,5 +19,5 @@ def saturate(value: int) -> int:
 
 
 def shift(time: int, delta: int) -> int:
-    """Move `time` by `delta` (ms), saturating; the sentinels do not move."""
-    return time if time in (MIN, MAX) else saturate(time + delta)
+    """Move `time` by `delta` (ms), saturating; no watermark yet stays that."""
+    return MIN if time == MIN else saturate(time + delta)
