@@ -2,7 +2,8 @@
 
 Plain Spark runs `withWatermark + groupBy(window).count()`. The engine keeps every channel's state and both histograms
 of the what-if; `no what-if` is the engine with a strategy that has none. The sides take turns in one session; a figure
-is the median over the batches of all its rounds, the first batches of a round left out.
+is the median over the batches of all its rounds, the first batches of a round left out: a query lives for days, and the
+JVM takes some twenty batches to compile what it runs.
 """
 
 import statistics
@@ -20,7 +21,7 @@ from wmtop.engine.pipeline.sources.columns import Columns
 from wmtop.engine.pipeline.sources.files import Files
 from wmtop.engine.pipeline.sources.table_files import TableFile
 
-BATCHES, ROWS, CHANNELS, ROUNDS, COLD = 7, 1_000_000, 1_000, 3, 2
+BATCHES, ROWS, CHANNELS, ROUNDS, COLD = 25, 1_000_000, 1_000, 2, 10
 START_MS, EVERY_MS, MEAN_DELAY_MS = 1_700_000_000_000, 2, 120_000
 
 

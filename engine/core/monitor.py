@@ -209,9 +209,11 @@ class Monitor(Struct, kw_only=True, dict=True):
         panes = panes_of(records)
         if self.whatif:
             self.whatif.count(records, panes, self.settings, self.w0)
-        for rung in self.rungs:
-            rung.count(panes, self.settings, self.w0, self.edges)
         filled = self.operator.fill(records, self.level, self.shown(self.level), observation.batch)
+        late = sum(filled.late.values())
+        for rung in self.rungs:
+            if not rung.count_as_run(self.level, late):
+                rung.count(panes, self.settings, self.w0, self.edges)
         for channel, late in filled.late.items():
             self._counts_of(channel).late += late
         for channel, without in filled.no_window.items():

@@ -179,7 +179,10 @@ class ChannelLateness(Struct, frozen=True):
 
 
 class WhatIfIdle(Struct, frozen=True):
-    """What another idle timeout (`None`: off) would have given; `late` is exact unless `late_error` is above 0."""
+    """What another idle timeout (`None`: off) would have given.
+
+    `late` is exact unless `late_error` is above 0; for another timeout than the run's own an upper bound in sessions.
+    """
 
     idle_after_ms: int | None
     watermark_ms: int | None

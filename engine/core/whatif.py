@@ -86,6 +86,14 @@ class IdleRung(Struct):
     late: int = 0
     late_error: int = 0
     """Records that may be late besides: their bucket does not tell."""
+    as_run: bool = True
+    """Its level has been the run's own so far: then what was late in the run is late here."""
+
+    def count_as_run(self, level: int, late: int) -> bool:
+        """Whether a batch that started at the run's `level` had its `late` records here as well; they are counted."""
+        self.as_run = self.as_run and self.clock.level == level
+        self.late += late if self.as_run else 0
+        return self.as_run
 
     def count(self, panes: Panes, settings: Settings, w0: int, edges: list[int]) -> None:
         """Count a batch's late records at this rung's level."""

@@ -83,6 +83,8 @@ def test_every_idle_timeout_tried_is_a_real_run_with_it(run: Run) -> None:
             assert rung.late + rung.late_error >= real.totals.late
         else:
             assert rung.late <= real.totals.late <= rung.late + rung.late_error
+        if rung.idle_after_ms == of.idle_after_ms and driver.monitor.settings.version == of.version:
+            assert (rung.late, rung.late_error) == (real.totals.late, 0)
 
 
 def test_the_run_itself_is_among_the_timeouts_tried() -> None:

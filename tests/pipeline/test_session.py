@@ -83,11 +83,21 @@ def test_what_spark_says_against_its_start_is_one_line(tmp_path: Path) -> None:
     assert str(tmp_path / "log") in last
 
 
+UNKNOWN_LOCALHOST = """
+import socket, socketserver
+from wmtop.engine.pipeline.session import build_session
+
+def unknown(*_):
+    raise socket.gaierror(-2, "Name or service not known")
+
+socketserver.TCPServer.__init__ = unknown
+build_session(archive=False)
+"""
+
+
 def test_a_machine_that_does_not_know_localhost_is_told_what_to_do() -> None:
-    unknown = "import socket; socket.getaddrinfo = lambda *_, **__: (_ for _ in ()).throw(socket.gaierror(-2, 'unknown'))"
-    server = "import socketserver; socketserver.TCPServer.__init__ = lambda *_: socket.getaddrinfo('localhost', 0)"
-    run = f"{unknown}; {server}; from wmtop.engine.pipeline.session import build_session; build_session(archive=False)"
-    done = subprocess.run([sys.executable, "-c", run], capture_output=True, text=True, timeout=120, check=False)
+    run = [sys.executable, "-c", UNKNOWN_LOCALHOST]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=120, check=False)
     assert "localhost is not known here: add the line '127.0.0.1 localhost' to /etc/hosts" in done.stderr
 
 

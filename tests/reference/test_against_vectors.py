@@ -101,9 +101,10 @@ def test_window(vector: Vector) -> None:
 
 
 def wrapped_in_flink(operator: WindowOperator, emission: Emission) -> bool:
-    """A record in a gap whose `ts + allowed_lateness` overflows: Flink wraps and calls it late early, wmtop saturates."""
-    early = operator.watermark < MAX
-    return early and emission[0] == "late" and not assign(operator.spec, emission[2]) and emission[2] + operator.allowed > MAX
+    """A record in a gap whose `ts + allowed_lateness` overflows: Flink calls it late too early, wmtop saturates."""
+    if emission[0] != "late" or assign(operator.spec, emission[2]):
+        return False
+    return emission[2] + operator.allowed > MAX > operator.watermark
 
 
 def window_op(operator: WindowOperator, name: str, *args: int) -> list[Emission]:

@@ -101,9 +101,16 @@ def channels(values: Any) -> Any:
     if isinstance(values, list):
         values = pa.array(map(_text_of_json, values), pa.string())
     encoded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
-    names = [NO_CHANNEL if value is None else channel_text(value) for value in encoded.dictionary.to_pylist()]
+    names = [NO_CHANNEL if value is None else channel_text(value) for value in _listed(encoded.dictionary)]
     indices = encoded.indices.cast(pa.int32()).fill_null(len(names))
     return pa.DictionaryArray.from_arrays(indices, pa.array([*names, NO_CHANNEL], pa.string()))
+
+
+def _listed(values: Any) -> list[Any]:
+    try:
+        return values.to_pylist()
+    except (OverflowError, ValueError):  # a time that Python cannot hold
+        return values.cast(pa.string()).to_pylist()
 
 
 def channel_text(value: Any) -> str:
@@ -150,6 +157,8 @@ def typed_text(text: Any) -> Any:
 
 def _check_sample(file: TableFile, option: str, name: str, values: Any, unit: TimeUnit) -> None:
     """Where there are values and none is a time, say what they are."""
+    if not isinstance(values, list) and _family(values.type) == "time":
+        return  # a time out of range is a time
     got = times(file.format, values, unit)
     there = [value for value in (values if isinstance(values, list) else values.to_pylist()) if value not in (None, "")]
     if not there or got.null_count < len(got):

@@ -24,9 +24,9 @@ def to_ms_sql(column: str, kind: "DataType", unit: TimeUnit) -> str:
     if name.startswith("decimal"):
         return _decimals(column, unit)
     if name == "timestamp":
-        return _usable(_floor_div(f"unix_micros({column})", 1_000))
+        return _timestamps(column)
     if name == "timestamp_ntz":
-        return _usable(_floor_div(f"unix_micros(cast({column} as timestamp))", 1_000))
+        return _timestamps(f"cast({column} as timestamp)")
     if name == "date":
         return _usable(f"unix_date({column}) * 86400000L")
     if name == "string":
@@ -105,8 +105,13 @@ def _decimals(number: str, unit: TimeUnit) -> str:
 
 def _iso_8601(text: str) -> str:
     with_seconds = f"regexp_replace({text}, r'^(.{{16}})(Z|[+-])', '$1:00$2')"  # Spark takes no zone without seconds
-    ms = _floor_div(f"unix_micros(try_cast({with_seconds} as timestamp))", 1_000)
-    return f"case when {text} rlike {_raw(ISO_8601)} then {_usable(ms)} end"
+    times = _timestamps(f"try_cast({with_seconds} as timestamp)")
+    return f"case when {text} rlike {_raw(ISO_8601)} then {times} end"
+
+
+def _timestamps(timestamp: str) -> str:
+    first, last = usable_range("us")
+    return f"case when unix_micros({timestamp}) between {first}L and {last}L then unix_millis({timestamp}) end"
 
 
 def _usable(ms: str) -> str:

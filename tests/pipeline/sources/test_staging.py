@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
+from wmtop.engine.core.times import FIRST_USABLE_MS, LAST_USABLE_MS
 from wmtop.engine.pipeline.sources import staging
-from wmtop.engine.pipeline.sources.columns import Columns, channels
+from wmtop.engine.pipeline.sources.columns import Columns, channels, check_columns
 from wmtop.engine.pipeline.sources.staged import BATCH_ROWS, PREFIX, arrivals_of, read_rows
 from wmtop.engine.pipeline.sources.table_files import look_at
 
@@ -54,6 +55,26 @@ def test_a_row_without_a_usable_arrival_is_malformed_and_first(tmp_path: Path) -
     file = parquet(tmp_path / "1.parquet", when=[1, 2, None, 4], who=["a", "b", "c", "d"], came=[5, None, 3, 2**62])
     rows = short(staged(tmp_path / "s", ALL, file))
     assert rows == [("b", None, None), ("d", None, None), ("c", None, 3), ("a", 1, 5)]
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.timestamp("ms", "Asia/Tokyo")])
+def test_times_that_python_cannot_hold_are_malformed_and_channels_by_their_text(kind: Any, tmp_path: Path) -> None:
+    absurd = pa.array([2**62, 2**63 - 1], pa.int64()).cast(kind)
+    file = parquet(tmp_path / "1.parquet", when=absurd, who=absurd, came=pa.array([None, 5], pa.timestamp("ms")))
+    columns = Columns(time="when", channel="who", arrival="came")
+    check_columns(look_at(file), columns)
+    rows = short(staged(tmp_path / "s", columns, file))
+    assert [(at, came) for _, at, came in rows] == [(None, None), (None, 5)]
+    assert len({channel for channel, _, _ in rows}) == 2
+
+
+def test_the_last_usable_times_are_usable_in_any_zone(tmp_path: Path) -> None:
+    ends = [FIRST_USABLE_MS, LAST_USABLE_MS]
+    times = [pa.array(ends, pa.timestamp("ms", zone)) for zone in ("America/New_York", "Asia/Tokyo")]
+    file = parquet(tmp_path / "1.parquet", when=times[0], who=["a", "b"], came=times[1])
+    columns = Columns(time="when", channel="who", arrival="came")
+    check_columns(look_at(file), columns)
+    assert short(staged(tmp_path / "s", columns, file)) == [("a", ends[0], ends[0]), ("b", ends[1], ends[1])]
 
 
 def test_without_arrivals_a_row_comes_at_the_greatest_time_so_far(tmp_path: Path) -> None:
