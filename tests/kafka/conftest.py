@@ -16,14 +16,17 @@ from wmtop.engine.kafka.local_broker import LocalBroker
 from .connector import connector_jars
 from .records import CreateTopic, Produce, Record, Transact
 
-QUICK_RETURN = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
-"""After a crash it takes the broker back in 3 s instead of 9."""
+PROPERTIES = {
+    "broker.session.timeout.ms": "3000",  # after a crash it takes the broker back in 3 s instead of 9
+    "broker.heartbeat.interval.ms": "500",
+    "log.retention.ms": "-1",  # it goes by the records' times, which are long ago here: a sweep every five minutes
+}
 
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
     """A running broker. A test may restart or kill it, but leaves it running."""
-    local = LocalBroker(tmp_path_factory.mktemp("kafka"), properties=QUICK_RETURN)
+    local = LocalBroker(tmp_path_factory.mktemp("kafka"), properties=PROPERTIES)
     try:
         local.start(print)
     except (UsageError, RunError) as error:
