@@ -27,7 +27,7 @@ from wmtop.engine.feed.messages import Header, Reply
 from wmtop.engine.feed.publisher import Publisher
 
 CHANNELS, HOUR_MS, STEP_MS = 1_000, 3_600_000, 60_000
-KEYS, SNAPSHOTS, IDLE_S, SETTLED_S = 60, 20, 15, 0.02
+KEYS, SNAPSHOTS, IDLE_S, SETTLED_S = 60, 60, 15, 0.02
 START_MS = 1_700_000_000_000
 
 
