@@ -210,9 +210,9 @@ class Monitor(Struct, kw_only=True, dict=True):
         if self.whatif:
             self.whatif.count(records, panes, self.settings, self.w0)
         filled = self.operator.fill(records, self.level, self.shown(self.level), observation.batch)
-        late = sum(filled.late.values())
+        late_in_all = sum(filled.late.values())
         for rung in self.rungs:
-            if not rung.count_as_run(self.level, late):
+            if not rung.count_as_run(self.level, late_in_all):
                 rung.count(panes, self.settings, self.w0, self.edges)
         for channel, late in filled.late.items():
             self._counts_of(channel).late += late

@@ -3,8 +3,7 @@
 The levels change from batch to batch, so they are read from a constant array at an index that cannot be folded: the
 array is data, and Spark's generated code stays the same (a literal would make it compile every batch anew).
 
-No key is null but the start of malformed rows: Spark's fast hash map takes only groups whose keys are all there, and
-the other one is twice as slow.
+No key is null but the start of malformed rows: Spark's fast hash map takes only groups whose keys are all there.
 """
 
 from typing import TYPE_CHECKING, Any
