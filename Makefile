@@ -1,18 +1,26 @@
-# `make demo` is all a new user needs. PYTHON=… picks the interpreter, ARGS=… is handed to the command.
+# New here? `make demo`. PYTHON=… chooses the interpreter, ARGS=… is passed to the command.
 VENV := .venv
 BIN := $(VENV)/bin
-# Progress on a terminal, silence elsewhere; old pips build Spark's source archive the old way unless told.
-INSTALL := PIP_USE_PEP517=1 $(BIN)/python -m pip --disable-pip-version-check $$([ -t 1 ] || echo --quiet) install --editable
+# Progress on a terminal only. PIP_USE_PEP517: old pips would build Spark's source archive with setup.py.
+INSTALL := PIP_USE_PEP517=1 $(BIN)/python -m pip --disable-pip-version-check $$([ -t 1 ] || echo --quiet) install \
+	--constraint .ci/constraints.txt --editable
 
-.PHONY: help demo test check fix bench pictures clean
+.PHONY: help demo test test-flink120 quick check fix docs coverage gallery gallery-35 gallery-40 bench pictures tour lock clean
 help:
 	@echo "make demo    a year of flights through Spark, and the screen on it (installs what is missing, into $(VENV))"
-	@echo "make test    the whole test suite          make test ARGS='-k valve' a part of it"
+	@echo "make test    the whole test suite          make test ARGS='-k valve' for a part of it"
+	@echo "make quick   make check and the pure tests (half a minute)"
 	@echo "make check   lint, formatting, types, import contracts"
-	@echo "make fix     what of lint and formatting can be mended by itself"
+	@echo "make fix     apply the automatic fixes of lint and formatting"
+	@echo "make docs    the diagram and the JSON schemas in docs/, from the code"
+	@echo "make coverage    branch coverage of the tests that need no Spark and no Kafka"
+	@echo "make gallery    attach to every job of tests/gallery; gallery-35, gallery-40: under PySpark 3.5, 4.0"
+	@echo "make test-flink120    what needs no splits, against Flink 1.20"
 	@echo "make bench   the benchmarks (benchmarks/README.md)"
-	@echo "make pictures    the pictures of the README, taken anew of the demo (four minutes)"
-	@echo "make clean   remove everything that make made"
+	@echo "make pictures    retake the README's screenshots from the demo (four minutes)"
+	@echo "make lock    resolve the dependencies again: the versions in .ci/constraints.txt"
+	@echo "make tour    record the README's animation in tmux (four minutes)"
+	@echo "make clean   remove everything that make created"
 
 demo: $(VENV)/.installed
 	@sh .ci/have java && $(BIN)/wmtop demo $(ARGS)
@@ -20,12 +28,31 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed-dev
 	@sh .ci/have java && sh .ci/have maven && $(BIN)/pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder $(ARGS)
 
+test-flink120: $(VENV)/.installed-dev
+	@sh .ci/have java && sh .ci/have maven && WMTOP_TEST_FLINK=1.20.5 $(BIN)/pytest -n 0 tests/flink/test_situations.py \
+		-k "several_jobs or ended or comes_back" $(ARGS)
+
+gallery: $(VENV)/.installed-dev
+	@sh .ci/have java && GALLERY=all $(BIN)/pytest tests/gallery -n 0 $(ARGS)
+
+gallery-35 gallery-40: $(VENV)/.installed-dev
+	@sh .ci/have java && .ci/gallery $(@:gallery-%=%) $(BIN)/pytest tests/gallery -n 0 $(ARGS)
+
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	@mkdir -p .typings/wmtop && for part in engine tui sample_data; do ln -sfn ../../$$part .typings/wmtop/$$part; done
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright
 	$(BIN)/lint-imports --no-cache
+
+quick: check
+	$(BIN)/pytest --numprocesses 2 tests/core tests/tui/present $(ARGS)
+
+docs: $(VENV)/.installed-dev
+	$(BIN)/python docs/generate.py
+
+coverage: $(VENV)/.installed-dev
+	$(BIN)/pytest --numprocesses 2 --cov --cov-report=term:skip-covered tests/core tests/feed tests/tui tests/taps $(ARGS)
 
 fix: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
@@ -37,19 +64,25 @@ bench: $(VENV)/.installed-dev
 pictures: $(VENV)/.installed-dev
 	@sh .ci/have java && $(BIN)/python -m benchmarks.pictures
 
+lock: $(VENV)/.installed-dev
+	$(BIN)/python .ci/lock
+
+tour: $(VENV)/.installed-dev
+	@sh .ci/have java && $(BIN)/python -m benchmarks.tour
+
 clean:
 	rm -rf $(VENV) .typings build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
 
-# Everything below runs once, and again when pyproject.toml has changed. pip is the last thing that venv makes.
+# Everything below runs once, and again when pyproject.toml or the locked versions have changed. pip is the last thing that venv makes.
 $(BIN)/pip:
 	@python=$$(sh .ci/have python) && "$$python" -m venv --clear $(VENV)
 
-$(VENV)/.installed: pyproject.toml | $(BIN)/pip
+$(VENV)/.installed: pyproject.toml .ci/constraints.txt | $(BIN)/pip
 	@echo "Installing wmtop and Spark (some 400 MB, once) into $(VENV) ..."
 	@$(INSTALL) .
 	@touch $@
 
-$(VENV)/.installed-dev: pyproject.toml | $(BIN)/pip
+$(VENV)/.installed-dev: pyproject.toml .ci/constraints.txt | $(BIN)/pip
 	@echo "Installing wmtop, Spark (some 400 MB, once) and what the tests need into $(VENV) ..."
 	@$(INSTALL) '.[dev]'
 	@touch $(VENV)/.installed $@

@@ -10,7 +10,7 @@ def main(names: list[str]) -> None:
     """Run them one after the other; each prints its table."""
     unknown = [name for name in names if name not in NAMES]
     if unknown:
-        sys.exit(f"no benchmark {unknown[0]}: there are {', '.join(NAMES)}")
+        sys.exit(f"no benchmark {unknown[0]}; choose from {', '.join(NAMES)}")
     for name in names or NAMES:
         print(f"\n## {name}\n", flush=True)
         importlib.import_module(f"benchmarks.{name}").main()

@@ -28,7 +28,7 @@ from pyspark.sql import functions as F
 from wmtop.engine.core.settings import Settings
 from wmtop.engine.json_path import JsonPath
 from wmtop.engine.kafka.config import KafkaConfig
-from wmtop.engine.kafka.local_broker import LocalBroker
+from wmtop.engine.kafka.local.broker import LocalBroker
 from wmtop.engine.pipeline.durable import StateDirectory
 from wmtop.engine.pipeline.query import Run
 from wmtop.engine.pipeline.session import build_session, stop_session
@@ -213,7 +213,7 @@ def profile(bootstrap: str) -> None:
 
 
 def read(options: kafka_stream.ReaderOptions, size: int, watch: Stopwatch) -> None:
-    """Read partition 0 in ranges as workers do, into an Arrow stream that nobody reads."""
+    """Read partition 0 in ranges as workers do, into an Arrow stream without a reader."""
     with open(os.devnull, "wb") as nowhere, pa.ipc.new_stream(nowhere, kafka_stream._ARROW) as stream:
         write = watch.timed("stream", stream.write_batch)
 

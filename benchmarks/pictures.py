@@ -1,9 +1,9 @@
-"""`make pictures`: the pictures of the README, taken of a real run with the keyboard alone.
+"""`make pictures`: the README's pictures, taken from a real run with the keyboard alone.
 
 The demo's engine replays the flights, headless and without an idle timeout, and writes a recording; the screen is
 connected to it without a terminal. Pictures are taken from the moment of the story on: in the afternoon of 11 July AS
-has been silent for hours, and holds the level for all. Times that depend on the machine (of a batch, rows a second)
-differ from run to run, the story does not.
+has been silent for hours and holds back the watermark of the query. Times that depend on the machine (of a batch, rows
+a second) differ from run to run, the story does not.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from wmtop.engine.feed.messages import FromEngine
 from wmtop.engine.feed.recording import RecordingReader
 from wmtop.tui.app import WmtopApp
 from wmtop.tui.cli.launch import EngineProcess
-from wmtop.tui.replay_app import ReplayApp
+from wmtop.tui.replay.app import ReplayApp
 
 OUT = Path(__file__).parents[1] / "tui" / "pictures"
 SIZE = (120, 36)
@@ -63,7 +63,7 @@ class Watched(Client):
 
 
 def is_the_story(snapshot: Snapshot | None) -> bool:
-    """Whether a quiet channel has held the level for a good while on that morning."""
+    """Whether a quiet channel has held back the watermark for a good while on that morning."""
     if snapshot is None or snapshot.now_ms is None or (holder := snapshot.level.holder) is None:
         return False
     return snapshot.now_ms >= STORY_MS and holder.cause == "quiet" and snapshot.now_ms - holder.since_ms >= HELD_MS
@@ -75,7 +75,7 @@ async def until(true: Callable[[], bool], timeout_s: float) -> None:
         if true():
             return
         await asyncio.sleep(STEP_S)
-    raise TimeoutError(f"it did not come to be so within {timeout_s:g} s")
+    raise TimeoutError(f"the condition was not met within {timeout_s:g} s")
 
 
 async def press(pilot: Pilot[object], *keys: str) -> None:
@@ -107,14 +107,12 @@ async def take_replay(recording: Path) -> None:
 
 
 async def take_attached(checkpoint: Path) -> None:
-    """The picture of a job that others run, with a preview of another delay."""
+    """The picture of an attached job, with a preview of another delay."""
     command = [sys.executable, "-m", "benchmarks.job", str(checkpoint)]
     job = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
         await until(lambda: (checkpoint / "commits" / "40").exists(), START_S)
-        engine = EngineProcess(
-            ["attach", str(checkpoint), "--headless", "--name", "orders"], rundir.log_path("orders"), tied=True
-        )
+        engine = EngineProcess(["attach", str(checkpoint)], rundir.claim("orders", "a job", 0), tied=True)
         client = Watched(rundir.socket_path("orders"), alive=engine.died)
         app = WmtopApp(client, on_quit="leave")
         async with app.run_test(size=SIZE, notifications=True) as pilot:
@@ -135,8 +133,8 @@ def main() -> None:
         os.chmod(directory, 0o700)
         os.environ[rundir.RUN_DIR_VARIABLE] = directory
         recording = Path(directory, "flights.rec")
-        arguments = ["demo", "--headless", "--stop-on-eof", "--idle-after", "off", "--name", NAME]
-        engine = EngineProcess([*arguments, "--record", str(recording)], rundir.log_path(NAME), tied=True)
+        arguments = ["demo", "--idle-after", "off", "--record", str(recording)]
+        engine = EngineProcess(arguments, rundir.claim(NAME, "flights", 0), tied=True)
         try:
             asyncio.run(take_live(Watched(rundir.socket_path(NAME), alive=engine.died)))
         finally:

@@ -25,8 +25,8 @@ from wmtop.engine.core.view import snapshot_of
 from wmtop.engine.feed.frames import SUMMARY, index_frame, skippable
 from wmtop.engine.feed.messages import Header
 from wmtop.engine.feed.recording import FrameInfo, RecordingReader, RecordingWriter
-from wmtop.tui.replay import play_times
-from wmtop.tui.replay_marks import marks_of
+from wmtop.tui.replay.marks import marks_of
+from wmtop.tui.replay.player import play_times
 
 from .screen import Terminal
 
@@ -141,7 +141,7 @@ def screen(path: Path) -> tuple[float, list[float]]:
     return first, [value for value in spent if value is not None]
 
 
-def told(values: list[float]) -> str:
+def percentiles(values: list[float]) -> str:
     """Median, 95th percentile and maximum."""
     known = sorted(values)
     return f"{statistics.median(known):.0f} / {known[int(len(known) * 0.95)]:.0f} / {known[-1]:.0f} ms"
@@ -165,12 +165,12 @@ def main() -> None:
             print(f"| {words}, cold | {opening(path):.0f} ms |")
             print(f"| {words}, warm | {opening(path):.0f} ms |")
         forget(day)
-        print(f"| seek and read, cold, p50 / p95 / max | {told(seeking(day))} |")
-        print(f"| seek and read, warm, p50 / p95 / max | {told(seeking(day))} |")
+        print(f"| seek and read, cold, p50 / p95 / max | {percentiles(seeking(day))} |")
+        print(f"| seek and read, warm, p50 / p95 / max | {percentiles(seeking(day))} |")
         print(f"| find the marks | {millis(lambda: marks_of(points, play_times(points))):.0f} ms |")
         first, keys = screen(day)
         print(f"| `wmtop replay`: start to timeline | {first:.0f} ms |")
-        print(f"| a key that seeks to the last byte painted, p50 / p95 / max | {told(keys)} |")
+        print(f"| a key that seeks to the last byte painted, p50 / p95 / max | {percentiles(keys)} |")
 
 
 if __name__ == "__main__":

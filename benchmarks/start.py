@@ -45,7 +45,7 @@ def run_once() -> tuple[float, float]:
 
 
 def read_until_it_ends(process: "subprocess.Popen[bytes]", master: int) -> None:
-    """A screen that nobody reads would wait for ever; killed if it does not end."""
+    """Reads the screen's output, or it would block; kills it if it does not end."""
     deadline = time.monotonic() + END_S
     while process.poll() is None and time.monotonic() < deadline:
         with suppress(OSError):  # its side is closed

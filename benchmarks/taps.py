@@ -1,8 +1,8 @@
 """What each tap costs the watched query, and the machine: all in one run, the variants in turn.
 
 The query is a windowed count over Parquet files of 1M rows, one a batch, into the noop sink: nearly free, so the worst
-case for who counts beside it. Its batches' own durations are compared. The second table is the CPU time of the process
-that looks, while the same query runs at one small batch a second.
+case for a tap that counts beside it. Its batches' own durations are compared. The second table is the CPU time of the
+attached process, while the same query runs at one small batch a second.
 """
 
 import os
@@ -47,7 +47,7 @@ def main() -> None:
         _write_files(directory / "input")
         log = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": str(directory / "log")}
         (directory / "log").mkdir()
-        session = build_session(master="local[2]", app_name="somebody's job", conf=log, log=directory / "spark.log")
+        session = build_session(master="local[2]", app_name="watched job", conf=log, log=directory / "spark.log")
         try:
             _costs_of_the_query(session, directory)
             _costs_of_the_machine(session, directory)

@@ -15,9 +15,9 @@ def publish(spark: "SparkSession") -> None:
     """Let `wmtop attach` see the streaming queries of this session: about half a millisecond of Python a batch.
 
     Once a session; a second call does nothing. It never waits for a reader and never raises: what is in its way is
-    logged as a warning, and the job goes on. Needs a session of its own JVM (not Spark Connect).
+    logged as a warning, and the job continues. Needs a session of its own JVM (not Spark Connect).
     """
-    from .job_publish import publish
+    from .job.publish import publish
 
     publish(spark)
 
@@ -30,12 +30,12 @@ def tap(
     name: str | None = None,
     bucket_ms: int = 10_000,
 ) -> "DataFrame":
-    """`df` with one `observe` that tells its event time: greatest and least, by channel, and what would be late.
+    """`df` with one `observe` of its event time: greatest and least, by channel, and what would be late.
 
-    Put it in front of `withWatermark`, once per input: `tap(events, "event_time", channel="partition")`. Who reads
-    Spark's event log sees it, or `publish`. `name` tells inputs apart (default: the time column). Delays are told to
-    within `bucket_ms`. A null or empty channel is `(none)`. UsageError for a column that is no timestamp.
+    Put it in front of `withWatermark`, once per input: `tap(events, "event_time", channel="partition")`. The result is
+    in Spark's event log and in what `publish` writes. `name` identifies the input (default: the time column). Delays
+    are exact to `bucket_ms`. A null or empty channel is `(none)`. UsageError for a column that is not a timestamp.
     """
-    from .job_tap import tap
+    from .job.tap import tap
 
     return tap(df, time, channel, name=name, bucket_ms=bucket_ms)

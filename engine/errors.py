@@ -1,4 +1,4 @@
-"""Errors that a user sees: one line that says what to do."""
+"""Errors that a user sees: one line that says what happened and what to do."""
 
 
 class UsageError(Exception):
@@ -7,3 +7,9 @@ class UsageError(Exception):
 
 class RunError(Exception):
     """The run failed: the command prints the line and exits with 1."""
+
+
+def first_line(error: BaseException | str) -> str:
+    """The first line of an error or text that is not blank; of an error without text, the name of its type."""
+    line = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    return line if line or isinstance(error, str) else type(error).__name__

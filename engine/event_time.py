@@ -1,7 +1,7 @@
 """Times of any column type as epoch ms, computed by Arrow; `event_time_sql` does the same inside Spark.
 
 The rules: integers, floats and decimals count `unit` since the epoch; a time without zone is UTC; text is ISO 8601;
-what is finer than a millisecond is floored, also before 1970; what is no time, or not within the years 1 to 9999, is
+what is finer than a millisecond is floored, also before 1970; what is not a time, or not within the years 1 to 9999, is
 null. Floats are taken to the microsecond first, so that 0.001 s is 1 ms although the float is a hair below it.
 """
 
@@ -23,7 +23,7 @@ TimeUnit = Literal["s", "ms", "us", "ns"]
 PER_SECOND: dict[TimeUnit, int] = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 """How many of a unit make a second."""
 BELOW: dict[TimeUnit, int] = {"s": 10**11, "ms": 10**14, "us": 10**17}
-"""Where nobody says the unit: a number whose magnitude is below this counts that unit, a greater one nanoseconds."""
+"""Without a given unit: a number whose magnitude is below this counts that unit, a greater one nanoseconds."""
 
 ISO_8601 = (
     r"^\d{4}-\d{2}-\d{2}"
@@ -37,6 +37,8 @@ FLOAT = r"^-?\d+(?:\.\d+(?:[eE][+-]?\d{1,2})?|[eE][+-]?\d{1,2})\z"
 
 _TAIL = re.compile(r"(?::(\d\d)(?:\.(\d+))?)?(?:Z|([+-])(\d\d):?(\d\d)?)?")
 _INT64_MAX = 2**63 - 1
+_DECIMAL_DIGITS, _DECIMAL_SCALE = 67, 57
+"""Arrow's limit of 76 digits then leaves room for the factor 1000, and for the digits of an int64 to compare with."""
 
 
 def to_ms(values: Any, unit: TimeUnit) -> Any:
@@ -58,11 +60,11 @@ def to_ms(values: Any, unit: TimeUnit) -> Any:
         return _integers(values.cast(pa.int64()), "ms")
     if pa.types.is_floating(kind):
         return _floats(values, unit)
-    if pa.types.is_decimal(kind):
+    if pa.types.is_decimal(kind) and _in_range(kind):
         return _decimals(values, unit)
     if is_text(kind):
         return _iso_8601(values.cast(pa.string()))
-    raise TypeError(f"{kind} is no time")
+    raise TypeError(f"{kind} is not a time")
 
 
 def untyped_to_ms(values: Any, unit: TimeUnit) -> Any:
@@ -78,7 +80,7 @@ def untyped_to_ms(values: Any, unit: TimeUnit) -> Any:
 
 
 def json_to_ms(values: list[Any], unit: TimeUnit) -> Any:
-    """Times in JSON values: a number counts units, a string is ISO 8601, all else is no time."""
+    """Times in JSON values: a number counts units, a string is ISO 8601, all else is null."""
     integers = [value if type(value) is int and abs(value) <= _INT64_MAX else None for value in values]
     floats = [value if type(value) is float else None for value in values]
     texts = [value if type(value) is str else None for value in values]
@@ -136,9 +138,13 @@ def _floats(values: Any, unit: TimeUnit) -> Any:
     return _usable(np.where(valid, micros, 0).astype(np.int64) // 1_000, valid)
 
 
+def _in_range(kind: Any) -> bool:
+    return 0 <= kind.scale <= min(kind.precision, _DECIMAL_SCALE) and kind.precision <= _DECIMAL_DIGITS
+
+
 def _decimals(values: Any, unit: TimeUnit) -> Any:
     """Exact: floor(value * 1000), or the floor of the value and then the integers' way."""
-    wide = pa.decimal256(min(values.type.precision + 4, 72), values.type.scale)
+    wide = pa.decimal256(values.type.precision + 4, values.type.scale)
     counted: TimeUnit = "ms" if unit == "s" else unit
     whole = pc.floor(pc.multiply(values.cast(wide), pa.scalar(1_000 if unit == "s" else 1, pa.decimal256(4, 0))))
     first, last = usable_range(counted)

@@ -16,6 +16,8 @@ _STEP = re.compile(
     r"""|\[(?:(?P<index>\d+)|'(?P<one>[^']+)'|"(?P<two>[^"]+)")\])"""
 )
 MOST_NEAR = 5
+_INDEX_DIGITS = 9  # Spark reads an index as a 32-bit integer
+_SHOWN = 60
 
 
 class JsonPath(Struct, frozen=True):
@@ -41,19 +43,30 @@ class JsonPath(Struct, frozen=True):
 
 
 def parse_json_path(text: str, option: str) -> JsonPath:
-    """The path that a user wrote; UsageError where it is none."""
+    """The path that a user wrote; UsageError where it is not one."""
     rest = text.strip().removeprefix("$")
     steps: list[str | int] = []
     while rest:
         found = _STEP.match(rest)
         if found is None:
-            raise UsageError(f"{option} '{text}' is no path into a JSON value; write it as in payload.created_at")
+            raise UsageError(
+                f"{option} '{_cut(text)}' is not a path into a JSON value; write it as in payload.created_at"
+            )
+        index = found["index"]
+        if index is not None and len(index) > _INDEX_DIGITS:
+            raise UsageError(
+                f"{option} '{_cut(text)}': the array index has {len(index)} digits; it may have at most {_INDEX_DIGITS}"
+            )
         name = found["name"] or found["one"] or found["two"]
-        steps.append(int(found["index"]) if name is None else name)
+        steps.append(name if index is None else int(index))
         rest = rest[found.end() :]
     if not steps:
-        raise UsageError(f"{option} '{text}' names no field; write it as in payload.created_at")
+        raise UsageError(f"{option} '{_cut(text)}' names no field; write it as in payload.created_at")
     return JsonPath(tuple(steps))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
 def near_paths(path: JsonPath, values: list[Any]) -> list[str]:

@@ -1,14 +1,20 @@
 """One Spark session for the whole test run."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# No deadline: on a busy machine a property is slow, not wrong. Where a change is judged the same runs are drawn each
+# time; elsewhere new ones.
+hypothesis.settings.register_profile("wmtop", deadline=None, derandomize="CI" in os.environ)
+hypothesis.settings.load_profile("wmtop")
 
 QUICK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
 """Without the JVM's optimising compiler: for tests' small data it costs more than it saves."""

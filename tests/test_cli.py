@@ -32,13 +32,16 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("empty.parquet").touch()
     Path("junk.parquet").write_text("junk")
     Path("empty-dir").mkdir()
+    Path("data").mkdir()
+    Path("data/part.csv").write_text("t\n1\n")
     return tmp_path
 
 
+EXISTS = "already exists; choose another file or pass --force"
 BAD = {
-    "replay none.parquet --time t": "there is no file none.parquet",
-    "replay good.parquet --time schedule": "did you mean scheduled?",
-    "replay good.parquet --time scheduled --channel carier": "did you mean carrier?",
+    "replay none.parquet --time t": "no file none.parquet",
+    "replay good.parquet --time schedule": "--time: no column 'schedule' in good.parquet; did you mean 'scheduled'?",
+    "replay good.parquet --time scheduled --channel carier": "good.parquet; did you mean 'carrier'?",
     "replay good.parquet --time text": "'x'",
     "replay words.csv --time at": "'hello'",
     "replay empty.parquet --time t": "empty",
@@ -52,25 +55,36 @@ BAD = {
     "replay good.parquet --time scheduled --time-unit h": "ms, s, us or ns",
     "replay good.parquet --time scheduled --strategy fastest": "bounded, monotonous",
     "replay good.parquet --time scheduled --strategy source --strategy bounded": "give one",
-    "replay good.parquet --time scheduled --strategy bounded --watermark scheduled": "excludes bounded",
+    "replay good.parquet --time scheduled --strategy bounded --watermark scheduled": "--strategy source",
     "replay good.parquet --time scheduled --strategy source": "--watermark COL",
     "replay good.parquet --time scheduled --strategy punctuated": "--marker SQL",
     "replay good.parquet --time scheduled --strategy none --lateness 5m": "--lateness",
+    "replay good.parquet --time scheduled --auto-lateness 100%": "--auto-lateness",
+    "replay good.parquet --time scheduled --strategy none --auto-lateness 99%": "--auto-lateness",
+    "replay good.parquet --time scheduled --auto-lateness 99% --auto-min 4m --auto-max 4m": "--auto-min",
+    "replay good.parquet --time scheduled --auto-lateness 99% --auto-every 0s": "--auto-every",
     "replay good.parquet --time scheduled --strategy nowhere:factory": "nowhere",
     "replay good.parquet --time scheduled --strategy os:getcwd": "on_event",
     "replay good.parquet --time scheduled --window 0s": "--window",
     "replay good.parquet --time scheduled --window 1h --session 5m": "--session",
     "replay good.parquet --time scheduled --subtasks 0": "--subtasks",
+    "replay good.parquet --time scheduled --window 1h --slide 1ms": "3600000 windows",
+    "replay good.parquet --time scheduled --idle-after 0s": "--idle-after",
     "replay good.parquet --time scheduled --conf spark --once": "K=V",
     "replay good.parquet --time scheduled --once --name a/b": "bad name",
     "replay good.parquet --time scheduled --once --state-dir good.parquet": "--state-dir",
     "replay good.parquet --time scheduled --once --firings none/f": "--firings",
-    "files none --time t": "there is no directory none",
-    "files empty-dir --time t": "put a first one there",
+    "files none --time t": "no directory none",
+    "files empty-dir --time t": "no Parquet, CSV or JSON file",
     "files empty-dir --time t --format xml": "parquet, csv or json",
     "rate --rows 5 --for 1s": "give one of them",
     "rate --channels 0": "--channels",
-    "": "run what?",
+    "replay good.parquet --time scheduled --once --firings good.parquet --force": "would overwrite the input",
+    "replay good.parquet --time scheduled --once --record words.csv": EXISTS,
+    "replay good.parquet --time scheduled --once --firings words.csv": EXISTS,
+    "replay good.parquet --time scheduled --once --firings a --record ./a": "are the same file",
+    "files data --time t --record data/new.rec": "is inside the input directory data",
+    "": "kafka BOOTSTRAP TOPIC",
 }
 
 
@@ -81,6 +95,7 @@ def test_bad_input_is_one_line_and_exit_code_2(arguments: str, here: Path) -> No
     assert done.stderr.startswith("wmtop: ")
     assert done.stderr.count("\n") == 1, done.stderr
     assert BAD[arguments] in done.stderr
+    assert Path("words.csv").read_text() == "at,c\nhello,a\n"
 
 
 @pytest.mark.parametrize(
@@ -136,10 +151,15 @@ def test_a_running_engine_is_seen_changed_and_stopped(engine: "subprocess.Popen[
     first = next(snapshots)
     assert first["settings"]["lateness_ms"] == 10_000  # type: ignore[index]
     assert "live" in said("runs")
-    said("set", "live", "--lateness", "3s", "--idle-after", "off")
+    assert first["auto"] is None
+    said("set", "live", "--lateness", "3s", "--idle-after", "off", "--auto-lateness", "99.9%")
     changed = next(s for s in snapshots if s["settings"]["version"] == 2)  # type: ignore[index]
     assert changed["settings"]["lateness_ms"] == 3_000  # type: ignore[index]
     assert changed["settings"]["idle_after_ms"] is None  # type: ignore[index]
+    assert changed["auto"]["target"] == 0.999  # type: ignore[index]
+    assert changed["changes"][-1]["auto_lateness"] == 0.999  # type: ignore[index]
+    said("set", "live", "--auto-lateness", "off")
+    assert next(s for s in snapshots if s["settings"]["version"] == 3)["auto"] is None  # type: ignore[index]
     assert said("stop", "live") == "stopped live\n"
     rest = list(snapshots)
     assert engine.wait(60) == 0

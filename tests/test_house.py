@@ -25,7 +25,7 @@ def test_an_old_python_is_not_taken_and_one_line_says_what_to_do(tmp_path: Path)
     done = have("python", PYTHON=str(old), REAL=sys.executable)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        "wmtop needs Python 3.11 or newer: install it, or name it: make PYTHON=/path/to/python3.11 demo\n"
+        "wmtop needs Python 3.11 or newer; install it, or name it: make PYTHON=/path/to/python3.11 demo\n"
     )
 
 
@@ -39,7 +39,7 @@ def test_a_python_without_its_venv_module_is_told_apart(tmp_path: Path) -> None:
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        f"{bare} cannot make virtual environments: install its venv module "
+        f"{bare} cannot make virtual environments; install its venv module "
         f"(Debian, Ubuntu: sudo apt-get install {version}-venv)\n"
     )
 

@@ -1,6 +1,7 @@
 """`wmtop serve`: the screen through a web server, seen by a client of its own and by a real browser."""
 
 import asyncio
+import json
 import os
 import re
 import shutil
@@ -13,9 +14,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
+from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
+from wmtop.tui.cli.browser import is_allowed
 
 from tests.tui.recorded import record
 
@@ -65,9 +68,11 @@ def process(command: list[str], **streams: Any) -> Iterator[tuple[int, IO[str], 
         child.communicate(timeout=WITHIN_S)
 
 
-async def first_screen(address: str, origin: str | None) -> str:
+async def first_screen(address: str, origin: str | None, host: str | None = None) -> str:
     """What the app draws first."""
     headers = {} if origin is None else {"Origin": origin}
+    if host is not None:
+        headers["Host"] = host
     async with (
         aiohttp.ClientSession() as session,
         session.ws_connect(f"{address}/ws?width=120&height=36", headers=headers) as stream,
@@ -81,7 +86,7 @@ async def first_screen(address: str, origin: str | None) -> str:
 
 
 def test_a_client_gets_the_screen(served: str) -> None:
-    assert "LEVEL" in asyncio.run(first_screen(served, served))
+    assert "WATERMARK" in asyncio.run(first_screen(served, served))
 
 
 def test_another_site_in_the_browser_may_not_look(served: str) -> None:
@@ -90,37 +95,132 @@ def test_another_site_in_the_browser_may_not_look(served: str) -> None:
     assert refused.value.status == 403
 
 
+def test_a_name_that_another_site_points_here_is_refused(served: str) -> None:
+    """DNS rebinding: origin and host agree, and are not ours. Nothing is answered, the page neither."""
+    for path in ("/", "/ws?width=120&height=36", "/static/js/textual.js"):
+        answer = asyncio.run(get(served + path, Host="evil.example", Origin="http://evil.example"))
+        assert answer.status == 403, path
+    with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+        asyncio.run(first_screen(served, "http://evil.example", "evil.example"))
+    assert refused.value.status == 403
+    port = served.rpartition(":")[2]
+    assert "WATERMARK" in asyncio.run(first_screen(served, f"http://localhost:{port}", f"localhost:{port}"))
+
+
+async def get(address: str, **headers: str) -> aiohttp.ClientResponse:
+    async with aiohttp.ClientSession() as session, session.get(address, headers=headers) as answer:
+        await answer.read()
+        return answer
+
+
+@pytest.mark.parametrize(
+    ("host", "listening", "further", "allowed"),
+    [
+        ("localhost", "127.0.0.1", [], True),
+        ("LOCALHOST:8080", "127.0.0.1", [], True),
+        ("127.0.0.1:9", "127.0.0.1", [], True),
+        ("[::1]:8080", "127.0.0.1", [], True),
+        ("evil.example", "127.0.0.1", [], False),
+        ("localhost.evil.example", "127.0.0.1", [], False),
+        ("evil.example:8080", "0.0.0.0", [], False),
+        ("10.1.2.3:8080", "127.0.0.1", [], False),
+        ("10.1.2.3:8080", "10.1.2.3", [], True),
+        ("10.1.2.3:8080", "0.0.0.0", [], True),
+        ("[fe80::1]:8080", "::", [], True),
+        ("wmtop.example.com", "0.0.0.0", ["Wmtop.Example.com"], True),
+        ("wmtop.example.com:443", "127.0.0.1", ["wmtop.example.com"], True),
+        ("other.example.com", "0.0.0.0", ["wmtop.example.com"], False),
+        ("localhost@evil.example", "127.0.0.1", [], False),
+        ("localhost:80:80", "127.0.0.1", [], False),
+        ("", "127.0.0.1", [], False),
+    ],
+)
+def test_the_names_that_are_ours(host: str, listening: str, further: list[str], allowed: bool) -> None:
+    assert is_allowed(host, listening, further) is allowed
+
+
+def test_the_page_names_its_target_and_refers_to_nothing_elsewhere(served: str) -> None:
+    async def page() -> tuple[str, str]:
+        async with aiohttp.ClientSession() as session, session.get(served) as answer:
+            return await answer.text(), answer.headers["Content-Security-Policy"]
+
+    text, policy = asyncio.run(page())
+    assert "<title>wmtop run.rec</title>" in text
+    links = re.findall(r"https?://[^\"'\s]+|//[a-z][^\"'\s]+", text)
+    assert links
+    assert {urlsplit(link).netloc for link in links} == {urlsplit(served).netloc}
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+
+
+async def typed(address: str, keys: str) -> str:
+    """What is drawn after the keys, once nothing more comes."""
+    async with aiohttp.ClientSession() as session, session.ws_connect(f"{address}/ws?width=120&height=36") as stream:
+        drawn, sent = "", False
+        while True:
+            try:
+                message = await stream.receive(timeout=WITHIN_S if not sent else 3)
+            except TimeoutError:
+                return drawn
+            if isinstance(message.data, bytes):
+                drawn += message.data.decode(errors="replace")
+            if "REPLAY" in drawn and not sent:
+                sent = True
+                await stream.send_json(["stdin", keys])
+
+
+def test_no_key_writes_into_the_folder_of_the_server(tmp_path: Path) -> None:
+    file = record(tmp_path / "run.rec")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    port = free_port()
+    command = [*COMMAND, str(file), "--port", str(port), "--allow-changes"]
+    with process(command, stdout=subprocess.PIPE, cwd=folder) as (_, out, _):
+        out.readline()
+        wait_for(port)
+        drawn = asyncio.run(typed(f"http://127.0.0.1:{port}", "SRS?S"))
+    assert "Help" in drawn  # the keys had arrived
+    assert list(folder.iterdir()) == []
+
+
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium here to look with")
-def test_a_real_browser_shows_the_screen(served: str, tmp_path: Path) -> None:
+def test_a_real_browser_shows_the_screen_and_loads_nothing_from_elsewhere(served: str, tmp_path: Path) -> None:
     browser = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'browser'}"]
     with process([*browser, "--remote-debugging-port=0", "about:blank"], stderr=subprocess.PIPE) as (_, _, err):
         port = next(found[1] for line in err if (found := re.search(r"ws://127\.0\.0\.1:(\d+)/", line)))
-        assert "-first-byte" in asyncio.run(body_of(f"http://127.0.0.1:{port}", served))
+        seen = asyncio.run(look(f"http://127.0.0.1:{port}", served))
+    assert "-first-byte" in seen["body"]
+    assert seen["title"] == "wmtop run.rec"
+    assert seen["fonts"] == 0
+    assert {urlsplit(name).netloc for name in seen["loaded"]} == {urlsplit(served).netloc}
+    assert any(name.endswith("textual.js") for name in seen["loaded"])
 
 
-async def body_of(debugger: str, address: str) -> str:
-    """The classes of the page's body once the app has drawn (the page marks its first byte so)."""
+async def look(debugger: str, address: str) -> dict[str, Any]:
+    """The page once the app has drawn (its body then has the class `-first-byte`): title, fonts, what it loaded."""
+    expression = """JSON.stringify({
+        body: document.body.className, title: document.title, fonts: document.fonts.size,
+        loaded: performance.getEntriesByType("resource").map(entry => entry.name)})"""
     async with aiohttp.ClientSession() as session:
         page = await (await session.put(f"{debugger}/json/new?{address}")).json()
         async with session.ws_connect(page["webSocketDebuggerUrl"]) as tab:
-            classes = ""
+            seen: dict[str, Any] = {}
             for number in range(WITHIN_S * 2):
-                await tab.send_json(
-                    {"id": number, "method": "Runtime.evaluate", "params": {"expression": "document.body.className"}}
-                )
+                await tab.send_json({"id": number, "method": "Runtime.evaluate", "params": {"expression": expression}})
                 answer = await tab.receive_json()
-                classes = str(answer["result"]["result"].get("value", ""))
-                if "-first-byte" in classes:
+                if "value" in answer["result"]["result"]:
+                    seen = json.loads(answer["result"]["result"]["value"])
+                if "-first-byte" in seen.get("body", ""):
                     break
                 await asyncio.sleep(0.5)
-            return classes
+            return seen
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         ("nowhere", "there is no run or directory nowhere"),
-        ("{file} --host 203.0.113.7", "cannot listen at 203.0.113.7"),
+        ("{file} --host 203.0.113.7", "cannot listen on 203.0.113.7"),
     ],
 )
 def test_bad_input_is_one_line(tmp_path: Path, arguments: str, said: str) -> None:

@@ -11,23 +11,24 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 from textual.app import App, SystemCommand
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.screen import Screen
 
 from ..engine.core.snapshot import Snapshot
 from ..engine.errors import RunError, UsageError
 from ..engine.feed.messages import Change, Header, Reply, Stop
-from .formatting import clean, first_line
+from .bindings import bindings
 from .messages import Client, HeaderCame, ReplyCame, SnapshotCame, StreamEnded
-from .recent import Recent
-from .recorder import Recorder, file_name
+from .present.condition import Lost
+from .present.formatting import clean, first_line
+from .present.recent import Recent
+from .recorder import Recorder, file_name, save_new
 from .screens.detail import DetailScreen
 from .screens.help import HelpScreen
 from .screens.main import MainScreen
 from .screens.quit import Answer, QuitScreen
 from .screens.start import StartScreen
 from .themes import DARK, LIGHT
-from .wording import GONE
 
 OnQuit = Literal["ask", "stop", "leave"]
 _STOP_S = 2.0
@@ -38,34 +39,36 @@ class WmtopApp(App[Answer]):
     """Shows the engine that `feed` is connected to; `run` returns whether it was asked to stop or left running.
 
     `on_quit` says what quitting does: `ask` (an engine that this terminal started), `stop` (the demo), `leave` (a
-    viewer). `clock` gives monotonic seconds.
+    viewer). `clock` gives monotonic seconds. `denied` names the actions that this screen does not have (`permissions`).
     """
 
-    CSS_PATH = "wmtop.tcss"
+    CSS_PATH = str(Path(__file__).with_name("wmtop.tcss"))
     TITLE = "wmtop"
     ALLOW_SELECT = False
+    _replays: ClassVar[bool] = False
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (72, "-narrow"), (150, "-wide")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-short"), (20, "-tall"), (36, "-high")]  # noqa: RUF012
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("question_mark", "show_help", "help"),
-        Binding("S", "save_svg", "save SVG"),
-        Binding("R", "record", "record, or stop recording"),
-        Binding("c", "other_theme", "dark or light"),
-        Binding("q", "leave", "quit"),
-        Binding("ctrl+q,ctrl+c", "leave", "quit", priority=True),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("app")
 
-    def __init__(self, feed: Client, *, on_quit: OnQuit, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        feed: Client,
+        *,
+        on_quit: OnQuit,
+        clock: Callable[[], float] = time.monotonic,
+        denied: frozenset[str] = frozenset(),
+    ) -> None:
         super().__init__(ansi_color=True if "NO_COLOR" in environ else None)
         self._feed = feed
         self._on_quit = on_quit
         self._clock = clock
+        self._denied = denied
         self._engine_name = ""
         self._header: Header | None = None
         self._recorder = Recorder()
         self._recent = Recent()
         self._snapshot: Snapshot | None = None
-        self._lost: str | None = None
+        self._lost: Lost | None = None
         self._commands: dict[int, str] = {}
         self._start = StartScreen(clock)
         self._main: MainScreen | None = None
@@ -84,19 +87,24 @@ class WmtopApp(App[Answer]):
             for title, words, action in screen.commands():
                 yield SystemCommand(title, words, lambda action=action: self.call_later(screen.run_action, action))
         yield SystemCommand("Dark or light", "The other theme", self.action_other_theme)
-        yield SystemCommand("Save SVG", "Save the screen as a picture in this directory", self.action_save_svg)
+        if self.check_action("save_svg", ()):
+            yield SystemCommand("Save SVG", "Save the screen as a picture in this directory", self.action_save_svg)
         if self.check_action("record", ()):
-            yield SystemCommand("Record or stop", "What this screen sees, in this directory", self.action_record)
+            yield SystemCommand("Record or stop", "Record what this screen sees, in this directory", self.action_record)
         yield SystemCommand("Help", "The keys, and how to read the barrel", self.action_show_help)
         yield SystemCommand("Quit", "Leave wmtop", self.action_leave)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return False if action in self._denied else super().check_action(action, parameters)
 
     def on_mount(self) -> None:
         self.run_worker(self._follow(), name="feed")
 
     async def on_unmount(self) -> None:
         await self._feed.close()
-        with suppress(RunError):  # a full disk: what was written before is there
-            self._recorder.stop()
+        if self._recorder.path is not None:
+            with suppress(RunError):  # a full disk: what was written before is there
+                await asyncio.to_thread(self._recorder.take().finish)
 
     async def _follow(self) -> None:
         """Pass on what the engine sends, until it goes away."""
@@ -113,7 +121,7 @@ class WmtopApp(App[Answer]):
         except RunError as error:
             reason = first_line(str(error))
         except (OSError, EOFError, msgspec.MsgspecError) as error:
-            reason = f"the stream cannot be read: {first_line(str(error))}"
+            reason = f"The stream cannot be read: {first_line(str(error))}"
         self.post_message(StreamEnded(reason))
 
     def on_header_came(self, event: HeaderCame) -> None:
@@ -128,7 +136,7 @@ class WmtopApp(App[Answer]):
         self._route()
 
     def on_stream_ended(self, event: StreamEnded) -> None:
-        self._lost = event.reason or GONE
+        self._lost = Lost(event.reason)
         self._start.lose(self._lost)
         if self._main is not None:
             self._main.lose(self._lost)
@@ -148,7 +156,7 @@ class WmtopApp(App[Answer]):
         if starting or self.screen is not self._start:
             self._start.take(snapshot)
             return
-        self._main = MainScreen(snapshot, self._recent, self._clock, plain=self.no_color)
+        self._main = MainScreen(snapshot, self._recent, self._clock, plain=self.no_color, denied=self._denied)
         self._start.done()
         self._show_recording()
         self.push_screen(self._main)
@@ -174,7 +182,7 @@ class WmtopApp(App[Answer]):
 
     async def _send(self, command: Change | Stop) -> str | None:
         """Send a command; why it could not be sent, or None."""
-        gone = "the engine cannot be reached"
+        gone = "The engine cannot be reached"
         if self._lost is not None:
             return gone
         try:
@@ -189,7 +197,8 @@ class WmtopApp(App[Answer]):
         """Open the help over what is shown."""
         if not isinstance(self.screen, HelpScreen | QuitScreen):
             about = self.screen if isinstance(self.screen, DetailScreen) else None
-            self.push_screen(HelpScreen(replay=not self.check_action("record", ()), about=about))
+            denied = self._main.seen.denied if self._main is not None else self._denied
+            self.push_screen(HelpScreen(replay=self._replays, about=about, denied=denied))
 
     def action_other_theme(self) -> None:
         """Dark to light and back."""
@@ -197,33 +206,41 @@ class WmtopApp(App[Answer]):
 
     def action_save_svg(self) -> None:
         """Save the screen as a picture where wmtop was started, and say where."""
-        safe = file_name(self._engine_name)
-        taken = {path.name for path in Path.cwd().glob("wmtop-*.svg")}
-        name = next(name for n in range(1, len(taken) + 2) if (name := f"wmtop-{safe}-{n}.svg") not in taken)
+        picture = self.export_screenshot()
         try:
-            path = Path(self.save_screenshot(name, str(Path.cwd()))).resolve()
+            path = save_new(Path.cwd(), f"wmtop-{file_name(self._engine_name)}", ".svg", picture)
         except OSError as error:
-            self.notify(f"not saved: {Path.cwd() / name}: {error.strerror}", severity="error", markup=False)
+            self.notify(f"not saved: {error.filename}: {error.strerror}", severity="error", markup=False)
         else:
             self.notify(f"saved {path}", markup=False)
 
-    def action_record(self) -> None:
-        """Record what comes from here on where wmtop was started, and say in which file; again: stop."""
+    async def action_record(self) -> None:
+        """Start recording in the directory in which wmtop was started, and say to which file; again: stop."""
         if self._header is None or self._snapshot is None:
             return
+        if self._recorder.path is not None:
+            await self._stop_recording()
+            return
         try:
-            if (path := self._recorder.path) is not None:
-                self._recorder.stop()
-                self.notify(f"recorded {path}: 'wmtop replay' shows it", markup=False, timeout=8)
-            else:
-                path = self._recorder.start(self._header, self._snapshot, Path.cwd(), datetime.now())
-                self.notify(f"recording to {path}: R stops it", markup=False, timeout=8)
+            path = self._recorder.start(self._header, self._snapshot, Path.cwd(), datetime.now())
+            self.notify(f"recording to {path}; press R to stop", markup=False, timeout=8)
         except (UsageError, RunError, OSError) as error:  # the last: the directory itself is gone
             self.notify(f"not recorded: {error}", severity="error", markup=False, timeout=8)
         self._show_recording()
 
+    async def _stop_recording(self) -> None:
+        """End the recording; what still waits for the disk is written by a thread, and the screen does not wait."""
+        recording = self._recorder.take()
+        self._show_recording()
+        try:
+            done = await asyncio.to_thread(recording.finish)
+        except RunError as error:
+            self.notify(str(error), severity="error", markup=False, timeout=8)
+        else:
+            self.notify(done, markup=False, timeout=8)
+
     def _record(self, snapshot: Snapshot) -> None:
-        """Write a snapshot to the recording, if there is one; a full disk ends that and nothing else."""
+        """Add a snapshot to the recording, if there is one; a full disk ends only the recording."""
         try:
             self._recorder.add(snapshot)
         except RunError as error:

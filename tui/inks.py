@@ -1,6 +1,6 @@
 """The inks of the widgets that draw themselves: what each word for a meaning looks like in a theme.
 
-They are no component classes of CSS: Textual would work out every one of them anew for every widget whenever anything
+They are not CSS component classes: Textual would compute each of them again for every widget whenever anything
 about it changes, which was more than half of the time that a screen took to open.
 """
 

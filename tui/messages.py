@@ -21,7 +21,7 @@ class Client(Protocol):
         ...
 
     async def close(self) -> None:
-        """Close the connection; the engine goes on."""
+        """Close the connection; the engine continues."""
         ...
 
 

@@ -1,5 +1,6 @@
-"""Records what a screen sees, where wmtop was started."""
+"""Files that the screen writes into the directory in which wmtop was started: recordings and pictures."""
 
+import itertools
 import re
 from datetime import datetime
 from pathlib import Path
@@ -7,39 +8,79 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ..engine.core.snapshot import Snapshot
+from ..engine.errors import RunError
+from ..engine.feed.background import BackgroundWriter
 from ..engine.feed.messages import Header
 from ..engine.feed.recording import RecordingWriter
+
+
+class Recording:
+    """A recording in progress: its file, and the thread that writes it."""
+
+    def __init__(self, path: Path, writer: BackgroundWriter) -> None:
+        self.path = path
+        self._writer = writer
+
+    def add(self, snapshot: Snapshot) -> None:
+        """Add a snapshot, without waiting for the disk; RunError, once, where the recording has failed."""
+        self._writer.append(snapshot)
+
+    def finish(self) -> str:
+        """Write what waits and close the file, which may take a while; what to tell the user, or RunError."""
+        self._writer.close()
+        missing = (
+            f" ({self._writer.skipped:,} snapshots skipped: the disk was too slow)" if self._writer.skipped else ""
+        )
+        return f"recorded {self.path}{missing}; 'wmtop replay' shows it"
 
 
 class Recorder:
     """One recording at a time; `path` is its file while there is one."""
 
     def __init__(self) -> None:
-        self._writer: RecordingWriter | None = None
-        self.path: Path | None = None
+        self._recording: Recording | None = None
+
+    @property
+    def path(self) -> Path | None:
+        """The file of the recording in progress."""
+        return None if self._recording is None else self._recording.path
 
     def start(self, header: Header, snapshot: Snapshot, directory: Path, now: datetime) -> Path:
-        """Begin a file of its own in `directory` with `snapshot`; UsageError or RunError in one line."""
+        """Start a new file in `directory` with `snapshot`; UsageError or RunError in one line."""
         path = _free(directory, f"wmtop-{file_name(header.name)}-{now:%Y%m%d-%H%M%S}")
-        self._writer = RecordingWriter(path, replace(header, history=[]))
-        self.path = path
+        self._recording = Recording(path, BackgroundWriter(RecordingWriter(path, replace(header, history=[]))))
         self.add(snapshot)
         return path
 
     def add(self, snapshot: Snapshot) -> None:
-        """Write a snapshot, if there is a recording; RunError ends it. As in an engine's, the start is not in it."""
-        if self._writer is not None and snapshot.state != "starting":
+        """Add a snapshot, if there is a recording; RunError ends it. As in an engine's, the start is not in it."""
+        if self._recording is not None and snapshot.state != "starting":
             try:
-                self._writer.append(snapshot)
-            except BaseException:
-                self._writer = self.path = None
+                self._recording.add(snapshot)
+            except RunError:
+                self._recording = None
                 raise
 
-    def stop(self) -> None:
-        """End the recording, if there is one; RunError where its last part could not be written."""
-        writer, self._writer, self.path = self._writer, None, None
-        if writer is not None:
-            writer.close()
+    def take(self) -> Recording:
+        """The recording in progress, which its caller is to finish: a new one may start meanwhile."""
+        assert self._recording is not None
+        recording, self._recording = self._recording, None
+        return recording
+
+
+def save_new(directory: Path, name: str, suffix: str, text: str) -> Path:
+    """Write `text` to the first of `name-1`, `name-2`, … that does not exist yet; OSError with its file name."""
+    for number in itertools.count(1):
+        path = directory / f"{name}-{number}{suffix}"
+        try:
+            with path.open("x", encoding="utf-8") as file:
+                file.write(text)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        return path
+    raise AssertionError("there is always a free number")
 
 
 def file_name(name: str) -> str:
@@ -48,6 +89,6 @@ def file_name(name: str) -> str:
 
 
 def _free(directory: Path, name: str) -> Path:
-    """A file that is not there yet."""
+    """A file that does not exist yet."""
     names = [f"{name}.rec", *(f"{name}-{number}.rec" for number in range(2, 100))]
     return directory / next((free for free in names if not (directory / free).exists()), names[-1])

@@ -1,4 +1,4 @@
-"""The two themes: dark and light, the same meanings; told apart without red against green."""
+"""The two themes: dark and light, the same meanings; distinguishable without red against green."""
 
 from textual.theme import Theme
 

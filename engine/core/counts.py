@@ -1,11 +1,15 @@
-"""The counts of a run: by channel and in all."""
+"""Counts of records by channel and in all, and their rates."""
 
+from collections import deque
 from collections.abc import Iterable
 
 from msgspec import Struct
 
 from .observation import Group
 from .snapshot import Totals
+
+RATE_OVER_S = 10.0
+"""Rates are means over this time (s)."""
 
 
 class ChannelCounts(Struct):
@@ -19,7 +23,7 @@ class ChannelCounts(Struct):
     no_window: int = 0
 
     def add(self, group: Group) -> None:
-        """Count a group; `late` and `no_window` are the windows' to say."""
+        """Count a group; `late` and `no_window` are counted by the windows."""
         if group.start_ms is None:
             self.malformed += group.records
             return
@@ -35,3 +39,21 @@ def totals_of(rows: Iterable[ChannelCounts]) -> Totals:
         for field in row.__struct_fields__:
             setattr(sums, field, getattr(sums, field) + getattr(row, field))
     return Totals(sums.records, sums.behind_watermark, sums.late, sums.malformed, sums.future, sums.no_window)
+
+
+class RateMeter:
+    """Records per wall-clock second of each channel, over the last seconds."""
+
+    def __init__(self) -> None:
+        self._marks: deque[tuple[float, dict[str, int]]] = deque()
+
+    def rates(self, at_s: float, records: dict[str, int]) -> dict[str, float]:
+        """Take the counts at a monotonic time (s); the rates since the oldest mark kept."""
+        self._marks.append((at_s, records))
+        while len(self._marks) > 2 and at_s - self._marks[1][0] >= RATE_OVER_S:
+            self._marks.popleft()
+        since, before = self._marks[0]
+        passed = at_s - since
+        if passed <= 0:
+            return {}
+        return {name: (count - before.get(name, 0)) / passed for name, count in records.items()}

@@ -1,8 +1,13 @@
-"""What windows did: the lines of `--firings`."""
+"""What windows did: the lines of `--firings`, and the windows that fired last."""
 
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
+
+from .snapshot import FiredWindow
+
+MOST_FIRED = 20
 
 
 class Firing(Struct, frozen=True):
@@ -21,3 +26,29 @@ class Firing(Struct, frozen=True):
     firings: int
     watermark_ms: int | None
     ended: bool = False
+
+
+class FiredWindows(Struct):
+    """At most so many, by first firing, the oldest first; `last` is never changed, only replaced."""
+
+    last: list[FiredWindow] = []
+
+    def take(self, firings: list[Firing], now: int | None) -> None:
+        """What windows did at processing time `now` (ms)."""
+        if not firings:
+            return
+        windows = {(window.start_ms, window.end_ms): window for window in self.last}
+        drops: dict[tuple[int, int], int] = {}
+        for line in firings:
+            if line.start_ms is None or line.end_ms is None:
+                continue
+            key = (line.start_ms, line.end_ms)
+            if line.kind == "late":
+                drops[key] = drops.get(key, 0) + line.records
+                continue
+            known = windows.get(key) or FiredWindow(*key, fired_ms=now, ended=line.ended)
+            late = line.firings if line.kind == "late_fire" else 0
+            windows[key] = replace(known, records=line.records, late_firings=known.late_firings + late)
+        for key in drops.keys() & windows.keys():
+            windows[key] = replace(windows[key], late_drops=windows[key].late_drops + drops[key])
+        self.last = list(windows.values())[-MOST_FIRED:]

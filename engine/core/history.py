@@ -42,19 +42,19 @@ class HistoryPoint(Struct, frozen=True, array_like=True):
     batch_ms: int | None = None
     phases: Phases | None = None
     rows_in: float | None = None
-    """Rows per second that came, and that Spark could have done (wall clock)."""
+    """Rows per second (wall clock) that arrived, and that Spark could have processed."""
     rows_done: float | None = None
     backlog: int | None = None
     """Records of all channels (or sources) that are not read yet."""
     backlog_ms: int | None = None
-    """How far the worst channel's reading is behind, in event time."""
+    """How far the worst channel is read behind its end, in event time."""
     open_windows: int | None = None
     state_rows: int | None = None
-    """What is kept: records in open windows; of a query that others run, rows in Spark's state."""
+    """What is kept: records in open windows; of an attached query, rows in Spark's state."""
     results: int | None = None
     """Firings since the start."""
     held_since_ms: int | None = None
-    """Since when (processing time, epoch ms) the holder holds, and why."""
+    """Since when (processing time, epoch ms) the holder holds back the watermark, and why."""
     cause: Cause | None = None
 
 
@@ -93,7 +93,7 @@ def max_event_ms(snapshot: Snapshot) -> int | None:
 
 
 def backlog(snapshot: Snapshot) -> int | None:
-    """The records that are not read yet: of the channels, or of a query that others run of its sources."""
+    """Unread records of the channels, or, for an attached query, of its sources."""
     known = [view.backlog for view in snapshot.channels if view.backlog is not None]
     known = known or [source.backlog for source in snapshot.sources or () if source.backlog is not None]
     return sum(known) if known else None

@@ -26,6 +26,12 @@ class IdlenessTimers(Struct):
         """A record of the channel has come."""
         self.active.add(channel)
 
+    def forget(self, channel: int) -> None:
+        """The channel has finished or was removed: it never becomes idle."""
+        self.active.discard(channel)
+        self.noted.discard(channel)
+        self.since.pop(channel, None)
+
     def emit(self, now: int) -> list[int]:
         """One emit tick; the channels whose inactivity clock starts at `now`."""
         started = list(self.noted - self.active) if self.noted else []
@@ -42,6 +48,11 @@ class IdlenessTimers(Struct):
         for channel in self.since if channels is None else channels:
             if channel in self.since:
                 self.since[channel] += duration
+
+    def elapsed_ms(self, channel: int, now: int) -> int | None:
+        """Time (ms) on a channel's inactivity clock at processing time `now`; None while it does not run."""
+        since = self.since.get(channel)
+        return None if since is None else max(0, now - since)
 
     @property
     def pending(self) -> bool:

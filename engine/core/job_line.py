@@ -1,22 +1,51 @@
-"""The one line of somebody else's job that sets what a preview shows: from outside it cannot be changed. Pure."""
+"""The line of an attached job that sets what a preview shows: it can only be changed there. Pure."""
+
+import re
 
 from .snapshot import Snapshot
 
 _SPARK_UNITS = (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000), ("second", 1_000), ("millisecond", 1))
+_SQL_UNITS = (("DAY", 86_400_000), ("HOUR", 3_600_000), ("MINUTE", 60_000), ("SECOND", 1_000))
+_OPTION_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1))
+_SQL_NODE = re.compile(r"\w\[\d+\]")
+"""Flink's SQL planner numbers its operators: `GlobalWindowAggregate[5]`."""
 _JAVA_UNITS = (("Days", 86_400_000), ("Hours", 3_600_000), ("Minutes", 60_000), ("Seconds", 1_000), ("Millis", 1))
 
 
 def line_in_job(snapshot: Snapshot, value_ms: int | None, *, idle: bool = False) -> str | None:
-    """What to write in the job for a lateness (or idle timeout) of `value_ms`; None: no line of a job says that."""
+    """What to write in the job for a lateness (or idle timeout) of `value_ms`; None: a job has no such line."""
     if snapshot.origin is None or snapshot.source is None or value_ms is None:
         return None
-    if snapshot.source.kind == "group":  # of a consumer nothing is known but its positions: Flink has these words
+    if snapshot.flink is not None and is_sql(snapshot):
+        if idle:
+            return f"'scan.watermark.idle-timeout' = '{_option(value_ms)}'"
+        return f"WATERMARK FOR ts AS ts - INTERVAL {_sql(value_ms)}"
+    if snapshot.source.kind in ("group", "flink"):  # of a consumer group only positions are known: it may be Flink
         return f".withIdleness({_java(value_ms)})" if idle else f"forBoundedOutOfOrderness({_java(value_ms)})"
     if snapshot.settings.strategy != "spark" or idle:
         return None
     columns = {node.column for node in snapshot.spark.nodes or ()}
     column = columns.pop() if len(columns) == 1 else None
     return f'withWatermark("{column or "<event-time column>"}", "{_interval(value_ms)}")'
+
+
+def is_sql(snapshot: Snapshot) -> bool:
+    """Whether the Flink job comes from SQL or the Table API, by the names of its operators."""
+    return snapshot.flink is not None and any(_SQL_NODE.search(one.name) for one in snapshot.flink.vertices)
+
+
+def _sql(ms: int) -> str:
+    """As Flink's SQL reads it: `'45' SECOND`; a number of three digits needs its precision said."""
+    unit, size = next(((unit, size) for unit, size in _SQL_UNITS if ms and not ms % size), ("SECOND", 1_000))
+    digits = len(str(ms // size))
+    precision = f"({digits})" if digits > 2 else ""
+    return f"'{ms / size:.3f}' {unit}{precision}" if ms % size else f"'{ms // size}' {unit}{precision}"
+
+
+def _option(ms: int) -> str:
+    """As Flink reads a duration in its options: `1 min`."""
+    unit, size = next((unit, size) for unit, size in _OPTION_UNITS if not ms % size and (ms or unit == "s"))
+    return f"{ms // size} {unit}"
 
 
 def _interval(ms: int) -> str:

@@ -6,6 +6,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence as Seq
+from fractions import Fraction
 
 from msgspec import Struct
 
@@ -115,5 +116,5 @@ def recommended_lateness_ms(edges: Seq[int], late: Seq[int], records: int, compl
     """The smallest edge (ms) whose late share is at most `1 - completeness`; None without records or where none is."""
     if not records:
         return None
-    allowed = (1 - completeness) * records
-    return next((edge for edge, count in zip(edges, late, strict=True) if count <= allowed + 1e-9), None)
+    allowed = (1 - Fraction(repr(completeness))) * records  # the decimal that was meant, not the nearest float
+    return next((edge for edge, count in zip(edges, late, strict=True) if count <= allowed), None)

@@ -6,10 +6,12 @@ from .times import MIN
 
 
 class Split(Struct):
-    """What one split has said: its watermark (ms) and whether it is idle."""
+    """The last output of one split: its watermark (ms) and whether it is idle."""
 
     watermark: int = MIN
     idle: bool = False
+    since: int = 0
+    """When its watermark last grew (processing time, ms); before that, when it was registered."""
 
 
 class Combined(Struct, frozen=True):
@@ -28,19 +30,19 @@ class Multiplexer(Struct):
     splits: dict[int, Split] = {}
     combined: int = MIN
 
-    def register(self, split: int) -> None:
+    def register(self, split: int, now: int = 0) -> None:
         """Add a split; ValueError for a known one, which changes nothing."""
         if split in self.splits:
             raise ValueError(f"split {split} is registered already")
-        self.splits[split] = Split()
+        self.splits[split] = Split(since=now)
 
     def unregister(self, split: int) -> bool:
         """Remove a split; takes effect at the next update. False if it was not there."""
         return self.splits.pop(split, None) is not None
 
-    def watermark(self, split: int, watermark: int) -> Combined:
+    def watermark(self, split: int, watermark: int, now: int = 0) -> Combined:
         """A watermark sent at once: recombines if it raises its split and is above the combined one."""
-        raised = self.defer_watermark(split, watermark)
+        raised = self.defer_watermark(split, watermark, now)
         return self.update() if raised and watermark > self.combined else NOTHING
 
     def status(self, split: int, *, idle: bool) -> Combined:
@@ -48,18 +50,26 @@ class Multiplexer(Struct):
         self.defer_status(split, idle=idle)
         return self.update()
 
-    def defer_watermark(self, split: int, watermark: int) -> bool:
+    def defer_watermark(self, split: int, watermark: int, now: int = 0) -> bool:
         """A watermark that takes effect at the next update; whether it raises its split's own."""
         state = self.splits[split]
         state.idle = False
         raised = watermark > state.watermark
         if raised:
             state.watermark = watermark
+            state.since = now
         return raised
 
     def defer_status(self, split: int, *, idle: bool) -> None:
         """A status that takes effect at the next update."""
         self.splits[split].idle = idle
+
+    def holder(self) -> int | None:
+        """The split that sets the minimum; ties: the one whose watermark is unchanged for longest, then order."""
+        # Where the others have been removed, all that remain may be idle until the next update.
+        candidates = {number: split for number, split in self.splits.items() if not split.idle} or self.splits
+        order = [(split.watermark, split.since, number) for number, split in candidates.items()]
+        return min(order)[2] if order else None
 
     def update(self) -> Combined:
         """Recombine: the periodic emit. With no split registered nothing is emitted."""

@@ -1,4 +1,4 @@
-"""What the pipeline tells the monitor of one micro-batch: aggregates, never records."""
+"""What the pipeline reports to the monitor for one micro-batch: aggregates, never records."""
 
 from msgspec import Struct
 
@@ -6,7 +6,7 @@ from .snapshot import Offender
 
 
 class Group(Struct, frozen=True, gc=False):
-    """The records of one batch that share channel, pane and lateness buckets (see `panes`); all times ms.
+    """The records of one batch that share channel, pane and lateness buckets (panes: see `windows`); all times ms.
 
     `start_ms` None: malformed rows, of which only `records` and `channel` mean anything.
     """
@@ -32,7 +32,7 @@ class Group(Struct, frozen=True, gc=False):
     behind_bucket: int | None = None
     """Bucket of `W0 - ts`; None when that is below 0."""
     late_bucket: int | None = None
-    """Bucket of `W0 - (own end - 1) - allowed_lateness`, where the pane does not tell: sessions and gaps."""
+    """Bucket of `W0 - (own end - 1) - allowed_lateness`, where the pane does not determine it: sessions and gaps."""
 
 
 class Sequence(Struct, frozen=True):

@@ -15,11 +15,26 @@ from .times import MIN
 from .valve import Valve
 
 
+class InstanceFacts(Struct, frozen=True):
+    """A source instance as an input of the valve; times in ms."""
+
+    number: int
+    watermark: int
+    since_ms: int
+    """When its watermark last changed (processing time)."""
+    channels: int
+    finished: bool
+    idle: bool
+    aligned: bool
+
+
 class Instance(Struct):
     """A source instance: its channels' multiplexer and the filter behind it."""
 
     multiplexer: Multiplexer
     output: WatermarkOutput
+    finished: dict[int, int] = {}
+    """Its channels that have finished, with their last watermarks (ms)."""
 
 
 class OperatorClock(Struct, tag="valve", dict=True):
@@ -35,7 +50,9 @@ class OperatorClock(Struct, tag="valve", dict=True):
     flaps: dict[int, int] = {}
     """Changes between active and idle, by channel."""
     waiting: list[tuple[int, int]] = []
-    """Heap of (start of inactivity, channel): who may become idle next."""
+    """Heap of (start of inactivity, channel): the channels that may become idle next."""
+    outdated: set[int] = set()
+    """Source instances that a channel has left: they recombine at the next emit."""
 
     def __post_init__(self) -> None:
         heapify(self.waiting)
@@ -44,6 +61,16 @@ class OperatorClock(Struct, tag="valve", dict=True):
     def level(self) -> int:
         """The valve's output (ms)."""
         return self.valve.last_output
+
+    @property
+    def has_valve(self) -> bool:
+        """Whether the minimum over inputs makes the watermark."""
+        return True
+
+    @property
+    def all_idle(self) -> bool:
+        """Whether every input of the valve is idle, so that the watermark is frozen."""
+        return self.valve.idle
 
     def add_channel(self, now: int) -> None:
         """Register the next channel, ACTIVE."""
@@ -56,8 +83,50 @@ class OperatorClock(Struct, tag="valve", dict=True):
         if number == len(self.instances):
             self.instances.append(Instance(Multiplexer(), WatermarkOutput()))
             self.valve.add_channel(now)
-        self.instances[number].multiplexer.register(channel)
+        elif not self.instances[number].multiplexer.splits:
+            self.instances[number] = Instance(Multiplexer(), WatermarkOutput(), self.instances[number].finished)
+            self.valve.add_again(number, now)
+        self.instances[number].multiplexer.register(channel, now)
         self._wake_instance(number)
+
+    def finish_channel(self, channel: int) -> None:
+        """The channel sends nothing more (semantics 3.5); its last watermark stays known.
+
+        A source instance recombines at the next emit, and finishes with the last of its channels.
+        """
+        self.idle.discard(channel)
+        if self.subtasks is None:
+            self.valve.finish(channel)
+            return
+        number = channel % self.subtasks
+        instance = self.instances[number]
+        instance.finished[channel] = instance.multiplexer.splits[channel].watermark
+        self._leave_instance(channel, number)
+
+    def remove_channel(self, channel: int) -> None:
+        """The channel leaves the minimum for good (semantics 3.7), also one that has finished.
+
+        A source instance recombines at the next emit, and leaves the minimum with the last of its channels.
+        """
+        self.idle.discard(channel)
+        if self.subtasks is None:
+            self.valve.remove(channel)
+            return
+        number = channel % self.subtasks
+        self.instances[number].finished.pop(channel, None)
+        self._leave_instance(channel, number)
+
+    def _leave_instance(self, channel: int, number: int) -> None:
+        instance = self.instances[number]
+        instance.multiplexer.unregister(channel)
+        if instance.multiplexer.splits:
+            self.outdated.add(number)
+            return
+        self.outdated.discard(number)
+        if instance.finished:
+            self.valve.finish(number)
+        else:
+            self.valve.remove(number)
 
     def wake(self, channels: set[int]) -> None:
         """Records of these channels have come: the idle ones become ACTIVE at once, in order."""
@@ -77,7 +146,7 @@ class OperatorClock(Struct, tag="valve", dict=True):
         self.waiting.extend(started)
 
     def emit(self, now: int, watermarks: dict[int, int], timers: IdlenessTimers) -> set[int]:
-        """One emit round over the channels in order: each turns idle or sends its watermark; who turned idle."""
+        """One emit round over the channels in order: each turns idle or sends its watermark; those that turned idle."""
         due = self._due(now, timers)
         if self.subtasks is not None:
             self._emit_instances(now, watermarks, due)
@@ -94,13 +163,13 @@ class OperatorClock(Struct, tag="valve", dict=True):
 
     def _emit_instances(self, now: int, watermarks: dict[int, int], due: set[int]) -> None:
         """The same with source instances, each of which recombines once, after all its channels."""
-        touched: set[int] = set()
+        touched, self.outdated = self.outdated, set()
         for channel in sorted(watermarks.keys() | due):
             if channel in due:
                 self._set_idle(channel)
                 self._split(channel, touched).defer_status(channel, idle=True)
             elif channel not in self.idle:
-                self._split(channel, touched).defer_watermark(channel, watermarks[channel])
+                self._split(channel, touched).defer_watermark(channel, watermarks[channel], now)
         for number in sorted(touched):
             self._recombine(number, now)
 
@@ -108,21 +177,51 @@ class OperatorClock(Struct, tag="valve", dict=True):
         """The channel's own watermark (ms), `MIN` for none yet."""
         if self.subtasks is None:
             return self.valve.watermarks[channel]
-        return self._splits(channel)[channel].watermark
+        instance = self.instances[channel % self.subtasks]
+        split = instance.multiplexer.splits.get(channel)
+        return instance.finished.get(channel, MIN) if split is None else split.watermark
 
     def holder(self) -> int | None:
-        """The channel that holds the level (of an instance: the slowest that is not idle in it)."""
+        """The channel that holds back the watermark (of an instance: the slowest that is not idle in it)."""
         held = self.valve.holder()
         if held is None or self.subtasks is None:
             return held
-        splits = self.instances[held].multiplexer.splits
-        active = [(split.watermark, channel) for channel, split in splits.items() if not split.idle]
-        return min(active)[1] if active else None
+        return self.instances[held].multiplexer.holder()
 
     def catching_up(self, channel: int) -> bool:
         """Active, but behind the level since it woke (of an instance: all of it is)."""
-        number = channel if self.subtasks is None else channel % self.subtasks
-        return channel not in self.idle and not self.valve.aligned[number]
+        return channel not in self.idle and not self.valve.aligned[self.input_of(channel)]
+
+    def input_of(self, channel: int) -> int:
+        """The input of the valve that the channel belongs to: its own, or its source instance."""
+        return channel if self.subtasks is None else channel % self.subtasks
+
+    def takes_part(self, channel: int) -> bool | None:
+        """Whether the channel takes part in the minimum: it is not idle, and its input is aligned."""
+        return channel not in self.idle and self.valve.aligned[self.input_of(channel)]
+
+    def since_ms(self, channel: int) -> int | None:
+        """When the channel's watermark last changed (processing time, ms); None inside a source instance."""
+        return self.valve.since[channel] if self.subtasks is None else None
+
+    def instance_facts(self) -> list[InstanceFacts] | None:
+        """The source instances that have or had a channel; None where channels are the inputs of the valve."""
+        if self.subtasks is None:
+            return None
+        valve = self.valve
+        return [
+            InstanceFacts(
+                number=number,
+                watermark=valve.watermarks[number],
+                since_ms=valve.since[number],
+                channels=len(instance.multiplexer.splits) + len(instance.finished),
+                finished=not instance.multiplexer.splits,
+                idle=instance.output.idle,
+                aligned=valve.aligned[number],
+            )
+            for number, instance in enumerate(self.instances)
+            if instance.multiplexer.splits or instance.finished
+        ]
 
     def next_due_ms(self) -> int | None:
         """The first time at which an emit may find a channel idle; None: never without a record."""
@@ -159,10 +258,6 @@ class OperatorClock(Struct, tag="valve", dict=True):
     def _flap(self, channel: int) -> None:
         self.flaps[channel] = self.flaps.get(channel, 0) + 1
 
-    def _splits(self, channel: int):
-        assert self.subtasks is not None
-        return self.instances[channel % self.subtasks].multiplexer.splits
-
     def _split(self, channel: int, touched: set[int]) -> Multiplexer:
         assert self.subtasks is not None
         touched.add(channel % self.subtasks)
@@ -190,11 +285,28 @@ class FastestClock(Struct, tag="fastest"):
     since: list[int] = []
     flaps: dict[int, int] = {}
     idle: set[int] = set()
+    outdated: set[int] = set()
+
+    @property
+    def has_valve(self) -> bool:
+        """Never: a maximum makes the watermark."""
+        return False
+
+    @property
+    def all_idle(self) -> bool:
+        """Never: no channel is ever idle."""
+        return False
 
     def add_channel(self, now: int) -> None:
         """Register the next channel."""
         self.watermarks.append(MIN)
         self.since.append(now)
+
+    def finish_channel(self, channel: int) -> None:
+        """Nothing: what the channel has sent stays in the maximum."""
+
+    def remove_channel(self, channel: int) -> None:
+        """Nothing: what the channel has sent stays in the maximum."""
 
     def wake(self, channels: set[int]) -> None:
         """Nothing: no channel is ever idle."""
@@ -203,7 +315,7 @@ class FastestClock(Struct, tag="fastest"):
         """Nothing: no channel is ever idle."""
 
     def emit(self, now: int, watermarks: dict[int, int], timers: IdlenessTimers) -> set[int]:
-        """Take the channels' watermarks; the greatest raises the level; nobody turns idle."""
+        """Take the channels' watermarks; the greatest raises the level; none turns idle."""
         for channel, watermark in watermarks.items():
             if watermark > self.watermarks[channel]:
                 self.watermarks[channel] = watermark
@@ -216,12 +328,24 @@ class FastestClock(Struct, tag="fastest"):
         return self.watermarks[channel]
 
     def holder(self) -> int | None:
-        """Nobody holds Spark's level."""
+        """None: no channel holds back Spark's watermark."""
         return None
 
     def catching_up(self, channel: int) -> bool:
-        """Never: there is no valve to align with."""
+        """Never: without a valve there is nothing to align with."""
         return False
+
+    def takes_part(self, channel: int) -> bool | None:
+        """Does not apply: without a valve there is no minimum."""
+        return None
+
+    def since_ms(self, channel: int) -> int | None:
+        """When the channel's watermark last changed (processing time, ms)."""
+        return self.since[channel]
+
+    def instance_facts(self) -> list[InstanceFacts] | None:
+        """None: Spark's rule has no source instances."""
+        return None
 
     def next_due_ms(self) -> int | None:
         """Never."""

@@ -1,4 +1,4 @@
-"""A sample of the records themselves: event time against processing time, on time or late. Bounded and repeatable."""
+"""A sample of the records: event time against processing time, on time or late. Bounded and repeatable."""
 
 from collections.abc import Iterable
 from heapq import nlargest
@@ -6,35 +6,35 @@ from random import Random
 from zlib import crc32
 
 from .observation import BatchObservation, Group
-from .panes import window_count
 from .settings import Session, Settings
 from .snapshot import TimePoint
 from .times import MIN, saturate
+from .windows import window_count
 
 MOST_LATE, MOST_ON_TIME = 500, 1_500
-"""How many records a sample keeps; of the few late ones relatively more, so that they can be seen."""
-_OF_A_BATCH = (20, 40)
-_LOOKED_AT = 500
-"""Groups of a batch of which the records are taken, where there are more."""
+"""How many records a sample keeps; a larger share of the late ones, so that they are visible."""
+_PER_BATCH = (20, 40)
+_MOST_GROUPS = 500
+"""The most groups of a batch that records are taken from."""
 
 
 def points_of(observation: BatchObservation, settings: Settings, level: int, now: int) -> list[TimePoint]:
     """A few of a batch's records: the greatest event times of groups, late or not at the level when it started (ms)."""
     groups = observation.groups
     chance = Random(observation.batch)
-    if len(groups) > _LOOKED_AT:
-        groups = chance.sample(groups, _LOOKED_AT)
+    if len(groups) > _MOST_GROUPS:
+        groups = chance.sample(groups, _MOST_GROUPS)
     found: tuple[list[TimePoint], list[TimePoint]] = ([], [])
     for group in groups:
         if group.start_ms is not None and group.max_event_ms is not None:
             late = is_late(group, group.max_event_ms, settings, level)
             found[not late].append(TimePoint(now, group.max_event_ms, group.channel, late))
-    few = [chance.sample(points, min(most, len(points))) for points, most in zip(found, _OF_A_BATCH, strict=True)]
+    few = [chance.sample(points, min(most, len(points))) for points, most in zip(found, _PER_BATCH, strict=True)]
     return sorted([*few[0], *few[1]], key=lambda point: point.event_ms)
 
 
 def is_late(group: Group, event_ms: int, settings: Settings, level: int) -> bool:
-    """Whether a group's record at `event_ms` finds its last window closed; of a session its own, unmerged one."""
+    """Whether a group's record at `event_ms` is late: its last window is closed (for sessions its own one)."""
     spec = settings.spec
     assert group.start_ms is not None
     if isinstance(spec, Session):
@@ -45,14 +45,14 @@ def is_late(group: Group, event_ms: int, settings: Settings, level: int) -> bool
 
 
 class PointSample:
-    """At most so many points, chosen by chance, but everywhere and always the same ones."""
+    """A bounded random sample that is the same whenever it is taken of the same points."""
 
     def __init__(self, points: Iterable[TimePoint] = ()) -> None:
         self._kept: tuple[list[TimePoint], list[TimePoint]] = ([], [])
         self.add(points)
 
     def add(self, points: Iterable[TimePoint], since_ms: int = MIN) -> None:
-        """Take more points; what came before processing time `since_ms` is forgotten when room is needed."""
+        """Take more points; what came before processing time `since_ms` is dropped when space is needed."""
         for point in points:
             self._kept[not point.late].append(point)
         for kept, most in zip(self._kept, (MOST_LATE, MOST_ON_TIME), strict=True):
@@ -67,5 +67,5 @@ class PointSample:
 
 
 def _rank(point: TimePoint) -> int:
-    """A number that chance gave the point: who knows the point knows the number."""
+    """The point's place in the sample: a hash, so that every sample keeps the same points."""
     return crc32(b"%d %d %s" % (point.now_ms, point.event_ms, point.channel.encode(errors="replace")))

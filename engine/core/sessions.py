@@ -2,9 +2,10 @@
 
 from msgspec import Struct
 
+from . import windows
 from .settings import Session
 from .times import saturate
-from .windows import Added, Window, fire_all
+from .windows import Added, TooManyWindowsError, Window, fire_all
 
 
 class Cell(Struct, frozen=True, gc=False):
@@ -28,7 +29,10 @@ class SessionWindows(Struct, tag="session"):
         return saturate(end - 1 + self.allowed_lateness_ms)
 
     def add(self, cells: list[Cell], level: int) -> list[tuple[Added, dict[str, int]]]:
-        """Merge a batch's cells; for each session they are in, latest first, what became of it and its new records."""
+        """Merge a batch's cells; for each session they are in, latest first, what became of it and its new records.
+
+        TooManyWindowsError beyond `MOST_COUNTERS`, before anything has changed.
+        """
         outcomes: list[tuple[Added, dict[str, int]]] = []
         live: list[Window] = []
         for pieces, sessions in self._touching(self._pieces(cells)):
@@ -38,6 +42,8 @@ class SessionWindows(Struct, tag="session"):
             added, merged = self._merge(pieces, sessions, level)
             live += merged
             outcomes.append((added, _records_of(pieces)))
+        if sum(session.counters for session in live) > windows.MOST_COUNTERS:
+            raise TooManyWindowsError(len(live))
         self.live = live
         return outcomes[::-1]
 

@@ -1,4 +1,4 @@
-"""What a run is asked to do: frozen, versioned, and encoded as it stands in JSON."""
+"""What a run is asked to do: frozen, versioned, and written to JSON as it is."""
 
 from typing import Literal
 
@@ -32,6 +32,12 @@ class Sliding(Struct, frozen=True, tag_field="type", tag="sliding"):
     offset_ms: int = 0
 
 
+MOST_CHANNELS = 20_000
+"""The greatest `max_channels`: a snapshot with names of 256 characters fits into a line of the stream."""
+MOST_WINDOWS_PER_RECORD = 1_000
+"""A record of more sliding windows than this is refused: each one is kept, counted and saved."""
+
+
 class Session(Struct, frozen=True, tag_field="type", tag="session"):
     """Windows that end `gap_ms` after their last record and merge when they touch."""
 
@@ -41,10 +47,21 @@ class Session(Struct, frozen=True, tag_field="type", tag="session"):
 WindowSpec = Tumbling | Sliding | Session
 
 
+class AutoLateness(Struct, frozen=True, kw_only=True):
+    """The autopilot of the lateness (semantics 11.5); durations in ms."""
+
+    target: float | None = None
+    """The share of records to keep on time, above 0 and below 1; None: off."""
+    min_ms: int = 0
+    max_ms: int = 2_592_000_000
+    horizon_ms: int = 3_600_000
+    every_ms: int = 60_000
+
+
 class Settings(Struct, frozen=True, kw_only=True):
     """Everything that decides a result; all durations in ms, `None` means off (or: this strategy has none).
 
-    Of a query that others run, `lateness_ms` None is "not known".
+    Of an attached query, `lateness_ms` None is "not known".
     """
 
     strategy: StrategyName = "bounded"
@@ -55,8 +72,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     emit_every_ms: int = 200
     subtasks: int | None = None
     window: WindowSpec | None = Tumbling(3_600_000)
-    """None: not known, of a query that others run."""
+    """None: not known, of an attached query."""
     version: int = 1
+    max_channels: int = 10_000
+    """Channels beyond it, in the order of semantics section 6, share the channel `other`."""
     smooth: int = 100
     """How many timestamps `smoothed` averages."""
     marker: str | None = None
@@ -65,6 +84,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """The column that carries the source's own watermarks (`source`)."""
     factory: str | None = None
     """`module:factory` of a user's generator (`custom`)."""
+    auto: AutoLateness | None = None
+    """None: the strategy has no lateness, or it is another engine's query."""
 
     @property
     def tunable(self) -> bool:
@@ -73,6 +94,6 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     @property
     def spec(self) -> WindowSpec:
-        """The windows of a run of our own, whose are known."""
+        """The windows of a run, which always has some."""
         assert self.window is not None
         return self.window

@@ -1,4 +1,4 @@
-"""The valve: many channels' watermarks into one level (Flink's `StatusWatermarkValve`, with FLINK-40475 mended).
+"""The valve: many channels' watermarks into one level (Flink's `StatusWatermarkValve`, with FLINK-40475 fixed).
 
 The minimum is kept in a heap whose outdated entries are dropped when they come up, so that an update costs O(log n).
 """
@@ -53,7 +53,7 @@ class Valve(Struct, dict=True):
         heapify(self._heap)
 
     def add_channel(self, now: int) -> ValveOutput | None:
-        """Add a channel, ACTIVE at MIN and aligned: it cannot pull the level back, but holds it still."""
+        """Add a channel, ACTIVE at MIN and aligned: it cannot pull the watermark back, but stops it."""
         channel = len(self.watermarks)
         self.watermarks.append(MIN)
         self.statuses.append(Status.ACTIVE)
@@ -65,6 +65,18 @@ class Valve(Struct, dict=True):
             return None
         self.idle = False
         return ValveOutput(idle=False)
+
+    def add_again(self, channel: int, now: int) -> ValveOutput | None:
+        """A channel that finished or was removed is back under its number, as new: ACTIVE at MIN and aligned."""
+        assert self.statuses[channel] >= Status.FINISHED
+        self.watermarks[channel] = MIN
+        self.statuses[channel] = Status.ACTIVE
+        self.aligned[channel] = True
+        self.since[channel] = now
+        self._active += 1
+        heappush(self._heap, (MIN, now, channel))
+        woke, self.idle = self.idle, False
+        return ValveOutput(idle=False) if woke else None
 
     def input_watermark(self, channel: int, watermark: int, now: int = 0) -> ValveOutput | None:
         """A channel's watermark; ignored while the channel or the valve is idle, or when it does not grow."""
@@ -135,7 +147,7 @@ class Valve(Struct, dict=True):
         return self._settle()
 
     def holder(self) -> int | None:
-        """The aligned channel with the smallest watermark; ties: stood longest, then order; None without any."""
+        """The aligned channel with the smallest watermark; ties: unchanged longest, then order; None without any."""
         return None if self._top() is None else self._heap[0][2]
 
     def _all_active_aligned(self) -> bool:

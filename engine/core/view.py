@@ -3,12 +3,15 @@
 from heapq import nlargest
 from operator import itemgetter
 
-from .counts import ChannelCounts, totals_of
-from .lateness import MINUTE
+from .counts import totals_of
+from .holder_cause import Around, cause_of_channel
+from .judgement.autopilot import view_of
+from .judgement.blockers import Staircase, staircase
 from .monitor import Channel, Monitor
-from .operator_clock import OperatorClock
+from .operator_clock import InstanceFacts
 from .settings import Session
 from .snapshot import (
+    Blocker,
     ChannelLateness,
     ChannelRecords,
     ChannelState,
@@ -17,23 +20,27 @@ from .snapshot import (
     Holder,
     InstanceView,
     Level,
+    Note,
     OpenWindow,
     Snapshot,
     SourceView,
     SparkProgress,
     TimePoint,
+    Verdict,
     WhatIfIdle,
     Windows,
 )
 from .times import MIN
 from .unread import Unread
-from .verdict import cause_of
+from .watermarks import BoundedWatermarks, SmoothedWatermarks
 from .windows import Window
 
 MOST_OPEN_WINDOWS = 200
 """How many open windows a snapshot lists: the earliest, which are what the level is about to close."""
-TOLD_APART, MOST_IN_WINDOW = 20, 8
-"""Of so many of them the channels are told apart, those with most records."""
+WITH_CHANNELS, MOST_IN_WINDOW = 20, 8
+"""Of the earliest open windows so many list their channels, and each only those with most records."""
+MOST_BLOCKERS, MOST_BLOCKERS_OF_WINDOW = 100, 32
+"""How many channels a snapshot names in a step of the staircase, and of each open window."""
 MOST_LATE_CHANNELS = 16
 """Of how many channels a snapshot has the lateness."""
 
@@ -49,14 +56,17 @@ def snapshot_of(
     spark: SparkProgress | None = None,
     rates: dict[str, float] | None = None,
     unread: Unread | None = None,
-    notes: list[str] | None = None,
+    notes: list[Note] | None = None,
     points: list[TimePoint] | None = None,
+    verdict: Verdict | None = None,
 ) -> Snapshot:
     """The picture at processing time `now_ms` (else the monitor's last); `rates` are records per wall-clock second."""
     now = monitor.now_ms if now_ms is None else now_ms
-    level = level_view(monitor, now, paused=state == "paused", unread=unread)
-    counts = [monitor.counts[channel.name] for channel in monitor.channels]
+    known = [number for number, channel in enumerate(monitor.channels) if channel.left != "removed"]
     totals = totals_of(monitor.counts.values())
+    stairs = None if monitor.ended else staircase(monitor.clock)
+    around = Around.of(monitor, paused=state == "paused", unread=unread)
+    level = _level_view(monitor, now, around)
     return Snapshot(
         name=name,
         state=state,
@@ -67,14 +77,19 @@ def snapshot_of(
         settings=monitor.settings,
         source=source,
         level=level,
+        verdict=verdict or Verdict(),
+        blockers=_blockers(monitor, now, stairs, around),
         channels=[
-            _channel_view(monitor, number, channel, counts[number], now, (rates or {}).get(channel.name), unread)
-            for number, channel in enumerate(monitor.channels)
+            _channel_view(monitor, number, now, (rates or {}).get(monitor.channels[number].name), unread)
+            for number in known
         ],
+        folded=monitor.folded.view(),
         instances=_instance_views(monitor),
-        windows=_windows_view(monitor, level.holder.channel if level.holder else None),
+        windows=_windows_view(monitor, level.holder.channel if level.holder else None, stairs),
         totals=totals,
         whatif=monitor.whatif.view(totals.records or 0) if monitor.whatif else None,
+        whatif_recent=monitor.whatif.recent_view(totals.records or 0, now or 0) if monitor.whatif else None,
+        auto=None if monitor.ended else view_of(monitor.autopilot, monitor.settings, now),
         whatif_idle=[_idle_view(monitor, number) for number in range(len(monitor.rungs))],
         whatif_upper_bound=isinstance(monitor.settings.window, Session),
         lateness_by_channel=_lateness_by_channel(monitor),
@@ -87,51 +102,47 @@ def snapshot_of(
     )
 
 
-def level_view(monitor: Monitor, now: int | None, *, paused: bool, unread: Unread | None = None) -> Level:
-    """The level, its distances, and who holds it."""
+def _level_view(monitor: Monitor, now: int | None, around: Around) -> Level:
+    """The watermark, its distances, and the channel that holds it back."""
     level = monitor.level
+    idle = monitor.clock.all_idle
     if level == MIN:
-        return Level(holder=_holder(monitor, now, paused, unread))
-    fastest = max((monitor.clock.watermark(number) for number in range(len(monitor.channels))), default=level)
+        return Level(holder=_holder(monitor, now, around), idle=idle)
     w0 = monitor.w0
     shown = monitor.shown(level)
     return Level(
         watermark_ms=shown,
-        behind_fastest_ms=fastest - level,
+        behind_fastest_ms=max(around.fastest, level) - level,
         behind_clock_ms=None if now is None or shown is None else now - shown,
-        holder=_holder(monitor, now, paused, unread),
-        idle=isinstance(monitor.clock, OperatorClock) and monitor.clock.valve.idle,
+        holder=_holder(monitor, now, around),
+        idle=idle,
+        moved_ms=monitor.moved_ms,
         at_zero_lateness_ms=monitor.shown(w0),
     )
 
 
-def _holder(monitor: Monitor, now: int | None, paused: bool, unread: Unread | None) -> Holder | None:
+def _blockers(monitor: Monitor, now: int | None, stairs: Staircase | None, around: Around) -> list[Blocker] | None:
+    """The staircase with names and causes; None without a valve, empty after the end."""
+    if stairs is None or now is None:
+        return [] if monitor.ended and monitor.clock.has_valve else None
+    return [
+        Blocker(
+            channels=[monitor.channels[number].name for number in step.channels[:MOST_BLOCKERS]],
+            gain_ms=step.gain_ms,
+            watermark_ms=monitor.shown(step.watermark),
+            cause=cause_of_channel(monitor, step.channels[0], now, around),
+            channel_count=len(step.channels),
+        )
+        for step in stairs.steps()
+    ]
+
+
+def _holder(monitor: Monitor, now: int | None, around: Around) -> Holder | None:
     number = monitor.clock.holder()
     if number is None or now is None or monitor.ended:
         return None
-    channel = monitor.channels[number]
-    watermark = monitor.clock.watermark(number)
-    heard = channel.added_ms if channel.last_record_ms is None else channel.last_record_ms
-    newest = [c.max_event_ms for c in monitor.channels if c.max_event_ms is not None]
-    cause = cause_of(
-        seen=channel.last_record_ms is not None,
-        paused=paused,
-        held_back=unread is not None and channel.name in unread.held_back,
-        backlog=None if unread is None else unread.backlog(channel.name),
-        all_read=unread is None or unread.may_be_of(channel.name) == 0,
-        quiet_ms=now - heard,
-        usual_quiet_ms=(heard - channel.added_ms) // max(1, _times_heard(monitor, channel)),
-        lag_ms=max(monitor.clock.watermark(other) for other in range(len(monitor.channels))) - watermark,
-        fastest_ahead_of_clock_ms=max(newest) - now if newest else None,
-        holder_ahead_of_clock_ms=None if channel.max_event_ms is None else channel.max_event_ms - now,
-        future_after_ms=monitor.settings.future_guard_ms or 30 * MINUTE,
-    )
-    return Holder(channel.name, monitor.holder_since_ms, cause, _instance_of(monitor, number))
-
-
-def _times_heard(monitor: Monitor, channel: Channel) -> int:
-    """How often a channel can have been heard of at most: a batch of many records is one time."""
-    return min(monitor.counts[channel.name].records, (monitor.batch or 0) + 1)
+    cause = cause_of_channel(monitor, number, now, around)
+    return Holder(monitor.channels[number].name, monitor.holder_since_ms, cause, _instance_of(monitor, number))
 
 
 def _instance_of(monitor: Monitor, number: int) -> int | None:
@@ -140,7 +151,7 @@ def _instance_of(monitor: Monitor, number: int) -> int | None:
 
 
 def _state_of(monitor: Monitor, number: int) -> ChannelState:
-    if monitor.ended:
+    if monitor.ended or monitor.channels[number].left is not None:
         return "finished"
     if monitor.channels[number].last_record_ms is None:
         return "never_seen"
@@ -150,17 +161,12 @@ def _state_of(monitor: Monitor, number: int) -> ChannelState:
 
 
 def _channel_view(
-    monitor: Monitor,
-    number: int,
-    channel: Channel,
-    counts: ChannelCounts,
-    now: int | None,
-    rate: float | None,
-    unread: Unread | None,
+    monitor: Monitor, number: int, now: int | None, rate: float | None, unread: Unread | None
 ) -> ChannelView:
+    channel = monitor.channels[number]
+    counts = monitor.counts[channel.name]
     heard = channel.added_ms if channel.last_record_ms is None else channel.last_record_ms
     clock = monitor.clock
-    since = clock.valve.since if isinstance(clock, OperatorClock) else clock.since
     return ChannelView(
         channel=channel.name,
         watermark_ms=monitor.shown(clock.watermark(number)),
@@ -176,43 +182,56 @@ def _channel_view(
         quiet_ms=None if now is None else max(0, now - heard),
         longest_quiet_ms=channel.longest_quiet_ms,
         flaps=clock.flaps.get(number, 0),
-        round_ms=None if now is None else monitor.rounds.length_ms(number, now),
+        round_ms=None if now is None else monitor.idle_cycles.length_ms(number, now),
         rate=rate,
-        since_ms=since[number] if monitor.settings.subtasks is None else None,
+        since_ms=clock.since_ms(number),
         instance=_instance_of(monitor, number),
+        timer_ms=None if now is None else monitor.timers.elapsed_ms(number, now),
+        aligned=clock.takes_part(number) and channel.left is None,
+        idle=number in clock.idle,
+        at_zero_lateness_ms=_at_zero_lateness(monitor, channel),
     )
 
 
+def _at_zero_lateness(monitor: Monitor, channel: Channel) -> int | None:
+    generator = channel.generator
+    if not isinstance(generator, BoundedWatermarks | SmoothedWatermarks):
+        return None
+    emitted = generator.on_periodic_emit()
+    return None if emitted is None else monitor.shown(emitted)
+
+
 def _instance_views(monitor: Monitor) -> list[InstanceView] | None:
-    clock = monitor.clock
-    if not isinstance(clock, OperatorClock) or clock.subtasks is None:
+    instances = monitor.clock.instance_facts()
+    if instances is None:
         return None
     return [
         InstanceView(
-            instance=number,
-            channel=f"#{number}",
-            watermark_ms=monitor.shown(clock.valve.watermarks[number]),
-            state=_instance_state(monitor, clock, number),
-            channels=len(instance.multiplexer.splits),
+            instance=instance.number,
+            channel=f"#{instance.number}",
+            watermark_ms=monitor.shown(instance.watermark),
+            state=_instance_state(instance, ended=monitor.ended),
+            channels=instance.channels,
+            aligned=instance.aligned,
+            since_ms=instance.since_ms,
         )
-        for number, instance in enumerate(clock.instances)
+        for instance in instances
     ]
 
 
-def _instance_state(monitor: Monitor, clock: OperatorClock, number: int) -> ChannelState:
-    if monitor.ended:
+def _instance_state(instance: InstanceFacts, *, ended: bool) -> ChannelState:
+    if ended or instance.finished:
         return "finished"
-    if clock.instances[number].output.idle:
+    if instance.idle:
         return "idle"
-    return "active" if clock.valve.aligned[number] else "catching_up"
+    return "active" if instance.aligned else "catching_up"
 
 
-def _windows_view(monitor: Monitor, holder: str | None) -> Windows:
+def _windows_view(monitor: Monitor, holder: str | None, stairs: Staircase | None) -> Windows:
     rest = monitor.operator.windows.unfired()
-    level = monitor.level
     return Windows(
         open=[
-            _open_window(window, level, holder, told_apart=place < TOLD_APART)
+            _open_window(monitor, window, holder, stairs, with_channels=place < WITH_CHANNELS)
             for place, window in enumerate(rest[:MOST_OPEN_WINDOWS])
         ],
         open_count=len(rest),
@@ -223,11 +242,15 @@ def _windows_view(monitor: Monitor, holder: str | None) -> Windows:
     )
 
 
-def _open_window(window: Window, level: int, holder: str | None, *, told_apart: bool) -> OpenWindow:
+def _open_window(
+    monitor: Monitor, window: Window, holder: str | None, stairs: Staircase | None, *, with_channels: bool
+) -> OpenWindow:
+    level = monitor.level
     channels: list[ChannelRecords] | None = None
-    if told_apart:
+    if with_channels:
         most = nlargest(MOST_IN_WINDOW, window.channels.items(), key=itemgetter(1))
         channels = [ChannelRecords(channel, records) for channel, records in most]
+    blockers = None if stairs is None else stairs.below(window.end - 1)
     return OpenWindow(
         start_ms=window.start,
         end_ms=window.end,
@@ -235,8 +258,14 @@ def _open_window(window: Window, level: int, holder: str | None, *, told_apart: 
         waits_for=holder,
         short_ms=None if level == MIN else window.end - 1 - level,
         channels=channels,
-        channel_count=len(window.channels) if told_apart else None,
+        channel_count=len(window.channels) if with_channels else None,
+        blockers=None if stairs is None or blockers is None else _names(monitor, stairs, blockers),
+        blocker_count=blockers,
     )
+
+
+def _names(monitor: Monitor, stairs: Staircase, count: int) -> list[str]:
+    return [monitor.channels[number].name for number in stairs.first(min(count, MOST_BLOCKERS_OF_WINDOW))]
 
 
 def _lateness_by_channel(monitor: Monitor) -> list[ChannelLateness]:

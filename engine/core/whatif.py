@@ -2,13 +2,14 @@
 
 from msgspec import Struct
 
+from .judgement.recent import RecentSlices, Sample, new_recent_slices
 from .lateness import IDLE_LADDER_MS, DelayLedger, Histogram, bucket_edges, bucket_of, new_ledger
 from .observation import Group
 from .operator_clock import Clock, new_clock
-from .panes import window_count
 from .settings import Session, Settings, WindowSpec
-from .snapshot import WhatIf
+from .snapshot import RecentLateness, WhatIf
 from .times import MIN
+from .windows import window_count
 
 Panes = dict[tuple[int, bool, int | None], int]
 """Records of a batch by (start, head, late_bucket), over all channels."""
@@ -25,7 +26,7 @@ def panes_of(groups: list[Group]) -> Panes:
 
 
 def _last_end(window: WindowSpec, start: int, head: bool) -> int | None:
-    """The end (ms) of a pane's last window; None where the pane does not tell it (sessions, gaps)."""
+    """The end (ms) of a pane's last window; None where the pane does not determine it (sessions, gaps)."""
     if isinstance(window, Session) or not window_count(window, head):
         return None
     return start + window.size_ms
@@ -38,10 +39,12 @@ class LatenessWhatIf(Struct):
     behind: Histogram
     late: Histogram
     delays: DelayLedger
+    recent: RecentSlices
     behind_by_channel: dict[str, Histogram] = {}
 
-    def count(self, groups: list[Group], panes: Panes, settings: Settings, w0: int) -> None:
-        """Count a batch."""
+    def count(self, groups: list[Group], panes: Panes, settings: Settings, w0: int, now: int) -> None:
+        """Count a batch that came at processing time `now` (ms)."""
+        before = list(self.late.counts)
         for group in groups:
             if group.behind_bucket is not None:
                 self.behind.add(group.behind_bucket, group.records)
@@ -60,6 +63,21 @@ class LatenessWhatIf(Struct):
                 for number in range(window_count(settings.spec, head)):
                     self.delays.window(start + settings.spec.size_ms - number * settings.spec.slide_ms)
 
+        late = {
+            bucket: after - counted
+            for bucket, (counted, after) in enumerate(zip(before, self.late.counts, strict=True))
+            if after != counted
+        }
+        self.recent.add(now, sum(group.records for group in groups), late)
+
+    def recent_view(self, records: int, now: int) -> list[RecentLateness]:
+        """What each edge would have cost of late (processing time `now`, ms), and of all `records`."""
+        return self.recent.view(now, self.edges, Sample(records, self.late.at_least()))
+
+    def recent_sample(self, horizon_ms: int, now: int) -> Sample:
+        """The records of one of the kept horizons (ms) that ends at processing time `now` (ms)."""
+        return self.recent.sample(horizon_ms, now, len(self.edges))
+
     def view(self, records: int) -> list[WhatIf]:
         """What each edge would have cost; the share is of `records`."""
         rows = zip(self.edges, self.late.at_least(), self.behind.at_least(), strict=True)
@@ -75,7 +93,8 @@ def new_lateness_whatif(settings: Settings) -> LatenessWhatIf | None:
         return None
     edges = bucket_edges(settings.lateness_ms)
     zeros = [0] * len(edges)
-    return LatenessWhatIf(edges, Histogram(zeros), Histogram(list(zeros)), new_ledger(edges))
+    recent = new_recent_slices(None if settings.auto is None else settings.auto.horizon_ms)
+    return LatenessWhatIf(edges, Histogram(zeros), Histogram(list(zeros)), new_ledger(edges), recent)
 
 
 class IdleRung(Struct):
@@ -85,7 +104,7 @@ class IdleRung(Struct):
     clock: Clock
     late: int = 0
     late_error: int = 0
-    """Records that may be late besides: their bucket does not tell."""
+    """More records that may be late: their bucket does not decide it."""
     as_run: bool = True
     """Its level has been the run's own so far: then what was late in the run is late here."""
 

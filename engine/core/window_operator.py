@@ -4,10 +4,9 @@ from msgspec import Struct
 
 from .firing import Firing
 from .observation import Group
-from .panes import window_count
 from .sessions import Cell, SessionWindows
 from .settings import Session, Settings
-from .windows import Added, TimeWindows, Window
+from .windows import Added, TimeWindows, Window, window_count
 
 
 class Filled(Struct, frozen=True):

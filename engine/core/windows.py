@@ -1,12 +1,33 @@
-"""Tumbling and sliding windows over panes (Flink's `WindowOperator` with `EventTimeTrigger`), counts only."""
+"""Tumbling and sliding windows over panes (Flink's `WindowOperator` with `EventTimeTrigger`), counts only.
+
+A pane is the largest piece of event time whose records belong to the same windows, so that counts per pane are enough.
+"""
 
 from heapq import heapify, heappop, heappush
 
 from msgspec import Struct
 
-from .panes import window_count
 from .settings import Sliding, Tumbling
 from .times import saturate
+
+MOST_COUNTERS = 500_000
+"""How many counters (one a window and channel) a run keeps; more would outgrow memory, the saved state and the disk."""
+
+
+class TooManyWindowsError(Exception):
+    """The windows that a run keeps have more than `MOST_COUNTERS` counters."""
+
+    def __init__(self, windows: int) -> None:
+        super().__init__(
+            f"{windows:,} windows that are not closed yet have more than {MOST_COUNTERS:,} counters (one for each "
+            "window and channel): use a longer --window or --slide, fewer channels (--max-channels), a lower "
+            "--lateness or --allowed-lateness, or a shorter --idle-after if a quiet channel holds back the watermark"
+        )
+
+
+def window_count(window: Tumbling | Sliding, head: bool) -> int:
+    """How many windows hold a pane (`head` as in `Group`): 0 in a gap between windows."""
+    return window.size_ms // window.slide_ms + head
 
 
 class Window(Struct):
@@ -22,6 +43,11 @@ class Window(Struct):
         """Count records of a channel into it."""
         self.records += records
         self.channels[channel] = self.channels.get(channel, 0) + records
+
+    @property
+    def counters(self) -> int:
+        """How many channels have records in it."""
+        return len(self.channels)
 
 
 def fire_all(windows: list[Window]) -> list[Window]:
@@ -51,6 +77,7 @@ class TimeWindows(Struct, tag="time", dict=True):
     live: dict[int, Window] = {}
 
     def __post_init__(self) -> None:
+        self._counters = sum(window.counters for window in self.live.values())
         self._unfired = [window.start for window in self.live.values() if not window.fired]
         self._ends = list(self.live)
         heapify(self._unfired)
@@ -65,7 +92,10 @@ class TimeWindows(Struct, tag="time", dict=True):
         return self.cleanup_ms(start + self.spec.size_ms) <= level
 
     def add(self, start: int, head: bool, channel: str, records: int, level: int) -> Added:
-        """Count a pane's records into its windows, or drop them as late. The pane must not lie in a gap."""
+        """Count a pane's records into its windows, or drop them as late. The pane must not lie in a gap.
+
+        TooManyWindowsError beyond `MOST_COUNTERS`, with the records counted in part.
+        """
         size, slide = self.spec.size_ms, self.spec.slide_ms
         if self.is_late(start, level):
             return Added(late=records, late_from=(start, start + size))
@@ -75,7 +105,11 @@ class TimeWindows(Struct, tag="time", dict=True):
             if self.is_late(start - number * slide, level):
                 break
             window = self._window(start - number * slide)
+            before = window.counters
             window.add(channel, records)
+            self._counters += window.counters - before
+            if self._counters > MOST_COUNTERS:
+                raise TooManyWindowsError(len(self.live))
             if window.end - 1 <= level:
                 first_fired += not window.fired
                 window.fired = True
@@ -92,7 +126,7 @@ class TimeWindows(Struct, tag="time", dict=True):
                 window.fired = True
                 fired.append(window)
         while self._ends and self.cleanup_ms(self._ends[0] + size) <= level:
-            del self.live[heappop(self._ends)]
+            self._counters -= self.live.pop(heappop(self._ends)).counters
         return fired
 
     def finish(self) -> list[Window]:

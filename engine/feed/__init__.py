@@ -1,1 +1,1 @@
-"""The stream between an engine and those who look at it: codec, publisher, client, recording, run directory."""
+"""The stream between an engine and its viewers: codec, publisher, client, recording, run directory."""

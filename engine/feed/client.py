@@ -1,6 +1,7 @@
 """The viewer's end of the stream."""
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from pathlib import Path
@@ -13,7 +14,10 @@ from ..core.snapshot import Snapshot
 from ..errors import RunError
 from .messages import (
     LINE_LIMIT,
+    OLDEST_VERSION,
     STREAM_VERSION,
+    End,
+    EngineLine,
     FromEngine,
     Header,
     Reply,
@@ -29,18 +33,20 @@ _GRACE_S = 1.0
 
 
 class _Hello(Struct):
-    """As much of a header as every version of the stream has."""
+    """The fields that a header of any stream version has."""
 
     kind: str = ""
     format: str = ""
     version: int = 0
+    id: str = ""
 
 
 class Client:
     """A connection to the engine whose socket is `path`; belongs to one event loop.
 
     `alive` returns None while the engine's process runs, or ended well, and one line when it died; with it the client
-    waits for the socket as long as the engine lives, without it for `timeout_s`. A `read_only` one sends nothing.
+    waits for the socket as long as the engine lives, without it for `timeout_s`. With `run_id` only that run's stream
+    is read. A `read_only` one sends nothing.
     """
 
     def __init__(
@@ -48,34 +54,42 @@ class Client:
         path: Path,
         *,
         alive: Callable[[], str | None] | None = None,
+        run_id: str | None = None,
         timeout_s: float = 10.0,
         read_only: bool = False,
     ) -> None:
         self._path = path
         self._alive = alive
+        self._run_id = run_id
         self._timeout_s = timeout_s
-        self._read_only = read_only
+        self.read_only = read_only
         self._writer: asyncio.StreamWriter | None = None
         self._connected = asyncio.Event()
         self._closed = False
 
     async def messages(self) -> AsyncGenerator[FromEngine, None]:
-        """Connect; the header, then what comes, until the engine hangs up or `close`; call again to reconnect.
+        """Connect; the header, then what comes, until the engine's `End` or `close`; call again to reconnect.
 
-        RunError if there is no engine, it died (what `alive` says), or it speaks another version of the stream.
+        RunError if there is no engine, it is another run or speaks another version of the stream, or the connection
+        ends without the engine's `End`: then with what `alive` says, or whether its process is gone.
         """
         connection = await self._connect()
         if connection is None:
             return
         reader, self._writer = connection
         self._connected.set()
-        over = greeted = False
+        header: Header | None = None
+        over = False
         try:
             async with aclosing(self._lines(reader)) as lines:
                 async for line in lines:
-                    message = self._decode(line) if greeted else self._greet(line)
-                    greeted = True
-                    if isinstance(message, Snapshot):
+                    message = self._decode(line) if header else self._greet(line)
+                    if isinstance(message, End):
+                        over = True
+                        continue
+                    if isinstance(message, Header):
+                        header = message
+                    elif isinstance(message, Snapshot):
                         over = message.state in ("ended", "failed")
                     yield message
         finally:
@@ -84,11 +98,13 @@ class Client:
             self._writer = None
         if not self._closed:
             await self._raise_if_dead(0.0 if over else _GRACE_S)
+            if not over and self._alive is None and header is not None:
+                await self._raise_lost(header)
 
     async def send(self, command: ToEngine) -> None:
-        """Send `command`, once connected; its Reply comes with the messages. RunError if nobody takes it."""
-        if self._read_only:
-            raise RunError("this screen changes nothing: it was opened with --read-only")
+        """Send `command`, once connected; its Reply comes with the messages. RunError if it is not accepted."""
+        if self.read_only:
+            raise RunError("this screen is read-only; open it without --read-only to change settings")
         try:
             async with asyncio.timeout(self._timeout_s):
                 await self._connected.wait()
@@ -97,10 +113,12 @@ class Client:
                 writer.write(encode_line(command))
                 await writer.drain()
         except (TimeoutError, ConnectionError) as error:
-            raise RunError(f"{self._name} does not take commands: is it still running?") from error
+            raise RunError(
+                f"{self._name} does not accept commands; check with wmtop runs that it is running"
+            ) from error
 
     async def close(self) -> None:
-        """Hang up; `messages` ends."""
+        """Close the connection; `messages` ends."""
         self._closed = True
         if self._writer is not None:
             self._writer.close()
@@ -137,7 +155,10 @@ class Client:
             parts.append(rest)
             size += len(rest)
             if size > LINE_LIMIT:
-                raise RunError(f"{self._path} is not a wmtop engine: it sends lines of more than {LINE_LIMIT} bytes")
+                raise RunError(
+                    f"{self._name} sends lines of more than {LINE_LIMIT} bytes, the most that wmtop reads;"
+                    " start it with a smaller --max-channels"
+                )
 
     async def _raise_if_dead(self, grace_s: float) -> None:
         """RunError with what `alive` says; a process is seen dead a moment after its socket was closed."""
@@ -150,39 +171,73 @@ class Client:
         if text is not None:
             raise RunError(text)
 
-    def _greet(self, line: bytes) -> FromEngine:
+    async def _raise_lost(self, header: Header) -> None:
+        """RunError: the stream ended without its `End`; a killed process is gone a moment after its socket."""
+        if not header.id:  # an older engine, which sends no `End`
+            return
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + _GRACE_S
+        while is_running(header.pid) and clock() < deadline:
+            await asyncio.sleep(_RETRY_S)
+        if is_running(header.pid):
+            raise RunError(
+                f"the connection to {self._name} (process {header.pid}) was lost, but it still runs; open it again"
+            )
+        raise RunError(
+            f"{self._name} (process {header.pid}) was killed or crashed (out of memory?);"
+            f" see its log {self._path.with_suffix('.log')}"
+        )
+
+    def _greet(self, line: bytes) -> EngineLine:
         try:
             hello = decode_as(_Hello, line)
         except msgspec.DecodeError:
             hello = _Hello()
         if (hello.kind, hello.format) != ("header", "wmtop"):
             raise RunError(f"{self._path} is not a wmtop engine")
-        if hello.version != STREAM_VERSION:
+        if not OLDEST_VERSION <= hello.version <= STREAM_VERSION:
             raise RunError(
-                f"{self._name} speaks version {hello.version} of the stream, this wmtop {STREAM_VERSION}:"
+                f"{self._name} sends stream version {hello.version}, but this wmtop reads {STREAM_VERSION};"
                 " use the wmtop that started it"
             )
+        if self._run_id is not None and hello.id != self._run_id:
+            raise RunError(f"{self._name} is a new run now; list the runs again with 'wmtop runs'")
         return self._decode(line)
 
-    def _decode(self, line: bytes) -> FromEngine:
+    def _decode(self, line: bytes) -> EngineLine:
         try:
             return decode_from_engine(line)
         except msgspec.DecodeError as error:
-            raise RunError(f"{self._name} sent what this wmtop cannot read: {error}") from error
+            raise RunError(f"{self._name} sent a line that this wmtop cannot read: {error}") from error
 
 
-def request(path: Path, command: ToEngine, timeout_s: float = 10.0) -> Reply:
+def is_running(pid: int) -> bool:
+    """Whether a process of this machine runs; one that has ended but was not waited for yet does not."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return not Path("/proc/self").exists()
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
+def request(path: Path, command: ToEngine, timeout_s: float = 10.0, *, run_id: str | None = None) -> Reply:
     """Send one command and wait for its Reply; RunError if none comes. Not from within an event loop."""
 
     async def ask() -> Reply:
-        client = Client(path, timeout_s=timeout_s)
+        client = Client(path, timeout_s=timeout_s, run_id=run_id)
         async with aclosing(client.messages()) as messages:
             async for message in messages:
                 if isinstance(message, Reply) and message.id == command.id:
                     return message
                 if isinstance(message, Header):
                     await client.send(command)
-        raise RunError(f"engine {path.stem!r} went away without an answer")
+        raise RunError(f"engine {path.stem!r} closed the connection without an answer")
 
     return _within(ask, path, timeout_s)
 
@@ -195,7 +250,7 @@ def first_snapshot(path: Path, timeout_s: float = 10.0) -> Snapshot:
             async for message in messages:
                 if isinstance(message, Snapshot):
                     return message
-        raise RunError(f"engine {path.stem!r} went away without a snapshot")
+        raise RunError(f"engine {path.stem!r} closed the connection without a snapshot")
 
     return _within(ask, path, timeout_s)
 
@@ -222,4 +277,6 @@ def _within(ask: Callable[[], Awaitable[_T]], path: Path, timeout_s: float) -> _
 
 
 def _no_answer(path: Path, timeout_s: float) -> RunError:
-    return RunError(f"engine {path.stem!r} did not answer within {timeout_s:g} s: wmtop runs lists what is running")
+    return RunError(
+        f"engine {path.stem!r} did not answer within {timeout_s:g} s; list the running engines with wmtop runs"
+    )

@@ -94,10 +94,11 @@ def _data_frame(file: BinaryIO, offset: int, size: int, head: bytes) -> Frame | 
     last = False
     while not last:
         file.seek(end)
-        header = int.from_bytes(file.read(3), "little")
+        head = file.read(3)
+        header = int.from_bytes(head, "little")
         last, kind, length = bool(header & 1), header >> 1 & 3, header >> 3
         after = end + 3 + (1 if kind == _RLE else length) + (checksum if last else 0)
-        if kind == _RESERVED or after > size:
+        if len(head) < 3 or kind == _RESERVED or after > size:  # short: truncated since its size was taken
             return Frame(DATA, offset, end - offset, whole=False)
         end = after
     return Frame(DATA, offset, end - offset)

@@ -1,18 +1,19 @@
-"""What every engine process has around its work: the stream, the recording, the steps of its start, its signals."""
+"""What every engine process needs around its work: stream, recording, the steps of its start, signals."""
 
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ..core.settings import Settings
-from ..core.snapshot import EngineState, Snapshot, SourceView, Step
-from ..errors import RunError
+from ..core.snapshot import EngineState, Note, Reason, Snapshot, SourceView, Step, Verdict
+from ..errors import RunError, first_line
+from ..outputs import Existing
+from .background import BackgroundWriter
 from .messages import Change, Header, Reply, ToEngine
 from .publisher import Publisher
 from .recording import RecordingWriter
@@ -25,8 +26,8 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 class Host:
     """One engine process; `say` gets lines for the user, `on_snapshot` each snapshot and whether it is the last.
 
-    `describe` and `notes` are asked for the snapshots of the start. `on_change` runs on a thread of its own; an order
-    to stop sets `stopping`, as signals do once `take_signals` was called.
+    `describe` and `notes` fill the snapshots of the start. `on_change` runs on a thread of its own. A Stop command sets
+    `stopping`, as signals do after `take_signals`. `say` and `on_snapshot` must return at once, whoever reads.
     """
 
     def __init__(
@@ -35,7 +36,7 @@ class Host:
         settings: Settings,
         *,
         describe: Callable[[], SourceView],
-        notes: Callable[[], list[str]],
+        notes: Callable[[], list[Note]],
         on_change: Callable[[Change], Reply],
         on_snapshot: Callable[[Snapshot, bool], None],
         say: Callable[[str], None],
@@ -53,23 +54,26 @@ class Host:
         self._steps: list[Step] = []
         self._signal: int | None = None
         self._takes_signals = False
-        self._recording: RecordingWriter | None = None
+        self._recording: BackgroundWriter | None = None
+        self._last_state: EngineState = "starting"
         self._header = Header(
-            name=run.name, pid=os.getpid(), started_ms=run.started_ms, source=describe(), settings=settings
+            name=run.name, pid=run.pid, started_ms=run.started_ms, id=run.id, source=describe(), settings=settings
         )
         self._publisher = Publisher(run.socket, self._header, self._command)
 
-    def begin(self, *, record: Path | None, bounds: Bounds, stop_on_eof: bool) -> None:
-        """Begin the recording, and leave at once on a signal: until `take_signals` there is nothing to finish."""
+    def begin(self, *, stop_on_eof: bool) -> None:
+        """Until `take_signals` a signal ends the process at once: there is nothing to finish."""
         for number in SIGNALS:
             signal.signal(number, _exit_at_once)
         if stop_on_eof:
             threading.Thread(target=_stop_at_eof, name="wmtop-parent", daemon=True).start()
-        if record is not None:
-            self._recording = RecordingWriter(record, self._header, bounds)
+
+    def record(self, path: Path, bounds: Bounds, existing: Existing) -> None:
+        """Record what is published from now on; UsageError or RunError if the recording cannot be opened."""
+        self._recording = BackgroundWriter(RecordingWriter(path, self._header, bounds, existing=existing))
 
     def take_signals(self) -> None:
-        """From here on signals set `stopping`."""
+        """From now on signals set `stopping`."""
 
         def on_signal(number: int, _frame: Any) -> None:
             self._signal = number
@@ -81,65 +85,72 @@ class Host:
 
     @property
     def exit_code(self) -> int:
-        """What the process ends with when it was not an error."""
+        """The exit code of a process without an error: 0, or 128 + the signal that stopped it."""
         return 128 + self._signal if self._signal else 0
 
     def publish(self, snapshot: Snapshot, *, last: bool = False) -> None:
-        """Show a snapshot to everybody: viewers, the recording, who reads its output."""
+        """Pass a snapshot to the viewers, the recording and the output."""
+        self._last_state = snapshot.state
         self._publisher.publish(snapshot)
         if snapshot.state != "starting":
             self._record(snapshot)
             self._on_snapshot(snapshot, last)
 
     def fail(self, error: Exception) -> None:
-        """Publish that the engine has failed, and why in one line."""
-        self.publish(self._bare("failed", error=str(error).splitlines()[0] if str(error) else repr(error)))
+        """Publish that the engine has failed, with the reason in one line."""
+        self.publish(self._bare("failed", error=first_line(error)))
 
     @contextmanager
     def step(self, name: str) -> Generator[None]:
-        """A step of the start: shown while it runs, with its seconds once it is done."""
+        """A step of the start: shown while it runs, afterwards with its seconds."""
         began = time.monotonic()
         self.open_step(name)
         yield
         self._steps = [*self._steps[:-1], Step(name, time.monotonic() - began)]
 
     def open_step(self, name: str) -> None:
-        """A step of the start that ends with the start itself."""
+        """A step that lasts until the start is over."""
         self._steps = [*self._steps, Step(name)]
         self.publish(self._bare("starting"))
 
     def report(self, text: str) -> None:
-        """What the step that runs is at."""
+        """Replace the text of the step that is running."""
         self._steps = [*self._steps[:-1], Step(text)]
         self.publish(self._bare("starting"))
 
     def started(self) -> None:
-        """The start is over: its steps are shown no more."""
+        """The start is over: its steps are no longer shown."""
         self._steps = []
 
     def close(self) -> None:
-        """End the recording and hang up on the viewers."""
-        if self._recording is not None:
-            with suppress(RunError):  # a full disk: what was written before is there
-                self._recording.close()
-        self._publisher.close()
+        """End the recording and the stream."""
+        recording, self._recording = self._recording, None
+        try:
+            if recording is not None:
+                recording.close()
+        except RunError as error:
+            self._say(str(error))
+        finally:
+            ended: dict[str, Literal["ended", "failed"]] = {"ended": "ended", "failed": "failed"}
+            self._publisher.close(reason=ended.get(self._last_state, "stopped"))
 
     def _record(self, snapshot: Snapshot) -> None:
-        """Where a recording cannot go on, the run does."""
+        """Record a snapshot; where that fails the run continues without a recording."""
         if self._recording is not None:
             try:
                 self._recording.append(snapshot)
             except RunError as error:
                 self._recording = None
-                self._say(f"{error}; the run goes on without it")
+                self._say(f"{error}; the run continues without recording")
 
     def _bare(self, state: EngineState, *, error: str | None = None) -> Snapshot:
-        """A snapshot before there is a picture, or without trusting it."""
+        """A snapshot without data: of the start, or of a failure."""
         return Snapshot(
             name=self.name,
             state=state,
             wall_ms=time.time_ns() // 1_000_000,
             settings=self._settings,
+            verdict=Verdict(reason=Reason("failed" if state == "failed" else "starting")),
             source=self._describe(),
             steps=list(self._steps),
             error=error,
@@ -151,7 +162,7 @@ class Host:
         if isinstance(command, Change):
             return self._on_change(command)
         self.stopping.set()
-        if not self._takes_signals:  # still starting: nobody looks at `stopping` yet
+        if not self._takes_signals:  # still starting: `stopping` is not read yet
             os.kill(os.getpid(), signal.SIGTERM)
         return Reply(id=command.id, ok=True, text="stopping")
 
@@ -161,6 +172,6 @@ def _exit_at_once(number: int, _frame: Any) -> None:
 
 
 def _stop_at_eof() -> None:
-    while sys.stdin.buffer.read(4096):
+    while os.read(0, 4096):  # not sys.stdin: its lock, held by this thread, would abort the interpreter's shutdown
         pass
     os.kill(os.getpid(), signal.SIGTERM)

@@ -1,27 +1,42 @@
 """The lines of the stream: newline-delimited JSON, a header first, then snapshots; commands go the other way."""
 
-from typing import TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ..core.history import HistoryPoint
 from ..core.settings import Settings
 from ..core.snapshot import Snapshot, SourceView, TimePoint
+from .old_notes import with_note_records
 
-STREAM_VERSION = 1
+STREAM_VERSION = 2
+"""Version 2: notes are records (in version 1 they were lines of text)."""
+OLDEST_VERSION = 1
+"""Older streams and recordings from this version on can be read."""
 LINE_LIMIT = 64 * 1024 * 1024
-"""Longest line (bytes) that is read; a snapshot of 10,000 channels has 2.3 MB."""
+"""Longest line (bytes) of the stream, written and read; a snapshot of 10,000 channels has 2.3 MB."""
+COMMAND_LIMIT = 16 * 1024
+"""Longest line (bytes) of a command."""
+LONGEST_MS = 36_500 * 86_400_000
+"""Longest duration (ms) that a command may set: 100 years, as on the command line."""
+WHO_LIMIT = 64
+"""Longest name of a command's sender (characters)."""
+
+Duration = Annotated[int, Meta(ge=0, le=LONGEST_MS)]
 
 
 class Header(Struct, frozen=True, kw_only=True, tag_field="kind", tag="header"):
-    """The first line: who speaks, and what a viewer that comes late has missed."""
+    """The first line: which engine this is, and the history for a viewer that connects later."""
 
     format: str = "wmtop"
     version: int = STREAM_VERSION
     name: str
     pid: int
     started_ms: int
+    id: str = ""
+    """Unique to this run: a viewer that started the engine, or chose it from a list, compares it. A stream with an id
+    ends with `End`."""
     source: SourceView | None = None
     settings: Settings
     history: list[HistoryPoint] = []
@@ -36,13 +51,21 @@ class Reply(Struct, frozen=True, kw_only=True, tag_field="kind", tag="reply"):
     text: str = ""
 
 
+class End(Struct, frozen=True, kw_only=True, tag_field="kind", tag="end"):
+    """The last line of an engine that closes its stream: without it the engine was killed, or the connection lost."""
+
+    reason: Literal["ended", "stopped", "failed"]
+
+
 class Change(Struct, frozen=True, kw_only=True, tag_field="kind", tag="set"):
     """Change settings at the next emit; what is `UNSET` stays (`idle_after_ms=None` switches idleness off)."""
 
     id: int
-    lateness_ms: int | UnsetType = UNSET
-    idle_after_ms: int | UnsetType | None = UNSET
-    who: str = ""
+    lateness_ms: Duration | UnsetType = UNSET
+    idle_after_ms: Duration | UnsetType | None = UNSET
+    auto_lateness: Annotated[float, Meta(gt=0, lt=1)] | UnsetType | None = UNSET
+    """The share of records that the autopilot keeps on time; None: off."""
+    who: Annotated[str, Meta(max_length=WHO_LIMIT)] = ""
 
 
 class Stop(Struct, frozen=True, kw_only=True, tag_field="kind", tag="stop"):
@@ -52,23 +75,31 @@ class Stop(Struct, frozen=True, kw_only=True, tag_field="kind", tag="stop"):
 
 
 FromEngine = Header | Snapshot | Reply
+EngineLine = FromEngine | End
+"""Any line of the stream."""
 ToEngine = Change | Stop
 
 _T = TypeVar("_T")
 
 _encoder = msgspec.json.Encoder()
-_from_engine: msgspec.json.Decoder[FromEngine] = msgspec.json.Decoder(FromEngine)
+_from_engine: msgspec.json.Decoder[EngineLine] = msgspec.json.Decoder(EngineLine)
 _to_engine: msgspec.json.Decoder[ToEngine] = msgspec.json.Decoder(ToEngine)
 
 
-def encode_line(message: FromEngine | ToEngine) -> bytes:
+def encode_line(message: EngineLine | ToEngine) -> bytes:
     """One message as a line of JSON, newline included."""
     return _encoder.encode(message) + b"\n"
 
 
-def decode_from_engine(line: bytes) -> FromEngine:
+def decode_from_engine(line: bytes) -> EngineLine:
     """A line that an engine sent; raises `msgspec.DecodeError` for anything else."""
-    return _decode(_from_engine, line)
+    try:
+        return _decode(_from_engine, line)
+    except msgspec.ValidationError:
+        upgraded = with_note_records(line)
+        if upgraded is None:
+            raise
+        return msgspec.convert(upgraded, Snapshot)
 
 
 def decode_to_engine(line: bytes) -> ToEngine:
@@ -84,5 +115,5 @@ def decode_as(kind: type[_T], data: bytes) -> _T:
 def _decode(decoder: msgspec.json.Decoder[_T], data: bytes) -> _T:
     try:
         return decoder.decode(data)
-    except (UnicodeDecodeError, RecursionError) as error:  # what msgspec lets through on hostile input
+    except (UnicodeDecodeError, RecursionError) as error:  # msgspec raises these on malicious input
         raise msgspec.DecodeError(str(error)) from error

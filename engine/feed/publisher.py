@@ -10,24 +10,24 @@ from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 import msgspec
 from msgspec import Struct
 
 from ..core.history import HistoryPoint, history_point
 from ..core.points import PointSample
-from ..core.snapshot import Snapshot
-from ..errors import RunError
-from .messages import Header, Reply, ToEngine, decode_as, decode_to_engine, encode_line
+from ..core.settings import Settings
+from ..core.snapshot import Note, Snapshot
+from ..errors import RunError, first_line
+from .messages import COMMAND_LIMIT, LINE_LIMIT, End, Header, Reply, ToEngine, decode_as, decode_to_engine, encode_line
 
 HISTORY_LIMIT = 600
-_COMMAND_LIMIT = 1024 * 1024  # bytes in a line
 _log = logging.getLogger(__name__)
 
 
 class _AnyCommand(Struct):
-    """What a line that is no known command is still asked for: whom to answer."""
+    """The id of a line that is not a known command, for the reply."""
 
     id: int = 0
 
@@ -77,6 +77,8 @@ class Publisher:
         self._gate = threading.Lock()  # guards _waiting and _closed, the only state that two threads share
         self._waiting: Snapshot | None = None
         self._closed = False
+        self._timeout_s = 0.0
+        self._end: End | None = None
         self._newest: Snapshot | None = None
         self._number = 0
         self._line: bytes | None = None
@@ -95,12 +97,16 @@ class Publisher:
             if first:
                 self._loop.call_soon_threadsafe(self._take)
 
-    def close(self, timeout_s: float = 2.0) -> None:
-        """Hand the last snapshot and the replies under way to the viewers, for at most `timeout_s`, and hang up."""
+    def close(self, timeout_s: float = 2.0, *, reason: Literal["ended", "stopped", "failed"] | None = None) -> None:
+        """Send the last snapshot and pending replies to the viewers, for at most `timeout_s`, and disconnect.
+
+        The stream's last line is an `End` with the reason; None: there is none.
+        """
         with self._gate:
             first, self._closed = not self._closed, True
             if first:
                 self._timeout_s = timeout_s
+                self._end = None if reason is None else End(reason=reason)
                 self._loop.call_soon_threadsafe(self._closing.set)
         self._thread.join()
 
@@ -135,7 +141,7 @@ class Publisher:
 
     async def _serve(self, started: "Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]]") -> None:
         closing = asyncio.Event()
-        server = await asyncio.start_unix_server(self._receive, sock=_listener(self._path), limit=_COMMAND_LIMIT)
+        server = await asyncio.start_unix_server(self._receive, sock=_listener(self._path), limit=COMMAND_LIMIT)
         started.set_result((asyncio.get_running_loop(), closing))
         await closing.wait()
         server.close()
@@ -147,7 +153,7 @@ class Publisher:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.sleep(0)  # transports close one turn of the loop after they were told to
+        await asyncio.sleep(0)  # transports close one turn of the loop later
 
     def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         viewer = _Viewer(writer)
@@ -155,7 +161,7 @@ class Publisher:
         viewer.task = asyncio.create_task(self._attend(reader, viewer))
 
     async def _attend(self, reader: asyncio.StreamReader, viewer: _Viewer) -> None:
-        """Serve one viewer until it hangs up."""
+        """Serve one viewer until it disconnects."""
         # In this order: the header takes the line before any reply can.
         tasks = [asyncio.create_task(self._feed(viewer)), asyncio.create_task(self._listen(reader, viewer))]
         try:
@@ -192,9 +198,11 @@ class Publisher:
 
     async def _finish(self, viewer: _Viewer) -> None:
         async with viewer.answering:
-            if self._newest is not None:
-                with suppress(ConnectionError):
+            with suppress(ConnectionError):
+                if self._newest is not None:
                     await viewer.catch_up(self._newest_line)
+                if self._end is not None:
+                    await viewer.send(encode_line(self._end))
 
     def _take(self) -> None:
         """Fetch what `publish` left; several snapshots in one turn of the loop are one."""
@@ -220,7 +228,7 @@ class Publisher:
     def _newest_line(self) -> tuple[int, bytes]:
         assert self._newest is not None
         if self._line is None:
-            self._line = encode_line(self._newest)
+            self._line = _line_of(self._newest)
         return self._number, self._line
 
     def _greeting(self) -> Header:
@@ -254,6 +262,35 @@ class Publisher:
         return await answer
 
 
+def _line_of(snapshot: Snapshot) -> bytes:
+    """A snapshot as a line that every viewer reads: of one that is too long the largest parts are left out."""
+    line = encode_line(snapshot)
+    if len(line) <= LINE_LIMIT:
+        return line
+    args: dict[str, str | int | None] = {"channels": len(snapshot.channels), "bytes": len(line), "limit": LINE_LIMIT}
+    note = Note(snapshot.wall_ms or 0, "snapshot_too_long", args)
+    short = Snapshot(
+        name=snapshot.name,
+        state="partial" if snapshot.state == "live" else snapshot.state,
+        batch=snapshot.batch,
+        now_ms=snapshot.now_ms,
+        wall_ms=snapshot.wall_ms,
+        ended=snapshot.ended,
+        settings=snapshot.settings,
+        source=snapshot.source,
+        level=snapshot.level,
+        totals=snapshot.totals,
+        spark=snapshot.spark,
+        notes=[note],
+        error=snapshot.error,
+        log=snapshot.log,
+    )
+    line = encode_line(short)
+    if len(line) <= LINE_LIMIT:
+        return line
+    return encode_line(Snapshot(name=short.name, state="partial", settings=Settings(), notes=[note]))
+
+
 def _listener(path: Path) -> socket.socket:
     """A socket bound to `path`, for its owner only; one that a dead engine left there is replaced."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -272,7 +309,7 @@ def _reply(on_command: Callable[[ToEngine], Reply], command: ToEngine) -> Reply:
         return on_command(command)
     except Exception as error:
         _log.exception("a command failed")
-        return Reply(id=command.id, ok=False, text=(str(error) or type(error).__name__).splitlines()[0])
+        return Reply(id=command.id, ok=False, text=first_line(error))
 
 
 def _id_of(line: bytes) -> int:

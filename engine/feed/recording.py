@@ -7,15 +7,14 @@ The file is a row of zstd frames, so `zstd -dc` gives the stream's own lines:
 The header and each group of about 60 snapshots is a zstd frame of its own; summaries (a point of history for each
 snapshot of the group) and the index (all summaries) are skippable frames. After every snapshot the compressor is
 flushed into the file: killed at any moment, the writer loses at most the snapshot it was writing. A file without an
-index was not closed: the reader finds the frames by their block headers, and reads the last one as far as it goes.
+index was not closed: the reader finds the frames by their block headers and reads the last one as far as it goes.
 
-A recording is a ring in one file: when it has outgrown its bounds (2 GiB and 24 h unless told otherwise), the oldest
-eighth goes. What stays is copied, as it is, to `FILE.shorter`, by a thread while recording goes on, and then takes the
-recording's place by a rename: killed at any moment, the recording is whole under its own name, and who has it open
-keeps what was opened. The copy needs as much room on the disk as the recording, for as long as copying takes.
+A recording is a ring in one file: beyond its bounds (2 GiB and 24 h by default) the oldest eighth is dropped. A thread
+copies the rest unchanged to `FILE.shorter` while recording continues; the copy then replaces the recording by a rename.
+Killed at any moment, the recording is complete under its own name, and an open reader keeps the file it opened. While
+the copy runs, it needs as much disk space as the recording.
 """
 
-import fcntl
 import io
 import os
 import threading
@@ -34,8 +33,19 @@ from msgspec import Struct
 from ..core.history import HistoryPoint, history_point
 from ..core.snapshot import Snapshot, TimePoint
 from ..errors import RunError, UsageError
+from ..locks import try_lock_file
+from ..outputs import Existing
 from .frames import DATA, INDEX, LAST_BLOCK, SUMMARY, Frame, find_index, frame_at, index_frame, payload, skippable, walk
-from .messages import LINE_LIMIT, FromEngine, Header, decode_as, decode_from_engine, encode_line
+from .messages import (
+    LINE_LIMIT,
+    OLDEST_VERSION,
+    STREAM_VERSION,
+    EngineLine,
+    Header,
+    decode_as,
+    decode_from_engine,
+    encode_line,
+)
 from .ring import Bounds, first_kept
 
 GROUP = 60
@@ -62,6 +72,13 @@ class FrameInfo(Struct, frozen=True):
         return len(self.points)
 
 
+class _Format(Struct):
+    """The fields that a header of any version has."""
+
+    format: str = ""
+    version: int = 0
+
+
 class _Points(Struct):
     """What of a snapshot is read for its sample of records."""
 
@@ -78,15 +95,18 @@ class _Group(Struct, frozen=True):
 
 
 class RecordingWriter:
-    """Appends to the recording at `path`; one that is there is continued, after a second header.
+    """Writes the recording at `path`; one that exists is refused, replaced, or continued after a second header.
 
     Beyond its `bounds` (the ring's, unless given) the oldest snapshots are dropped. May be called from any thread.
-    UsageError if the file cannot be opened, is something else, or is being written by another engine; RunError when
-    writing fails: what was written before stays readable.
+    UsageError if the file cannot be opened or exists and `existing` refuses that, if a file to continue is not a
+    recording of this version, or if another process records to it; RunError when writing fails: what was written
+    before stays readable.
     """
 
-    def __init__(self, path: Path, header: Header, bounds: Bounds | None = None) -> None:
-        self._path = path
+    def __init__(
+        self, path: Path, header: Header, bounds: Bounds | None = None, *, existing: Existing = "refuse"
+    ) -> None:
+        self.path = path
         self._bounds = Bounds() if bounds is None else bounds
         self._gate = threading.Lock()
         parameters = zstandard.ZstdCompressionParameters(compression_level=_LEVEL, window_log=_WINDOW_LOG)
@@ -96,8 +116,10 @@ class RecordingWriter:
         self._raw_bytes = 0
         self._shortening: threading.Thread | None = None
         self._failure: str | None = None
-        self._file = _open_for_append(path)
+        self._file = _open_for_append(path, new=existing == "refuse")
         try:
+            if existing == "replace":
+                self._file.truncate(0)
             if self._file.seek(0, os.SEEK_END):
                 self._resume()
             frame = self._zstd.compressobj()  # as of snapshots, without a size: it can be closed when it was cut
@@ -117,7 +139,7 @@ class RecordingWriter:
                 return
             if self._failure is not None:
                 self._file.close()
-                raise RunError(f"cannot go on recording to {self._path}: {self._failure}")
+                raise RunError(f"recording to {self.path} stopped: {self._failure}")
             line = encode_line(snapshot)
             self._write(self._frame.compress(line) + self._frame.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK))
             self._points.append(history_point(snapshot))
@@ -151,11 +173,13 @@ class RecordingWriter:
 
     @property
     def _shorter(self) -> Path:
-        return self._path.with_name(self._path.name + ".shorter")
+        return self.path.with_name(self.path.name + ".shorter")
 
     def _resume(self) -> None:
-        """Cut off the index, or close the frame in which the last writer died, and go on after it."""
-        with RecordingReader(self._path) as old:
+        """Truncate the index, or close the frame that the last writer left open, and continue after it."""
+        with RecordingReader(self.path) as old:
+            if old.header.version != STREAM_VERSION:
+                raise UsageError(f"{self.path} is a recording of version {old.header.version}; choose another file")
             self._groups = [_group(info) for info in old.index]
             end, cut = old.end, old.cut
         self._file.truncate(end)
@@ -180,7 +204,7 @@ class RecordingWriter:
             self._shortening.start()
 
     def _shorten(self, first: int, end: int) -> None:
-        """Go on in a copy that begins with group `first`; what is written after `end` meanwhile is copied last."""
+        """Continue in a copy that begins with group `first`; what is written after `end` meanwhile is copied last."""
         try:
             copy = _open_for_append(self._shorter)
             try:
@@ -189,7 +213,7 @@ class RecordingWriter:
                 copy.close()
                 raise
         except (OSError, UsageError) as error:
-            self._failure = f"its oldest part cannot be dropped: {getattr(error, 'strerror', None) or error}"
+            self._failure = f"cannot drop its oldest part: {getattr(error, 'strerror', None) or error}"
         finally:
             self._remove_copy()
 
@@ -198,17 +222,19 @@ class RecordingWriter:
         copy.truncate(0)
         _write_all(copy, self._header)
         moved = copy.tell() - offset
-        with self._path.open("rb") as source:
+        with self.path.open("rb") as source:
             source.seek(offset)
-            while (left := end - source.tell()) and not self._file.closed:
-                _write_all(copy, source.read(min(left, _CHUNK)))
+            while (left := end - source.tell()) > 0 and not self._file.closed:
+                if not (chunk := source.read(min(left, _CHUNK))):
+                    raise UsageError("another program truncated the file")
+                _write_all(copy, chunk)
             os.fsync(copy)
             with self._gate:
                 if self._file.closed:
                     copy.close()
                     return
                 _write_all(copy, source.read())
-                self._shorter.replace(self._path)
+                self._shorter.replace(self.path)
                 self._file.close()
                 self._file = copy
                 self._start += moved
@@ -220,14 +246,18 @@ class RecordingWriter:
 
     def _write(self, data: bytes) -> None:
         try:
+            if os.fstat(self._file.fileno()).st_size < self._file.tell():
+                raise OSError("another program truncated the file")
             _write_all(self._file, data)
         except OSError as error:
             self._file.close()
-            raise RunError(f"cannot go on recording to {self._path}: {error.strerror or error}") from error
+            raise RunError(
+                f"recording to {self.path} stopped: {error.strerror or error}; the part before stays readable"
+            ) from error
 
 
 class RecordingReader:
-    """Reads the recording at `path`; UsageError if it is none, RunError where it is damaged inside.
+    """Reads the recording at `path`; UsageError if it is not one or of a newer version, RunError where it is damaged.
 
     `truncated`: it was not closed, because its writer died or is still at it; all that was written whole is there.
     `points`: what the summaries say of each snapshot, None of one without clocks.
@@ -237,7 +267,7 @@ class RecordingReader:
         self._path = path
         try:
             if not path.is_file() and path.exists():  # opening a pipe would wait for its writer
-                raise UsageError(f"cannot read {path}: it is no file")
+                raise UsageError(f"cannot read {path}: it is not a regular file")
             self._file = path.open("rb")
         except OSError as error:
             raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
@@ -313,12 +343,23 @@ class RecordingReader:
         frame = frame_at(self._file, 0, self._size)
         try:
             if frame is not None and frame.whole and frame.magic == DATA:
-                message = decode_from_engine(self._decompress(frame))
+                line = self._decompress(frame)
+                self._check_version(decode_as(_Format, line))
+                message = decode_from_engine(line)
                 if isinstance(message, Header) and message.format == "wmtop":
                     return message
         except (msgspec.DecodeError, zstandard.ZstdError):
             pass
-        raise UsageError(f"{self._path} is no wmtop recording, or was cut off before its first snapshot")
+        raise UsageError(f"{self._path} is not a wmtop recording, or it was truncated before its first snapshot")
+
+    def _check_version(self, found: _Format) -> None:
+        """UsageError for a recording whose fields may mean something else: of a newer wmtop, or a far older one."""
+        if found.format == "wmtop" and not OLDEST_VERSION <= found.version <= STREAM_VERSION:
+            other = "upgrade wmtop" if found.version > STREAM_VERSION else "use the wmtop that wrote it"
+            raise UsageError(
+                f"{self._path} is a recording of version {found.version}; this wmtop reads versions {OLDEST_VERSION} "
+                f"to {STREAM_VERSION}: {other}"
+            )
 
     def _read_index(self) -> list[FrameInfo] | None:
         frame = find_index(self._file, self._size)
@@ -383,7 +424,7 @@ class RecordingReader:
 
     def _snapshot(self, line: bytes, frame: int) -> Snapshot:
         try:
-            message: FromEngine | None = decode_from_engine(line)
+            message: EngineLine | None = decode_from_engine(line)
         except msgspec.DecodeError:
             message = None
         if not isinstance(message, Snapshot):
@@ -407,20 +448,24 @@ class RecordingReader:
         return RunError(f"{self._path} is damaged at byte {offset}")
 
 
-def _open_for_append(path: Path) -> io.FileIO:
+def _open_for_append(path: Path, *, new: bool = False) -> io.FileIO:
+    """The file, locked; UsageError if it cannot be opened, is locked by another process, or exists but must be new."""
     try:
         if not path.is_file() and path.exists():
-            raise UsageError(f"cannot record to {path}: it is no file")
-        file = io.FileIO(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+")
+            raise UsageError(f"cannot record to {path}: it is not a regular file")
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | (os.O_EXCL if new else 0)
+        file = io.FileIO(os.open(path, flags, 0o666), "r+")
+    except FileExistsError as error:
+        raise UsageError(f"{path} already exists; choose another file or pass --force") from error
     except OSError as error:
         raise UsageError(f"cannot record to {path}: {error.strerror or error}") from error
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        file.close()
-        raise UsageError(f"{path} is being recorded to by another wmtop: choose another file") from error
+        locked = try_lock_file(file)
     except OSError:
-        pass  # a file system without locks: recording is still better than refusing to
+        locked = True  # a file system without locks: recording is still better than refusing to
+    if not locked:
+        file.close()
+        raise UsageError(f"another wmtop is recording to {path}; choose another file")
     if not os.path.samestat(os.fstat(file.fileno()), path.stat()):  # the ring was shortened in between
         file.close()
         return _open_for_append(path)

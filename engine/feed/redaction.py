@@ -1,4 +1,4 @@
-"""A recording without the names in it, so that it can be shown to others: the same numbers, the same times."""
+"""A redacted copy of a recording that can be shared: the same numbers and times, no names."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -9,15 +9,14 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get
 import msgspec
 from msgspec import Struct
 
-from ..core.snapshot import InstanceView, Snapshot, SourceView, SparkProgress
-from ..errors import UsageError
+from ..core.snapshot import InstanceView, Note, Snapshot, SourceView, SparkProgress
 from .messages import Header
 from .recording import RecordingReader, RecordingWriter
 from .ring import UNBOUNDED
 
 REDACTED = "redacted"
-_CHANNELS = ("channel", "holder", "waits_for")
-"""Fields that name a channel, wherever they stand."""
+_CHANNELS = ("channel", "channels", "blockers", "holder", "waits_for")
+"""Fields that name a channel, in any struct."""
 _KEPT = frozenset[tuple[type[Struct], str]](
     {
         (Header, "format"),
@@ -29,20 +28,22 @@ _KEPT = frozenset[tuple[type[Struct], str]](
     }
 )
 """Text that is ours or Spark's, not the user's: `wmtop`, `#0`, names of taps, kinds of sources, phases of a batch."""
+_OUR_KEYS = frozenset[tuple[type[Struct], str]]({(Note, "args")})
+"""Dictionaries whose keys are ours."""
 _PLAIN = (int, float, bool, NoneType)
 
 _T = TypeVar("_T", bound=Struct)
 
 
-def redact(recording: RecordingReader, path: Path, progress: Callable[[int], object]) -> int:
-    """Write a copy of `recording` without names to the new file `path`; how many channels got another name.
+def redact(recording: RecordingReader, path: Path, progress: Callable[[int], object], *, force: bool = False) -> int:
+    """Write a redacted copy of `recording` to `path`; how many channels were renamed.
 
-    One snapshot at a time; `progress` is told how many are done. UsageError if the file is there or cannot be made.
+    Reads one snapshot at a time and calls `progress` with the number of those done. UsageError if the file exists
+    (unless `force` replaces it) or cannot be created; RunError if the disk is full.
     """
-    if path.exists():
-        raise UsageError(f"{path} is there already: name a file that is not, for the copy without names")
     redaction = Redaction()
-    with RecordingWriter(path, redaction.header(recording.header), UNBOUNDED) as writer:
+    existing = "replace" if force else "refuse"
+    with RecordingWriter(path, redaction.header(recording.header), UNBOUNDED, existing=existing) as writer:
         for number, snapshot in enumerate(recording, 1):
             writer.append(redaction.snapshot(snapshot))
             progress(number)
@@ -50,9 +51,9 @@ def redact(recording: RecordingReader, path: Path, progress: Callable[[int], obj
 
 
 class Redaction:
-    """Names channels c001, c002, … in the order in which they come, each always the same.
+    """Renames channels to c001, c002, … in order of appearance, each always to the same name.
 
-    Of all other text only what is one of a few given words (a state, a cause, a strategy) stays.
+    Other text is replaced, unless its type allows only given words (a state, a cause, a strategy).
     """
 
     def __init__(self) -> None:
@@ -76,8 +77,14 @@ class Redaction:
         return self._struct(snapshot)
 
     def _struct(self, value: _T) -> _T:
-        changes = {name: self._value(getattr(value, name), name) for name in _fields_with_text(type(value))}
+        changes = {name: self._field(value, name) for name in _fields_with_text(type(value))}
         return msgspec.structs.replace(value, **changes) if changes else value
+
+    def _field(self, struct: Struct, name: str) -> Any:
+        value = getattr(struct, name)
+        if (type(struct), name) in _OUR_KEYS:
+            return {key: self._value(item, key) for key, item in value.items()}
+        return self._value(value, name)
 
     def _value(self, value: Any, name: str) -> Any:
         if isinstance(value, Struct):

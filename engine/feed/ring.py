@@ -1,4 +1,4 @@
-"""How much a recording may hold, and what of it goes when it holds more. Pure."""
+"""The bounds of a recording, and which part is dropped when it exceeds them. Pure."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -20,7 +20,7 @@ UNBOUNDED = Bounds(None, None)
 
 
 class Place(Protocol):
-    """Where a group of snapshots stands (bytes), and when (wall clock, epoch ms) the last of them was taken."""
+    """The position of a group of snapshots (bytes), and when (wall clock, epoch ms) the last of them was taken."""
 
     @property
     def offset(self) -> int: ...

@@ -5,10 +5,10 @@ The directory is in the user's state directory, not the runtime directory: that 
 that was left running must be found again. It is one per host, because a home directory may be shared.
 """
 
-import fcntl
 import itertools
 import os
 import re
+import secrets
 import socket
 import stat
 from collections.abc import Generator, Iterator
@@ -22,6 +22,7 @@ import platformdirs
 from msgspec import Struct
 
 from ..errors import RunError, UsageError
+from ..locks import lock_file, try_lock_file
 from .messages import decode_as
 
 RUN_DIR_VARIABLE = "WMTOP_RUN_DIR"
@@ -40,6 +41,8 @@ class RunInfo(Struct, frozen=True, kw_only=True):
     started_ms: int
     description: str
     log: str
+    id: str = ""
+    """Random, unique to this run: its stream begins with it."""
 
     @property
     def socket(self) -> Path:
@@ -54,6 +57,18 @@ class Claim:
         self.run = run
         self._directory = directory
         self._lock: int | None = lock
+
+    @property
+    def lock(self) -> int:
+        """The descriptor that holds the name: a child process that inherits it can `adopt` the claim."""
+        assert self._lock is not None, "released"
+        return self._lock
+
+    def hand_over(self) -> None:
+        """Leave the name to the child process that has inherited `lock`."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     def release(self) -> None:
         """Give the name back and remove its socket and description; the log stays."""
@@ -75,12 +90,12 @@ class Claim:
 
 
 def run_dir() -> Path:
-    """The run directory, made if it is missing; UsageError if anybody else could get into it."""
+    """The run directory, created if it is missing; UsageError if another user could open it."""
     chosen = os.environ.get(RUN_DIR_VARIABLE)
     if chosen:
         path = Path(chosen).absolute()
         if len(os.fsencode(path)) > _DIR_LIMIT:
-            raise UsageError(f"{RUN_DIR_VARIABLE}={path} is too long for sockets: at most {_DIR_LIMIT} bytes")
+            raise UsageError(f"{RUN_DIR_VARIABLE}={path} is too long for a socket path; use at most {_DIR_LIMIT} bytes")
         _make(path)
         return path
     path = platformdirs.user_state_path("wmtop", appauthor=False) / f"run-{socket.gethostname()}"
@@ -95,7 +110,7 @@ def check_name(name: str) -> str:
     """`name`, if an engine may have it; UsageError otherwise."""
     if not _NAME.fullmatch(name):
         raise UsageError(
-            f"bad name {name!r}: letters, digits, '.', '_' and '-', starting with a letter or digit,"
+            f"bad name {name!r}; use letters, digits, '.', '_' and '-', starting with a letter or digit,"
             f" at most {NAME_LIMIT}, e.g. flights-2"
         )
     return name
@@ -118,7 +133,7 @@ def claim(name: str, description: str, started_ms: int) -> Claim:
     with _directory_lock(directory):
         lock = _try_lock(directory / f"{name}.json", create=True)
         if lock is None:
-            raise UsageError(f"the name {name!r} is taken by a running engine: choose another one with --name")
+            raise UsageError(f"the name {name!r} is taken by a running engine; choose another one with --name")
         return _settle(directory, name, description, started_ms, lock)
 
 
@@ -133,10 +148,15 @@ def claim_free(base: str, description: str, started_ms: int) -> Claim:
     raise AssertionError("there is always a free name")
 
 
-def free_name(base: str) -> str:
-    """The first name of `base`, `base-2`, … that no engine has now; only a claim makes it yours."""
-    taken = {run.name for run in list_runs()}
-    return next(name for name in _candidates(base) if name not in taken)
+def adopt(lock: int, name: str, run_id: str, description: str, started_ms: int) -> Claim:
+    """Continue, in a child process, the claim whose descriptor it has inherited; RunError if that is not `name`'s."""
+    directory = run_dir()
+    check_name(name)
+    with _directory_lock(directory):
+        if not os.path.samestat(os.fstat(lock), os.stat(directory / f"{name}.json")):
+            raise RunError(f"the name {name!r} was not passed on by the process that started this engine")
+        os.set_inheritable(lock, False)
+        return _settle(directory, name, description, started_ms, lock, run_id)
 
 
 def list_runs() -> list[RunInfo]:
@@ -154,8 +174,8 @@ def find_run(name: str) -> RunInfo:
         if run.name == name:
             return run
     if not runs:
-        raise UsageError(f"no engine {name!r}: none is running, start one with wmtop demo or wmtop run")
-    raise UsageError(f"no engine {name!r} is running, only {', '.join(run.name for run in runs)}")
+        raise UsageError(f"no engine {name!r}, and no other is running; start one with wmtop demo or wmtop run")
+    raise UsageError(f"no engine {name!r} is running; running: {', '.join(run.name for run in runs)}")
 
 
 def _make(path: Path) -> None:
@@ -164,18 +184,20 @@ def _make(path: Path) -> None:
         found = path.lstat()
     except OSError as error:
         raise UsageError(
-            f"cannot make the run directory {path} ({error.strerror}): set {RUN_DIR_VARIABLE} to another one"
+            f"cannot make the run directory {path} ({error.strerror}); set {RUN_DIR_VARIABLE} to another directory"
         ) from error
     if not stat.S_ISDIR(found.st_mode):
-        raise UsageError(f"the run directory {path} is a link: set {RUN_DIR_VARIABLE} to a directory of yours")
+        raise UsageError(f"the run directory {path} is a link; set {RUN_DIR_VARIABLE} to a directory of yours")
     if found.st_uid != os.geteuid():
-        raise UsageError(f"the run directory {path} belongs to another user: set {RUN_DIR_VARIABLE} to one of yours")
+        raise UsageError(
+            f"the run directory {path} belongs to another user; set {RUN_DIR_VARIABLE} to a directory of yours"
+        )
     if stat.S_IMODE(found.st_mode) & 0o777 != 0o700:
-        raise UsageError(f"the run directory {path} is not private: chmod 700 {path}")
+        raise UsageError(f"the run directory {path} is not private; run chmod 700 {path}")
 
 
 def _can_make(path: Path) -> bool:
-    """Whether `path` is there afterwards; a home that does not exist or cannot be written is no error."""
+    """Whether `path` is there afterwards; a home that does not exist or cannot be written is not an error."""
     if not path.is_dir():
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -199,7 +221,8 @@ def _directory_lock(directory: Path) -> Generator[None]:
     try:
         descriptor = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            _flock(descriptor, fcntl.LOCK_EX, directory)
+            with _lockable(directory):
+                lock_file(descriptor)
             yield
         finally:
             os.close(descriptor)
@@ -211,31 +234,40 @@ def _try_lock(path: Path, *, create: bool = False) -> int | None:
     """A descriptor that holds the lock of `path`; None if a living process holds it."""
     descriptor = os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), 0o600)
     try:
-        _flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, path.parent)
-    except BlockingIOError:
-        os.close(descriptor)
-        return None
+        with _lockable(path.parent):
+            locked = try_lock_file(descriptor)
     except BaseException:
         os.close(descriptor)
         raise
+    if not locked:
+        os.close(descriptor)
+        return None
     return descriptor
 
 
-def _flock(descriptor: int, operation: int, directory: Path) -> None:
+@contextmanager
+def _lockable(directory: Path) -> Generator[None]:
+    """UsageError where the directory's file system has no locks."""
     try:
-        fcntl.flock(descriptor, operation)
-    except BlockingIOError:
-        raise
+        yield
     except OSError as error:
         raise UsageError(
-            f"{directory} cannot hold locks ({error.strerror}): set {RUN_DIR_VARIABLE} to a local directory"
+            f"{directory} cannot hold locks ({error.strerror}); set {RUN_DIR_VARIABLE} to a local directory"
         ) from error
 
 
-def _settle(directory: Path, name: str, description: str, started_ms: int, lock: int) -> Claim:
+def _settle(
+    directory: Path, name: str, description: str, started_ms: int, lock: int, run_id: str | None = None
+) -> Claim:
     """Describe the owner in the locked file itself: a new file in its place would not be locked."""
-    log = directory / f"{name}.log"
-    run = RunInfo(name=name, pid=os.getpid(), started_ms=started_ms, description=description, log=str(log))
+    run = RunInfo(
+        name=name,
+        pid=os.getpid(),
+        started_ms=started_ms,
+        description=description,
+        log=str(directory / f"{name}.log"),
+        id=run_id or secrets.token_hex(8),
+    )
     (directory / f"{name}.sock").unlink(missing_ok=True)
     os.ftruncate(lock, 0)
     os.pwrite(lock, msgspec.json.encode(run), 0)
@@ -252,7 +284,7 @@ def _look_at(path: Path) -> RunInfo | None:
     try:
         return decode_as(RunInfo, path.read_bytes())
     except msgspec.DecodeError as error:
-        raise RunError(f"{path} is damaged: remove it ({error})") from error
+        raise RunError(f"{path} is damaged ({error}); remove it") from error
 
 
 def _remove(directory: Path, name: str) -> None:

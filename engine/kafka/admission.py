@@ -1,4 +1,4 @@
-"""Why a broker does not let us in: kafka-python tries again until its time is up, and then says only that."""
+"""Why a broker refuses a client; kafka-python itself retries and reports only a timeout."""
 
 # pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # (kafka-python has types in part only.)
@@ -25,7 +25,7 @@ _OTHER_NAME = (62, 64)
 
 
 class _RefusedError(Exception):
-    """The reason in words that follow `the Kafka broker at ADDRESS`."""
+    """The reason, to be appended to `the Kafka broker at ADDRESS`."""
 
 
 def reach(config: KafkaConfig, within_s: float) -> None:
@@ -42,9 +42,9 @@ def reach(config: KafkaConfig, within_s: float) -> None:
 
 
 def refusal(config: KafkaConfig) -> str | None:
-    """Why the first broker that can be reached refuses a client, in one line; None where it does not, or none can be.
+    """Why the first broker that can be reached refuses a client, in one line; None if it does not, or none can.
 
-    Goes through what a client does first: TLS, the log-in, a request.
+    Goes through what a client does first: TLS, authentication, a request.
     """
     for address in config.servers:
         host, _, port = address.strip().rpartition(":")
@@ -77,29 +77,31 @@ def _with_tls(connection: socket.socket, host: str, config: KafkaConfig) -> ssl.
         if "ALERT" in str(getattr(error, "reason", "")):
             raise _RefusedError(_not_our_certificate(config)) from None
         raise _RefusedError(
-            f"seems not to speak TLS on this port: security.protocol={config.protocol} needs another port, "
-            "or should be PLAINTEXT or SASL_PLAINTEXT"
+            f"does not use TLS on this port; use the TLS port for security.protocol={config.protocol}, "
+            "or set PLAINTEXT or SASL_PLAINTEXT"
         ) from None
 
 
 def _distrust(error: ssl.SSLCertVerificationError) -> str:
     if error.verify_code in _OTHER_NAME:
         return (
-            f"shows a certificate for another name ({error.verify_message}): use a name that is in it, or an empty "
+            f"has a certificate for another name ({error.verify_message}); use a name in the certificate, or an empty "
             "ssl.endpoint.identification.algorithm"
         )
     if error.verify_code in _NOT_VALID_YET_OR_ANY_MORE:
-        return f"shows a certificate that is not valid now: {error.verify_message}"
+        return f"has a certificate that is not valid now: {error.verify_message}"
     return (
-        f"shows a certificate that is not trusted ({error.verify_message}): give its authority with "
+        f"has a certificate that is not trusted ({error.verify_message}); give its authority with "
         "ssl.truststore.location or ssl.ca.location"
     )
 
 
 def _not_our_certificate(config: KafkaConfig) -> str:
     if config.tls().chain is None:
-        return "asks for a client certificate: give it with ssl.keystore.location, or ssl.certificate.location and key"
-    return "does not accept our certificate: check that it trusts the authority that issued it"
+        return (
+            "requires a client certificate; set ssl.keystore.location, or ssl.certificate.location and ssl.key.location"
+        )
+    return "rejects the client certificate; check that it trusts the authority that issued it"
 
 
 def _talk(connection: socket.socket, config: KafkaConfig) -> None:
@@ -110,44 +112,46 @@ def _talk(connection: socket.socket, config: KafkaConfig) -> None:
         if config.protocol.endswith("SSL"):
             raise _RefusedError(_not_our_certificate(config)) from None
         raise _RefusedError(
-            f"hangs up: perhaps it wants TLS, security.protocol={config.protocol.replace('PLAINTEXT', 'SSL')} "
-            "in --kafka-config"
+            f"closed the connection; it may require TLS: "
+            f"set security.protocol={config.protocol.replace('PLAINTEXT', 'SSL')} in --kafka-config"
         ) from None
     except ssl.SSLError:
         raise _RefusedError(_not_our_certificate(config)) from None
     if config.protocol.startswith("SASL"):
-        _log_in(conversation, config)
+        _authenticate(conversation, config)
         return
     try:
         conversation.ask(MetadataRequest(topics=[], version=1))
     except (EOFError, ConnectionError):
         wanted = "SASL_SSL" if config.protocol == "SSL" else "SASL_PLAINTEXT"
         raise _RefusedError(
-            f"asks for a log-in: set security.protocol={wanted}, sasl.mechanism and a user in --kafka-config"
+            f"requires authentication; set security.protocol={wanted}, sasl.mechanism and a user in --kafka-config"
         ) from None
 
 
-def _log_in(conversation: "_Conversation", config: KafkaConfig) -> None:
+def _authenticate(conversation: "_Conversation", config: KafkaConfig) -> None:
     arguments = config.for_python()
     mechanism: str = arguments["sasl_mechanism"]
-    told = conversation.ask(SaslHandshakeRequest(mechanism=mechanism, version=1))
-    if told.error_code == _UNSUPPORTED_MECHANISM:
-        raise _RefusedError(f"does not take sasl.mechanism={mechanism}: it takes {', '.join(told.mechanisms)}")
-    if told.error_code == _ILLEGAL_STATE:
+    answer = conversation.ask(SaslHandshakeRequest(mechanism=mechanism, version=1))
+    if answer.error_code == _UNSUPPORTED_MECHANISM:
+        raise _RefusedError(f"does not support sasl.mechanism={mechanism}; it supports {', '.join(answer.mechanisms)}")
+    if answer.error_code == _ILLEGAL_STATE:
         wanted = "SSL" if config.protocol == "SASL_SSL" else "PLAINTEXT"
-        raise _RefusedError(f"takes no log-in on this port: use another port, or security.protocol={wanted}")
-    _check(told.error_code)
+        raise _RefusedError(
+            f"does not accept authentication on this port; use another port, or security.protocol={wanted}"
+        )
+    _check(answer.error_code)
     sasl = _exchange(mechanism, arguments)
     while not sasl.is_done():
-        told = conversation.ask(SaslAuthenticateRequest(auth_bytes=sasl.auth_bytes(), version=0))
-        if told.error_code:
+        answer = conversation.ask(SaslAuthenticateRequest(auth_bytes=sasl.auth_bytes(), version=0))
+        if answer.error_code:
             user = arguments["sasl_plain_username"]
-            raise _RefusedError(f"refuses user '{user}' with {mechanism}: check user name, password and sasl.mechanism")
-        sasl.receive(told.auth_bytes)
+            raise _RefusedError(f"refuses user '{user}' with {mechanism}; check user name, password and sasl.mechanism")
+        sasl.receive(answer.auth_bytes)
 
 
 def _exchange(mechanism: str, arguments: dict[str, Any]) -> Any:
-    """kafka-python's side of a log-in."""
+    """kafka-python's side of the SASL authentication."""
     return get_sasl_mechanism(mechanism)(**arguments)
 
 
@@ -164,7 +168,7 @@ class _Conversation:
         self._protocol: Any = KafkaProtocol(client_id="wmtop")
 
     def ask(self, request: Any) -> Any:
-        """The answer; EOFError where the broker hangs up instead."""
+        """The answer; EOFError where the broker closes the connection instead."""
         self._protocol.send_request(request)
         self._connection.sendall(self._protocol.send_bytes())
         while data := self._connection.recv(65_536):

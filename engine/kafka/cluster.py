@@ -1,4 +1,4 @@
-"""What a Kafka cluster says of topics, partitions and groups, without reading along or joining anything."""
+"""What a Kafka cluster reports about topics, partitions and groups, without reading along or joining anything."""
 
 import time
 from collections.abc import Callable, Generator, Iterable
@@ -41,7 +41,7 @@ Answer = TypeVar("Answer")
 
 
 class Topic(Struct, frozen=True):
-    """A topic that is there: its id (None of an old broker; another one after it was created anew), its partitions."""
+    """A topic that exists: its id (None: an old broker; another one after it was recreated) and its partitions."""
 
     name: str
     id: str | None
@@ -67,7 +67,7 @@ class Cluster:
         self._config = config
         secured = config.protocol != "PLAINTEXT"
         try:
-            reach(config, CONNECT_MS / 1_000)  # kafka-python would try for all that time also where nobody listens
+            reach(config, CONNECT_MS / 1_000)  # kafka-python would try for all that time also where nothing listens
         except (OSError, ValueError) as error:
             raise UsageError(_no_broker(config, error)) from None
         if secured and (why := refusal(config)) is not None:  # here: kafka-python itself would try for CONNECT_MS
@@ -80,7 +80,7 @@ class Cluster:
             raise UsageError(why or _no_broker(config, error)) from None
 
     def close(self) -> None:
-        """Hang up."""
+        """Disconnect."""
         self._admin.close()
 
     def id(self) -> str | None:
@@ -98,14 +98,14 @@ class Cluster:
         """
         wanted = list(names)
         found: dict[str, Topic] = {}
-        for told in self._ask(lambda: self._admin.describe_topics(wanted)):
-            if told["error_code"] == NOT_AUTHORIZED:
-                raise UsageError(may_not_read(told["name"]))
-            if told["error_code"] or not told["partitions"]:
+        for described in self._ask(lambda: self._admin.describe_topics(wanted)):
+            if described["error_code"] == NOT_AUTHORIZED:
+                raise UsageError(may_not_read(described["name"]))
+            if described["error_code"] or not described["partitions"]:
                 continue
-            name, numbers = told["name"], sorted(part["partition_index"] for part in told["partitions"])
-            key = str(told["topic_id"]) if told.get("topic_id") else None
-            may_read = "READ" in (told.get("authorized_operations") or ["READ"])
+            name, numbers = described["name"], sorted(part["partition_index"] for part in described["partitions"])
+            key = str(described["topic_id"]) if described.get("topic_id") else None
+            may_read = "READ" in (described.get("authorized_operations") or ["READ"])
             found[name] = Topic(name, key, [TopicPartition(name, number) for number in numbers], may_read)
         return found
 
@@ -125,20 +125,20 @@ class Cluster:
 
     def greatest_timestamps(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
         """Greatest record timestamp (ms) and its offset, by partition that has any (`MAX_TIMESTAMP`, KIP-734)."""
-        told = self._list(dict.fromkeys(partitions, OffsetSpec.MAX_TIMESTAMP))
-        return {key: (value.timestamp, value.offset) for key, value in told.items() if value.timestamp >= 0}
+        found = self._list(dict.fromkeys(partitions, OffsetSpec.MAX_TIMESTAMP))
+        return {key: (value.timestamp, value.offset) for key, value in found.items() if value.timestamp >= 0}
 
     def at_time(self, partitions: Iterable[TopicPartition], time_ms: int) -> Positions:
         """The first offset whose record timestamp is at or after a time, else the end, by partition."""
         known = list(partitions)
-        told = self._list(dict.fromkeys(known, max(0, time_ms)))
+        found = self._list(dict.fromkeys(known, max(0, time_ms)))
         ends = self.latest(known)
-        return {key: value.offset if value.offset >= 0 else ends[key] for key, value in told.items()}
+        return {key: value.offset if value.offset >= 0 else ends[key] for key, value in found.items()}
 
     def committed(self, group: str) -> Positions:
         """What a consumer group has committed; empty where it has nothing, or is not there."""
-        told = self._ask(lambda: self._admin.list_group_offsets({group: None}))
-        return {key: value.offset for key, value in told.get(group, {}).items() if value.offset >= 0}
+        found = self._ask(lambda: self._admin.list_group_offsets({group: None}))
+        return {key: value.offset for key, value in found.get(group, {}).items() if value.offset >= 0}
 
     def groups(self) -> list[str]:
         """All consumer groups that we may see."""
@@ -234,7 +234,7 @@ def _read_one(consumer: Any, partition: TopicPartition, offset: int, end: int) -
     return records
 
 
-def record_of(partition: TopicPartition, told: Any) -> Record:
+def record_of(partition: TopicPartition, raw: Any) -> Record:
     """What a client has read, as ours."""
-    stamp = told.timestamp if told.timestamp is not None and told.timestamp >= 0 else None
-    return Record(partition, told.offset, stamp, told.key, told.value)
+    stamp = raw.timestamp if raw.timestamp is not None and raw.timestamp >= 0 else None
+    return Record(partition, raw.offset, stamp, raw.key, raw.value)

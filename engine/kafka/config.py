@@ -8,8 +8,8 @@ from typing import Any
 from msgspec import Struct
 
 from ..errors import UsageError
-from .jaas import parse_login
-from .tls import TlsMaterial, is_plain, tls_context
+from .security.jaas import parse_login
+from .security.tls import TlsMaterial, tls_context
 
 TIMING = frozenset(
     {
@@ -34,7 +34,7 @@ logging.getLogger("kafka").addHandler(logging.NullHandler())
 
 
 class KafkaConfig(Struct, frozen=True):
-    """A bootstrap address and client properties by their Java names; it holds no secret.
+    """A bootstrap address and client properties by their Java names; it has no secrets.
 
     In a secret's place is `reference(variable)`, and the secret is in that variable of this process's environment:
     Spark's JVM and workers inherit it, and the query that carries this shows nothing in plans, logs and checkpoints.
@@ -81,7 +81,6 @@ class KafkaConfig(Struct, frozen=True):
             authorities_file=self.value("ssl.truststore.location"),
             chain=self.value("ssl.keystore.certificate.chain"),
             key=self.value("ssl.keystore.key"),
-            key_password=self.value("ssl.key.password"),
             checks_name=self.value("ssl.endpoint.identification.algorithm") != "",
         )
 
@@ -101,12 +100,7 @@ class KafkaConfig(Struct, frozen=True):
         return arguments
 
     def for_connector(self) -> dict[str, str]:
-        """The options of Spark's Kafka connector; UsageError where Java would not read the key."""
-        if (key := self.value("ssl.keystore.key")) is not None and not is_plain(key):
-            raise UsageError(
-                "Kafka's Java client reads only keys in PKCS #8 without a password: install openssl, which converts "
-                "yours, or use --reader python"
-            )
+        """The options of Spark's Kafka connector."""
         options = {"kafka.bootstrap.servers": self.bootstrap}
         options |= {f"kafka.{name}": value for name, value in self.properties.items()}
         if any(_REFERENCE.fullmatch(value) for value in self.properties.values()):
@@ -115,7 +109,7 @@ class KafkaConfig(Struct, frozen=True):
 
 
 def reference(variable: str) -> str:
-    """What stands in a property for the value of an environment variable, here as in Kafka's own clients."""
+    """How a property refers to an environment variable, here as in Kafka's own clients."""
     return f"${{env:{variable}}}"
 
 

@@ -1,6 +1,7 @@
-"""Single records at offsets, over one connection that stays open: what a look once a second needs."""
+"""The last records before offsets, over one connection that stays open: what a look once a second needs."""
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from kafka import KafkaConsumer
@@ -26,36 +27,44 @@ class Peek:
 
     def before(self, offsets: Positions, first: Positions) -> dict[TopicPartition, Record]:
         """The last record before each offset, where one is near it; `first` are the offsets that are still there."""
+        return {partition: records[-1] for partition, records in self.tails(offsets, first, {}).items()}
+
+    def tails(
+        self, offsets: Positions, first: Positions, back: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, list[Record]]:
+        """The last records before each offset, in their order: from `back` offsets before it on, at least 8."""
         wanted = {p: offset for p, offset in offsets.items() if offset > first.get(p, 0)}
         if not wanted:
             return {}
         try:
-            return self._before(wanted, first)
+            return self._before(wanted, first, back)
         except (KafkaError, OSError, ValueError) as error:
             self.close()
             raise RunError(f"the Kafka cluster at {self._config.bootstrap} gave no answer: {said(error)}") from None
 
     def close(self) -> None:
-        """Hang up."""
+        """Disconnect."""
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
             consumer.close(autocommit=False, timeout_ms=1_000)
 
-    def _before(self, wanted: Positions, first: Positions) -> dict[TopicPartition, Record]:
+    def _before(
+        self, wanted: Positions, first: Positions, back: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, list[Record]]:
         consumer = self._connected()
         consumer.assign(list(wanted))
         consumer.resume(*wanted)  # a partition that stays assigned stays paused
         for partition, offset in wanted.items():
-            consumer.seek(partition, max(first.get(partition, 0), offset - _BACK))
-        found: dict[TopicPartition, Record] = {}
+            consumer.seek(partition, max(first.get(partition, 0), offset - max(_BACK, back.get(partition, 0))))
+        found: dict[TopicPartition, list[Record]] = {}
         left = set(wanted)
         deadline = time.monotonic() + WITHIN_S
         while left and time.monotonic() < deadline:
             for partition, records in consumer.poll(timeout_ms=_POLL_MS).items():
                 near = [record for record in records if record.offset < wanted[partition]]
                 if near:
-                    found[partition] = record_of(partition, near[-1])
-            # Past the offset, by records or by what is no record.
+                    found.setdefault(partition, []).extend(record_of(partition, record) for record in near)
+            # Past the offset, by records or by control records.
             done = {p for p in left if (consumer.position(p, timeout_ms=1_000) or 0) >= wanted[p]}
             left -= done
             consumer.pause(*done)

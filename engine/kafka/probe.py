@@ -4,7 +4,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from typing import Protocol
 
+from ..core.snapshot import NoteCode
 from ..errors import RunError
 from .cluster import Cluster
 from .config import KafkaConfig
@@ -17,22 +19,33 @@ STALE_MS = 4_000
 _KEPT = 120
 
 
-class Probe:
-    """Looks at topics once a second in a thread of its own; `note` gets a line for each thing worth telling."""
+class TakeNote(Protocol):
+    """Takes a note: its code and its arguments."""
 
-    def __init__(self, config: KafkaConfig, topics: list[str], note: Callable[[str], None]) -> None:
-        self.look_ahead: Callable[[Cluster, Positions], None] | None = None
-        """Also called now and then, with the ends."""
-        self._config = config
+    def __call__(self, code: NoteCode, **args: str | int | None) -> None: ...
+
+
+class Probe:
+    """Looks at topics once a second in a thread of its own; `note` gets what a user should know."""
+
+    def __init__(self, topics: list[str], note: TakeNote, look_ahead: Callable[[Cluster, Positions], None]) -> None:
+        """`look_ahead` gets the ends, every `AHEAD_EVERY_S`, for what only some sources want to know."""
         self._topics = topics
         self._note = note
+        self._look_ahead = look_ahead
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="wmtop-kafka-probe", daemon=True)
         self._ids: dict[str, str | None] = {}
         self.missing: set[str] = set()
         """Topics that are not there, as of the last look."""
         self._history: deque[tuple[int, Positions]] = deque(maxlen=_KEPT)
         self._partitions: list[TopicPartition] = []
+        self.there: frozenset[TopicPartition] | None = None
+        """The partitions that exist, those included that only the last look did not find; None before the first look.
+
+        A broker that has just restarted may not know a topic for a moment.
+        """
+        self.recreated: dict[str, int] = {}
+        """How often each topic was found to be another one than before."""
         self.ends: Positions | None = None
         """The end of each partition; None while they are not known."""
         self.earliest: Positions = {}
@@ -40,7 +53,7 @@ class Probe:
         self.read_to: Positions = {}
         """The next offset to read of each partition; whoever reads sets it."""
         self.rereads = True
-        """Whether a topic that is created anew is read from its start (Spark's connector goes on at its end)."""
+        """Whether a recreated topic is read from its start (Spark's connector continues at its end)."""
         self.silent_since: float | None = None
         """Since when (monotonic s) the cluster has not answered; None: it does."""
 
@@ -56,28 +69,29 @@ class Probe:
         stamp = self._history[-1][0] if self._history else 0
         return self.ends if _now_ms() - stamp <= STALE_MS else None
 
-    def start(self) -> None:
-        """Begin to look."""
-        self._thread.start()
+    def start(self, config: KafkaConfig) -> None:
+        """Begin to look at the cluster."""
+        threading.Thread(target=self._watch, args=(config,), name="wmtop-kafka-probe", daemon=True).start()
 
     def stop(self) -> None:
         """Look no more."""
         self._stop.set()
 
-    def _watch(self) -> None:
+    def _watch(self, config: KafkaConfig) -> None:
         cluster: Cluster | None = None
         looked_s = ahead_s = float("-inf")
         while not self._stop.is_set():
             try:
-                cluster = cluster or Cluster(self._config)
+                cluster = cluster or Cluster(config)
                 if time.monotonic() - looked_s > TOPICS_EVERY_S:
                     self.earliest = cluster.earliest(self._look_at_topics(cluster))
-                    looked_s = time.monotonic()
+                    # A partition that is not found is looked for again at once: it is gone when two looks agree.
+                    looked_s = time.monotonic() if self.there == frozenset(self._partitions) else float("-inf")
                 self._heard()
                 self._note_ends(self._latest(cluster))
-                if self.look_ahead is not None and self.ends is not None and time.monotonic() - ahead_s > AHEAD_EVERY_S:
+                if self.ends is not None and time.monotonic() - ahead_s > AHEAD_EVERY_S:
                     ahead_s = time.monotonic()
-                    self.look_ahead(cluster, self.ends)
+                    self._look_ahead(cluster, self.ends)
                 looked_s = looked_s if self.ends is not None else float("-inf")
             except Exception as error:  # whatever it is: this thread must not die with its last answer standing
                 looked_s = float("-inf")
@@ -93,7 +107,7 @@ class Probe:
             self._history.append((asked_ms, ends))
 
     def _latest(self, cluster: Cluster) -> Positions | None:
-        """The ends; None where a partition has just gone or has no leader: the next look at the topics tells."""
+        """The ends; None where a partition has just gone or has no leader: the next poll of the topics shows which."""
         try:
             return cluster.latest(self._partitions)
         except RunError:
@@ -104,38 +118,38 @@ class Probe:
         partitions = [partition for topic in topics.values() for partition in topic.partitions]
         for name in self._topics:
             if name not in topics and name not in self.missing and name in self._ids:
-                lost = ", with records that were not read" if self._has_unread(name) else ""
-                self._note(f"topic {name} is gone{lost}; waiting for it to come back")
+                self._note("topic_gone", topic=name, unread=self._unread(name))
             if name in topics:
-                told = topics[name]
-                if told.id != self._ids.get(name, told.id):
-                    how = "from its start" if self.rereads else "from where it ends now: its first records are not read"
-                    self._note(f"topic {name} was deleted and created anew: it is read {how}")
-                self._ids[name] = told.id
+                topic = topics[name]
+                if topic.id != self._ids.get(name, topic.id):
+                    self.recreated[name] = self.recreated.get(name, 0) + 1
+                    self._note("topic_recreated", topic=name, from_start=int(self.rereads))
+                self._ids[name] = topic.id
         self.missing = set(self._topics) - topics.keys()
         known = {partition.topic for partition in self._partitions}
         for partition in sorted(set(partitions) - set(self._partitions)):
             if partition.topic in known:
-                self._note(f"partition {partition.partition} of {partition.topic} is new")
+                self._note("partition_added", topic=partition.topic, partition=partition.partition)
+        self.there = frozenset(partitions) | frozenset(self._partitions)
         self._partitions = partitions
         return partitions
 
-    def _has_unread(self, topic: str) -> bool:
-        """Whether the topic had unread records when it was last seen."""
+    def _unread(self, topic: str) -> int:
+        """How many unread records the topic had when it was last seen."""
         last = self._history[-1][1] if self._history else {}
-        return any(end > self.read_to.get(p, 0) for p, end in last.items() if p.topic == topic)
+        return sum(max(0, end - self.read_to.get(p, 0)) for p, end in last.items() if p.topic == topic)
 
     def _silent(self, why: str) -> None:
         self.ends = None
         if self.silent_since is None:
             self.silent_since = time.monotonic()
-            self._note(f"{why}; asking again")
+            self._note("cluster_silent", why=why)
 
     def _heard(self) -> None:
         if self.silent_since is not None:
-            gone_s = time.monotonic() - self.silent_since
+            silent_s = time.monotonic() - self.silent_since
             self.silent_since = None
-            self._note(f"the Kafka cluster answers again after {gone_s:.0f} s")
+            self._note("cluster_answers", silent_ms=int(silent_s * 1_000))
 
 
 def _now_ms() -> int:

@@ -49,7 +49,7 @@ def _recognised(value: Any) -> str:
 
 
 def _unit_of(value: Any) -> TimeUnit | None:
-    """The unit of a number by its size; None for what is no number."""
+    """The unit of a number by its size; None for anything else."""
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):

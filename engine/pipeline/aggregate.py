@@ -1,7 +1,7 @@
 """One pass of native expressions over a micro-batch: groups by channel, pane and lateness bucket.
 
 The levels change from batch to batch, so they are read from a constant array at an index that cannot be folded: the
-array is data, and Spark's generated code stays the same (a literal would make it compile every batch anew).
+array is data, and Spark's generated code stays the same (a literal would make it compile again for every batch).
 
 No key is null but the start of malformed rows: Spark's fast hash map takes only groups whose keys are all there.
 """
@@ -14,7 +14,7 @@ from ..core.monitor import Monitor
 from ..core.observation import BatchObservation, Group, Sequence
 from ..core.settings import Session, Settings, Sliding, Tumbling
 from ..core.snapshot import Offender
-from ..core.times import FIRST_USABLE_MS
+from ..core.times import FIRST_USABLE_MS, MAX
 from .sequences import sequences_of
 from .sources.base import ARRIVAL, CHANNEL, MARKER, OFFSET, PART, TIME, WATERMARK
 
@@ -23,14 +23,21 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 BEFORE_ALL_MS = FIRST_USABLE_MS - 1
-"""Stands for "no level": before every usable event time, and safe from overflow in Spark's arithmetic."""
+"""Means "no watermark": before every usable event time, and safe from overflow in Spark's arithmetic."""
+
+LONGEST_NAME = 256
+"""Longer channel names are cut to so many characters, `~` and 8 digits of their SHA-256."""
+_SHORT_NAME_SQL = (
+    f"if(length({CHANNEL}) <= {LONGEST_NAME}, {CHANNEL},"
+    f" concat(left({CHANNEL}, {LONGEST_NAME}), '~', left(sha2({CHANNEL}, 256), 8)))"
+)
 
 NO_BUCKET = -1
 """Of a record that is ahead."""
 
 
 class Levels(Struct, frozen=True):
-    """What a batch starts with: the level and W0 (ms), and its processing time where the source is live."""
+    """What a batch starts with: the watermark and W0 (ms), and its processing time where the source is live."""
 
     level: int
     w0: int
@@ -73,7 +80,9 @@ class Aggregation:
         return self._grouped(self._measured(batch, levels))
 
     def _measured(self, batch: "DataFrame", levels: Levels) -> "DataFrame":
-        return batch.selectExpr("*", *self._measures_sql(levels))
+        from pyspark.sql import functions as F
+
+        return batch.withColumn(CHANNEL, F.expr(_SHORT_NAME_SQL)).selectExpr("*", *self._measures_sql(levels))
 
     def _grouped(self, measured: "DataFrame") -> "DataFrame":
         keys, aggregates = self._grouping = self._grouping or self._parsed()
@@ -90,9 +99,11 @@ class Aggregation:
         """Per record: its pane's start, its distances, and whether the guard keeps it from the generator."""
         window = self._settings.spec
         guard = self._settings.future_guard_ms
-        values = [levels.level, levels.w0, self._late_from(levels), levels.level - self._settings.allowed_lateness_ms]
+        # At MAX every record in a gap is late: `ts + allowed_lateness` saturates there.
+        gap_level = MAX if levels.level == MAX else levels.level - self._settings.allowed_lateness_ms
+        values = [levels.level, levels.w0, self._late_from(levels), gap_level]
         array = "array(" + ", ".join(f"{max(value, BEFORE_ALL_MS)}L" for value in [*values, levels.now_ms or 0]) + ")"
-        level, w0, late_from, gap_level, now = (
+        level, w0, late_from, gap_limit, now = (
             f"element_at({array}, cast({TIME} & 0L as int) + {index})" for index in range(1, 6)
         )
         arrived = ARRIVAL if self._replay else now
@@ -101,7 +112,7 @@ class Aggregation:
             f"{TIME} <= {level} as is_behind",
             f"{w0} - {TIME} as distance",
             f"{late_from} - {TIME} as late_distance",
-            f"{TIME} <= {gap_level} as is_late_in_gap",
+            f"{TIME} <= {gap_limit} as is_late_in_gap",
             "false as is_future" if guard is None else f"coalesce({TIME} - {arrived} > {guard}L, false) as is_future",
         ]
 

@@ -1,4 +1,4 @@
-"""A user's own generator (`module:factory`): found, tried, and made known to Spark's workers."""
+"""A user's own generator (`module:factory`): loaded, checked, and sent to Spark's workers."""
 
 import os
 import pickle
@@ -22,11 +22,11 @@ def check_custom(factory: str) -> None:
         pickle.loads(pickle.dumps(generator))
     except Exception as error:
         raise UsageError(
-            f"--strategy {factory}: {type(error).__name__}: {error}; it must make a picklable object"
+            f"--strategy {factory}: {type(error).__name__}: {error}; it must return a picklable object"
         ) from None
     for method in ("on_event", "on_periodic_emit"):
         if not callable(getattr(generator, method, None)):
-            raise UsageError(f"--strategy {factory}: what it makes has no method {method}(…), see the README")
+            raise UsageError(f"--strategy {factory}: its result has no method {method}(…); see the README")
 
 
 def ship_custom(spark: "SparkSession", factory: str) -> None:

@@ -1,26 +1,48 @@
-"""The state directory: what survives `kill -9`, and what must agree before a run goes on.
+"""The state directory: what survives `kill -9`, and what must agree before a run resumes.
 
 It holds a lock, Spark's checkpoint and `state.json`. Order in a batch: firings appended and synced, state written,
 synced, renamed, directory synced, and only then does Spark commit the batch.
 """
 
-import fcntl
 import hashlib
 import json
 import os
+import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from ..core.monitor import Monitor
 from ..core.settings import Settings
-from ..errors import UsageError
+from ..durable_file import replace_file
+from ..errors import RunError, UsageError, first_line
+from ..feed.messages import decode_as
+from ..locks import try_lock_file
 
-STATE_VERSION = 1
+STATE_VERSION = 2
 JVM_GONE_WITHIN_S = 20
+
+
+_OUTPUTS = "outputs.json"
+
+
+def own_outputs(path: Path | None) -> list[Path]:
+    """The files that the run with the state directory `path` has written so far; none where that is not known."""
+    if path is None:
+        return []
+    try:
+        return list(map(Path, msgspec.json.decode((path / _OUTPUTS).read_bytes(), type=list[str])))
+    except (OSError, ValueError):
+        return []
+
+
+def own_files(path: Path | None) -> list[Path]:
+    """The files of a state directory; no output may be one of them."""
+    names = ("state.json", "checkpoint", "lock", "staged", _OUTPUTS)
+    return [] if path is None else [path / name for name in names]
 
 
 class SavedState(Struct, kw_only=True):
@@ -33,18 +55,25 @@ class SavedState(Struct, kw_only=True):
     query_id: str | None
     offsets_digest: str | None
     """Of the checkpoint's `offsets/<last batch>`."""
-    firings_bytes: int
+    firings_bytes: Annotated[int, Meta(ge=0)]
     monitor: Monitor
 
 
+class _Versioned(Struct):
+    """The fields that a state of any version has."""
+
+    version: int
+
+
 class StateDirectory:
-    """One run's directory; only one engine at a time holds it."""
+    """One run's directory; one engine at a time holds its lock."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.checkpoint = path / "checkpoint"
         self._state_file = path / "state.json"
         self._lock_fd: int | None = None
+        self._writing = threading.Lock()  # nothing is written after `unlock`: another engine may own the directory
 
     def lock(self) -> None:
         """Take the lock, and wait until the JVM of a killed run is gone; UsageError while another engine holds it."""
@@ -56,8 +85,13 @@ class StateDirectory:
                 f"cannot use --state-dir {self.path}: {error.strerror}; give a directory you may write"
             ) from None
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+            locked = try_lock_file(fd)
+        except OSError as error:
+            os.close(fd)
+            raise UsageError(
+                f"--state-dir {self.path} cannot hold locks ({error.strerror}); give a directory on a local disk"
+            ) from None
+        if not locked:
             os.close(fd)
             raise UsageError(
                 f"--state-dir {self.path} is in use by a running engine; stop it (wmtop runs, wmtop stop NAME) "
@@ -67,26 +101,36 @@ class StateDirectory:
         self._wait_for_jvm(os.pread(fd, 64, 0).decode(errors="replace").strip())
 
     def note_jvm(self, pid: int) -> None:
-        """Write down the JVM's pid: the next run waits until it is gone."""
+        """Save the JVM's pid in the lock file: the next run waits until that JVM is gone."""
         assert self._lock_fd is not None
         os.ftruncate(self._lock_fd, 0)
         os.pwrite(self._lock_fd, str(pid).encode(), 0)
 
+    def note_outputs(self, paths: list[Path]) -> None:
+        """Save which files this run writes: a resumed run appends to them although they exist."""
+        known = {*own_outputs(self.path), *(path.absolute() for path in paths)}
+        try:
+            (self.path / _OUTPUTS).write_bytes(msgspec.json.encode(sorted(map(str, known))))
+        except OSError as error:
+            raise unwritable(self.path / _OUTPUTS, error) from error
+
     def unlock(self) -> None:
-        """Give the lock up."""
-        if self._lock_fd is not None:
-            os.close(self._lock_fd)
-            self._lock_fd = None
+        """Release the lock once a `save` in progress is done; a later one fails."""
+        with self._writing:
+            if self._lock_fd is not None:
+                os.close(self._lock_fd)
+                self._lock_fd = None
 
     def save(self, state: SavedState) -> None:
-        """Write the state so that a crash leaves either the old or the new one."""
-        temporary = self._state_file.with_suffix(".tmp")
-        with open(temporary, "wb") as file:
-            file.write(msgspec.json.encode(state))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, self._state_file)
-        _sync_directory(self.path)
+        """Write the state so that a crash leaves either the old or the new one; RunError where it cannot be written."""
+        content = msgspec.json.encode(state)
+        with self._writing:
+            if self._lock_fd is None:
+                raise RunError(f"the engine has stopped; nothing more is saved in --state-dir {self.path}")
+            try:
+                replace_file(self._state_file, content, sync=True)
+            except OSError as error:
+                raise unwritable(self._state_file, error) from error
 
     def load(self, source: dict[str, Any], asked: Settings) -> SavedState | None:
         """The saved state, or None for a fresh directory; UsageError where it is not this run's or does not fit."""
@@ -95,16 +139,13 @@ class StateDirectory:
             if last_commit is not None:
                 raise UsageError(f"{self._misfit()}: it has a checkpoint but no state.json")
             return None
-        try:
-            state = msgspec.json.decode(self._state_file.read_bytes(), type=SavedState)
-        except (msgspec.DecodeError, OSError) as error:
-            raise UsageError(f"{self._misfit()}: state.json cannot be read ({error})") from None
+        state = self._read()
         self._compare(state, source, asked)
         batch = state.monitor.batch
         if last_commit is not None and (batch is None or batch not in (last_commit, last_commit + 1)):
             raise UsageError(f"{self._misfit()}: its state is of batch {batch}, its checkpoint of batch {last_commit}")
         if batch is not None and state.offsets_digest != self.offsets_digest(batch):
-            raise UsageError(f"{self._misfit()}: offsets of batch {batch} are not those that were applied")
+            raise UsageError(f"{self._misfit()}: the offsets of batch {batch} differ from those applied")
         if state.query_id is not None and state.query_id != self.query_id():
             raise UsageError(f"{self._misfit()}: the checkpoint is of another query")
         return state
@@ -144,6 +185,20 @@ class StateDirectory:
             return None
         return max((int(name) for name in os.listdir(commits) if name.isdigit()), default=None)
 
+    def _read(self) -> SavedState:
+        """The saved state; UsageError where it is damaged or of another version."""
+        try:
+            content = self._state_file.read_bytes()
+            version = decode_as(_Versioned, content).version
+            if version != STATE_VERSION:
+                raise UsageError(
+                    f"--state-dir {self.path} was written by another wmtop (version {version} of the state, this one "
+                    f"reads {STATE_VERSION}); continue with that wmtop, or start over in another directory"
+                )
+            return decode_as(SavedState, content)
+        except (msgspec.DecodeError, OSError) as error:
+            raise UsageError(f"{self._misfit()}: state.json cannot be read ({first_line(error)})") from None
+
     def _compare(self, state: SavedState, source: dict[str, Any], asked: Settings) -> None:
         if state.source != source:
             other = [key for key in {*state.source, *source} if state.source.get(key) != source.get(key)]
@@ -159,14 +214,14 @@ class StateDirectory:
             )
 
     def _misfit(self) -> str:
-        return f"--state-dir {self.path} cannot be continued (use another directory, or remove this one to start anew)"
+        return f"--state-dir {self.path} cannot be continued (use another directory, or remove this one to start over)"
 
     def _wait_for_jvm(self, pid: str) -> None:
         deadline = time.monotonic() + JVM_GONE_WITHIN_S
         while pid.isdigit() and _is_java(int(pid)):
             if time.monotonic() > deadline:
                 raise UsageError(
-                    f"the JVM of a killed run (process {pid}) still uses --state-dir {self.path}; end it first"
+                    f"the JVM of a killed run (process {pid}) still uses --state-dir {self.path}; kill it first"
                 )
             time.sleep(0.1)
 
@@ -183,9 +238,9 @@ def _is_java(pid: int) -> bool:
     return "java" in comm.read_text() if comm.exists() else not Path("/proc").exists()
 
 
-def _sync_directory(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+def unwritable(path: Path, error: OSError) -> RunError:
+    """The error of a file of the run that cannot be written: which, why, and what to do."""
+    return RunError(
+        f"cannot write {path}: {error.strerror or first_line(error)}; free some space and run the same command again: "
+        "with --state-dir it continues after the last saved batch"
+    )

@@ -1,28 +1,36 @@
 """The engine process: source, Spark and monitor on one side, the stream of snapshots and the commands on the other."""
 
-import queue
 import shutil
 import subprocess
 import tempfile
+import threading
 import time
+from collections import deque
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..core.rates import RateMeter
+from ..core.counts import RateMeter
+from ..core.judgement.verdict import verdict_of
+from ..core.monitor import Monitor
 from ..core.settings import Settings
-from ..core.snapshot import Snapshot
+from ..core.snapshot import Folded, Note, Snapshot, SourceView
+from ..core.unread import Unread
 from ..core.view import snapshot_of
 from ..errors import RunError
+from ..exit_status import how_it_ended
 from ..feed.host import Host
 from ..feed.messages import Change, Reply
 from ..feed.ring import Bounds
 from ..feed.rundir import Claim
+from ..outputs import Existing, existing
 from .custom import ship_custom
-from .durable import StateDirectory
+from .durable import StateDirectory, own_outputs
+from .jvm_watch import SILENT_AFTER_S, JvmWatch, killed_if_stuck
 from .progress import progress_of
 from .query import Run
 from .sources.base import Source
@@ -31,9 +39,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BEAT_S = 0.1
-"""How often the main loop ticks and looks around between batches."""
+"""How often the main loop polls between batches, and the ticker ticks."""
 SNAPSHOT_EVERY_S = 1.0
 JVM_DIES_WITHIN_S = 2.0
+MOST_WAITING = 32
+"""How many snapshots of batches may wait for the main loop; beyond that the oldest are dropped."""
 
 
 class EngineOptions(Struct, frozen=True, kw_only=True):
@@ -44,6 +54,10 @@ class EngineOptions(Struct, frozen=True, kw_only=True):
     firings: Path | None = None
     record: Path | None = None
     record_bounds: Bounds = Bounds()
+    verdict_after_ms: int | None = None
+    """The horizon of the verdict (processing time)."""
+    force: bool = False
+    """Replace output files that exist and are not this run's own."""
     once: bool = False
     stop_on_eof: bool = False
     master: str | None = None
@@ -53,7 +67,13 @@ class EngineOptions(Struct, frozen=True, kw_only=True):
 
 
 class Engine:
-    """One run; `say` gets lines for the user, `on_snapshot` each snapshot and whether it is the last."""
+    """One run; `say` gets lines for the user, `on_snapshot` each snapshot and whether it is the last.
+
+    `on_note` gets each note of the source as it comes.
+
+    Three threads: the main loop publishes and looks for the end, and waits for nothing; `JvmWatch` makes the calls
+    that wait for the JVM, the ticker's among them; Spark calls `Run` with each batch.
+    """
 
     def __init__(
         self,
@@ -64,24 +84,29 @@ class Engine:
         log: Path,
         say: Callable[[str], None],
         on_snapshot: Callable[[Snapshot, bool], None],
+        on_note: Callable[[Note], None],
     ) -> None:
         self._source = source
         self._settings = settings
         self._options = options
         self._log = log
         self._say = say
-        source.tell(say)
-        self._snapshots: queue.SimpleQueue[Snapshot | None] = queue.SimpleQueue()
+        self._on_note = on_note
+        if source.journal is not None:
+            source.journal.tell(on_note)
+        self._folded: Folded | None = None
+        self._news = threading.Event()
+        self._waiting: deque[Snapshot] = deque(maxlen=MOST_WAITING)
         self._last: Snapshot | None = None
         self._run: Run | None = None
         self._spark: SparkSession | None = None
         self._rates = RateMeter()
-        self._temporary: Path | None = None
+        self._progress_at = 0.0
         self._host = Host(
             claim,
             settings,
             describe=source.describe,
-            notes=source.notes,
+            notes=self._notes,
             on_change=self._change,
             on_snapshot=on_snapshot,
             say=say,
@@ -89,33 +114,31 @@ class Engine:
 
     def run(self) -> int:
         """Run until the end, a stop or a signal; the exit code. UsageError and RunError are the caller's to print."""
-        try:
-            return self._run_all()
-        except Exception as error:
-            self._host.fail(error)
-            raise
-        finally:
-            self._close()
+        with ExitStack() as closing:  # the rest still closes where one fails
+            closing.callback(self._host.close)
+            closing.callback(self._source.close)
+            try:
+                return self._run_all()
+            except Exception as error:
+                self._host.fail(error)
+                raise
 
     def _run_all(self) -> int:
-        options = self._options
-        self._host.begin(record=options.record, bounds=options.record_bounds, stop_on_eof=options.stop_on_eof)
-        state = StateDirectory(self._state_path())
-        state.lock()
-        try:
+        self._host.begin(stop_on_eof=self._options.stop_on_eof)
+        with ExitStack() as closing:
+            state = StateDirectory(self._state_path(closing))
+            state.lock()
+            closing.callback(state.unlock)
+            closing.callback(self._stop)
             run = self._run = self._prepare(state)
             if not run.monitor.ended:
-                self._start_spark(state, run)
+                self._start_spark(state)
                 self._follow(run)
             return self._finish(run)
-        finally:
-            if self._run is not None:
-                self._run.stop()
-            self._stop_spark()
-            state.unlock()
 
     def _prepare(self, state: StateDirectory) -> Run:
-        run = Run(self._source, self._settings, state, self._options.firings, self._batch_applied)
+        run = self._open_run(state)
+        run.judge_over(self._options.verdict_after_ms)
         if run.resumed:
             self._say_resumed(run.monitor.settings)
         if not run.monitor.ended:
@@ -125,7 +148,19 @@ class Engine:
                 run.end()
         return run
 
-    def _start_spark(self, state: StateDirectory, run: Run) -> None:
+    def _open_run(self, state: StateDirectory) -> Run:
+        """The run and its output files: those that it wrote before are continued."""
+        options, own = self._options, own_outputs(state.path)
+        outputs = [path for path in (options.record, options.firings) if path is not None]
+        found: dict[Path, Existing] = {path: existing(path, force=options.force, own=own) for path in outputs}
+        firings: Existing = "refuse" if options.firings is None else found[options.firings]
+        run = Run(self._source, self._settings, state, options.firings, self._batch_applied, firings)
+        state.note_outputs(outputs)
+        if options.record is not None:
+            self._host.record(options.record, options.record_bounds, found[options.record])
+        return run
+
+    def _start_spark(self, state: StateDirectory) -> None:
         from .session import build_session, jvm_pid
 
         with self._host.step("starting Spark (a JVM)"):
@@ -142,110 +177,177 @@ class Engine:
             if self._settings.factory is not None:
                 ship_custom(self._spark, self._settings.factory)
         self._host.take_signals()  # only now: Spark sets handlers of its own
+
+    def _start_query(self) -> None:
+        assert self._run is not None
+        assert self._spark is not None
         with self._host.step("warming up"):
-            run.load(self._spark)
+            self._run.load(self._spark)
         with self._host.step("starting the query"):
-            run.start()
+            self._run.start()
         self._host.open_step("waiting for the first batch")
 
+    def _beat(self) -> bool:
+        """What waits for the JVM, every `BEAT_S`; False once the source has been read to its end."""
+        run = self._run
+        assert run is not None
+        run.check()
+        if run.exhausted:
+            run.end()
+            return False
+        run.tick()
+        if time.monotonic() - self._progress_at >= SNAPSHOT_EVERY_S:
+            self._progress_at = time.monotonic()
+            run.update_progress()
+        return True
+
     def _follow(self, run: Run) -> None:
-        """The main loop: pass snapshots on, tick, look for the end."""
-        last = time.monotonic()
-        while not self._host.stopping.is_set():
-            batches = self._drain(BEAT_S)
-            try:
-                run.check()
-                if run.exhausted:
-                    run.end()
-                    self._drain(0)
+        """The main loop: pass snapshots on, look for the end."""
+        watch = JvmWatch(self._start_query, self._beat, BEAT_S)
+        watch.start()
+        try:
+            last = time.monotonic()
+            while not self._host.stopping.is_set():
+                ended, error = watch.done, watch.error
+                if self._drain(0 if ended or error else BEAT_S):
+                    last = time.monotonic()
+                try:
+                    self._raise_if_jvm_died(error)
+                    if error is not None:
+                        raise error
+                except Exception:
+                    if self._host.stopping.is_set():  # a signal to the whole process group has ended the JVM as well
+                        return
+                    raise
+                if ended:
                     return
-                run.tick()
-            except Exception as error:
-                self._raise_if_jvm_died(error)
-                if self._host.stopping.is_set():  # a signal to the whole process group has ended the JVM as well
-                    return
-                raise
-            self._raise_if_jvm_died(None)
-            now = time.monotonic()
-            if batches:
-                last = now
-            elif now - last >= SNAPSHOT_EVERY_S and run.monitor.channels:
-                last = now
-                self._host.started()
-                picture = self._still() if run.busy else self._picture()
-                if picture is not None and self._snapshots.empty():  # else a batch has left a newer one meanwhile
-                    self._host.publish(picture)
+                if watch.began and run.monitor.channels and time.monotonic() - last >= SNAPSHOT_EVERY_S:
+                    last = time.monotonic()
+                    self._publish_between_batches(watch.silent_s)
+        finally:
+            watch.stop()
+
+    def _publish_between_batches(self, silent_s: float) -> None:
+        self._host.started()
+        snapshot = self._snapshot_now(timeout_s=0)
+        if snapshot is None and self._last is not None:
+            snapshot = replace(self._last, points=[])  # these were sent with it
+        if snapshot is not None and not self._waiting:  # else a batch has left a newer one meanwhile
+            self._host.publish(self._as_of_now(snapshot, silent_s))
 
     def _finish(self, run: Run) -> int:
-        """Show the last picture; without `--once` an ended engine stays until it is stopped."""
-        self._host.publish(self._picture(), last=True)
+        """Publish the last snapshot; without `--once` an ended engine stays until it is stopped."""
+        if not run.monitor.ended:
+            self._stop()  # first: a batch that is running may still be applied
+            self._drain(0)
+        last = self._snapshot_now(timeout_s=SNAPSHOT_EVERY_S) or self._last
+        if last is not None:
+            self._host.publish(last, last=True)
         if run.monitor.ended and not self._options.once and not self._host.stopping.is_set():
-            run.stop()
-            self._stop_spark()
+            self._stop()
             while not self._host.stopping.wait(SNAPSHOT_EVERY_S):
                 pass
         return self._host.exit_code
 
     def _drain(self, timeout_s: float) -> int:
         """Publish the snapshots that batches have left; wait at most `timeout_s` for the first."""
+        self._news.wait(timeout_s)
+        self._news.clear()
         count = 0
-        try:
-            item = self._snapshots.get(timeout=timeout_s) if timeout_s else self._snapshots.get_nowait()
-            while True:
-                if item is not None:
-                    self._host.publish(item)
-                    count += 1
-                item = self._snapshots.get_nowait()
-        except queue.Empty:
-            return count
+        while self._waiting:
+            self._host.publish(self._waiting.popleft())
+            count += 1
+        return count
+
+    def _leave(self, snapshot: Snapshot | None) -> None:
+        """Leave a snapshot for the main loop."""
+        if snapshot is not None:
+            self._waiting.append(snapshot)
+            self._news.set()
 
     def _batch_applied(self) -> None:
         self._host.started()
-        self._snapshots.put(self._picture())
+        self._leave(self._snapshot_now())
 
-    def _still(self) -> Snapshot | None:
-        """While a batch runs: the last picture, with what is known of the source now."""
-        if self._last is None:
-            return None
-        unread = self._source.unread()
-        return replace(
-            self._last,
-            state="stale" if unread is not None and unread.records is None else self._last.state,
+    def _as_of_now(self, snapshot: Snapshot, silent_s: float) -> Snapshot:
+        """A snapshot that may be old (a batch is running), with what is known now of the source and the JVM."""
+        unread = self._unread()
+        notes = self._notes()
+        stale = unread is not None and unread.records is None
+        if silent_s > SILENT_AFTER_S:
+            stale = True
+            notes = [*notes, self._jvm_note(silent_s)]
+        if stale:
+            snapshot = replace(snapshot, state="stale")
+        return replace(snapshot, verdict=verdict_of(snapshot), wall_ms=time.time_ns() // 1_000_000, notes=notes)
+
+    def _jvm_note(self, silent_s: float) -> Note:
+        args: dict[str, str | int | None] = {"pid": self._jvm().pid, "silent_ms": int(silent_s * 1_000)}
+        return Note(time.time_ns() // 1_000_000, "jvm_silent", args)
+
+    def _snapshot_now(self, timeout_s: float = -1) -> Snapshot | None:
+        """The snapshot of this moment; None where a batch keeps the monitor for longer than `timeout_s`."""
+        assert self._run is not None
+        with self._run.looking(timeout_s) as monitor:
+            if monitor is None:
+                return None
+            self._last = self._snapshot_of(self._run, monitor)
+            return self._last
+
+    def _snapshot_of(self, run: Run, monitor: Monitor) -> Snapshot:
+        records = {name: counts.records for name, counts in monitor.counts.items()}
+        ended = monitor.ended
+        unread = None if ended else self._unread()
+        silent = unread is not None and unread.records is None
+        verdict = run.verdict(unread)
+        self._see_folded(monitor.folded.view())
+        rates = self._rates.rates(time.monotonic(), records)
+        spark = progress_of(run.progress, monitor.shown(monitor.level) if self._follows_spark else None)
+        if not self._source.counted_by_spark:
+            spark = replace(
+                spark, input_rows_per_second=sum(rates.values()) if rates else None, processed_rows_per_second=None
+            )
+        return snapshot_of(
+            monitor,
+            name=self._host.name,
+            state="ended" if ended else "stale" if silent else "live",
             wall_ms=time.time_ns() // 1_000_000,
-            notes=self._source.notes(),
+            now_ms=monitor.now_ms if ended else run.now_ms(),
+            source=_with_rows(self._source, monitor.rows),
+            spark=spark,
+            rates=rates,
+            unread=unread,
+            notes=self._notes(),
+            points=monitor.take_points(),
+            verdict=verdict,
         )
 
-    def _picture(self) -> Snapshot:
-        self._last = self._drawn()
-        return self._last
+    def _unread(self) -> Unread | None:
+        backlog = self._source.backlog
+        return None if backlog is None else backlog.unread()
 
-    def _drawn(self) -> Snapshot:
-        assert self._run is not None
-        run = self._run
-        with run.looking() as monitor:
-            records = {name: counts.records for name, counts in monitor.counts.items()}
-            ended = monitor.ended
-            unread = None if ended else self._source.unread()
-            silent = unread is not None and unread.records is None
-            rates = self._rates.rates(time.monotonic(), records)
-            spark = progress_of(run.progress(), monitor.shown(monitor.level) if self._follows_spark else None)
-            if not self._source.counted_by_spark:
-                spark = replace(
-                    spark, input_rows_per_second=sum(rates.values()) if rates else None, processed_rows_per_second=None
-                )
-            return snapshot_of(
-                monitor,
-                name=self._host.name,
-                state="ended" if ended else "stale" if silent else "live",
-                wall_ms=time.time_ns() // 1_000_000,
-                now_ms=monitor.now_ms if ended else run.now_ms(),
-                source=_with_rows(self._source, monitor.rows),
-                spark=spark,
-                rates=rates,
-                unread=unread,
-                notes=self._source.notes(),
-                points=monitor.take_points(),
-            )
+    def _notes(self) -> list[Note]:
+        journal = self._source.journal
+        notes = [] if journal is None else journal.notes()
+        # First, so that what happens to the source is shown before it.
+        return notes if self._folded is None else [self._folded_note(self._folded), *notes]
+
+    def _see_folded(self, folded: Folded | None) -> None:
+        """Take how many channels share one; the first time it is passed on as a note."""
+        before, self._folded = self._folded, folded
+        if folded is not None and before is None:
+            self._on_note(self._folded_note(folded))
+
+    def _folded_note(self, folded: Folded) -> Note:
+        """A note of this moment: it holds for as long as the run."""
+        args: dict[str, str | int | None] = {
+            "into": folded.into,
+            "channels": folded.channels,
+            "at_least": int(folded.at_least),
+            "records": folded.records,
+            "limit": self._settings.max_channels,
+        }
+        return Note(time.time_ns() // 1_000_000, "channels_folded", args)
 
     @property
     def _follows_spark(self) -> bool:
@@ -255,55 +357,58 @@ class Engine:
         if self._run is None:
             return Reply(id=command.id, ok=False, text="the engine is still starting; try again")
         try:
-            self._run.change(command.lateness_ms, command.idle_after_ms, command.who)
+            self._run.change(command.lateness_ms, command.idle_after_ms, command.auto_lateness, command.who)
         except ValueError as error:
             return Reply(id=command.id, ok=False, text=str(error))
-        self._snapshots.put(self._picture())
+        self._leave(self._snapshot_now())
         return Reply(id=command.id, ok=True, text="takes effect at the next emit")
 
     def _say_resumed(self, in_force: Settings) -> None:
-        """One line where settings that were changed while the run was up win over the command line."""
+        """One line where settings that were changed while it ran win over the command line."""
         changed = [
             f"{name.removesuffix('_ms').replace('_', '-')} {'off' if value is None else f'{value}ms'}"
             for name in ("lateness_ms", "idle_after_ms")
             if (value := getattr(in_force, name)) != getattr(self._settings, name)
         ]
         if changed:
-            self._say(f"going on with the settings that were changed while it ran: {', '.join(changed)}")
+            self._say(f"resuming with the settings that were changed while it ran: {', '.join(changed)}")
 
     def _jvm(self) -> Any:
         assert self._spark is not None
         return self._spark.sparkContext._gateway.proc  # pyright: ignore
 
     def _raise_if_jvm_died(self, error: Exception | None) -> None:
-        """The true reason for whatever else fails then; after an error the JVM gets a moment to be gone."""
+        """RunError if the JVM has died: the true reason of `error`, after which it gets a moment to be gone."""
         process = self._jvm()
         try:
             code = process.poll() if error is None else process.wait(JVM_DIES_WITHIN_S)
         except subprocess.TimeoutExpired:
             return
         if code is not None and not self._host.stopping.is_set():
-            raise RunError(f"the JVM died (exit code {code}); its log is {self._log}") from error
+            raise RunError(f"the JVM died: {how_it_ended(code)}; its log is {self._log}") from error
 
-    def _stop_spark(self) -> None:
-        if self._spark is not None:
-            from .session import stop_session
+    def _stop(self) -> None:
+        """Stop the query and Spark; a JVM that does not answer, or takes too long, is killed."""
+        from .session import answer, stop_session
 
-            spark, self._spark = self._spark, None
-            stop_session(spark)
+        run, spark = self._run, self._spark
+        if spark is None:
+            if run is not None:
+                run.stop()
+            return
+        with killed_if_stuck(self._jvm(), lambda: answer(spark)), ExitStack() as closing:
+            self._spark = None
+            closing.callback(stop_session, spark)
+            if run is not None:
+                run.stop()
 
-    def _state_path(self) -> Path:
+    def _state_path(self, closing: ExitStack) -> Path:
         if self._options.state_dir is not None:
             return self._options.state_dir
-        self._temporary = Path(tempfile.mkdtemp(prefix="wmtop-"))
-        return self._temporary
-
-    def _close(self) -> None:
-        self._source.close()
-        self._host.close()
-        if self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
+        temporary = Path(tempfile.mkdtemp(prefix="wmtop-"))
+        closing.callback(shutil.rmtree, temporary, ignore_errors=True)
+        return temporary
 
 
-def _with_rows(source: Source, rows: int) -> Any:
+def _with_rows(source: Source, rows: int) -> SourceView:
     return replace(source.describe(), rows=source.rows_in_all, rows_read=rows)

@@ -3,6 +3,9 @@
 One lock covers reading the level, the Spark action, applying and saving; ticks and commands wait for it.
 """
 
+import errno
+import json
+import os
 import re
 import threading
 import time
@@ -16,13 +19,15 @@ from msgspec.structs import replace
 from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
 
 from ..core.firing import Firing
+from ..core.judgement.observer import judge_monitor
+from ..core.judgement.verdict import LEAST_MS
 from ..core.monitor import Monitor, new_monitor
 from ..core.observation import BatchObservation
 from ..core.settings import Settings
-from ..core.snapshot import Offender
-from ..core.ticker import tick_until
+from ..core.snapshot import Offender, Reason, Verdict
 from ..core.unread import Unread
 from ..errors import RunError
+from ..outputs import Existing
 from .aggregate import Aggregation, Levels, levels_of
 from .durable import SavedState, StateDirectory
 from .firings import FiringsFile
@@ -42,9 +47,18 @@ class Run:
     """The monitor of one run, its state directory, and the Spark query that feeds it."""
 
     def __init__(
-        self, source: Source, asked: Settings, state: StateDirectory, firings: Path | None, on_batch: Callable[[], None]
+        self,
+        source: Source,
+        asked: Settings,
+        state: StateDirectory,
+        firings: Path | None,
+        on_batch: Callable[[], None],
+        existing: Existing = "refuse",
     ) -> None:
-        """Continue what the (locked) state directory holds, or start anew; UsageError where it does not fit."""
+        """Resume from the (locked) state directory, or start a new run; UsageError where it does not fit.
+
+        `existing`: what to do if the file `firings` exists.
+        """
         self._source = source
         self._state = state
         self._asked = asked
@@ -53,7 +67,8 @@ class Run:
         self.resumed = saved is not None
         self.monitor: Monitor = saved.monitor if saved else new_monitor(asked)
         self._digest = saved.offsets_digest if saved else None
-        self._firings = FiringsFile(firings, saved.firings_bytes if saved else None) if firings else None
+        known_bytes = saved.firings_bytes if saved else 0
+        self._firings = FiringsFile(firings, known_bytes, existing) if firings else None
         self._lock = threading.RLock()
         self._stopping = False
         self._frame: DataFrame | None = None
@@ -66,13 +81,23 @@ class Run:
         self._failures = 0
         """Of the query, since its last batch."""
         self._retry_at: float | None = None
+        self.progress: dict[str, Any] | None = None
+        """Spark's report of the last batch, as its JSON."""
         self._timers_ms: int | None = None
-        """Until when (processing time) it has been looked who is quiet and who only unread."""
+        """Until when (processing time) channels were checked for being quiet or only unread."""
+
+    def judge_over(self, horizon_ms: int | None) -> None:
+        """The horizon (ms) of the verdict; None: a minute of wall time, and no less than 10 batches."""
+        judge = self.monitor.judge
+        judge.horizon_ms = horizon_ms
+        source = self._source
+        paced = source.clock is None or source.ticks
+        judge.least_ms = round(LEAST_MS * (source.describe().speed or 1)) if paced else None
 
     def load(self, spark: "SparkSession") -> None:
         """Make the query's plan; meanwhile, and until the first batch is there, Spark compiles what each will run."""
         columns = canonical_columns(
-            self.monitor.settings, replay=not self._source.live, parts=self._source.part_name(0) is not None
+            self.monitor.settings, replay=self._source.clock is not None, parts=self._source.part_name is not None
         )
         self._aggregation = Aggregation(self.monitor.settings, self.monitor.edges, list(columns))
         rows = spark.range(2).selectExpr(*[f"cast(id as {kind}) as {name}" for name, kind in columns.items()])
@@ -81,18 +106,23 @@ class Run:
         self._frame = self._source.load(spark)
 
     def start(self) -> None:
-        """Start the loaded query where the state left off."""
+        """Start the loaded query from the saved state."""
         assert self._frame is not None
-        if self._source.live and self.monitor.now_ms is not None:
+        source, monitor = self._source, self.monitor
+        if source.clock is not None:
+            source.clock.resume(monitor.rows, monitor.now_ms)
+        elif monitor.now_ms is not None:
             # Downtime is paused time: it must not make a channel idle.
-            self.monitor.exclude(max(0, self._source.now_ms() - self.monitor.now_ms))
-        self._source.resume(self.monitor.rows, self.monitor.now_ms)
-        if self.monitor.batch is not None:
-            self._source.resumed(self._state.source_offsets(self.monitor.batch))
-        if self._source.live:
-            self._timers_ms = self._source.now_ms()
+            monitor.exclude(max(0, self._clock_ms() - monitor.now_ms))
+            monitor.judge.restart()
+            monitor.autopilot.forget()
+        if source.backlog is not None and monitor.batch is not None:
+            source.backlog.resumed(self._state.source_offsets(monitor.batch))
+        if source.clock is None:
+            self._timers_ms = self._clock_ms()
             self._register_channels(self._timers_ms)
-        self._source.balance(self._progress_of_active())
+        self._balance()
+        source.starting()
         self._start_query()
 
     def _start_query(self) -> None:
@@ -110,59 +140,76 @@ class Run:
             return self.monitor.rows >= self._source.rows_in_all
         return self._query is not None and not self._query.isActive and self._query.exception() is None
 
-    def progress(self) -> dict[str, Any] | None:
-        """Spark's report of the last batch, as its JSON."""
+    def update_progress(self) -> None:
+        """Fetch Spark's report of the last batch (waits for the JVM)."""
         try:
-            report = self._query.lastProgress if self._query else None
+            # As JSON: PySpark's own object of it costs a call for each field.
+            query: Any = self._query
+            report = None if query is None else query._jsq.lastProgress()
+            self.progress = None if report is None else json.loads(report.json())
         except (Py4JError, OSError):  # the JVM died: the main loop will see it
-            return None
-        return None if report is None else dict(report)
+            pass
 
     def check(self) -> None:
         """Raise RunError if the query has failed for good; start it again where its source says that this may help."""
-        if self.failure is not None:
-            raise RunError(_one_line(self.failure))
+        self._raise_failure()
         error = self._query.exception() if self._query else None
         if error is None or self._stopping:
             return
         if self._retry_at is None:
             self._failures += 1
             why = _one_line(self._read_failure or error)
-            wait_s = self._source.retry_after_s(self._failures, why)
+            retries = self._source.retries
+            wait_s = None if retries is None else retries.retry_after_s(self._failures, why)
             if wait_s is None:
-                raise RunError(why)
+                raise RunError(self._with_advice(why))
             self._retry_at = time.monotonic() + wait_s
         elif time.monotonic() >= self._retry_at:
             self._retry_at = self._read_failure = None
             self._start_query()
 
+    def _raise_failure(self) -> None:
+        if self.failure is not None:
+            raise RunError(_one_line(self.failure))
+
+    def _with_advice(self, why: str) -> str:
+        """Adds the directory and the fix to Spark's message about a full disk, which names no file."""
+        if os.strerror(errno.ENOSPC) not in why:
+            return why
+        return (
+            f"Spark cannot write in {self._state.checkpoint} or its local directory: {why}; free some space and run "
+            "the same command again: with --state-dir it continues after the last saved batch"
+        )
+
     def tick(self) -> None:
         """Emit what processing time owes, if the source has nothing unread."""
-        if not self._source.ticks or self.monitor.ended:
+        if not self._source.ticks or self.monitor.ended or self._stopping:
             return
         if not self._lock.acquire(blocking=False):
             return  # a batch runs: nothing is emitted meanwhile
         try:
-            if self._source.live and not self._is_waiting():
+            if self.failure is not None:
+                return  # the batch may be half applied: nothing of it is saved
+            now = self._owed_until()
+            if now is None:
                 return
-            now = self._read_until()
-            self._keep_timers(now, self._source.unread())
-            before = self.monitor.standing()
+            before = self.monitor.durable_fingerprint()
             self._register_channels(now)
-            firings = tick_until(self.monitor, now)
-            self._source.balance(self._progress_of_active())
-            if firings or before != self.monitor.standing():
+            firings = self.monitor.tick_until(now) + self._let_channels_go(now)
+            self._balance()
+            if firings or before != self.monitor.durable_fingerprint():
                 self._save(firings)
         finally:
             self._lock.release()
 
-    @property
-    def busy(self) -> bool:
-        """Whether a batch runs, so that looking at the monitor has to wait."""
-        free = self._lock.acquire(blocking=False)
-        if free:
-            self._lock.release()
-        return not free
+    def _owed_until(self) -> int | None:
+        """Until when (processing time, ms) ticks are owed; None while the source may have something unread."""
+        if not self._source.ticks or (self._source.clock is None and not self._is_waiting()):
+            return None
+        now = self._read_until()
+        backlog = self._source.backlog
+        self._keep_timers(now, None if backlog is None else backlog.unread())
+        return now
 
     def now_ms(self) -> int | None:
         """Processing time (ms): of a source that ticks now, as far as everything before it has been read."""
@@ -172,37 +219,89 @@ class Run:
 
     def _read_until(self) -> int:
         """Now, but before the arrival of the first row not read: what came before it is known."""
-        limit = self._source.tick_limit_ms(self.monitor.rows)
-        return self._source.now_ms() if limit is None else min(self._source.now_ms(), limit - 1)
+        clock = self._source.clock
+        limit = None if clock is None else clock.tick_limit_ms(self.monitor.rows)
+        return self._clock_ms() if limit is None else min(self._clock_ms(), limit - 1)
 
-    def change(self, lateness_ms: int | UnsetType, idle_after_ms: int | UnsetType | None, who: str) -> None:
-        """Change settings at the next emit; ValueError where the strategy has no such setting, or after the end."""
+    def _clock_ms(self) -> int:
+        """Processing time now (epoch ms): the source's own clock, else the wall clock."""
+        clock = self._source.clock
+        return time.time_ns() // 1_000_000 if clock is None else clock.now_ms()
+
+    def verdict(self, unread: Unread | None) -> Verdict:
+        """The verdict now, given what is not read yet (None: nothing ever is, or it is not known)."""
         with self._lock:
+            known = unread.records if unread is not None else self._nothing_unread()
+            silent = unread is not None and unread.records is None
+            now = self.now_ms()
+            if now is None:
+                return Verdict(reason=Reason("starting"))
+            return judge_monitor(
+                self.monitor,
+                now,
+                unread=known,
+                lost="source_silent" if silent and not self.monitor.ended else None,
+                bounded_backlog=self._source.clock is None and self._source.bounded,
+            )
+
+    def _nothing_unread(self) -> int | None:
+        """0 where nothing is unread, of a source that does not count its records; None: not known."""
+        return 0 if self._source.clock is not None or self._is_waiting() else None
+
+    def change(
+        self,
+        lateness_ms: int | UnsetType,
+        idle_after_ms: int | UnsetType | None,
+        auto_lateness: float | UnsetType | None,
+        who: str,
+    ) -> None:
+        """Change settings from the next emit on, after the ticks owed until now.
+
+        ValueError where the strategy has no such setting, or after the end.
+        """
+        with self._lock:
+            if self._stopping:
+                raise ValueError("the engine is stopping")
+            if self.failure is not None:
+                raise ValueError("the run has failed")
             if self.monitor.ended:
-                raise ValueError("the run has ended: nothing will be emitted any more")
+                raise ValueError("the run has ended; nothing more is emitted")
             wall_ms = time.time_ns() // 1_000_000
-            self.monitor.change(lateness_ms=lateness_ms, idle_after_ms=idle_after_ms, who=who, wall_ms=wall_ms)
-            self._save([])
+            firings = self.monitor.change(
+                lateness_ms=lateness_ms,
+                idle_after_ms=idle_after_ms,
+                auto_lateness=auto_lateness,
+                who=who,
+                wall_ms=wall_ms,
+                now=self._owed_until(),
+            )
+            self._save(firings)
 
     def end(self) -> None:
-        """The end-of-stream step: everything that is open fires."""
+        """The end-of-stream step: everything that is open fires. RunError where a batch failed meanwhile."""
         with self._lock:
+            self._raise_failure()
             if not self.monitor.ended:
                 self._save(self.monitor.end())
 
     @contextmanager
-    def looking(self) -> Generator[Monitor]:
-        """The monitor, held still."""
-        with self._lock:
+    def looking(self, timeout_s: float = -1) -> Generator[Monitor | None]:
+        """The locked monitor; None where a batch keeps it for longer than `timeout_s` (negative: wait)."""
+        if not self._lock.acquire(timeout=timeout_s):
+            yield None
+            return
+        try:
             yield self.monitor
+        finally:
+            self._lock.release()
 
     def stop(self) -> None:
         """Stop the query between two batches, or drop the one that takes too long; what is applied is saved already."""
         self._stopping = True
         self._warmed_up()
-        if self._lock.acquire(timeout=STOP_WITHIN_S) or self._frame is None:
+        if self._lock.acquire(timeout=STOP_WITHIN_S):
             self._lock.release()
-        else:
+        elif self._frame is not None:
             with suppress(Py4JError, OSError):
                 self._frame.sparkSession.sparkContext.cancelAllJobs()
         query, self._query = self._query, None
@@ -213,20 +312,45 @@ class Run:
             self._firings.close()
 
     def _keep_timers(self, now: int, unread: Unread | None) -> None:
-        """Whoever has something unread is slow, not quiet: that time does not count towards its idleness."""
+        """A channel with unread records is slow, not quiet: that time does not count towards its idle timeout."""
         since, self._timers_ms = self._timers_ms, now
         if unread is not None and since is not None and now > since:
             self.monitor.exclude(now - since, unread.not_quiet())
 
     def _register_channels(self, now: int) -> None:
         """Channels that the source knows before their first record."""
-        names = self._source.channels()
-        if names:
-            self.monitor.add_channels(names, now)
+        known = self._source.known_channels
+        if known is not None:
+            self.monitor.add_channels(known.channels(), now)
 
-    def _progress_of_active(self) -> dict[str, int | None]:
-        idle = self.monitor.clock.idle
-        return {c.name: c.max_event_ms for number, c in enumerate(self.monitor.channels) if number not in idle}
+    def _let_channels_go(self, now: int | None) -> list[Firing]:
+        """Channels that the source no longer has, or has read to their end; what the watermark made windows do."""
+        leaving = self._source.leaving_channels
+        if leaving is None:
+            return []
+        firings = self.monitor.remove_channels(leaving.gone_channels(), now)
+        if not self.monitor.ended:
+            firings += self.monitor.finish_channels(leaving.finished_channels(self._latest_offsets()), now)
+        return firings
+
+    def _finish_channels(self, now: int | None) -> None:
+        """Channels that Spark's report of the last batch shows at their end no longer hold back the next batch."""
+        if self._source.bounded and self._source.leaving_channels is not None:
+            self.update_progress()
+            firings = self._let_channels_go(now)
+            if firings:  # saved apart: the batch may fail, and run again
+                self._save(firings)
+
+    def _latest_offsets(self) -> list[str]:
+        """Where Spark's last report says that each source of the query ends, as JSON."""
+        sources: list[dict[str, Any]] = self.progress["sources"] if self.progress else []
+        return [json.dumps(source["latestOffset"]) for source in sources]
+
+    def _balance(self) -> None:
+        """Let a source that balances know how far each channel that is not idle has come."""
+        balancer = self._source.balancer
+        if balancer is not None:
+            balancer.balance(self.monitor.progress_of_active())
 
     def _is_waiting(self) -> bool:
         """Whether the last trigger found no data."""
@@ -240,23 +364,33 @@ class Run:
                 raise RuntimeError("stopping")
             if self.monitor.batch is not None and batch <= self.monitor.batch:
                 return  # applied and saved before a crash, not yet committed by Spark
+            if self.monitor.ended:
+                self.failure = RunError("records came from channels that their source had reported as read to the end")
+                raise self.failure
             try:
                 time_ms = self._batch_time(batch)
+                self._finish_channels(time_ms)
                 levels = levels_of(self.monitor, time_ms)
                 observation = self._observe(frame, batch, levels)
                 ends = self._state.source_offsets(batch)
+                backlog = self._source.backlog
                 if time_ms is not None:
-                    self._keep_timers(time_ms, self._source.left_by(ends, time_ms))
+                    self._keep_timers(time_ms, None if backlog is None else backlog.left_by(ends, time_ms))
                     self._register_channels(time_ms)
                 firings = self.monitor.apply(self._named_parts(observation))
-                self._source.applied(ends)
-                self._source.balance(self._progress_of_active())
+                if backlog is not None:
+                    backlog.applied(ends)
+                firings += self._let_channels_go(self.monitor.now_ms)
+                self._balance()
                 self._failures = 0
                 self._digest = self._state.offsets_digest(batch)
+                if self._source.clock is not None:
+                    self.verdict(None)  # part of the saved state: a repeated run reaches the same verdicts
                 self._save(firings)
             except Exception as error:
                 self.failure = None if self._stopping or error is self._read_failure else error
                 raise
+            self.update_progress()
             self._on_batch()
 
     def _observe(self, frame: "DataFrame", batch: int, levels: Levels) -> BatchObservation:
@@ -276,11 +410,12 @@ class Run:
 
     def _named_parts(self, observation: BatchObservation) -> BatchObservation:
         """The offenders with the names of the parts of the source that they are in."""
+        part_name = self._source.part_name
 
         def named(offender: Offender | None) -> Offender | None:
-            if offender is None or offender.part is None:
+            if offender is None or offender.part is None or part_name is None:
                 return offender
-            return replace(offender, part=self._source.part_name(int(offender.part)))
+            return replace(offender, part=part_name(int(offender.part)))
 
         return replace(
             observation, last_future=named(observation.last_future), last_malformed=named(observation.last_malformed)
@@ -288,9 +423,9 @@ class Run:
 
     def _batch_time(self, batch: int) -> int | None:
         """Processing time of a batch: when its input was fixed; None in a replay, where the records say it."""
-        if not self._source.live:
+        if self._source.clock is not None:
             return None
-        return self._state.batch_time_ms(batch) or self._source.now_ms()
+        return self._state.batch_time_ms(batch) or self._clock_ms()
 
     def _save(self, firings: list[Firing]) -> None:
         if self._firings is not None:

@@ -40,9 +40,9 @@ def _replayed(usable: "DataFrame", monitor: Monitor) -> list[Sequence]:
     fresh = new_generator(monitor.settings)
     assert isinstance(fresh, CustomGenerator)
     states = {
-        channel.name: channel.generator.state
-        for channel in monitor.channels
-        if isinstance(channel.generator, CustomGenerator)
+        name: generator.state
+        for name, generator in monitor.generators().items()
+        if isinstance(generator, CustomGenerator)
     }
     rows = usable.groupBy(CHANNEL).applyInArrow(  # pyright: ignore[reportUnknownMemberType]
         _runner(states, fresh.state), f"{CHANNEL} string, state binary, emitted_ms bigint"

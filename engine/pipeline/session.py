@@ -1,4 +1,4 @@
-"""The Spark session of an engine: settings that small batches want, a quiet start, and a stop that leaves nothing."""
+"""The Spark session of an engine: settings for small batches, a quiet start, and a complete stop."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import RunError, UsageError
+from ..errors import RunError, UsageError, first_line
 from ..java import find_java
 from . import class_archive
 
@@ -44,6 +44,19 @@ _WORKER_PYTHON = Path(__file__).with_name("worker-python")
 _COORDINATES = re.compile(r"[^:\s]+:[^:\s]+:[^:\s]+")
 
 
+def check_version(needed: tuple[int, int]) -> None:
+    """UsageError where the installed PySpark is older: a job's environment may have any from 3.5 on."""
+    import pyspark
+
+    found = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
+    if found < needed:
+        wanted = ".".join(map(str, needed))
+        raise UsageError(
+            f"this needs PySpark {wanted}, but {pyspark.__version__} is installed; run "
+            f"pip install 'pyspark>={wanted},<4.4' in an environment of its own"
+        )
+
+
 def build_session(
     *,
     master: str = "local[*]",
@@ -53,18 +66,21 @@ def build_session(
     jars: Sequence[str] = (),
     log: Path | None = None,
     archive: bool = True,
+    needed: tuple[int, int] = (4, 3),
 ) -> "SparkSession":
     """Start the JVM and the session; what the JVM and its Python workers write goes to `log` (None: where ours goes).
 
     `conf` wins over the defaults. With `archive` the JVM starts from a class-data archive, and makes one for the next
-    start when there is none. Raises `UsageError` without a usable Java, `RunError` when Spark does not start.
+    start when there is none. Raises `UsageError` without a usable Java or with a PySpark older than `needed`,
+    `RunError` when Spark does not start.
     """
+    check_version(needed)
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
     _check_artifacts(packages, jars)
     if SparkContext._active_spark_context is not None:  # pyright: ignore[reportPrivateUsage]
-        raise RunError("this process runs a Spark session already")
+        raise RunError("this process already runs a Spark session")
     java = find_java()
     _set_environment(master, java.home)
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
@@ -89,8 +105,13 @@ def jvm_pid(spark: "SparkSession") -> int:
     return _process(spark).pid
 
 
+def answer(spark: "SparkSession") -> None:
+    """Return when the JVM has answered a question; an error of py4j where it is gone."""
+    _gateway(spark).jvm.java.lang.System.nanoTime()
+
+
 def stop_session(spark: "SparkSession", timeout_s: float = 10.0) -> None:
-    """Stop Spark and its JVM, and wait until the JVM is gone; kills it after `timeout_s`. A dead JVM is no error."""
+    """Stop Spark and its JVM, and wait until it has ended; kills it after `timeout_s`. A dead JVM is not an error."""
     from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
     from pyspark import SparkContext
 
@@ -120,7 +141,7 @@ def _check_artifacts(packages: Sequence[str], jars: Sequence[str]) -> None:
             )
     for jar in jars:
         if "://" not in jar and not Path(jar).is_file():
-            raise UsageError(f"--jars: there is no file {jar}")
+            raise UsageError(f"--jars: no file {jar}; check the path")
 
 
 def _set_environment(master: str, java_home: Path) -> None:
@@ -178,12 +199,12 @@ def _abandon() -> None:
 def _why_not(error: Exception, log: Path | None, said_before: int) -> str:
     """One line: the JVM's own last word since byte `said_before` of the log, else what Python saw of it."""
     if isinstance(error, socket.gaierror):
-        return "Spark did not start: localhost is not known here: add the line '127.0.0.1 localhost' to /etc/hosts"
+        return "Spark did not start: cannot resolve localhost; add the line '127.0.0.1 localhost' to /etc/hosts"
     said = (
         log.read_bytes()[said_before:].decode(errors="replace").splitlines() if log is not None and log.exists() else []
     )
     last = [found.group(1) for found in map(_JVM_ERROR.match, said) if found]
-    reason = last[-1] if last else str(error).strip().partition("\n")[0]
+    reason = last[-1] if last else first_line(error)
     return f"Spark did not start: {reason.strip()}" + (f" (log: {log})" if log is not None else "")
 
 

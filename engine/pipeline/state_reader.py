@@ -9,23 +9,37 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from ..errors import RunError, UsageError
-from ..taps.checkpoint import CheckpointFacts
+from ..taps.checkpoint.checkpoint import CheckpointFacts
+from ..taps.checkpoint.open_windows import (
+    MAX_WINDOWS,
+    NO_WINDOWS,
+    OPERATOR_KINDS,
+    OpenWindow,
+    OpenWindows,
+    carries_watermark,
+)
 from ..taps.files import UnreadableError, numbers, one_line
-from ..taps.open_windows import MAX_WINDOWS, OpenWindow, OpenWindows
 from .session import build_session, stop_session
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+PATIENCE_S = 180.0
+"""How long one look waits for Spark to start and to read."""
 EVERY_S = 15.0
 """At most how often the state is read: a read takes seconds of two cores, which the query may want as well."""
 
 
 class SparkWindows:
-    """Reads the state of every operator on a thread of its own; a poll has what was read last."""
+    """Reads the state of every operator on a thread of its own; a poll has what was read last.
 
-    def __init__(self, path: Path) -> None:
+    With `waits` the first poll waits until there is something: for one look.
+    """
+
+    def __init__(self, path: Path, *, waits: bool = False) -> None:
         self._path = path
+        self._waits = waits
+        self._answered = threading.Event()
         self._wanted: int | None = None
         self._read: tuple[OpenWindows, ...] = (OpenWindows(operator=0, reason="Spark starts, to read the state"),)
         self._news = threading.Condition()
@@ -33,7 +47,7 @@ class SparkWindows:
         self._thread: threading.Thread | None = None
 
     def poll(self, facts: CheckpointFacts) -> tuple[OpenWindows, ...]:
-        """The open windows as they were last read, by operator; reading goes on after the batch last committed."""
+        """The open windows as they were last read, by operator; reading continues after the last committed batch."""
         with self._news:
             if facts.committed is not None and facts.committed != self._wanted:
                 self._wanted = facts.committed
@@ -41,6 +55,8 @@ class SparkWindows:
         if self._thread is None:
             self._thread = threading.Thread(target=self._follow, name="wmtop-state", daemon=True)
             self._thread.start()
+            if self._waits and facts.committed is not None and not self._answered.wait(PATIENCE_S):
+                return (OpenWindows(operator=0, reason=f"Spark has not read the state within {PATIENCE_S:.0f} s"),)
         return self._read
 
     def close(self) -> None:
@@ -53,14 +69,16 @@ class SparkWindows:
 
     def _follow(self) -> None:
         try:
-            session = build_session(master="local[1]", app_name="wmtop state reader")
+            session = build_session(master="local[1]", app_name="wmtop state reader", needed=(4, 0))
         except (UsageError, RunError) as error:
             self._read = (OpenWindows(operator=0, reason=one_line(str(error))),)
+            self._answered.set()
             return
         try:
             while (batch := self._next()) is not None:
                 started = time.monotonic()
                 self._read = self._look(session, batch)
+                self._answered.set()
                 self._rest(EVERY_S - (time.monotonic() - started))
         finally:
             stop_session(session)
@@ -96,16 +114,20 @@ class SparkWindows:
 
 
 def read_windows(session: "SparkSession", path: Path, operator: int, batch: int) -> OpenWindows:
-    """The open windows of one operator after `batch`; a reason where its keys have no time window."""
+    """The open windows of one operator after `batch`; a reason where its rows have no time window."""
     reader = session.read.format("statestore").option("path", str(path))
     frame = reader.option("operatorId", operator).option("batchId", batch).load()
-    window = _window_of(frame)
-    if window is None:
-        return OpenWindows(operator=operator, batch=batch, reason="the aggregation is not by a time window")
+    window, sessions = _window_of(frame, "key"), _window_of(frame, "value")
+    if window is None and sessions is None:
+        return OpenWindows(operator=operator, batch=None, reason=_without_windows(session, path, operator))
+    of = sessions if window is None else window
+    assert of is not None
     counts = _counts_of(frame)
-    grouped = frame.groupBy(
-        F.unix_millis(window["start"]).alias("start_ms"), F.unix_millis(window["end"]).alias("end_ms")
-    ).agg(F.count(F.lit(1)).alias("keys"), F.sum(counts if counts is not None else F.lit(None)).alias("records"))
+    by = [F.unix_millis(of["start"]).alias("start_ms"), F.unix_millis(of["end"]).alias("end_ms")]
+    by += [F.col("key")] if window is None else []  # each key has sessions of its own
+    grouped = frame.groupBy(*by).agg(
+        F.count(F.lit(1)).alias("keys"), F.sum(counts if counts is not None else F.lit(None)).alias("records")
+    )
     first = grouped.orderBy("end_ms", "start_ms").limit(MAX_WINDOWS).collect()
     sums = grouped.agg(F.count(F.lit(1)), F.sum("keys")).head()
     assert sums is not None
@@ -115,16 +137,24 @@ def read_windows(session: "SparkSession", path: Path, operator: int, batch: int)
         windows=tuple(OpenWindow(row.start_ms, row.end_ms, row["keys"], row.records) for row in first),
         open=sums[0],
         keys=sums[1] or 0,
+        kind="session" if window is None else "aggregation",
+        evicts=carries_watermark(path / "state" / str(operator)),
     )
 
 
-def _window_of(frame: "DataFrame") -> "Column | None":
-    """The key's time window."""
-    key = frame.schema["key"].dataType
-    fields = key.fields if isinstance(key, StructType) else []
+def _without_windows(session: "SparkSession", path: Path, operator: int) -> str:
+    about = session.read.format("state-metadata").load(str(path)).where(F.col("operatorId") == operator).first()
+    kind = None if about is None else OPERATOR_KINDS.get(about["operatorName"])
+    return NO_WINDOWS.get(kind, "the aggregation is not by a time window") if kind else "its rows have no time window"
+
+
+def _window_of(frame: "DataFrame", side: str) -> "Column | None":
+    """The time window in the key; of sessions in the value."""
+    row = frame.schema[side].dataType if side in frame.schema.names else None
+    fields = row.fields if isinstance(row, StructType) else []
     structs = [(field.name, field.dataType) for field in fields if isinstance(field.dataType, StructType)]
     found = [name for name, kind in structs if kind.names == ["start", "end"]]
-    return F.col(f"key.`{found[0]}`") if len(found) == 1 else None
+    return F.col(f"{side}.`{found[0]}`") if len(found) == 1 else None
 
 
 def _counts_of(frame: "DataFrame") -> "Column | None":
@@ -133,5 +163,5 @@ def _counts_of(frame: "DataFrame") -> "Column | None":
     fields = value.fields if isinstance(value, StructType) else []
     places = [at for at, field in enumerate(fields) if field.name == "count" and field.dataType.typeName() == "long"]
     numbered = StructType([StructField(str(at), field.dataType) for at, field in enumerate(fields)])
-    counts = [F.col("value").cast(numbered)[str(at)] for at in places]  # columns may bear the same name
+    counts = [F.col("value").cast(numbered)[str(at)] for at in places]  # columns may have the same name
     return F.greatest(*counts) if len(counts) > 1 else counts[0] if counts else None

@@ -3,7 +3,6 @@
 Run as `python -m wmtop.engine.pipeline.warm_up` with a pipe as standard input; when that closes, it ends at once.
 """
 
-import fcntl
 import os
 import shutil
 import signal
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..core.settings import Settings
 from ..java import find_java
+from ..locks import try_lock_file
 from . import class_archive
 from .durable import StateDirectory
 from .query import Run
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _DUMP_S = 300.0
-_ROWS = "".join(f'{{"at": {i % 97}, "came": {i}, "who": "c{i % 5}"}}\n' for i in range(3_000))
+_ROWS = "".join(f'{{"at": {i % 97}, "came": {i}, "channel": "c{i % 5}"}}\n' for i in range(3_000))
 
 
 def main() -> None:
@@ -35,9 +35,7 @@ def main() -> None:
     java = find_java()
     class_archive.cache().mkdir(parents=True, exist_ok=True)
     with (class_archive.cache() / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not try_lock_file(lock):
             return
         directory = class_archive.cache() / "making"
         shutil.rmtree(directory, ignore_errors=True)  # what a helper left that was killed
@@ -59,7 +57,9 @@ def exercise(spark: "SparkSession", directory: Path) -> None:
     """A small replay through the whole pipeline, so that its classes are loaded."""
     file = directory / "rows.jsonl"
     file.write_text(_ROWS)
-    source = Replay([file], Columns(time="at", channel="who", arrival="came"), directory / "staged", batch_rows=1_000)
+    source = Replay(
+        [file], Columns(time="at", channel="channel", arrival="came"), directory / "staged", batch_rows=1_000
+    )
     source.prepare(lambda text: None)
     state = StateDirectory(directory / "state")
     state.lock()
@@ -75,7 +75,7 @@ def exercise(spark: "SparkSession", directory: Path) -> None:
 
 
 def _end_with_standard_input() -> None:
-    """Kill this process group, JVM and workers included: left alone, the JVM would go on to write its archive."""
+    """Kill this process group, JVM and workers included: otherwise the JVM would still write its archive."""
     while os.read(0, 1):
         pass
     os.killpg(0, signal.SIGKILL)

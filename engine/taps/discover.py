@@ -9,12 +9,12 @@ from typing import Literal
 
 from msgspec import Struct
 
-from .checkpoint import EVENT_LOG_NAME, is_checkpoint, is_event_log
+from .checkpoint.checkpoint import EVENT_LOG_NAME, is_checkpoint, is_event_log
 from .files import UnreadableError, names
 
 DEPTH = 6
 WITHIN_S = 1.5
-_SKIPPED = {"node_modules", "site-packages", "__pycache__"}
+_SKIPPED = {"node_modules", "site-packages", "dist-packages", "__pycache__", "spark-warehouse"}
 _OURS = {"state.json", "lock", "checkpoint"}
 """What is in the state directory of an engine of our own, whose screen is the better one."""
 
@@ -50,15 +50,28 @@ def discover(roots: Iterable[Path], *, depth: int = DEPTH, within_s: float = WIT
 
 def _look_at(directory: Path) -> Iterator[Found]:
     """The directory itself, or the event logs that are plain files in it."""
-    if is_checkpoint(directory):
+    if is_checkpoint(directory) and _is_written_by_a_query(directory):
         yield Found("checkpoint", directory, _changed_ms(directory / "offsets"))
         return
-    if EVENT_LOG_NAME.fullmatch(directory.name):
+    if _rolls(directory):  # not by its name: Spark's workers have directories called app-20261122-0001
         yield Found("event log", directory, max(map(_changed_ms, _entries(directory)), default=0))
         return
     for path in _entries(directory):
         if EVENT_LOG_NAME.fullmatch(path.name) and path.is_file() and is_event_log(path):
             yield Found("event log", path, _changed_ms(path))
+
+
+def _is_written_by_a_query(directory: Path) -> bool:
+    """Many a package has a directory called offsets."""
+    found = set(_names(directory))
+    begun = any(name.isdecimal() for name in _names(directory / "offsets"))
+    return "metadata" in found or "commits" in found or begun
+
+
+def _rolls(directory: Path) -> bool:
+    return EVENT_LOG_NAME.fullmatch(directory.name) is not None and any(
+        name.startswith(("events_", "appstatus_")) for name in _names(directory)
+    )
 
 
 def _below(directory: Path) -> Iterator[Path]:

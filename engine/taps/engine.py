@@ -7,14 +7,17 @@ from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from ..core.job_line import line_in_job
+from ..core.judgement.observer import SnapshotJudge
 from ..core.settings import Settings
 from ..core.snapshot import Snapshot, SourceView
 from ..feed.host import Host
 from ..feed.messages import Change, Reply
 from ..feed.ring import Bounds
 from ..feed.rundir import Claim
+from ..outputs import existing
 
 BEAT_S = 0.1
 """How soon a change that was seen is published."""
@@ -63,6 +66,10 @@ class WatchOptions(Struct, frozen=True, kw_only=True):
 
     record: Path | None = None
     record_bounds: Bounds = Bounds()
+    verdict_after_ms: int | None = None
+    """The horizon of the verdict."""
+    force: bool = False
+    """Replace `record` if it exists."""
     once: bool = False
     stop_on_eof: bool = False
 
@@ -80,6 +87,7 @@ class WatchEngine(Generic[Facts]):
     ) -> None:
         self._watched = watched
         self._options = options
+        self._judge = SnapshotJudge(options.verdict_after_ms)
         self._facts: Facts | None = None
         self._failure: Exception | None = None
         self._news = threading.Event()
@@ -99,7 +107,9 @@ class WatchEngine(Generic[Facts]):
         """Look until a stop or a signal, or once; the exit code. UsageError and RunError are the caller's to print."""
         try:
             options = self._options
-            self._host.begin(record=options.record, bounds=options.record_bounds, stop_on_eof=options.stop_on_eof)
+            self._host.begin(stop_on_eof=options.stop_on_eof)
+            if options.record is not None:
+                self._host.record(options.record, options.record_bounds, existing(options.record, force=options.force))
             with self._host.step(self._watched.step):
                 self._watched.open()
             self._host.started()
@@ -155,7 +165,8 @@ class WatchEngine(Generic[Facts]):
         return False
 
     def _publish(self, facts: Facts, *, last: bool = False) -> None:
-        self._shown = self._watched.picture(self._host.name, facts, time.time_ns() // 1_000_000)
+        seen = self._watched.picture(self._host.name, facts, time.time_ns() // 1_000_000)
+        self._shown = replace(seen, verdict=self._judge.verdict(seen))
         self._host.publish(self._shown, last=last)
 
     def _refuse(self, change: Change) -> Reply:

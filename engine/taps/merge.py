@@ -13,21 +13,22 @@ from msgspec.structs import replace
 
 from ..core.settings import Settings, WindowSpec
 from ..core.snapshot import (
-    BarrelRule,
+    STATE_SCHEMA,
     ChannelView,
     EngineState,
     Level,
-    OpenWindow,
+    Note,
     Snapshot,
     SourceView,
     SparkProgress,
     Totals,
     Windows,
 )
-from ..core.view import MOST_OPEN_WINDOWS
-from .checkpoint import CheckpointFacts
-from .nodes import Node, Policy, delay_of, nodes_of, shown
-from .open_windows import OpenWindows
+from .broker.topic_facts import TopicFacts
+from .checkpoint.checkpoint import CheckpointFacts
+from .checkpoint.open_windows import OpenWindows
+from .events.query_runs import QueryRun
+from .nodes import Node, Policy, delay_of, frozen_ms, nodes_of, shown
 from .positions import positions
 from .query_channels import (
     Tapped,
@@ -35,12 +36,13 @@ from .query_channels import (
     bucket_of,
     channels_of_taps,
     channels_of_topics,
+    on_record_timestamp,
     tapped_inputs,
     whatif_by_spark,
 )
-from .query_runs import QueryRun
 from .reports import Report
-from .topic_facts import TopicFacts
+from .said import Said, not_known, sibling_failed, time_needed, troubles_of_watermark, unreadable, why
+from .state_view import operators_of, output_mode_of, windows_of
 
 STALE_AFTER_MS = 30_000
 STALE_AFTER_BATCHES = 3
@@ -83,15 +85,44 @@ def snapshot_of_query(
     inputs = tapped_inputs(nodes, run)
     channels = channels_of_taps(inputs, now_ms)
     by_tap = bool(channels)
+    elsewhere = topics is not None and topics.assumed and not on_record_timestamp(nodes)
     if topics is not None and not by_tap:
-        channels = channels_of_topics(topics, delay_of(nodes))
+        channels = channels_of_topics(topics, delay_of(nodes), withheld=elsewhere)
     settings = _settings(nodes, facts.window)
     level = _level(facts, nodes, channels, now_ms, before)
     silent = topics.trouble if topics else None
-    windows = _windows(facts, level.watermark_ms)
-    barrel = barrel_rule(nodes, channels, level.watermark_ms, policy)
+    plan = run.plan if run is not None else None
+    in_force = {mark.batch: mark.watermark_ms for mark in checkpoint.history} if checkpoint is not None else {}
+    mode = output_mode_of(plan, facts.windows, in_force)
+    operators = operators_of(plan, run.progress if run is not None else None, facts.windows)
+    nothing = "the state is not looked at" if checkpoint is not None else "its state was not found"
+    if plan is not None and not plan.operators:
+        nothing = "the query keeps no state"
+    windows = windows_of(facts.windows, operators, mode, level.watermark_ms, in_force, nothing)
+    barrel = None if elsewhere and not by_tap else barrel_rule(nodes, channels, level.watermark_ms, policy)
     bucket_ms = bucket_of(nodes)
-    notes = [said, *_troubles(facts), silent, *_not_known(nodes, inputs, barrel), windows.unknown]
+    spark = replace(
+        _spark(facts, nodes, level.watermark_ms, policy, flows=state not in ("stale", "ended", "failed")),
+        output_mode=mode,
+        operators=operators,
+        has_watermark=_has_watermark(facts, nodes, level.watermark_ms),
+        never_moved=_never_moved(facts, nodes, level.watermark_ms),
+    )
+    siblings = facts.report.siblings if facts.report is not None else None
+    notes = [
+        *troubles_of_watermark(spark, checkpoint, begun=_batch(checkpoint, run) is not None),
+        said,
+        sibling_failed(siblings),
+        *unreadable(
+            checkpoint.trouble if checkpoint is not None else None,
+            facts.report.trouble if facts.report is not None else None,
+            *(tap.trouble for tap in (run.inputs if run is not None else ())),
+        ),
+        why("broker_silent", silent),
+        time_needed(nodes) if elsewhere and not by_tap else None,
+        *not_known(nodes, inputs, barrel),
+        why("windows_unknown", windows.unknown),
+    ]
     return Snapshot(
         name=name,
         state="partial" if state == "live" and silent else state,
@@ -107,11 +138,12 @@ def snapshot_of_query(
         whatif=whatif_by_spark(nodes),
         whatif_upper_bound=bucket_ms is not None,
         whatif_bucket_ms=bucket_ms,
-        spark=_spark(facts, nodes, level.watermark_ms, policy, flows=state not in ("stale", "ended", "failed")),
+        spark=spark,
+        siblings=siblings,
         sources=positions(checkpoint, run, topics),
         barrel=barrel,
         origin=_origin(facts, windows, by_tap=by_tap, delay_known=settings.lateness_ms is not None),
-        notes=[note for note in notes if note],
+        notes=[Note(now_ms, *note) for note in notes if note],
         error=run.error if run is not None and run.ended else None,
     )
 
@@ -126,41 +158,42 @@ def _current(facts: QueryFacts) -> QueryFacts:
     return replace(facts, report=None) if over and (last is None or checkpoint.batch > last + 1) else facts
 
 
-def _state(facts: QueryFacts, now_ms: int) -> tuple[EngineState, str | None]:
-    """How the query stands, and in one line what is to be said of that."""
+def _state(facts: QueryFacts, now_ms: int) -> tuple[EngineState, Said | None]:
+    """How the query stands, and what is to be said of that."""
     report, run = facts.report, facts.run
     if report is None or run is None:
         if facts.checkpoint is not None:
             return _state_of_checkpoint(facts, facts.checkpoint, now_ms)
-        return "stale", "no query has started yet" if report is None or not report.trouble else None
+        return "stale", ("not_started", {}) if report is None or not report.trouble else None
     if run.ended:
-        return ("failed", None) if run.error else ("ended", "the query was stopped")
+        return ("failed", None) if run.error else ("ended", ("stopped", {}))
     if report.alive is False:
-        return "stale", "its application is gone, and the query did not end before it: this is what it last said"
+        return "stale", ("application_gone", {})
     if run.running is not None:
         took_ms = now_ms - run.running.since_ms
         if took_ms > max(STALE_AFTER_MS, STALE_AFTER_BATCHES * _longest_ms(run)):
-            return "stale", f"batch {run.running.batch} has not ended: it takes long, or the query died in it"
+            return "stale", ("batch_unfinished", {"batch": run.running.batch})
         return "live", None
     heard_ms = now_ms - (run.last_event_ms or now_ms)
     if heard_ms > max(STALE_AFTER_MS, STALE_AFTER_BATCHES * _usual_ms(facts)):
-        gone = "" if report.alive else ", or it died"
-        return "stale", f"it says nothing any more: its trigger waits, a batch takes long{gone}"
-    return "live", "idle: it has nothing to read" if run.idle_ms is not None else None
+        return "stale", ("query_silent", {"alive": 1 if report.alive else None})
+    return "live", ("query_idle", {}) if run.idle_ms is not None else None
 
 
-def _state_of_checkpoint(facts: QueryFacts, checkpoint: CheckpointFacts, now_ms: int) -> tuple[EngineState, str | None]:
+def _state_of_checkpoint(
+    facts: QueryFacts, checkpoint: CheckpointFacts, now_ms: int
+) -> tuple[EngineState, Said | None]:
     """The same, and what of it cannot be told from a checkpoint."""
     age_ms = checkpoint.age_ms(now_ms)
     if checkpoint.batch is None:
-        return "stale", "no batch has begun yet" if checkpoint.trouble is None else None
+        return "stale", ("no_batch", {}) if checkpoint.trouble is None else None
     if age_ms is None:
         return "partial", None
     if age_ms <= max(STALE_AFTER_MS, STALE_AFTER_BATCHES * _usual_ms(facts)):
         return "partial" if checkpoint.trouble else "live", None
     if checkpoint.in_flight:
-        return "stale", f"batch {checkpoint.batch} has not ended: it takes long, or the query died in it"
-    return "stale", "no new batch: the query is idle, or it has stopped; a checkpoint tells no more"
+        return "stale", ("batch_unfinished", {"batch": checkpoint.batch})
+    return "stale", ("no_new_batch", {})
 
 
 def _usual_ms(facts: QueryFacts) -> float:
@@ -171,28 +204,6 @@ def _usual_ms(facts: QueryFacts) -> float:
 
 def _longest_ms(run: QueryRun) -> int:
     return max((point.duration_ms for point in run.history), default=0)
-
-
-def _troubles(facts: QueryFacts) -> list[str | None]:
-    taps = [tap.trouble for tap in facts.run.inputs] if facts.run is not None else []
-    return [
-        facts.checkpoint.trouble if facts.checkpoint is not None else None,
-        facts.report.trouble if facts.report is not None else None,
-        *taps,
-    ]
-
-
-def _not_known(nodes: Sequence[Node], inputs: Sequence[Tapped], barrel: BarrelRule | None) -> list[str]:
-    """What the taps do not tell, though there are some."""
-    lines = [
-        f"{one.tap.name}: of {one.tap.sampled.of:,} channels {one.tap.sampled.kept:,} are known, a fair sample"
-        for one in inputs
-        if one.tap.sampled is not None
-    ]
-    bare = [node.column or "a window's" for node in nodes if not node.taps]
-    if barrel is not None and inputs and bare:
-        lines.append(f"no tap has told of the watermark of {', '.join(bare)}: the barrel's level is not known")
-    return lines
 
 
 def _batch(checkpoint: CheckpointFacts | None, run: QueryRun | None) -> int | None:
@@ -238,14 +249,14 @@ def _level(
         return Level()
     fastest = [view.watermark_ms for view in channels if view.watermark_ms is not None]
     since = _moved_ms(_history(facts), level)
-    if before is not None and before.level.watermark_ms == level and before.level.since_ms is not None:
-        since = before.level.since_ms if since is None else min(since, before.level.since_ms)
+    if before is not None and before.level.watermark_ms == level and before.level.moved_ms is not None:
+        since = before.level.moved_ms if since is None else min(since, before.level.moved_ms)
     delay = delay_of(nodes)
     return Level(
         watermark_ms=level,
         behind_fastest_ms=max(0, max(fastest) - level) if fastest else None,
         behind_clock_ms=now_ms - level,
-        since_ms=since,
+        moved_ms=since,
         at_zero_lateness_ms=None if delay is None else level + delay,
     )
 
@@ -278,52 +289,12 @@ def _moved_ms(history: Sequence[_Mark], level: int) -> int | None:
     return history[0].timestamp_ms if history else None
 
 
-def _windows(facts: QueryFacts, level_ms: int | None) -> Windows:
-    """The open windows of all operators that could be read, and why others could not."""
-    found = facts.windows
-    if found is None:
-        return _no_windows("the state is not looked at" if facts.checkpoint is not None else "its state was not found")
-    if not found:
-        return _no_windows("no state is there")
-    reasons = [
-        f"operator {operator.operator}: {operator.reason}" if len(found) > 1 else operator.reason
-        for operator in found
-        if operator.reason
-    ]
-    known = [operator for operator in found if operator.batch is not None]
-    if not known:
-        return _no_windows(reasons[0] if reasons else "nothing could be read")
-    listed = [
-        OpenWindow(
-            start_ms=window.start_ms,
-            end_ms=window.end_ms,
-            records=window.records,
-            waits_for=None,
-            short_ms=None if level_ms is None else max(window.end_ms - level_ms, 0),
-            operator=operator.operator if len(found) > 1 else None,
-        )
-        for operator in known
-        for window in operator.windows
-    ]
-    listed.sort(key=lambda window: (window.end_ms, window.start_ms, window.operator or 0))
-    return Windows(
-        open=listed[:MOST_OPEN_WINDOWS],
-        open_count=sum(operator.open for operator in known),
-        fired=None,
-        late_firings=None,
-        unknown=reasons[0] if reasons else None,
-    )
-
-
-def _no_windows(why: str) -> Windows:
-    return Windows(open_count=None, fired=None, late_firings=None, unknown=why)
-
-
 def _spark(
     facts: QueryFacts, nodes: Sequence[Node], level_ms: int | None, policy: Policy | None, *, flows: bool
 ) -> SparkProgress:
     checkpoint, run = facts.checkpoint, facts.run
     progress = run.progress if run is not None else None
+    settled = progress is not None and (checkpoint is None or checkpoint.committed == progress.batch)
     begun = checkpoint if checkpoint is not None and checkpoint.batch is not None else None
     states = progress.states if progress is not None else ()
     counted = [state.rows for state in states if state.rows is not None]
@@ -337,12 +308,34 @@ def _spark(
         dropped_at_least=run.dropped_at_least if run is not None else None,
         batch_watermark_ms=begun.watermark_ms if begun else progress.watermark_ms if progress else None,
         batch_timestamp_ms=_begun_ms(begun, run),
-        in_flight=begun.in_flight if begun else running,
+        in_flight=False if run is not None and run.ended else begun.in_flight if begun else running,
         nodes=shown(nodes, level_ms, policy) or None,
         policy=policy,
         state_rows=sum(counted) if counted else None,
         state_bytes=sum(state.memory_bytes for state in states) if states else None,
+        frozen_ms=frozen_ms(nodes, level_ms, policy) if settled else None,
+        query_id=run.id if run is not None else checkpoint.query_id if checkpoint is not None else None,
+        query_name=run.name if run is not None else None,
     )
+
+
+def _has_watermark(facts: QueryFacts, nodes: Sequence[Node], level_ms: int | None) -> bool | None:
+    """Whether it has one; a checkpoint alone tells it only of one that has moved, or that the state carries."""
+    if facts.run is not None and facts.run.plan is not None:
+        return bool(nodes)
+    return True if nodes or level_ms is not None else None
+
+
+def _never_moved(facts: QueryFacts, nodes: Sequence[Node], level_ms: int | None) -> bool | None:
+    """Whether rows went through a batch that has ended, and the watermark is still at 1970."""
+    if not nodes:
+        return None
+    read = facts.run is not None and any(point.rows for point in facts.run.history)
+    kept = any(one.batch is not None and one.keys for one in facts.windows or ())
+    done = facts.checkpoint if facts.checkpoint is not None and facts.checkpoint.committed is not None else None
+    # Kafka's first batch has offsets also where there is no record.
+    delivered = done is not None and any(one.offsets.kind not in ("nothing", "kafka") for one in done.sources)
+    return level_ms is None and (read or kept or (len(nodes) > 1 and delivered))
 
 
 def _begun_ms(checkpoint: CheckpointFacts | None, run: QueryRun | None) -> int | None:
@@ -374,11 +367,11 @@ def _origin(facts: QueryFacts, windows: Windows, *, by_tap: bool, delay_known: b
     origin = {"batch": base, "level": base, "sources": base}
     planned = facts.run is not None and facts.run.plan is not None and bool(facts.run.plan.nodes)
     if delay_known:
-        origin["lateness"] = f"plan, {tells}" if planned else "state schema, as the query was first started"
+        origin["lateness"] = "plan" if planned else STATE_SCHEMA
     if tells is not None and facts.run is not None:
         origin |= {"rates": tells, "late": tells}
     if by_tap:
-        origin["channels"] = f"tap in the job, {tells}"
+        origin["channels"] = "tap"
     elif facts.topics is not None:
         origin["channels"] = "broker"
     if windows.open_count is not None:

@@ -4,16 +4,17 @@ Spark has one clock a node, which the fastest channel drives, and makes one leve
 barrel's rule takes in each node the slowest channel instead.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from msgspec import Struct
 
 from ..core.snapshot import WatermarkNode
-from .checkpoint import CheckpointFacts
-from .query_runs import InputFacts, QueryRun
+from .checkpoint.checkpoint import CheckpointFacts
+from .events.query_runs import InputFacts, PlanFacts, QueryRun
 
 Policy = Literal["min", "max"]
+Pinned = Literal["no_input", "own_output"]
 
 
 class Node(Struct, frozen=True, kw_only=True):
@@ -22,11 +23,20 @@ class Node(Struct, frozen=True, kw_only=True):
     column: str | None
     delay_ms: int | None
     taps: tuple[InputFacts, ...] = ()
+    max_ms: int | None = None
+    """The greatest event time that Spark has reported of it, where it is clear that it is its own."""
+    sources: tuple[int, ...] | None = None
+    """The sources that feed it; None: not known."""
+    silent: bool = False
+    """None of its sources has delivered a row in this run."""
+    above: tuple[int, ...] = ()
+    after_state: bool = False
 
     @property
     def spark_ms(self) -> int | None:
         """Where it stands: the greatest event time of all channels, minus the delay."""
         greatest = [tap.max_ms for tap in self.taps if tap.max_ms is not None]
+        greatest = greatest or [ms for ms in (self.max_ms,) if ms is not None]
         return None if self.delay_ms is None or not greatest else max(greatest) - self.delay_ms
 
     @property
@@ -39,17 +49,41 @@ class Node(Struct, frozen=True, kw_only=True):
 
 def nodes_of(checkpoint: CheckpointFacts | None, run: QueryRun | None) -> list[Node]:
     """As the plan has them; without one those that the state knows, with the delays of the first start."""
-    if run is not None and run.plan is not None and run.plan.nodes:
-        taps = {tap.name: tap for tap in run.inputs}
-        return [
-            Node(
-                column=node.column,
-                delay_ms=node.delay_ms,
-                taps=tuple(taps[name] for name in node.inputs if name in taps),
-            )
-            for node in run.plan.nodes
-        ]
+    if run is not None and run.plan is not None:
+        return list(_nodes_of_plan(run, run.plan))
     return [] if checkpoint is None else _nodes_of_state(checkpoint)
+
+
+def _nodes_of_plan(run: QueryRun, plan: PlanFacts) -> Iterator[Node]:
+    taps = {tap.name: tap for tap in run.inputs}
+    reported = len(run.progress.sources) if run.progress is not None else None
+    mapped = plan.leaves == reported  # a table that is joined is a leaf, too: then it is not clear which is which
+    for place, node in enumerate(plan.nodes):
+        yield Node(
+            column=node.column,
+            delay_ms=node.delay_ms,
+            taps=tuple(taps[name] for name in node.inputs if name in taps),
+            max_ms=_max_of(run, plan, place) if mapped else None,
+            sources=node.sources if mapped else None,
+            silent=mapped and run.silent is not None and bool(node.sources) and set(node.sources) <= set(run.silent),
+            above=node.above,
+            after_state=node.after_state,
+        )
+
+
+def _max_of(run: QueryRun, plan: PlanFacts, place: int) -> int | None:
+    """The greatest event time of the node at `place`: Spark reports the first node of the plan that had rows.
+
+    None where a node before it may have hidden a greater one, and where one node is above another.
+    """
+    if any(node.above or node.after_state for node in plan.nodes) and len(plan.nodes) > 1:
+        return None
+    before = {source for node in plan.nodes[:place] for source in node.sources}
+    own = set(plan.nodes[place].sources)
+    seen = [one for one in run.event_max if own & set(one.sources)]
+    if any(before & set(one.sources) for one in seen):
+        return None
+    return max((one.max_ms for one in seen), default=None)
 
 
 def delay_of(nodes: Iterable[Node]) -> int | None:
@@ -65,7 +99,7 @@ def shown(nodes: Sequence[Node], level_ms: int | None, policy: Policy | None) ->
     it, at exactly the level.
     """
     if len(nodes) == 1:
-        return [WatermarkNode(nodes[0].column, nodes[0].delay_ms, level_ms)]
+        return [_view(nodes[0], level_ms)]
     stands = [node.spark_ms for node in nodes]
     known = [time for time in stands if time is not None]
     unknown = [place for place, time in enumerate(stands) if time is None]
@@ -77,10 +111,50 @@ def shown(nodes: Sequence[Node], level_ms: int | None, policy: Policy | None) ->
         elif len(unknown) == 1 and (level_ms < first if policy == "min" else level_ms > first):
             holds = unknown[0]
             stands[holds] = level_ms
+    pinned = pinned_of(nodes, level_ms, policy)
     return [
-        WatermarkNode(node.column, node.delay_ms, stands[place], holds=place == holds)
+        _view(node, stands[place], holds=place == holds or place in pinned, pinned=pinned.get(place))
         for place, node in enumerate(nodes)
     ]
+
+
+def _view(node: Node, stands_ms: int | None, *, holds: bool = False, pinned: Pinned | None = None) -> WatermarkNode:
+    return WatermarkNode(
+        column=node.column,
+        delay_ms=node.delay_ms,
+        watermark_ms=stands_ms,
+        holds=holds,
+        pinned=pinned,
+        after_state=node.after_state,
+        above=list(node.above),
+        sources=None if node.sources is None else list(node.sources),
+    )
+
+
+def pinned_of(nodes: Sequence[Node], level_ms: int | None, policy: Policy | None) -> dict[int, Pinned]:
+    """The nodes that keep a query at 1970 whose other nodes have had records, by their place, and why."""
+    if level_ms is not None or policy == "max" or all(node.silent for node in nodes):
+        return {}
+    pinned: dict[int, Pinned] = {place: "no_input" for place, node in enumerate(nodes) if node.silent}
+    for place, node in enumerate(nodes):
+        if node.after_state and any(not nodes[below].silent for below in node.above):
+            pinned[place] = "own_output"
+    return pinned
+
+
+def frozen_ms(nodes: Sequence[Node], level_ms: int | None, policy: Policy | None) -> int | None:
+    """How much event time is missing until the watermark moves again: it is above all that its records give.
+
+    None where that is not so, or not known. Only a restart makes it so, with a longer delay than before.
+    """
+    stands = [node.spark_ms for node in nodes]
+    known = [time for time in stands if time is not None]
+    if level_ms is None or not known:
+        return None
+    if len(nodes) > 1 and policy == "max" and len(known) < len(stands):
+        return None
+    short = level_ms - (max(known) if policy == "max" else min(known))
+    return short if short > 0 else None
 
 
 def barrel_level(nodes: Sequence[Node], policy: Policy | None) -> int | None:

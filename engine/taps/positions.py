@@ -1,10 +1,10 @@
 """Where the sources of a query that others run stand, and what they have not read. Pure."""
 
 from ..core.snapshot import SourcePosition
-from .checkpoint import CheckpointFacts
-from .offset_log import SourceOffsets, decode_source
-from .query_runs import QueryRun, SourceProgress
-from .topic_facts import TopicFacts
+from .broker.topic_facts import TopicFacts
+from .checkpoint.checkpoint import CheckpointFacts
+from .checkpoint.offset_log import SourceOffsets, decode_source
+from .events.query_runs import QueryRun, SourceProgress
 
 _WORDS = {
     "files": "files",

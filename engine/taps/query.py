@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
-from ..core.settings import Settings, WindowSpec
+from ..core.settings import Settings
 from ..core.snapshot import Snapshot, SourceView
-from .checkpoint import CheckpointFacts, CheckpointTap, check, is_checkpoint
+from .checkpoint.checkpoint import CheckpointFacts, CheckpointTap, check, is_checkpoint
+from .checkpoint.open_windows import OpenWindows, OpenWindowsTap
+from .checkpoint.window_shape import WindowShape, spec_of
 from .merge import QueryFacts, snapshot_of_query
-from .open_windows import OpenWindows, OpenWindowsTap
 from .positions import offsets_of
 from .reports import JobReports, Report, Reports
-from .window_shape import WindowShape
 
 if TYPE_CHECKING:  # the Kafka client is loaded where there is a broker to ask
-    from .broker import BrokerTap
+    from .broker.broker import BrokerTap
 
 
 class WindowsTap(Protocol):
@@ -91,7 +91,7 @@ class QueryWatch:
             checkpoint=checkpoint,
             report=report,
             windows=windows,
-            window=self._window(windows or ()),
+            window=spec_of(windows or (), self._shapes),
             topics=None if self._broker is None else self._broker.poll(offsets),
         )
 
@@ -132,13 +132,3 @@ class QueryWatch:
             return replace(self._last, trouble=checkpoint.trouble or gone)
         self._last = checkpoint
         return checkpoint
-
-    def _window(self, found: tuple[OpenWindows, ...]) -> WindowSpec | None:
-        """How the windows are made, where all operators agree."""
-        specs: set[WindowSpec] = set()
-        for operator in found:
-            shape = self._shapes.setdefault(operator.operator, WindowShape())
-            spec = shape.see((window.start_ms, window.end_ms) for window in operator.windows)
-            if spec is not None:
-                specs.add(spec)
-        return specs.pop() if len(specs) == 1 else None

@@ -4,11 +4,12 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..core.snapshot import BarrelRule, ChannelView, WhatIf
+from .broker.topic_facts import PartitionFacts, TopicFacts
+from .events.query_runs import InputBatch, InputFacts, QueryRun
 from .nodes import Node, Policy, barrel_level, delay_of
-from .query_runs import InputBatch, InputFacts, QueryRun
-from .topic_facts import PartitionFacts, TopicFacts
 
 _RATE_OVER = 8
 """How many batches a channel's rate is taken over."""
@@ -67,20 +68,36 @@ def _rates(recent: Sequence[InputBatch]) -> dict[str, float] | None:
     return {name: number / seconds for name, number in rows.items()}
 
 
-def channels_of_topics(topics: TopicFacts, delay_ms: int | None) -> list[ChannelView]:
+def channels_of_topics(topics: TopicFacts, delay_ms: int | None, *, withheld: bool = False) -> list[ChannelView]:
     """The partitions, as far as the query has read them; what each alone would have made of Spark's clock."""
     several = len({partition.topic for partition in topics.partitions}) > 1
-    return [_partition(partition, delay_ms, several, known=topics.trouble is None) for partition in topics.partitions]
+    known = topics.trouble is None
+    partitions = without_times(topics).partitions if withheld else topics.partitions
+    return [_partition(one, delay_ms, several, known=known, withheld=withheld) for one in partitions]
 
 
-def _partition(partition: PartitionFacts, delay_ms: int | None, several: bool, *, known: bool) -> ChannelView:
+def on_record_timestamp(nodes: Sequence[Node]) -> bool:
+    """Whether the only watermark is on the column in which Spark's Kafka source has a record's own timestamp."""
+    return len(nodes) == 1 and nodes[0].column == "timestamp"
+
+
+def without_times(topics: TopicFacts) -> TopicFacts:
+    """The same without times, which are not those that the watermark goes by."""
+    bare = (replace(one, newest_ms=None, event_ms=None) for one in topics.partitions)
+    return replace(topics, partitions=tuple(bare))
+
+
+def _partition(
+    partition: PartitionFacts, delay_ms: int | None, several: bool, *, known: bool, withheld: bool
+) -> ChannelView:
+    """`withheld`: its event time is missing because nobody knows where it is, not because there is none."""
     event_ms, newest_ms = partition.event_ms, partition.newest_ms
     unread = partition.unread if known else None
     return ChannelView(
         channel=f"{partition.topic}-{partition.partition}" if several else str(partition.partition),
         watermark_ms=None if event_ms is None or delay_ms is None else event_ms - delay_ms,
         max_event_ms=event_ms,
-        state="never_seen" if event_ms is None else "active",
+        state="never_seen" if event_ms is None and not (withheld and partition.position) else "active",
         records=None,
         behind_watermark=None,
         late=None,

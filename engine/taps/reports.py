@@ -8,11 +8,12 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
+from ..core.snapshot import SiblingQuery
 from ..errors import UsageError
-from .event_log import READ_AT_ONCE, EventLogTap, check
+from .eventlog.event_log import READ_AT_ONCE, EventLogTap, check
+from .events.published import Published, PublishedTap, list_published
+from .events.query_runs import QueryRun
 from .files import one_line
-from .published import Published, PublishedTap, list_published
-from .query_runs import QueryRun
 
 SEARCH_S = 2.0
 """How often a job is looked for that publishes a query."""
@@ -30,6 +31,8 @@ class Report(Struct, frozen=True, kw_only=True):
     """Whether the application runs; None: it does, or it died, which a log does not tell."""
     trouble: str | None
     """One line on what could not be read."""
+    siblings: list[SiblingQuery] | None = None
+    """The last run of each other query of the application."""
 
 
 class Reports(Protocol):
@@ -63,12 +66,14 @@ class LogReports:
     def poll(self, query_id: str | None) -> Report | None:
         """Read on."""
         facts = self._log.poll(READ_AT_ONCE)
+        run = choose(facts.queries, self._wanted, query_id)
         return Report(
             tap="event log",
             app=facts.app,
-            run=choose(facts.queries, self._wanted, query_id),
+            run=run,
             alive=False if facts.ended_ms is not None else None,
             trouble=facts.trouble,
+            siblings=siblings_of(facts.queries, run),
         )
 
     def close(self) -> None:
@@ -112,7 +117,14 @@ class JobReports:
             return None
         run = choose(publication.queries, self._wanted, self._id)
         self._id = self._id or (run.id if run else None)
-        return Report(tap="publish", app=publication.app, run=run, alive=publication.alive, trouble=publication.trouble)
+        return Report(
+            tap="publish",
+            app=publication.app,
+            run=run,
+            alive=publication.alive,
+            trouble=publication.trouble,
+            siblings=siblings_of(publication.queries, run),
+        )
 
     def _search(self, query_id: str) -> None:
         """Turn to a job that runs the query now."""
@@ -123,6 +135,21 @@ class JobReports:
                     self._tap = PublishedTap(job.path)
 
 
+def siblings_of(runs: Sequence[QueryRun], chosen: QueryRun | None) -> list[SiblingQuery]:
+    """The last run of every other query, the failed ones first."""
+    last = {run.id: run for run in runs if chosen is None or run.id != chosen.id}
+    found = [
+        SiblingQuery(
+            name=one_line(run.name or run.id, 80),
+            id=run.id,
+            state="failed" if run.error else "stopped" if run.ended else "running",
+            error=run.error,
+        )
+        for run in last.values()
+    ]
+    return sorted(found, key=lambda one: one.state != "failed")
+
+
 def choose(runs: Sequence[QueryRun], wanted: str | None, query_id: str | None) -> QueryRun | None:
     """The run that is meant: the last one that has not ended, else the last."""
     meant = [run for run in runs if query_id in (None, run.id) and wanted in (None, run.name, run.id, run.run_id)]
@@ -130,10 +157,16 @@ def choose(runs: Sequence[QueryRun], wanted: str | None, query_id: str | None) -
     return (running or meant or [None])[-1]
 
 
+def _ended_words(run: QueryRun) -> str:
+    return " (failed)" if run.error else " (stopped)" if run.ended else ""
+
+
 def sure_of(runs: Sequence[QueryRun], wanted: str | None) -> None:
     """UsageError where `wanted` is none of them, or several run and nobody said which is meant."""
     meant = [run for run in runs if wanted in (None, run.name, run.id, run.run_id)]
-    names = sorted({one_line(run.name or run.id, 60) for run in meant or runs})
+    last = {run.id: run for run in meant or runs}
+    order = sorted(last.values(), key=lambda run: (run.error is None, run.ended, run.name or run.id))
+    names = [f"{one_line(run.name or run.id, 60)}{_ended_words(run)}" for run in order]
     listed = ", ".join(names[:_MOST_NAMED]) + (f" and {len(names) - _MOST_NAMED} more" * (len(names) > _MOST_NAMED))
     if wanted is not None and runs and not meant:
         raise UsageError(f"--query {one_line(wanted, 60)!r} is not among its queries: {listed}")

@@ -6,11 +6,12 @@ from collections import defaultdict
 from wmtop.engine.core.lateness import bucket_of
 from wmtop.engine.core.monitor import Monitor
 from wmtop.engine.core.observation import BatchObservation, Group, Sequence
-from wmtop.engine.core.panes import pane_of, window_count
 from wmtop.engine.core.settings import Session
 from wmtop.engine.core.times import FIRST_USABLE_MS, LAST_USABLE_MS, MIN, saturate
 from wmtop.engine.core.watermarks import CustomGenerator, CustomWatermarks, new_generator
+from wmtop.engine.core.windows import window_count
 
+from tests.core.panes import pane_of
 from tests.reference.ops import NO_CHANNEL, Batch, Row
 
 Key = tuple[str, int, bool, int | None, int | None]
@@ -71,7 +72,7 @@ def _group(monitor: Monitor, key: Key, rows: list[Row], op: Batch) -> Group:
         records=len(rows),
         future=len(rows) - len(heard),
         behind=sum(ts <= monitor.level for ts in times),
-        late_in_gap=sum(ts + allowed <= monitor.level for ts in times) if in_gap else 0,
+        late_in_gap=sum(saturate(ts + allowed) <= monitor.level for ts in times) if in_gap else 0,
         min_ms=min(times),
         max_ms=max(times),
         max_event_ms=max((row.ts for row in heard if row.ts is not None), default=None),
@@ -102,8 +103,7 @@ def _sequences(monitor: Monitor, op: Batch, groups: dict[Key, list[Row]]) -> lis
 
 def _replayed(monitor: Monitor, channel: str, times: list[int]) -> Sequence:
     """A user's generator, run over the records."""
-    known = {c.name: c.generator for c in monitor.channels}
-    generator = known.get(channel) or new_generator(monitor.settings)
+    generator = monitor.generators().get(channel) or new_generator(monitor.settings)
     assert isinstance(generator, CustomGenerator)
     user: CustomWatermarks = pickle.loads(generator.state)
     emitted = [at for ts in times if (at := user.on_event(ts)) is not None]

@@ -10,7 +10,7 @@ from wmtop.engine.core.snapshot import Snapshot
 from wmtop.engine.core.times import MIN
 from wmtop.engine.core.view import snapshot_of
 
-from tests.reference.ops import Batch, End, Known, Op, Paused, SetIdle, SetLateness, Tick
+from tests.reference.ops import Batch, End, Finished, Gone, Known, Op, Paused, SetIdle, SetLateness, Tick
 from tests.reference.result import Firing, order_is_defined, same_lines
 from tests.reference.run import Reference
 
@@ -28,6 +28,8 @@ class Driver:
     def apply(self, op: Op) -> list[Firing]:
         """What one op made windows do, as `--firings` lines."""
         monitor = self.monitor
+        if monitor.ended:
+            return []  # the last channel has finished: nothing happens any more
         self.now = getattr(op, "now", self.now)
         if isinstance(op, Batch):
             self.batch += 1
@@ -36,6 +38,10 @@ class Driver:
             firings = monitor.tick(op.now)
         elif isinstance(op, End):
             firings = monitor.end(op.now)
+        elif isinstance(op, Finished):
+            firings = monitor.finish_channels(op.names, op.now)
+        elif isinstance(op, Gone):
+            firings = monitor.remove_channels(op.names, op.now)
         else:
             firings = []
             self._control(op)
@@ -103,6 +109,12 @@ def _shown(line: Firing, settings: Settings) -> Firing:
     return {**line, "watermark_ms": line["watermark_ms"] + 1}
 
 
+def _watermark_shown(watermark: int, settings: Settings) -> int | None:
+    if watermark == MIN:
+        return None
+    return watermark + 1 if settings.strategy == "spark" else watermark
+
+
 def picture(driver: Driver, snapshot: Snapshot) -> dict[str, Any]:
     """Counts and windows of a monitor, in the terms of `expected`."""
     return {
@@ -148,12 +160,12 @@ def progress(driver: Driver, snapshot: Snapshot) -> dict[str, Any]:
         "channels": [
             (
                 channel.channel,
-                monitor.clock.watermark(number),
+                channel.watermark_ms,
                 channel.max_event_ms,
                 None if monitor.ended else channel.state,
                 channel.flaps,
             )
-            for number, channel in enumerate(snapshot.channels)
+            for channel in snapshot.channels
         ],
     }
 
@@ -171,7 +183,7 @@ def expected_progress(reference: Reference) -> dict[str, Any]:
         "channels": [
             (
                 channel.name,
-                channel.watermark,
+                _watermark_shown(channel.watermark, reference.settings),
                 channel.generator.greatest,
                 None if reference.ended else clock.state(channel.name),
                 channel.flaps,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from wmtop.engine.core.settings import Session, Settings, Sliding, StrategyName, Tumbling, WindowSpec
 from wmtop.engine.core.times import FIRST_USABLE_MS, LAST_USABLE_MS, MAX
 
-from tests.reference.ops import Batch, End, Known, Op, Paused, Row, SetIdle, SetLateness, Tick
+from tests.reference.ops import Batch, End, Finished, Gone, Known, Op, Paused, Row, SetIdle, SetLateness, Tick
 
 T = TypeVar("T")
 
@@ -15,7 +15,7 @@ TUNABLE: list[StrategyName] = ["bounded", "bounded-legacy", "smoothed", "spark"]
 FIXED: list[StrategyName] = ["monotonous", "punctuated", "source", "none"]
 CHANNELS = ["a", "b", "c", "d"]
 LATENESS = [0, 1, 2, 3, 4, 5, 7, 12]
-IDLE_AFTER = [1, 2, 3, 5, 0, None]
+IDLE_AFTER = [1, 2, 3, 5, 7, None]
 
 lateness = st.sampled_from(LATENESS)
 
@@ -98,7 +98,8 @@ def scripts(draw: st.DrawFn, of: Settings, *, changes: bool = True) -> list[Op]:
     for _ in range(dice.pick([*range(1, 7), *range(6, 20)])):
         dice = Dice(draw)
         now += dice.pick([1, 2, 1, 3, 5, 0])
-        match dice.pick(["batch"] * 12 + ["tick"] * 8 + ["known", "paused"] + ["lateness", "idle"] * changes):
+        rare = ["known", "paused", "finished", "gone", "gone"]
+        match dice.pick(["batch"] * 12 + ["tick"] * 8 + rare + ["lateness", "idle"] * changes):
             case "batch":
                 ops.append(batch(draw, of.strategy, now))
             case "tick":
@@ -110,6 +111,10 @@ def scripts(draw: st.DrawFn, of: Settings, *, changes: bool = True) -> list[Op]:
                 now += duration
                 known = sorted({name for op in ops if isinstance(op, Known) for name in op.names})
                 ops.append(Paused(duration, dice.pick([None, tuple(known)])))
+            case "finished":
+                ops.append(Finished((dice.pick(CHANNELS), dice.pick(CHANNELS)), now))
+            case "gone":
+                ops.append(Gone((dice.pick(CHANNELS), dice.pick(CHANNELS)), now))
             case "lateness" if of.strategy in TUNABLE:
                 ops.append(SetLateness(dice.pick(LATENESS)))
             case _ if of.strategy != "spark":

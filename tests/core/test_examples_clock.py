@@ -4,15 +4,18 @@ Each runs on the monitor and the reference in lockstep, so that the number in th
 """
 
 import pytest
+from wmtop.engine.core.monitor import Monitor
 from wmtop.engine.core.multiplexer import Multiplexer
-from wmtop.engine.core.settings import Tumbling
+from wmtop.engine.core.settings import Settings, Tumbling
 from wmtop.engine.core.times import MAX, MIN
 from wmtop.engine.core.valve import Valve
+from wmtop.engine.core.view import snapshot_of
 
-from tests.reference.ops import End, Paused, SetIdle, Tick
+from tests.reference.ops import End, Finished, Gone, Paused, SetIdle, Tick
 from tests.reference.valve import Valve as ReferenceValve
 
-from .lockstep import Lockstep
+from .aggregate import observe
+from .lockstep import Driver, Lockstep
 from .steps import batch, brief, channel_states, start
 
 S = 1_000
@@ -316,3 +319,133 @@ def test_the_holder_is_the_slowest_then_the_longest_standing_then_the_first() ->
 def holder(run: Lockstep) -> str | None:
     held = run.driver.snapshot().level.holder
     return held.channel if held else None
+
+
+# 3.5, 3.7: channels that finish or are removed
+
+
+def test_a_finished_channel_no_longer_holds_the_watermark_back() -> None:
+    """
+    a  9 fin
+    b  4        level 4 -> 4, then a's end changes nothing; b's end is the end of the stream
+    c  6
+    """
+    run = start(strategy="bounded-legacy")
+    run.apply(batch(1, ("a", 9), ("b", 4), ("c", 6)))
+    assert run.apply(Finished(("b",), 2)) == []
+    assert run.level == 6
+    assert channel_states(run) == {"a": "active", "b": "finished", "c": "active"}
+    run.apply(Finished(("c",), 3))
+    assert run.level == 9
+    run.apply(batch(4, ("a", 12)))
+    ended = run.apply(Finished(("a",), 5))
+    assert brief(ended) == [("fire", 10, 20, 1)]
+    assert ended[0]["ended"]
+    assert run.driver.monitor.ended
+
+
+def test_a_finished_channel_beside_idle_ones_does_not_end_the_stream() -> None:
+    run = start(strategy="bounded-legacy", idle_after=10)
+    run.apply(batch(1, ("a", 9), ("b", 4)))
+    for now in (2, 3, 20):
+        run.apply(Tick(now))
+    assert run.driver.snapshot().level.idle
+    run.apply(Finished(("a",), 21))
+    assert (run.level, run.driver.monitor.ended) == (9, False)
+
+
+def test_a_removed_channel_leaves_the_minimum_and_its_counts_stay() -> None:
+    run = start(strategy="bounded-legacy")
+    run.apply(batch(1, ("a", 18), ("b", 4), ("b", 5)))
+    assert brief(run.apply(Gone(("b", "unknown"), 2))) == [("fire", 0, 10, 2)]
+    snapshot = run.driver.snapshot()
+    assert (run.level, snapshot.totals.records, list(channel_states(run))) == (18, 3, ["a"])
+    run.apply(batch(3, ("b", 30)))  # recreated: a new channel
+    assert run.level == 18
+    assert channel_states(run) == {"a": "active", "b": "active"}
+    assert run.driver.monitor.counts["b"].records == 3
+
+
+def test_removing_the_last_active_channel_flushes_the_greatest_idle_watermark() -> None:
+    run = start(strategy="bounded-legacy", idle_after=10)
+    run.apply(batch(1, ("a", 9), ("b", 4)))
+    for now in (2, 3):
+        run.apply(Tick(now))
+    run.apply(batch(20, ("b", 5)))
+    assert (run.level, channel_states(run)["a"]) == (5, "idle")
+    run.apply(Gone(("b",), 21))
+    assert run.level == 9
+
+
+def test_inside_a_source_instance_a_removal_counts_at_the_next_emit() -> None:
+    """Two instances: a and c in the first, b in the second; the holder's split goes."""
+    run = start(strategy="bounded-legacy", subtasks=2)
+    run.apply(batch(1, ("a", 4), ("b", 8), ("c", 6)))
+    run.apply(Gone(("a",), 2))
+    assert run.level == 4
+    assert run.driver.monitor.next_tick_ms() == MIN
+    run.apply(Tick(3))
+    assert run.level == 6
+    run.apply(Finished(("c",), 4))  # the last of its instance: the instance finishes at once
+    assert run.level == 8
+    run.apply(Gone(("c",), 5))
+    assert [view.channel for view in run.driver.snapshot().instances or []] == ["#1"]
+
+
+def test_when_only_finished_channels_remain_the_stream_ends() -> None:
+    run = start(strategy="bounded-legacy")
+    run.apply(batch(1, ("a", 12), ("b", 4)))
+    run.apply(Finished(("b",), 2))
+    assert run.apply(Gone(("a",), 3))[0]["ended"]
+    assert channel_states(run) == {"b": "finished"}
+
+
+# 8: a change is in force from the next emit after it
+
+
+def test_a_change_does_not_reach_back_to_an_emit_that_was_owed_before_it() -> None:
+    """a has been quiet for 25 min: the next emit finds it idle by the new timeout, before it could send -1."""
+    settings = Settings(lateness_ms=60_000, idle_after_ms=7_200_000, window=Tumbling(60_000))
+    monitor = Driver(settings).monitor
+    monitor.apply(observe(monitor, batch(0, ("a", 0)), 0))
+    monitor.tick_until(900_000)
+    fired = monitor.change(lateness_ms=0, idle_after_ms=1_200_000, who="test", wall_ms=0, now=1_500_000)
+    assert (fired, monitor.level, monitor.now_ms) == ([], -60_001, 1_500_000)
+    monitor.tick_until(1_500_199)
+    assert monitor.channels[0].left is None
+    monitor.tick_until(1_500_200)
+    assert (monitor.level, channel_state(monitor)) == (-60_001, "idle")
+
+
+def test_what_a_change_fires_is_fired_after_it() -> None:
+    settings = Settings(lateness_ms=60_000, idle_after_ms=None, window=Tumbling(60_000))
+    monitor = Driver(settings).monitor
+    monitor.apply(observe(monitor, batch(0, ("a", 0), ("a", 60_000)), 0))
+    monitor.change(lateness_ms=0, who="test", wall_ms=0, now=1_500_100)
+    assert monitor.tick_until(1_500_199) == []
+    assert [firing.end_ms for firing in monitor.tick_until(1_500_200)] == [60_000]
+    assert monitor.fired.last[-1].fired_ms == 1_500_200
+
+
+def channel_state(monitor: Monitor) -> str:
+    return snapshot_of(monitor, name="test", state="live", wall_ms=0).channels[0].state
+
+
+def test_an_idle_timeout_of_0_is_refused() -> None:
+    monitor = Driver(Settings()).monitor
+    with pytest.raises(ValueError, match="0"):
+        monitor.change(idle_after_ms=0, who="test", wall_ms=0)
+    assert monitor.settings == Settings()
+
+
+# 4: the holder inside a source instance
+
+
+def test_inside_a_source_instance_the_holder_is_the_one_that_has_stood_longest() -> None:
+    """a and b are both at 5, b since before: a's last watermark came later."""
+    run = start(strategy="bounded-legacy", subtasks=1)
+    run.apply(batch(1, ("a", 4), ("b", 5)))
+    run.apply(batch(2, ("a", 5)))
+    holder = run.driver.snapshot().level.holder
+    assert holder is not None
+    assert holder.channel == "b"

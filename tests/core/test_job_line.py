@@ -2,6 +2,7 @@
 
 import pytest
 from msgspec.structs import replace
+from wmtop.engine.core.flink_job import FlinkJob, FlinkVertex
 from wmtop.engine.core.job_line import line_in_job
 from wmtop.engine.core.settings import Settings
 from wmtop.engine.core.snapshot import Snapshot, SourceView, SparkProgress, WatermarkNode
@@ -56,3 +57,32 @@ def test_where_there_is_no_such_line() -> None:
     assert line_in_job(SPARK, None) is None
     assert line_in_job(replace(attached("topic"), settings=Settings()), 45_000) is None
     assert line_in_job(replace(SPARK, origin=None), 45_000) is None
+
+
+def flink(*vertices: str) -> Snapshot:
+    graph = [FlinkVertex(id=name, name=name, parallelism=1, status="RUNNING", inputs=[]) for name in vertices]
+    job = FlinkJob(id="1", name="orders", state="RUNNING", operator=None, vertices=graph)
+    return replace(attached("flink"), flink=job, settings=Settings(strategy="source", lateness_ms=None))
+
+
+@pytest.mark.parametrize(
+    ("ms", "delay", "timeout"),
+    [
+        (45_000, "'45' SECOND", "45 s"),
+        (60_000, "'1' MINUTE", "1 min"),
+        (101_000, "'101' SECOND(3)", "101 s"),
+        (7_200_000, "'2' HOUR", "2 h"),
+        (1_500, "'1.500' SECOND", "1500 ms"),
+        (0, "'0' SECOND", "0 s"),
+    ],
+)
+def test_of_a_flink_job_from_sql_the_line_is_sql(ms: int, delay: str, timeout: str) -> None:
+    job = flink("Source: orders[1] -> WatermarkAssigner[2]", "GlobalWindowAggregate[5]")
+    assert line_in_job(job, ms) == f"WATERMARK FOR ts AS ts - INTERVAL {delay}"
+    assert line_in_job(job, ms, idle=True) == f"'scan.watermark.idle-timeout' = '{timeout}'"
+
+
+def test_of_another_flink_job_the_line_is_java() -> None:
+    job = flink("Source: orders -> Map", "Window(Tumbling[60s]) -> Sink")
+    assert line_in_job(job, 45_000) == "forBoundedOutOfOrderness(Duration.ofSeconds(45))"
+    assert line_in_job(job, 60_000, idle=True) == ".withIdleness(Duration.ofMinutes(1))"

@@ -45,3 +45,10 @@ def test_the_recommended_lateness_is_the_smallest_that_is_complete_enough(
 
 def test_nothing_is_recommended_without_records() -> None:
     assert recommended_lateness_ms([0, 10], [0, 0], 0, 0.99) is None
+
+
+def test_an_exact_share_is_enough_however_many_records() -> None:
+    """`(1 - 0.9) * 10**9` is 99999999.99999998 in floating point."""
+    assert recommended_lateness_ms([0, 10], [10**9, 0], 10**12, 0.999) == 0
+    assert recommended_lateness_ms([0, 10], [10**9 + 1, 0], 10**12, 0.999) == 10
+    assert recommended_lateness_ms([0, 10], [10**8, 0], 10**9, 0.9) == 0

@@ -7,14 +7,14 @@ import msgspec
 import pytest
 from wmtop.engine.core.idleness import IdlenessTimers
 from wmtop.engine.core.multiplexer import Combined, Emission, Multiplexer, WatermarkOutput
-from wmtop.engine.core.panes import pane_of, window_count
 from wmtop.engine.core.sessions import Cell, SessionWindows
 from wmtop.engine.core.settings import Session, Settings, StrategyName, WindowSpec
 from wmtop.engine.core.times import MAX, MIN, saturate, shift
 from wmtop.engine.core.valve import Valve, ValveOutput
 from wmtop.engine.core.watermarks import absorb, new_generator
-from wmtop.engine.core.windows import Added, TimeWindows, Window
+from wmtop.engine.core.windows import Added, TimeWindows, Window, window_count
 
+from tests.core.panes import pane_of
 from tests.reference.vectors import load
 
 Vector = dict[str, Any]

@@ -1,15 +1,18 @@
 import asyncio
+import os
 import socket
+import subprocess
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import aclosing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from wmtop.engine.core.snapshot import Snapshot
 from wmtop.engine.errors import RunError
 from wmtop.engine.feed.client import Client, first_snapshot, request
-from wmtop.engine.feed.messages import FromEngine, Header, Reply, Stop, ToEngine, encode_line
+from wmtop.engine.feed.messages import End, FromEngine, Header, Reply, Stop, ToEngine, encode_line
 from wmtop.engine.feed.publisher import Publisher
 
 MakeSnapshot = Callable[..., Snapshot]
@@ -87,7 +90,7 @@ def test_an_engine_that_died_before_its_socket(path: Path) -> None:
 def test_a_dead_engines_socket_is_no_engine(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(path))
-    with pytest.raises(RunError, match=r"^engine 'flights' did not answer within 0.1 s: wmtop runs lists"):
+    with pytest.raises(RunError, match=r"^engine 'flights' did not answer within 0.1 s; "):
         run(collect(Client(path, timeout_s=0.1)))
 
 
@@ -126,8 +129,11 @@ def test_an_engine_that_hangs_up_ends_the_messages(path: Path, header: Header, s
         (b"{}\n", "is not a wmtop engine"),
         (b'{"kind":"reply","id":1,"ok":true}\n', "is not a wmtop engine"),
         (b'{"kind":"header","format":"other","version":1}\n', "is not a wmtop engine"),
-        (b'{"kind":"header","format":"wmtop","version":2,"new":[]}\n', "speaks version 2 of the stream, this wmtop 1"),
-        (b'{"kind":"header","format":"wmtop","version":1}\n', "sent what this wmtop cannot read: Object missing"),
+        (b'{"kind":"header","format":"wmtop","version":3,"new":[]}\n', "stream version 3, but this wmtop reads 2"),
+        (
+            b'{"kind":"header","format":"wmtop","version":1}\n',
+            "sent a line that this wmtop cannot read: Object missing",
+        ),
     ],
 )
 def test_what_is_no_engine_of_ours_is_one_line(path: Path, says: bytes, error: str) -> None:
@@ -140,7 +146,7 @@ def test_an_unreadable_message_is_one_line(path: Path, header: Header) -> None:
     for line in (b'{"kind":"news"}\n', b'{"kind":"reply","text":"\xff"}\n', b'{"x":' + b"[" * 10_000 + b"\n"):
         with (
             speaker(path, encode_line(header) + line),
-            pytest.raises(RunError, match="sent what this wmtop cannot read"),
+            pytest.raises(RunError, match="sent a line that this wmtop cannot read"),
         ):
             run(collect(Client(path)))
         path.unlink()
@@ -149,6 +155,56 @@ def test_an_unreadable_message_is_one_line(path: Path, header: Header) -> None:
 def test_an_endless_line_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wmtop.engine.feed.client.LINE_LIMIT", 100_000)
     with speaker(path, b"x" * 1_000_000), pytest.raises(RunError, match="lines of more than 100000 bytes"):
+        run(collect(Client(path)))
+
+
+def test_a_line_of_an_engine_that_is_too_long_is_not_blamed_on_another_program(
+    path: Path, header: Header, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wmtop.engine.feed.client.LINE_LIMIT", 100_000)
+    with speaker(path, encode_line(header) + b"x" * 1_000_000), pytest.raises(RunError) as caught:
+        run(collect(Client(path)))
+    assert "is not a wmtop engine" not in str(caught.value)
+    assert "--max-channels" in str(caught.value)
+
+
+def test_another_run_is_not_shown(path: Path, header: Header, snapshot: MakeSnapshot) -> None:
+    """The name and the socket are the same: only the id tells the runs apart."""
+    mine, other = replace(header, id="mine"), replace(header, id="other")
+    with Publisher(path, mine, obey) as publisher:
+        publisher.publish(snapshot(1))
+        with pytest.raises(RunError, match="is a new run"):
+            run(collect(Client(path, run_id="other")))
+        with pytest.raises(RunError, match="is a new run"):
+            request(path, Stop(id=1), DEADLINE_S, run_id="other")
+        assert request(path, Stop(id=1), DEADLINE_S, run_id="mine").ok
+    with Publisher(path, other, obey), pytest.raises(RunError, match="is a new run"):
+        run(collect(Client(path, run_id="mine")))
+
+
+@pytest.mark.parametrize("how", ["killed", "stopped"])
+def test_a_viewer_tells_an_engine_that_was_killed_from_one_that_stopped(
+    path: Path, header: Header, snapshot: MakeSnapshot, how: str
+) -> None:
+    process = subprocess.Popen(["sleep", "600"])
+    process.kill()  # not waited for: it is a zombie, as the engine of a parent that does not look
+    lines = [replace(header, id="mine", pid=process.pid), snapshot(1), *([End(reason="stopped")] * (how == "stopped"))]
+    try:
+        with speaker(path, b"".join(map(encode_line, lines))):
+            if how == "stopped":
+                assert run(collect(Client(path))) == lines[:2]
+            else:
+                with pytest.raises(RunError, match=rf"process {process.pid}\) was killed or crashed"):
+                    run(collect(Client(path)))
+    finally:
+        process.wait()
+
+
+def test_a_connection_that_is_lost_while_the_engine_runs_is_not_its_end(
+    path: Path, header: Header, snapshot: MakeSnapshot
+) -> None:
+    alive = replace(header, id="mine", pid=os.getpid())
+    with speaker(path, encode_line(alive) + encode_line(snapshot(1))), pytest.raises(RunError, match="still runs"):
         run(collect(Client(path)))
 
 
@@ -172,7 +228,7 @@ def test_send_waits_for_the_connection(path: Path, header: Header) -> None:
 
 
 def test_send_without_an_engine_is_one_line(path: Path) -> None:
-    with pytest.raises(RunError, match=r"^engine 'flights' does not take commands: is it still running\?$"):
+    with pytest.raises(RunError, match=r"^engine 'flights' does not accept commands; "):
         run(Client(path, timeout_s=0.05).send(Stop(id=1)))
 
 
@@ -214,11 +270,11 @@ def test_close_ends_the_wait_for_an_engine(path: Path) -> None:
 def test_request_to_what_does_not_answer(path: Path, header: Header, snapshot: MakeSnapshot) -> None:
     with (
         speaker(path, encode_line(header)),
-        pytest.raises(RunError, match=r"went away without an answer|does not take commands"),
+        pytest.raises(RunError, match=r"closed the connection without an answer|does not accept commands"),
     ):
         request(path, Stop(id=1), DEADLINE_S)
     path.unlink()
-    with speaker(path, encode_line(header)), pytest.raises(RunError, match="went away without a snapshot"):
+    with speaker(path, encode_line(header)), pytest.raises(RunError, match="closed the connection without a snapshot"):
         first_snapshot(path, DEADLINE_S)
     path.unlink()
     with Publisher(path, header, obey), pytest.raises(RunError, match=r"did not answer within 0.1 s"):

@@ -13,7 +13,12 @@ from wmtop.engine.core.snapshot import Snapshot, SourceView, TimePoint
 from wmtop.engine.errors import RunError, UsageError
 from wmtop.engine.feed.client import Client, first_snapshot, request
 from wmtop.engine.feed.messages import (
+    COMMAND_LIMIT,
+    LONGEST_MS,
+    WHO_LIMIT,
     Change,
+    End,
+    EngineLine,
     FromEngine,
     Header,
     Reply,
@@ -37,7 +42,7 @@ class Viewer:
         self.socket.connect(str(path))
         self._file = self.socket.makefile("rb")
 
-    def read(self) -> FromEngine:
+    def read(self) -> EngineLine:
         line = self._file.readline()
         assert line.endswith(b"\n"), "hung up"
         return decode_from_engine(line)
@@ -52,7 +57,7 @@ class Viewer:
             pass
         return message
 
-    def rest(self) -> list[FromEngine]:
+    def rest(self) -> list[EngineLine]:
         return [decode_from_engine(line) for line in self._file]
 
     def say(self, line: bytes) -> None:
@@ -289,10 +294,62 @@ def test_a_malformed_line_is_answered_and_the_connection_stays(connect: Connect,
 @pytest.mark.usefixtures("publisher")
 def test_an_endless_line_ends_the_connection(connect: Connect, path: Path) -> None:
     viewer = connect()
-    viewer.say(b"x" * (1024 * 1024 + 1))
+    viewer.say(b"x" * (COMMAND_LIMIT + 1))
     assert viewer.reply() == Reply(id=0, ok=False, text="the line is too long for a command")
     assert viewer.rest() == []
     assert request(path, Stop(id=1), DEADLINE_S).ok
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        Change(id=4, who="a" * (WHO_LIMIT + 1)),
+        Change(id=4, lateness_ms=LONGEST_MS + 1),
+        Change(id=4, lateness_ms=10**26),
+        Change(id=4, lateness_ms=-1),
+        Change(id=4, idle_after_ms=LONGEST_MS + 1),
+    ],
+)
+def test_what_is_beyond_its_bounds_never_reaches_the_engine(path: Path, header: Header, command: Change) -> None:
+    seen: list[ToEngine] = []
+
+    def on_command(command: ToEngine) -> Reply:
+        seen.append(command)
+        return obey(command)
+
+    with Publisher(path, header, on_command):
+        reply = request(path, command, DEADLINE_S)
+        assert (reply.id, reply.ok) == (4, False)
+        longest = Change(id=5, who="a" * WHO_LIMIT, lateness_ms=LONGEST_MS, idle_after_ms=None)
+        assert request(path, longest, DEADLINE_S).ok
+    assert seen == [longest]
+
+
+def test_a_snapshot_that_is_too_long_goes_without_its_channels_and_says_so(
+    publisher: Publisher, connect: Connect, path: Path, snapshot: MakeSnapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = snapshot(1, channels=10_000)
+    monkeypatch.setattr("wmtop.engine.feed.publisher.LINE_LIMIT", 1_000_000)
+    monkeypatch.setattr("wmtop.engine.feed.client.LINE_LIMIT", 1_000_000)
+    publisher.publish(large)
+    seen = first_snapshot(path, DEADLINE_S)
+    assert (seen.state, seen.channels, seen.batch, seen.level, seen.totals) == (
+        "partial", [], large.batch, large.level, large.totals,
+    )  # fmt: skip
+    assert seen.notes[-1].code == "snapshot_too_long"
+    assert seen.notes[-1].args["channels"] == 10_000
+    publisher.publish(snapshot(2))
+    viewer = connect()
+    viewer.read()
+    assert viewer.snapshot() == snapshot(2)
+
+
+def test_the_last_line_is_the_end(publisher: Publisher, connect: Connect, snapshot: MakeSnapshot) -> None:
+    viewer = connect()
+    viewer.read()
+    publisher.publish(snapshot(1))
+    publisher.close(reason="stopped")
+    assert viewer.rest() == [snapshot(1), End(reason="stopped")]
 
 
 def test_close_hands_over_the_last_snapshot(

@@ -6,13 +6,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 import zstandard
 from wmtop.engine.core.history import history_point
 from wmtop.engine.core.snapshot import Snapshot
 from wmtop.engine.errors import RunError, UsageError
-from wmtop.engine.feed import recording
-from wmtop.engine.feed.messages import Header, decode_from_engine
+from wmtop.engine.feed import frames, recording
+from wmtop.engine.feed.messages import OLDEST_VERSION, STREAM_VERSION, Header, decode_from_engine
 from wmtop.engine.feed.recording import GROUP, RecordingReader, RecordingWriter
 
 MakeSnapshot = Callable[..., Snapshot]
@@ -24,14 +25,14 @@ def path(tmp_path: Path) -> Path:
 
 
 def record(path: Path, header: Header, snapshots: list[Snapshot]) -> None:
-    with RecordingWriter(path, header) as writer:
+    with RecordingWriter(path, header, existing="continue") as writer:
         for snapshot in snapshots:
             writer.append(snapshot)
 
 
 def abandon(path: Path, header: Header, snapshots: list[Snapshot]) -> None:
     """A writer that is killed: no frame is finished, nothing is closed."""
-    writer = RecordingWriter(path, header)
+    writer = RecordingWriter(path, header, existing="continue")
     for snapshot in snapshots:
         writer.append(snapshot)
     writer._file.close()
@@ -231,7 +232,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_a_recording_is_readable_while_it_is_written(path: Path, header: Header, snapshot: MakeSnapshot) -> None:
-    with RecordingWriter(path, header) as writer:
+    with RecordingWriter(path, header, existing="continue") as writer:
         for number in range(GROUP + 2):
             writer.append(snapshot(number))
             with RecordingReader(path) as reader:
@@ -240,9 +241,12 @@ def test_a_recording_is_readable_while_it_is_written(path: Path, header: Header,
 
 
 def test_two_engines_do_not_write_one_file(path: Path, header: Header) -> None:
-    with RecordingWriter(path, header), pytest.raises(UsageError, match="is being recorded to by another wmtop"):
-        RecordingWriter(path, header)
-    RecordingWriter(path, header).close()
+    with (
+        RecordingWriter(path, header, existing="continue"),
+        pytest.raises(UsageError, match="another wmtop is recording to "),
+    ):
+        RecordingWriter(path, header, existing="continue")
+    RecordingWriter(path, header, existing="continue").close()
 
 
 @pytest.mark.parametrize(
@@ -261,28 +265,28 @@ def test_two_engines_do_not_write_one_file(path: Path, header: Header) -> None:
 )
 def test_what_is_no_recording_is_one_line(path: Path, header: Header, content: bytes) -> None:
     path.write_bytes(content)
-    with pytest.raises(UsageError, match=r"flights.wmtop is no wmtop recording"):
+    with pytest.raises(UsageError, match=r"flights.wmtop is not a wmtop recording"):
         RecordingReader(path)
     if content:
-        with pytest.raises(UsageError, match=r"flights.wmtop is no wmtop recording"):
-            RecordingWriter(path, header)
+        with pytest.raises(UsageError, match=r"flights.wmtop is not a wmtop recording"):
+            RecordingWriter(path, header, existing="continue")
         assert path.read_bytes() == content
 
 
 def test_what_cannot_be_opened_is_one_line(tmp_path: Path, header: Header) -> None:
     with pytest.raises(UsageError, match=r"^cannot read .*/missing: No such file or directory$"):
         RecordingReader(tmp_path / "missing")
-    with pytest.raises(UsageError, match=r"^cannot read .*: it is no file$"):
+    with pytest.raises(UsageError, match=r"^cannot read .*: it is not a regular file$"):
         RecordingReader(tmp_path)
     with pytest.raises(UsageError, match=r"^cannot record to .*: No such file or directory$"):
         RecordingWriter(tmp_path / "missing" / "a", header)
-    with pytest.raises(UsageError, match=r"^cannot record to .*: it is no file$"):
-        RecordingWriter(tmp_path, header)
+    with pytest.raises(UsageError, match=r"^cannot record to .*: it is not a regular file$"):
+        RecordingWriter(tmp_path, header, existing="continue")
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UsageError, match=r"^cannot read .*: it is no file$"):
+    with pytest.raises(UsageError, match=r"^cannot read .*: it is not a regular file$"):
         RecordingReader(tmp_path / "pipe")
-    with pytest.raises(UsageError, match=r"^cannot record to .*: it is no file$"):
-        RecordingWriter(tmp_path / "pipe", header)
+    with pytest.raises(UsageError, match=r"^cannot record to .*: it is not a regular file$"):
+        RecordingWriter(tmp_path / "pipe", header, existing="continue")
 
 
 def test_a_full_disk_is_one_line_and_the_rest_stays_readable(
@@ -311,7 +315,7 @@ writer.close()
 """
     said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     number, line = said.split(" ", 1)
-    assert line == f"cannot go on recording to {path}: File too large\n"
+    assert line == f"recording to {path} stopped: File too large; the part before stays readable\n"
     with RecordingReader(path) as reader:
         assert reader.truncated
         assert [one.batch for one in reader] == list(range(int(number)))
@@ -342,3 +346,72 @@ def test_a_frame_that_unpacks_without_end_is_damage(path: Path, header: Header, 
         file.write(recording.LAST_BLOCK + zstandard.compress(bytes(recording._FRAME_LIMIT + 1)))
     with pytest.raises(RunError, match=r"flights.wmtop is damaged at byte \d+$"):
         RecordingReader(path)
+
+
+def test_an_existing_file_is_refused_or_replaced(path: Path, header: Header, snapshot: MakeSnapshot) -> None:
+    record(path, header, [snapshot(1)])
+    before = path.read_bytes()
+    with pytest.raises(UsageError, match=r"already exists; choose another file or pass --force$"):
+        RecordingWriter(path, header)
+    assert path.read_bytes() == before
+    with RecordingWriter(path, header, existing="replace") as writer:
+        writer.append(snapshot(2))
+    with RecordingReader(path) as reader:
+        assert list(reader) == [snapshot(2)]
+
+
+def test_a_newer_version_is_one_line_and_not_guessed_at(path: Path, header: Header, snapshot: MakeSnapshot) -> None:
+    newer = msgspec.structs.replace(header, version=STREAM_VERSION + 1)
+    record(path, newer, [snapshot(1)])
+    before = path.read_bytes()
+    said = rf"flights.wmtop is a recording of version {STREAM_VERSION + 1}; .* to {STREAM_VERSION}: upgrade wmtop$"
+    with pytest.raises(UsageError, match=said):
+        RecordingReader(path)
+    with pytest.raises(UsageError, match=said):
+        RecordingWriter(path, header, existing="continue")
+    assert path.read_bytes() == before
+    record(path.with_name("old"), msgspec.structs.replace(header, version=OLDEST_VERSION - 1), [snapshot(1)])
+    with pytest.raises(UsageError, match="use the wmtop that wrote it"):
+        RecordingReader(path.with_name("old"))
+    unknown = {"kind": "header", "format": "wmtop", "version": 99, "name": [1]}  # nothing else need fit
+    path.write_bytes(zstandard.compress(msgspec.json.encode(unknown) + b"\n"))
+    with pytest.raises(UsageError, match="is a recording of version 99; "):
+        RecordingReader(path)
+
+
+def test_a_recording_of_another_version_is_not_continued(path: Path, header: Header, snapshot: MakeSnapshot) -> None:
+    record(path, msgspec.structs.replace(header, version=STREAM_VERSION - 1), [snapshot(1)])
+    before = path.read_bytes()
+    with pytest.raises(UsageError, match=rf"is a recording of version {STREAM_VERSION - 1}; choose another file"):
+        RecordingWriter(path, header, existing="continue")
+    assert path.read_bytes() == before
+
+
+def test_a_recording_that_another_program_truncates_ends_in_one_line(
+    path: Path, header: Header, snapshot: MakeSnapshot
+) -> None:
+    with RecordingWriter(path, header) as writer:
+        writer.append(snapshot(1))
+        os.truncate(path, path.stat().st_size - 10)
+        with pytest.raises(RunError, match=r"stopped: another program truncated the file"):
+            writer.append(snapshot(2))
+        writer.append(snapshot(3))
+
+
+def test_frames_are_not_followed_beyond_the_end_of_a_file_that_was_truncated(
+    path: Path, header: Header, snapshot: MakeSnapshot
+) -> None:
+    """The size is as it was before: the walk ends where the bytes do, and not a block header later each time."""
+    abandon(path, header, [snapshot(number) for number in range(5)])
+    reads = 0
+
+    class Counted(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            nonlocal reads
+            reads += 1
+            return super().read(size)
+
+    whole = path.read_bytes()
+    frames_found = list(frames.walk(Counted(whole[:-20]), 10**9))
+    assert not frames_found[-1].whole
+    assert reads < 50

@@ -14,6 +14,7 @@ from wmtop.engine.core.snapshot import (
     ChannelView,
     Holder,
     InstanceView,
+    Note,
     OpenWindow,
     Snapshot,
     SourceView,
@@ -58,6 +59,8 @@ def test_no_text_from_outside_is_left_whatever_fields_a_snapshot_has() -> None:
     instances = [replace(view, channel="#0") for view in snapshot.instances or ()]
     spark = replace(snapshot.spark, phases_ms={"addBatch": 7})
     snapshot = replace(snapshot, source=source, instances=instances, spark=spark, origin={"level": "checkpoint"})
+    notes = [Note(1, "topic_gone", {"topic": f"{SECRET} topic", "unread": 7})]
+    snapshot = replace(snapshot, notes=notes)
     line = encode_line(snapshot)
     assert line.count(SECRET.encode()) > 15
     redaction = Redaction()
@@ -67,6 +70,7 @@ def test_no_text_from_outside_is_left_whatever_fields_a_snapshot_has() -> None:
     assert isinstance(read, Snapshot)
     assert (read.source.kind, read.source.reader, read.spark.phases_ms) == ("kafka", "connector", {"addBatch": 7})
     assert (read.channels[0].channel, read.last_future.channel, read.instances[0].channel) == ("c001", "c001", "#0")
+    assert read.notes == [Note(1, "topic_gone", {"topic": REDACTED, "unread": 7})]
     header = replace(filled(Header), format="wmtop", source=source)
     assert SECRET.encode() not in encode_line(redaction.header(header))
 
@@ -116,7 +120,7 @@ def test_the_copy_of_a_recording(tmp_path: Path, header: Header, snapshot: MakeS
         assert redact(reader, tmp_path / "b.rec", told.append) == 3
     assert told == list(range(1, 151))
     with RecordingReader(tmp_path / "b.rec") as copy:
-        assert copy.header == replace(header, name=REDACTED)
+        assert copy.header == replace(header, name=REDACTED, id=REDACTED)
         assert [one.now_ms for one in copy] == [one.now_ms for one in written]
         assert [point.holder for point in copy.points] == [f"c00{1 + number // 25 % 2}" for number in range(150)]
     data = (tmp_path / "b.rec").read_bytes()
@@ -130,7 +134,7 @@ def test_it_writes_over_nothing(tmp_path: Path, header: Header, snapshot: MakeSn
         writer.append(snapshot(1))
     before = (tmp_path / "a.rec").read_bytes()
     with RecordingReader(tmp_path / "a.rec") as reader:
-        with pytest.raises(UsageError, match=r"a\.rec is there already"):
+        with pytest.raises(UsageError, match=r"a\.rec already exists"):
             redact(reader, tmp_path / "a.rec", lambda done: None)
         with pytest.raises(UsageError, match=r"cannot record to .*: No such file or directory"):
             redact(reader, tmp_path / "none" / "b.rec", lambda done: None)

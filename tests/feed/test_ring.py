@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import Struct
@@ -42,7 +43,7 @@ def settle(writer: RecordingWriter) -> None:
 
 
 def record(path: Path, header: Header, snapshots: list[Snapshot], bounds: Bounds) -> None:
-    with RecordingWriter(path, header, bounds) as writer:
+    with RecordingWriter(path, header, bounds, existing="continue") as writer:
         for snapshot in snapshots:
             writer.append(snapshot)
             settle(writer)
@@ -147,8 +148,8 @@ def test_another_writer_is_kept_out_after_it_was_shortened(path: Path, header: H
         for number in range(4 * GROUP):
             writer.append(snapshot(number))
             settle(writer)
-        with pytest.raises(Exception, match="is being recorded to by another wmtop"):
-            RecordingWriter(path, header)
+        with pytest.raises(Exception, match="another wmtop is recording to "):
+            RecordingWriter(path, header, existing="continue")
 
 
 def test_what_cannot_be_dropped_ends_the_recording_in_one_line(
@@ -160,7 +161,7 @@ def test_what_cannot_be_dropped_ends_the_recording_in_one_line(
         for number in range(3 * GROUP):
             writer.append(snapshot(number))
         settle(writer)
-        with pytest.raises(RunError, match=r"^cannot go on recording to .*: its oldest part cannot be dropped: .*$"):
+        with pytest.raises(RunError, match=r"^recording to .* stopped: cannot drop its oldest part: .*$"):
             writer.append(snapshot(3 * GROUP))
     with RecordingReader(path) as reader:
         assert len(list(reader)) >= 2 * GROUP
@@ -198,5 +199,28 @@ for number in range(10_000):
     assert path.with_name("flights.rec.shorter").exists()
     with RecordingReader(path) as reader:
         assert [one.batch for one in reader][: last + 1] == list(range(last + 1))
-    RecordingWriter(path, header).close()
+    RecordingWriter(path, header, existing="continue").close()
     assert os.listdir(path.parent) == [path.name]
+
+
+def test_a_recording_that_is_truncated_while_it_is_copied_ends_in_one_line(
+    path: Path, header: Header, snapshot: MakeSnapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its bytes never come: the copy gives up, and does not wait for them."""
+    copy = RecordingWriter._copy
+
+    def truncated(writer: RecordingWriter, *arguments: Any) -> None:
+        os.truncate(path, 10)
+        copy(writer, *arguments)
+
+    with RecordingWriter(path, header, Bounds(None, GROUP * SECOND)) as writer:
+        for number in range(2 * GROUP + 1):
+            writer.append(snapshot(number))
+        monkeypatch.setattr(RecordingWriter, "_copy", truncated)
+        for number in range(2 * GROUP + 1, 3 * GROUP):
+            writer.append(snapshot(number))
+        assert writer._shortening is not None
+        writer._shortening.join(20)
+        assert not writer._shortening.is_alive()
+        with pytest.raises(RunError, match="another program truncated the file"):
+            writer.append(snapshot(3 * GROUP))

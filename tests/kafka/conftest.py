@@ -11,7 +11,7 @@ from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
 from pyspark.sql import SparkSession
 from wmtop.engine.errors import RunError, UsageError
-from wmtop.engine.kafka.local_broker import LocalBroker
+from wmtop.engine.kafka.local.broker import LocalBroker
 
 from .connector import connector_jars
 from .records import CreateTopic, Produce, Record, Transact

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from wmtop.engine.kafka.jars import fetched_jars
+from wmtop.engine.kafka.local.jars import fetched_jars
 
 ARTIFACTS = {
     "spark-sql-kafka-0-10_2.13": ("org.apache.spark", "4.2.0"),

@@ -8,11 +8,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 from wmtop.engine.core.settings import Settings, Tumbling
-from wmtop.engine.core.snapshot import Snapshot
+from wmtop.engine.core.snapshot import Note, Snapshot
 from wmtop.engine.core.view import snapshot_of
 from wmtop.engine.json_path import JsonPath
 from wmtop.engine.kafka.config import KafkaConfig
-from wmtop.engine.kafka.local_broker import LocalBroker
+from wmtop.engine.kafka.local.broker import LocalBroker
 from wmtop.engine.pipeline.durable import StateDirectory
 from wmtop.engine.pipeline.query import Run
 from wmtop.engine.pipeline.sources.kafka import Kafka, Reader
@@ -40,8 +40,8 @@ class Running:
                 wall_ms=0,
                 now_ms=self.run.now_ms(),
                 source=self.source.describe(),
-                unread=self.source.unread(),
-                notes=self.source.notes(),
+                unread=self.source.backlog.unread(),
+                notes=self.source.journal.notes(),
             )
 
     def until(self, wanted: Callable[[Snapshot], Any]) -> Snapshot:
@@ -61,7 +61,7 @@ class Running:
 
         def all_read(picture: Snapshot) -> bool:
             totals = picture.totals
-            unread = self.source.unread()
+            unread = self.source.backlog.unread()
             return totals.records + totals.malformed >= records and (unread is None or unread.records == 0)
 
         return self.until(all_read)
@@ -75,7 +75,7 @@ def running(
     directory: Path,
     columns: KafkaColumns = IN_VALUE,
     settings: Settings = SETTINGS,
-    say: Callable[[str], None] | None = None,
+    say: Callable[[Note], None] | None = None,
     reader: Reader = "python",
     **options: Any,
 ) -> Iterator[Running]:
@@ -85,7 +85,7 @@ def running(
         KafkaConfig(broker.bootstrap), topics, columns, reader=reader, directory=directory, keep=True, **options
     )
     if say is not None:
-        source.tell(say)
+        source.journal.tell(say)
     source.check()
     state = StateDirectory(directory)
     state.lock()

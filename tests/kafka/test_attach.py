@@ -20,8 +20,8 @@ from wmtop.engine.feed.client import request
 from wmtop.engine.feed.messages import Change, Stop
 from wmtop.engine.json_path import parse_json_path
 from wmtop.engine.kafka.config import KafkaConfig
-from wmtop.engine.kafka.local_broker import LocalBroker
-from wmtop.engine.taps.consumer import TopicWatch
+from wmtop.engine.kafka.local.broker import LocalBroker
+from wmtop.engine.taps.broker.consumer import TopicWatch
 
 from .records import CreateTopic, Produce, Record, Transact
 
@@ -112,8 +112,9 @@ def test_a_topic_s_partitions_stand_at_their_greatest_timestamps(
     assert picture.level.holder.channel == "1"
     assert seen["1"].quiet_ms is not None
     assert seen["1"].quiet_ms >= 60_000  # since its last record came, not since we look
-    assert picture.notes == ["partition 2 has had no record: a job waits for that, unless it has an idle timeout; "
-                             "here it is left out"]  # fmt: skip
+    assert [(note.code, note.args) for note in picture.notes] == [
+        ("partitions_unseen", {"partitions": 1, "partition": 2})
+    ]
     assert [source.backlog for source in picture.sources or []] == [None]
     assert {view.backlog for view in picture.channels} == {None}
 
@@ -187,7 +188,8 @@ def test_times_in_the_value(
     produce(topic, [Record(b"no json", 1)])
     commit("readers", topic, {0: 2, 1: 5})
     it = look(topic, group="readers", path="at.ms")
-    assert channels(it.until(lambda p: channels(p)["1"].backlog == 0))["1"].state == "never_seen"
+    after = channels(it.until(lambda p: channels(p)["1"].backlog == 0))["1"]
+    assert (after.state, after.max_event_ms) == ("active", now_ms - HOUR + 3)  # one record without a time takes nothing
     with pytest.raises(UsageError, match=r"none of the last \d records has it; near ones: at.ms"):
         look(topic, path="at.s")
 
@@ -234,7 +236,8 @@ def test_a_broker_that_is_down_is_stale_and_nobody_is_quiet(
     broker.kill()
     try:
         down = it.until(lambda p: p.state == "stale")
-        assert broker.bootstrap in down.notes[0]
+        assert down.notes[0].code == "broker_silent"
+        assert broker.bootstrap in str(down.notes[0].args["why"])
         assert down.level.watermark_ms == before.level.watermark_ms
         assert it.picture(time.time_ns() // 1_000_000 + 60_000).channels[0].state == "active"
     finally:
@@ -277,7 +280,7 @@ def test_a_query_that_reads_from_kafka_shows_its_partitions(
     topic = create_topic(3)
     produce(topic, [Record(partition=p, timestamp_ms=now_ms - 60_000 * (p + 1) + n) for p in (0, 1) for n in range(5)])
     path = checkpoint(tmp_path / "q", {topic: {"0": 5, "1": 2, "2": 0}}, now_ms - 90_000, now_ms)
-    done = wmtop(str(path), "--bootstrap", broker.bootstrap, "--once", "--json")
+    done = wmtop(str(path), "--bootstrap", broker.bootstrap, "--time", "timestamp", "--once", "--json")
     assert (done.returncode, done.stderr) == (0, "")
     told = json.loads(done.stdout)
     assert [(c["channel"], c["max_event_ms"], c["backlog"], c["state"]) for c in told["channels"]] == [
@@ -291,6 +294,32 @@ def test_a_query_that_reads_from_kafka_shows_its_partitions(
     assert (told["sources"][0]["backlog"], told["origin"]["channels"]) == (3, "broker")
     wrong = wmtop(str(path), "--bootstrap", broker.bootstrap, "--time", "ts", "--once")
     assert wrong.returncode == 0  # no record has a value to look into
+
+
+def test_record_timestamps_are_no_event_times_unless_somebody_says_so(
+    broker: LocalBroker, create_topic: CreateTopic, produce: Produce, tmp_path: Path, now_ms: int
+) -> None:
+    topic = create_topic(1)
+    produce(topic, [Record(timestamp_ms=now_ms - 7_200_000)])
+    path = checkpoint(tmp_path / "q", {topic: {"0": 1}}, now_ms - 90_000, now_ms)
+    told = json.loads(wmtop(str(path), "--bootstrap", broker.bootstrap, "--once", "--json").stdout)
+    assert [(c["max_event_ms"], c["watermark_ms"], c["state"], c["backlog"]) for c in told["channels"]] == [
+        (None, None, "active", 0)
+    ]
+    assert told["barrel"] is None
+    assert "time_needed" in {note["code"] for note in told["notes"]}
+
+
+def test_one_late_record_at_the_end_does_not_make_its_partition_late(
+    broker: LocalBroker, create_topic: CreateTopic, produce: Produce, tmp_path: Path, now_ms: int
+) -> None:
+    topic = create_topic(1)
+    times = [*(now_ms - 1_000 + n for n in range(100)), now_ms - 7_200_000]
+    produce(topic, [Record(json.dumps({"at": ms}).encode()) for ms in times])
+    path = checkpoint(tmp_path / "q", {topic: {"0": 101}}, now_ms - 90_000, now_ms)
+    told = json.loads(wmtop(str(path), "--bootstrap", broker.bootstrap, "--time", "at", "--once", "--json").stdout)
+    assert [c["max_event_ms"] for c in told["channels"]] == [max(times)]
+    assert told["barrel"]["below"] == []
 
 
 def wmtop(*arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -310,7 +339,7 @@ def test_the_command_looks_once(
     assert told["level"]["watermark_ms"] == now_ms - 3_000 - 2_000 - 1
     assert (told["channels"][0]["backlog"], told["channels"][0]["behind_end_ms"]) == (1, 3_000)
     assert told["origin"]["positions"] == "consumer group"
-    assert "1 unread" in wmtop(target, "--group", "readers", "--once").stdout
+    assert "backlog 1" in wmtop(target, "--group", "readers", "--once").stdout
     for arguments, said in (
         ([target, "--group", "reader"], f"the group reader has committed nothing on {topic}; there are: readers"),
         ([target + "x"], f"there is no topic {topic}x at {broker.bootstrap}; near ones: {topic}"),

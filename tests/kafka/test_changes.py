@@ -9,13 +9,16 @@ import pytest
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 from pyspark.sql import SparkSession
-from wmtop.engine.core.snapshot import Snapshot
-from wmtop.engine.kafka.local_broker import LocalBroker
+from wmtop.engine.core.snapshot import Note, NoteCode, Snapshot
+from wmtop.engine.json_path import JsonPath
+from wmtop.engine.kafka.local.broker import LocalBroker
 from wmtop.engine.pipeline.sources.kafka import Reader
+from wmtop.engine.pipeline.sources.kafka_columns import KafkaColumns
 
 from .records import CreateTopic, Produce, Record
-from .running import Running, running
+from .running import SETTINGS, Running, running
 
+LATENESS_MS = SETTINGS.lateness_ms or 0
 NOON_MS = 1_767_268_800_000
 
 
@@ -30,8 +33,10 @@ def admin(broker: LocalBroker) -> Any:
     client.close()
 
 
-def told(it: Running, text: str) -> None:
-    it.until(lambda p: any(text in note for note in p.notes))
+def told(it: Running, code: NoteCode) -> Note:
+    """Wait for a note, and return it."""
+    picture = it.until(lambda p: any(note.code == code for note in p.notes))
+    return next(note for note in picture.notes if note.code == code)
 
 
 def test_a_partition_is_added(
@@ -41,7 +46,7 @@ def test_a_partition_is_added(
     with running(spark, broker, topic, tmp_path) as it:
         it.read(10)
         admin.create_partitions({topic: 2})
-        told(it, f"partition 1 of {topic} is new")
+        assert told(it, "partition_added").args == {"topic": topic, "partition": 1}
         picture = it.until(lambda p: len(p.channels) == 2)
         assert picture.channels[1].state == "never_seen"
         produce(topic, [Record(at(20 + i), partition=1) for i in range(5)])
@@ -56,10 +61,10 @@ def test_a_topic_is_deleted_and_made_anew(
     with running(spark, broker, topic, tmp_path) as it:
         it.read(10)
         admin.delete_topics([topic])
-        told(it, f"topic {topic} is gone")
+        assert told(it, "topic_gone").args["topic"] == topic
         admin.create_topics({topic: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
         produce(topic, [Record(at(100 + i)) for i in range(25)])
-        told(it, "created anew: it is read from its start")
+        assert told(it, "topic_recreated").args["from_start"] == 1
         picture = it.read(35)
         assert picture.totals.records == 35
         assert picture.channels[0].max_event_ms == NOON_MS + 124
@@ -79,30 +84,117 @@ def test_a_topic_is_deleted_while_part_of_it_is_unread(
     with running(both_readers, broker, topic, tmp_path, reader=reader, batch_records=10) as it:
         it.until(lambda p: p.totals.records >= 10)
         admin.delete_topics([topic])
-        told(it, f"topic {topic} is gone, with records that were not read")
-        assert it.until(lambda p: p.channels[0].backlog == 0).totals.records < 100
+        unread = told(it, "topic_gone").args["unread"]
+        assert isinstance(unread, int)
+        assert 0 < unread <= 90
+        assert it.until(lambda p: not p.channels).totals.records < 100
         admin.create_topics({topic: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
 
         def goes_on(picture: Snapshot) -> bool:  # Spark's connector may still hold old records, up to their last offset
             produce(topic, [Record(at(1_000))] * 20)
-            return picture.channels[0].max_event_ms == NOON_MS + 1_000
+            return any(channel.max_event_ms == NOON_MS + 1_000 for channel in picture.channels)
 
         it.until(goes_on)
+
+
+def delete_and_wait(it: Running, admin: Any, topic: str, channel: str) -> None:
+    admin.delete_topics([topic])
+    it.until(lambda p: channel not in {view.channel for view in p.channels})
+
+
+@pytest.mark.parametrize("reader", ["python", "connector"])
+def test_a_deleted_topic_no_longer_holds_the_watermark_and_comes_back_as_a_new_channel(
+    both_readers: SparkSession,
+    broker: LocalBroker,
+    create_topic: CreateTopic,
+    produce: Produce,
+    tmp_path: Path,
+    admin: Any,
+    reader: Reader,
+) -> None:
+    slow, fast = create_topic(), create_topic()
+    produce(slow, [Record(at(10_000))])
+    produce(fast, [Record(at(90_000))])
+    with running(both_readers, broker, [slow, fast], tmp_path, reader=reader) as it:
+        assert it.read(2).level.watermark_ms == NOON_MS + 10_000 - LATENESS_MS - 1
+        assert it.picture().level.holder.channel == f"{slow}-0"  # type: ignore[union-attr]
+        delete_and_wait(it, admin, slow, f"{slow}-0")
+        level = it.until(lambda p: p.level.holder and p.level.holder.channel == f"{fast}-0").level.watermark_ms
+        assert level == NOON_MS + 90_000 - LATENESS_MS - 1
+        admin.create_topics({slow: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
+        told(it, "topic_recreated")
+        picture = it.until(lambda p: {view.channel for view in p.channels} == {f"{slow}-0", f"{fast}-0"})
+        back = next(view for view in picture.channels if view.channel == f"{slow}-0")
+        assert (back.state, back.max_event_ms, back.watermark_ms) == ("never_seen", None, None)
+        assert picture.level.watermark_ms == level
+
+        def read_again(picture: Snapshot) -> bool:
+            produce(slow, [Record(at(5_000))])
+            return any(view.channel == f"{slow}-0" and view.max_event_ms for view in picture.channels)
+
+        picture = it.until(read_again)
+        back = next(view for view in picture.channels if view.channel == f"{slow}-0")
+        assert back.max_event_ms == NOON_MS + 5_000  # below what its predecessor had reached
+        assert picture.level.watermark_ms == level
+
+
+@pytest.mark.parametrize("reader", ["python", "connector"])
+def test_a_bounded_partition_finishes_at_its_end_and_no_longer_holds_the_watermark(
+    both_readers: SparkSession,
+    broker: LocalBroker,
+    create_topic: CreateTopic,
+    produce: Produce,
+    tmp_path: Path,
+    reader: Reader,
+) -> None:
+    topic = create_topic(3)  # partition 2 stays empty
+    produce(topic, [Record(at(1_000 * i), partition=0) for i in range(30)])
+    produce(topic, [Record(at(i), partition=1) for i in range(3)])
+    seen: list[tuple[int | None, dict[str, str]]] = []
+
+    def note() -> None:
+        picture = it.picture()
+        seen.append((picture.level.watermark_ms, {view.channel: view.state for view in picture.channels}))
+
+    with running(both_readers, broker, topic, tmp_path, reader=reader, once=True, batch_records=10) as it:
+        it.run._on_batch = note
+        picture = it.until(lambda p: p.totals.records == 33 and it.run.monitor.ended)
+    # A batch takes 9 records of partition 0, later 3, and 1 of partition 1. Without partition 2 at its end already,
+    # and partition 1 at its end after the third batch, neither would let the watermark go.
+    assert [states["2"] for _, states in seen[1:]] == ["finished"] * 3
+    assert [states["1"] for _, states in seen] == ["active", "active", "finished", "finished"]
+    assert [level for level, _ in seen[2:]] == [NOON_MS + 26_000 - LATENESS_MS - 1, NOON_MS + 29_000 - LATENESS_MS - 1]
+    assert seen[1][0] == NOON_MS + 1 - LATENESS_MS - 1
+    assert picture.totals.late == 0
+
+
+def test_a_bounded_read_by_key_finishes_no_channel_before_the_end(
+    spark: SparkSession, broker: LocalBroker, create_topic: CreateTopic, produce: Produce, tmp_path: Path
+) -> None:
+    topic = create_topic(2)
+    produce(topic, [Record(at(1_000 * i), partition=0, key=b"a") for i in range(30)])
+    produce(topic, [Record(at(i), partition=1, key=b"b") for i in range(3)])
+    states: set[str] = set()
+    columns = KafkaColumns(time=JsonPath(("ts",)), channel="key")
+    with running(spark, broker, topic, tmp_path, columns, once=True, batch_records=10) as it:
+        it.run._on_batch = lambda: states.update(view.state for view in it.picture().channels)
+        it.until(lambda p: it.run.monitor.ended)
+    assert states == {"active"}
 
 
 def test_a_topic_that_is_not_there_yet(
     spark: SparkSession, broker: LocalBroker, produce: Produce, tmp_path: Path, admin: Any
 ) -> None:
-    said: list[str] = []
+    said: list[Note] = []
 
-    def say(text: str) -> None:
-        said.append(text)
+    def say(note: Note) -> None:
+        said.append(note)
         admin.create_topics({"coming": {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
         produce("coming", [Record(at(0))])
 
     with running(spark, broker, "coming", tmp_path, say=say) as it:
         assert it.read(1).totals.records == 1
-    assert said[0].startswith("waiting for the topic coming, which is not there yet")
+    assert (said[0].code, said[0].args["topic"]) == ("topic_missing", "coming")
 
 
 def test_retention_deletes_what_was_not_read_yet(
@@ -113,7 +205,7 @@ def test_retention_deletes_what_was_not_read_yet(
         it.until(lambda p: p.totals.records >= 10)
     admin.delete_records({TopicPartition(topic, 0): 90})
     with running(spark, broker, topic, tmp_path, batch_records=30) as it:
-        told(it, "deleted by its retention before they were read")
+        told(it, "records_expired")
         picture = it.until(lambda p: p.channels and p.channels[0].backlog == 0)
         assert 20 <= picture.totals.records < 100
         assert picture.channels[0].max_event_ms == NOON_MS + 99
@@ -127,20 +219,18 @@ def test_the_broker_restarts_while_it_is_read(
     with running(spark, broker, topic, tmp_path, batch_records=50) as it:
         it.until(lambda p: p.totals.records > 0)
         broker.kill()
-        told(it, "asking again")
+        told(it, "cluster_silent")
         assert it.picture().channels[0].backlog is None
         broker.start()
         picture = it.read(200)
         assert picture.totals.records == 200
-        told(it, "answers again")
+        told(it, "cluster_answers")
 
 
 def test_a_producers_clock_in_2099_moves_nothing(
     spark: SparkSession, broker: LocalBroker, create_topic: CreateTopic, produce: Produce, tmp_path: Path
 ) -> None:
     from msgspec.structs import replace
-
-    from .running import SETTINGS
 
     topic = create_topic(2)
     now_ms = int(time.time() * 1_000)

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from wmtop.engine.errors import UsageError
 from wmtop.engine.java import find_java
 from wmtop.engine.kafka.config import KafkaConfig
-from wmtop.engine.kafka.jaas import format_login, parse_login
-from wmtop.engine.kafka.security import kafka_config
+from wmtop.engine.kafka.security.jaas import format_login, parse_login
+from wmtop.engine.kafka.security.resolve import kafka_config
 
 from .certificates import Authority, Issued
 from .secured import MARK, no_kafka_variables
@@ -140,19 +140,19 @@ def test_timing_is_for_both(file: Path) -> None:
 
 
 BAD = {
-    "[default]": "lines NAME=VALUE",
-    "sasl.password=\0": "lines NAME=VALUE",
-    '{"security.protocol": "SSL"}': "lines NAME=VALUE",
-    "sasl.password=\\u12": "lines NAME=VALUE",
-    "security.protocol=TLS": "security.protocol 'TLS' is not supported: use PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL",
+    "[default]": "NAME=VALUE",
+    "sasl.password=\0": "NAME=VALUE",
+    '{"security.protocol": "SSL"}': "NAME=VALUE",
+    "sasl.password=\\u12": "NAME=VALUE",
+    "security.protocol=TLS": "security.protocol 'TLS' is not supported; use PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL",
     f"sasl.username=me\nsasl.password={MARK}": "has no security.protocol",
-    login("GSSAPI"): "sasl.mechanism 'GSSAPI' is not supported: use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512",
+    login("GSSAPI"): "sasl.mechanism 'GSSAPI' is not supported; use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512",
     login().replace("sasl.mechanism=PLAIN", ""): "sasl.mechanism is missing",
-    login().replace(f"x{MARK}", ""): "sasl.password is missing: give it in --kafka-config, or as KAFKA_SASL_PASSWORD",
+    login().replace(f"x{MARK}", ""): "sasl.password is missing; set it in --kafka-config, or as KAFKA_SASL_PASSWORD",
     login().replace("=me", ""): "sasl.username is missing",
     f"{login()}sasl.jaas.config={PLAIN} required username=me": "LoginModule required",
     f'{login()}sasl.jaas.config={PLAIN} required username="me" password={MARK}/x;': "LoginModule required",
-    f"{login()}sasl.jaas.config=com.sun.security.auth.module.Krb5LoginModule required;": "another login module",
+    f"{login()}sasl.jaas.config=com.sun.security.auth.module.Krb5LoginModule required;": "login module",
     f"{login()}sasl.jaas.config={PLAIN} required username=me;": "has no password",
     f"{login()}sasl.jaas.config={SCRAM} required username=a password={MARK} tokenauth=true;": "delegation token",
     f"{login()}config.providers=file": "config.providers",
@@ -162,14 +162,14 @@ BAD = {
     "security.protocol=SSL\nssl.endpoint.identification.algorithm=dns": "must be https, or empty",
     "security.protocol=SSL\nssl.ca.location=none.pem": "ssl.truststore.location: cannot read",
     "security.protocol=SSL\nssl.ca.location=.": "Is a directory",
-    "security.protocol=SSL\nssl.truststore.location=broken.pem": "no certificate that can be read",
+    "security.protocol=SSL\nssl.truststore.location=broken.pem": "cannot read a certificate",
     "security.protocol=SSL\nssl.truststore.certificates=hello": "no PEM certificate",
-    f"security.protocol=SSL\nssl.truststore.location=junk\nssl.truststore.password={MARK}": "does not open",
-    f"security.protocol=SSL\nssl.keystore.location=junk\nssl.keystore.password={MARK}": "does not open",
+    f"security.protocol=SSL\nssl.truststore.location=junk\nssl.truststore.password={MARK}": "cannot open",
+    f"security.protocol=SSL\nssl.keystore.location=junk\nssl.keystore.password={MARK}": "cannot open",
     "security.protocol=SSL\nssl.keystore.location=junk": "ssl.keystore.password is missing",
     "security.protocol=SSL\nssl.certificate.location=own.pem": "the client's key is missing",
     "security.protocol=SSL\nssl.keystore.location=own.key": "the client's certificate is missing",
-    "security.protocol=SSL\nssl.certificate.location=own.pem\nssl.key.location=other.key": "do not belong together",
+    "security.protocol=SSL\nssl.certificate.location=own.pem\nssl.key.location=other.key": "ssl.keystore.",
     "security.protocol=SSL\nssl.certificate.location=own.pem\nssl.key.location=sealed.key": "set ssl.key.password",
     "security.protocol=SSL\nssl.certificate.location=own.pem\nssl.key.location=sealed.key\n"
     f"ssl.key.password={MARK}": "check ssl.key.password",
@@ -312,18 +312,33 @@ def test_a_place_in_the_file_supersedes_another_place_in_the_environment(
 
 
 @pytest.mark.parametrize("key", ["own.old.key", "sealed.key"])
-def test_every_form_of_key_is_for_both_readers_with_openssl_and_for_python_without(
+def test_every_form_of_key_is_for_both_readers_and_needs_no_openssl(
     key: str, file: Path, here: Path, own: Issued, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("PATH", "")
     text = f"ssl.certificate.location=own.pem\nssl.key.location={key}\nssl.key.password={KEY_PASSWORD}"
     config = config_of(file, f"security.protocol=SSL\n{text}\n")
     assert resolved(config)["kafka.ssl.keystore.key"] == own.key()
-    monkeypatch.setenv("PATH", "")
-    config = kafka_config("there:9092", file)
     assert config.for_python()["ssl_context"]
     assert MARK not in str(config.properties)
-    with pytest.raises(UsageError, match="install openssl"):
-        config.for_connector()
+
+
+@pytest.mark.parametrize("key_password", ["", f"\nssl.key.password={STORE_PASSWORD}"])
+def test_a_pkcs12_store_needs_neither_java_nor_openssl(
+    key_password: str, file: Path, here: Path, own: Issued, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("JAVA_HOME", str(here))
+    config = config_of(file, f"security.protocol=SSL\n{identity_files('PKCS12', own)}{key_password}\n")
+    assert resolved(config)["kafka.ssl.keystore.certificate.chain"] == own.chain
+    assert resolved(config)["kafka.ssl.keystore.key"] == own.key()
+
+
+@pytest.mark.parametrize("kind", ["PKCS12", "JKS"])
+def test_a_wrong_password_of_a_store_is_one_line(kind: str, file: Path, here: Path, own: Issued) -> None:
+    text = identity_files(kind, own).replace(f"keystore.password={STORE_PASSWORD}", "keystore.password=wrong")
+    with pytest.raises(UsageError, match=r"ssl\.keystore\.location: cannot open own\..*check ssl\.keystore\.password"):
+        config_of(file, f"security.protocol=SSL\n{text}\n")
 
 
 def test_a_secret_that_did_not_get_to_a_worker_is_one_line(file: Path) -> None:

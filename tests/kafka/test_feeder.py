@@ -17,9 +17,9 @@ import pytest
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from wmtop import sample_data
 from wmtop.engine.errors import RunError, UsageError
-from wmtop.engine.kafka import feeder
-from wmtop.engine.kafka.feeder import feed, feeder_command
-from wmtop.engine.kafka.local_broker import LocalBroker
+from wmtop.engine.kafka.local import feeder
+from wmtop.engine.kafka.local.broker import LocalBroker
+from wmtop.engine.kafka.local.feeder import feed, feeder_command
 
 from .reading import read
 from .records import CreateTopic

@@ -6,7 +6,7 @@ from pathlib import Path
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
 from wmtop.engine.json_path import JsonPath
-from wmtop.engine.kafka.local_broker import LocalBroker
+from wmtop.engine.kafka.local.broker import LocalBroker
 from wmtop.engine.pipeline.sources.kafka_columns import KafkaColumns
 
 from .records import CreateTopic, Produce, Record
@@ -87,7 +87,7 @@ def test_channels_of_a_field_are_quiet_only_when_every_partition_was_read(
     with running(spark, broker, topic, tmp_path, columns, replace(IDLING, idle_after_ms=300), batch_records=1) as it:
         while it.picture().totals.records < 13:
             picture = it.until(lambda p: True)
-            unread = it.source.unread()
+            unread = it.source.backlog.unread()
             if unread is not None and unread.records:
                 assert all(channel.state == "active" for channel in picture.channels)
         it.until(lambda p: all(channel.state == "idle" for channel in p.channels))

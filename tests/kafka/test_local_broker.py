@@ -16,8 +16,8 @@ from kafka import KafkaConsumer
 from kafka.admin import KafkaAdminClient
 from wmtop.engine.errors import RunError, UsageError
 from wmtop.engine.java import find_java
-from wmtop.engine.kafka.jars import KAFKA_VERSION, kafka_jars
-from wmtop.engine.kafka.local_broker import LocalBroker
+from wmtop.engine.kafka.local.broker import LocalBroker
+from wmtop.engine.kafka.local.jars import KAFKA_VERSION, kafka_jars
 
 from .reading import read
 from .records import CreateTopic, Produce, Record, Transact
@@ -131,7 +131,7 @@ def test_further_listeners_answer_and_properties_win(broker: LocalBroker, tmp_pa
 
 def test_it_ends_when_the_process_that_started_it_is_killed(tmp_path: Path) -> None:
     script = (
-        "import sys, time; from pathlib import Path; from wmtop.engine.kafka.local_broker import LocalBroker\n"
+        "import sys, time; from pathlib import Path; from wmtop.engine.kafka.local.broker import LocalBroker\n"
         "broker = LocalBroker(Path(sys.argv[1])); broker.start(); print(broker.pid, flush=True); time.sleep(600)"
     )
     parent = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True)
@@ -161,7 +161,7 @@ def test_why_it_does_not_start_is_one_line_that_names_the_log(broker: LocalBroke
         assert "\n" not in str(caught.value)
         assert local.pid is None
     assert taken.bootstrap == broker.bootstrap
-    with pytest.raises(UsageError, match=f"there is no Java at {tmp_path}/bin/java"):
+    with pytest.raises(UsageError, match=f"no Java at {tmp_path}/bin/java"):
         LocalBroker(tmp_path, java=tmp_path).start()
 
 

@@ -61,11 +61,11 @@ class TestKnownTopics:
         KnownTopics(file).look(self.topic("one"))
         again = KnownTopics(file)
         again.look(self.topic("one"))
-        assert not again.made_anew(A)
+        assert not again.was_recreated(A)
         again.look(self.topic("two"))
-        assert again.made_anew(A)
-        assert again.made_anew(B)
-        assert not again.made_anew(TopicPartition("other", 0))
+        assert again.was_recreated(A)
+        assert again.was_recreated(B)
+        assert not again.was_recreated(TopicPartition("other", 0))
 
     def test_it_is_anew_until_all_of_sparks_offsets_are_back_at_the_start(self, tmp_path: Path) -> None:
         known = KnownTopics(tmp_path / "topics.json")
@@ -73,11 +73,11 @@ class TestKnownTopics:
         known.look(self.topic("two"))
         for reached in ({A: 5, B: 3}, {A: 0, B: 3}):
             known.rewind(reached)
-            assert known.made_anew(A)
+            assert known.was_recreated(A)
         known.rewind({A: 0, B: 0, TopicPartition("other", 0): 7})
-        assert not known.made_anew(A)
+        assert not known.was_recreated(A)
         known.look(self.topic("two"))
-        assert not known.made_anew(A)
+        assert not known.was_recreated(A)
 
     def test_a_crash_before_the_offsets_are_back_forgets_nothing(self, tmp_path: Path) -> None:
         file = tmp_path / "topics.json"
@@ -86,11 +86,11 @@ class TestKnownTopics:
         known.look(self.topic("two"))
         after_a_crash = KnownTopics(file)
         after_a_crash.look(self.topic("two"))
-        assert after_a_crash.made_anew(A)
+        assert after_a_crash.was_recreated(A)
         after_a_crash.rewind({A: 0, B: 0})
         later = KnownTopics(file)
         later.look(self.topic("two"))
-        assert not later.made_anew(A)
+        assert not later.was_recreated(A)
 
     def test_a_topic_that_is_made_anew_twice(self, tmp_path: Path) -> None:
         known = KnownTopics(tmp_path / "topics.json")
@@ -98,13 +98,13 @@ class TestKnownTopics:
             known.look(self.topic(key))
         known.rewind({A: 0, B: 0})
         known.look(self.topic("three"))
-        assert not known.made_anew(A)
+        assert not known.was_recreated(A)
 
     def test_a_topic_that_is_gone_or_has_no_id_tells_nothing(self, tmp_path: Path) -> None:
         known = KnownTopics(tmp_path / "topics.json")
         known.look(self.topic(None))
         known.look({})
         known.look(self.topic("one"))
-        assert not known.made_anew(A)
+        assert not known.was_recreated(A)
         known.look(self.topic(None))
-        assert not known.made_anew(A)
+        assert not known.was_recreated(A)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from wmtop.engine.json_path import JsonPath
-from wmtop.engine.kafka.local_broker import LocalBroker
+from wmtop.engine.kafka.local.broker import LocalBroker
 from wmtop.engine.pipeline.sources.kafka import Reader
 from wmtop.engine.pipeline.sources.kafka_columns import KafkaColumns
 

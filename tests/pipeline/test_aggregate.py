@@ -2,15 +2,18 @@
 
 import random
 from collections import defaultdict
+from hashlib import sha256
 
 import pytest
 from pyspark.sql import SparkSession
 from wmtop.engine.core.lateness import bucket_of
 from wmtop.engine.core.monitor import new_monitor
-from wmtop.engine.core.panes import pane_of, window_count
 from wmtop.engine.core.settings import Session, Settings, Sliding, Tumbling, WindowSpec
 from wmtop.engine.core.times import MIN
+from wmtop.engine.core.windows import window_count
 from wmtop.engine.pipeline.aggregate import Aggregation, Levels
+
+from tests.core.panes import pane_of
 
 WINDOWS = [Tumbling(1000), Tumbling(700, 13), Sliding(1000, 300), Sliding(300, 1000, 7), Session(50)]
 ROWS = [
@@ -92,3 +95,14 @@ def test_the_last_offenders_are_named(spark: SparkSession) -> None:
     )
     assert observed.last_malformed is not None
     assert (observed.last_malformed.channel, observed.last_malformed.offset) == ("b", 4)
+
+
+def test_long_channel_names_are_cut_and_stay_different(spark: SparkSession) -> None:
+    names = ["é" * 256, "é" * 257, "é" * 256 + "x" * 5_000]
+    rows = [(name, 10, 5, number) for number, name in enumerate(names)]
+    batch = spark.createDataFrame(rows, "channel string, ts bigint, arrival bigint, offset bigint")
+    settings = Settings()
+    monitor = new_monitor(settings)
+    observed = Aggregation(settings, monitor.edges, batch.columns).observe(batch, 0, Levels(MIN, MIN, None), monitor)
+    expected = {names[0]} | {f"{name[:256]}~{sha256(name.encode()).hexdigest()[:8]}" for name in names[1:]}
+    assert {group.channel for group in observed.groups} == expected

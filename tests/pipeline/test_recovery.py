@@ -12,11 +12,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from wmtop.engine.feed.recording import RecordingReader
 
 from tests.conftest import QUICK_OPTIONS
 
 BATCHES = 24
 ROWS_A_BATCH = 50
+SEED = int(os.environ.get("WMTOP_TEST_SEED", "7"))
+"""Of the moments of the kills; another one explores others."""
 
 
 @pytest.fixture
@@ -36,6 +39,7 @@ def command(file: Path, directory: Path) -> list[str]:
         *("--channel", "c", "--batch-rows", str(ROWS_A_BATCH), "--lateness", "5m", "--idle-after", "2m"),
         *("--window", "10m", "--slide", "3m", "--allowed-lateness", "1m", "--once", "--json", *QUICK_OPTIONS),
         *("--state-dir", str(directory / "state"), "--firings", str(directory / "firings.ndjson")),
+        *("--record", str(directory / "run.rec")),
     ]
 
 
@@ -79,10 +83,30 @@ def test_killed_at_random_moments_it_ends_as_if_undisturbed(file: Path, tmp_path
     calm.mkdir()
     killed.mkdir()
     expected = finish(file, calm)
-    r = random.Random()
+    r = random.Random(SEED)
     for number in range(2):
         low = number * BATCHES // 3
         kill_when(file, killed, low + r.randrange(BATCHES // 3), r.uniform(0, 0.4))
     assert finish(file, killed) == expected
+    with RecordingReader(killed / "run.rec") as recording:  # its own, continued without --force
+        batches = [snapshot.batch for snapshot in recording]
+    assert set(batches) >= {0, BATCHES - 1}
     assert expected[0]["totals"]["late"] > 0  # type: ignore[index]
     assert finish(file, killed) == expected  # an engine that had ended says the same again
+
+
+def test_a_run_that_keeps_too_many_windows_fails_in_one_line_and_loses_nothing(file: Path, tmp_path: Path) -> None:
+    calm, limited = tmp_path / "calm", tmp_path / "limited"
+    calm.mkdir()
+    limited.mkdir()
+    lower = (
+        "from wmtop.engine.core import windows; windows.MOST_COUNTERS = 35; from wmtop.tui.cli.main import main; main()"
+    )
+    python, _, _, *arguments = command(file, limited)
+    done = subprocess.run([python, "-c", lower, *arguments], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1, done.stderr
+    error = done.stderr.splitlines()[-1]
+    assert all(option in error for option in ("--window", "--slide", "--max-channels", "--lateness"))
+    assert "Traceback" not in done.stderr
+    assert 0 <= applied(limited) < BATCHES - 1
+    assert finish(file, limited) == finish(file, calm)

@@ -18,6 +18,7 @@ class Channel:
     generator: Generator
     timer: IdlenessTimer = field(default_factory=IdlenessTimer)
     joined: bool = False
+    finished: bool = False
     idle: bool = False
     flaps: int = 0
     watermark: int = MIN
@@ -43,6 +44,8 @@ class Clock:
         self.strategy, self.lateness, self.idle_after = strategy, lateness, idle_after
         self.smooth, self.subtasks, self.periodic = smooth, subtasks, emit_every > 0
         self.channels: dict[str, Channel] = {}
+        self.removed: list[Channel] = []
+        """They keep their numbers, which decide the source instances."""
         self.valve = Valve()
         self.instances: dict[int, Multiplexer] = {}
         self.since: dict[Any, int] = {}
@@ -60,7 +63,10 @@ class Clock:
 
     def input_of(self, channel: Channel) -> Any:
         """The valve's input that a channel belongs to: itself, or its source instance."""
-        return channel.name if self.subtasks is None else self.in_order().index(channel) % self.subtasks
+        if self.subtasks is None:
+            return channel.name
+        everyone = sorted([*self.channels.values(), *self.removed], key=lambda c: (c.came, c.name))
+        return [id(c) for c in everyone].index(id(channel)) % self.subtasks
 
     def _new(self, came: tuple[int, int], name: str) -> None:
         self.channels[name] = Channel(name, came, Generator(self.strategy, self.lateness, self.smooth))
@@ -75,10 +81,16 @@ class Clock:
     def paused(self, duration: int, names: Iterable[str] | None = None) -> None:
         """A time that counts towards no idle timeout of these channels (None: of all)."""
         for channel in self.channels.values():
-            if (names is None or channel.name in names) and channel.timer.quiet_from is not None:
+            if (
+                not channel.finished
+                and (names is None or channel.name in names)
+                and channel.timer.quiet_from is not None
+            ):
                 channel.timer.quiet_from += duration
 
     def on_event(self, batch: int, name: str, ts: int, extra: int | bool | None) -> None:
+        if name in self.channels and self.channels[name].finished:
+            self.remove([name])
         if name not in self.channels:
             self._new((batch, 0), name)
         channel = self.channels[name]
@@ -88,9 +100,49 @@ class Clock:
         if sent is not None:
             channel.at_once.append(sent)
 
+    @property
+    def unfinished(self) -> set[str]:
+        return {name for name, channel in self.channels.items() if not channel.finished}
+
+    def finish(self, names: Iterable[str]) -> None:
+        """Section 3.5; inside a source instance its split is removed, and the instance finishes with its last one."""
+        for channel in self.in_order():
+            if channel.name in names and not channel.finished:
+                channel.finished, channel.idle = True, False
+                self._leave(channel, finished=True)
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Section 3.7, likewise."""
+        for channel in self.in_order():
+            if channel.name in names:
+                self._leave(channel, finished=False)
+                self.removed.append(self.channels.pop(channel.name))
+
+    def _leave(self, channel: Channel, *, finished: bool) -> None:
+        target = self.input_of(channel)
+        if self.strategy == "spark":
+            if self.subtasks is not None:
+                self.instances[target].splits.pop(channel.name, None)
+            return
+        if self.subtasks is not None:
+            splits = self.instances[target].splits
+            splits.pop(channel.name, None)
+            if splits:
+                return
+            others = [c for c in self.channels.values() if c is not channel and self.input_of(c) == target]
+            finished = finished or bool(others)
+        if finished:
+            self.valve.finish(target)
+            return
+        self.valve.remove(target)
+        self.since.pop(target)
+        self.instances.pop(target, None)
+
     def after_batch(self, now: int) -> None:
         """Channels with a record join or wake, in order, so that new ones come last; then everything emits once."""
         for channel in self.in_order():
+            if channel.finished:
+                continue
             if not channel.joined:
                 self._join(channel, now)
             elif channel.touched and channel.idle:
@@ -100,7 +152,8 @@ class Clock:
 
     def emit(self, now: int) -> None:
         for channel in self.in_order():
-            self._emit_channel(channel, now)
+            if not channel.finished:
+                self._emit_channel(channel, now)
         for number, instance in sorted(self.instances.items()):
             for call in instance.update():
                 self._into_valve(number, call, now)
@@ -110,6 +163,10 @@ class Clock:
         target = self.input_of(channel)
         if self.subtasks is not None:
             self.instances.setdefault(target, Multiplexer()).register(channel.name)
+        if self.valve.status.get(target) == "finished":  # the other channels of the source instance have finished
+            self.valve.remove(target)
+            self.instances[target] = Multiplexer()
+            self.instances[target].register(channel.name)
         if target not in self.valve.status:
             self.valve.add(target)
             self.since[target] = now
@@ -173,8 +230,10 @@ class Clock:
         return min(aligned, key=lambda c: (self.valve.watermark[c], self.since[c], order.index(c)))
 
     def state(self, name: str) -> str:
-        """never_seen, active, catching_up or idle."""
+        """never_seen, active, catching_up, idle or finished."""
         channel = self.channels[name]
+        if channel.finished:
+            return "finished"
         if channel.generator.greatest is None:
             return "never_seen"
         if channel.idle:

@@ -59,11 +59,27 @@ class Paused:
 
 
 @dataclass(frozen=True)
+class Finished:
+    """These channels send nothing more."""
+
+    names: tuple[str, ...]
+    now: int
+
+
+@dataclass(frozen=True)
+class Gone:
+    """These channels no longer exist."""
+
+    names: tuple[str, ...]
+    now: int
+
+
+@dataclass(frozen=True)
 class End:
     now: int
 
 
-Op = Batch | Tick | SetLateness | SetIdle | Known | Paused | End
+Op = Batch | Tick | SetLateness | SetIdle | Known | Paused | Finished | Gone | End
 
 
 def in_batches(rows: Sequence[Row], batch_rows: int) -> list[Op]:

@@ -38,6 +38,8 @@ class Result:
     levels: list[int]
     """After each op; `MAX` after the end."""
     holder: Any
+    flaps: int
+    """Of all channels, the removed ones too."""
     firings: list[list[Firing]]
     """For each op, in order."""
     fired: int

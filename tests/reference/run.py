@@ -10,7 +10,7 @@ from wmtop.engine.core.times import FIRST_USABLE_MS, LAST_USABLE_MS, MAX, MIN
 
 from .clock import Clock
 from .generators import clamp
-from .ops import NO_CHANNEL, Batch, Known, Op, Paused, Row, SetIdle, SetLateness, Tick, in_batches
+from .ops import NO_CHANNEL, Batch, Finished, Gone, Known, Op, Paused, Row, SetIdle, SetLateness, Tick, in_batches
 from .result import ChannelResult, Counts, Firing, Result
 from .windows import Window, WindowOperator, assign, last_window
 
@@ -46,7 +46,9 @@ class Reference:
 
     def apply(self, op: Op) -> None:
         lines: list[Firing] = []
-        if isinstance(op, Batch):
+        if self.ended is not None:
+            pass  # the last channel has finished: nothing happens any more
+        elif isinstance(op, Batch):
             lines = self._batch(op)
         elif isinstance(op, Tick):
             self.clock.emit(op.now)
@@ -64,11 +66,32 @@ class Reference:
         elif isinstance(op, Paused):
             for clock in (self.clock, self.shadow):
                 clock.paused(op.duration, op.names)
+        elif isinstance(op, Finished | Gone):
+            lines = self._leave(op)
         else:
-            self.ended = self.result()
-            lines = [self._fire_line(w, None) for w in self.windows.advance(MAX)]
+            lines = self._end()
         self.firings.append(lines)
         self.levels.append(MAX if self.ended else self.clock.level)
+
+    def _leave(self, op: Finished | Gone) -> list[Firing]:
+        """Channels finish or are removed; with the last that has not finished the stream ends."""
+        clocks = (self.clock, self.shadow)
+        names, before = set(op.names), self.clock.unfinished
+        gone = names if isinstance(op, Gone) else set[str]()
+        finished = self.clock.channels.keys() - gone - (before if isinstance(op, Gone) else before - names)
+        if before and not before - names and finished:
+            lines = self._end()
+            for clock in clocks:
+                for name in gone & clock.channels.keys():
+                    clock.removed.append(clock.channels.pop(name))
+            return lines
+        for clock in clocks:
+            clock.finish(op.names) if isinstance(op, Finished) else clock.remove(op.names)
+        return self._advance(op.now)
+
+    def _end(self) -> list[Firing]:
+        self.ended = self.result()
+        return [self._fire_line(w, None) for w in self.windows.advance(MAX)]
 
     def _batch(self, op: Batch) -> list[Firing]:
         self.batch_id += 1
@@ -204,7 +227,9 @@ class Reference:
             )  # fmt: skip
         return Result(
             totals=self.totals, by_channel=self.by_channel, channels=channels, level=self.clock.level,
-            levels=self.levels, holder=self.clock.holder(), firings=self.firings, fired=len(self.fired),
+            levels=self.levels, holder=self.clock.holder(),
+            flaps=sum(c.flaps for c in [*self.clock.channels.values(), *self.clock.removed]),
+            firings=self.firings, fired=len(self.fired),
             late_firings=self.late_firings, open=[(w.start, w.end, w.count) for w in self.windows.open()],
             w0=self.w0, own_late=self.own_late, closings=self.closings,
         )  # fmt: skip

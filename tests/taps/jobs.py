@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from wmtop.engine.core.snapshot import Snapshot
 from wmtop.engine.java import find_java
-from wmtop.engine.taps.event_log import EventLogFacts, EventLogTap
-from wmtop.engine.taps.published import Publication, Published, PublishedTap, list_published
-from wmtop.engine.taps.query_runs import QueryRun
+from wmtop.engine.taps.eventlog.event_log import EventLogFacts, EventLogTap
+from wmtop.engine.taps.events.published import Publication, Published, PublishedTap, list_published
+from wmtop.engine.taps.events.query_runs import QueryRun
 
 START_MS = 1_700_000_000_000
 Row = tuple[int | None, str | None]
@@ -154,7 +154,7 @@ def watch_plain(job: SomebodysJob) -> Seen:
 READER = """
 import fcntl, sys
 from pathlib import Path
-from wmtop.engine.taps.published import PublishedTap
+from wmtop.engine.taps.events.published import PublishedTap
 tap = PublishedTap(Path(sys.argv[1]))
 assert tap.poll().alive
 print("reading", flush=True)

@@ -8,13 +8,13 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from wmtop.engine.taps.checkpoint import CheckpointTap
+from wmtop.engine.taps.checkpoint.checkpoint import CheckpointTap
+from wmtop.engine.taps.checkpoint.offset_log import decode_commit, decode_offsets, decode_query_id
+from wmtop.engine.taps.checkpoint.open_windows import OpenWindowsTap
+from wmtop.engine.taps.checkpoint.state_files import changes
+from wmtop.engine.taps.checkpoint.state_schema import decode_operator, decode_schema
 from wmtop.engine.taps.compression import decompress
 from wmtop.engine.taps.files import UnreadableError
-from wmtop.engine.taps.offset_log import decode_commit, decode_offsets, decode_query_id
-from wmtop.engine.taps.open_windows import OpenWindowsTap
-from wmtop.engine.taps.state_files import changes
-from wmtop.engine.taps.state_schema import decode_operator, decode_schema
 
 from .written import Written
 

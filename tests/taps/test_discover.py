@@ -68,3 +68,12 @@ def test_the_state_of_our_own_engines_is_left_out(tmp_path: Path) -> None:
     for name in ("state.json", "lock"):
         (ours / name).touch()
     assert paths(tmp_path) == []
+
+
+def test_packages_and_work_directories_are_no_queries(tmp_path: Path) -> None:
+    """A package with tests in a folder `offsets`, and what a worker of Spark has of an application."""
+    (tmp_path / "pandas/tests/tseries/offsets").mkdir(parents=True)
+    (tmp_path / "pandas/tests/tseries/offsets/test_month.py").write_text("")
+    (tmp_path / "work/app-20261122-0001/0").mkdir(parents=True)
+    (tmp_path / "work/app-20261122-0001/0/stdout").write_text("")
+    assert discover([tmp_path]) == []

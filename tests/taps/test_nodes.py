@@ -4,16 +4,9 @@ from typing import Any
 
 import pytest
 from wmtop.engine.core.snapshot import ChannelView, WatermarkNode
-from wmtop.engine.taps.checkpoint import CheckpointFacts, WatermarkDelay
-from wmtop.engine.taps.nodes import Node, barrel_level, delay_of, nodes_of, shown
-from wmtop.engine.taps.query_channels import (
-    barrel_rule,
-    channels_of_taps,
-    channels_of_topics,
-    tapped_inputs,
-    whatif_by_spark,
-)
-from wmtop.engine.taps.query_runs import (
+from wmtop.engine.taps.broker.topic_facts import PartitionFacts, TopicFacts
+from wmtop.engine.taps.checkpoint.checkpoint import CheckpointFacts, WatermarkDelay
+from wmtop.engine.taps.events.query_runs import (
     ChannelFacts,
     InputBatch,
     InputFacts,
@@ -23,7 +16,14 @@ from wmtop.engine.taps.query_runs import (
     QueryRun,
     Sampled,
 )
-from wmtop.engine.taps.topic_facts import PartitionFacts, TopicFacts
+from wmtop.engine.taps.nodes import Node, barrel_level, delay_of, nodes_of, shown
+from wmtop.engine.taps.query_channels import (
+    barrel_rule,
+    channels_of_taps,
+    channels_of_topics,
+    tapped_inputs,
+    whatif_by_spark,
+)
 
 
 def tap(name: str, channels: dict[str, int], **more: Any) -> InputFacts:

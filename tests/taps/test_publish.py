@@ -19,7 +19,7 @@ import pytest
 from msgspec.structs import replace
 from wmtop import engine
 from wmtop.engine.errors import UsageError
-from wmtop.engine.taps.published import (
+from wmtop.engine.taps.events.published import (
     Publication,
     PublishedTap,
     find_published,
@@ -27,12 +27,12 @@ from wmtop.engine.taps.published import (
     list_published,
     remove_leftovers,
 )
-from wmtop.engine.taps.query_runs import ChannelFacts, InputFacts, QueryRun
-from wmtop.engine.taps.sketch import key_of, keys_of_longs
-from wmtop.engine.taps.tapped import MOST_CHANNELS, TappedInput
+from wmtop.engine.taps.events.query_runs import ChannelFacts, InputFacts, QueryRun
+from wmtop.engine.taps.events.sketch import key_of, keys_of_longs
+from wmtop.engine.taps.events.tapped import MOST_CHANNELS, TappedInput
 
+from .events.test_sketch import compact
 from .jobs import LOCAL, ORDERS, RETURNS, Row, Seen, query, ticks
-from .test_sketch import compact
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -208,7 +208,7 @@ def run_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def job(run_dir: Path) -> "Iterator[Job]":
-    from wmtop.engine.job_publish import Job
+    from wmtop.engine.job.publish import Job
 
     job = Job(run_dir, "my job", "local-1", "4.3.0")
     yield job
@@ -216,11 +216,11 @@ def job(run_dir: Path) -> "Iterator[Job]":
 
 
 if TYPE_CHECKING:
-    from wmtop.engine.job_publish import Job
+    from wmtop.engine.job.publish import Job
 
 
 def test_jobs_are_found_by_any_of_their_names(job: "Job", run_dir: Path) -> None:
-    from wmtop.engine.taps.query_events import QueryStarted
+    from wmtop.engine.taps.events.query_events import QueryStarted
 
     job.take(QueryStarted("id", "run", "orders", "2026-01-01T00:00:00.000Z"))
     [path] = run_dir.glob("*.published")
@@ -245,7 +245,7 @@ def test_without_a_job_one_line_says_how(run_dir: Path) -> None:
 
 
 def test_a_reader_never_sees_a_living_job_dead(job: "Job", run_dir: Path) -> None:
-    from wmtop.engine.taps.query_events import QueryIdle
+    from wmtop.engine.taps.events.query_events import QueryIdle
 
     [path] = run_dir.glob("*.published")
     done = threading.Event()

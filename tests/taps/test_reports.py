@@ -4,9 +4,9 @@ import pytest
 from msgspec.structs import replace
 from wmtop.engine.core.snapshot import Snapshot, SourceView
 from wmtop.engine.errors import UsageError
-from wmtop.engine.taps.checkpoint import CheckpointFacts
+from wmtop.engine.taps.checkpoint.checkpoint import CheckpointFacts
+from wmtop.engine.taps.events.query_runs import BatchProgress, ProgressPoint, QueryRun, RunningBatch
 from wmtop.engine.taps.merge import QueryFacts, snapshot_of_query
-from wmtop.engine.taps.query_runs import BatchProgress, ProgressPoint, QueryRun, RunningBatch
 from wmtop.engine.taps.reports import Report, choose, sure_of
 
 from .test_nodes import ORDERS, PLAN, run
@@ -63,7 +63,7 @@ def test_without_a_checkpoint_one_node_s_clock_is_the_level() -> None:
     shown = picture(LAST)
     assert (shown.state, shown.batch, shown.level.watermark_ms) == ("live", 7, 60_000)
     assert (shown.spark.batch_watermark_ms, shown.spark.batch_ms, shown.settings.lateness_ms) == (40_000, 900, 30_000)
-    assert shown.level.since_ms == NOW - 5_000
+    assert shown.level.moved_ms == NOW - 5_000
     assert shown.windows.unknown is not None
     assert (shown.origin or {})["level"] == "publish"
 
@@ -74,8 +74,8 @@ def test_how_a_query_stands() -> None:
     assert (failed.state, failed.error) == ("failed", "no such thing")
     gone = picture(LAST, alive=False)
     assert (gone.state, gone.spark.input_rows_per_second) == ("stale", None)
-    assert "its application is gone" in gone.notes[0]
-    assert picture(replace(LAST, idle_ms=NOW - 1_000)).notes[0] == "idle: it has nothing to read"
+    assert gone.notes[0].code == "application_gone"
+    assert picture(replace(LAST, idle_ms=NOW - 1_000)).notes[0].code == "query_idle"
     silent = picture(replace(LAST, last_event_ms=NOW - 60_000))
     assert silent.state == "stale"
     stuck = picture(replace(LAST, running=RunningBatch(8, NOW - 40_000)))

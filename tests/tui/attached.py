@@ -5,10 +5,12 @@ from typing import Any
 from msgspec.structs import replace
 from wmtop.engine.core.settings import Settings, Tumbling
 from wmtop.engine.core.snapshot import (
+    STATE_SCHEMA,
     BarrelRule,
     ChannelView,
     Holder,
     Level,
+    Note,
     OpenWindow,
     Snapshot,
     SourcePosition,
@@ -45,7 +47,7 @@ def query(**more: Any) -> Snapshot:
         "wall_ms": NOW,
         "settings": SPARK,
         "source": SourceView("checkpoint", "/jobs/orders/checkpoint"),
-        "level": Level(LEVEL, None, NOW - LEVEL, since_ms=NOW - 3_000, at_zero_lateness_ms=LEVEL + 30_000),
+        "level": Level(LEVEL, None, NOW - LEVEL, moved_ms=NOW - 3_000, at_zero_lateness_ms=LEVEL + 30_000),
         "windows": Windows(open=windows, open_count=3, fired=None, late_firings=None),
         "totals": UNKNOWN,
         "spark": SparkProgress(
@@ -61,7 +63,7 @@ def query(**more: Any) -> Snapshot:
             SourcePosition("source 0: kafka orders, 2 partitions", {"orders/0": 1_200_000, "orders/1": 34_567}),
             SourcePosition("source 1: offsets of its own form", '{"at":"yesterday"}'),
         ],
-        "origin": {"level": "checkpoint", "lateness": "state schema, as the query was first started"},
+        "origin": {"level": "checkpoint", "lateness": STATE_SCHEMA},
     }
     return Snapshot(**known | more)
 
@@ -73,9 +75,9 @@ def stale() -> Snapshot:
     return query(
         state="stale",
         spark=silent,
-        level=replace(query().level, since_ms=NOW - 12 * MINUTE),
+        level=replace(query().level, moved_ms=NOW - 12 * MINUTE),
         windows=Windows(open_count=None, fired=None, late_firings=None, unknown=why),
-        notes=["no new batch: the query is idle, or it has stopped; a checkpoint tells no more", why],
+        notes=[Note(NOW, "no_new_batch"), Note(NOW, "windows_unknown", {"why": why})],
     )
 
 
@@ -115,7 +117,7 @@ def tapped() -> Snapshot:
         barrel=BarrelRule(
             LEVEL - 84_000, "shop-5", ["shop-5", "shop-4", "shop-3"], whatif([3_000, 1_200, 500, 40, 1, 0, 0, 0, 0])
         ),
-        origin={"level": "checkpoint", "lateness": "plan, publish", "channels": "tap in the job, publish"},
+        origin={"level": "checkpoint", "lateness": "plan", "channels": "tap"},
     )
 
 
@@ -144,5 +146,5 @@ def group(kind: str = "group") -> Snapshot:
         windows=Windows(open_count=None, fired=None, late_firings=None, unknown="the broker knows nothing of windows"),
         spark=SparkProgress(),
         sources=[SourcePosition("kafka orders, 4 partitions", {"orders/0": 12, "orders/2": 7}, 13_164)],
-        origin={"channels": "broker", "level": "computed here from the broker's times", "positions": "consumer group"},
+        origin={"channels": "broker", "level": "broker", "positions": "consumer group"},
     )

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from wmtop.engine.core.history import HistoryPoint
 from wmtop.engine.core.settings import Settings
 from wmtop.engine.core.snapshot import (
+    Blocker,
     ChannelLateness,
     ChannelRecords,
     ChannelView,
@@ -16,12 +17,14 @@ from wmtop.engine.core.snapshot import (
     InstanceView,
     Level,
     OpenWindow,
+    Reason,
     Snapshot,
     SourcePosition,
     SourceView,
     SparkProgress,
     Step,
     Totals,
+    Verdict,
     WhatIf,
     WhatIfIdle,
     Windows,
@@ -129,9 +132,16 @@ def live(channels: Sequence[ChannelView] | None = None, **more: Any) -> Snapshot
         late_firings=41,
         last_fired=fired(start) if views else [],
     )  # fmt: skip
+    stairs = blockers_of(views)
+    windows = replace(windows, open=[waiting(window, stairs) for window in windows.open])
+    reason = Reason("event_time_ahead", channels=stairs[0].channels if stairs else [])
+    stalled_verdict = Verdict("stalled", NOW - 26 * MINUTE, 10 * MINUTE, 0.0, reason)
+    moving_verdict = Verdict("moving", NOW - 3 * HOUR, 10 * MINUTE, 1.0, Reason("advancing", ms=10 * MINUTE))
     known_parts: dict[str, Any] = {
         "name": "flights",
         "state": "live",
+        "verdict": stalled_verdict if stairs else moving_verdict,
+        "blockers": stairs,
         "batch": 214,
         "now_ms": NOW,
         "wall_ms": WALL,
@@ -147,6 +157,23 @@ def live(channels: Sequence[ChannelView] | None = None, **more: Any) -> Snapshot
         "spark": SparkProgress(input_rows_per_second=5_402.0, batch_ms=310),
     }
     return Snapshot(**(known_parts | more))
+
+
+def blockers_of(views: Sequence[ChannelView]) -> list[Blocker]:
+    """The first ten active channels below the fastest, one a step."""
+    active = sorted((view for view in views if view.state == "active"), key=lambda view: view.watermark_ms or 0)
+    times = [view.watermark_ms or 0 for view in active]
+    return [
+        Blocker([view.channel], times[place + 1] - LEVEL, view.watermark_ms, "behind" if place else "quiet", 1)
+        for place, view in enumerate(active[:10])
+        if place + 1 < len(times) and times[place + 1] > times[place]
+    ]
+
+
+def waiting(window: OpenWindow, stairs: Sequence[Blocker]) -> OpenWindow:
+    """A window with those of the staircase that it waits for."""
+    names = [step.channels[0] for step in stairs if (step.watermark_ms or 0) < window.end_ms - 1]
+    return replace(window, blockers=names, blocker_count=len(names)) if names else window
 
 
 def filled(views: Sequence[ChannelView], records: int) -> list[ChannelRecords]:
@@ -174,7 +201,7 @@ def attached() -> Snapshot:
         wall_ms=NOW,
         settings=Settings(strategy="spark", lateness_ms=30 * MINUTE, idle_after_ms=None, emit_every_ms=0, window=None),
         source=SourceView("checkpoint", "/srv/checkpoints/orders"),
-        level=Level(watermark_ms=LEVEL + 1, behind_clock_ms=NOW - LEVEL - 1, since_ms=NOW - 20_000),
+        level=Level(watermark_ms=LEVEL + 1, behind_clock_ms=NOW - LEVEL - 1, moved_ms=NOW - 20_000),
         windows=Windows(
             open=[
                 OpenWindow(start + n * HOUR, start + (n + 1) * HOUR, records, None, (12 + 60 * n) * MINUTE)

@@ -56,12 +56,13 @@ def drive(
     *messages: FromEngine,
     size: tuple[int, int] = (120, 36),
     on_quit: OnQuit = "leave",
+    denied: frozenset[str] = frozenset(),
 ) -> WmtopApp:
     """Run `scenario` on an app that got `messages`."""
 
     async def run() -> WmtopApp:
         clock, client = Clock(), CannedClient(*messages)
-        app = WmtopApp(client, on_quit=on_quit, clock=clock)
+        app = WmtopApp(client, on_quit=on_quit, clock=clock, denied=denied)
         async with app.run_test(size=size) as pilot:
             driven = Driven(app, pilot, client, clock)
             await driven.push()

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 from wmtop.engine.core.snapshot import Holder, Snapshot, Totals
 from wmtop.engine.feed.recording import RecordingReader, RecordingWriter
-from wmtop.tui.replay_app import ReplayApp
+from wmtop.tui.replay.app import ReplayApp
 
 from .canned import LEVEL, MINUTE, NOW, WALL, CannedClient, Clock, header, live
 from .drive import Driven
@@ -35,7 +35,7 @@ def story(number: int) -> Snapshot:
 
 def record(path: Path, *snapshots: Snapshot) -> Path:
     """A recording of the snapshots, or of the whole story."""
-    with RecordingWriter(path, header()) as writer:
+    with RecordingWriter(path, header(), existing="replace") as writer:
         for snapshot in snapshots or (story(number) for number in range(COUNT)):
             writer.append(snapshot)
     return path

@@ -4,7 +4,7 @@ import re
 
 from msgspec.structs import replace
 from wmtop.engine.core.snapshot import Offender, Snapshot
-from wmtop.tui.channel_facts import facts, story
+from wmtop.tui.present.channel_facts import facts, story
 from wmtop.tui.screens.channel import ChannelScreen
 from wmtop.tui.screens.main import MainScreen
 
@@ -31,26 +31,28 @@ def standing(snapshot: Snapshot, name: str) -> str:
 
 
 def test_each_state_has_its_sentence() -> None:
-    assert standing(live(), "F9") == "F9 holds the level for 26m: quiet for 26m, nothing unread."
-    assert standing(live(), "UA") == "UA is active, 43m ahead of the level."
-    assert standing(live(), "AS").startswith("AS is idle, silent for 1h35m: it is left out of the minimum")
-    assert standing(live(), "HA").startswith("HA was idle and is catching up: it takes part")
-    assert standing(canned.never_seen(), "1").startswith("1 holds the level for 26m: never seen")
-    assert standing(canned.ended(), "UA") == "UA is finished: it will send nothing more."
+    assert standing(live(), "F9") == "F9 holds back the watermark for 26m: no data for 26m, no backlog."
+    assert standing(live(), "UA") == "UA is active, 43m ahead of the watermark."
+    assert standing(live(), "AS").startswith("AS is idle, no data for 1h35m: it is left out of the minimum")
+    assert standing(live(), "HA").startswith("HA was idle and is realigning: it counts again")
+    assert standing(canned.never_seen(), "1").startswith(
+        "1 holds back the watermark for 26m: no record since the start"
+    )
+    assert standing(canned.ended(), "UA") == "UA is finished: no more records will come."
     assert standing(with_channel("UA", watermark_ms=None), "UA") == "UA is active, and has no watermark yet."
 
 
 def test_quiet_is_set_against_the_longest_before_and_the_timeout() -> None:
     said = told_of(with_channel("UA", quiet_ms=9 * MINUTE, longest_quiet_ms=12 * MINUTE), "UA")
-    assert said["quiet"] == "9m now, longest before 12m, idle after 2h"
-    assert "longest" not in told_of(live(), "UA")["quiet"]
-    assert "idle after" not in told_of(live(), "AS")["quiet"]
+    assert said["no data for"] == "9m now, longest before 12m, idle after 2h"
+    assert "longest" not in told_of(live(), "UA")["no data for"]
+    assert "idle after" not in told_of(live(), "AS")["no data for"]
 
 
 def test_its_watermark_is_set_against_the_level() -> None:
-    assert told_of(live(), "F9")["watermark"].endswith("  at the level")
-    assert told_of(live(), "UA")["watermark"].endswith("  43m ahead of the level")
-    assert told_of(live(), "AS")["watermark"].endswith(" behind the level")
+    assert told_of(live(), "F9")["watermark"].endswith("  at the watermark")
+    assert told_of(live(), "UA")["watermark"].endswith("  43m ahead of the watermark")
+    assert told_of(live(), "AS")["watermark"].endswith(" behind the watermark")
     assert told_of(with_channel("UA", flaps=4, round_ms=HOUR), "UA")["idleness"].endswith(", lately every 1h")
 
 
@@ -76,8 +78,8 @@ def test_what_is_not_known_is_said() -> None:
     view = channel("3", 0, records=None, late=None, behind_watermark=None, malformed=None, future=None, backlog=None,
                    quiet_ms=None, rate=None, max_event_ms=None)  # fmt: skip
     said = told_of(live([view]), "3")
-    assert said["records"] == said["late"] == said["quiet"] == "not known from here"
-    assert (said["unread"], said["newest record"]) == ("–", "–")
+    assert said["records"] == said["late"] == said["no data for"] == "not known from here"
+    assert (said["backlog"], said["newest record"]) == ("–", "–")
     assert said["set aside"] == "– malformed, – in the future"
 
 
@@ -86,10 +88,10 @@ def test_enter_opens_the_selected_channel_else_the_holder_and_arrows_go_to_the_o
         await it.press("enter")
         assert isinstance(it.app.screen, ChannelScreen)
         await it.says("main › F9", "#top")
-        await it.says("F9 holds the level for 26m", "#story")
+        await it.says("F9 holds back the watermark for 26m", "#story")
         await it.press("right")
         await it.says("main › YV", "#top")
-        await it.says("YV is active, 9m ahead of the level.", "#story")
+        await it.says("YV is active, 9m ahead of the watermark.", "#story")
         await it.press("left", "left")
         await it.says("main › AS", "#top")
         await it.press("escape")
@@ -120,10 +122,10 @@ def test_what_it_did_since_the_page_was_opened_is_drawn() -> None:
             quiet = 5 * (minute % 4) * MINUTE
             snapshot = replace(with_channel("F9", quiet_ms=quiet), now_ms=NOW + minute * MINUTE)
             await it.push(replace(snapshot, level=replace(snapshot.level, watermark_ms=canned.LEVEL - minute * MINUTE)))
-        assert re.search(r"ahead of level +▁▁▂▃▄▅▆▇█ ≤8m", it.said("#ahead"))
-        assert re.search(r"quiet +█▂▃▅▁▂▃▅▁ ≤26m", it.said("#quiet"))
+        assert re.search(r"ahead of watermark +▁▁▂▃▄▅▆▇█ ≤8m", it.said("#ahead"))
+        assert re.search(r"no data for +█▂▃▅▁▂▃▅▁ ≤26m", it.said("#quiet"))
         await it.press("right")
-        assert re.search(r"quiet +█ ≤4m", it.said("#quiet"))
+        assert re.search(r"no data for +█ ≤4m", it.said("#quiet"))
 
     drive(scenario, *told(live()))
 
@@ -136,9 +138,9 @@ def test_its_lateness_is_drawn_where_it_is_told_of() -> None:
         await it.says("█", "#plot")
         await it.pilot.resize_terminal(120, 36)
         await it.push(live(lateness_by_channel=[]))
-        await it.says("kept of the channels with most late ones only", "#plot")
+        await it.says("kept only for the channels with most late ones", "#plot")
         await it.push(replace(with_channel("F9", behind_watermark=0), lateness_by_channel=[]))
-        await it.says("none of its records came behind the watermark", "#plot")
+        await it.says("none of its records was behind the watermark", "#plot")
 
     drive(scenario, *told(live()))
 
@@ -147,9 +149,9 @@ def test_a_channel_that_goes_says_so() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("enter")
         await it.push(canned.one())
-        await it.says("There is no such channel", "#story")
+        await it.says("This channel does not exist", "#story")
         await it.press("right")
-        await it.says("all holds the level", "#story")
+        await it.says("all is active", "#story")
         await it.push(canned.attached())
         await it.says("not known from here", "#story")
 

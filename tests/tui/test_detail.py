@@ -86,7 +86,7 @@ def test_frozen_on_one_screen_is_frozen_on_all() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("w", "p")
         await it.says("● FROZEN", "#status")
-        await it.says("p go on", "#keys")
+        await it.says("p resume", "#keys")
         before = it.said()
         await it.push(late_burst())
         assert it.said() == before
@@ -123,7 +123,7 @@ def test_the_zone_is_that_of_all_screens() -> None:
         await it.press("T", "escape")
         await it.says("T UTC", "#keys")
 
-    drive(scenario, *told(live()), size=(200, 50))
+    drive(scenario, *told(live()), size=(240, 50))
 
 
 def test_the_help_explains_the_screen_that_it_is_opened_over() -> None:
@@ -132,7 +132,7 @@ def test_the_help_explains_the_screen_that_it_is_opened_over() -> None:
         assert isinstance(it.app.screen, HelpScreen)
         words = "\n".join(str(part.render()) for part in it.app.screen.query("Static"))
         assert "Reading Windows" in words
-        assert "An open window closes when" in words
+        assert "A window fires when" in words
         assert "Reading the barrel" not in words
         await it.press("escape")
         assert isinstance(it.app.screen, WindowsScreen)
@@ -145,13 +145,13 @@ def test_what_a_key_does_stands_beside_it_in_any_width_and_no_section_is_empty()
         def words() -> str:
             return "\n".join(str(part.render()) for part in it.app.screen.query("Static"))
 
-        line = "  w       Windows: Open and fired windows, and why one is not closing\n"
+        line = "  w       Windows: Open and fired windows, and why one does not fire\n"
         await it.press("g", "question_mark")
         assert line in words()
         assert "Progress\n" not in words().replace("Reading Progress\n", "")
         await it.pilot.resize_terminal(60, 24)
         await it.until(lambda: line not in words())
-        assert "  w       Windows: Open and fired windows, and why\n          one is not closing\n" in words()
+        assert "  w       Windows: Open and fired windows, and why\n          one does not fire\n" in words()
 
     drive(scenario, *told(live()))
 

@@ -97,7 +97,7 @@ def shown(messages: Sequence[FromEngine], *keys: str) -> dict[str, Any]:
 
 PICTURES = {
     "doctor_drawn": (sick, DRAWN, ("d",)),
-    "doctor_small_evidence_light": (sick, SMALL, ("c", "d", "down", "enter")),
+    "doctor_small_evidence_light": (sick, SMALL, ("c", "d", "down", "space")),
     "doctor_small": (sick, SMALL, ("d", "down")),
     "doctor_nothing_attached": (partial(one, attached), DRAWN, ("d",)),
     "progress_drawn": (kafka, DRAWN, ("g",)),

@@ -37,13 +37,13 @@ def test_without_a_history_the_strip_is_empty() -> None:
 def test_lanes_are_by_time_held_and_rows_by_when_the_newest_first() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("h")
-        await it.says("4 holders in 3h", "#top")
+        await it.says("4 takeovers in 3h", "#top")
         lanes = it.said("#lanes").splitlines()
         assert re.search(r"F9 +│ +[░▒▓]?█+│ +1h21m +45\.0 % +1×", lanes[0])
         assert re.search(r"MQ +│█+[░▒▓]? +[░▒▓]?█+[░▒▓]? +│ +1h +33\.3 % +2×", lanes[1])
         rows = it.said("#holds").splitlines()
-        assert re.search(r"13:11:10 +F9 +1h21m… +\+28m +≤43m +behind, then quiet", rows[1])
-        assert re.search(r"12:41:10 +MQ +18m +\+6m +≤26m +behind", rows[2])
+        assert re.search(r"13:11:10 +F9 +1h21m… +\+27m +≤43m +lagging, then no data", rows[1])
+        assert re.search(r"12:41:10 +MQ +18m +\+6m +≤26m +lagging", rows[2])
         await it.press("down", "enter")
         assert isinstance(it.app.screen, ChannelScreen)
         await it.press("escape")
@@ -65,7 +65,7 @@ def test_it_goes_on_with_the_snapshots_and_stands_when_frozen() -> None:
         assert re.search(r"14:52:10 +UA +10m… ", rows[1])
         assert re.search(r"13:11:10 +F9 +1h41m  ", rows[2])
         await it.push(header(), replace(later, wall_ms=WALL + 31_000))  # another session
-        await it.says("1 holder in", "#top")
+        await it.says("1 takeover in", "#top")
 
     drive(scenario, header(held()), live())
 
@@ -73,10 +73,10 @@ def test_it_goes_on_with_the_snapshots_and_stands_when_frozen() -> None:
 def test_nobody_and_not_known_have_their_words() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("h")
-        await it.says("nobody has held the level yet", "#lanes")
+        await it.says("no channel has held back the watermark yet", "#lanes")
         assert "Enter" not in it.said("#keys")
         await it.push(header(), canned.attached())
-        await it.says("who holds the level: not known from here", "#lanes")
+        await it.says("Which channel holds back the watermark: not known from here", "#lanes")
         await it.push(header(), replace(canned.empty(), settings=replace(SETTINGS, strategy="spark")))
         await it.says("Spark's one clock follows the fastest channel", "#lanes")
 

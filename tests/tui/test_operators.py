@@ -4,7 +4,8 @@ from datetime import UTC
 
 from msgspec.structs import replace
 from wmtop.engine.core.snapshot import Holder, Level, Snapshot, SourcePosition, SparkProgress, WatermarkNode
-from wmtop.tui.chain import Stage, rows, stages
+from wmtop.tui.present.chain import Stage, rows
+from wmtop.tui.present.presenter import presenter_of
 from wmtop.tui.screens.channel import ChannelScreen
 from wmtop.tui.screens.main import MainScreen
 from wmtop.tui.screens.operators import OperatorsScreen
@@ -15,7 +16,7 @@ from .drive import Driven, drive
 
 
 def chain(snapshot: Snapshot) -> dict[str, Stage]:
-    return {stage.name: stage for stage in stages(snapshot, UTC)}
+    return {stage.name: stage for stage in presenter_of(snapshot).stages(UTC)}
 
 
 def test_each_link_holds_something_back_and_all_of_it_is_the_lag() -> None:
@@ -27,7 +28,7 @@ def test_each_link_holds_something_back_and_all_of_it_is_the_lag() -> None:
     assert (by_name["generators"].held_ms, by_name["generators"].why) == (30 * MINUTE + 1, "lateness 30m")
     assert by_name["generators"].what == "bounded, one a channel; the fastest is a"
     assert (by_name["valve"].held_ms, by_name["valve"].holds) == (9 * MINUTE, True)
-    assert by_name["valve"].why.startswith("a holds it: quiet")
+    assert by_name["valve"].why.startswith("held back by a: no data")
     held = sum(stage.held_ms or 0 for stage in by_name.values())
     assert held == snapshot.level.behind_clock_ms == NOW - LEVEL
 
@@ -46,13 +47,13 @@ def test_source_instances_are_a_link_of_their_own() -> None:
 
 
 def test_idle_inputs_are_left_out_of_the_minimum() -> None:
-    assert chain(live())["valve"].what == "minimum of 16 inputs; left out: 2 idle, 1 catching up"
+    assert chain(live())["valve"].what == "minimum of 16 inputs; left out: 2 idle, 1 realigning"
 
 
 def test_sparks_one_clock_has_no_valve() -> None:
     by_name = chain(live(settings=replace(SETTINGS, strategy="spark"), level=Level(LEVEL)))
     assert "valve" not in by_name
-    assert by_name["one clock"].why == "it follows the fastest"
+    assert by_name["one clock"].why == "it follows the fastest channel"
 
 
 def test_the_end_and_the_beginning_are_words() -> None:
@@ -74,16 +75,16 @@ def test_a_query_that_others_run() -> None:
         ),
         sources=[SourcePosition("kafka orders", {"orders/0": 4_117}, 3_204), SourcePosition("files /in", 7)],
     )
-    found = stages(snapshot, UTC)
+    found = presenter_of(snapshot).stages(UTC)
     assert [stage.name for stage in found] == [
         "clock", "source", "source", "watermark node", "watermark node", "watermark", "state", "windows",
     ]  # fmt: skip
-    assert found[1].what == "kafka orders, 3,204 records unread"
-    assert found[2].what == "files /in, unread not known from here"
+    assert found[1].what == "kafka orders, backlog 3,204 records"
+    assert found[2].what == "files /in, backlog not known from here"
     assert (found[3].what, found[3].why, found[3].time_ms) == ("column ts", "delay 30s", LEVEL)
     assert (found[4].what, found[4].why) == ("an unknown column", "delay not known from here")
     assert found[5].why == "behind the clock; the minimum of 2 nodes"
-    assert found[5].what == "of the query, for the next batch; batch 88 used 13:46:59.999"
+    assert found[5].what == "of the query, for the next batch; batch 88 used 13:46:59"
     assert found[6].what == "123,456 rows, 32.4 MiB of memory, dropped ≥ 41 rows"
 
 

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 from wmtop.engine.core.history import HistoryPoint, Phases
 from wmtop.engine.core.snapshot import Snapshot, SourcePosition, SparkProgress
-from wmtop.tui.progress import Chart, Unread, cells_of, charts, step_ms, unread
+from wmtop.tui.present.progress import Chart, Unread, cells_of, charts, step_ms, unread
 from wmtop.tui.screens.main import MainScreen
 from wmtop.tui.widgets.charts import stacked
 
@@ -70,9 +70,9 @@ def test_what_is_not_known_says_so() -> None:
     by_name = drawn(attached(), [point(0)])
     assert by_name["results out"].note == "not known from here"
     assert by_name["batch"].note == "not known from here"
-    assert by_name["unread"].note == "not known from here"
-    assert drawn(live(), [point(0)])["unread"].note is None
-    assert drawn(live([channel("a", backlog=None)]), [point(0)])["unread"].note == "none: a replay has no backlog"
+    assert by_name["backlog"].note == "not known from here"
+    assert drawn(live(), [point(0)])["backlog"].note is None
+    assert drawn(live([channel("a", backlog=None)]), [point(0)])["backlog"].note == "none: a replay has no backlog"
 
 
 def test_the_backlog_in_records_and_event_time() -> None:
@@ -83,7 +83,7 @@ def test_the_backlog_in_records_and_event_time() -> None:
     ]
     snapshot = healthy([*views, channel("d", backlog=None)])
     assert unread(snapshot) == [Unread("b", 40_000, 41_000), Unread("a", 3, 900), Unread("c", 0, None)]
-    chart = drawn(snapshot, [point(0, backlog=7), point(1, backlog=9), point(2, backlog=5)], columns=2)["unread"]
+    chart = drawn(snapshot, [point(0, backlog=7), point(1, backlog=9), point(2, backlog=5)], columns=2)["backlog"]
     assert (chart.now, chart.columns) == ("40,003, 41s behind", [(9.0,), (5.0,)])
 
 
@@ -128,8 +128,8 @@ def test_the_screen_on_a_live_engine() -> None:
         assert "rows in" in said
         assert "5,402/s" in said
         assert "81,211, 41s behind" in said
-        assert "unread by source" in said
-        assert "41s behind in event time" in said
+        assert "backlog by source" in said
+        assert "41s of event time" in said
         assert "now" in said
         await it.press("escape")
         assert isinstance(it.app.screen, MainScreen)

@@ -23,12 +23,12 @@ def test_what_comes_between_two_presses_is_recorded(tmp_path: Path, monkeypatch:
         await it.press("R")
         (path,) = tmp_path.iterdir()
         assert NAME.fullmatch(path.name)
-        assert it.toasts() == [f"recording to {path}: R stops it"]
+        assert it.toasts() == [f"recording to {path}; press R to stop"]
         await it.says("● LIVE · REC", "#status")
         await it.press("p")  # what is shown stands, what comes is recorded
         await it.push(late_burst(), live())
         await it.press("R")
-        assert it.toasts()[1:] == [f"recorded {path}: 'wmtop replay' shows it"]
+        assert it.toasts()[1:] == [f"recorded {path}; 'wmtop replay' shows it"]
         assert "REC" not in it.said("#status")
         await it.push(late_burst())
 
@@ -86,9 +86,8 @@ def test_each_recording_has_a_file_of_its_own(tmp_path: Path) -> None:
     names: list[str] = []
     for _ in range(3):
         names.append(recorder.start(canned.header(), live(), tmp_path, now).name)
-        recorder.stop()
+        recorder.take().finish()
     assert names == [f"wmtop-flights-20260102-030405{more}.rec" for more in ("", "-2", "-3")]
     with pytest.raises(UsageError, match=r"^cannot record to "):
         recorder.start(canned.header(), live(), tmp_path / "none", now)
     assert recorder.path is None
-    recorder.stop()

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 from wmtop.engine.feed.recording import RecordingReader
-from wmtop.tui.replay_app import ReplayApp
-from wmtop.tui.widgets.timeline import Timeline
+from wmtop.tui.replay.app import ReplayApp
+from wmtop.tui.replay.timeline import Timeline
 
 from .canned import Clock
 from .recorded import record

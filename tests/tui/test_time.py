@@ -5,9 +5,9 @@ from pathlib import Path
 from msgspec.structs import replace
 from wmtop.engine.core.snapshot import Snapshot, TimePoint
 from wmtop.engine.feed.recording import RecordingReader
-from wmtop.tui.recent import Recent
+from wmtop.tui.present.recent import Recent
+from wmtop.tui.present.time_plot import Frame
 from wmtop.tui.screens.main import MainScreen
-from wmtop.tui.time_plot import Frame
 from wmtop.tui.widgets.time_canvas import TimeCanvas
 
 from . import canned
@@ -142,7 +142,7 @@ def test_whether_they_were_late_is_not_known() -> None:
 def test_without_channels_there_is_the_level_and_a_word_about_the_records() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("t")
-        await it.says("records: not known from here", "TimeCanvas")
+        await it.says("Records: not known from here", "TimeCanvas")
 
     drive(scenario, *canned.told(attached()))
 

@@ -13,9 +13,10 @@ def test_plus_moves_the_dotted_level_the_late_share_and_the_delay() -> None:
         assert "┈" not in it.said("Barrel")
         await it.press("plus")
         await it.says("lateness 30m ▸ 45m?", "#tuning")
-        await it.says("▸ 0.7 % at 45m, results 15m later", "#tuning")
+        await it.says("0.7 % late, results 15m later", "#from-start")
+        await it.says("now: ", "#now")
         await it.says("13:32 ┈", "Barrel")
-        await it.says("had lateness been 45m from the start", "#top")
+        await it.says("with lateness 45m from the start", "#top")
         await it.press("plus")
         await it.says("13:17 ┈", "Barrel")
         await it.says("Enter apply 1h", "KeyLine")
@@ -24,7 +25,7 @@ def test_plus_moves_the_dotted_level_the_late_share_and_the_delay() -> None:
         assert "┈" not in it.said("Barrel")
         await it.press("minus")
         await it.says("lateness 30m ▸ 20m?", "#tuning")
-        await it.says("results 10m sooner", "#tuning")
+        await it.says("results 10m sooner", "#from-start")
         assert it.client.sent == []
 
     drive(scenario, *told(live()))
@@ -40,6 +41,22 @@ def test_enter_applies_whatever_has_the_focus_and_the_reply_is_told() -> None:
         await it.says("lateness 45m ", "#tuning")
         await it.press("enter")
         assert len(it.client.sent) == 1
+
+    drive(scenario, *told(live()))
+
+
+def test_u_undoes_what_was_applied_once_the_engine_has_it() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("plus", "enter", "u")
+        assert len(it.client.sent) == 1  # not in force yet: there is nothing to undo
+        longer = live(settings=replace(SETTINGS, lateness_ms=45 * MINUTE, version=2))
+        moved = replace(longer, level=replace(longer.level, watermark_ms=LEVEL + 4 * MINUTE))
+        await it.push(Reply(id=1, ok=True), moved)
+        await it.says("lateness 45m: +4m", "#now")
+        await it.press("u")
+        assert it.client.sent[1:] == [Change(id=2, lateness_ms=30 * MINUTE, who="screen")]
+        await it.push(Reply(id=2, ok=True), live(settings=replace(SETTINGS, version=3)))
+        await it.says("lateness 30m: −4m", "#now")
 
     drive(scenario, *told(live()))
 
@@ -60,7 +77,7 @@ def test_an_engine_that_is_gone_takes_nothing() -> None:
         await it.until(lambda: "STOPPED" in it.said("#status"))
         await it.press("plus", "enter")
         assert it.client.sent == []
-        assert it.toasts() == ["lateness 45m was not applied: the engine cannot be reached"]
+        assert it.toasts() == ["lateness 45m was not applied: The engine cannot be reached"]
 
     drive(scenario, *told(live()))
 
@@ -81,8 +98,8 @@ def test_a_typed_lateness_is_previewed_as_it_is_typed() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("equals_sign", *"52m")
         await it.says("lateness 30m ▸ 52m?", "#tuning")
-        await it.says("▸ 0.5–0.7 % at 52m", "#tuning")
-        await it.says("results 15m–30m later", "#tuning")
+        await it.says("0.5–0.7 % late", "#from-start")
+        await it.says("results 15m–30m later", "#from-start")
         await it.says("13:25 ┈", "Barrel")
         await it.press("enter")
         assert it.client.sent == [Change(id=1, lateness_ms=52 * MINUTE, who="screen")]
@@ -113,10 +130,10 @@ def test_the_idle_preview_is_read_from_its_ladder() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("left_square_bracket")
         await it.says("idle after 2h ▸ 1h?", "#tuning")
-        await it.says("level +3m, held by HA", "#tuning")
-        await it.says("had the idle timeout been 1h from the start", "#top")
+        await it.says("+3m, 2.0 % late, held back by HA", "#from-start")
+        await it.says("with idle timeout 1h from the start", "#top")
         await it.press("left_square_bracket")
-        await it.says("▸ ≈ 2.8 %", "#tuning")
+        await it.says("≈ 2.8 % late", "#from-start")
         await it.press(*["right_square_bracket"] * 4)
         await it.says("▸ off?", "#tuning")
         await it.press("plus")
@@ -157,7 +174,7 @@ def test_without_a_what_if_only_typing_previews() -> None:
         await it.press("plus", "left_square_bracket")
         assert len(it.toasts()) == 2
         await it.press("equals_sign", *"1h")
-        await it.says("▸ late share not known", "#tuning")
+        await it.says("late share not known", "#from-start")
         await it.says("13:17 ┈", "Barrel")
 
     drive(scenario, *told(live(whatif=None, whatif_idle=None)))

@@ -8,10 +8,11 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from ..formatting import DAY
-from .options import parse_duration, parse_duration_or_off
+from ..present.formatting import DAY
+from .options import parse_duration, parse_duration_or_off, parse_share
 
 DEFAULT_IDLE_AFTER_MS = 7_200_000
+FORCE_HELP = "overwrite output files that exist"
 
 
 def duration_option(text: str, **more: Any) -> Any:
@@ -20,7 +21,7 @@ def duration_option(text: str, **more: Any) -> Any:
 
 
 def off_option(text: str, **more: Any) -> Any:
-    """An option that is a duration (ms) or `off`, which stands for a negative one until `or_off` reads it."""
+    """An option that is a duration (ms) or `off`, which is -1 until `or_off` reads it."""
     return typer.Option(parser=parsed(_minus_one_for_off), metavar="D|off", help=text, show_default=False, **more)
 
 
@@ -69,8 +70,18 @@ class EngineArguments:
     watermark: Annotated[
         str | None, typer.Option(metavar="COL", help="source: the column with the source's watermarks")
     ] = None
-    lateness: Annotated[int | None, duration_option("how late records may be (30m)")] = None
-    idle_after: Annotated[int, off_option("when a quiet channel stops holding the level (2h)")] = DEFAULT_IDLE_AFTER_MS
+    lateness: Annotated[int | None, duration_option("max out-of-orderness (30m)")] = None
+    auto_lateness: Annotated[
+        float | None,
+        typer.Option(parser=parsed(parse_share), metavar="Q", help="set the lateness so that this share is on time"),
+    ] = None
+    auto_min: Annotated[int | None, duration_option("auto-lateness: the least lateness (0s)")] = None
+    auto_max: Annotated[int | None, duration_option("auto-lateness: the greatest lateness (30d)")] = None
+    auto_horizon: Annotated[int | None, duration_option("auto-lateness: the records it looks at (1h)")] = None
+    auto_every: Annotated[int | None, duration_option("auto-lateness: how often it evaluates (1m)")] = None
+    idle_after: Annotated[
+        int, off_option("idle timeout: a channel without records for D no longer holds back the watermark (2h)")
+    ] = DEFAULT_IDLE_AFTER_MS
     emit_every: Annotated[int, duration_option("the emit interval (200ms)")] = 200
     window: Annotated[int | None, duration_option("the size of windows (1h)")] = None
     slide: Annotated[int | None, duration_option("sliding windows: from start to start")] = None
@@ -78,13 +89,18 @@ class EngineArguments:
     session: Annotated[
         int | None, typer.Option(parser=parsed(parse_duration), metavar="GAP", help="session windows")
     ] = None
-    allowed_lateness: Annotated[int, duration_option("how long a fired window is kept for late records (0s)")] = 0
+    allowed_lateness: Annotated[
+        int, duration_option("how long a window accepts late records after it first fired (0s)")
+    ] = 0
     future_guard: Annotated[
-        int | None, off_option("how far ahead of the clock a record may claim to be (5m; replay: off)")
+        int | None, off_option("how far ahead of the clock an event time may be (5m; replay: off)")
     ] = None
     subtasks: Annotated[int | None, typer.Option(metavar="N", help="combine the channels in N source instances")] = None
+    max_channels: Annotated[
+        int, typer.Option(metavar="N", help="channels beyond N share the channel 'other' (10000)")
+    ] = 10_000
     name: Annotated[str | None, typer.Option(metavar="NAME", help="the engine's name")] = None
-    state_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="keep the state there, and resume from it")] = (
+    state_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="keep the state in DIR, and resume from it")] = (
         None
     )
     master: Annotated[str | None, typer.Option(metavar="URL", help="Spark's master (local[*])")] = None
@@ -92,14 +108,17 @@ class EngineArguments:
     packages: Annotated[str | None, typer.Option(metavar="G:A:V", help="Maven packages for Spark")] = None
     jars: Annotated[str | None, typer.Option(metavar="FILE,…", help="jars for Spark")] = None
     record: Annotated[Path | None, typer.Option(metavar="FILE", help="record every snapshot")] = None
-    record_keep: Annotated[int, off_option("how much of a recording is kept (24h, at most 2 GiB; off: all)")] = DAY
+    record_keep: Annotated[int, off_option("how much of a recording to keep (24h, at most 2 GiB; off: all)")] = DAY
+    verdict_after: Annotated[
+        int | None, duration_option("the time span that the verdict judges (1m, at least 10 batches)")
+    ] = None
     firings: Annotated[Path | None, typer.Option(metavar="FILE", help="write every firing and late drop as NDJSON")] = (
         None
     )
+    force: Annotated[bool, typer.Option("--force", help=FORCE_HELP)] = False
     headless: Annotated[bool, typer.Option("--headless", help="no screen")] = False
     once: Annotated[bool, typer.Option("--once", help="run to the end of the source, print the summary, exit")] = False
     json: Annotated[bool, typer.Option("--json", help="print snapshots as JSON lines")] = False
-    stop_on_eof: Annotated[bool, typer.Option("--stop-on-eof", hidden=True)] = False
 
 
 def with_engine_arguments(command: Callable[..., None]) -> Callable[..., None]:

@@ -1,4 +1,4 @@
-"""`wmtop attach`: watch what something else runs, or list what can be watched."""
+"""`wmtop attach`: attach to an existing query, topic or engine, or list what can be attached to."""
 
 import asyncio
 import stat
@@ -13,17 +13,21 @@ from ...engine.core.snapshot import Snapshot
 from ...engine.errors import UsageError
 from ...engine.feed import rundir
 from ...engine.feed.client import Client, first_snapshot
-from ..formatting import DAY, clean
-from .arguments import duration_option, off_option
-from .engines import bounds_of, printer, run_claimed, show_as
+from ...engine.outputs import check_outputs
+from ..present.formatting import DAY
+from .arguments import FORCE_HELP, duration_option, off_option
+from .engines import bounds_of, run_claimed, show, stop_on_eof
+from .launch import launched
 from .listing import list_all, list_inside
+from .output import SnapshotPrinter
 from .post_mortem import finished_log, show_post_mortem
 from .running import has_terminal, open_screen
 from .summary import summary
 from .targets import (
-    READERS,
+    FLINK,
     TOPIC,
     broker_of,
+    flink_job,
     is_log,
     local_path,
     nothing_there,
@@ -31,128 +35,187 @@ from .targets import (
     query_of_checkpoint,
     query_of_log,
     topic_of,
+    windows_of,
 )
 
-if TYPE_CHECKING:  # what looks is imported by who looks
-    from ...engine.taps.broker import BrokerTap
+if TYPE_CHECKING:  # a tap is imported by the command that uses it
+    from ...engine.taps.broker.broker import BrokerTap
     from ...engine.taps.engine import Watched, WatchOptions
     from ...engine.taps.query import QueryWatch
+    from .targets import Windows
 
 
 def attach(
     target: Annotated[
         str | None,
         typer.Argument(
-            metavar="[TARGET]", help="a run, a checkpoint, an event log, a published query, kafka://BOOTSTRAP/TOPIC"
+            metavar="[TARGET]",
+            help="a run, a checkpoint, an event log, a published query, kafka://BOOTSTRAP/TOPIC, flink://HOST:PORT[/JOB]",
         ),
     ] = None,
-    group: Annotated[str | None, typer.Option(metavar="G", help="kafka: the consumer group that is watched")] = None,
+    group: Annotated[str | None, typer.Option(metavar="G", help="kafka: the consumer group to watch")] = None,
     bootstrap: Annotated[
-        str | None, typer.Option(metavar="B", help="a query: the Kafka cluster that it reads from")
+        str | None, typer.Option(metavar="B", help="query: the Kafka cluster that it reads from")
     ] = None,
     time: Annotated[
-        str | None, typer.Option(metavar="PATH", help="kafka: event time, a field of a JSON value (the record's own)")
+        str | None,
+        typer.Option(metavar="PATH", help="kafka: the JSON field with the event time (the record's timestamp)"),
     ] = None,
-    lateness: Annotated[
-        int | None, duration_option("kafka: the lateness that the watermarks are drawn with (0s)")
-    ] = None,
+    lateness: Annotated[int | None, duration_option("kafka: max out-of-orderness of the watermarks shown (0s)")] = None,
     idle_after: Annotated[
-        int | None, off_option("kafka: when a partition without records stops holding the level (2h)")
+        int | None,
+        off_option("kafka: idle timeout: a partition without records for D no longer holds back the watermark (2h)"),
     ] = None,
     kafka_config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="kafka: client properties: security and the like")
+        Path | None, typer.Option(metavar="FILE", help="kafka: client properties, for example for TLS and SASL")
     ] = None,
     query: Annotated[
-        str | None, typer.Option(metavar="NAME", help="event log, published: which of its queries, by name or id")
+        str | None, typer.Option(metavar="NAME", help="event log, published query: the query to show, by name or id")
+    ] = None,
+    operator: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="flink: the operator whose inputs are shown (the windows nearest the sources)"
+        ),
+    ] = None,
+    ca_file: Annotated[Path | None, typer.Option(metavar="FILE", help="flink: certificate authorities, PEM")] = None,
+    client_cert: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="flink: a client certificate with its key, PEM")
+    ] = None,
+    auth_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="flink: a file with a bearer token or user:password")
     ] = None,
     state_reader: Annotated[
-        str | None, typer.Option(metavar="none|files|spark", help="a query: who reads its state (files)")
+        str | None, typer.Option(metavar="none|files|spark", help="query: how to read its state (files)")
     ] = None,
-    read_only: Annotated[bool, typer.Option("--read-only", help="a screen that changes nothing")] = False,
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="the name of what watches")] = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="disable all keys that change anything")] = False,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="the name of this attached run")] = None,
     record: Annotated[Path | None, typer.Option(metavar="FILE", help="record every snapshot")] = None,
-    record_keep: Annotated[int, off_option("how much of a recording is kept (24h, at most 2 GiB; off: all)")] = DAY,
+    record_keep: Annotated[int, off_option("how much of a recording to keep (24h, at most 2 GiB; off: all)")] = DAY,
+    verdict_after: Annotated[
+        int | None, duration_option("the time span that the verdict judges (1m, at least 10 batches)")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help=FORCE_HELP)] = False,
     headless: Annotated[bool, typer.Option("--headless", help="no screen")] = False,
-    once: Annotated[bool, typer.Option("--once", help="one look, print the summary, exit")] = False,
+    once: Annotated[bool, typer.Option("--once", help="print one summary and exit")] = False,
     json: Annotated[bool, typer.Option("--json", help="print snapshots as JSON lines")] = False,
-    stop_on_eof: Annotated[bool, typer.Option("--stop-on-eof", hidden=True)] = False,
 ) -> None:
-    """Watch what something else runs; without TARGET: list what can be watched."""
+    """Attach to an existing query, Flink job, topic or engine; without TARGET: list what can be attached to."""
+    headless = headless or launched() is not None
     of_broker = {"--time": time, "--kafka-config": kafka_config}
     of_group = {"--group": group, "--lateness": lateness, "--idle-after": idle_after}
     of_query = {"--state-reader": state_reader, "--bootstrap": bootstrap, "--query": query}
-    of_watching = {"--name": name, "--record": record, "--headless": headless or None}
+    of_flink = {
+        "--operator": operator, "--ca-file": ca_file, "--client-cert": client_cert, "--auth-file": auth_file
+    }  # fmt: skip
+    of_watching = {"--name": name, "--record": record, "--verdict-after": verdict_after, "--headless": headless or None}
     if target is None:
-        _refuse("without TARGET", of_group | of_broker | of_query | of_watching)
+        _refuse("without TARGET", of_flink | of_group | of_broker | of_query | of_watching)
         list_all()
         return
     if (socket := socket_of(target)) is not None:
-        _refuse("for an engine that runs", of_group | of_broker | of_query | of_watching)
+        _refuse("for a running engine", of_flink | of_group | of_broker | of_query | of_watching)
         _show_engine(socket, once=once, json=json, read_only=read_only)
         return
-    if target.startswith(TOPIC):
-        _refuse("for kafka://", of_query)
+    if target.startswith(FLINK):
+        _refuse("for flink://", of_group | of_broker | of_query)
+        watched, base = flink_job(target, operator, ca_file, client_cert, auth_file)
+    elif target.startswith(TOPIC):
+        _refuse("for kafka://", of_flink | of_query)
         watched, base = topic_of(target, group, time, lateness or 0, idle_after, kafka_config)
     else:
-        _refuse("for a query of Spark", of_group)
+        _refuse("for a Spark query", of_flink | of_group)
         if bootstrap is None:
             _refuse("for a query without --bootstrap", of_broker)
         if not (headless or once or json) and list_inside(local_path(target)):
             return
-        if not (headless or stop_on_eof) and (finished := finished_log(target)) is not None:
+        if not headless and (finished := finished_log(target)) is not None:
             _refuse("for a finished event log", of_broker | {"--state-reader": state_reader, "--bootstrap": bootstrap})
-            show_post_mortem(local_path(target), finished, query, name, record, once=once, json=json)
+            show_post_mortem(local_path(target), finished, query, name, record, once=once, json=json, force=force)
             return
-        watched, base = _query(target, query, state_reader, broker_of(bootstrap, time, kafka_config))
+        watched, base = _query(
+            target, query, windows_of(state_reader, once=once), broker_of(bootstrap, time, kafka_config)
+        )
+    check_outputs({"--record": record}, inputs=_inputs(target, kafka_config), force=force)
     if not (headless or once or json) and has_terminal():
-        show_as(name or rundir.free_name(base), "stop")
+        show(name, base, "stop", read_only=read_only)
         return
     from ...engine.taps.engine import WatchOptions
 
-    options = WatchOptions(record=record, record_bounds=bounds_of(record_keep), once=once, stop_on_eof=stop_on_eof)
+    options = WatchOptions(
+        record=record,
+        record_bounds=bounds_of(record_keep),
+        verdict_after_ms=verdict_after,
+        force=force,
+        once=once,
+        stop_on_eof=stop_on_eof(),
+    )
     raise typer.Exit(_watch(watched, options, name, base, json=json))
 
 
-def _query(
-    target: str, wanted: str | None, state_reader: str | None, broker: "BrokerTap | None"
-) -> "tuple[QueryWatch, str]":
-    """A query of Spark, by its checkpoint, its event log or what its job publishes."""
-    reader = state_reader or "files"
-    if reader not in READERS:
-        raise UsageError(f"--state-reader '{clean(reader)}' is not known: use none, files or spark")
+def _query(target: str, wanted: str | None, windows: "Windows", broker: "BrokerTap | None") -> "tuple[QueryWatch, str]":
+    """A Spark query, by its checkpoint, its event log or what its job publishes."""
     path = local_path(target)
     if not path.exists():
-        published = published_query(target, wanted, reader, broker)
+        published = published_query(target, wanted, windows, broker)
         if published is None:
             raise UsageError(nothing_there(target))
         return published
     if is_log(path):
-        return query_of_log(path, wanted, reader, broker)
+        return query_of_log(path, wanted, windows, broker)
     _refuse("for a checkpoint, which has one query", {"--query": wanted})
-    return query_of_checkpoint(path, reader, broker)
+    return query_of_checkpoint(path, windows, broker)
+
+
+def watched_of(
+    target: str,
+    *,
+    bootstrap: str | None = None,
+    time: str | None = None,
+    group: str | None = None,
+    kafka_config: Path | None = None,
+    query: str | None = None,
+) -> "Watched[Any]":
+    """What a target names that is not a running engine: a Flink job, a topic, a consumer group or a query; UsageError
+    if nothing."""
+    if target.startswith(FLINK):
+        others = {"--bootstrap": bootstrap, "--time": time, "--group": group, "--kafka-config": kafka_config}
+        _refuse("for flink://", others | {"--query": query})
+        return flink_job(target, None, None, None, None)[0]
+    if target.startswith(TOPIC):
+        _refuse("for kafka://", {"--bootstrap": bootstrap, "--query": query})
+        return topic_of(target, group, time, 0, None, kafka_config)[0]
+    _refuse("for a Spark query", {"--group": group})
+    if bootstrap is None:
+        _refuse("for a query without --bootstrap", {"--time": time, "--kafka-config": kafka_config})
+    return _query(target, query, None, broker_of(bootstrap, time, kafka_config))[0]
 
 
 def _watch(watched: "Watched[Any]", options: "WatchOptions", name: str | None, base: str, *, json: bool) -> int:
-    """Run the engine that looks in this process."""
+    """Run the attached engine in this process."""
     from ...engine.taps.engine import WatchEngine
 
-    print_it = printer(json=json, once=options.once)
+    def run(claim: rundir.Claim, log: Path, say: Any, printer: SnapshotPrinter) -> int:
+        return WatchEngine(claim, watched, options, say, printer.show).run()
 
-    def run(claim: rundir.Claim, log: Path, say: Any) -> int:
-        return WatchEngine(claim, watched, options, say, print_it).run()
+    return run_claimed(name, base, watched.describe().description, SnapshotPrinter(json=json, once=options.once), run)
 
-    return run_claimed(name, base, watched.describe().description, run)
+
+def _inputs(target: str, kafka_config: Path | None) -> list[Path]:
+    """The files and directories that attaching reads, as far as they are local."""
+    inputs = [] if kafka_config is None else [kafka_config]
+    return inputs if "://" in target.removeprefix("file://") else [*inputs, local_path(target)]
 
 
 def _refuse(where: str, options: dict[str, Any]) -> None:
-    """UsageError where an option is given that means nothing there."""
+    """UsageError for an option that has no effect on this kind of target."""
     for option, value in options.items():
         if value is not None:
-            raise UsageError(f"{option} means nothing {where}: leave it out")
+            raise UsageError(f"{option} has no effect {where}; leave it out")
 
 
 def socket_of(target: str) -> Path | None:
-    """The socket of a running engine that the target names, by itself or by the engine's name; None: no engine."""
+    """The socket of a running engine that the target names, as a path or by the engine's name; None: no engine."""
     path = Path(target)
     try:
         if stat.S_ISSOCK(path.stat().st_mode):
@@ -165,16 +228,16 @@ def socket_of(target: str) -> Path | None:
 
 
 def _show_engine(socket: Path, *, once: bool, json: bool, read_only: bool) -> None:
-    """An engine that runs already: its screen, or what it says."""
+    """Show a running engine: its screen, a summary, or its snapshots."""
     if once:
         snapshot = first_snapshot(socket)
         print(msgspec.json.encode(snapshot).decode() if json else summary(snapshot))
     elif json:
         asyncio.run(_follow(socket))
     elif has_terminal():
-        open_screen(socket, None, "leave", read_only=read_only)
+        open_screen(Client(socket, read_only=read_only), "leave")
     else:
-        raise UsageError("the screen needs a terminal; without one: --once or --json")
+        raise UsageError("the screen needs a terminal; without one, use --once or --json")
 
 
 async def _follow(socket: Path) -> None:

@@ -1,13 +1,11 @@
 """Starting an engine: in this process without a screen, or in one of its own with the screen on it."""
 
-import os
 import secrets
-import signal
 import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -15,54 +13,74 @@ import msgspec
 import typer
 
 from ...engine.core.settings import Settings
-from ...engine.core.snapshot import Snapshot
-from ...engine.errors import RunError, UsageError
+from ...engine.core.snapshot import Note
+from ...engine.errors import RunError, UsageError, first_line
 from ...engine.feed import rundir
+from ...engine.feed.client import Client
 from ...engine.feed.ring import UNBOUNDED, Bounds
+from ...engine.outputs import check_outputs
+from ..present.notes import note_text
 from .arguments import EngineArguments, or_off
-from .launch import EngineProcess, redirect_output
-from .options import settings_of, window_of
+from .launch import EngineProcess, launched, redirect_output
+from .options import auto_lateness_of, settings_of, window_of
+from .output import SnapshotPrinter
 from .running import has_terminal, open_screen
 
 if TYPE_CHECKING:  # at run time only a process that runs an engine imports the pipeline
     from ...engine.pipeline.sources.base import Source
 
 
-def start(source: "Source", engine: EngineArguments, *, live: bool, name: str) -> None:
-    """Run an engine here (headless), or in a process of its own with the screen on it."""
+def start(source: "Source", engine: EngineArguments, *, live: bool, name: str, inputs: Sequence[Path] = ()) -> None:
+    """Run an engine here (headless), or in a process of its own with the screen on it.
+
+    UsageError if an output file exists or is one of the `inputs` (files and directories that the source reads).
+    """
     from ...engine.pipeline.custom import check_custom
 
     settings = settings_for(engine, live=live)
+    check_engine_outputs(engine, inputs)
     if settings.factory is not None:
         check_custom(settings.factory)
     source.check()
     if not has_screen(engine):
         raise typer.Exit(_run_engine(source, settings, engine, name))
-    show(engine, name, "ask")
+    show(engine.name, name, "ask")
+
+
+def check_engine_outputs(engine: EngineArguments, inputs: Sequence[Path]) -> None:
+    """UsageError if `--record` or `--firings` would overwrite something; what a resumed run wrote, it continues."""
+    from ...engine.pipeline.durable import own_files, own_outputs
+
+    outputs = {"--record": engine.record, "--firings": engine.firings}
+    state = own_files(engine.state_dir)
+    check_outputs(outputs, inputs=[*inputs, *state], force=engine.force, own=own_outputs(engine.state_dir))
 
 
 def has_screen(engine: EngineArguments) -> bool:
     return not (engine.headless or engine.once or engine.json) and has_terminal()
 
 
-def show(engine: EngineArguments, name: str, on_quit: Literal["ask", "stop"]) -> None:
-    """Start this command's engine in a process of its own, and the screen on it."""
-    show_as(engine.name or rundir.free_name(name), on_quit)
+def show(name: str | None, base: str, on_quit: Literal["ask", "stop"], *, read_only: bool = False) -> None:
+    """Start this command's engine in a process of its own, under `name` or a free one made of `base`, with the screen.
 
-
-def show_as(name: str, on_quit: Literal["ask", "stop"]) -> None:
-    """The same, with the engine's name."""
-    arguments = [*sys.argv[1:], "--headless", "--name", name]
-    process = EngineProcess(
-        [*arguments, "--stop-on-eof"] if on_quit == "stop" else arguments, rundir.log_path(name), tied=on_quit == "stop"
-    )
-    wish = open_screen(rundir.socket_path(name), process.died, on_quit)
+    The name is taken here and passed on, so that two commands at the same moment get two names, and the screen reads
+    only the stream of its own engine.
+    """
+    claim = rundir.claim(name, base, _now_ms()) if name else rundir.claim_free(base, base, _now_ms())
+    run = claim.run
+    try:
+        process = EngineProcess(sys.argv[1:], claim, tied=on_quit == "stop")
+    except OSError as error:
+        claim.release()
+        raise RunError(f"the engine cannot be started: {first_line(error)}") from error
+    client = Client(run.socket, alive=process.died, run_id=run.id, read_only=read_only)
+    wish = open_screen(client, on_quit)
     if (reason := process.died()) is not None:
         raise UsageError(reason) if process.code == 2 else RunError(reason)
     if wish == "stop":
         process.stop()
     elif process.code is None:
-        print(f"the engine {name} goes on: 'wmtop' shows it, 'wmtop stop {name}' stops it")
+        print(f"the engine {run.name} keeps running: 'wmtop' shows it, 'wmtop stop {run.name}' stops it")
 
 
 def _run_engine(source: "Source", settings: Settings, arguments: EngineArguments, base: str) -> int:
@@ -73,39 +91,73 @@ def _run_engine(source: "Source", settings: Settings, arguments: EngineArguments
         firings=arguments.firings,
         record=arguments.record,
         record_bounds=bounds_of(arguments.record_keep),
+        verdict_after_ms=arguments.verdict_after,
+        force=arguments.force,
         once=arguments.once,
-        stop_on_eof=arguments.stop_on_eof,
+        stop_on_eof=stop_on_eof(),
         master=arguments.master,
         conf=_conf(arguments.conf or []),
         packages=_listed(arguments.packages),
         jars=_listed(arguments.jars),
     )
-    print_it = printer(json=arguments.json, once=arguments.once)
 
-    def run(claim: rundir.Claim, log: Path, say: Callable[[str], None]) -> int:
-        return Engine(claim, source, settings, options, log, say, print_it).run()
+    def run(claim: rundir.Claim, log: Path, say: Callable[[str], None], printer: SnapshotPrinter) -> int:
+        def on_note(note: Note) -> None:
+            say(note_text(note))
 
-    return run_claimed(arguments.name, base, source.describe().description, run)
+        return Engine(claim, source, settings, options, log, say, printer.show, on_note).run()
+
+    printer = SnapshotPrinter(json=arguments.json, once=arguments.once)
+    return run_claimed(arguments.name, base, source.describe().description, printer, run)
 
 
 def run_claimed(
-    name: str | None, base: str, description: str, run: Callable[[rundir.Claim, Path, Callable[[str], None]], int]
+    name: str | None,
+    base: str,
+    description: str,
+    printer: SnapshotPrinter,
+    run: Callable[[rundir.Claim, Path, Callable[[str], None], SnapshotPrinter], int],
 ) -> int:
     """Run an engine in this process, under `name` or a free one made of `base`; its errors are one line each."""
-    started_ms = time.time_ns() // 1_000_000
-    claimed = rundir.claim(name, description, started_ms) if name else None
-    with claimed or rundir.claim_free(base, description, started_ms) as claim:
+    with _claim(name, base, description) as claim:
         log = Path(claim.run.log)
-        say = redirect_output(log)
+        errors = redirect_output(log)
+
+        def say(line: str) -> None:
+            errors.write(f"wmtop: {line}\n".encode())
+
         try:
-            return run(claim, log, say)
+            code = run(claim, log, say, printer)
         except (UsageError, RunError) as error:
             say(str(error))
-            return 2 if isinstance(error, UsageError) else 1
+            code = 2 if isinstance(error, UsageError) else 1
         except Exception as error:
             traceback.print_exc()  # the log has our standard error
-            say(f"the run failed: {told(error)}; its log is {log}")
-            return 1
+            say(f"the run failed: {first_line(error)}; its log is {log}")
+            code = 1
+        except SystemExit:
+            errors.flush()
+            raise
+    # Only now, when the engine is gone and its name is free: nothing but this process waits for a reader.
+    failed = printer.close(say)
+    errors.flush()
+    return code or failed
+
+
+def _claim(name: str | None, base: str, description: str) -> rundir.Claim:
+    if (launch := launched()) is not None:
+        return rundir.adopt(launch.lock, launch.name, launch.id, description, _now_ms())
+    return rundir.claim(name, description, _now_ms()) if name else rundir.claim_free(base, description, _now_ms())
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def stop_on_eof() -> bool:
+    """Whether this engine stops with the terminal that started it."""
+    launch = launched()
+    return launch is not None and launch.stop_on_eof
 
 
 def bounds_of(keep: int) -> Bounds:
@@ -113,30 +165,9 @@ def bounds_of(keep: int) -> Bounds:
     return UNBOUNDED if (kept := or_off(keep)) is None else Bounds(span_ms=kept)
 
 
-def printer(*, json: bool, once: bool) -> Callable[[Snapshot, bool], None]:
-    """What an engine prints of its snapshots: each as a line, or only the last, as JSON or as text.
-
-    Where nobody reads any more (`| head -1`) the engine stops in good order.
-    """
-    from .summary import summary
-
-    def show(snapshot: Snapshot, last: bool) -> None:
-        try:
-            if json and (last or not once):
-                print(msgspec.json.encode(snapshot).decode(), flush=True)
-            elif last and not json:
-                print(summary(snapshot), flush=True)
-        except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            if not last:
-                os.kill(os.getpid(), signal.SIGTERM)
-
-    return show
-
-
 def settings_for(engine: EngineArguments, *, live: bool) -> Settings:
     guard = engine.future_guard
-    return settings_of(
+    settings = settings_of(
         strategies=engine.strategy or [],
         marker=engine.marker,
         smooth=engine.smooth,
@@ -148,7 +179,17 @@ def settings_for(engine: EngineArguments, *, live: bool) -> Settings:
         allowed_lateness_ms=engine.allowed_lateness,
         future_guard_ms=(300_000 if live else None) if guard is None else or_off(guard),
         subtasks=engine.subtasks,
+        max_channels=engine.max_channels,
     )
+    auto = auto_lateness_of(
+        settings,
+        target=engine.auto_lateness,
+        least_ms=engine.auto_min,
+        most_ms=engine.auto_max,
+        horizon_ms=engine.auto_horizon,
+        every_ms=engine.auto_every,
+    )
+    return msgspec.structs.replace(settings, auto=auto)
 
 
 def staging(engine: EngineArguments) -> tuple[Path, bool]:
@@ -173,7 +214,3 @@ def name_of(text: str) -> str:
     """An engine name made of a file or directory name."""
     kept = "".join(character if character.isascii() and character.isalnum() else "-" for character in text)
     return kept.strip("-")[:40] or "run"
-
-
-def told(error: BaseException) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

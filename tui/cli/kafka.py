@@ -1,4 +1,4 @@
-"""What the command line says of Kafka: where to begin, what is a channel, how to reach the cluster."""
+"""Kafka options: where to start reading, what a channel is, how to reach the cluster."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ def kafka_start(text: str) -> "Start":
 
 
 def kafka_columns(time: str, unit: str, channel: str, engine: EngineArguments) -> "KafkaColumns":
-    """Where event time and channel are; UsageError for what is no path or unit."""
+    """Where event time and channel are; UsageError for what is not a path or unit."""
     from ...engine.json_path import parse_json_path
     from ...engine.pipeline.sources.kafka_columns import KafkaColumns
 
@@ -42,7 +42,7 @@ def kafka_columns(time: str, unit: str, channel: str, engine: EngineArguments) -
 
 
 def kafka_config_of(bootstrap: str, file: Path | None) -> "KafkaConfig":
-    """How to reach the cluster, with what `--kafka-config FILE` and the environment say of security."""
-    from ...engine.kafka.security import kafka_config
+    """How to reach the cluster, with the security settings of `--kafka-config FILE` and the environment."""
+    from ...engine.kafka.security.resolve import kafka_config
 
     return kafka_config(bootstrap, file)

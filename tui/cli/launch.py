@@ -1,40 +1,73 @@
 """Starting an engine in a process of its own, and asking after it."""
 
+import functools
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
+from msgspec import Struct
+
 from ...engine.errors import RunError
+from ...engine.exit_status import how_it_ended, signal_name
+from ...engine.feed.rundir import Claim
+from .output import LineWriter
 
 LOG_TAIL_BYTES = 8192
+_VARIABLE = "WMTOP_LAUNCHED_ENGINE"
+
+
+class Launch(Struct, frozen=True, kw_only=True):
+    """What an engine gets from the terminal that started it: its name and id, claimed already, and when to stop."""
+
+    lock: int
+    """The descriptor that holds the name."""
+    name: str
+    id: str
+    stop_on_eof: bool
+
+
+@functools.cache
+def launched() -> Launch | None:
+    """How this process was started as a terminal's engine; None: by a user. No child of this process sees it."""
+    passed = os.environ.pop(_VARIABLE, None)
+    return None if passed is None else msgspec.json.decode(passed, type=Launch)
 
 
 class EngineProcess:
-    """An engine that this terminal started: in a session of its own, its output in a log file.
+    """An engine that this terminal started: in a session of its own, its output in its log file.
 
-    With `tied` it stops when this process ends, however it ends: the pipe to its standard input closes.
+    It continues `claim`, so that it has that name and id and no other. With `tied` it stops when this process ends,
+    however it ends: the pipe to its standard input closes.
     """
 
-    def __init__(self, arguments: list[str], log: Path, *, tied: bool) -> None:
-        self._log = log
-        with open(log, "ab") as output:
+    def __init__(self, arguments: list[str], claim: Claim, *, tied: bool) -> None:
+        self._log = Path(claim.run.log)
+        launch = Launch(lock=claim.lock, name=claim.run.name, id=claim.run.id, stop_on_eof=tied)
+        with open(self._log, "ab") as output:
+            self._log_before = output.tell()
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "wmtop.tui.cli", *arguments],
                 stdin=subprocess.PIPE if tied else subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
-                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                pass_fds=(claim.lock,),
+                env={**os.environ, "PYTHONUNBUFFERED": "1", _VARIABLE: msgspec.json.encode(launch).decode()},
             )
+        claim.hand_over()
 
     def died(self) -> str | None:
         """None while it runs, or after it ended well; else one line that says why it is gone."""
         code = self._process.poll()
         if not code:
             return None
-        return last_error(self._log) or f"the engine ended (exit code {code}); its log is {self._log}"
+        if code in (1, 2) and (said := last_line_to_user(self._log, self._log_before)) is not None:
+            return said
+        # More than 128: in good order, on a signal.
+        how = f"stopped by {signal_name(code - 128)}" if code > 128 else how_it_ended(code)
+        return f"the engine ended: {how}; its log is {self._log}"
 
     @property
     def code(self) -> int | None:
@@ -42,7 +75,7 @@ class EngineProcess:
         return self._process.poll()
 
     def stop(self, timeout_s: float = 30.0) -> int:
-        """Have it stop, if it has not heard so yet, and wait for its end; RunError if it does not end in time."""
+        """Stop it, if it has not stopped by itself, and wait for its end; RunError if it does not end in time."""
         try:
             return self._process.wait(0.5)
         except subprocess.TimeoutExpired:
@@ -53,11 +86,11 @@ class EngineProcess:
             raise RunError(f"the engine (process {self._process.pid}) does not stop; its log is {self._log}") from None
 
 
-def last_error(log: Path) -> str | None:
-    """The last line that an engine addressed to its user, from its log."""
+def last_line_to_user(log: Path, since: int) -> str | None:
+    """The last line that an engine addressed to its user, from its log after byte `since`."""
     try:
         with open(log, "rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))
+            file.seek(max(since, file.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))
             lines = file.read().decode(errors="replace").splitlines()
     except OSError:
         return None
@@ -65,15 +98,11 @@ def last_error(log: Path) -> str | None:
     return said[-1] if said else None
 
 
-def redirect_output(log: Path) -> Callable[[str], None]:
-    """Send this process's and its children's output to the log; the function writes a line to the real stderr."""
+def redirect_output(log: Path) -> LineWriter:
+    """Send what this process and its children write to standard error to the log; what writes to the real one."""
     real = os.dup(2)
     os.set_inheritable(real, False)
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(descriptor, 2)
     os.close(descriptor)
-
-    def say(line: str) -> None:
-        os.write(real, f"wmtop: {line}\n".encode())
-
-    return say
+    return LineWriter(real)

@@ -1,4 +1,4 @@
-"""What can be attached to, a line each."""
+"""Lists what `wmtop attach` can attach to, a line each."""
 
 import shlex
 import time
@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..formatting import clean, count, duration
+from ..present.formatting import clean, count, duration
 from .running import lines_of_runs
 from .targets import WHAT, is_log
 
-if TYPE_CHECKING:  # what looks is imported by who looks
+if TYPE_CHECKING:  # a tap is imported by the command that uses it
     from ...engine.taps.discover import Found
-    from ...engine.taps.published import Published
+    from ...engine.taps.events.published import Published
 
 _MOST_LISTED = 20
 _WORDS = {"checkpoint": "checkpoints", "event log": "event logs"}
@@ -21,23 +21,23 @@ _WORDS = {"checkpoint": "checkpoints", "event log": "event logs"}
 def list_all() -> None:
     """Running engines, published queries, and what is found on disk here and in the temporary directory."""
     from ...engine.taps.discover import discover
-    from ...engine.taps.published import list_published
+    from ...engine.taps.events.published import list_published
 
     lines = lines_of_runs()
     if lines:
         print("\n".join(["running engines: wmtop attach NAME", *(f"  {line}" for line in lines)]))
     published = [line for job in list_published() for line in _lines_of_job(job)]
     if published:
-        print("\n".join(["queries that their jobs publish: wmtop attach NAME", *published]))
+        print("\n".join(["published queries: wmtop attach NAME", *published]))
     found = discover([Path.cwd(), Path("/tmp")])
     _print_found(found, "here and in /tmp")
     if not lines and not published and not found:
-        print(f"nothing is running, and no checkpoint or event log was found here or in /tmp: give {WHAT}")
+        print(f"no running engine, checkpoint or event log found (here and in /tmp); give {WHAT}")
 
 
 def list_inside(path: Path) -> bool:
-    """List what lies in a directory that is nothing to attach to itself but holds several such things; whether so."""
-    from ...engine.taps.checkpoint import is_checkpoint
+    """List the checkpoints and event logs in a directory that holds several; returns whether it does."""
+    from ...engine.taps.checkpoint.checkpoint import is_checkpoint
     from ...engine.taps.discover import discover
 
     if not path.is_dir() or is_checkpoint(path) or is_log(path):
@@ -53,7 +53,7 @@ def _print_found(found: "Sequence[Found]", where: str) -> None:
     for kind, words in _WORDS.items():
         of_kind = [one for one in found if one.kind == kind]
         if of_kind:
-            print(f"{words} of Spark, {where}: wmtop attach PATH")
+            print(f"Spark {words} {where}: wmtop attach PATH")
         for one in of_kind[:_MOST_LISTED]:
             age = duration(max(now_ms - one.changed_ms, 0))
             print(f"  {clean(shlex.quote(str(one.path)))}  changed {age} ago")
@@ -62,7 +62,7 @@ def _print_found(found: "Sequence[Found]", where: str) -> None:
 
 
 def _lines_of_job(job: "Published") -> list[str]:
-    """The queries of a job, a line each; of a job that is gone it is said."""
+    """The queries of a job, a line each, with `gone` where its process has ended."""
     said = job.publication
     where = f"{said.app}, process {said.pid}{'' if said.alive else ', gone'}"
     running = [run for run in said.queries if not run.ended] or list(said.queries[-1:])

@@ -6,24 +6,27 @@ from typing import Annotated
 
 import typer
 
-from ...engine.errors import RunError, UsageError
-from . import attach, replay, run, running, serve
-from .engines import told
+from ...engine.errors import RunError, UsageError, first_line
+from . import attach, check, preview, replay, run, running, serve
+from .examples import epilog
 
 app = typer.Typer(
-    help="top for stream watermarks: who holds event time back, why, and what more lateness would cost.",
+    help="top for stream watermarks: which channel holds back the watermark, why, and what more lateness would cost.",
+    epilog=epilog(""),
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-app.command()(run.demo)
+app.command(epilog=epilog("demo"))(run.demo)
 app.add_typer(run.run_app, name="run")
-app.command()(attach.attach)
-app.command()(running.runs)
-app.command()(running.stop)
-app.command()(replay.replay)
-app.command("set")(running.set_command)
-app.command()(serve.serve)
+app.command(epilog=epilog("attach"))(attach.attach)
+app.command(epilog=epilog("check"))(check.check)
+app.command(epilog=epilog("preview"))(preview.preview)
+app.command(epilog=epilog("runs"))(running.runs)
+app.command(epilog=epilog("stop"))(running.stop)
+app.command(epilog=epilog("replay"))(replay.replay)
+app.command("set", epilog=epilog("set"))(running.set_command)
+app.command(epilog=epilog("serve"))(serve.serve)
 
 
 @app.callback(invoke_without_command=True)
@@ -62,7 +65,7 @@ def _run_command() -> int:
     except Exception as error:
         if os.environ.get("WMTOP_TRACE"):
             raise
-        return _say(f"unexpected {type(error).__name__}: {told(error)} (WMTOP_TRACE=1 shows where)", 1)
+        return _say(f"unexpected {type(error).__name__}: {first_line(error)} (WMTOP_TRACE=1 shows where)", 1)
     return code if isinstance(code, int) else 0
 
 

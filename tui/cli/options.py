@@ -2,10 +2,23 @@
 
 import re
 from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
 
-from ...engine.core.settings import TUNABLE, Session, Settings, Sliding, StrategyName, Tumbling, WindowSpec
+from ...engine.core.lateness import bucket_edges
+from ...engine.core.settings import (
+    MOST_CHANNELS,
+    MOST_WINDOWS_PER_RECORD,
+    TUNABLE,
+    AutoLateness,
+    Session,
+    Settings,
+    Sliding,
+    StrategyName,
+    Tumbling,
+    WindowSpec,
+)
 from ...engine.errors import UsageError
-from .. import formatting
+from ..present import formatting
 
 _STRATEGIES: dict[str, StrategyName] = {
     name: name
@@ -31,6 +44,70 @@ def parse_duration_or_off(text: str) -> int | None:
         raise ValueError(f"{error}, or off") from None
 
 
+def parse_share(text: str) -> float:
+    """A share above 0 and below 1, from a percentage or a number: `99.9%`, `0.999`."""
+    number = text.removesuffix("%").strip()
+    try:
+        share = Decimal(number) / (100 if text.endswith("%") else 1)
+    except InvalidOperation:
+        share = Decimal(0)
+    if not 0 < share < 1:
+        raise ValueError(f"'{text}' is not a share above 0% and below 100%, e.g. 99.9% or 0.999")
+    return float(share)
+
+
+def parse_share_or_off(text: str) -> float | None:
+    """A share, or None for `off`."""
+    if text == "off":
+        return None
+    try:
+        return parse_share(text)
+    except ValueError as error:
+        raise ValueError(f"{error}, or off") from None
+
+
+def auto_lateness_of(
+    settings: Settings,
+    *,
+    target: float | None,
+    least_ms: int | None,
+    most_ms: int | None,
+    horizon_ms: int | None,
+    every_ms: int | None,
+) -> AutoLateness | None:
+    """The autopilot that the options ask for (ms; None: not given); UsageError where they do not fit."""
+    given = {
+        "--auto-lateness": target,
+        "--auto-min": least_ms,
+        "--auto-max": most_ms,
+        "--auto-horizon": horizon_ms,
+        "--auto-every": every_ms,
+    }
+    if not settings.tunable:
+        for option, value in given.items():
+            if value is not None:
+                raise UsageError(
+                    f"{option}: the strategy {settings.strategy} has none; leave it out, or use --strategy bounded"
+                )
+        return None
+    usual = AutoLateness()
+    auto = AutoLateness(
+        target=target,
+        min_ms=usual.min_ms if least_ms is None else least_ms,
+        max_ms=usual.max_ms if most_ms is None else most_ms,
+        horizon_ms=usual.horizon_ms if horizon_ms is None else horizon_ms,
+        every_ms=usual.every_ms if every_ms is None else every_ms,
+    )
+    _positive("--auto-horizon", auto.horizon_ms)
+    _positive("--auto-every", auto.every_ms)
+    if not any(auto.min_ms <= edge <= auto.max_ms for edge in bucket_edges(settings.lateness_ms or 0)):
+        raise UsageError(
+            f"--auto-min {auto.min_ms}ms --auto-max {auto.max_ms}ms: there is no step of 1-2-3-5-7 between them; "
+            "give a wider range, e.g. --auto-min 1m --auto-max 2h"
+        )
+    return auto
+
+
 def parse_time(text: str) -> int:
     """A time in epoch ms, from ISO 8601 (UTC without a zone) or epoch ms; ValueError with an example otherwise."""
     if re.fullmatch(r"-?\d+", text):
@@ -45,7 +122,7 @@ def parse_time(text: str) -> int:
 
 
 def parse_speed(text: str) -> float | None:
-    """How many seconds of arrival time pass in a second; None for `max`."""
+    """Seconds of arrival time per second; None for `max`."""
     if text == "max":
         return None
     try:
@@ -61,7 +138,9 @@ def window_of(size_ms: int | None, slide_ms: int | None, offset_ms: int, gap_ms:
     """The window that `--window [--slide] [--offset] | --session` ask for."""
     if gap_ms is not None:
         if size_ms is not None or slide_ms is not None or offset_ms:
-            raise UsageError("--session goes without --window, --slide and --offset: give one kind of window")
+            raise UsageError(
+                "--session cannot be combined with --window, --slide or --offset; choose one kind of window"
+            )
         _positive("--session", gap_ms)
         return Session(gap_ms)
     size = 3_600_000 if size_ms is None else size_ms
@@ -69,6 +148,11 @@ def window_of(size_ms: int | None, slide_ms: int | None, offset_ms: int, gap_ms:
     if slide_ms is None or slide_ms == size:
         return Tumbling(size, offset_ms)
     _positive("--slide", slide_ms)
+    if -(-size // slide_ms) > MOST_WINDOWS_PER_RECORD:
+        raise UsageError(
+            f"--slide: {size} ms windows every {slide_ms} ms put each record into {-(-size // slide_ms)} windows "
+            f"(at most {MOST_WINDOWS_PER_RECORD}); use a slide of at least {-(-size // MOST_WINDOWS_PER_RECORD)}ms"
+        )
     return Sliding(size, slide_ms, offset_ms)
 
 
@@ -85,6 +169,7 @@ def settings_of(
     allowed_lateness_ms: int,
     future_guard_ms: int | None,
     subtasks: int | None,
+    max_channels: int = 10_000,
 ) -> Settings:
     """The settings of a run; UsageError where options contradict one another."""
     if len(strategies) > 1:
@@ -95,17 +180,21 @@ def settings_of(
         if value is not None and name != owner:
             raise UsageError(f"{option} belongs to --strategy {owner}, but the strategy is {strategy}")
     if watermark is not None and name != "source":
-        raise UsageError(
-            f"--watermark means that the source has its own watermarks (--strategy source): it excludes {strategy}"
-        )
+        raise UsageError(f"--watermark needs --strategy source, but the strategy is {strategy}; leave out one of them")
     if name == "punctuated" and marker is None:
         raise UsageError("--strategy punctuated needs --marker SQL, e.g. --marker \"kind = 'marker'\"")
     if name == "source" and watermark is None:
         raise UsageError("--strategy source needs --watermark COL, the column that carries the watermarks")
     if lateness_ms is not None and name not in TUNABLE:
-        raise UsageError(f"--lateness: the strategy {strategy} has none; leave it out, or use --strategy bounded")
+        raise UsageError(
+            f"--lateness: the strategy {strategy} does not use it; leave it out, or use --strategy bounded"
+        )
     if smooth is not None and smooth < 1:
         raise UsageError(f"--smooth {smooth}: average at least 1 timestamp, e.g. --smooth 100")
+    if idle_after_ms == 0:
+        raise UsageError("--idle-after 0s: an idle timeout must be longer than 0; give 'off' for no idle timeout")
+    if not 1 <= max_channels <= MOST_CHANNELS:
+        raise UsageError(f"--max-channels {max_channels}: give 1 to {MOST_CHANNELS}, e.g. --max-channels 10000")
     if subtasks is not None and subtasks < 1:
         raise UsageError(f"--subtasks {subtasks}: give at least 1 source instance, e.g. --subtasks 4")
     default = 1_800_000 if name in TUNABLE else 0 if name == "monotonous" else None
@@ -117,6 +206,7 @@ def settings_of(
         future_guard_ms=future_guard_ms,
         emit_every_ms=emit_every_ms,
         subtasks=subtasks,
+        max_channels=max_channels,
         window=window,
         smooth=100 if smooth is None else smooth,
         marker=marker,

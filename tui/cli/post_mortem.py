@@ -1,4 +1,4 @@
-"""`wmtop attach` on the event log of an application that is no more: it opens like a recording."""
+"""`wmtop attach` on the event log of an application that has ended: it opens like a recording."""
 
 import sys
 import tempfile
@@ -12,18 +12,19 @@ import typer
 
 from ...engine.errors import UsageError
 from ...engine.feed.recording import RecordingReader
+from ...engine.outputs import check_outputs
 from .replay import play, print_snapshots
 from .running import has_terminal
 from .targets import is_log, local_path
 
-if TYPE_CHECKING:  # what looks is imported by who looks
-    from ...engine.taps.event_log import EventLogFacts
+if TYPE_CHECKING:  # a tap is imported by the command that uses it
+    from ...engine.taps.eventlog.event_log import EventLogFacts
 
 
 def finished_log(target: str) -> "EventLogFacts | None":
-    """What an event log says whose application has ended, or must have died; None: the target is none such."""
-    from ...engine.taps.event_log import check
-    from ...engine.taps.post_mortem import is_finished, look
+    """The facts of an event log whose application has ended or must have died; None for any other target."""
+    from ...engine.taps.eventlog.event_log import check
+    from ...engine.taps.eventlog.post_mortem import is_finished, look
 
     path = local_path(target)
     if not is_log(path):
@@ -43,30 +44,32 @@ def show_post_mortem(
     *,
     once: bool,
     json: bool,
+    force: bool,
 ) -> None:
-    """Make a recording of the log, in `record` where that is to be kept, and show or print it."""
-    from ...engine.taps.post_mortem import record as write
+    """Make a recording of the log (kept as `record` if that is given), and show or print it."""
+    from ...engine.taps.eventlog.post_mortem import record as write
 
-    if record is not None and record.exists():
-        raise UsageError(f"--record {record} is there already: give a new file for what a finished log tells")
+    check_outputs({"--record": record}, inputs=[path], force=force)
     if not (once or json) and not has_terminal():
-        raise UsageError("the screen needs a terminal; without one: --once or --json")
+        raise UsageError("the screen needs a terminal; without one, use --once or --json")
     with tempfile.TemporaryDirectory(prefix="wmtop-") as directory:
         out = record or Path(directory) / "post-mortem.rec"
-        with _progress("following the query") as step:
-            snapshots = write(path, facts, out, wanted, name, step)
+        with _progress("replaying the query") as step:
+            snapshots = write(path, facts, out, wanted, name, step, force=force)
         if not snapshots:
-            raise UsageError(f"{path}: the query has not reported a batch")
+            raise UsageError(f"{path} has no batch of the query; choose another event log or --query")
         with RecordingReader(out) as reader:
             if once or json:
                 print_snapshots(reader, out, once=once, json=json)
             else:
-                play(reader, 1.0, None, playing=False)
+                play(
+                    reader, 1.0, reader.at(len(reader) - 1).now_ms, playing=False
+                )  # opened at the end, where the error is
 
 
 @contextmanager
 def _progress(label: str) -> Generator[Callable[[int], object]]:
-    """Shows how far a log is read, where somebody looks and it is long enough to be worth it."""
+    """Shows a progress bar while a long log is read, if standard error is a terminal."""
     if not sys.stderr.isatty():
         yield lambda left: None
         return

@@ -1,4 +1,4 @@
-"""`wmtop replay`: a recording on the screen, as lines, or as a copy without names."""
+"""`wmtop replay`: a recording on the screen, as JSON or a summary, or as a redacted copy."""
 
 import sys
 from collections.abc import Callable, Generator
@@ -12,71 +12,104 @@ import typer
 from ...engine.errors import UsageError
 from ...engine.feed.recording import RecordingReader
 from ...engine.feed.redaction import redact
-from ..formatting import count, stamp
-from .arguments import parsed
+from ...engine.outputs import check_outputs
+from ..permissions import denied_to
+from ..present.formatting import count, stamp
+from .arguments import FORCE_HELP, parsed
 from .options import parse_speed, parse_time
-from .running import has_terminal
+from .running import has_terminal, is_served
 from .summary import summary
 
 
 def replay(
-    recording: Annotated[Path, typer.Argument(metavar="RECORDING", help="what --record or R has written")],
+    recording: Annotated[Path, typer.Argument(metavar="RECORDING", help="a file written by --record or R")],
     speed: Annotated[
-        float | None, typer.Option(parser=parsed(parse_speed), metavar="X", help="how many times as fast (1)")
+        float | None,
+        typer.Option(parser=parsed(parse_speed), metavar="X|max", help="replay speed multiplier", show_default="1"),
     ] = 1.0,
-    at: Annotated[int | None, typer.Option(parser=parsed(parse_time), metavar="TIME", help="pause there")] = None,
-    once: Annotated[bool, typer.Option("--once", help="print the summary of the last snapshot")] = False,
-    json: Annotated[bool, typer.Option("--json", help="print all snapshots (with --once: the last) as JSON")] = False,
-    redact: Annotated[
-        Path | None, typer.Option(metavar="OUT", help="write a copy without names of channels, files and columns")
+    at: Annotated[
+        int | None,
+        typer.Option(
+            parser=parsed(parse_time),
+            metavar="TIME",
+            help="start paused at this time; with --once: the moment to print",
+        ),
     ] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="print the summary of one snapshot: the last, or the one at --at")
+    ] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="print every snapshot (with --once: one) as a JSON line")
+    ] = False,
+    redact: Annotated[
+        Path | None, typer.Option(metavar="OUT", help="write a redacted copy: no names of channels, files and columns")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help=FORCE_HELP)] = False,
 ) -> None:
     """Replay a recording, without a JVM."""
     if redact is not None and (once or json):
-        raise UsageError("--redact writes a copy and prints nothing else: leave out --once and --json")
+        raise UsageError("--redact writes a copy and prints nothing else; leave out --once and --json")
+    if at is not None and json and not once:
+        raise UsageError("--at with --json prints one snapshot; add --once")
     with RecordingReader(recording) as reader:
         if not len(reader):
-            raise UsageError(f"{recording} holds no snapshot")
+            raise UsageError(f"{recording} has no snapshots")
         if redact is not None:
-            _redact(reader, recording, redact)
+            check_outputs({"--redact": redact}, inputs=[recording], force=force)
+            _redact(reader, recording, redact, force=force)
         elif once or json:
-            print_snapshots(reader, recording, once=once, json=json)
+            print_snapshots(reader, recording, once=once, json=json, at_ms=at)
         elif not has_terminal():
-            raise UsageError("the screen needs a terminal; without one: --json, --once or --redact OUT")
+            raise UsageError("the screen needs a terminal; without one, use --json, --once or --redact OUT")
         else:
             play(reader, speed, at, playing=at is None)
 
 
 def play(reader: RecordingReader, speed: float | None, at_ms: int | None, *, playing: bool) -> None:
     """The screen on a recording, from `at_ms` on."""
-    from ..replay import SPEEDS
-    from ..replay_app import ReplayApp
+    from ..replay.app import ReplayApp
+    from ..replay.player import SPEEDS
 
     number = 0 if at_ms is None else reader.seek(at_ms)
-    ReplayApp(reader, speed=speed or SPEEDS[-1], number=number, playing=playing).run()
+    denied = denied_to(served=is_served(), read_only=False)
+    ReplayApp(reader, speed=speed or SPEEDS[-1], number=number, playing=playing, denied=denied).run()
 
 
-def print_snapshots(reader: RecordingReader, path: Path, *, once: bool, json: bool) -> None:
-    """All snapshots as lines, or the last one (`once`), as JSON or as a summary."""
+def print_snapshots(reader: RecordingReader, path: Path, *, once: bool, json: bool, at_ms: int | None = None) -> None:
+    """Print every snapshot, or with `once` the last one at or before `at_ms` (None: the end); as JSON or a summary.
+
+    UsageError if the recording starts after `at_ms`.
+    """
     _say_truncated(reader, path)
+    number = len(reader) - 1 if at_ms is None else _number_at(reader, path, at_ms)
     if not json:
-        print(summary(reader.at(len(reader) - 1)))
+        print(summary(reader.at(number)))
         return
-    for snapshot in [reader.at(len(reader) - 1)] if once else reader:
+    for snapshot in [reader.at(number)] if once else reader:
         sys.stdout.write(msgspec.json.encode(snapshot).decode() + "\n")
     sys.stdout.flush()
 
 
-def _redact(reader: RecordingReader, path: Path, out: Path) -> None:
+def _number_at(reader: RecordingReader, path: Path, at_ms: int) -> int:
+    first = next((point for point in reader.points if point is not None), None)
+    if first is None or at_ms < first.now_ms:
+        start = (
+            "its snapshots have no times" if first is None else f"the recording starts at {stamp(first.now_ms, None)}"
+        )
+        raise UsageError(f"--at {stamp(at_ms, None)}: {path} has no snapshot that early; {start}")
+    return reader.seek(at_ms)
+
+
+def _redact(reader: RecordingReader, path: Path, out: Path, *, force: bool) -> None:
     _say_truncated(reader, path)
     with _progress(len(reader)) as step:
-        channels = redact(reader, out, step)
+        channels = redact(reader, out, step, force=force)
     print(f"{out}: {count(len(reader))} snapshots, {count(channels)} channels renamed")
 
 
 @contextmanager
 def _progress(count: int) -> Generator[Callable[[int], object]]:
-    """Shows how far it is, where somebody looks."""
+    """A progress bar, if standard error is a terminal."""
     if not sys.stderr.isatty():
         yield lambda number: None
         return
@@ -88,5 +121,5 @@ def _say_truncated(reader: RecordingReader, path: Path) -> None:
     if reader.truncated:
         last = next((point for point in reversed(reader.points) if point is not None), None)
         end = "" if last is None else f", {stamp(last.now_ms, None)}"
-        why = "was not closed (its writer was killed, or still writes)"
-        print(f"wmtop: {path} {why}: it ends with snapshot {len(reader):,}{end}", file=sys.stderr)
+        why = "was not closed (its writer was killed or is still writing)"
+        print(f"wmtop: {path} {why}; its last complete snapshot is {len(reader):,}{end}", file=sys.stderr)

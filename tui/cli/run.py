@@ -1,4 +1,4 @@
-"""`wmtop demo` and `wmtop run SOURCE`: each makes its source and starts an engine on it."""
+"""`wmtop demo` and `wmtop run SOURCE`: each creates its source and starts an engine on it."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -9,33 +9,41 @@ import typer
 from ... import sample_data
 from ...engine.errors import UsageError
 from .arguments import DEFAULT_IDLE_AFTER_MS, EngineArguments, duration_option, parsed, with_engine_arguments
-from .engines import has_screen, name_of, settings_for, show, staging, start
+from .engines import check_engine_outputs, has_screen, name_of, settings_for, show, staging, start
+from .examples import epilog
 from .kafka import kafka_columns, kafka_config_of, kafka_start
 from .options import parse_duration, parse_speed, parse_time
 
-run_app = typer.Typer(help="Start an engine on a source.", rich_markup_mode=None, no_args_is_help=False)
+run_app = typer.Typer(
+    help="Start an engine on a source.", epilog=epilog("run"), rich_markup_mode=None, no_args_is_help=False
+)
 DEMO_NAME = "flights"
+SOURCES = "replay FILE… --time COL, files DIR --time COL, kafka BOOTSTRAP TOPIC…, or rate"
 
 
 @run_app.callback(invoke_without_command=True)
 def run_command(context: typer.Context) -> None:
     """Start an engine on a source."""
     if context.invoked_subcommand is None:
-        raise UsageError("run what? 'wmtop run replay FILE… --time COL', 'run files DIR --time COL' or 'run rate'")
+        raise UsageError(f"run needs a source: {SOURCES}")
 
 
 @with_engine_arguments
 def demo(
     engine: EngineArguments,
     speed: Annotated[
-        float, typer.Option(parser=parsed(parse_speed), metavar="X", help="how fast (600)", show_default=False)
+        float,
+        typer.Option(parser=parsed(parse_speed), metavar="X", help="replay speed multiplier (600)", show_default=False),
     ] = 600.0,
-    kafka: Annotated[bool, typer.Option("--kafka", help="through a real Kafka broker, started for it")] = False,
+    kafka: Annotated[
+        bool, typer.Option("--kafka", help="send the flights through a local Kafka broker, started for the demo")
+    ] = False,
 ) -> None:
-    """Real flights replayed through Spark, live; the engine stops when you quit."""
+    """Replay real flights through Spark; the engine stops when you quit."""
     if has_screen(engine):  # the input is our own: nothing to check before the first paint
         settings_for(engine, live=False)
-        show(engine, DEMO_NAME, "stop")
+        check_engine_outputs(engine, [])
+        show(engine.name, DEMO_NAME, "stop")
         return
     # With few rows a batch the JVM's optimising compiler costs more than it saves: it doubles the start's work.
     engine = replace(engine, conf=["spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1", *(engine.conf or [])])
@@ -55,7 +63,7 @@ def demo(
     )
     directory, keep = staging(engine)
     source = Replay([sample_data.flights()], columns, directory, keep=keep, speed=speed)
-    start(source, engine, live=False, name=DEMO_NAME)
+    start(source, engine, live=False, name=DEMO_NAME, inputs=[sample_data.flights()])
 
 
 def _demo_kafka(engine: EngineArguments, speed: float) -> None:
@@ -69,22 +77,24 @@ def _demo_kafka(engine: EngineArguments, speed: float) -> None:
     start(source, engine, live=True, name=DEMO_NAME)
 
 
-@run_app.command("replay")
+@run_app.command("replay", epilog=epilog("run replay"))
 @with_engine_arguments
 def run_replay(
     engine: EngineArguments,
-    file: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Parquet, CSV or JSON lines")],
-    time: Annotated[str, typer.Option(metavar="COL", help="the event time")],
-    channel: Annotated[str | None, typer.Option(metavar="COL", help="the channel")] = None,
-    arrival: Annotated[str | None, typer.Option(metavar="COL", help="when the record arrived")] = None,
-    time_unit: Annotated[str, typer.Option(metavar="ms|s|us|ns", help="of times that are numbers")] = "ms",
+    file: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Parquet, CSV or JSON lines files")],
+    time: Annotated[str, typer.Option(metavar="COL", help="column with the event time")],
+    channel: Annotated[str | None, typer.Option(metavar="COL", help="column with the channel")] = None,
+    arrival: Annotated[str | None, typer.Option(metavar="COL", help="column with the arrival time")] = None,
+    time_unit: Annotated[str, typer.Option(metavar="ms|s|us|ns", help="unit of numeric times")] = "ms",
     speed: Annotated[
         float | None,
-        typer.Option(parser=parsed(parse_speed), metavar="X|max", help="seconds of arrival time a second (max)"),
+        typer.Option(parser=parsed(parse_speed), metavar="X|max", help="replay speed multiplier, or max (max)"),
     ] = None,
-    batch_rows: Annotated[int | None, typer.Option(metavar="N", help="exactly N rows a batch: reproducible")] = None,
+    batch_rows: Annotated[
+        int | None, typer.Option(metavar="N", help="exactly N rows per batch, for reproducible runs")
+    ] = None,
 ) -> None:
-    """Replay files in the order of arrival."""
+    """Replay files in order of arrival."""
     from ...engine.pipeline.sources.columns import Columns
     from ...engine.pipeline.sources.replay import Replay
 
@@ -99,20 +109,20 @@ def run_replay(
     directory, keep = staging(engine)
     rows = _at_least_one("--batch-rows", batch_rows)
     source = Replay(file, columns, directory, keep=keep, speed=speed, batch_rows=rows)
-    start(source, engine, live=False, name=name_of(file[0].name.split(".")[0]))
+    start(source, engine, live=False, name=name_of(file[0].name.split(".")[0]), inputs=file)
 
 
-@run_app.command("files")
+@run_app.command("files", epilog=epilog("run files"))
 @with_engine_arguments
 def run_files(
     engine: EngineArguments,
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="a directory that grows")],
-    time: Annotated[str, typer.Option(metavar="COL", help="the event time")],
-    channel: Annotated[str | None, typer.Option(metavar="COL", help="the channel")] = None,
-    time_unit: Annotated[str, typer.Option(metavar="ms|s|us|ns", help="of times that are numbers")] = "ms",
-    format: Annotated[str | None, typer.Option(metavar="parquet|csv|json", help="what the files are")] = None,
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="directory that receives new files")],
+    time: Annotated[str, typer.Option(metavar="COL", help="column with the event time")],
+    channel: Annotated[str | None, typer.Option(metavar="COL", help="column with the channel")] = None,
+    time_unit: Annotated[str, typer.Option(metavar="ms|s|us|ns", help="unit of numeric times")] = "ms",
+    format: Annotated[str | None, typer.Option(metavar="parquet|csv|json", help="file format")] = None,
 ) -> None:
-    """Follow a directory that grows."""
+    """Read new files of a directory as they appear."""
     from ...engine.pipeline.sources.columns import Columns
     from ...engine.pipeline.sources.files import Files
 
@@ -122,50 +132,54 @@ def run_files(
         time=time, channel=channel, watermark=engine.watermark, marker=engine.marker, unit=_unit(time_unit)
     )
     source = Files(directory, columns, as_format=format, once=engine.once)
-    start(source, engine, live=True, name=name_of(directory.name))
+    start(source, engine, live=True, name=name_of(directory.name), inputs=[directory])
 
 
-@run_app.command("kafka")
+@run_app.command("kafka", epilog=epilog("run kafka"))
 @with_engine_arguments
 def run_kafka(
     engine: EngineArguments,
-    bootstrap: Annotated[str, typer.Argument(metavar="BOOTSTRAP", help="host:port, several with commas")],
+    bootstrap: Annotated[str, typer.Argument(metavar="BOOTSTRAP", help="host:port, comma-separated")],
     topic: Annotated[list[str], typer.Argument(metavar="TOPIC…")],
     time: Annotated[
-        str, typer.Option(metavar="PATH|timestamp", help="the event time: a field of a JSON value, or the record's own")
+        str,
+        typer.Option(metavar="PATH|timestamp", help="event time: a field of the JSON value, or the record timestamp"),
     ] = "timestamp",
     time_unit: Annotated[
-        str, typer.Option(metavar="auto|ms|s|us|ns", help="of times that are numbers (auto: by their size)")
+        str, typer.Option(metavar="auto|ms|s|us|ns", help="unit of numeric times (auto: by magnitude)")
     ] = "auto",
     channel: Annotated[
-        str, typer.Option(metavar="partition|key|PATH", help="what a channel is: partition, key, or a field")
+        str,
+        typer.Option(
+            metavar="partition|key|PATH", help="what a channel is: partition, key, or a field of the JSON value"
+        ),
     ] = "partition",
     from_: Annotated[
-        str, typer.Option("--from", metavar="earliest|latest|committed|TIME", help="where to begin")
+        str, typer.Option("--from", metavar="earliest|latest|committed|TIME", help="where to start reading")
     ] = "earliest",
-    group: Annotated[
-        str | None, typer.Option(metavar="G", help="whose committed offsets --from committed takes")
-    ] = None,
-    reader: Annotated[str, typer.Option(metavar="auto|connector|python", help="who reads")] = "auto",
+    group: Annotated[str | None, typer.Option(metavar="G", help="consumer group of --from committed")] = None,
+    reader: Annotated[str, typer.Option(metavar="auto|connector|python", help="which client reads records")] = "auto",
     max_drift: Annotated[
-        int | None, duration_option("hold back partitions that run ahead of the slowest by more")
+        int | None, duration_option("pause partitions that are further ahead of the slowest in event time")
     ] = None,
-    batch_records: Annotated[int | None, typer.Option(metavar="N", help="about how many records a batch takes")] = None,
+    batch_records: Annotated[
+        int | None, typer.Option(metavar="N", help="approximate number of records per batch")
+    ] = None,
     kafka_config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Kafka client properties: security and the like")
+        Path | None, typer.Option(metavar="FILE", help="Kafka client properties, e.g. security")
     ] = None,
 ) -> None:
-    """Watch topics of a Kafka cluster."""
+    """Read topics of a Kafka cluster."""
     from ...engine.pipeline.sources.kafka import Kafka
 
     if reader not in ("auto", "connector", "python"):
         raise UsageError(f"--reader '{reader}' is not known: use auto, connector or python")
     begin = kafka_start(from_)
     if begin == "committed" and group is None:
-        raise UsageError("--from committed needs to know whose offsets: give --group G")
+        raise UsageError("--from committed needs a consumer group: give --group G")
     columns = kafka_columns(time, time_unit, channel, engine)
     if max_drift is not None and channel != "partition":
-        raise UsageError("--max-drift holds back partitions: it needs --channel partition")
+        raise UsageError("--max-drift pauses partitions: it needs --channel partition")
     directory, keep = staging(engine)
     source = Kafka(
         kafka_config_of(bootstrap, kafka_config),
@@ -181,15 +195,15 @@ def run_kafka(
         keep=keep,
         resuming=engine.state_dir is not None and (engine.state_dir / "state.json").exists(),
     )
-    start(source, engine, live=True, name=name_of(topic[0]))
+    start(source, engine, live=True, name=name_of(topic[0]), inputs=[kafka_config] if kafka_config else [])
 
 
-@run_app.command("rate")
+@run_app.command("rate", epilog=epilog("run rate"))
 @with_engine_arguments
 def run_rate(
     engine: EngineArguments,
-    channels: Annotated[int, typer.Option(metavar="N", help="how many channels")] = 16,
-    rows_per_second: Annotated[int, typer.Option(metavar="R", help="how fast")] = 1000,
+    channels: Annotated[int, typer.Option(metavar="N", help="number of channels")] = 16,
+    rows_per_second: Annotated[int, typer.Option(metavar="R", help="records per second")] = 1000,
     rows: Annotated[int | None, typer.Option(metavar="N", help="end after N rows")] = None,
     for_: Annotated[
         int | None, typer.Option("--for", parser=parsed(parse_duration), metavar="D", help="end after D")
@@ -199,7 +213,7 @@ def run_rate(
     from ...engine.pipeline.sources.rate import Rate
 
     if rows is not None and for_ is not None:
-        raise UsageError("--rows and --for both say where to end: give one of them")
+        raise UsageError("--rows and --for both set the end: give one of them")
     if for_ is not None:
         rows = rows_per_second * for_ // 1000
     source = Rate(

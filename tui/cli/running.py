@@ -1,28 +1,37 @@
-"""What looks at engines that run already: `wmtop`, `runs`, `stop` and `set`."""
+"""The commands for running engines: `wmtop`, `runs`, `stop` and `set`."""
 
 import os
 import sys
 import time
-from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 from msgspec import UNSET, UnsetType
 
-from ...engine.core.snapshot import Snapshot
 from ...engine.errors import RunError, UsageError
 from ...engine.feed import rundir
 from ...engine.feed.client import Client, first_snapshot, request
 from ...engine.feed.messages import Change, Stop
-from ..formatting import NO_DATA, clean, stamp
+from ..present.formatting import NO_DATA, clean, stamp
+from ..present.verdict import WORDS, verdict_line
 from .arguments import parsed
-from .options import parse_duration, parse_duration_or_off
+from .launch import launched
+from .options import parse_duration, parse_duration_or_off, parse_share_or_off
+
+LOOK_WITHIN_S = 2.0
+"""How long an engine may take to answer."""
 
 
 def has_terminal() -> bool:
-    """Whether there is something to draw on: a terminal, or the browser that serves this process."""
-    return sys.stdout.isatty() or "TEXTUAL_DRIVER" in os.environ
+    """Whether a screen can be shown: in a terminal, or in a browser."""
+    if launched() is not None:  # an engine, whose output is a log
+        return False
+    return sys.stdout.isatty() or is_served()
+
+
+def is_served() -> bool:
+    """Whether this process draws in a browser (`wmtop serve`): it must not write files where the server runs."""
+    return "TEXTUAL_DRIVER" in os.environ
 
 
 def runs() -> None:
@@ -32,28 +41,32 @@ def runs() -> None:
 
 
 def lines_of_runs() -> list[str]:
-    """The running engines, a line each: name, source, since when, level, state."""
-    lines: list[str] = []
-    for run in rundir.list_runs():
-        snapshot = _look(run.socket)
-        level = snapshot.level.watermark_ms if snapshot else None
-        known = NO_DATA if level is None else stamp(level, None)
-        state = snapshot.state if snapshot else "starting"
-        about = f"{clean(run.name)}  {clean(run.description)}"
-        lines.append(f"{about}  since {stamp(run.started_ms, None)}  level {known}  {state}")
-    return lines
+    """The running engines, a line each: name, source, start time, watermark, state."""
+    return [_line_of(run) for run in rundir.list_runs()]
+
+
+def _line_of(run: rundir.RunInfo) -> str:
+    level: int | None = None
+    try:
+        snapshot = first_snapshot(run.socket, LOOK_WITHIN_S)
+        level, verdict = snapshot.level.watermark_ms, verdict_line(snapshot)
+    except RunError:
+        verdict = f"{WORDS['unknown']}  {'no answer' if run.socket.exists() else 'starting'}"
+    known = NO_DATA if level is None else stamp(level, None)
+    started = f"since {stamp(run.started_ms, None)}"
+    return f"{clean(run.name)}  {clean(run.description)}  {started}  watermark {known}  {verdict}"
 
 
 def stop(name: Annotated[str, typer.Argument(metavar="NAME", help="as 'wmtop runs' lists it")]) -> None:
     """Stop a running engine."""
     run = rundir.find_run(name)
-    reply = request(run.socket, Stop(id=1))
+    reply = request(run.socket, Stop(id=1), run_id=run.id)
     if not reply.ok:
         raise RunError(reply.text)
     deadline = time.monotonic() + 60
-    while any(other.pid == run.pid for other in rundir.list_runs()):
+    while any(other.id == run.id for other in rundir.list_runs()):
         if time.monotonic() > deadline:
-            raise RunError(f"the engine {name} (process {run.pid}) does not stop; its log is {run.log}")
+            raise RunError(f"the engine {name} (process {run.pid}) has not stopped within 60s; see its log {run.log}")
         time.sleep(0.1)
     print(f"stopped {name}")
 
@@ -61,23 +74,44 @@ def stop(name: Annotated[str, typer.Argument(metavar="NAME", help="as 'wmtop run
 def set_command(
     name: Annotated[str, typer.Argument(metavar="NAME", help="as 'wmtop runs' lists it")],
     lateness: Annotated[
-        int | None, typer.Option(parser=parsed(parse_duration), metavar="D", help="how late records may be")
+        int | None, typer.Option(parser=parsed(parse_duration), metavar="D", help="max out-of-orderness")
     ] = None,
     idle_after: Annotated[
-        str | None, typer.Option(metavar="D|off", help="when a quiet channel stops holding the level")
+        str | None,
+        typer.Option(
+            metavar="D|off", help="idle timeout: a channel without records for D no longer holds back the watermark"
+        ),
+    ] = None,
+    auto_lateness: Annotated[
+        str | None, typer.Option(metavar="Q|off", help="set the lateness so that this share is on time, e.g. 99.9%")
     ] = None,
 ) -> None:
     """Change settings of a running engine; they take effect at its next emit."""
-    if lateness is None and idle_after is None:
-        raise UsageError("nothing to set: give --lateness D or --idle-after D|off, e.g. --lateness 45m")
+    if lateness is None and idle_after is None and auto_lateness is None:
+        raise UsageError(
+            "nothing to set: give --lateness D, --idle-after D|off or --auto-lateness Q|off, e.g. --lateness 45m"
+        )
     idle: int | UnsetType | None = UNSET
     if idle_after is not None:
         try:
             idle = parse_duration_or_off(idle_after)
         except ValueError as error:
             raise UsageError(f"--idle-after: {error}") from None
-    change = Change(id=1, lateness_ms=UNSET if lateness is None else lateness, idle_after_ms=idle, who="wmtop set")
-    reply = request(rundir.find_run(name).socket, change)
+    auto: float | UnsetType | None = UNSET
+    if auto_lateness is not None:
+        try:
+            auto = parse_share_or_off(auto_lateness)
+        except ValueError as error:
+            raise UsageError(f"--auto-lateness: {error}") from None
+    change = Change(
+        id=1,
+        lateness_ms=UNSET if lateness is None else lateness,
+        idle_after_ms=idle,
+        auto_lateness=auto,
+        who="wmtop set",
+    )
+    run = rundir.find_run(name)
+    reply = request(run.socket, change, run_id=run.id)
     if not reply.ok:
         raise RunError(reply.text)
     print(f"{name}: {reply.text}")
@@ -91,7 +125,7 @@ def open_running() -> None:
     if len(found) > 1:
         name = _choose([run.name for run in found])
         found = [run for run in found if run.name == name]
-    open_screen(found[0].socket, None, "leave")
+    open_screen(Client(found[0].socket, run_id=found[0].id), "leave")
 
 
 def _choose(names: list[str]) -> str:
@@ -104,26 +138,13 @@ def _choose(names: list[str]) -> str:
         return names[int(answer) - 1]
     if answer in names:
         return answer
-    raise UsageError(f"'{answer}' is none of them: give a number from 1 to {len(names)} or a name")
+    raise UsageError(f"'{answer}' is not in the list; give a number from 1 to {len(names)} or a name")
 
 
-def open_screen(
-    path: Path,
-    alive: Callable[[], str | None] | None,
-    on_quit: Literal["ask", "stop", "leave"],
-    *,
-    read_only: bool = False,
-) -> Literal["stop", "leave"]:
-    """Show the engine until the user quits; what is to become of it."""
+def open_screen(client: Client, on_quit: Literal["ask", "stop", "leave"]) -> Literal["stop", "leave"]:
+    """Show the engine until the user quits; returns what to do with the engine."""
     from ..app import WmtopApp
+    from ..permissions import denied_to
 
-    return (
-        "stop" if WmtopApp(Client(path, alive=alive, read_only=read_only), on_quit=on_quit).run() == "stop" else "leave"
-    )
-
-
-def _look(path: Path) -> Snapshot | None:
-    try:
-        return first_snapshot(path, 2)
-    except RunError:
-        return None
+    app = WmtopApp(client, on_quit=on_quit, denied=denied_to(served=is_served(), read_only=client.read_only))
+    return "stop" if app.run() == "stop" else "leave"

@@ -1,39 +1,57 @@
-"""`wmtop serve`: the same screen in a browser, on this machine and read-only unless told otherwise."""
+"""`wmtop serve`: the same screen in a browser, on this machine and read-only by default."""
 
 import shlex
 import socket
 import sys
 from pathlib import Path
-from typing import Annotated, Any
-from urllib.parse import urlsplit
+from typing import Annotated
 
 import typer
 
 from ...engine.errors import RunError, UsageError
 from ...engine.feed.recording import RecordingReader
 from .attach import socket_of
-from .targets import is_published, nothing_there
+from .targets import is_published, known_as, nothing_there
 
 LOOPBACK = "127.0.0.1"
 
 
 def serve(
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="what attach takes, or a recording")],
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="where to listen")] = LOOPBACK,
-    port: Annotated[int, typer.Option(metavar="N", help="which port")] = 8080,
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="a target of 'wmtop attach', or a recording")],
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="address to listen on")] = LOOPBACK,
+    port: Annotated[int, typer.Option(metavar="N", help="port to listen on")] = 8080,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="a further host name under which browsers may open it; may be repeated"),
+    ] = None,
     allow_changes: Annotated[
         bool, typer.Option("--allow-changes", help="let the browser change settings of the engine")
     ] = False,
 ) -> None:
-    """Show the screen in a browser."""
+    """Show the screen in a browser, read-only."""
     command = _screen_command(target, allow_changes)
     _check_address(host, port)
-    print(
-        f"wmtop is at http://{host}:{port} ({'it can change settings' if allow_changes else 'read-only'}); ctrl+c ends"
-    )
+    address = f"[{host}]" if ":" in host else host
+    mode = "can change settings" if allow_changes else "read-only"
+    print(f"wmtop is at http://{address}:{port} ({mode}); press ctrl+c to stop")
     if host not in (LOOPBACK, "localhost", "::1"):
-        print("wmtop: whoever reaches this address sees this screen: there is no password", file=sys.stderr)
-    _server(shlex.join(command), host, port).serve()
+        print("wmtop: no password is set; anyone who can reach this address can see this screen", file=sys.stderr)
+    from .browser import ScreenServer
+
+    try:
+        server = ScreenServer(
+            shlex.join(command), host=host, port=port, title=f"wmtop {_name(target)}", allowed=allow_host or []
+        )
+    except OSError as error:
+        raise RunError(str(error)) from None
+    server.serve()
+
+
+def _name(target: str) -> str:
+    path = Path(target)
+    if not path.exists():
+        return target
+    return known_as(path) if path.is_dir() else path.name
 
 
 def _screen_command(target: str, allow_changes: bool) -> list[str]:
@@ -57,41 +75,11 @@ def _is_recording(path: Path) -> bool:
 
 
 def _check_address(host: str, port: int) -> None:
-    """UsageError where nobody can listen there."""
+    """UsageError where this process cannot listen there."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind, protocol) as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(address)
     except (OSError, OverflowError) as error:
-        raise UsageError(f"cannot listen at {host} port {port}: {error}; choose another by --host or --port") from None
-
-
-def _server(command: str, host: str, port: int) -> Any:
-    from aiohttp import web
-    from textual_serve.server import Server
-
-    class ScreenServer(Server):
-        """Answers only pages of its own: another site in the same browser must not open the socket."""
-
-        def initialize_logging(self) -> None:
-            """Nothing is logged."""
-
-        async def on_startup(self, app: web.Application) -> None:
-            """The address was told already."""
-
-        async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
-            origin = request.headers.get("Origin")
-            if origin is not None and urlsplit(origin).netloc != request.host:
-                raise web.HTTPForbidden(text="another site may not look at this")
-            return await super().handle_websocket(request)
-
-        async def handle_index(self, request: web.Request) -> Any:
-            # The browser may know us by another name than the one that we listen at.
-            self.public_url = f"{request.scheme}://{request.host}"
-            return await super().handle_index(request)
-
-    try:
-        return ScreenServer(command, host=host, port=port, title="wmtop")
-    except OSError as error:
-        raise RunError(str(error)) from None
+        raise UsageError(f"cannot listen on {host} port {port}: {error}; choose another --host or --port") from None

@@ -1,54 +1,65 @@
-"""A run's snapshot as a few lines of text, for people without the screen."""
+"""A run's snapshot as a few lines of text."""
 
 from ...engine.core.lateness import recommended_lateness_ms
 from ...engine.core.snapshot import Snapshot
-from .. import attached
-from ..formatting import ELSEWHERE, NO_DATA, clean, count, duration, setting, share_of, stamp
-from ..widgets.line import lay
-from ..wording import cause, window
+from ..present.attached import barrel_parts, position
+from ..present.formatting import ELSEWHERE, NO_DATA, clean, count, duration, setting, share_of, stamp
+from ..present.line import lay
+from ..present.notes import note_text
+from ..present.query_words import node_lines, output_words, sibling_lines, whole_identity
+from ..present.target import target_of
+from ..present.verdict import verdict_line
+from ..present.wording import cause, in_flight, moved, window
 
 COMPLETENESS = (0.977, 0.99, 0.999)
 
 
 def summary(snapshot: Snapshot) -> str:
-    """The totals, the level, the windows and the recommended lateness of a run; of others' queries what is known."""
-    if snapshot.origin is not None:
+    """Totals, watermark, windows and recommended lateness of a run; of an attached query what is known."""
+    if target_of(snapshot).is_attached:
         return "\n".join(_attached(snapshot))
     totals, level, windows = snapshot.totals, snapshot.level, snapshot.windows
     watermark = NO_DATA if level.watermark_ms is None else stamp(level.watermark_ms, None)
     lines = [
         f"{clean(snapshot.name)}: {snapshot.state}, {count(totals.records)} records, {len(snapshot.channels)} channels",
-        f"level {watermark}" + (f", held by {clean(level.holder.channel)}" if level.holder else ""),
+        verdict_line(snapshot),
+        f"watermark {watermark}" + (f", held back by {clean(level.holder.channel)}" if level.holder else ""),
         f"late {share_of(totals.late, totals.records)} ({count(totals.late)}), "
         f"behind the watermark {count(totals.behind_watermark)}, in no window {count(totals.no_window)}, "
-        f"malformed {count(totals.malformed)}, future {count(totals.future)}",
+        f"malformed {count(totals.malformed)}, future timestamps {count(totals.future)}",
         f"windows: {count(windows.fired)} fired, {count(windows.open_count)} open, "
         f"{count(windows.late_firings)} late firings",
     ]
-    return "\n".join([*lines, *_recommended(snapshot)])
+    folded = [note_text(note) for note in snapshot.notes if note.code == "channels_folded"]
+    return "\n".join([*lines, *folded, *_recommended(snapshot)])
 
 
 def _attached(snapshot: Snapshot) -> list[str]:
     level, settings, windows = snapshot.level, snapshot.settings, snapshot.windows
     batch = "" if snapshot.batch is None else f", batch {count(snapshot.batch)}"
-    running = attached.in_flight(snapshot)
+    running = in_flight(snapshot)
     lines = [f"{clean(snapshot.name)}: {snapshot.state}{batch}{'' if running is None else f' {running}'}"]
-    lines += [f"  {clean(note)}" for note in snapshot.notes]
+    lines += [verdict_line(snapshot), whole_identity(snapshot)]
+    if snapshot.error is not None:
+        lines.append(f"error: {clean(snapshot.error)}")
+    lines += [f"  {note_text(note)}" for note in snapshot.notes]
     watermark = NO_DATA if level.watermark_ms is None else stamp(level.watermark_ms, None)
     behind = "" if level.behind_clock_ms is None else f", {duration(level.behind_clock_ms)} behind the clock"
-    ago = "" if (ago := attached.moved(snapshot)) is None else f", moved {ago}"
-    lines.append(f"level {watermark}{behind}{ago}")
+    ago = "" if (ago := moved(snapshot)) is None else f", moved {ago}"
+    lines.append(f"watermark {watermark}{behind}{ago}")
     if level.holder is not None:
-        lines.append(f"held by {clean(level.holder.channel)}: {cause(snapshot)}")
+        lines.append(f"held back by {clean(level.holder.channel)}: {cause(snapshot)}")
     if snapshot.barrel is not None:
-        parts = attached.barrel_parts(snapshot.barrel, level_ms=level.watermark_ms, zone=None)
+        parts = barrel_parts(snapshot.barrel, level_ms=level.watermark_ms, zone=None)
         lines.append("".join(text for text, _ in lay(parts, 1_000)).strip())
     if snapshot.spark.dropped_at_least is not None:
         lines.append(f"dropped as late: ≥ {count(snapshot.spark.dropped_at_least)}")
     delay = ELSEWHERE if settings.lateness_ms is None else setting(settings.lateness_ms)
     opened = "" if windows.open_count is None else f", {count(windows.open_count)} open"
     lines.append(f"lateness {delay}, windows {window(settings)}{opened}")
-    return [*lines, *map(attached.position, snapshot.sources or [])]
+    lines += [] if (emits := output_words(snapshot)) is None else [emits]
+    lines += node_lines(snapshot)
+    return [*lines, *map(position, snapshot.sources or []), *sibling_lines(snapshot)]
 
 
 def _recommended(snapshot: Snapshot) -> list[str]:

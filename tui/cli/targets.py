@@ -1,77 +1,103 @@
-"""What of others `wmtop attach` can look at, made from what its user wrote."""
+"""The targets of `wmtop attach`, made from its arguments."""
 
+import os
+import re
 from collections.abc import Callable
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...engine.core.snapshot import SourceView
 from ...engine.errors import UsageError
 from ...engine.feed import rundir
-from ..formatting import clean
+from ..present.formatting import clean
 from .arguments import DEFAULT_IDLE_AFTER_MS, or_off
 from .engines import name_of
 from .kafka import kafka_config_of
 
-if TYPE_CHECKING:  # what looks is imported by who looks
+if TYPE_CHECKING:  # a tap is imported by the command that uses it
     from ...engine.json_path import JsonPath
-    from ...engine.taps.broker import BrokerTap
-    from ...engine.taps.consumer import TopicWatch
+    from ...engine.taps.broker.broker import BrokerTap
+    from ...engine.taps.broker.consumer import TopicWatch
+    from ...engine.taps.flink.watch import FlinkWatch
     from ...engine.taps.query import QueryWatch, WindowsTap
 
+    Windows = Callable[[Path], WindowsTap] | None
+    """Makes what reads the state of a checkpoint; None: nobody reads it."""
+
 TOPIC = "kafka://"
-WHAT = "a run, a checkpoint directory, an event log, a published query or kafka://BOOTSTRAP/TOPIC"
+FLINK = ("flink://", "http://", "https://")
+WHAT = "a run, a checkpoint directory, an event log, a published query, kafka://BOOTSTRAP/TOPIC or flink://HOST:PORT"
 _LISTS = "'wmtop attach' lists what can be watched"
+_NAMELESS = re.compile(
+    r"[_.]?(checkpoints?|checkpoint[_-]?(dir|location)|ckpts?|chk(pt)?s?)([_-]?\d+)?|", re.IGNORECASE
+)
+"""Names of directories that say only what they are."""
+_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?=/)")
 READERS = ("none", "files", "spark")
 
 
 def local_path(target: str) -> Path:
-    """The path that the target is; UsageError where it is on no file system of this machine."""
-    local = target.removeprefix("file://")
-    if "://" in local:
+    """The path that the target is, also as a URI as Spark writes it (`file:/data/ckpt`).
+
+    UsageError where it is on no file system of this machine, or this user may not look.
+    """
+    uri = _URI.match(target)
+    scheme = uri[1].lower() if uri else None
+    if uri and scheme not in ("file", "dbfs"):
         raise UsageError(f"{clean(target)} is not on a file system of this machine: mount it, or copy it here")
-    return Path(local)
+    path = target if uri is None else re.sub("^//[^/]*(?=/)", "", target[len(uri[1]) + 1 :])
+    if scheme == "dbfs":
+        path = f"/dbfs/{path.lstrip('/')}"  # where Databricks mounts it
+        if not os.path.exists("/dbfs"):
+            raise UsageError(f"{clean(target)} is not mounted here: run wmtop on the cluster's driver, or copy it here")
+    try:
+        os.stat(path)
+    except PermissionError as error:
+        raise UsageError(f"cannot read {clean(path)}: {error.strerror}") from None
+    except (OSError, ValueError):
+        pass  # it is not there: the caller says so, with near names
+    return Path(path)
 
 
 def is_log(path: Path) -> bool:
     """Whether what lies there is an event log, or a directory of them."""
-    from ...engine.taps import event_log
+    from ...engine.taps.eventlog import event_log
 
     return event_log.is_log(path)
 
 
-def query_of_checkpoint(path: Path, state_reader: str, broker: "BrokerTap | None") -> "tuple[QueryWatch, str]":
+def query_of_checkpoint(path: Path, windows: "Windows", broker: "BrokerTap | None") -> "tuple[QueryWatch, str]":
     """A query by its checkpoint, and what to call it."""
-    from ...engine.taps.checkpoint import check
+    from ...engine.taps.checkpoint.checkpoint import check
     from ...engine.taps.query import QueryWatch
 
-    check(path)  # a wrong directory is told before there is a screen
+    check(path)  # a wrong directory is reported before the screen opens
     source = SourceView(kind="checkpoint", description=str(path.absolute()))
-    watch = QueryWatch(source, checkpoint=path, windows=_windows_of(state_reader), broker=broker)
+    watch = QueryWatch(source, checkpoint=path, windows=windows, broker=broker)
     return watch, name_of(known_as(path))
 
 
 def query_of_log(
-    path: Path, wanted: str | None, state_reader: str, broker: "BrokerTap | None"
+    path: Path, wanted: str | None, windows: "Windows", broker: "BrokerTap | None"
 ) -> "tuple[QueryWatch, str]":
     """A query by the event log of its application, and what to call it."""
-    from ...engine.taps.event_log import check
+    from ...engine.taps.eventlog.event_log import check
     from ...engine.taps.query import QueryWatch
     from ...engine.taps.reports import LogReports
 
     check(path)
     source = SourceView(kind="event log", description=str(path.absolute()))
     reports = LogReports(path, wanted)
-    return QueryWatch(source, reports=reports, windows=_windows_of(state_reader), broker=broker), name_of(
-        wanted or path.name
-    )
+    return QueryWatch(source, reports=reports, windows=windows, broker=broker), name_of(wanted or path.name)
 
 
 def published_query(
-    target: str, wanted: str | None, state_reader: str, broker: "BrokerTap | None"
+    target: str, wanted: str | None, windows: "Windows", broker: "BrokerTap | None"
 ) -> "tuple[QueryWatch, str] | None":
     """A query that its job publishes, by its own name or the job's; None: nobody publishes one of that name."""
-    from ...engine.taps.published import find_published
+    from ...engine.taps.events.published import find_published
     from ...engine.taps.query import QueryWatch
     from ...engine.taps.reports import JobReports, sure_of
 
@@ -84,14 +110,12 @@ def published_query(
     sure_of(queries, wanted)
     source = SourceView(kind="published query", description=f"{job.publication.app}, process {job.publication.pid}")
     reports = JobReports(job, wanted)
-    return QueryWatch(source, reports=reports, windows=_windows_of(state_reader), broker=broker), name_of(
-        wanted or target
-    )
+    return QueryWatch(source, reports=reports, windows=windows, broker=broker), name_of(wanted or target)
 
 
 def is_published(target: str) -> bool:
     """Whether a job publishes a query of that name, or did until a day ago."""
-    from ...engine.taps.published import list_published
+    from ...engine.taps.events.published import list_published
 
     return "/" not in target and any(target in job.names for job in list_published())
 
@@ -100,16 +124,16 @@ def broker_of(bootstrap: str | None, time: str | None, kafka_config: Path | None
     """The Kafka cluster that a query reads from, where its user names one."""
     if bootstrap is None:
         return None
-    from ...engine.taps.broker import BrokerTap
+    from ...engine.taps.broker.broker import BrokerTap
 
-    return BrokerTap(kafka_config_of(bootstrap, kafka_config), _path_of(time))
+    return BrokerTap(kafka_config_of(bootstrap, kafka_config), _path_of(time), assumed=time is None)
 
 
 def topic_of(
     target: str, group: str | None, time: str | None, lateness_ms: int, idle_after: int | None, file: Path | None
 ) -> "tuple[TopicWatch, str]":
     """A topic, or how far a consumer group has come in it, and what to call it."""
-    from ...engine.taps.consumer import TopicWatch
+    from ...engine.taps.broker.consumer import TopicWatch
 
     bootstrap, _, topic = target.removeprefix(TOPIC).partition("/")
     if not bootstrap or not topic or "/" in topic:
@@ -125,16 +149,29 @@ def topic_of(
     return watch, name_of(group or topic)
 
 
+def flink_job(
+    target: str, operator: str | None, ca: Path | None, certificate: Path | None, auth: Path | None
+) -> "tuple[FlinkWatch, str]":
+    """A Flink job by its JobManager's address and, after it, its id or name; and what to call it."""
+    from ...engine.taps.flink.rest import RestSecurity
+    from ...engine.taps.flink.watch import FlinkWatch, place_of
+
+    url, wanted = place_of(target)
+    watch = FlinkWatch(url, wanted, operator, RestSecurity(ca, certificate, auth))
+    watch.open()  # several jobs: the list is printed before there is a screen
+    return watch, name_of(watch.job_name)
+
+
 def known_as(path: Path) -> str:
-    """What a checkpoint is called: many are named just that, and what they belong to is the directory above."""
+    """What a checkpoint is called: one that is named just `ckpt` or `_checkpoint` is called after the one above."""
     whole = path.absolute()
-    return whole.parent.name if whole.name.strip("_").startswith(("checkpoint", "chk")) else whole.name
+    return next((each.name for each in (whole, *whole.parents) if not _NAMELESS.fullmatch(each.name)), whole.name)
 
 
 def nothing_there(target: str) -> str:
     """What to say of a target that is nothing, with near ones."""
     from ...engine.taps.discover import discover
-    from ...engine.taps.published import list_published
+    from ...engine.taps.events.published import list_published
 
     path = Path(target)
     runs = {run.name: run.name for run in rundir.list_runs()}
@@ -150,15 +187,17 @@ def nothing_there(target: str) -> str:
     return f"there is no {'directory' if '/' in target else 'run or directory'} {clean(target)}: {hint}"
 
 
-def _windows_of(state_reader: str) -> "Callable[[Path], WindowsTap] | None":
-    """What reads the state; Spark is asked only where its user wants that."""
+def windows_of(state_reader: str | None, *, once: bool) -> "Windows":
+    """What reads the state; Spark is asked only where its user wants that, and for one look (`once`) waited for."""
+    if state_reader is not None and state_reader not in READERS:
+        raise UsageError(f"--state-reader '{clean(state_reader)}' is not known: use none, files or spark")
     if state_reader == "none":
         return None
     if state_reader == "spark":
         from ...engine.pipeline.state_reader import SparkWindows
 
-        return SparkWindows
-    from ...engine.taps.open_windows import OpenWindowsTap
+        return partial(SparkWindows, waits=once)
+    from ...engine.taps.checkpoint.open_windows import OpenWindowsTap
 
     return OpenWindowsTap
 

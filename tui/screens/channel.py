@@ -5,19 +5,21 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
 from ...engine.core.snapshot import ChannelView, Snapshot
-from .. import formatting as f
-from ..channel_facts import channel_named, facts, story
-from ..lateness_curve import TARGETS, curve_of, place_of, recommended, shown
+from ..bindings import bindings
+from ..present import formatting as f
+from ..present.channel_facts import channel_named, facts, story
+from ..present.keys import Hint, hint
+from ..present.lateness_curve import TARGETS, curve_of, place_of, recommended, shown
+from ..present.line import Run, part
+from ..present.staves import holding, kind_of, rank
 from ..widgets.barrel import EIGHTHS
 from ..widgets.facts import Facts
 from ..widgets.lateness_plot import LatenessPlot, Scene
-from ..widgets.line import Run, part
-from ..widgets.lines import Key, TextLine
+from ..widgets.lines import TextLine
 from ..widgets.prose import Prose
-from ..widgets.staves import holding, kind_of, rank
 from .detail import DetailScreen, Help, Host
 
 MOST_SEEN = 600
@@ -28,18 +30,14 @@ _SPARK = 60
 class ChannelScreen(DetailScreen):
     """The selected channel; what it did while the page was open is drawn as lines of bars."""
 
-    NAME = "Channel"
+    NAME = PLACE = "Channel"
     ABOUT = Help(
-        keys=(("← →", "the channel before, the next one (most behind first)"),),
-        reading="First how the channel stands, then what is counted of it since the start. Two lines of bars show the "
-        "time since this page was opened, the newest at the right: how far the channel was ahead of the level, and how "
-        "long it had been quiet (a quiet period is a ramp that ends with its next record). Below, how late its records "
-        "are, where it is among the 16 channels with most late ones: the share is of those behind the watermark.\n",
+        reading="First the state of the channel, then its counts since the start. Two lines of bars show the time "
+        "since this page was opened, the newest at the right: how far the channel was ahead of the watermark, and for "
+        "how long it had no data (a ramp ends with the next record). Below, how late its records are, if it is among "
+        "the 16 channels with most late ones: the share is of those behind the watermark.\n"
     )
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left", "other(-1)", "the channel before"),
-        Binding("right", "other(1)", "the next channel"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("Channel")
 
     def __init__(self, host: Host) -> None:
         super().__init__(host)
@@ -64,7 +62,7 @@ class ChannelScreen(DetailScreen):
         view = channel_named(snapshot, self.seen.view.selected)
         prose, table = self.query_one(Prose), self.query_one(Facts)
         if view is None:
-            gone = "There is no such channel (any more)." if snapshot.channels else f"Channels: {f.ELSEWHERE}."
+            gone = "This channel does not exist (any more)." if snapshot.channels else f"Channels: {f.ELSEWHERE}."
             prose.show([(gone, "dim")])
             table.show([])
             self._show_curve(snapshot, None)
@@ -73,12 +71,12 @@ class ChannelScreen(DetailScreen):
         prose.show(story(snapshot, view))
         table.show(facts(snapshot, view, self.zone))
         table.styles.height = table.rows(self.size.width - 2)
-        self._show_past("#ahead", "ahead of level", self._ahead, "level")
-        self._show_past("#quiet", "quiet", self._quiet, "idle")
+        self._show_past("#ahead", "ahead of watermark", self._ahead, "level")
+        self._show_past("#quiet", "no data for", self._quiet, "idle")
         self._show_curve(snapshot, view)
 
-    def keys(self, snapshot: Snapshot) -> Sequence[Key]:
-        return (Key("←→", "other channels", "other(1)", 2),) if len(snapshot.channels) > 1 else ()
+    def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
+        return (hint("channel-next"),) if len(snapshot.channels) > 1 else ()
 
     def action_other(self, step: int) -> None:
         """Go to the page of the channel before or after, the most behind first."""
@@ -111,7 +109,7 @@ class ChannelScreen(DetailScreen):
         values = list(past)[-max(self.size.width - 40, _SPARK) :]
         most = max((value for value in values if value is not None), default=None)
         bars = "".join(" " if value is None else EIGHTHS[1 + 7 * value // max(most or 0, 1)] for value in values)
-        line: list[Run] = [(f" {f.pad(what, 17)}", "dim"), (bars, ink)]
+        line: list[Run] = [(f" {f.pad(what, 19)}", "dim"), (bars, ink)]
         top = [part((f"≤{f.duration(most)}", "dim"), gap=" ")] if most is not None else []
         opened = part((" since this page was opened", "dim"), rank=1, gap="")
         self.query_one(selector, TextLine).show([part(*line), *top, opened])
@@ -130,5 +128,5 @@ class ChannelScreen(DetailScreen):
 
 def _no_curve(view: ChannelView) -> str:
     if view.behind_watermark == 0 and view.records:
-        return "none of its records came behind the watermark"
-    return "how late its records are is kept of the channels with most late ones only"
+        return "none of its records was behind the watermark"
+    return "the lateness of records is kept only for the channels with most late ones"

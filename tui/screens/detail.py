@@ -10,7 +10,6 @@ from datetime import tzinfo
 from typing import Any, ClassVar, Protocol
 
 from msgspec import Struct
-from msgspec.structs import replace
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -18,48 +17,27 @@ from textual.events import Resize, ScreenResume
 from textual.screen import Screen
 
 from ...engine.core.snapshot import Snapshot
-from .. import formatting as f
-from ..preview import LatenessPreview, Preview
-from ..recent import Recent
-from ..widgets.line import Run
-from ..widgets.lines import Heading, Key, KeyLine, Rule
+from ..bindings import bindings
+from ..permissions import allowed
+from ..present.keys import LINKS, Hint, Place, hint
+from ..present.line import Run
+from ..present.preview import Preview
+from ..present.recent import Recent
+from ..present.wish import Wish
+from ..widgets.lines import Heading, KeyLine, Rule
 from ..widgets.top import Top, TopLines
-from .picture import View, Wish
+from .picture import View, apply_words
 
 
-class Link(Struct, frozen=True):
-    """The way to a further screen: its key, its name, and what it is about in one line."""
-
-    key: str
-    name: str
-    about: str
-
-
-LINKS = (
-    Link("w", "Windows", "Open and fired windows, and why one is not closing"),
-    Link("l", "Lateness", "How late records are, and what each lateness or idle timeout costs"),
-    Link("t", "Time", "Event time against processing time, record by record"),
-    Link("o", "Operators", "The chain from source to window, and who lags in it"),
-    Link("g", "Progress", "Rows, batches, backlog and state over time"),
-    Link("d", "Doctor", "What is wrong, what it costs, and the change that mends it"),
-    Link("h", "History", "Who held the level, how long, and why"),
-)
-"""All further screens, in the order of the footer; `further.py` says which class each one is."""
-
-
-def link_keys(names: Container[str], findings: int = 0) -> list[Key]:
+def link_hints(names: Container[str], findings: int = 0) -> list[Hint]:
     """The footer's hints for those of the further screens that are named; the doctor's says how much it has found."""
-    links = [link for link in LINKS if link.name in names]
-    keys = [Key(link.key, link.name.lower(), f"detail('{link.name}')", 4 + place) for place, link in enumerate(links)]
-    if findings:
-        return [replace(key, word=f"doctor ({findings})", rank=1) if key.word == "doctor" else key for key in keys]
-    return keys
+    words = {"Doctor": f"doctor ({findings})"} if findings else {}
+    return [hint(link.name.lower(), words.get(link.name)) for link in LINKS if link.name in names]
 
 
 class Help(Struct, frozen=True):
-    """A section of the help: the screen's own keys (keys, what they do), and how to read it."""
+    """How to read a screen, for its help."""
 
-    keys: Sequence[tuple[str, str]] = ()
     reading: str = ""
 
 
@@ -73,6 +51,12 @@ class Seen(Struct, frozen=True):
     top: Top
     replay: bool
     """It is a recording: nothing can be applied or frozen."""
+    lost: str | None = None
+    """Why no further snapshot will come."""
+    silent_ms: int | None = None
+    """How long none has come; None: of a recording."""
+    denied: frozenset[str] = frozenset()
+    """The actions that this screen does not have."""
 
 
 class Host(Protocol):
@@ -103,8 +87,16 @@ class Host(Protocol):
         """Preview a longer (1) or shorter (-1) idle timeout."""
         ...
 
+    def action_fix(self) -> None:
+        """Preview the fix that the verdict names."""
+        ...
+
     def action_apply(self) -> None:
         """Apply the preview."""
+        ...
+
+    def action_undo(self) -> None:
+        """Undo the last change of a setting."""
         ...
 
     def action_freeze(self) -> None:
@@ -126,19 +118,10 @@ class DetailScreen(Screen[None]):
 
     NAME: ClassVar[str]
     """In the trail and in the help: `Windows`."""
+    PLACE: ClassVar[Place]
+    """Where its own keys are in the table of keys."""
     ABOUT: ClassVar[Help] = Help()
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "apply", "apply", priority=True),
-        Binding("escape", "drop", "drop", priority=True),
-        Binding("escape", "back", "back"),
-        Binding("plus", "lateness(1)", "more lateness"),
-        Binding("minus", "lateness(-1)", "less lateness"),
-        Binding("left_square_bracket", "idle(-1)", "shorter idle timeout"),
-        Binding("right_square_bracket", "idle(1)", "longer idle timeout"),
-        Binding("p", "freeze", "freeze"),
-        Binding("T", "zone", "UTC or local"),
-        *(Binding(link.key, f"detail('{link.name}')", link.name) for link in LINKS),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("detail")
 
     def __init_subclass__(cls, **more: Any) -> None:
         """With a preview open, Enter and Esc are the preview's also where a screen has its own use for them."""
@@ -166,7 +149,7 @@ class DetailScreen(Screen[None]):
     def show_history(self, recent: Recent) -> None:
         """Draw what went before; called before `show` with each snapshot."""
 
-    def keys(self, snapshot: Snapshot) -> Sequence[Key]:
+    def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
         """The screen's own keys that do something now, for the footer."""
         return ()
 
@@ -265,28 +248,29 @@ class DetailScreen(Screen[None]):
         names = ["main", *(screen.crumb for screen in above)]
         return [(" › ".join(names) + " › ", "dim"), (self.crumb, "title")]
 
-    def _all_keys(self) -> list[Key]:
+    def _all_keys(self) -> Sequence[Hint]:
         snapshot, view, replay = self._seen.snapshot, self._seen.view, self._seen.replay
-        return [
+        freeze = hint("freeze", "resume" if view.frozen else None, 0 if view.frozen else 6)
+        hints = [
             *self._tuning_keys(),
             *self.keys(snapshot),
-            *([] if replay else [Key("p", "go on" if view.frozen else "freeze", "freeze", 0 if view.frozen else 6)]),
-            Key("T", "local" if view.zone else "UTC", "zone", 10),
-            Key("?", "help", "app.show_help", 0),
-            Key("q", "quit", "app.leave", 7),
+            *([] if replay else [freeze]),
+            hint("zone", "local" if view.zone else "UTC", 10),
+            hint("help"),
+            hint("quit", rank=7),
         ]
+        return allowed(hints, self._seen.denied)
 
-    def _tuning_keys(self) -> list[Key]:
-        preview, settings = self._seen.preview, self._seen.snapshot.settings
-        out = [Key("Esc", "back" if preview is None else "drop", "back" if preview is None else "drop")]
+    def _tuning_keys(self) -> list[Hint]:
+        preview, snapshot = self._seen.preview, self._seen.snapshot
+        out = [hint("back") if preview is None else hint("drop", "drop")]
         if preview is not None and not self._seen.replay:
-            value = preview.lateness_ms if isinstance(preview, LatenessPreview) else preview.idle_after_ms
-            out.insert(0, Key("Enter", f"apply {f.setting(value)}", "apply"))
+            out.insert(0, hint("apply", apply_words(snapshot, preview)))
         rank = 9 if preview is None else 1
-        if settings.tunable and self._seen.snapshot.whatif:
-            out.append(Key("+/-", "lateness", "lateness(1)", rank))
-        if self._seen.snapshot.whatif_idle:
-            out.append(Key("[ ]", "idle", "idle(1)", rank + 1))
+        if snapshot.settings.tunable and snapshot.whatif:
+            out.append(hint("lateness-longer", rank=rank))
+        if snapshot.whatif_idle:
+            out.append(hint("idle-longer", rank=rank + 1))
         return out
 
     async def on_key_line_pressed(self, event: KeyLine.Pressed) -> None:
@@ -315,9 +299,17 @@ class DetailScreen(Screen[None]):
         """Preview another idle timeout."""
         self.host.action_idle(direction)
 
+    def action_fix(self) -> None:
+        """Preview the fix that the verdict names."""
+        self.host.action_fix()
+
     def action_apply(self) -> None:
         """Apply the preview."""
         self.host.action_apply()
+
+    def action_undo(self) -> None:
+        """Undo the last change of a setting."""
+        self.host.action_undo()
 
     def action_drop(self) -> None:
         """Drop the preview."""

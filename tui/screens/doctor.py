@@ -1,60 +1,52 @@
-"""The doctor: what is wrong, ranked by what it costs, each with its evidence and the change that mends it."""
+"""The doctor: what is wrong, the worst first, each with its cause, its evidence and what to do."""
 
 from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.events import Resize
 
 from ...engine.core.doctor import RULES
 from ...engine.core.snapshot import Snapshot
-from .. import formatting as f
-from ..diagnosis import HARMS, Diagnosis, diagnoses
-from ..recent import Recent
-from ..widgets.line import Run, clip
-from ..widgets.lines import Key
+from ..bindings import bindings
+from ..present import formatting as f
+from ..present.diagnosis import SEVERITIES, Diagnosis, diagnoses
+from ..present.keys import LINKS, Hint, hint
+from ..present.line import Run, clip
+from ..present.presenter import presenter_of
+from ..present.recent import Recent
+from ..present.wording import name
 from ..widgets.report import Report, Section
 from ..widgets.sheet import Item, Sheet
-from ..wording import cause, name
 from .detail import DetailScreen, Help, Host
 
-LOOKED_FOR = (
-    "a silent channel that holds the level, a last window that cannot close",
-    "idleness that comes and goes, records late because their channel was idle",
-    "skew between channels, channels that the fastest one leaves behind",
-    "times in the future, in another unit, in another time zone, or not of the event; rows without a time",
-    "lateness too small or larger than needed, rows dropped by the watermark",
-    "batches that are slow or do not keep up, or never end; state that grows",
+CHECKED = (
+    "The engine, the query and the source: failed, stale, not started, without records",
+    "The watermark: silent or lagging channels, no data, channels that realign, a raised lateness",
+    "Idleness: channels that turn idle again and again, or return too late",
+    "Event times: in the future, in another unit or time zone, not event times at all; rows without one",
+    "Lateness: too small, larger than needed, a burst; rows that Spark drops, a delay of 0",
+    "Batches and state: slow, falling behind, never ending; state that keeps growing",
 )
-_BADGE = 8
+_BADGE = 10
 _BESIDE = 96
 """From this width on a finding is one line."""
-_TITLE = 46
-_WATCHED = f.MINUTE
-"""Some rules want to have seen so much."""
+_TITLE = 52
+_RECHECK_S = 2.0
 
 
 class DoctorScreen(DetailScreen):
     """The findings, and below them the selected one in full."""
 
-    NAME = "Doctor"
+    NAME = PLACE = "Doctor"
     ABOUT = Help(
-        keys=(
-            ("↑ ↓", "select a finding"),
-            ("Enter", "its evidence alone, on the whole screen; Esc: the list again"),
-            ("v", "preview the setting that mends it; Enter then applies it"),
-        ),
-        reading="The worst comes first: STOPS, results do not come at all; LOSES, records are not counted; DELAYS, "
-        "results come later than they must; COSTS, memory or work for nothing. Each finding says by which numbers it "
-        "goes, and what would mend it. A rule speaks only when it is sure: a young stream, or one of which little is "
-        "known from here, has fewer findings.\n",
+        reading="The worst comes first. CRITICAL: results stop, or are wrong. WARNING: results suffer, or soon will. "
+        "INFO: worth knowing. Each finding shows its cause, the numbers it rests on, and what to do. Without a verdict "
+        "there is no all-clear: then the doctor says that it cannot tell yet.\n"
     )
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "evidence", "the evidence alone"),
-        Binding("v", "preview", "preview what mends it"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("Doctor")
 
     def __init__(self, host: Host) -> None:
         super().__init__(host)
@@ -65,8 +57,19 @@ class DoctorScreen(DetailScreen):
         yield Sheet(id="findings")
         yield Report(id="evidence")
 
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.set_interval(_RECHECK_S, self._recheck)
+
+    def _recheck(self) -> None:
+        """An engine that sends nothing is a finding that no snapshot brings."""
+        if self.host.seen.silent_ms is not None and self.app.screen is self:  # pyright: ignore[reportUnknownMemberType]
+            self.take(self.host.seen)
+
     def show(self, snapshot: Snapshot) -> None:
-        self._found = diagnoses(snapshot, self.seen.recent.until(snapshot), self.zone)
+        seen = self.seen
+        past = seen.recent.until(snapshot)
+        self._found = diagnoses(snapshot, past, self.zone, lost=seen.lost, silent_ms=seen.silent_ms)
         sheet = self.query_one(Sheet)
         wide = self.size.width >= _BESIDE
         sheet.show([_item(found, wide) for found in self._found])
@@ -81,16 +84,18 @@ class DoctorScreen(DetailScreen):
 
     def heading(self, snapshot: Snapshot) -> Sequence[Run]:
         count = len(self._found)
-        return [(f"  {count} finding{'s' * (count != 1)}" if count else "  nothing found", "dim")]
+        return [(f"  {count} finding{'s' * (count != 1)}" if count else "  no findings", "dim")]
 
-    def keys(self, snapshot: Snapshot) -> Sequence[Key]:
+    def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
         chosen = self._chosen
         if chosen is None:
             return ()
-        try_it = [] if chosen.wish is None else [Key("v", f"preview {chosen.wish.words()}", "preview", 1)]
+        try_it = [] if chosen.wish is None else [hint("fix", f"preview {chosen.wish.words()}")]
         if self.preview is not None:
             return try_it
-        return [Key("Enter", "the list" if self._alone else "evidence", "evidence", 2), *try_it]
+        where = self._where(chosen)
+        follow = [] if where is None else [hint("finding-follow", where.lower() if chosen.channel is None else where)]
+        return [*follow, *try_it, hint("evidence", "the list" if self._alone else None)]
 
     def on_resize(self, event: Resize) -> None:
         self.call_after_refresh(self.repaint)
@@ -99,22 +104,32 @@ class DoctorScreen(DetailScreen):
         self._explain()
         self.repaint()
 
+    def action_follow(self) -> None:
+        """Open the screen that shows the finding."""
+        chosen = self._chosen
+        if chosen is None:
+            return
+        if chosen.channel is not None and self._has_page(chosen.channel):
+            self.host.open_channel(chosen.channel)
+        elif (screen := _screen_of(chosen)) is not None:
+            self.host.open_detail(screen)
+
     def action_evidence(self) -> None:
-        """The evidence alone, or with the list."""
+        """The finding alone, or with the list."""
         self._set_alone(not self._alone and self._chosen is not None)
 
     def action_back(self) -> None:
-        """From the evidence to the list, from the list to where it was opened."""
+        """From the finding to the list, from the list to where it was opened."""
         if self._alone:
             self._set_alone(False)
         else:
             super().action_back()
 
     def action_preview(self) -> None:
-        """Preview the setting that mends it."""
+        """Preview the setting that fixes it."""
         chosen = self._chosen
         if chosen is None or chosen.wish is None:
-            self.notify("no setting mends this one", timeout=4)
+            self.notify("no setting fixes this", timeout=4)
         else:
             self.host.want(chosen.wish)
 
@@ -122,7 +137,16 @@ class DoctorScreen(DetailScreen):
     def _chosen(self) -> Diagnosis | None:
         """The finding that the cursor is on."""
         key = self.query_one(Sheet).cursor if self.is_mounted else None
-        return next((found for found in self._found if found.key == key), None)
+        return next((found for found in self._found if found.code == key), None)
+
+    def _has_page(self, channel: str) -> bool:
+        return any(view.channel == channel for view in self.seen.snapshot.channels)
+
+    def _where(self, found: Diagnosis) -> str | None:
+        """What Enter opens."""
+        if found.channel is not None and self._has_page(found.channel):
+            return f"channel {name(found.channel)}"
+        return _screen_of(found)
 
     def _set_alone(self, alone: bool) -> None:
         self._alone = alone
@@ -131,66 +155,69 @@ class DoctorScreen(DetailScreen):
 
     def _explain(self) -> None:
         chosen = self._chosen
-        seen = self.seen
         report = self.query_one(Report)
         if chosen is None:
-            report.show(_nothing(seen.snapshot, seen.recent))
+            report.show(_no_findings(self.seen.snapshot, self.seen.recent))
         else:
-            report.show([*([_head_section(chosen)] if self._alone else []), *_sections(chosen)])
+            head = [_head_section(chosen)] if self._alone else []
+            report.show([*head, *_sections(chosen, self._where(chosen))])
+
+
+def _screen_of(found: Diagnosis) -> str | None:
+    """The first of its screens that there is."""
+    known = {link.name for link in LINKS}
+    return next((screen for screen in found.screens if screen in known), None)
 
 
 def _item(found: Diagnosis, wide: bool) -> Item:
     if wide:
-        return Item((partial(_line, found),), found.key)
-    return Item((partial(_head, found), partial(_cost, found)), found.key)
+        return Item((partial(_line, found),), found.code)
+    return Item((partial(_head, found), partial(_impact, found)), found.code)
 
 
 def _badge(found: Diagnosis) -> Run:
-    word, ink = HARMS[found.harm]
+    word, ink = SEVERITIES[found.severity]
     return f" {f.pad(word, _BADGE - 1)}", ink
 
 
 def _line(found: Diagnosis, width: int) -> list[Run]:
-    title = min(max(_TITLE, width // 2 - _BADGE), 60)
-    return clip([_badge(found), (f.pad(found.title, title) + "  ", "strong"), (found.cost, "text")], width)
+    title = min(max(_TITLE, width // 2 - _BADGE), 64)
+    return clip([_badge(found), (f.pad(found.title, title) + "  ", "strong"), (found.impact, "text")], width)
 
 
 def _head(found: Diagnosis, width: int) -> list[Run]:
     return clip([_badge(found), (found.title, "strong")], width)
 
 
-def _cost(found: Diagnosis, width: int) -> list[Run]:
-    return clip([(" " * _BADGE, "dim"), (found.cost, "text")], width)
+def _impact(found: Diagnosis, width: int) -> list[Run]:
+    return clip([(" " * _BADGE, "dim"), (found.impact, "text")], width)
 
 
 def _head_section(found: Diagnosis) -> Section:
-    word, ink = HARMS[found.harm]
-    return Section(found.title, [f"{word} {found.cost}"], ink=ink)
+    word, ink = SEVERITIES[found.severity]
+    return Section(found.title, [f"{word}: {found.impact}"], ink=ink)
 
 
-def _sections(found: Diagnosis) -> list[Section]:
+def _sections(found: Diagnosis, where: str | None) -> list[Section]:
+    shown = [] if where is None else [f"Enter opens {where if found.channel else f'the {where} screen'}"]
     return [
-        Section("What mends it", found.remedy, "▸ "),
-        Section("Evidence", found.evidence, "· "),
-        Section("Why", [found.cause]),
+        Section("Fix", found.fixes, "▸ "),
+        Section("Cause", [found.cause]),
+        Section("Evidence", [*found.evidence, *shown], "· "),
     ]
 
 
-def _nothing(snapshot: Snapshot, recent: Recent) -> list[Section]:
-    """What is said where there is nothing to say."""
-    if snapshot.state in ("starting", "failed"):
-        words = "waits for the first batch" if snapshot.state == "starting" else "does not look at what has failed"
-        return [Section("", [f"The doctor {words}."])]
+def _no_findings(snapshot: Snapshot, recent: Recent) -> list[Section]:
+    """What there is to say without a finding: event time was judged, and what was checked."""
     points = recent.until(snapshot)
     watched_ms = points[-1].wall_ms - points[0].wall_ms if points else 0
-    young = f"It has been watched for {f.duration(watched_ms)} only: rules that go by time wait for a minute or two."
-    told = [young] if watched_ms < _WATCHED else []
-    if snapshot.level.holder is not None:
-        held = f"{name(snapshot.level.holder.channel)} holds the level: {cause(snapshot)}."
-        told.append(f"{held} What other settings would give: l, and i for the idle timeout.")
-    if snapshot.origin is not None:
-        told.append("Of a query that others run, what is not known from here is not judged.")
+    known = ["The stream has ended."] if snapshot.ended else [f"Watched for {f.duration(watched_ms)}."]
+    if snapshot.level.holder is not None and snapshot.level.behind_fastest_ms:
+        behind = f.duration(snapshot.level.behind_fastest_ms)
+        known.append(f"{name(snapshot.level.holder.channel)} sets the watermark, {behind} behind the fastest channel.")
+    if (limits := presenter_of(snapshot).not_judged()) is not None:
+        known.append(limits)
     return [
-        Section("Nothing is wrong, as far as can be seen", [f"None of {len(RULES)} rules has anything to say.", *told]),
-        Section("What is looked for", LOOKED_FOR, "· ", ink="dim"),
+        Section("No findings", [f"None of {len(RULES)} rules found anything.", *known]),
+        Section("Checked", CHECKED, "· ", ink="dim"),
     ]

@@ -1,5 +1,6 @@
 """The further screens by name: which class each one is."""
 
+from .blockers import BlockersScreen
 from .detail import DetailScreen
 from .doctor import DoctorScreen
 from .history import HistoryScreen
@@ -12,6 +13,7 @@ from .windows import WindowsScreen
 FURTHER: dict[str, type[DetailScreen]] = {
     screen.NAME: screen
     for screen in (
+        BlockersScreen,
         WindowsScreen,
         LatenessScreen,
         TimeScreen,

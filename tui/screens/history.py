@@ -1,19 +1,21 @@
-"""The history: who held the level, from when to when, and why."""
+"""The history: which channel held back the watermark, from when to when, and why."""
 
 from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
 from ...engine.core.snapshot import Snapshot
-from .. import formatting as f
-from ..holders import CAUSES, Hold
-from ..recent import Recent
+from ..bindings import bindings
+from ..present import formatting as f
+from ..present.holders import CAUSES, Hold
+from ..present.keys import Hint, hint
+from ..present.line import Run, clip
+from ..present.presenter import presenter_of
+from ..present.recent import Recent
 from ..widgets.holds import Held, HolderLanes
-from ..widgets.line import Run, clip
-from ..widgets.lines import Key
 from ..widgets.sheet import Item, Sheet
 from .detail import DetailScreen, Help, Host
 
@@ -21,18 +23,17 @@ _NAMES = (7, 24)
 
 
 class HistoryScreen(DetailScreen):
-    """A lane for each channel that held the level, and a row for each time that one did, the newest first."""
+    """A lane for each channel that held back the watermark, and a row for each time that one did, the newest first."""
 
-    NAME = "History"
+    NAME = PLACE = "History"
     ABOUT = Help(
-        keys=(("↑ ↓", "select a row"), ("Enter", "the channel's page")),
-        reading="Each lane is a channel that held the level: █ for all of the time that the cell stands for, ░ for "
-        "some of it; at its end how long in all, the share of the time, and how often. Below, each time that a channel "
-        "held: since when, for how long, how far the level moved meanwhile, how far it was behind the fastest channel "
-        "at most, and why, in the order in which the causes were seen. Times are processing time. It reaches back to "
-        "what the engine remembered when this screen was connected, at most 500 changes of the holder.\n",
+        reading="Each lane is a channel that held back the watermark: █ all of the cell's time, ░ some of it; at its "
+        "end how long in all, the share of the time, and how often. Below, each time that a channel held it back: "
+        "since when, how long, how far the watermark moved meanwhile, how far it was behind the fastest channel at "
+        "most, and why, in the order in which the causes were seen. Times are processing time. The history begins with "
+        "what the engine remembered when this screen was connected, and keeps at most 500 changes.\n"
     )
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "open", "the channel's page")]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("History")
 
     def __init__(self, host: Host) -> None:
         super().__init__(host)
@@ -51,7 +52,7 @@ class HistoryScreen(DetailScreen):
         lanes, sheet = self.query_one(HolderLanes), self.query_one(Sheet)
         first = holds[0].since_ms if holds else 0
         last = max(holds[-1].until_ms, snapshot.now_ms or 0) if holds else 0
-        lanes.show(Held(held, first, last, self._holder(snapshot), self.zone, _nothing(snapshot)))
+        lanes.show(Held(held, first, last, self._holder(snapshot), self.zone, presenter_of(snapshot).no_holders()))
         lanes.styles.height = min(len({hold.channel for hold in held}), max(self.size.height // 4, 3)) + 1
         sheet.show(self._items(snapshot, held) if held else [])
 
@@ -60,17 +61,17 @@ class HistoryScreen(DetailScreen):
         if not changes:
             return ()
         length = self._holds[-1].until_ms - self._holds[0].since_ms
-        return [("  ", "dim"), (f"{changes:,}", "text"), (f" holder{'s' * (changes != 1)} in ", "dim"),
+        return [("  ", "dim"), (f"{changes:,}", "text"), (f" takeover{'s' * (changes != 1)} in ", "dim"),
                 (f.duration(length), "text")]  # fmt: skip
 
     def legend(self, snapshot: Snapshot) -> Sequence[Run]:
         if not any(hold.channel is not None for hold in self._holds):
             return ()
-        return [("█", "active"), (" held all the time   ", "dim"), ("░", "active"), (" some of it", "dim")]
+        return [("█", "active"), (" all the time   ", "dim"), ("░", "active"), (" some of it", "dim")]
 
-    def keys(self, snapshot: Snapshot) -> Sequence[Key]:
+    def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
         known = any(hold.channel is not None for hold in self._holds)
-        return (Key("Enter", "channel", "open"),) if known and self.preview is None else ()
+        return (hint("row-open"),) if known and self.preview is None else ()
 
     def action_open(self) -> None:
         """Open the page of the channel under the cursor."""
@@ -91,7 +92,7 @@ class HistoryScreen(DetailScreen):
 
     def _line(self, hold: Hold, now: bool, names: int, width: int) -> list[Run]:
         snapshot = self.seen.snapshot
-        since = f.pad(f.near(hold.since_ms, self.zone, snapshot.now_ms).split(".")[0], 11)
+        since = f.pad(f.near(hold.since_ms, self.zone, snapshot.now_ms).partition(".")[0], 11)
         until = snapshot.now_ms if now and snapshot.now_ms is not None else hold.until_ms
         causes = ", then ".join(CAUSES[cause] for cause in hold.causes) or f.ELSEWHERE
         lag = f.UNKNOWN if hold.lag_ms is None else "≤" + f.duration(hold.lag_ms)
@@ -109,7 +110,7 @@ class HistoryScreen(DetailScreen):
 
 
 def _title(names: int, width: int) -> list[Run]:
-    held, level, lag = (f.pad(text, cells, right=True) for text, cells in (("held", 7), ("level", 8), ("lag", 7)))
+    held, level, lag = (f.pad(text, cells, right=True) for text, cells in (("held", 7), ("moved", 8), ("lag", 7)))
     return clip([(f" {f.pad('since', 11)}  {f.pad('channel', names)}  {held}  {level}  {lag}  why", "dim")], width)
 
 
@@ -117,16 +118,8 @@ def _moved(hold: Hold) -> str:
     if hold.level_from_ms is None or hold.level_to_ms is None:
         return f.UNKNOWN
     moved = hold.level_to_ms - hold.level_from_ms
-    return "stood" if not moved else f.signed(moved)
+    return "frozen" if not moved else f.signed(moved)
 
 
 def _channel(key: str) -> str:
     return key.partition(" ")[2]
-
-
-def _nothing(snapshot: Snapshot) -> str:
-    if snapshot.origin is not None:
-        return f"who holds the level: {f.ELSEWHERE}"
-    if snapshot.settings.strategy == "spark":
-        return "nobody holds it: Spark's one clock follows the fastest channel"
-    return "nobody has held the level yet"

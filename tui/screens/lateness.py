@@ -5,22 +5,26 @@ from functools import partial
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 
 from ...engine.core.snapshot import Snapshot, WhatIfIdle
-from .. import formatting as f
-from .. import preview as what_if
-from ..lateness_curve import DEVIATIONS, TARGETS, Curve, curve_of, moments, place_of, recommended, shown
-from ..preview import IdlePreview, LatenessPreview
+from ..bindings import bindings
+from ..present import formatting as f
+from ..present import preview as what_if
+from ..present.keys import Hint, hint
+from ..present.lateness_curve import DEVIATIONS, TARGETS, Curve, curve_of, moments, place_of, recommended, shown
+from ..present.line import Part, Run, clip, part
+from ..present.presenter import presenter_of
+from ..present.preview import IdlePreview, LatenessPreview
+from ..present.preview_words import changes_delay, delay_change, share_range
+from ..present.wish import Wish
+from ..present.wording import name
 from ..widgets.lateness_plot import LatenessPlot, Scene
-from ..widgets.line import Part, Run, clip, part
-from ..widgets.lines import Key, TextLine
+from ..widgets.lines import TextLine
 from ..widgets.prose import Prose
 from ..widgets.sheet import Item, Sheet, heading
-from ..wording import delay_change, name, share_range
 from .detail import DetailScreen, Help, Host
-from .picture import Wish
 
 _BAR = 16
 
@@ -28,35 +32,18 @@ _BAR = 16
 class LatenessScreen(DetailScreen):
     """The curve of all records or of one channel's, with a cursor that reads it; or the ladder of idle timeouts."""
 
-    NAME = "Lateness"
+    NAME = PLACE = "Lateness"
     ABOUT = Help(
-        keys=(
-            ("← →", "read the curve at another lateness"),
-            ("1 2 3", "go to the lateness recommended for 97.7, 99, 99.9 % in time"),
-            ("Enter", "preview the lateness (or the idle timeout) under the cursor"),
-            ("↑ ↓", "all records, or one of the channels with most late ones"),
-            ("i Tab", "the idle timeout instead, and back"),
-        ),
         reading="▇ records by how far they were behind a watermark of lateness 0; what lies right of the cursor would "
         "be behind the watermark at that lateness. ⣀ the share that would be late for its window, counted exactly at "
         "each lateness shown; ⠄ how long after their window's end results would come. ▲ now, ▸ the preview, "
         "◆ recommended: the smallest lateness with so many records in time. ≈ mean and deviation are read from the "
-        "bars; the normal distribution is for comparison only. All of it answers: had it been so from the start.\n"
-        "Idle timeout: what the level, its holder, the changes between active and idle and the late share would be "
-        "with another timeout, each a run of its own beside this one; ≈ late records are not counted exactly.\n",
+        "bars; the normal distribution is for comparison only. All of it is for that lateness from the start.\n"
+        "Idle timeout: what the watermark, its holder, the changes between active and idle and the late share would be "
+        "with another timeout, each a run of its own beside this one; ≈ late records are not counted exactly.\n"
     )
     AUTO_FOCUS = ""
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left", "edge(-1)", "a shorter lateness"),
-        Binding("right", "edge(1)", "a longer lateness"),
-        Binding("home", "edge(-1000)", "the shortest"),
-        Binding("end", "edge(1000)", "the longest"),
-        *(Binding(str(place + 1), f"target({place})", f"{text} %") for place, text in enumerate(TARGETS)),
-        Binding("up", "channel(-1)", "the channel before"),
-        Binding("down", "channel(1)", "the next channel"),
-        Binding("enter", "open", "preview it"),
-        Binding("i,tab,shift+tab", "other", "idle timeout or lateness", priority=True),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("Lateness")
 
     def __init__(self, host: Host) -> None:
         super().__init__(host)
@@ -90,15 +77,15 @@ class LatenessScreen(DetailScreen):
             return [("  all channels", "text")]
         return [("  channel ", "dim"), (name(self._channel), "accent")]
 
-    def keys(self, snapshot: Snapshot) -> Sequence[Key]:
+    def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
         known = bool(snapshot.whatif_idle if self._idle else snapshot.whatif)
-        out = [Key("i", "lateness" if self._idle else "idle timeout", "other", 2)]
+        out = [hint("lateness-or-idle", "lateness" if self._idle else None)]
         if known and self.preview is None:
-            out.insert(0, Key("Enter", "preview", "open"))
+            out.insert(0, hint("lateness-preview"))
         if known and not self._idle:
-            out += [Key("←→", "read", "edge(1)", 3), Key("1 2 3", "recommended", "target(1)", 4)]
+            out += [hint("edge-longer"), hint("recommended-2")]
         if known and not self._idle and snapshot.lateness_by_channel:
-            out.append(Key("↑↓", "channel", "channel(1)", 5))
+            out.append(hint("curve-next"))
         return out
 
     # The curve
@@ -108,7 +95,7 @@ class LatenessScreen(DetailScreen):
         plot, preview = self.query_one(LatenessPlot), self.preview
         lines = {selector: self.query_one(selector, TextLine) for selector in ("#targets", "#moments", "#reading")}
         if curve is None:
-            plot.show(Scene(empty=_nothing(snapshot)))
+            plot.show(Scene(empty=presenter_of(snapshot).no_lateness()))
             for line in lines.values():
                 line.show([])
             return
@@ -183,7 +170,9 @@ class LatenessScreen(DetailScreen):
     def _show_ladder(self, snapshot: Snapshot) -> None:
         sheet, preview = self.query_one(Sheet), self.preview
         rows = snapshot.whatif_idle or []
-        sheet.show(_ladder(snapshot, rows, self) if rows else [heading((f" {_no_ladder(snapshot)}", "dim"))])
+        sheet.show(
+            _ladder(snapshot, rows, self) if rows else [heading((f" {presenter_of(snapshot).no_idle_ladder()}", "dim"))]
+        )
         if isinstance(preview, IdlePreview):
             sheet.go_to(f.setting(preview.idle_after_ms))
         self._explain()
@@ -233,22 +222,6 @@ class LatenessScreen(DetailScreen):
         return super().check_action(action, parameters)
 
 
-def _nothing(snapshot: Snapshot) -> str:
-    if snapshot.origin is not None:
-        return f"how late records are: {f.ELSEWHERE}"
-    if not snapshot.settings.tunable:
-        return what_if.untunable(snapshot.settings.strategy)
-    return "no record has come yet"
-
-
-def _no_ladder(snapshot: Snapshot) -> str:
-    if snapshot.origin is not None:
-        return f"what another idle timeout would give: {f.ELSEWHERE}"
-    if snapshot.settings.strategy == "spark":
-        return "Spark's one clock knows no idleness: it follows the fastest channel"
-    return "no record has come yet"
-
-
 def _targets(snapshot: Snapshot, curve: Curve, best: Sequence[int | None]) -> list[Part]:
     """The recommended latenesses, and what each does to the results."""
     parts = [part((" recommended for ", "dim"))]
@@ -257,9 +230,9 @@ def _targets(snapshot: Snapshot, curve: Curve, best: Sequence[int | None]) -> li
         in_time = what if not place else ""
         runs: list[Run] = [(f"{text} %{in_time} ", "dim"), ("none" if value is None else f.setting(value), "good")]
         parts.append(part(*runs, gap="   " if place else ""))
-        change = None if value is None else delay_change(what_if.lateness(snapshot, value))
-        if change is not None and not change.endswith("same time"):
-            parts.append(part((f" ({change.removeprefix('results ')})", "dim"), rank=3, gap=""))
+        preview = None if value is None else what_if.lateness(snapshot, value)
+        if preview is not None and changes_delay(preview):
+            parts.append(part((f" ({delay_change(preview)})", "dim"), rank=3, gap=""))
     if curve.upper_bound:
         bucket = snapshot.whatif_bucket_ms
         why = "session windows" if bucket is None else f"counted in buckets of {f.setting(bucket)}"
@@ -297,7 +270,7 @@ def _reading(snapshot: Snapshot, curve: Curve, cursor: int) -> list[Part]:
     parts.append(part((of_which, "dim"), rank=2, gap=""))
     delay = curve.delays[cursor]
     if (change := delay_change(preview)) is not None:
-        parts.append(part((change, "level"), gap=", "))
+        parts.append(part((f"results {change}", "level"), gap=", "))
     if delay is not None:
         parts.append(part((f"{f.duration(delay)} after their window's end", "text"), rank=3, gap=", "))
     return parts
@@ -307,7 +280,7 @@ def _ladder(snapshot: Snapshot, rows: Sequence[WhatIfIdle], screen: LatenessScre
     """The timeouts, the shortest first, the one in force marked."""
     ordered = sorted(rows, key=lambda row: float("inf") if row.idle_after_ms is None else row.idle_after_ms)
     most = max((row.flaps for row in rows), default=0)
-    title = " idle after    level          against now   held by        changes  "
+    title = " idle after    watermark      against now   held back by   changes  "
     items = [Item((lambda width: clip([(title + " " * _bar(width) + "late", "dim")], width),))]
     for row in ordered:
         items.append(Item((partial(_rung_line, snapshot, row, most, screen),), f.setting(row.idle_after_ms)))
@@ -319,7 +292,7 @@ def _rung_line(snapshot: Snapshot, row: WhatIfIdle, most: int, screen: LatenessS
     in_force = row.idle_after_ms == snapshot.settings.idle_after_ms
     wished = isinstance(screen.preview, IdlePreview) and screen.preview.idle_after_ms == row.idle_after_ms
     mark, ink = ("▲ now", "strong") if in_force else ("▸", "preview") if wished else ("", "text")
-    at = f.NO_DATA if level is None else f.near(level, screen.zone, now)
+    at = f.NO_DATA if level is None else f.near(level, screen.zone, snapshot.now_ms)
     change = f.UNKNOWN if level is None or now is None else f.signed(level - now)
     share = ("≈ " if row.late_error else "") + f.share_of(row.late, snapshot.totals.records)
     bar = _bar(width)
@@ -330,7 +303,7 @@ def _rung_line(snapshot: Snapshot, row: WhatIfIdle, most: int, screen: LatenessS
             (f.pad(mark, 6), ink),
             (f" {f.pad(at, 12)}   ", "level" if level is not None else "dim"),
             (f.pad(change, 11, right=True), "dim" if change == "+0s" else "text"),
-            (f"   {f.pad('nobody' if row.holder is None else f.label(row.holder, 14), 14)} ", "text"),
+            (f"   {f.pad('no channel' if row.holder is None else f.label(row.holder, 14), 14)} ", "text"),
             (f"{f.pad(f.count(row.flaps), 7, right=True)}  ", "text"),
             (f.pad("▇" * full, bar), "idle"),
             (share, "stale" if row.late else "dim"),
@@ -347,23 +320,22 @@ def _bar(width: int) -> int:
 def _told(snapshot: Snapshot, row: WhatIfIdle) -> list[Run]:
     """What another timeout would have given, in a sentence."""
     settings = snapshot.settings
+    held = "no channel holds it back" if row.holder is None else f"held back by {name(row.holder)}"
     if row.idle_after_ms == settings.idle_after_ms:
-        held = "nobody holds" if row.holder is None else f"{name(row.holder)} holds"
-        return [(f"This is the idle timeout in force: {held} the level, with {_changes(row.flaps)} so far.", "text")]
+        return [(f"This is the idle timeout in force: watermark {held}, {_changes(row.flaps)} so far.", "text")]
     runs: list[Run] = [("Had the idle timeout been ", "text"), (f.setting(row.idle_after_ms), "strong")]
     runs.append((" from the start, ", "text"))
     now = snapshot.level.watermark_ms
     if row.watermark_ms is None or now is None:
-        runs.append(("there would be no level yet", "text"))
+        runs.append(("there would be no watermark yet", "text"))
     elif row.watermark_ms == now:
-        runs.append(("the level would be where it is", "text"))
+        runs.append(("the watermark would be the same", "text"))
     else:
         ahead = "ahead of" if row.watermark_ms > now else "behind"
-        runs.append((f"the level would be {f.duration(abs(row.watermark_ms - now))} {ahead} where it is", "text"))
-    held = "held by nobody" if row.holder is None else f"held by {name(row.holder)}"
-    late = f"{f.count(row.late)} records late" + (
-        f" (give or take {f.count(row.late_error)})" if row.late_error else ""
-    )
+        runs.append(
+            (f"the watermark would be {f.duration(abs(row.watermark_ms - now))} {ahead} the present one", "text")
+        )
+    late = f"{f.count(row.late)} records late" + (f" (± {f.count(row.late_error)})" if row.late_error else "")
     current = next((r.flaps for r in snapshot.whatif_idle or [] if r.idle_after_ms == settings.idle_after_ms), None)
     instead = "" if current is None else f" instead of {current:,}"
     return [*runs, (f", {held}, with {_changes(row.flaps)}{instead}, and {late}.", "text")]

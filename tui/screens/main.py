@@ -1,72 +1,64 @@
-"""The main screen: is event time moving, who holds it, why, for how long, and what does that cost?"""
+"""The main screen: is event time moving, what holds it back, why, for how long, and what does that cost?"""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, tzinfo
 from typing import Any, ClassVar
 
 from msgspec.structs import replace
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.events import Resize, ScreenResume
 from textual.message import Message
 from textual.screen import Screen
 
-from ...engine.core.doctor import diagnose
+from ...engine.core.doctor import Finding, diagnose
 from ...engine.core.job_line import line_in_job
+from ...engine.core.judgement.applied_now import AppliedNow
 from ...engine.core.snapshot import Snapshot
 from ...engine.feed.messages import Change
-from .. import formatting as f
-from .. import preview as what_if
-from ..attached import restart_words
-from ..preview import Preview
-from ..recent import Recent
-from ..replay import Playback
+from ..bindings import bindings
+from ..permissions import CHANGES_ENGINE, READ_ONLY, allowed
+from ..present import formatting as f
+from ..present import preview as what_if
+from ..present.applied import Applied
+from ..present.attached import restart_words
+from ..present.condition import Lost, condition, replay_condition
+from ..present.keys import LINKS
+from ..present.line import Part
+from ..present.playback import Playback
+from ..present.presenter import presenter_of
+from ..present.preview import Preview
+from ..present.preview_words import from_start_parts, now_parts
+from ..present.recent import Recent
+from ..present.staves import Stave, holding, staves
+from ..present.target import target_of
+from ..present.verdict import Offer, offer_of, verdict_parts
+from ..present.wish import Wish
+from ..present.wording import Condition, status_parts, watermark_parts
 from ..widgets.barrel import Barrel
 from ..widgets.channels import SORTS, ChannelTable, Entry, entries, name_cells
 from ..widgets.holds import HolderStrip
 from ..widgets.lines import SPARK_CELL_MS, SPARK_CELLS, Heading, KeyLine, Rule, Story
 from ..widgets.prompt import Prompt
 from ..widgets.rows import Rows
-from ..widgets.staves import Stave, holding, staves
 from ..widgets.top import Top, TopLines
 from ..widgets.windows import WindowTable
-from ..wording import Condition, condition, holder_parts, level_parts, replay_condition, status_parts, tuning_parts
 from . import picture
 from .channel import ChannelScreen
-from .detail import LINKS, DetailScreen, Seen, app_of, link_keys
+from .detail import DetailScreen, Seen, app_of, link_hints
 from .further import FURTHER
 from .history import HistoryScreen
-from .picture import View, Wish
+from .picture import View
 
-_HOW_TO_TYPE = "like 45m · Enter applies · Esc drops"
-_HOW_TO_TYPE_ATTACHED = "like 45m · Enter gives the job's line · Esc drops"
 _HOW_TO_FILTER = "Enter keeps it · Esc clears it"
 
 
 class MainScreen(Screen[None]):
     """Shows the snapshots it is given; says `ApplyWanted` when a preview is to become the engine's setting."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("plus", "lateness(1)", "more lateness"),
-        Binding("minus", "lateness(-1)", "less lateness"),
-        Binding("equals_sign", "type_lateness", "type a lateness"),
-        Binding("left_square_bracket", "idle(-1)", "shorter idle timeout"),
-        Binding("right_square_bracket", "idle(1)", "longer idle timeout"),
-        Binding("enter", "apply", "apply", priority=True),
-        Binding("escape", "drop", "drop", priority=True),
-        Binding("enter", "open", "open the channel, or the channels inside"),
-        Binding("escape", "back", "back"),
-        Binding("left", "stave(-1)", "the stave to the left"),
-        Binding("right", "stave(1)", "the stave to the right"),
-        Binding("s", "sort", "sort"),
-        Binding("slash", "filter", "filter"),
-        Binding("x", "axis", "linear or log"),
-        Binding("p", "freeze", "freeze"),
-        Binding("T", "zone", "UTC or local"),
-        *(Binding(link.key, f"detail('{link.name}')", link.name) for link in LINKS),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("main")
 
     class ApplyWanted(Message):
         """A preview is to be applied; `words` names it, the change's id is still 0."""
@@ -75,14 +67,23 @@ class MainScreen(Screen[None]):
             self.change, self.words = change, words
             super().__init__()
 
-    def __init__(self, snapshot: Snapshot, recent: Recent, clock: Callable[[], float], *, plain: bool = False) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        recent: Recent,
+        clock: Callable[[], float],
+        *,
+        plain: bool = False,
+        denied: frozenset[str] = frozenset(),
+    ) -> None:
         super().__init__()
+        self._denied = denied
         self._plain = plain
         self._clock = clock
         self._newest = self._shown = snapshot
         self._recent = recent
         self._heard_s = clock()
-        self._lost: str | None = None
+        self._lost: Lost | None = None
         self._playback: Playback | None = None
         self._recording = False
         self._view = View()
@@ -92,7 +93,10 @@ class MainScreen(Screen[None]):
         self._name_cells = 0
         self._lags: list[int | None] = []
         self._now_share: float | None = None
-        self._findings = 0
+        self._findings: Sequence[Finding] = ()
+        self._offer: Offer | None = None
+        self._applied: Applied | None = None
+        self._now: AppliedNow | None = None
 
     def compose(self) -> ComposeResult:
         yield TopLines()
@@ -126,11 +130,12 @@ class MainScreen(Screen[None]):
             return
         self._adopt()
 
-    def lose(self, reason: str) -> None:
+    def lose(self, lost: Lost) -> None:
         """Show that no more will come, and why."""
-        self._lost = reason
+        self._lost = lost
         if self.is_mounted:
-            self._paint_lines()
+            self._count_findings()
+            self._paint()
 
     def play(self, playback: Playback) -> None:
         """What is shown is a recording, and here it is."""
@@ -145,13 +150,17 @@ class MainScreen(Screen[None]):
             self._paint_lines()
 
     @property
+    def _lost_text(self) -> str | None:
+        return None if self._lost is None else self._lost.text
+
+    @property
     def zone(self) -> tzinfo | None:
         """The zone of the times: UTC, or None for the local one."""
         return self._view.zone
 
     def commands(self) -> list[tuple[str, str, str]]:
         """What the command palette offers here: title, help, action."""
-        freeze = ("Freeze or go on", "Data keeps coming, the picture stands", "freeze")
+        freeze = ("Freeze or resume", "Data keeps coming, the picture is frozen", "freeze")
         return [
             ("Type a lateness", "Preview a lateness, then apply it", "type_lateness"),
             ("Filter the channels", "By a regular expression", "filter"),
@@ -166,7 +175,14 @@ class MainScreen(Screen[None]):
     def seen(self) -> Seen:
         """What is shown at the moment, for the further screens."""
         replay = self._playback is not None
-        return Seen(self._shown, self._recent, self._view, self._preview, self._top_lines(), replay)
+        top, silent_ms = self._top_lines(), self._silent_ms
+        seen = (self._shown, self._recent, self._view, self._preview, top, replay, self._lost_text, silent_ms)
+        return Seen(*seen, self._cannot)
+
+    @property
+    def _silent_ms(self) -> int | None:
+        """How long no snapshot has come; None: of a recording."""
+        return None if self._playback is not None else round(1_000 * (self._clock() - self._heard_s))
 
     def open_detail(self, name: str) -> None:
         """Open a further screen; one that is open already is gone back to."""
@@ -201,10 +217,17 @@ class MainScreen(Screen[None]):
         self._shown = snapshot
         self._lags = self._recent.lags(SPARK_CELLS, SPARK_CELL_MS)
         self._now_share = self._recent.late_share()
-        self._findings = len(diagnose(snapshot, self._recent.until(snapshot)))
+        self._count_findings()
         if not self._name_cells or len(snapshot.channels) != len(before.channels):
             self._name_cells = name_cells(snapshot)
         self._arrange()
+
+    def _count_findings(self) -> None:
+        past = self._recent.until(self._shown)
+        self._findings = diagnose(self._shown, past, lost=self._lost_text)
+        self._offer = offer_of(self._shown, self._findings)
+        if self._applied is not None:
+            self._applied = self._applied.seen(self._shown)
 
     def _arrange(self) -> None:
         """Find and sort what the barrel and the table show, unless something covers them."""
@@ -223,13 +246,14 @@ class MainScreen(Screen[None]):
     def _paint(self) -> None:
         snapshot, view = self._shown, self._view
         self._preview = picture.preview_of(snapshot, view.wish)
+        self._now = None if view.wish is None or self._preview is None else what_if.now(snapshot, view.wish)
         if (detail := self._detail) is not None:
             detail.take(self.seen)
             return
         self._paint_lines()
         strip = self.query_one(HolderStrip)
         strip.show(picture.held(snapshot, self._recent))
-        strip.set_class(snapshot.settings.strategy == "spark", "-nobody")  # one clock is held by nobody
+        strip.set_class(target_of(snapshot).one_clock, "-nobody")  # no channel holds back one clock
         scene = picture.scene(snapshot, view, self._preview, self._staves)
         self.query_one(Barrel).show(scene, self._clock())
         self.query_one(ChannelTable).show(picture.table(snapshot, view, self._entries, self._name_cells))
@@ -243,19 +267,35 @@ class MainScreen(Screen[None]):
             return
         self.query_one(TopLines).show(self._top_lines())
         replay = self._playback is not None
-        keys = picture.keys(self._shown, self._view, self._preview, link_keys(FURTHER, self._findings), replay=replay)
-        self.query_one("#keys", KeyLine).show(keys)
+        links = link_hints(FURTHER, len(self._findings))
+        hints = picture.hints(self._shown, self._view, self._preview, links, replay=replay)
+        self.query_one("#keys", KeyLine).show(allowed(hints, self._cannot))
+
+    @property
+    def _cannot(self) -> frozenset[str]:
+        """The actions that this screen does not have; for an attached query `apply` only copies a line."""
+        return self._denied - CHANGES_ENGINE if target_of(self._shown).is_attached else self._denied
 
     def _top_lines(self) -> Top:
         snapshot, view = self._shown, self._view
-        now = self._condition()
+        now, words = self._condition(), presenter_of(snapshot)
         return Top(
             status=status_parts(snapshot, now, view.zone),
-            story=Story(level_parts(snapshot, view.zone), holder_parts(snapshot, view.zone), self._lags),
-            tuning=tuning_parts(snapshot, self._preview, self._now_share),
+            verdict=verdict_parts(
+                snapshot, self._findings, offer=self._offer, lost=self._lost_text, silent_ms=self._silent_ms, key="v"
+            ),
+            story=Story(watermark_parts(snapshot, view.zone), words.holder(view.zone), self._lags),
+            tuning=words.tuning(self._preview, self._now_share),
+            now=self._now_line(words.can_apply),
+            from_start=from_start_parts(snapshot, self._preview) if self._preview and words.can_apply else (),
             banner=None if now.note is None else (now.note, now.ink),
             log=snapshot.log if now.ink == "bad" else None,
         )
+
+    def _now_line(self, can_apply: bool) -> Sequence[Part]:
+        if self._preview is not None:
+            return now_parts(self._shown, self._now, can_apply=can_apply)
+        return () if self._applied is None else self._applied.parts(self._shown)
 
     def _condition(self) -> Condition:
         if self._playback is not None:
@@ -289,7 +329,7 @@ class MainScreen(Screen[None]):
         if not self._tunable():
             return
         if not snapshot.whatif:
-            self._say("this stream carries no what-if: type a lateness with =")
+            self._say(presenter_of(snapshot).no_steps())
             return
         here = wish.value_ms if wish and not wish.idle else snapshot.settings.lateness_ms
         there = what_if.step_lateness(snapshot, here or 0, direction)
@@ -300,12 +340,19 @@ class MainScreen(Screen[None]):
         """Move the previewed idle timeout along its ladder."""
         snapshot, wish = self._shown, self._view.wish
         if not snapshot.whatif_idle:
-            self._say("this stream carries no what-if for the idle timeout")
+            self._say(presenter_of(snapshot).no_steps())
             return
         here = wish.value_ms if wish and wish.idle else snapshot.settings.idle_after_ms
         found, there = what_if.step_idle(snapshot, here, direction)
         if found:
             self.want(Wish(True, there))
+
+    def action_fix(self) -> None:
+        """Preview the setting that the verdict's line names."""
+        if self._offer is None:
+            self._say("No setting fixes this: the doctor (d) says what does")
+        else:
+            self.want(self._offer.wish)
 
     def action_type_lateness(self) -> None:
         """Ask for a lateness."""
@@ -314,25 +361,44 @@ class MainScreen(Screen[None]):
 
     @property
     def _how_to_type(self) -> str:
-        return _HOW_TO_TYPE if self._shown.origin is None else _HOW_TO_TYPE_ATTACHED
+        return presenter_of(self._shown).how_to_type
 
     def action_apply(self) -> None:
         """Send the previewed setting to the engine; of others' query copy the line to change in its job."""
         wish = self._view.wish
         if wish is None:
             return
+        if "apply" in self._cannot:
+            self._say(READ_ONLY)
+            return
         if (line := line_in_job(self._shown, wish.value_ms, idle=wish.idle)) is not None:
             app_of(self).copy_to_clipboard(line)
             then = restart_words(self._shown, wish.value_ms)
-            self.notify(f"change its job to (copied)\n{line}{then}", markup=False, timeout=15)
+            self.notify(f"Change this line in the job (copied)\n{line}{then}", markup=False, timeout=15)
             self.action_drop()
             return
+        self._change(wish)
+        self.action_drop()
+
+    def _change(self, wish: Wish) -> None:
+        """Have the engine change a setting, and remember what it was."""
+        settings = self._shown.settings
+        before = Wish(wish.idle, settings.idle_after_ms if wish.idle else settings.lateness_ms)
+        self._applied = Applied(wish, before, self._shown.level.watermark_ms)
         if wish.idle:
             change = Change(id=0, idle_after_ms=wish.value_ms, who="screen")
         else:
             change = Change(id=0, lateness_ms=wish.value_ms or 0, who="screen")
         self.post_message(self.ApplyWanted(change, wish.words()))
-        self.action_drop()
+
+    def action_undo(self) -> None:
+        """Undo the last change that this screen made."""
+        if "undo" in self._cannot:
+            self._say(READ_ONLY)
+        elif self._applied is None or not self._applied.in_force(self._shown):
+            self._say("Nothing to undo: this screen has changed no setting that is still in force")
+        else:
+            self._change(self._applied.before)
 
     def action_drop(self) -> None:
         """Drop the preview."""
@@ -349,10 +415,10 @@ class MainScreen(Screen[None]):
         self._paint()
 
     def _tunable(self) -> bool:
-        settings = self._shown.settings
-        if not settings.tunable:
-            self._say(what_if.untunable(settings.strategy))
-        return settings.tunable
+        why = presenter_of(self._shown).untunable()
+        if why is not None:
+            self._say(why)
+        return why is None
 
     def _say(self, text: str) -> None:
         self.notify(text, markup=False, timeout=5)

@@ -5,13 +5,16 @@ from functools import partial
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
 from ...engine.core.snapshot import Snapshot
-from .. import formatting as f
-from ..chain import Row, Stage, others, rows, stages
-from ..widgets.line import Run, clip
-from ..widgets.lines import Key
+from ..bindings import bindings
+from ..present import formatting as f
+from ..present.chain import Row, Stage, rows
+from ..present.keys import Hint, hint
+from ..present.line import Run, clip
+from ..present.presenter import presenter_of
+from ..present.target import target_of
 from ..widgets.sheet import Item, Sheet, heading
 from .detail import DetailScreen, Help
 
@@ -26,17 +29,18 @@ _BESIDE = 1
 class OperatorsScreen(DetailScreen):
     """The chain, and below it the inputs of the valve."""
 
-    NAME = "Operators"
+    NAME = PLACE = "Operators"
     ABOUT = Help(
-        keys=(("↑ ↓", "select an input of the valve"), ("Enter", "open the channels inside; the channel's page")),
-        reading="From top to bottom, the way of a record; beside each operator stands its own clock. Between two of "
-        "them: by how much the lower one is behind the upper one, and why. All of it together is how far the level is "
-        "behind the clock. The valve lets pass the minimum of its inputs that are not idle: below the chain they "
-        "stand, the one most behind first. With source instances (--subtasks) each is the minimum of its channels.\n"
-        "Of a query that others run: its sources, its watermark nodes with their delays, the watermark of the query, "
-        "and what its state keeps; dropped ≥ N is a lower bound.\n",
+        reading="From top to bottom, the way of a record; beside each operator is its own time. Between two of them: "
+        "by how much the lower one is behind the upper one, and why. Their sum is how far the watermark is behind the "
+        "clock. The valve's output is the minimum of its inputs that are not idle; they are listed below the chain, "
+        "the one most behind first. With source instances (--subtasks) each is the minimum of its channels.\n"
+        "For an attached query: its sources, its watermark nodes with their delays, the watermark of the query, "
+        "and what its state keeps; dropped ≥ N is a lower bound.\n"
+        "For a Flink job: its tasks in the order of the plan, with the watermark that each takes in (a source: sends), "
+        "and by how much it is behind its fastest input.\n"
     )
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "open", "open the channels inside, or the channel")]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("Operators")
 
     _opened: frozenset[str] = frozenset()
 
@@ -47,12 +51,12 @@ class OperatorsScreen(DetailScreen):
         self._rows = {row.key: row for row in rows(snapshot, self._opened)}
         self.query_one(Sheet).show([*self._chain(snapshot), *self._inputs(snapshot)])
 
-    def keys(self, snapshot: Snapshot) -> Sequence[Key]:
+    def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
         row = self._rows.get(self.query_one(Sheet).cursor or "")
         if row is None or self.preview is not None:
             return ()
         word = "channel" if row.channels is None else "close" if row.key in self._opened else "channels inside"
-        return (Key("Enter", word, "open", 2),)
+        return (hint("operators-open", word),)
 
     def on_sheet_moved(self, event: Sheet.Moved) -> None:
         self.repaint()
@@ -69,7 +73,7 @@ class OperatorsScreen(DetailScreen):
         self.repaint()
 
     def _chain(self, snapshot: Snapshot) -> list[Item]:
-        chain = stages(snapshot, self.zone)
+        chain = presenter_of(snapshot).stages(self.zone)
         most = max((stage.held_ms or 0 for stage in chain), default=0)
         cells = max(len(stage.name) + 2 for stage in chain), max(len(self._time(stage)) for stage in chain)
         items: list[Item] = []
@@ -84,7 +88,7 @@ class OperatorsScreen(DetailScreen):
         return stage.stands_for if stage.time_ms is None else f.clock(stage.time_ms, self.zone, near_ms)
 
     def _stage(self, stage: Stage, least: tuple[int, int], width: int) -> list[Run]:
-        names, times = least if width < _ROOMY else (_NAME, _TIME)
+        names, times = least if width < _ROOMY else (max(_NAME, least[0] - 1), _TIME)
         time = self._time(stage)
         ink = "level" if stage.name in ("valve", "one clock", "watermark") else "text"
         ink = "dim" if stage.time_ms is None else ink
@@ -95,7 +99,7 @@ class OperatorsScreen(DetailScreen):
         return clip([*head, (f.pad(time, max(times, len(time))) + "  ", ink), what], width - _BESIDE)
 
     def _inputs(self, snapshot: Snapshot) -> list[Item]:
-        if others(snapshot):
+        if not target_of(snapshot).channels_known:
             words = f"channels: {f.ELSEWHERE}; one line in the job (tap) shows them"
             return [heading(), heading((f" {words}", "dim"))]
         found = list(self._rows.values())
@@ -111,9 +115,8 @@ class OperatorsScreen(DetailScreen):
         return [*items, heading((f" and {rest:,} more, less behind", "dim"))] if rest > 0 else items
 
     def _row(self, row: Row, names: int, many: bool, width: int) -> list[Run]:
-        level = self.seen.snapshot.level.watermark_ms
         sign = "  " if row.inside else ""
-        time = f.NO_DATA if row.watermark_ms is None else f.near(row.watermark_ms, self.zone, level)
+        time = f.NO_DATA if row.watermark_ms is None else f.near(row.watermark_ms, self.zone, self.seen.snapshot.now_ms)
         behind = f.UNKNOWN if row.behind_ms is None else f.duration(row.behind_ms)
         ink = "holder" if row.kind == "holder" else "text"
         inside = "" if not many else f.pad("" if row.channels is None else f"{row.channels:,}", 8, right=True) + "  "

@@ -7,30 +7,23 @@ from datetime import UTC, tzinfo
 from msgspec import Struct
 
 from ...engine.core.snapshot import Snapshot
-from .. import attached
-from .. import formatting as f
-from .. import preview as what_if
-from ..preview import LatenessPreview, Preview
-from ..recent import Recent
+from ..present import formatting as f
+from ..present import preview as what_if
+from ..present.keys import Hint, hint
+from ..present.line import Run
+from ..present.presenter import presenter_of
+from ..present.preview import LatenessPreview, Preview
+from ..present.preview_words import told
+from ..present.recent import Recent
+from ..present.staves import Stave
+from ..present.target import target_of
+from ..present.wish import Wish
+from ..present.wording import name
 from ..widgets.barrel import Scene, legend
-from ..widgets.channels import SORTS, Entry, Sort, Table, told_of
+from ..widgets.channels import SORTS, Entry, Sort, Table
 from ..widgets.holds import Held
-from ..widgets.line import Run
-from ..widgets.lines import Heading, Key
-from ..widgets.staves import Stave
+from ..widgets.lines import Heading
 from ..widgets.windows import OpenWindows
-from ..wording import name, told
-
-
-class Wish(Struct, frozen=True):
-    """The setting that is previewed: a lateness, or an idle timeout (None: off)."""
-
-    idle: bool
-    value_ms: int | None
-
-    def words(self) -> str:
-        """`lateness 45m`."""
-        return f"{'idle timeout' if self.idle else 'lateness'} {f.setting(self.value_ms)}"
 
 
 class View(Struct, frozen=True):
@@ -81,24 +74,15 @@ def scene(snapshot: Snapshot, view: View, preview: Preview | None, found: Sequen
         selected=stave_of(snapshot, view),
         logarithmic=view.logarithmic,
         zone=view.zone,
-        clock_ms=None if snapshot.origin is None else snapshot.now_ms,
-        empty=_empty_barrel(snapshot),
+        clock_ms=snapshot.now_ms if target_of(snapshot).is_attached else None,
+        empty=presenter_of(snapshot).empty_barrel(),
     )
-
-
-def _empty_barrel(snapshot: Snapshot) -> str:
-    if snapshot.origin is not None:
-        return attached.barrel_text(snapshot)
-    what = f" from {f.cut(f.clean(snapshot.source.description), 60)}" if snapshot.source else ""
-    if snapshot.ended:
-        return f"the stream ended without a record\n{what.strip()}"
-    return f"no data yet\nwaiting for the first record{what}"
 
 
 def held(snapshot: Snapshot, recent: Recent) -> Held:
     """The holder strip's part: as far back as the points go."""
     points = recent.until(snapshot)
-    if not points or snapshot.settings.strategy == "spark":
+    if not points or target_of(snapshot).one_clock:
         return Held()
     holder = snapshot.level.holder
     return Held(recent.holds(snapshot), points[0].now_ms, points[-1].now_ms, holder.channel if holder else None)
@@ -115,7 +99,7 @@ def table(snapshot: Snapshot, view: View, rows: Sequence[Entry], names: int) -> 
         selected=view.selected,
         zone=view.zone,
         name_cells=names,
-        told=told_of(snapshot),
+        facts=target_of(snapshot).channel_facts,
         empty=_no_channel(snapshot),
     )
 
@@ -131,7 +115,7 @@ def fastest_ms(snapshot: Snapshot) -> int | None:
 def _no_channel(snapshot: Snapshot) -> str:
     if snapshot.channels:
         return "no channel matches the filter"
-    return "no channel yet" if snapshot.origin is None else attached.channels_text(snapshot)
+    return presenter_of(snapshot).no_channels()
 
 
 def open_windows(snapshot: Snapshot, view: View) -> OpenWindows:
@@ -143,16 +127,11 @@ def open_windows(snapshot: Snapshot, view: View) -> OpenWindows:
         open_count=windows.open_count,
         level_ms=level.watermark_ms,
         fastest_ms=fastest_ms(snapshot),
+        near_ms=snapshot.now_ms,
         lateness_ms=settings.lateness_ms if settings.tunable else None,
         zone=view.zone,
-        empty=_no_window(snapshot),
+        empty=presenter_of(snapshot).no_windows(),
     )
-
-
-def _no_window(snapshot: Snapshot) -> str:
-    if snapshot.origin is not None:
-        return attached.windows_text(snapshot)
-    return "all windows have closed" if snapshot.ended else "no window is open"
 
 
 def barrel_heading(
@@ -174,7 +153,7 @@ def barrel_heading(
         return Heading(0, title, [("┈ ", "preview"), (told(preview), "preview")], firm=True)
     words = legend({stave.kind for stave in found})
     if snapshot.barrel is not None and snapshot.barrel.watermark_ms is not None:
-        words += [("   ╌ ", "held"), ("level by the slowest channel", "dim")]
+        words += [("   ╌ ", "held"), ("watermark by the slowest channel", "dim")]
     return Heading(0, title, words)
 
 
@@ -191,7 +170,7 @@ def window_heading(snapshot: Snapshot, start: int, width: int) -> Heading:
     """The window table's title, `width` cells wide: the counts."""
     windows = snapshot.windows
     roomy = width >= 44
-    figures = ((windows.open_count, "open"), (windows.fired, "fired"), (windows.late_firings, "again"))
+    figures = ((windows.open_count, "open"), (windows.fired, "fired"), (windows.late_firings, "refired"))
     known = [figure for figure in figures if figure[0] is not None]
     title: list[Run] = [("Windows", "title"), (" ─" if roomy and known else "", "frame")]
     for place, (number, word) in enumerate(known):
@@ -199,47 +178,48 @@ def window_heading(snapshot: Snapshot, start: int, width: int) -> Heading:
     return Heading(start, title)
 
 
-def keys(
-    snapshot: Snapshot, view: View, preview: Preview | None, further: Sequence[Key] = (), *, replay: bool = False
-) -> list[Key]:
+def apply_words(snapshot: Snapshot, preview: Preview) -> str:
+    """What Enter does with a preview."""
+    value = preview.lateness_ms if isinstance(preview, LatenessPreview) else preview.idle_after_ms
+    return f"apply {f.setting(value)}" if presenter_of(snapshot).can_apply else "line for the job"
+
+
+def hints(
+    snapshot: Snapshot, view: View, preview: Preview | None, further: Sequence[Hint] = (), *, replay: bool = False
+) -> list[Hint]:
     """The keys that do something now, the most important first, `further` those that open the further screens; of a
     replay those that it has itself are not here."""
-    out: list[Key] = []
+    out: list[Hint] = []
+    can_apply = presenter_of(snapshot).can_apply
     if preview is not None:
-        value = preview.lateness_ms if isinstance(preview, LatenessPreview) else preview.idle_after_ms
-        word = f"apply {f.setting(value)}" if snapshot.origin is None else "line for the job"
-        out += [] if replay else [Key("Enter", word, "apply")]
-        out.append(Key("Esc", "drop", "drop"))
+        out += [] if replay else [hint("apply", apply_words(snapshot, preview))]
+        out.append(hint("drop", "drop"))
     if snapshot.settings.tunable:
-        out += [Key("+/-", "lateness", "lateness(1)", 1)] if snapshot.origin is None or snapshot.whatif else []
-        ours = snapshot.origin is None
-        out.append(Key("=", "type" if ours else "lateness", "type_lateness", 12 if ours else 5))
+        rank = 4 if preview is None else 1
+        out += [hint("lateness-longer", rank=rank)] if can_apply or snapshot.whatif else []
+        out.append(hint("lateness-type") if can_apply else hint("lateness-type", "lateness", 5))
     if snapshot.whatif_idle:
-        out.append(Key("[ ]", "idle", "idle(1)", 2))
+        out.append(hint("idle-longer", rank=5 if preview is None else 2))
     if preview is None and snapshot.instances is not None and view.inside is None:
-        out.append(Key("Enter", "open instance", "open", 3))
+        out.append(hint("open", "open instance", 3))
     elif preview is None and snapshot.channels:
-        out.append(Key("Enter", "channel", "open", 13))
+        out.append(hint("open"))
     if preview is None and (view.inside is not None or view.pattern is not None):
-        out.append(Key("Esc", "back" if view.inside is not None else "clear filter", "back", 3))
+        out.append(hint("back", "back" if view.inside is not None else "clear filter", 3))
     out += further
     if snapshot.channels:
-        out += [
-            Key("←→", "select", "stave(1)", 15),
-            Key("s", "sort", "sort", 11),
-            Key("/", "filter", "filter", 11),
-            Key("x", "linear" if view.logarithmic else "log", "axis", 16),
-        ]
-    freeze = Key("p", "go on" if view.frozen else "freeze", "freeze", 0 if view.frozen else 11)
+        axis = hint("axis", "linear" if view.logarithmic else "log")
+        out += [hint("channel-right"), hint("sort"), hint("filter"), axis]
+    freeze = hint("freeze", "resume", 0) if view.frozen else hint("freeze")
     return [
         *out,
         *([] if replay else [freeze]),
-        Key("T", "local" if view.zone else "UTC", "zone", 17),
-        Key("c", "theme", "app.other_theme", 19),
-        Key("S", "SVG", "app.save_svg", 18),
-        *([] if replay else [Key("R", "record", "app.record", 20)]),
-        Key("?", "help", "app.show_help", 0),
-        Key("q", "quit", "app.leave", 3),
+        hint("zone", "local" if view.zone else "UTC"),
+        hint("theme"),
+        hint("svg"),
+        *([] if replay else [hint("record")]),
+        hint("help"),
+        hint("quit"),
     ]
 
 

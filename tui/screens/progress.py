@@ -6,24 +6,24 @@ from textual.app import ComposeResult
 from textual.events import Resize
 
 from ...engine.core.snapshot import Snapshot
-from ..progress import cells_of, charts, step_ms, unread
+from ..present.line import Run
+from ..present.progress import cells_of, charts, step_ms, unread
 from ..widgets.charts import Charts, Pictures, legend
-from ..widgets.line import Run
 from .detail import DetailScreen, Help, app_of
 
 
 class ProgressScreen(DetailScreen):
-    """Five figures on one time axis, and what is unread by source."""
+    """Five figures on one time axis, and the backlog by source."""
 
-    NAME = "Progress"
+    NAME = PLACE = "Progress"
     ABOUT = Help(
         reading="Time goes from left to right, by the engine's wall clock, the newest at the right; a column stands "
         "for two seconds or more. The number at the axis is its top; ▲ goes beyond it.\n"
         "rows in: records per second, and how many were done in a second of a batch's own time. results out: windows "
         "that fired, each time. batch: how long the slowest batch of a column took, and with what: work is reading and "
-        "computing, commit writing the checkpoint, offsets asking the sources what there is. unread: records that are "
-        "there but not read yet, and how far the reading is behind in event time. state: records in open windows; of "
-        "a query that others run the rows in Spark's state.\n"
+        "computing, commit writing the checkpoint, offsets asking the sources what there is. backlog: records that are "
+        "in the source but not read yet, and how much event time they span. state: records in open windows; for "
+        "an attached query the rows in Spark's state.\n"
     )
 
     def body(self) -> ComposeResult:

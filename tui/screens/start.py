@@ -9,9 +9,10 @@ from textual.message import Message
 from textual.screen import Screen
 
 from ...engine.core.snapshot import Snapshot, Step
-from ..formatting import clean, cut, first_line, pad
+from ..present.condition import Lost
+from ..present.formatting import clean, cut, first_line, pad
+from ..present.line import Run
 from ..widgets.canvas import Canvas
-from ..widgets.line import Run
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _WIDTH, _LEAST = 64, 30
@@ -124,14 +125,14 @@ class StartScreen(Screen[None]):
         if running != self._step_name:
             self._step_name, self._since = running, self._clock()
         failed = snapshot.state == "failed"
-        error = first_line(snapshot.error or "the engine failed") if failed else self._progress.error
+        error = first_line(snapshot.error or "The engine failed") if failed else self._progress.error
         self._progress = Progress(snapshot.name, tuple(snapshot.steps), error=error, log=snapshot.log)
         self._paint()
 
-    def lose(self, reason: str) -> None:
+    def lose(self, lost: Lost) -> None:
         """Show that no more will come."""
         old = self._progress
-        self._progress = Progress(old.name, old.steps, error=old.error or reason, log=old.log)
+        self._progress = Progress(old.name, old.steps, error=old.error or lost.text, log=old.log)
         self._paint()
 
     def _paint(self) -> None:

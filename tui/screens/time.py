@@ -1,20 +1,23 @@
-"""Time: processing time across, event time up; the records, the level as a step line, and the ends of the windows."""
+"""Time: processing time across, event time up; records, the watermark as a step line, and window ends."""
 
 from collections.abc import Sequence
 from typing import ClassVar
 
 from msgspec.structs import replace
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
 from ...engine.core.snapshot import Snapshot
-from .. import formatting as f
-from ..preview import LatenessPreview
-from ..time_plot import DIAGONAL, GRID, LATE, LEVEL, PREVIEW, Data, Look, data_of, grid_is_drawn, moved, zoomed
-from ..widgets.line import Run
-from ..widgets.lines import Key
+from ..bindings import bindings
+from ..present import formatting as f
+from ..present.keys import Hint, hint
+from ..present.line import Run
+from ..present.presenter import presenter_of
+from ..present.preview import LatenessPreview
+from ..present.target import target_of
+from ..present.time_plot import DIAGONAL, GRID, LATE, LEVEL, PREVIEW, Data, Look, data_of, grid_is_drawn, moved, zoomed
+from ..present.wording import name
 from ..widgets.time_canvas import TimeCanvas
-from ..wording import name
 from .detail import DetailScreen, Help, Host, app_of
 
 _ROOMY = 110
@@ -25,35 +28,18 @@ _STEP = 0.25
 class TimeScreen(DetailScreen):
     """The picture; it follows the clock until it is moved."""
 
-    NAME = "Time"
+    NAME = PLACE = "Time"
     ABOUT = Help(
-        keys=(
-            ("z Z", "zoom in or out (also PgUp, PgDn)"),
-            ("← → ↑ ↓", "move; End: follow the clock again, Home: all that is kept"),
-            ("Tab", "the records of the next channel alone (shift+Tab: the one before); a: of all"),
-        ),
-        reading="To the right the clock goes on, upwards event time does. ╱ is where both are the same: a record that "
-        "is seen at once lies on it, one that comes late lies below. ─ is the level: it stands, and steps up. ┈ are "
-        "the ends of windows: where the level crosses one, the window closes. ⠶ records on time, × late: the level "
-        "had passed the end of their window when they came. A record may lie below the level and be on time, as long "
-        "as its window is open.\n"
-        "Records are a sample (the latest of each group of a batch, of those at most 2,000), late ones more often than "
-        "the rest: the picture shows when and how, the counts on top say how many. ╌ is where the level would have "
-        "been with the previewed lateness.\n",
+        reading="Processing time goes to the right, event time upwards. ╱ is where both are the same: a record that "
+        "is seen at once lies on it, one that arrives later lies below. ─ is the watermark, a step line. ┈ are the "
+        "ends of windows: where the watermark crosses one, the window fires. ⠶ records on time, × late records: the "
+        "watermark had passed the end of their window when they arrived. A record below the watermark is on time as "
+        "long as its window is open.\n"
+        "Records are a sample (the latest of each group of a batch, at most 2,000), late ones more often than the "
+        "rest: the picture shows when and how, the counts on top show how many. ╌ is the watermark with the previewed "
+        "lateness.\n"
     )
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("z,pageup", "zoom(1)", "zoom in"),
-        Binding("Z,pagedown", "zoom(-1)", "zoom out"),
-        Binding("left", "move(-1, 0)", "back in time"),
-        Binding("right", "move(1, 0)", "on in time"),
-        Binding("up", "move(0, 1)", "later event times"),
-        Binding("down", "move(0, -1)", "earlier event times"),
-        Binding("end", "follow", "follow the clock"),
-        Binding("home", "all", "all that is kept"),
-        Binding("tab", "channel(1)", "the next channel"),
-        Binding("shift+tab", "channel(-1)", "the channel before"),
-        Binding("a", "channels", "all channels"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("Time")
 
     def __init__(self, host: Host) -> None:
         super().__init__(host)
@@ -75,17 +61,17 @@ class TimeScreen(DetailScreen):
         out: list[Run] = [("  ", "dim"), (who, "strong" if channel is None else "selected")]
         if self._data is not None and self._data.points and self.size.width >= _ROOMY and not self._look.back_ms:
             late = sum(point.late for point in self._data.points)
-            told = f", {late:,} late" if snapshot.origin is None else f", late: {f.ELSEWHERE}"
+            told = f", {late:,} late" if target_of(snapshot).counts_late else f", late: {f.ELSEWHERE}"
             out.append((f"  a sample of {len(self._data.points):,} records{told}", "dim"))
         if self._look.back_ms and self._data is not None:
             out.append((f"  {f.duration(self._look.back_ms)} ago", "stale"))
         return out
 
     def legend(self, snapshot: Snapshot) -> Sequence[Run]:
-        known = snapshot.origin is None  # whether records were late
+        known = target_of(snapshot).counts_late
         signs: list[Run] = [("⠶", "on-time"), (" on time  " if known else " record  ", "dim")]
         signs += [(LATE, "bad"), (" late  ", "dim")] if known else []
-        signs += [(LEVEL, "level"), (" level  ", "dim"), (self._diagonal, "dim"), (" now", "dim")]
+        signs += [(LEVEL, "level"), (" watermark  ", "dim"), (self._diagonal, "dim"), (" now", "dim")]
         frame = self.query_one(TimeCanvas).frame
         roomy = self.size.width >= _ROOMY - 10
         if roomy and self._data is not None and frame is not None and grid_is_drawn(self._data, frame):
@@ -98,14 +84,14 @@ class TimeScreen(DetailScreen):
     def _diagonal(self) -> str:
         return DIAGONAL if app_of(self).no_color else "⠢"
 
-    def keys(self, snapshot: Snapshot) -> Sequence[Key]:
-        out = [Key("z/Z", "zoom", "zoom(1)", 2), Key("←→↑↓", "move", "move(-1, 0)", 3)]
+    def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
+        out = [hint("zoom-in"), hint("move-left")]
         if self._look.back_ms or self._look.up_ms or self._look.zoom:
-            out.append(Key("End", "follow", "follow", 1))
+            out.append(hint("follow"))
         if snapshot.channels:
-            out.append(Key("Tab", "channel", "channel(1)", 3))
+            out.append(hint("time-channel-next"))
         if self._look.channel is not None:
-            out.append(Key("a", "all", "channels", 1))
+            out.append(hint("time-all-channels"))
         return out
 
     def action_zoom(self, by: int) -> None:
@@ -161,11 +147,9 @@ class TimeScreen(DetailScreen):
     def _missing(self, snapshot: Snapshot) -> str:
         """Why there is nothing, or no record, to be seen."""
         if self._data is None:
-            return "no data yet"
+            return f.NO_DATA
         if self._data.points:
             return ""
         if self._look.channel is not None:
             return f"no record of {name(self._look.channel)} is in the sample"
-        if snapshot.origin is not None:
-            return f"records: {f.ELSEWHERE}"
-        return "no record has come yet" if not snapshot.channels else "no record is in the sample yet"
+        return presenter_of(snapshot).no_records()

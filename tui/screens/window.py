@@ -5,16 +5,17 @@ from functools import partial
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
 from ...engine.core.snapshot import ChannelView, FiredWindow, OpenWindow, Snapshot
-from .. import formatting as f
-from ..closing import blockers, closing, fired_words, pace
-from ..widgets.line import Run, clip
-from ..widgets.lines import Key
+from ..bindings import bindings
+from ..present import formatting as f
+from ..present.closing import blockers, closing, fired_words, pace
+from ..present.keys import Hint, hint
+from ..present.line import Run, clip
+from ..present.staves import STATES, holding
 from ..widgets.prose import Prose
 from ..widgets.sheet import Item, Sheet, heading
-from ..widgets.staves import holding
 from .detail import DetailScreen, Help, Host
 
 MOST_BLOCKERS = 200
@@ -24,13 +25,12 @@ _NAMES, _BAR = (7, 30), 24
 class WindowScreen(DetailScreen):
     """The window of that key (`key_of`), as long as the snapshot knows it."""
 
-    NAME = "Window"
+    NAME = PLACE = "Window"
     ABOUT = Help(
-        keys=(("↑ ↓", "select a channel"), ("Enter", "the channel's page")),
-        reading="First the channels that are short of the window's end: those that take part in the minimum and so "
-        "keep the window open, the one most behind first. Then the channels that fill it. A channel may be both.\n",
+        reading="First the channels that keep the window open: their watermarks are short of its end, the one most "
+        "behind first. Then the channels that have records in it. A channel may be both.\n"
     )
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "open", "the channel's page")]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("Window")
 
     def __init__(self, host: Host, key: str) -> None:
         super().__init__(host)
@@ -45,13 +45,13 @@ class WindowScreen(DetailScreen):
         window = find(self.seen.snapshot, self._key)
         if window is None:
             return self.NAME
-        return f.interval(window.start_ms, window.end_ms, self.zone, self.seen.snapshot.level.watermark_ms)
+        return f.interval(window.start_ms, window.end_ms, self.zone, self.seen.snapshot.now_ms)
 
     def show(self, snapshot: Snapshot) -> None:
         window = find(snapshot, self._key)
         story, sheet = self.query_one(Prose), self.query_one(Sheet)
         if window is None:
-            story.show([("It fired long ago, and is no longer among the windows that this engine tells of.", "dim")])
+            story.show([("It fired long ago: it is no longer among the windows that the engine reports.", "dim")])
             sheet.show([])
         elif isinstance(window, FiredWindow):
             story.show(fired_words(window, snapshot, self.zone))
@@ -70,9 +70,9 @@ class WindowScreen(DetailScreen):
         channels = "" if many is None else f" of {many:,} channel{'s' * (many != 1)}"
         return [("  rows ", "dim"), (rows, "text"), (channels, "dim")]
 
-    def keys(self, snapshot: Snapshot) -> Sequence[Key]:
+    def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
         known = self.query_one(Sheet).cursor is not None
-        return (Key("Enter", "channel", "open"),) if self.preview is None and known else ()
+        return (hint("row-open"),) if self.preview is None and known else ()
 
     def action_open(self) -> None:
         """Open the page of the channel that the cursor is on."""
@@ -109,8 +109,7 @@ class WindowScreen(DetailScreen):
         return items
 
     def _blocker(self, view: ChannelView, end_ms: int, cells: int, holds: bool, width: int) -> list[Run]:
-        level = self.seen.snapshot.level.watermark_ms
-        at = f.NO_DATA if view.watermark_ms is None else f.near(view.watermark_ms, self.zone, level)
+        at = f.NO_DATA if view.watermark_ms is None else f.near(view.watermark_ms, self.zone, self.seen.snapshot.now_ms)
         short = f.UNKNOWN if view.watermark_ms is None else f.duration(end_ms - 1 - view.watermark_ms)
         quiet = f.UNKNOWN if view.quiet_ms is None else f.duration(view.quiet_ms)
         ink = "holder" if holds else "text"
@@ -118,7 +117,7 @@ class WindowScreen(DetailScreen):
             [
                 (f" {f.pad(f.label(view.channel, cells), cells)}  ", ink),
                 (f"{f.pad(at, 12)}  {f.pad(short, 10, right=True)}  {f.pad(quiet, 6)}  ", "text"),
-                ("HOLDS" if holds else view.state.replace("_", " "), ink if holds else "dim"),
+                ("HOLDS" if holds else STATES[view.state], ink if holds else "dim"),
             ],
             width,
         )

@@ -5,16 +5,27 @@ from functools import partial
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
 from ...engine.core.snapshot import FiredWindow, OpenWindow, Snapshot
-from .. import formatting as f
-from ..closing import closing, fired_words, kept_until_ms, pace
-from ..widgets.line import Run
-from ..widgets.lines import Key
+from ..bindings import bindings
+from ..present import formatting as f
+from ..present.blockers import waits_for, window_groups
+from ..present.closing import closing, fired_words, kept_until_ms, pace
+from ..present.keys import Hint, hint
+from ..present.line import Run
 from ..widgets.prose import Prose
 from ..widgets.sheet import Item, Sheet, heading
-from ..widgets.window_rows import Shape, fired_line, fired_titles, open_details, open_line, open_titles, shape_of
+from ..widgets.window_rows import (
+    Shape,
+    fired_line,
+    fired_titles,
+    group_line,
+    open_details,
+    open_line,
+    open_titles,
+    shape_of,
+)
 from .detail import DetailScreen, Help, app_of
 from .picture import fastest_ms
 from .window import WindowScreen, find, key_of
@@ -23,21 +34,17 @@ from .window import WindowScreen, find, key_of
 class WindowsScreen(DetailScreen):
     """All windows that the snapshot knows: the open ones by end, then those that fired last, the newest first."""
 
-    NAME = "Windows"
+    NAME = PLACE = "Windows"
     ABOUT = Help(
-        keys=(
-            ("↑ ↓", "select a window; below stands why it is not closing"),
-            ("Enter", "its page, channel by channel"),
-        ),
-        reading="An open window closes when the level reaches its end: its bar is full as far as the level is (▇), "
-        "light as far as the fastest channel (▒). closes says when, in processing time: ≈ in 9m is what the missing "
-        "event time takes at the pace of the channel that holds the level; idle in 1h is when that channel, if it "
-        "stays silent, is left out of the minimum; never says what is needed.\n"
-        "A fired window takes late records for the allowed lateness, and each makes it fire again (late firings); what "
-        "comes once it is closed is dropped (late drops), counted while the window is among the last 20 that fired. "
-        "after end is how long after its end it fired, until the level at which it takes no more late records.\n",
+        reading="A window fires when the watermark reaches its end: its bar is full (▇) up to the watermark, light "
+        "(▒) up to the fastest channel. closes: when, in processing time. ≈ in 9m: the missing event time takes so "
+        "long at the pace of the channel that holds back the watermark; idle in 1h: then that channel, if it has no "
+        "data, is left out of the minimum; never: what it needs.\n"
+        "A fired window accepts late records for the allowed lateness, and each makes it fire again (late firings); "
+        "records that come once it is closed are dropped (late drops), counted while the window is among the last 20 "
+        "that fired. after end: how long after its end it fired; until: the watermark at which it accepts no more.\n"
     )
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "open", "the window's page")]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("Windows")
 
     def body(self) -> ComposeResult:
         yield Sheet(id="windows")
@@ -56,13 +63,13 @@ class WindowsScreen(DetailScreen):
         return out
 
     def legend(self, snapshot: Snapshot) -> Sequence[Run]:
-        return [("▇", "level"), (" level   ", "dim"), ("▒", "ahead"), (" fastest", "dim")]
+        return [("▇", "level"), (" watermark   ", "dim"), ("▒", "ahead"), (" fastest", "dim")]
 
-    def keys(self, snapshot: Snapshot) -> Sequence[Key]:
+    def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
         windows = snapshot.windows
         if self.preview is not None or not (windows.open or windows.last_fired):
             return ()
-        return (Key("Enter", "why", "open"),)
+        return (hint("windows-open"),)
 
     def on_sheet_moved(self, event: Sheet.Moved) -> None:
         self._explain()
@@ -91,7 +98,7 @@ class WindowsScreen(DetailScreen):
     def _items(self, snapshot: Snapshot) -> list[Item]:
         windows = snapshot.windows
         both: list[OpenWindow | FiredWindow] = [*windows.open, *windows.last_fired]
-        shape = shape_of(both, snapshot.level.watermark_ms, fastest_ms(snapshot), self.zone)
+        shape = shape_of(both, snapshot.level.watermark_ms, fastest_ms(snapshot), snapshot.now_ms, self.zone)
         unknown = [heading((f" {f.clean(windows.unknown)}", "stale"))] if windows.unknown else []
         return [*unknown, *self._open_items(snapshot, shape), heading(), *self._fired_items(snapshot, shape)]
 
@@ -101,11 +108,16 @@ class WindowsScreen(DetailScreen):
             words = "all windows have closed" if snapshot.ended else "no window is open"
             return [heading((f" {words if windows.open_count is not None else f'open windows: {f.ELSEWHERE}'}", "dim"))]
         items, speed = [Item((partial(open_titles, shape),))], self._pace
-        for window in windows.open:
-            closes = closing(snapshot, window, speed, self.zone)
-            first = partial(open_line, window, closes.brief, closes.kind, shape)
-            more = window.waits_for is not None or window.channels or window.operator is not None
-            items.append(Item((first, *([partial(open_details, window)] if more else [])), key_of(window)))
+        for group in window_groups(windows.open):
+            grouped = len(group.windows) > 1
+            items += [Item((partial(group_line, group),))] if grouped else []
+            for window in group.windows:
+                closes = closing(snapshot, window, speed, self.zone)
+                first = partial(open_line, window, closes.brief, closes.kind, shape)
+                waits = not grouped and waits_for(window) is not None
+                more = waits or window.channels or window.operator is not None
+                details = [partial(open_details, window, grouped)] if more else []
+                items.append(Item((first, *details), key_of(window)))
         later = (windows.open_count or 0) - len(windows.open)
         return [*items, heading((f" and {later:,} more that end later", "dim"))] if later > 0 else items
 

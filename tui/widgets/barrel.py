@@ -11,12 +11,12 @@ from rich.cells import cell_len
 from textual.events import Click
 from textual.message import Message
 
-from ..formatting import FINE, SECOND, brief, cut, cut_middle, duration, label, pad, short
-from .axis import Axis, LogAxis, Scale, follow, top_of
+from ..present.axis import Axis, LogAxis, Scale, follow, top_of
+from ..present.columns import Columns, columns, common
+from ..present.formatting import FINE, SECOND, brief, cut, cut_middle, duration, label, pad, short
+from ..present.line import Run, cells, joined
+from ..present.staves import Kind, Order, Stave
 from .canvas import Canvas
-from .columns import Columns, columns, common
-from .line import Run, cells, joined
-from .staves import Kind, Order, Stave
 
 EIGHTHS = " ▁▂▃▄▅▆▇█"
 PATTERNS: dict[Kind, str] = {
@@ -25,8 +25,8 @@ PATTERNS: dict[Kind, str] = {
 }  # fmt: skip
 """Each kind has a pattern as well as a colour."""
 MEANINGS: dict[Kind, str] = {
-    "holder": "holds", "idle": "idle", "catching_up": "catching up", "never_seen": "never seen", "finished": "finished",
-    "drowned": "all late",
+    "holder": "holds back", "idle": "idle", "catching_up": "realigning", "never_seen": "never seen",
+    "finished": "finished", "drowned": "lagging",
 }  # fmt: skip
 
 

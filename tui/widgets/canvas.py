@@ -13,7 +13,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from ..inks import INKS, style_of
-from .line import Run, cells, joined
+from ..present.line import Run, cells, joined
 
 
 class Palette:

@@ -12,20 +12,16 @@ from rich.cells import cell_len
 from textual.message import Message
 
 from ...engine.core.snapshot import ChannelView, Snapshot
-from .. import formatting as f
-from .line import Run
+from ..present import formatting as f
+from ..present.line import Run
+from ..present.staves import STATES, Kind, holding, kind_of, rank, under_one_clock
+from ..present.target import ChannelFacts, target_of
 from .rows import Rows, wrapped
-from .staves import Kind, holding, kind_of, rank, under_one_clock
 
 Sort = Literal["behind", "name", "rate", "late", "state"]
 SORTS: tuple[Sort, ...] = ("behind", "name", "rate", "late", "state")
 _NAME = (7, 40)
 """The least and the most cells of a name."""
-
-
-Told = Literal["counted", "queued", "unread", "one clock"]
-"""What is known of the channels: their records are counted; and wait in a queue, too; only what is unread of them; how
-far they have come in event time, which Spark's one clock may have left behind."""
 
 
 class Entry(Struct, frozen=True):
@@ -55,27 +51,20 @@ class Table(Struct, frozen=True):
     selected: str | None = None
     zone: tzinfo | None = None
     name_cells: int = _NAME[0]
-    told: Told = "counted"
+    facts: ChannelFacts = "counted"
     empty: str = ""
 
 
 def entries(snapshot: Snapshot, inside: int | None, pattern: re.Pattern[str] | None, sort: Sort) -> list[Entry]:
     """The channels (of instance `inside`) whose name `pattern` finds, in the order of `sort`."""
     holder, level_ms = holding(snapshot), snapshot.level.watermark_ms
-    one_clock = snapshot.settings.strategy == "spark"
+    one_clock = target_of(snapshot).one_clock
     found = [
         Entry(view, under_one_clock(view, level_ms) if one_clock else kind_of(view.channel, view.state, holder))
         for view in snapshot.channels
         if (inside is None or view.instance == inside) and (pattern is None or pattern.search(view.channel))
     ]
     return sorted(found, key=_KEYS[sort])
-
-
-def told_of(snapshot: Snapshot) -> Told:
-    """What the snapshot tells of its channels."""
-    if snapshot.origin is not None:
-        return "one clock" if snapshot.barrel is not None else "unread"
-    return "queued" if snapshot.source is not None and snapshot.source.kind == "kafka" else "counted"
 
 
 def name_cells(snapshot: Snapshot) -> int:
@@ -129,7 +118,7 @@ class ChannelTable(Rows):
         return len(self._table.entries) or len(wrapped(self._table.empty, self.size.width))
 
     def header(self, width: int) -> Sequence[Run]:
-        names, columns = _layout(width, self._table.name_cells, self._table.told)
+        names, columns = _layout(width, self._table.name_cells, self._table.facts)
         cells = [f.pad(column.title, column.width, column.right) for column in columns]
         return [(" " + f.pad("channel", names) + "".join("  " + cell for cell in cells), "dim")]
 
@@ -141,7 +130,7 @@ class ChannelTable(Rows):
         chosen = entry.view.channel == table.selected
         ink = "cursor" if chosen else "text"
         name_ink = "cursor" if chosen else "holder" if entry.kind == "holder" else "text"
-        names, columns = _layout(width, table.name_cells, table.told)
+        names, columns = _layout(width, table.name_cells, table.facts)
         runs: list[Run] = [(" " + f.pad(f.label(entry.view.channel, names), names), name_ink)]
         for column in columns:
             text = f.pad(column.text(table, entry), column.width, column.right)
@@ -150,9 +139,9 @@ class ChannelTable(Rows):
 
 
 @lru_cache(maxsize=64)
-def _layout(width: int, name_cells: int, told: Told) -> tuple[int, tuple[Column, ...]]:
+def _layout(width: int, name_cells: int, facts: ChannelFacts) -> tuple[int, tuple[Column, ...]]:
     """The cells for names (at most what they need and the important columns leave), and the columns that fit beside."""
-    kept = list(_COLUMNS[told])
+    kept = list(_COLUMNS[facts])
     if width < _ROOMY:
         kept[0] = replace(kept[0], width=11, text=_to_the_second(kept[0].text))
     needed = sum(2 + column.width for column in kept if column.rank < 2)
@@ -179,12 +168,12 @@ def _ink(title: str, text: str, entry: Entry) -> str:
 
 def _watermark(table: Table, entry: Entry) -> str:
     time = entry.view.watermark_ms
-    return f.NO_DATA if time is None else f.near(time, table.zone, table.level_ms)
+    return f.NO_DATA if time is None else f.near(time, table.zone, table.now_ms)
 
 
 def _event_time(table: Table, entry: Entry) -> str:
     time = entry.view.max_event_ms
-    return f.NO_DATA if time is None else f.near(time, table.zone, table.level_ms)
+    return f.NO_DATA if time is None else f.near(time, table.zone, table.now_ms)
 
 
 def _to_the_second(text: Callable[[Table, Entry], str]) -> Callable[[Table, Entry], str]:
@@ -212,12 +201,12 @@ def _state(table: Table, entry: Entry) -> str:
     if entry.kind == "holder":
         if table.held_since_ms is None or table.now_ms is None:
             return "HOLDS"
-        return f"HOLDS {f.duration(max(table.now_ms - table.held_since_ms, 0))}"
+        held = max(table.now_ms - table.held_since_ms, 0)
+        text = f"HOLDS {f.duration(held)}"
+        return text if len(text) <= _STATE else f"HOLDS {f.short(held)}"
     if entry.kind == "idle" and view.quiet_ms is not None:
         return f"idle {f.duration(view.quiet_ms)}"
-    if entry.kind == "drowned":
-        return "all late"
-    return entry.kind.replace("_", " ")
+    return STATES[entry.kind]
 
 
 def _quiet(table: Table, entry: Entry) -> str:
@@ -229,7 +218,7 @@ def _count(field: str, table: Table, entry: Entry) -> str:
     return f.UNKNOWN if number is None else f.count(number)
 
 
-def _unread(table: Table, entry: Entry) -> str:
+def _backlog(table: Table, entry: Entry) -> str:
     number = entry.view.backlog
     if number is not None and _MILLION <= number < 10 * _MILLION:  # a digit more than there is room for
         return f"{number / _MILLION:.2f}M"
@@ -241,6 +230,8 @@ def _behind_end(table: Table, entry: Entry) -> str:
     return f.UNKNOWN if behind is None else f.duration(behind)
 
 
+_STATE = 11
+"""Cells of the state."""
 _WATERMARK = Column("watermark", 12, _watermark, right=False)
 _COUNTED = (
     Column("ahead", 6, _ahead),
@@ -248,34 +239,34 @@ _COUNTED = (
     Column("late", 7, lambda table, entry: f.share_of(entry.view.late, entry.view.records), rank=2),
     Column("records", 9, partial(_count, "records"), rank=5),
     Column("late n", 8, partial(_count, "late"), rank=7),
-    Column("unread", 8, _unread, rank=6),
-    Column("quiet", 6, _quiet, rank=4),
+    Column("backlog", 8, _backlog, rank=6),
+    Column("no data", 7, _quiet, rank=4),
     Column("flaps", 5, partial(_count, "flaps"), rank=8),
-    Column("state", 11, _state, rank=1, right=False),
+    Column("state", _STATE, _state, rank=1, right=False),
 )  # fmt: skip
-_FIRST_QUEUED = {"unread": 2, "late": 3, "rate/s": 4, "quiet": 5, "records": 6}
+_FIRST_QUEUED = {"backlog": 2, "late": 3, "rate/s": 4, "no data": 5, "records": 6}
 """Ranks of columns where records wait to be read: whether they pile up is the first question."""
 _QUEUED = tuple(replace(column, rank=_FIRST_QUEUED.get(column.title, column.rank)) for column in _COUNTED)
 
 _UNREAD = (
     Column("ahead", 6, _ahead),
-    Column("unread", 8, _unread, rank=2),
+    Column("backlog", 8, _backlog, rank=2),
     Column("event lag", 9, _behind_end, rank=3),
     Column("rate/s", 7, lambda table, entry: f.rate(entry.view.rate), rank=5),
-    Column("quiet", 6, _quiet, rank=4),
+    Column("no data", 7, _quiet, rank=4),
     Column("flaps", 5, partial(_count, "flaps"), rank=8),
-    Column("state", 11, _state, rank=1, right=False),
+    Column("state", _STATE, _state, rank=1, right=False),
 )
 _ONE_CLOCK = (
     Column("ahead", 6, _above),
     Column("rate/s", 7, lambda table, entry: f.rate(entry.view.rate), rank=3),
     Column("records", 9, partial(_count, "records"), rank=5),
-    Column("unread", 8, _unread, rank=2),
+    Column("backlog", 8, _backlog, rank=2),
     Column("event lag", 9, _behind_end, rank=6),
-    Column("quiet", 6, _quiet, rank=4),
-    Column("state", 11, _state, rank=1, right=False),
+    Column("no data", 7, _quiet, rank=4),
+    Column("state", _STATE, _state, rank=1, right=False),
 )
-_COLUMNS: dict[Told, tuple[Column, ...]] = {
+_COLUMNS: dict[ChannelFacts, tuple[Column, ...]] = {
     "counted": (_WATERMARK, *_COUNTED),
     "queued": (_WATERMARK, *_QUEUED),
     "unread": (_WATERMARK, *_UNREAD),

@@ -1,15 +1,15 @@
-"""Figures over time, one below the other on a common time axis, and what is unread by source below them."""
+"""Figures over time, one below the other on a common time axis, and what is backlog by source below them."""
 
 from collections.abc import Sequence
 from itertools import accumulate
 
 from msgspec import Struct
 
-from .. import formatting as f
-from ..progress import PHASES, Chart, Stack, Unread
+from ..present import formatting as f
+from ..present.line import Run, cells, clip, joined
+from ..present.progress import PHASES, Chart, Stack, Unread
 from .barrel import EIGHTHS
 from .canvas import Canvas
-from .line import Run, cells, clip, joined
 
 _LABEL, _ROOMY = (24, 30), 100
 """The width of the names, and from which width on it is the greater one."""
@@ -159,7 +159,7 @@ def _unread(unread: Sequence[Unread], rows: int, width: int) -> list[list[Run]]:
         return []
     shown = unread[: rows - 1]
     more = len(unread) - len(shown)
-    title: list[Run] = [(" unread by source", "strong"), (f", {more:,} more below these" if more else "", "dim")]
+    title: list[Run] = [(" backlog by source", "strong"), (f", {more:,} more below these" if more else "", "dim")]
     names = min(max(len(f.label(one.name)) for one in shown), max(width // 3, 12))
     most = max((one.records or 0 for one in shown), default=0)
     return [clip(title, width), *(_one(one, names, most, width) for one in shown)]
@@ -168,7 +168,7 @@ def _unread(unread: Sequence[Unread], rows: int, width: int) -> list[list[Run]]:
 def _one(one: Unread, names: int, most: int, width: int) -> list[Run]:
     if one.records is None:
         return clip([(f" {f.pad(f.label(one.name, names), names)}  ", "text"), (f.ELSEWHERE, "dim")], width)
-    behind = "" if one.behind_ms is None else f"{f.duration(one.behind_ms)} behind in event time"
+    behind = "" if one.behind_ms is None else f"{f.duration(one.behind_ms)} of event time"
     head: list[Run] = [
         (f" {f.pad(f.label(one.name, names), names)}  ", "text"),
         (f.pad(f.count(one.records), 11, right=True), "text"),

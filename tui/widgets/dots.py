@@ -1,6 +1,6 @@
 """Lines drawn with braille dots: two across and four down in each cell. Pure."""
 
-from .line import Run
+from ..present.line import Run
 
 _BITS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from ..formatting import pad
+from ..present.formatting import pad
+from ..present.line import Run, cells, clip
 from .canvas import Canvas
-from .line import Run, cells, clip
 
 _LABEL = 17
 _TWO = 120

@@ -7,10 +7,10 @@ from msgspec import Struct
 from rich.cells import cell_len
 from textual.message import Message
 
-from ..formatting import brief, cut, duration, label, pad, share
-from ..holders import Hold, shares, totals
+from ..present.formatting import brief, cut, duration, label, pad, share
+from ..present.holders import Hold, shares, totals
+from ..present.line import Run, clip
 from .canvas import Canvas
-from .line import Run, clip
 
 SHADES = " ░▒▓█"
 """A cell by how much of it a channel held: none, some, a half, most, all."""

@@ -8,12 +8,12 @@ from rich.cells import cell_len
 from textual.events import Click
 from textual.message import Message
 
-from ..formatting import count, duration, pad, setting
-from ..lateness_curve import Curve, place_of
+from ..present.formatting import count, duration, pad, setting
+from ..present.lateness_curve import Curve, place_of
+from ..present.line import Run, clip
 from .barrel import EIGHTHS
 from .canvas import Canvas
 from .dots import Dots
-from .line import Run, clip
 
 _LEFT, _RIGHT = 8, 8
 _EVEN, _WIDEST = 3, 12

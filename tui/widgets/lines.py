@@ -6,10 +6,11 @@ from msgspec import Struct
 from textual.events import Click
 from textual.message import Message
 
-from ..formatting import duration
+from ..present.formatting import duration
+from ..present.keys import Hint
+from ..present.line import Part, Run, cells, clip, lay
 from .barrel import EIGHTHS
 from .canvas import Canvas
-from .line import Part, Run, cells, clip, lay
 
 SPARK_CELL_MS = 5_000
 SPARK_CELLS = 36
@@ -123,15 +124,6 @@ class Rule(Canvas):
         return [*title, ("─" * spare, "frame"), *right]
 
 
-class Key(Struct, frozen=True):
-    """A hint of the footer: keys, what they do, and the action that a click runs; the greatest rank gives way first."""
-
-    keys: str
-    word: str
-    action: str
-    rank: int = 0
-
-
 class KeyLine(Canvas):
     """The keys that work here; says `Pressed` when one is clicked."""
 
@@ -144,10 +136,10 @@ class KeyLine(Canvas):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._keys: Sequence[Key] = ()
+        self._keys: Sequence[Hint] = ()
         self._spots: list[tuple[int, int, str]] = []
 
-    def show(self, keys: Sequence[Key]) -> None:
+    def show(self, keys: Sequence[Hint]) -> None:
         """Draw `keys`."""
         if keys != self._keys:
             self._keys = keys

@@ -2,8 +2,8 @@
 
 import re
 
+from ..present.line import Run, cells, clip
 from .canvas import Canvas
-from .line import Run, cells, clip
 
 
 class Prose(Canvas):

@@ -5,7 +5,7 @@ from textwrap import wrap
 
 from msgspec import Struct
 
-from .line import Run, clip
+from ..present.line import Run, clip
 from .rows import Rows
 
 _WIDEST = 110

@@ -12,8 +12,8 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from ..present.line import Run
 from .canvas import Palette, differ
-from .line import Run
 
 
 class Rows(ScrollView, can_focus=True, inherit_bindings=False):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 from textual.message import Message
 
-from .line import Run, cells
+from ..present.line import Run, cells
 from .rows import Rows
 
 Draw = Callable[[int], list[Run]]

@@ -2,9 +2,9 @@
 
 from datetime import UTC, tzinfo
 
-from ..time_plot import Data, Frame, Look, drawn, frame_of, x_labels, y_labels
+from ..present.line import Run, clip
+from ..present.time_plot import Data, Frame, Look, drawn, frame_of, x_labels, y_labels
 from .canvas import Canvas
-from .line import Run, clip
 
 _GUTTER = 10
 

@@ -6,8 +6,8 @@ from msgspec import Struct
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from ..formatting import clean
-from .line import Part, part
+from ..present.formatting import clean
+from ..present.line import Part, part
 from .lines import LevelLine, Story, TextLine
 
 
@@ -15,8 +15,13 @@ class Top(Struct, frozen=True):
     """What the lines say; `banner` (text and ink) and `log` are there only when they say something."""
 
     status: Sequence[Part] = ()
+    verdict: Sequence[Part] = ()
     story: Story = Story()
     tuning: Sequence[Part] = ()
+    now: Sequence[Part] = ()
+    """What the preview does at the next emit, or what a setting did when it was applied; else nothing."""
+    from_start: Sequence[Part] = ()
+    """What the preview would have given from the start; without one nothing."""
     banner: tuple[str, str] | None = None
     log: str | None = None
 
@@ -26,16 +31,24 @@ class TopLines(Vertical):
 
     def compose(self) -> ComposeResult:
         yield TextLine(id="status")
+        yield TextLine(id="verdict")
         yield LevelLine(id="level")
         yield TextLine(id="tuning")
+        yield TextLine(id="now")
+        yield TextLine(id="from-start")
         yield TextLine(id="banner")
         yield TextLine(id="log")
 
     def show(self, top: Top) -> None:
         """Draw `top`."""
         self.query_one("#status", TextLine).show(top.status)
+        self.query_one("#verdict", TextLine).show(top.verdict)
         self.query_one(LevelLine).show(top.story)
         self.query_one("#tuning", TextLine).show(top.tuning)
+        for selector, parts in (("#now", top.now), ("#from-start", top.from_start)):
+            line = self.query_one(selector, TextLine)
+            line.show(parts)
+            line.display = bool(parts)
         self._notice("#banner", top.banner)
         self._notice("#log", None if top.log is None else (f"log {top.log}", "text"))
 

@@ -7,13 +7,15 @@ from msgspec import Struct
 from rich.cells import cell_len
 
 from ...engine.core.snapshot import FiredWindow, OpenWindow
-from .. import formatting as f
-from .line import Run, cells, clip
+from ..present import formatting as f
+from ..present.blockers import WindowGroup, waits_for
+from ..present.line import Run, cells, clip
 from .windows import reach_bar
 
 _BAR = (6, 24)
 _SHORT, _CLOSES = 8, 24
-_FIRED = 66
+_FIRED = 68
+_AT = 12
 """What a fired window's line takes beside its name and rows."""
 _NAMED, _NAME_CELLS = 6, 14
 INKS = {"now": "good", "pace": "text", "idle": "text", "never": "stale", "unknown": "dim"}
@@ -25,19 +27,26 @@ class Shape(Struct, frozen=True):
 
     level_ms: int | None
     fastest_ms: int | None
+    near_ms: int | None
+    """Times on another day than this one have their date."""
     zone: tzinfo | None
     window: int
     rows: int
 
 
 def shape_of(
-    windows: Sequence[OpenWindow | FiredWindow], level_ms: int | None, fastest_ms: int | None, zone: tzinfo | None
+    windows: Sequence[OpenWindow | FiredWindow],
+    level_ms: int | None,
+    fastest_ms: int | None,
+    near_ms: int | None,
+    zone: tzinfo | None,
 ) -> Shape:
     """The shape that fits `windows`."""
-    names = [f.interval(w.start_ms, w.end_ms, zone, level_ms) for w in windows]
+    names = [f.interval(w.start_ms, w.end_ms, zone, near_ms) for w in windows]
     return Shape(
         level_ms,
         fastest_ms,
+        near_ms,
         zone,
         max((cell_len(name) for name in names), default=0),
         max((cell_len(f.count(w.records)) for w in windows), default=0),
@@ -56,18 +65,25 @@ def open_line(window: OpenWindow, closes: str, kind: str, shape: Shape, width: i
     short = f.UNKNOWN if window.short_ms is None else f.duration(max(window.short_ms, 0))
     runs: list[Run] = [
         *_head(window, shape),
-        *reach_bar(window, shape.level_ms, shape.fastest_ms, _bar_cells(shape, width)),
+        *reach_bar(window.start_ms, window.end_ms, shape.level_ms, shape.fastest_ms, _bar_cells(shape, width)),
         (f"  {f.pad(short, _SHORT, right=True)}  ", "text"),
         (closes, INKS[kind]),
     ]
     return clip(runs, width)
 
 
-def open_details(window: OpenWindow, width: int) -> list[Run]:
-    """Who it waits for, and which channels fill it."""
+def group_line(group: WindowGroup, width: int) -> list[Run]:
+    """Above windows that wait for the same channels."""
+    who = waits_for(group.first) or "nothing: they fire at the next emit"
+    return clip([(f" {len(group.windows):,} windows wait for ", "dim"), (who, "holder")], width)
+
+
+def open_details(window: OpenWindow, grouped: bool, width: int) -> list[Run]:
+    """Who it waits for (unless a line above its group says so), and which channels fill it."""
     runs: list[Run] = [("   ", "dim")]
-    if window.waits_for is not None:
-        runs += [("waits for ", "dim"), (f.label(window.waits_for, 20), "holder")]
+    who = waits_for(window)
+    if who is not None and not grouped:
+        runs += [("waits for ", "dim"), (who, "holder")]
     if window.operator is not None:
         runs.append((f"  operator {window.operator}", "dim"))
     parts, many = window.channels or [], window.channel_count or 0
@@ -93,18 +109,20 @@ def fired_titles(shape: Shape, width: int) -> list[Run]:
     """The line above the fired windows."""
     start = f" {f.pad('fired', shape.window)}  {f.pad('rows', max(shape.rows, 4), right=True)}"
     firings, drops = _late_titles(shape, width)
-    return clip([(f"{start}  fired at    after end  {firings}  {drops}  until", "dim")], width)
+    return clip([(f"{start}  {f.pad('fired at', _AT)}  after end  {firings}  {drops}  until", "dim")], width)
 
 
 def fired_line(window: FiredWindow, kept_until_ms: int | None, shape: Shape, width: int) -> list[Run]:
     """Window, rows, when it fired and how long after its end, what came late, and whether it still takes that."""
-    fired = "end of run" if window.ended or window.fired_ms is None else f.second(window.fired_ms, shape.zone)
+    fired = (
+        "end of run" if window.ended or window.fired_ms is None else f.near(window.fired_ms, shape.zone, shape.near_ms)
+    )
     after = f.UNKNOWN if window.ended or window.fired_ms is None else f.duration(window.fired_ms - window.end_ms)
     firings, drops = (len(title) for title in _late_titles(shape, width))
-    until = "closed" if kept_until_ms is None else f.near(kept_until_ms, shape.zone, shape.level_ms)
+    until = "closed" if kept_until_ms is None else f.near(kept_until_ms, shape.zone, shape.near_ms)
     runs: list[Run] = [
         *_head(window, shape),
-        (f.pad(fired, 10), "text"),
+        (f.pad(fired, _AT), "text"),
         (f"  {f.pad(after, 9, right=True)}", "text"),
         (f"  {f.pad(f.count(window.late_firings), firings, right=True)}", "text" if window.late_firings else "dim"),
         (f"  {f.pad(f.count(window.late_drops), drops, right=True)}", "stale" if window.late_drops else "dim"),
@@ -114,7 +132,7 @@ def fired_line(window: FiredWindow, kept_until_ms: int | None, shape: Shape, wid
 
 
 def _head(window: OpenWindow | FiredWindow, shape: Shape) -> list[Run]:
-    name = f.pad(f.interval(window.start_ms, window.end_ms, shape.zone, shape.level_ms), shape.window)
+    name = f.pad(f.interval(window.start_ms, window.end_ms, shape.zone, shape.near_ms), shape.window)
     rows = f.pad(f.count(window.records), max(shape.rows, 4), right=True)
     return [(f" {name}  ", "strong"), (f"{rows}  ", "text")]
 
@@ -122,7 +140,7 @@ def _head(window: OpenWindow | FiredWindow, shape: Shape) -> list[Run]:
 def _late_titles(shape: Shape, width: int) -> tuple[str, str]:
     """The titles of what came late, which are as wide as their columns: short ones where there is little room."""
     room = width - shape.window - max(shape.rows, 4) - _FIRED
-    return ("late firings", "late drops") if room >= 0 else ("again", "dropped")
+    return ("late firings", "late drops") if room >= 0 else ("refired", "dropped")
 
 
 def _bar_cells(shape: Shape, width: int) -> int:

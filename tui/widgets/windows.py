@@ -1,4 +1,4 @@
-"""The table of open windows: how far each one is from closing, and who it waits for."""
+"""The table of open windows: how far they are from firing, and what they wait for; those that wait alike together."""
 
 from collections.abc import Sequence
 from datetime import tzinfo
@@ -7,12 +7,12 @@ from msgspec import Struct
 from rich.cells import cell_len
 
 from ...engine.core.snapshot import OpenWindow
-from .. import formatting as f
-from .line import Run, cells, clip
+from ..present import formatting as f
+from ..present.blockers import WindowGroup, waits_for, window_groups
+from ..present.line import Run, cells, clip
 from .rows import Rows, wrapped
 
 _BAR = (6, 24)
-_NAME_CELLS = 20
 _ROOMY = 42
 
 
@@ -23,17 +23,20 @@ class OpenWindows(Struct, frozen=True):
     open_count: int | None = 0
     level_ms: int | None = None
     fastest_ms: int | None = None
+    near_ms: int | None = None
+    """Times on another day than this one have their date."""
     lateness_ms: int | None = None
     zone: tzinfo | None = None
     empty: str = ""
 
 
 class WindowTable(Rows):
-    """Draws `OpenWindows`: two lines each, the bar full as far as the level is, light as far as the fastest channel."""
+    """Draws `OpenWindows`: two lines a group, the bar full up to the watermark, light up to the fastest channel."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._windows = OpenWindows()
+        self._groups: list[WindowGroup] = []
         self._wide = (0, 0)
 
     def show(self, windows: OpenWindows) -> None:
@@ -41,10 +44,10 @@ class WindowTable(Rows):
         if windows == self._windows:
             return
         self._windows = windows
-        near = windows.level_ms
+        self._groups = window_groups(windows.open)
         self._wide = (
-            max((cell_len(f.interval(w.start_ms, w.end_ms, windows.zone, near)) for w in windows.open), default=0),
-            max((cell_len(f.count(w.records)) for w in windows.open), default=0),
+            max((cell_len(self._ends(group)) for group in self._groups), default=0),
+            max((cell_len(f.count(group.records)) for group in self._groups), default=0),
         )
         self.redraw()
 
@@ -57,50 +60,66 @@ class WindowTable(Rows):
         windows = self._windows
         if not windows.open:
             return len(wrapped(windows.empty, self.size.width))
-        return 2 * len(windows.open) + (self._more > 0)
+        return 2 * len(self._groups) + (self._more > 0)
+
+    def group(self, row: int) -> WindowGroup | None:
+        """The windows of a row."""
+        place = row // 2
+        return self._groups[place] if 0 <= place < len(self._groups) else None
 
     def row(self, index: int, width: int) -> Sequence[Run]:
         windows = self._windows
         if not windows.open:
             return [(wrapped(windows.empty, width)[index], "dim")]
         place, second = divmod(index, 2)
-        if place >= len(windows.open):
+        if place >= len(self._groups):
             return [(f" and {self._more:,} more that end later", "dim")]
-        window = windows.open[place]
-        return clip(self._waits(window, width) if second else self._fill(window, width), width)
+        group = self._groups[place]
+        return clip(self._waits(group, width) if second else self._fill(group, width), width)
 
-    def _fill(self, window: OpenWindow, width: int) -> list[Run]:
+    def _ends(self, group: WindowGroup) -> str:
         windows = self._windows
-        ends = f.pad(f.interval(window.start_ms, window.end_ms, windows.zone, windows.level_ms), self._wide[0])
-        rows = f.pad(f.count(window.records), self._wide[1], right=True)
-        unit = "  " if width < _ROOMY else " row   " if window.records == 1 else " rows  "
+        return f.interval(group.first.start_ms, group.end_ms, windows.zone, windows.near_ms)
+
+    def _fill(self, group: WindowGroup, width: int) -> list[Run]:
+        windows, window = self._windows, group.first
+        ends = f.pad(self._ends(group), self._wide[0])
+        rows = f.pad(f.count(group.records), self._wide[1], right=True)
+        unit = "  " if width < _ROOMY else " row   " if group.records == 1 else " rows  "
         head: list[Run] = [(f" {ends}  ", "strong"), (rows, "text"), (unit, "dim")]
         tail: list[Run] = []
         if windows.lateness_ms is not None:
-            needs = f.second(window.end_ms + windows.lateness_ms, windows.zone).removesuffix(":00")
-            tail = [(" needs ", "dim"), (needs, "text")]
+            needed = f.clock(window.end_ms + windows.lateness_ms, windows.zone, windows.near_ms).partition(".")[0]
+            needed = needed.removesuffix(":00")
+            tail = [(" until ", "dim"), (needed, "text")]
         room = width - cells(head) - 1
-        if tail and room - cells(tail) < _BAR[0]:
-            tail[0] = (" ", "dim")
-        bar = reach_bar(window, windows.level_ms, windows.fastest_ms, min(room - cells(tail), _BAR[1]))
+        if room - cells(tail) < _BAR[0]:
+            tail = []
+        bar = reach_bar(
+            window.start_ms, group.end_ms, windows.level_ms, windows.fastest_ms, min(room - cells(tail), _BAR[1])
+        )
         return [*head, *bar, *tail]
 
-    def _waits(self, window: OpenWindow, width: int) -> list[Run]:
-        of_what = " of event time" if width >= _ROOMY and window.waits_for is not None else ""
+    def _waits(self, group: WindowGroup, width: int) -> list[Run]:
+        window, count = group.first, len(group.windows)
+        who = waits_for(window, 3 if width >= _ROOMY else 1)
+        of_what = " of event time" if width >= _ROOMY and who is not None and count == 1 else ""
         short = "" if window.short_ms is None else f" ({f.duration(window.short_ms)}{of_what} short)"
-        if window.waits_for is None:
-            return [("   waits for the level" + short, "dim")]
-        return [("   waits for ", "dim"), (f.label(window.waits_for, _NAME_CELLS), "holder"), (short, "dim")]
+        wait = "waits" if count == 1 else f"{count:,} {'windows ' if width >= _ROOMY else ''}wait"
+        if who is None:
+            missing = wait if window.short_ms is None else f"{f.duration(window.short_ms)} of event time short"
+            return [(f"   {missing}", "dim")]
+        return [(f"   {wait} for ", "dim"), (who, "holder"), (short, "dim")]
 
 
-def reach_bar(window: OpenWindow, level_ms: int | None, fastest_ms: int | None, width: int) -> list[Run]:
-    """How far the level, and the fastest channel, have come in a window; nothing where there is no room."""
+def reach_bar(start_ms: int, end_ms: int, level_ms: int | None, fastest_ms: int | None, width: int) -> list[Run]:
+    """How far the watermark, and the fastest channel, have come between two times; nothing where there is no room."""
     if width < 3:
         return []
-    size = max(window.end_ms - window.start_ms, 1)
+    size = max(end_ms - start_ms, 1)
 
     def reached(time_ms: int | None) -> int:
-        return 0 if time_ms is None else max(min(width * (time_ms - window.start_ms) // size, width), 0)
+        return 0 if time_ms is None else max(min(width * (time_ms - start_ms) // size, width), 0)
 
     closed = reached(level_ms)
     ahead = max(reached(fastest_ms), closed)

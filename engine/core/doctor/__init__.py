@@ -1,6 +1,6 @@
-"""What is wrong with a stream, what that costs, and the numbers that show it: pure rules over snapshots."""
+"""What is wrong with a stream, how bad that is, and the numbers that show it: pure rules over snapshots."""
 
-from .case import Finding, Harm
 from .diagnose import RULES, diagnose
+from .finding import Finding, Fix, FixCode, Severity
 
-__all__ = ["RULES", "Finding", "Harm", "diagnose"]
+__all__ = ["RULES", "Finding", "Fix", "FixCode", "Severity", "diagnose"]

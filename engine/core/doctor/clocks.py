@@ -1,7 +1,8 @@
 """Rules about the times themselves: in the future, in the wrong unit or zone, or not event time at all."""
 
 from ..snapshot import Offender
-from .case import HOUR, MINUTE, SECOND, Case, Finding, share
+from .diagnosis_input import HOUR, MINUTE, SECOND, DiagnosisInput, share
+from .finding import Finding, Fix
 
 _RECENT_MS = (946_684_800_000, 4_102_444_800_000)
 """What people mean: the years 2000 to 2099."""
@@ -15,7 +16,6 @@ MALFORMED_SHARE, MALFORMED_LEAST, NEARLY_ALL = 0.001, 10, 0.9
 class FutureTimestamps(Finding, frozen=True, kw_only=True, tag="future-timestamps"):
     """Records claim to be from the future: `records` were set aside, or (None) their channel ran away with them."""
 
-    channel: str
     records: int | None
     timestamp_ms: int | None
     ahead_ms: int | None
@@ -29,7 +29,6 @@ class FutureTimestamps(Finding, frozen=True, kw_only=True, tag="future-timestamp
 class Malformed(Finding, frozen=True, kw_only=True, tag="malformed"):
     """Rows without a usable event time were set aside: a few, or (`of_rows` near 1) all there is."""
 
-    channel: str | None
     records: int
     of_rows: float
     column: str | None
@@ -57,7 +56,6 @@ class ZoneShift(Finding, frozen=True, kw_only=True, tag="zone-shift"):
     hours: int
     off_ms: int
     """By how much the worst channel misses the whole hour."""
-    channels: int
     column: str | None
 
 
@@ -72,28 +70,28 @@ class ProcessingTime(Finding, frozen=True, kw_only=True, tag="processing-time"):
     column: str | None
 
 
-def future_timestamps(case: Case) -> FutureTimestamps | None:
+def future_timestamps(given: DiagnosisInput) -> FutureTimestamps | None:
     """Records that the future guard has set aside, or without a guard a channel far ahead of the clock."""
-    settings, totals = case.settings, case.snapshot.totals
-    if case.ended or case.now_ms is None:
+    settings, totals = given.settings, given.snapshot.totals
+    if given.ended or given.now_ms is None:
         return None
-    if totals.future and (last := case.snapshot.last_future) is not None:
-        return _set_aside(case, totals.future, last)
+    if totals.future and (last := given.snapshot.last_future) is not None:
+        return _set_aside(given, totals.future, last)
     ahead = [
-        (view.max_event_ms - case.now_ms, view)
-        for view in case.channels
+        (view.max_event_ms - given.now_ms, view)
+        for view in given.channels
         if view.max_event_ms is not None and view.state != "finished"
     ]
-    if not ahead or not case.by_wall_clock or settings.future_guard_ms is not None:
+    if not ahead or not given.by_wall_clock or settings.future_guard_ms is not None:
         return None
     ahead_ms, worst = max(ahead, key=lambda pair: pair[0])
     if ahead_ms <= 5 * MINUTE:
         return None
-    drags = (case.snapshot.level.watermark_ms or 0) > case.now_ms
+    drags = (given.snapshot.level.watermark_ms or 0) > given.now_ms
     return FutureTimestamps(
-        harm="loses" if drags else "burdens",
+        severity="critical" if drags else "warning",
         size=(share(totals.late, totals.records) or 1.0) if drags else 1,
-        channel=worst.channel,
+        channels=(worst.channel,),
         records=None,
         timestamp_ms=worst.max_event_ms,
         ahead_ms=ahead_ms,
@@ -101,123 +99,141 @@ def future_timestamps(case: Case) -> FutureTimestamps | None:
         part=None,
         guard_ms=None,
         drags=drags,
+        fixes=(Fix(code="set-future-guard"), Fix(code="check-record")),
     )
 
 
-def _set_aside(case: Case, records: int, last: Offender) -> FutureTimestamps:
+def _set_aside(given: DiagnosisInput, records: int, last: Offender) -> FutureTimestamps:
     return FutureTimestamps(
-        harm="burdens",
+        severity="warning",
         size=records,
-        channel=last.channel,
+        channels=(last.channel,),
         records=records,
         timestamp_ms=last.timestamp_ms,
-        ahead_ms=None if last.timestamp_ms is None or case.now_ms is None else last.timestamp_ms - case.now_ms,
+        ahead_ms=None if last.timestamp_ms is None or given.now_ms is None else last.timestamp_ms - given.now_ms,
         offset=last.offset,
         part=last.part,
-        guard_ms=case.settings.future_guard_ms,
+        guard_ms=given.settings.future_guard_ms,
         drags=False,
+        fixes=(Fix(code="check-record"),),
     )
 
 
-def malformed(case: Case) -> Malformed | None:
+def malformed(given: DiagnosisInput) -> Malformed | None:
     """Rows whose time cannot be used, beyond a few."""
-    totals, last, source = case.snapshot.totals, case.snapshot.last_malformed, case.snapshot.source
+    totals, last, source = given.snapshot.totals, given.snapshot.last_malformed, given.snapshot.source
     rows = (totals.records or 0) + (totals.malformed or 0)
     part = share(totals.malformed, rows)
     if part is None or part < MALFORMED_SHARE or (totals.malformed or 0) < MALFORMED_LEAST:
         return None
     return Malformed(
-        harm="loses" if part < NEARLY_ALL else "stops",
+        severity="warning" if part < NEARLY_ALL else "critical",
         size=part,
-        channel=last.channel if last else None,
+        channels=(last.channel,) if last else (),
         records=totals.malformed or 0,
         of_rows=part,
         column=source.time_column if source else None,
         unit=source.time_unit if source else None,
         offset=last.offset if last else None,
         part=last.part if last else None,
+        fixes=(Fix(code="check-record" if part < NEARLY_ALL else "set-time-column"),),
     )
 
 
-def wrong_unit(case: Case) -> WrongUnit | None:
+def wrong_unit(given: DiagnosisInput) -> WrongUnit | None:
     """All times near 1970, or far beyond 2099, where another unit would make them recent."""
-    source, level = case.snapshot.source, case.snapshot.level.watermark_ms
+    source, level = given.snapshot.source, given.snapshot.level.watermark_ms
     column, unit = (source.time_column, source.time_unit) if source else (None, None)
     read = unit.removeprefix("epoch ").split(" ")[0] if unit else None
     if read is not None and read not in _UNITS:
         return None  # text has no unit
-    times = [view.max_event_ms for view in case.channels if view.max_event_ms is not None]
+    times = [view.max_event_ms for view in given.channels if view.max_event_ms is not None]
     if not times and level is not None:
-        times = [level + (case.settings.lateness_ms or 0)]
+        times = [level + (given.settings.lateness_ms or 0)]
     for steps in (-1, 1, 2) if times else ():  # the values are coarser than they are read as, or finer
         meant = [_read_as(ms, steps) for ms in times]
         place = _UNITS.index(read or "ms") + steps
         if 0 <= place < len(_UNITS) and all(map(_recent, meant)) and not any(map(_recent, times)):
             return WrongUnit(
-                harm="stops",
+                severity="critical",
                 size=1,
                 seen_ms=max(times),
                 meant_ms=max(meant),
                 column=column,
                 unit=read,
                 better=_UNITS[place],
+                fixes=(Fix(code="set-time-unit", unit=_UNITS[place]),),
             )
     return None
 
 
-def zone_shift(case: Case) -> ZoneShift | None:
+def zone_shift(given: DiagnosisInput) -> ZoneShift | None:
     """The channels that send now are all nearly the same number of whole hours away from the clock, all the time."""
-    now_ms, source = case.now_ms, case.snapshot.source
-    if case.ended or now_ms is None or not case.by_wall_clock:
+    now_ms, source = given.now_ms, given.snapshot.source
+    if given.ended or now_ms is None or not given.by_wall_clock:
         return None
-    lags = [
-        now_ms - view.max_event_ms
-        for view in case.channels
+    fresh = [
+        (view.channel, now_ms - view.max_event_ms)
+        for view in given.channels
         if view.max_event_ms is not None and view.quiet_ms is not None and view.quiet_ms < MINUTE and not view.backlog
     ]
-    last, totals = case.snapshot.last_future, case.snapshot.totals
+    names, lags = tuple(name for name, _ in fresh), [lag for _, lag in fresh]
+    last, totals = given.snapshot.last_future, given.snapshot.totals
     if not lags and last and last.timestamp_ms and 2 * (totals.future or 0) > (totals.records or 0):
         lags = [now_ms - last.timestamp_ms]
     if not lags:
         return None
     hours = round(lags[0] / HOUR)
     off_ms = max(abs(lag - hours * HOUR) for lag in lags)
-    watched = [point.now_ms - point.max_event_ms for point in case.last(MINUTE) if point.max_event_ms is not None]
+    watched = [point.now_ms - point.max_event_ms for point in given.last(MINUTE) if point.max_event_ms is not None]
     steady = all(abs(lag - hours * HOUR) <= ZONE_SLACK_MS for lag in watched) if len(watched) >= 10 else not watched
     if not hours or abs(hours) > MOST_ZONE_HOURS or off_ms > ZONE_SLACK_MS or not steady:
         return None
     return ZoneShift(
-        harm="loses" if hours < 0 else "delays",
+        severity="critical" if hours < 0 else "warning",
         size=abs(hours) * HOUR if hours > 0 else 1.0,
+        channels=names,
         hours=hours,
         off_ms=off_ms,
-        channels=len(lags),
         column=source.time_column if source else None,
+        fixes=(Fix(code="convert-to-utc"),),
     )
 
 
-def processing_time(case: Case) -> ProcessingTime | None:
+def processing_time(given: DiagnosisInput) -> ProcessingTime | None:
     """Times that the clock of the reader or the broker may have given, not the event."""
-    settings, source, records = case.settings, case.snapshot.source, case.snapshot.totals.records
-    zero = next((row for row in case.snapshot.whatif or () if row.lateness_ms == 0), None)
-    if case.ended or not case.by_wall_clock or zero is None or records is None or records < ENOUGH:
+    settings, source, records = given.settings, given.snapshot.source, given.snapshot.totals.records
+    zero = next((row for row in given.snapshot.whatif or () if row.lateness_ms == 0), None)
+    if given.ended or not given.by_wall_clock or zero is None or records is None or records < ENOUGH:
         return None
-    points = case.last(5 * MINUTE)
+    points = given.last(5 * MINUTE)
     if zero.behind_watermark or not points or points[-1].wall_ms - points[0].wall_ms < WATCHED_MS:
         return None
     lags = [None if point.max_event_ms is None else point.now_ms - point.max_event_ms for point in points]
     known = [abs(lag) for lag in lags if lag is not None]
-    if len(known) < len(lags) or max(known) > NOW_SLACK_MS:
+    if len(known) < len(lags) or max(known) > NOW_SLACK_MS or not _all_fresh(given):
         return None
     return ProcessingTime(
-        harm="burdens",
+        severity="info",
         size=records,
         records=records,
         behind_ms=max(known),
         watched_ms=points[-1].wall_ms - points[0].wall_ms,
         lateness_ms=settings.lateness_ms or 0,
         column=source.time_column if source else None,
+        fixes=(Fix(code="set-time-column"),),
     )
+
+
+def _all_fresh(given: DiagnosisInput) -> bool:
+    """The newest record of every channel was written when it came, not only that of the fastest channel."""
+    now, views = given.now_ms or 0, [view for view in given.channels if view.state == "active"]
+    ages = [
+        now - view.quiet_ms - view.max_event_ms
+        for view in views
+        if view.quiet_ms is not None and view.max_event_ms is not None
+    ]
+    return bool(ages) and max(ages) <= NOW_SLACK_MS
 
 
 def _recent(ms: int) -> bool:

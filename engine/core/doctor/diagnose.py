@@ -1,13 +1,25 @@
-"""All rules on one case, and the order of what they find: the worst harm first, then by how much of it."""
+"""All rules on one input: the findings, the worst first; never none where event time stalls or cannot be judged."""
 
 from collections.abc import Callable, Sequence
 
 from ..history import HistoryPoint
-from ..snapshot import Snapshot
-from .case import Case, Finding, Harm
-from .channels import Skew, flapping_idleness, last_window, late_after_idle, left_behind, skew, stuck_channel
+from ..snapshot import Snapshot, VerdictName
+from .batches import HungBatch, SlowBatches, StateGrows, hung_batch, slow_batches, state_grows
+from .blocking import (
+    FrozenByLateness,
+    Lagging,
+    NoData,
+    OnlyRealigning,
+    SilentChannels,
+    frozen_by_lateness,
+    lagging_channels,
+    no_data,
+    only_realigning,
+    silent_channels,
+)
 from .clocks import (
     FutureTimestamps,
+    Malformed,
     ProcessingTime,
     WrongUnit,
     ZoneShift,
@@ -17,23 +29,72 @@ from .clocks import (
     wrong_unit,
     zone_shift,
 )
-from .costs import (
-    LatenessTooSmall,
-    dropped,
-    hung_batch,
-    lateness_too_large,
-    lateness_too_small,
-    slow_batches,
-    state_grows,
+from .condition import (
+    EngineFailed,
+    EngineSilent,
+    EngineStarting,
+    NoRecords,
+    QueryNotStarted,
+    QueryStale,
+    SourcePaused,
+    SourceUnreachable,
+    engine_failed,
+    engine_silent,
+    engine_starting,
+    no_records,
+    partly_unknown,
+    query_stale,
+    source_paused,
+)
+from .diagnosis_input import DiagnosisInput
+from .finding import Finding, Severity
+from .idleness import flapping_idleness, idle_timeout_too_long, late_after_idle
+from .lateness import LatenessTooLarge, LatenessTooSmall, dropped, lateness_too_large, lateness_too_small
+from .plan import StateNeverRemoved, state_never_removed
+from .progress import unexplained, verdict_of
+from .spark import (
+    NeverMoved,
+    NodeWithoutData,
+    NoWatermark,
+    PinnedNode,
+    left_behind,
+    never_moved,
+    no_watermark,
+    node_without_data,
+    pinned_node,
+    sibling_failed,
+    zero_delay,
 )
 
-RULES: tuple[Callable[[Case], Finding | None], ...] = (
-    stuck_channel,
-    last_window,
+Rule = Callable[[DiagnosisInput], Finding | None]
+
+CONDITION_RULES: tuple[Rule, ...] = (
+    engine_failed,
+    engine_silent,
+    engine_starting,
+    query_stale,
+    source_paused,
+    partly_unknown,
+    no_records,
+)
+"""About the engine, the query and the source; the first three also judge what has no picture yet."""
+STREAM_RULES: tuple[Rule, ...] = (
+    silent_channels,
+    no_data,
+    only_realigning,
+    lagging_channels,
+    frozen_by_lateness,
     flapping_idleness,
     late_after_idle,
-    skew,
+    idle_timeout_too_long,
     left_behind,
+    zero_delay,
+    node_without_data,
+    pinned_node,
+    never_moved,
+    no_watermark,
+    state_never_removed,
+    sibling_failed,
     future_timestamps,
     malformed,
     wrong_unit,
@@ -46,21 +107,99 @@ RULES: tuple[Callable[[Case], Finding | None], ...] = (
     hung_batch,
     state_grows,
 )
-_HARMS: tuple[Harm, ...] = ("stops", "loses", "delays", "burdens")
-_BENEATH: tuple[tuple[type[Finding], tuple[type[Finding], ...]], ...] = (
-    (WrongUnit, (FutureTimestamps, ZoneShift, Skew, LatenessTooSmall, ProcessingTime)),
-    (ZoneShift, (FutureTimestamps,)),
-)
-"""What another finding explains, and is not told beside it."""
+RULES: tuple[Rule, ...] = (*CONDITION_RULES, *STREAM_RULES)
+
+_SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "info")
+
+SUPPRESSED_BY: dict[type[Finding], tuple[type[Finding], ...]] = {
+    FutureTimestamps: (WrongUnit, ZoneShift),
+    ZoneShift: (WrongUnit,),
+    Lagging: (WrongUnit,),
+    LatenessTooSmall: (WrongUnit,),
+    ProcessingTime: (WrongUnit,),
+    LatenessTooLarge: (ProcessingTime,),
+    StateGrows: (
+        NodeWithoutData,
+        PinnedNode,
+        NeverMoved,
+        NoWatermark,
+        StateNeverRemoved,
+        SilentChannels,
+        NoData,
+        OnlyRealigning,
+        Lagging,
+        FrozenByLateness,
+        FutureTimestamps,
+        WrongUnit,
+        ZoneShift,
+    ),
+    QueryStale: (HungBatch,),
+    NeverMoved: (NodeWithoutData, PinnedNode),
+    StateNeverRemoved: (NoWatermark,),
+    WrongUnit: (NodeWithoutData, PinnedNode, NeverMoved),
+}
+"""A finding is left out beside one that explains it."""
+
+EXPLAINED_BY: dict[VerdictName, tuple[type[Finding], ...]] = {
+    "stalled": (
+        SilentChannels,
+        NoData,
+        OnlyRealigning,
+        Lagging,
+        FrozenByLateness,
+        NodeWithoutData,
+        PinnedNode,
+        NeverMoved,
+        FutureTimestamps,
+        WrongUnit,
+        ZoneShift,
+        Malformed,
+        HungBatch,
+        SourcePaused,
+    ),
+    "slow": (SlowBatches, Lagging, SilentChannels, FrozenByLateness, HungBatch, WrongUnit),
+    "unknown": (
+        EngineFailed,
+        EngineSilent,
+        EngineStarting,
+        QueryNotStarted,
+        QueryStale,
+        HungBatch,
+        SourceUnreachable,
+        SourcePaused,
+        NodeWithoutData,
+        PinnedNode,
+        NeverMoved,
+        NoWatermark,
+        NoRecords,
+        Malformed,
+    ),
+}
+"""Which findings account for a bad verdict; without one of them the verdict is a finding itself."""
+ONLY_CRITICAL: tuple[type[Finding], ...] = (FutureTimestamps, Malformed)
+"""Of these only a critical one does: a few bad records stop no watermark."""
 
 
-def diagnose(snapshot: Snapshot, past: Sequence[HistoryPoint]) -> list[Finding]:
-    """What is wrong, the dearest first; `past` is the history up to the snapshot, the oldest point first."""
-    if snapshot.state in ("starting", "failed"):
-        return []
-    case = Case(snapshot, past)
-    found = [finding for rule in RULES if (finding := rule(case)) is not None]
+def diagnose(
+    snapshot: Snapshot, past: Sequence[HistoryPoint], *, lost: str | None = None, silent_ms: int | None = None
+) -> list[Finding]:
+    """The findings, the worst first: by severity, then by size.
+
+    `past` is the history up to the snapshot, the oldest point first; `lost` says why no further snapshot will come, and
+    `silent_ms` for how long none has come. While the verdict is stalled, slow or unknown the list is never empty.
+    """
+    given = DiagnosisInput(snapshot, past, lost=lost, silent_ms=silent_ms)
+    bare = snapshot.state == "starting" or (snapshot.state == "failed" and not snapshot.channels)
+    found = [finding for rule in (CONDITION_RULES if bare else RULES) if (finding := rule(given)) is not None]
     kinds = {type(finding) for finding in found}
-    explained = {kind for cause, beneath in _BENEATH if cause in kinds for kind in beneath}
-    left = [finding for finding in found if type(finding) not in explained]
-    return sorted(left, key=lambda finding: (_HARMS.index(finding.harm), -finding.size))
+    found = [finding for finding in found if kinds.isdisjoint(SUPPRESSED_BY.get(type(finding), ()))]
+    verdict = verdict_of(given)
+    if not any(_explains(finding, verdict) for finding in found):
+        found += [extra] if (extra := unexplained(given, verdict)) is not None else []
+    return sorted(found, key=lambda finding: (_SEVERITIES.index(finding.severity), -finding.size))
+
+
+def _explains(finding: Finding, verdict: VerdictName) -> bool:
+    if isinstance(finding, ONLY_CRITICAL) and finding.severity != "critical":
+        return False
+    return isinstance(finding, EXPLAINED_BY.get(verdict, ()))

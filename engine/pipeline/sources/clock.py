@@ -1,10 +1,9 @@
 """The replay clock: a pure function of a small file, since the process that plans batches is not the driver's.
 
-Real time in it is the machine's monotonic clock, which all processes share and nobody sets; it is anchored anew at
-every start, so the file outlives no reboot.
+Real time in it is the machine's monotonic clock, which all processes share and which is never set; it is anchored
+again at every start, so the file does not outlive a reboot.
 """
 
-import fcntl
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,9 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
+
+from ...durable_file import replace_file
+from ...locks import lock_file
 
 CLOCK = "clock.json"
 """The file's name, beside the staged rows."""
@@ -26,22 +28,16 @@ class ReplayClock(Struct, frozen=True):
     anchor_ms: int
     speed: float
     anchor_s: float | None = None
-    paused: bool = False
 
     def at(self, now_s: float) -> int:
         """Replay time (epoch ms) when the monotonic clock shows `now_s`."""
-        if self.paused or self.anchor_s is None:
+        if self.anchor_s is None:
             return self.anchor_ms
         return self.anchor_ms + int(max(0.0, now_s - self.anchor_s) * self.speed * 1_000)
 
     def started(self, now_s: float) -> "ReplayClock":
         """The clock, running from `now_s` on if it had not started."""
         return self if self.anchor_s is not None else replace(self, anchor_s=now_s)
-
-    def pausing(self, paused: bool, now_s: float) -> "ReplayClock":
-        """The clock, standing still from `now_s` on, or going on from where it stood."""
-        anchor_s = None if self.anchor_s is None else now_s
-        return replace(self, anchor_ms=self.at(now_s), anchor_s=anchor_s, paused=paused)
 
 
 def read_clock(path: Path) -> ReplayClock:
@@ -51,15 +47,13 @@ def read_clock(path: Path) -> ReplayClock:
 
 def write_clock(path: Path, clock: ReplayClock) -> None:
     """Put `clock` into `path` in one step: a reader sees the old one or the new one."""
-    partial = path.with_suffix(".tmp")
-    partial.write_bytes(msgspec.json.encode(clock))
-    partial.replace(path)
+    replace_file(path, msgspec.json.encode(clock))
 
 
 def change_clock(path: Path, change: Callable[[ReplayClock, float], ReplayClock]) -> ReplayClock:
     """Apply `change` (given the clock and the monotonic now) to the clock in `path`; one process at a time."""
     with path.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock_file(lock)
         old = read_clock(path)
         new = change(old, time.monotonic())
         if new != old:

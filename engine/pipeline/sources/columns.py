@@ -20,6 +20,7 @@ from .table_files import Format, TableFile, near, sample
 _PER_MS: dict[TimeUnit, float] = {"s": 0.001, "ms": 1, "us": 1_000, "ns": 1_000_000}
 _PLAUSIBLE_MS = (631_152_000_000, 4_102_444_800_000)
 """1990 to 2100: what a number is most likely to mean."""
+_SHOWN = 60
 
 
 class Columns(Struct, frozen=True, kw_only=True):
@@ -58,14 +59,14 @@ def check_columns(file: TableFile, columns: Columns) -> None:
         if name is None:
             continue
         if name not in file.columns:
-            have = ", ".join(file.columns)
-            raise UsageError(f"{option}: {file} has no column {name}{near(name, file.columns)} (it has {have})")
+            hint = near(name, file.columns) or f"; it has {', '.join(file.columns)}"
+            raise UsageError(f"{option}: no column {name!r} in {file}{hint}")
         if file.columns.count(name) > 1:
-            raise UsageError(f"{option}: {file} has {file.columns.count(name)} columns {name}: rename one")
+            raise UsageError(f"{option}: {file} has {file.columns.count(name)} columns {name}; rename one")
     if file.types is not None:
         for option, name in columns.times.items():
             if not holds_times(file.types[name]):
-                raise UsageError(f"{option}: {name} of {file} is {file.types[name]}, no time{_times_of(file)}")
+                raise UsageError(f"{option}: {name} of {file} is {file.types[name]}, not a time{_times_of(file)}")
         if columns.channel is not None and pa.types.is_nested(file.types[columns.channel]):
             raise UsageError(f"--channel: {columns.channel} of {file} is {file.types[columns.channel]}, not one value")
         for name in columns.marked_in(file):
@@ -85,12 +86,12 @@ def check_alike(files: Sequence[TableFile], columns: Columns) -> None:
             first, first_types = typed[0]
             if _family(types[name]) != _family(first_types[name]):
                 raise UsageError(
-                    f"{option}: {name} is {types[name]} in {file}, but {first_types[name]} in {first}: convert one"
+                    f"{option}: {name} is {types[name]} in {file}, but {first_types[name]} in {first}; convert one"
                 )
 
 
 def times(file_format: Format, values: Any, unit: TimeUnit) -> Any:
-    """The values of a column as int64 ms, null where they are no time."""
+    """The values of a column as int64 ms, null where they are not a time."""
     if file_format == "json":
         return json_to_ms(values, unit)
     return untyped_to_ms(values, unit) if file_format == "csv" else to_ms(values, unit)
@@ -166,19 +167,25 @@ def _check_sample(file: TableFile, option: str, name: str, values: Any, unit: Ti
     value = there[0]
     guess = _likely_unit(value)
     if guess is not None and guess != unit:
-        raise UsageError(f"{option}: {name} of {file} holds {value}, no usable time in {unit}: try --time-unit {guess}")
+        raise UsageError(
+            f"{option}: {name} of {file} holds {_cut(str(value))}, not a usable time in {unit}; try --time-unit {guess}"
+        )
     if isinstance(value, str):
         raise UsageError(
-            f"{option}: {name} of {file} holds text that is no time ({value!r}): expected ISO 8601, as in "
+            f"{option}: {name} of {file} holds text that is not a time ({_cut(repr(value))}); expected ISO 8601, as in "
             f"2013-02-08T14:32:10Z, or a column of integers with --time-unit{_times_of(file)}"
         )
 
 
 def _likely_unit(value: Any) -> TimeUnit | None:
-    if isinstance(value, bool) or not re.fullmatch(r"-?\d+(\.\d*)?", str(value)):
+    if isinstance(value, bool) or not re.fullmatch(r"-?\d{1,40}(\.\d*)?", str(value)):
         return None
     number = float(value)
     return next((unit for unit, per in _PER_MS.items() if _PLAUSIBLE_MS[0] <= number / per <= _PLAUSIBLE_MS[1]), None)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
 def _times_of(file: TableFile) -> str:

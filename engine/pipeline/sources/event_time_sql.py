@@ -33,7 +33,7 @@ def to_ms_sql(column: str, kind: "DataType", unit: TimeUnit) -> str:
         return _iso_8601(f"trim({column})")
     if name == "void":
         return "cast(null as bigint)"
-    raise TypeError(f"{name} is no time")
+    raise TypeError(f"{name} is not a time")
 
 
 def untyped_to_ms_sql(column: str, unit: TimeUnit) -> str:
@@ -48,7 +48,7 @@ def untyped_to_ms_sql(column: str, unit: TimeUnit) -> str:
 
 
 def recognised_to_ms_sql(column: str) -> str:
-    """Times in text that say by themselves what they are: ISO 8601, or a number whose size tells its unit.
+    """Times in text that need no unit: ISO 8601, or a number whose size shows its unit.
 
     Recognised by each value alone, so that the same record always gives the same time: a magnitude below 1e11 is
     seconds (until the year 5138), below 1e14 milliseconds (1973 to 5138), below 1e17 microseconds, else nanoseconds.
@@ -63,7 +63,7 @@ def recognised_to_ms_sql(column: str) -> str:
 
 
 def variant_to_ms_sql(column: str, unit: TimeUnit) -> str:
-    """Times in a JSON value: a number counts units, a string is ISO 8601, all else is no time."""
+    """Times in a JSON value: a number counts units, a string is ISO 8601, all else is null."""
     kind = f"schema_of_variant({column})"
     text = f"try_variant_get({column}, '$', 'string')"
     integers = _integers(f"try_variant_get({column}, '$', 'bigint')", unit)
@@ -99,7 +99,7 @@ def _floats(number: str, unit: TimeUnit) -> str:
 
 def _decimals(number: str, unit: TimeUnit) -> str:
     if unit == "s":
-        return _integers(f"try_cast(floor({number} * 1000BD) as bigint)", "ms")
+        return _integers(f"try_cast(floor({number}, 3) * 1000BD as bigint)", "ms")
     return _integers(f"try_cast(floor({number}) as bigint)", unit)
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from ...core.snapshot import SourceView
 from ...errors import UsageError
 from ...event_time import TimeUnit
-from .base import CHANNEL, MARKER, NO_CHANNEL, OFFSET, ONE_CHANNEL, TIME, WATERMARK, LiveSource
+from .base import CHANNEL, MARKER, NO_CHANNEL, OFFSET, ONE_CHANNEL, TIME, WATERMARK, Source
 from .columns import Columns, check_alike, check_columns, spark_type, typed_text
 from .event_time_sql import text_literal, to_ms_sql, untyped_to_ms_sql, variant_to_ms_sql
 from .marker import marked
@@ -21,14 +21,13 @@ if TYPE_CHECKING:
 
 _POLL_MS = 200
 _BYTES_PER_BATCH = 64 << 20
-"""What lies there at the start is read in batches of this size: with all of it in one batch nothing could be late."""
+"""Existing files are read in batches of this size: in a single batch no record could be late."""
 _LOOKED_AT = 3
+_SPARK_DIGITS = 38
 
 
-class Files(LiveSource):
+class Files(Source):
     """A `Source` of the files in `directory`, oldest first; with `once` it ends with what is there at the start."""
-
-    rows_in_all = None
 
     def __init__(
         self, directory: Path, columns: Columns, *, as_format: Format | None = None, once: bool = False
@@ -37,25 +36,20 @@ class Files(LiveSource):
         self._columns = columns
         self._as_format: Format | None = as_format
         self._once = once
+        self.bounded = once  # the query ends with the files; how many rows they hold is not known before
+        self.ticks = not once
         self._files: list[TableFile] | None = None
 
-    @property
-    def ticks(self) -> bool:
-        """Not while a fixed set of files is read."""
-        return not self._once
-
-    @property
-    def bounded(self) -> bool:
-        """With `--once`: the query ends with the files; how many rows they hold is not known before."""
-        return self._once
-
     def check(self) -> None:
-        """Look at the first files; `UsageError` also where there is none yet, since they tell the columns."""
+        """Look at the first files; `UsageError` also where there is none yet, since they define the columns."""
         files = self._looked_at()
         for file in files:
             if file.format != files[0].format:
-                raise UsageError(f"{file} is {file.format}, but {files[0]} is {files[0].format}: choose by --format")
+                raise UsageError(
+                    f"{file} is {file.format}, but {files[0]} is {files[0].format}; choose one with --format"
+                )
             check_columns(file, self._columns)
+            _check_decimals(file, self._columns)
         check_alike(files, self._columns)
 
     def identity(self) -> dict[str, Any]:
@@ -68,10 +62,10 @@ class Files(LiveSource):
         return SourceView(kind="files", description=str(self._directory), time_column=self._columns.time)
 
     def load(self, spark: "SparkSession") -> "DataFrame":
-        """The stream of files; `UsageError` for a `--marker` that is no condition."""
+        """The stream of files; `UsageError` for a `--marker` that is not a condition."""
         file = self._looked_at()[0]
         if file.format == "parquet":
-            # Arrow's and pandas's nanoseconds, which Spark else refuses, come as integers.
+            # Arrow's and pandas's nanoseconds, which Spark otherwise refuses, are read as integers.
             spark.conf.set("spark.sql.legacy.parquet.nanosAsLong", "true")
         schema = _schema(spark, file, self._columns)
         reader = spark.readStream.format(file.format).schema(schema).options(**self._options(file))
@@ -102,9 +96,11 @@ class Files(LiveSource):
         """The files that Spark would read, oldest first."""
         directory = self._directory
         if directory.is_file():
-            raise UsageError(f"{directory} is a file: read it with wmtop run replay {directory}, or name its directory")
+            raise UsageError(
+                f"{directory} is a file; replay it with wmtop run replay {directory}, or name its directory"
+            )
         if not directory.is_dir():
-            raise UsageError(f"there is no directory {directory}: make it, and put a first file there")
+            raise UsageError(f"no directory {directory}; create it with a first file in it")
         found = [
             path for path in directory.rglob("*") if path.is_file() and not _is_hidden(path.relative_to(directory))
         ]
@@ -113,15 +109,13 @@ class Files(LiveSource):
         found = [path for path in found if path.stat().st_size]
         if not found:
             what = self._as_format or "Parquet, CSV or JSON"
-            raise UsageError(
-                f"{directory} has no {what} file with records yet: put a first one there, it tells the columns"
-            )
+            raise UsageError(f"{directory} has no {what} file with records; add a first one, which defines the columns")
         return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path))
 
     def _options(self, file: TableFile) -> dict[str, str]:
         options = {"maxBytesPerTrigger": str(_BYTES_PER_BATCH), "recursiveFileLookup": "true", "mode": "PERMISSIVE"}
         if self._as_format is None:
-            suffixes = [suffix for suffix, found in SUFFIXES.items() if found == file.format]
+            suffixes = [_any_case(suffix) for suffix, found in SUFFIXES.items() if found == file.format]
             options["pathGlobFilter"] = "*{" + ",".join(f"{suffix},{suffix}.gz" for suffix in suffixes) + "}"
         if file.format == "csv":
             # As Arrow and Python read it: a quote is doubled, a field may hold line breaks. Headers must agree.
@@ -130,17 +124,33 @@ class Files(LiveSource):
         return options
 
 
+def _check_decimals(file: TableFile, columns: Columns) -> None:
+    types: dict[str, Any] = file.types or {}
+    for name in columns.needed_of(file):
+        kind = types.get(name)
+        if kind is not None and pa.types.is_decimal(kind) and kind.precision > _SPARK_DIGITS:
+            raise UsageError(
+                f"column {name!r} in {file} is {kind}, but Spark reads decimals of at most {_SPARK_DIGITS} digits: "
+                "store it with fewer digits"
+            )
+
+
 def _is_hidden(path: Path) -> bool:
     return any(part.startswith(("_", ".")) for part in path.parts)
 
 
 def _format_of(path: Path) -> Format | None:
-    name = path.with_suffix("") if path.suffix == ".gz" else path
-    return SUFFIXES.get(name.suffix)
+    name = path.with_suffix("") if path.suffix == ".gz" else path  # Spark decompresses no .GZ
+    return SUFFIXES.get(name.suffix.lower())
+
+
+def _any_case(suffix: str) -> str:
+    """The suffix as a glob that matches upper and lower case."""
+    return "".join(f"[{letter}{letter.upper()}]" if letter.isalpha() else letter for letter in suffix)
 
 
 def _schema(spark: "SparkSession", file: TableFile, columns: Columns) -> "StructType":
-    """What Spark is told to read: Parquet's own types, all of CSV as text, JSON's times as they are."""
+    """The schema that Spark reads with: Parquet's own types, all of CSV as text, JSON's times as they are."""
     from pyspark.sql.types import StringType, StructField, StructType, VariantType
 
     needed = columns.needed_of(file)

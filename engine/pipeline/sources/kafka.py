@@ -1,27 +1,27 @@
-"""`run kafka`: topics of a real cluster, through Spark's connector where it is there, else through kafka-python."""
+"""`run kafka`: topics of a real cluster, through Spark's connector if it is on the class path, else kafka-python."""
 
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from ...core.snapshot import SourceView
-from ...core.times import MIN
-from ...core.unread import Unread
 from ...errors import RunError, UsageError
 from ...json_path import JsonPath
 from ...kafka.cluster import Cluster, may_not_read
 from ...kafka.config import KafkaConfig
-from ...kafka.offsets import Positions, TopicPartition, offsets_of, parse_offsets
-from ...kafka.peek import Peek
+from ...kafka.offsets import Positions, TopicPartition, offsets_of
 from ...kafka.probe import Probe
-from ...kafka.values import look_for_times, time_in
-from .base import MARKER, LiveSource
+from ...kafka.values import look_for_times
+from .base import MARKER, Source
+from .kafka_balancer import KafkaBalancer
 from .kafka_columns import KafkaColumns
+from .kafka_progress import KafkaProgress, KafkaRetries
 from .marker import marked
+from .source_notes import SourceNotes
 from .workers import start_workers
 
 if TYPE_CHECKING:
@@ -41,17 +41,15 @@ FETCH_WAIT_MS = 10
 behind a fetch that is under way: with Kafka's 500 ms every task at a topic's end takes half a second.
 """
 _TOPIC_EVERY_S = 1.0
-_GIVE_UP_AFTER = 3
-_RETRY_S = 0.5
-"""Before the first retry; longer before later ones."""
+_TOPIC_AT_MOST_S = 8.0
+"""How long to wait for a topic between two polls: longer after each failure."""
+_HELD_BACK = "held-back.json"
 _CONNECTOR = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 HOW_TO_CONNECT = "give it with --packages org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION or --jars"
 
 
-class Kafka(LiveSource):
-    """A `Source` of topics; with `once` it ends with what is there at the start."""
-
-    rows_in_all = None
+class Kafka(Source):
+    """A `Source` of topics; with `once` it ends at the offsets found at the start."""
 
     def __init__(
         self,
@@ -77,7 +75,6 @@ class Kafka(LiveSource):
         self._group = group
         self._asked_reader: Reader = reader
         self._reader: Literal["connector", "python"] | None = None if reader == "auto" else reader
-        self._max_drift_ms = max_drift_ms
         self._once = once
         self._batch_records = batch_records or (_MOST if max_drift_ms is None else _MOST_BALANCED)
         self._directory = directory
@@ -85,28 +82,24 @@ class Kafka(LiveSource):
         self._resuming = resuming
         self._cluster_id: str | None = None
         self._unit: str | None = None if columns.unit is None else f"epoch {columns.unit}"
-        self._positions: Positions = {}
-        self._notes: list[str] = []
-        self._say: Callable[[str], None] = lambda text: None
-        self._probe = Probe(config, self._topics, self._note)
-        self._peek = Peek(config)
-        self._held: frozenset[str] = frozenset()
-        self._come_to: dict[str, int] = {}
-        """How far (ms) each channel that is not idle has been read."""
-        self._newest: dict[str, int] = {}
-        """How far (ms) event time goes in partitions with unread records (balanced reading)."""
-        self._passing: Positions = {}
-        """How many records of each partition the last batch took."""
-
-    @property
-    def ticks(self) -> bool:
-        """Not while a fixed set of offsets is read."""
-        return not self._once
-
-    @property
-    def bounded(self) -> bool:
-        """With `--once`: the query ends with the offsets found at the start."""
-        return self._once
+        self.bounded = once
+        self.ticks = not once  # there is no time between batches while fixed offsets are read
+        self.journal = self._notes = SourceNotes()
+        self._probe = Probe(self._topics, self._notes.add, self._look_ahead)
+        self.retries = KafkaRetries(self._probe, self._notes.add)
+        self.backlog = self._progress = KafkaProgress(
+            self._topics, self._probe, self._notes.add, channels_are_partitions=columns.by_partition, once=once
+        )
+        if columns.by_partition:
+            self.known_channels = self.leaving_channels = self._progress
+        else:
+            self.part_name = self._progress.part_name
+        self._balancer: KafkaBalancer | None = None
+        if max_drift_ms is not None:
+            self.balancer = self._balancer = KafkaBalancer(
+                config, columns, self._progress, self._probe, max_drift_ms=max_drift_ms, file=directory / _HELD_BACK
+            )
+            self._balancer.enforced = reader == "python"
 
     def check(self) -> None:
         """Look at the cluster, the topics and their latest records; `UsageError` for what cannot be read."""
@@ -116,9 +109,7 @@ class Kafka(LiveSource):
             found = cluster.topics(self._topics)
             missing = [topic for topic in self._topics if topic not in found]
             if missing and self._once:
-                raise UsageError(
-                    f"there is no topic {missing[0]} at {self._config.bootstrap}; {cluster.near(missing[0])}"
-                )
+                raise UsageError(f"no topic {missing[0]} at {self._config.bootstrap}; {cluster.near(missing[0])}")
             for topic in found.values():
                 if not topic.may_read:
                     raise UsageError(may_not_read(topic.name))
@@ -139,43 +130,45 @@ class Kafka(LiveSource):
         return {"kind": "kafka", "cluster": self._cluster_id, "topics": self._topics, **columns}
 
     def describe(self) -> SourceView:
-        """The topics, where, and how they are read."""
+        """The topics, the cluster, and how they are read."""
+        balancer = self._balancer
         return SourceView(
             kind="kafka",
             description=f"{', '.join(self._topics)} at {self._config.bootstrap}",
             reader=self._reader,
             time_column="timestamp" if self._columns.time is None else str(self._columns.time),
             time_unit=self._unit,
-            max_drift_ms=self._max_drift_ms,
-            backlog=None if (unread := self.unread()) is None else unread.records,
-            drift_ms=self._drift(self._come_to.values()),
-            drift_unbalanced_ms=self._drift([*self._come_to.values(), *self._newest.values()]),
+            backlog=self._progress.unread().records,
+            max_drift_ms=balancer and balancer.max_drift_ms,
+            drift_ms=balancer and balancer.drift_ms(),
+            drift_unbalanced_ms=balancer and balancer.unbalanced_drift_ms(),
         )
 
     def prepare(self, report: Callable[[str], None]) -> None:
         """Wait until the topics are there, and find the offsets to begin with."""
         self._directory.mkdir(parents=True, exist_ok=True)
-        self._held_file.unlink(missing_ok=True)  # that of a run before this one
+        if self._balancer is not None:
+            self._balancer.begin()
         cluster = Cluster(self._config)
         try:
             partitions = self._wait_for_topics(cluster, report)
-            self._positions = self._begin(cluster, partitions)
+            self._progress.begin(self._first_offsets(cluster, partitions))
             self._probe.earliest = cluster.earliest(partitions)
         finally:
             cluster.close()
-        self._probe.read_to = dict(self._positions)
-        self._probe.look_ahead = self._look_ahead
-        self._probe.start()
+        self._probe.start(self._config)
 
     def load(self, spark: "SparkSession") -> "DataFrame":
-        """The stream of records; `UsageError` where the connector is asked for and not there."""
+        """The stream of records; `UsageError` where the connector is required and missing."""
         there = _has_connector(spark)
         if self._asked_reader == "connector" and not there:
             raise UsageError(f"--reader connector: Spark's Kafka connector is not on the class path; {HOW_TO_CONNECT}")
         self._reader = "connector" if there and self._asked_reader != "python" else "python"
         self._probe.rereads = self._reader == "python"
-        if self._max_drift_ms is not None and self._reader == "connector":
-            self._note("--max-drift is not enforced: Spark's connector reads all partitions alike; use --reader python")
+        if self._balancer is not None:
+            self._balancer.enforced = self._reader == "python"
+            if not self._balancer.enforced:
+                self._notes.add("max_drift_ignored")
         raw = self._from_connector(spark) if self._reader == "connector" else self._from_python(spark)
         text = raw.selectExpr(*self._columns.text_sql())
         canonical = self._columns.canonical_sql(self._topics)
@@ -187,133 +180,33 @@ class Kafka(LiveSource):
         """With `once`: what is there, then the end."""
         return {"availableNow": True} if self._once else {"processingTime": f"{_POLL_MS} milliseconds"}
 
-    def channels(self) -> list[str]:
-        """The partitions that are there, where they are the channels."""
-        if not self._columns.by_partition:
-            return []
-        return [self._name(partition) for partition in (self._probe.ends or self._positions)]
-
-    def part_name(self, part: int) -> str | None:
-        """`topic-partition` of a number that `KafkaColumns.canonical_sql` gave; None where the channel says it."""
-        return None if self._columns.by_partition else f"{self._topics[part >> 32]}-{part & 0xFFFFFFFF}"
-
-    def resumed(self, ends: list[str]) -> None:
-        """Note how far each partition was read before."""
-        self._probe.read_to = _positions(ends) or self._probe.read_to
-
-    def applied(self, ends: list[str]) -> None:
-        """Note how far each partition has been read, and what of it was not there any more."""
-        read_to = _positions(ends)
-        if read_to is None:
-            return
-        before, earliest = self._probe.read_to, self._probe.earliest
-        for partition, end in read_to.items():
-            start = before.get(partition, 0)
-            lost = min(earliest.get(partition, 0), end) - start
-            if lost > 0:
-                self._note(
-                    f"{lost:,} records of partition {partition.partition} of {partition.topic} were deleted by its "
-                    "retention before they were read"
-                )
-        self._passing = {partition: max(0, end - before.get(partition, 0)) for partition, end in read_to.items()}
-        self._probe.read_to = read_to
-
-    def left_by(self, ends: list[str], time_ms: int) -> Unread | None:
-        """What a batch did not take of what was there when it was planned."""
-        read_to = _positions(ends)
-        return None if read_to is None else self._unread(self._probe.ends_at(time_ms), read_to)
-
-    def balance(self, max_event_ms: Mapping[str, int | None]) -> None:
-        """Hold back the partitions that are further ahead of the slowest than allowed (Flink's watermark alignment)."""
-        unread = self.unread()
-        if self._max_drift_ms is not None:
-            self._come_to = {channel: time_ms for channel, time_ms in max_event_ms.items() if time_ms is not None}
-        if self._max_drift_ms is None or self._reader != "python" or unread is None or unread.by_channel is None:
-            return
-        # A partition without records and known to have no unread ones has no part in it, nor has one that is idle, nor
-        # one of which nothing read so far had a usable time.
-        untouched = {self._name(p) for p, at in self._probe.read_to.items() if at <= self._positions.get(p, 0)}
-        slowest = [
-            time_ms
-            for channel, time_ms in max_event_ms.items()
-            if time_ms is not None or (unread.of(channel) != 0 and channel in untouched)
-        ]
-        known = [time_ms for time_ms in slowest if time_ms is not None]
-        # Someone has unread records and nothing read yet: everybody else waits for the first of them.
-        limit = min(known) + self._max_drift_ms if known and len(known) == len(slowest) else MIN
-        held = frozenset(c for c, time_ms in max_event_ms.items() if time_ms is not None and time_ms > limit)
-        if held != self._held:
-            self._held = held
-            self._write_held([f"{p.topic}-{p.partition}" for p in self._probe.read_to if self._name(p) in held])
-
-    def unread(self) -> Unread | None:
-        """Records between what has been read and the end of each partition."""
-        return self._unread(self._probe.fresh_ends(), self._probe.read_to)
-
-    def _unread(self, ends: Positions | None, read_to: Positions) -> Unread:
-        there = {p for p in read_to if p.topic not in self._probe.missing}
-        if ends is None or not there <= ends.keys():
-            return Unread(None, {} if self._columns.by_partition else None, self._held)
-        lags = {partition: max(0, end - read_to.get(partition, 0)) for partition, end in ends.items()}
-        passing = {self._name(p): records for p, records in self._passing.items()}
-        return Unread(
-            records=sum(lags.values()),
-            by_channel={self._name(p): lag for p, lag in lags.items()} if self._columns.by_partition else None,
-            held_back=self._held,
-            passing=sum(passing.values()),
-            passing_by_channel=passing,
-        )
-
-    def tell(self, say: Callable[[str], None]) -> None:
-        """From now on `say` gets each of the `notes` as it comes."""
-        self._say = say
-
-    def notes(self) -> list[str]:
-        """New and lost partitions, a silent cluster, what retention took."""
-        return list(self._notes)
-
-    def retry_after_s(self, failures: int, why: str) -> float | None:
-        """While the cluster is silent: as long as it takes; else a few times."""
-        if self._probe.silent_since is None and failures > _GIVE_UP_AFTER:
-            return None
-        if failures == 1:
-            self._note(f"reading failed ({why[:200]}); it is tried again")
-        return _RETRY_S * min(2**failures, 16)
-
     def close(self) -> None:
-        """Stop looking at the cluster, and delete what was only for this run."""
+        """Stop probing the cluster, and delete the temporary files of this run."""
         self._probe.stop()
-        self._peek.close()
+        if self._balancer is not None:
+            self._balancer.close()
         if not self._keep:
             shutil.rmtree(self._directory, ignore_errors=True)
 
-    def _note(self, text: str) -> None:
-        stamp = time.strftime("%H:%M:%S", time.gmtime())
-        self._notes = [*self._notes, f"{stamp} {text}"][-20:]
-        self._say(text)
-
-    def _name(self, partition: TopicPartition) -> str:
-        several = len(self._topics) > 1
-        return f"{partition.topic}-{partition.partition}" if several else str(partition.partition)
-
     def _wait_for_topics(self, cluster: Cluster, report: Callable[[str], None]) -> list[TopicPartition]:
-        told = False
+        noted, failures = False, 0
         while True:
             try:
                 found = cluster.topics(self._topics)
-            except RunError as error:
+                missing = [topic for topic in self._topics if topic not in found]
+                if not missing:
+                    return [partition for topic in found.values() for partition in topic.partitions]
+                if not noted:
+                    self._notes.add("topic_missing", topic=missing[0], near=cluster.near(missing[0]))
+                    noted = True
+                report(f"waiting for the topic {missing[0]}")
+                failures = 0
+            except RunError as error:  # at once, where the cluster refuses: without a pause this would be a busy loop
                 report(str(error))
-                continue  # it has taken its time to give no answer
-            missing = [topic for topic in self._topics if topic not in found]
-            if not missing:
-                return [partition for topic in found.values() for partition in topic.partitions]
-            if not told:
-                self._note(f"waiting for the topic {missing[0]}, which is not there yet; {cluster.near(missing[0])}")
-                told = True
-            report(f"waiting for the topic {missing[0]}")
-            time.sleep(_TOPIC_EVERY_S)
+                failures += 1
+            time.sleep(min(_TOPIC_EVERY_S * 2 ** max(0, failures - 1), _TOPIC_AT_MOST_S))
 
-    def _begin(self, cluster: Cluster, partitions: list[TopicPartition]) -> Positions:
+    def _first_offsets(self, cluster: Cluster, partitions: list[TopicPartition]) -> Positions:
         first = cluster.earliest(partitions)
         if self._start == "earliest":
             return first
@@ -333,19 +226,19 @@ class Kafka(LiveSource):
         except UsageError as error:
             if not self._resuming:
                 raise
-            self._note(str(error))
+            self._notes.add("time_not_found", why=str(error))
             return
         if self._unit is None and recognised is not None:
             self._unit = f"{recognised} (recognised)"
 
     def _from_connector(self, spark: "SparkSession") -> "DataFrame":
-        self._ids_file.unlink(missing_ok=True)  # whatever is made anew meanwhile, the other reader goes on after us
+        self._ids_file.unlink(missing_ok=True)  # if a topic is recreated now, the Python reader must not rewind later
         rows = (
             spark.readStream.format("kafka")
             .option("kafka.fetch.max.wait.ms", FETCH_WAIT_MS)
             .options(**self._config.for_connector())
             .option("subscribe", ",".join(self._topics))
-            .option("startingOffsets", msgspec.json.encode(offsets_of(self._positions)).decode())
+            .option("startingOffsets", msgspec.json.encode(offsets_of(self._progress.start)).decode())
             .option("failOnDataLoss", "false")
             .option("maxOffsetsPerTrigger", self._batch_records)
             .option("kafka.isolation.level", "read_committed")
@@ -362,12 +255,12 @@ class Kafka(LiveSource):
         options = ReaderOptions(
             config=self._config,
             topics=self._topics,
-            start=offsets_of(self._positions),
+            start=offsets_of(self._progress.start),
             most=self._batch_records,
             tasks=spark.sparkContext.defaultParallelism,
             keys=self._columns.needs_key,
             values=self._columns.needs_value,
-            held=None if self._max_drift_ms is None else str(self._held_file),
+            held=None if self._balancer is None else str(self._balancer.file),
             known_topics=str(self._ids_file),
         )
         return spark.readStream.format(FORMAT).option("reader", msgspec.json.encode(options).decode()).load()
@@ -376,40 +269,12 @@ class Kafka(LiveSource):
     def _ids_file(self) -> Path:
         return self._directory / "topics.json"
 
-    @property
-    def _held_file(self) -> Path:
-        return self._directory / "held-back.json"
-
-    def _drift(self, times_ms: Iterable[int]) -> int | None:
-        known = list(times_ms)
-        return max(known) - min(known) if self._max_drift_ms is not None and known else None
-
     def _look_ahead(self, cluster: Cluster, ends: Positions) -> None:
-        """The unit of times, where it is not known yet; how far event time goes in what balanced reading holds back."""
+        """Recognise the unit of times once there are records, and find the newest of them for balanced reading."""
         if self._unit is None and self._columns.time is not None:
             self._recognise_times(cluster, [p for p, end in ends.items() if end])
-        if self._max_drift_ms is None:
-            return
-        unread = {p: end for p, end in ends.items() if end > self._probe.read_to.get(p, 0)}
-        path = self._columns.time
-        if path is None:
-            newest = {p: stamp for p, (stamp, _) in cluster.greatest_timestamps(unread).items()}
-        else:
-            last = self._peek.before(unread, self._probe.earliest)
-            times = {partition: time_in(record, path, self._columns.unit) for partition, record in last.items()}
-            newest = {partition: time_ms for partition, time_ms in times.items() if time_ms is not None}
-        self._newest = {self._name(partition): time_ms for partition, time_ms in newest.items()}
-
-    def _write_held(self, partitions: list[str]) -> None:
-        """For the planner, which is a process of its own."""
-        part = self._held_file.with_suffix(".part")
-        part.write_bytes(msgspec.json.encode(partitions))
-        part.replace(self._held_file)
-
-
-def _positions(ends: list[str]) -> Positions | None:
-    """The offsets of the query's one source."""
-    return next((found for text in ends if (found := parse_offsets(text)) is not None), None)
+        if self._balancer is not None:
+            self._balancer.look_ahead(cluster, ends)
 
 
 def _has_connector(spark: "SparkSession") -> bool:

@@ -16,7 +16,7 @@ class KafkaColumns(Struct, frozen=True):
     time: JsonPath | None = None
     """None: the record's own timestamp."""
     unit: TimeUnit | None = None
-    """Of times in the value; None: each says by itself what it is."""
+    """Of times in the value; None: recognised for each value."""
     channel: JsonPath | Literal["partition", "key"] = "partition"
     watermark: JsonPath | None = None
     """`source`: where the producer's own watermark is."""
@@ -25,14 +25,14 @@ class KafkaColumns(Struct, frozen=True):
 
     @property
     def needs_value(self) -> bool:
-        """Whether anybody looks into the value."""
+        """Whether any column is read from the value."""
         return self.marker is not None or any(
             isinstance(p, JsonPath) for p in (self.time, self.channel, self.watermark)
         )
 
     @property
     def needs_key(self) -> bool:
-        """Whether anybody looks at the key."""
+        """Whether any column is read from the key."""
         return self.marker is not None or self.channel == "key"
 
     @property
@@ -42,7 +42,7 @@ class KafkaColumns(Struct, frozen=True):
 
     def text_sql(self) -> list[str]:
         """The raw columns, with key and value as text; Confluent's five bytes before JSON of a schema are cut off."""
-        # A key may be any bytes (a long, a UUID): what is no text is shown as hex. Such a value is no JSON.
+        # A key may be any bytes (a long, a UUID): what is not text is shown as hex. Such a value is not JSON.
         key = "coalesce(try_validate_utf8(cast(key as string)), concat('0x', lower(hex(key))))"
         value = "try_validate_utf8(cast(if(substring(value, 1, 1) = x'00', substring(value, 6), value) as string))"
         return ["topic", "partition", "offset", "timestamp_ms", f"{key} as key", f"{value} as value"]

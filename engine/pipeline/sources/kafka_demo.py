@@ -16,9 +16,8 @@ from ...errors import UsageError
 from ...json_path import JsonPath
 from ...kafka.cluster import Cluster
 from ...kafka.config import KafkaConfig
-from ...kafka.feeder import feeder_command
-from ...kafka.local_broker import LocalBroker
-from ...kafka.probe import Probe
+from ...kafka.local.broker import LocalBroker
+from ...kafka.local.feeder import feeder_command
 from .kafka import Kafka
 from .kafka_columns import KafkaColumns
 
@@ -51,7 +50,7 @@ class KafkaDemo(Kafka):
         self._feeder: subprocess.Popen[bytes] | None = None
 
     def check(self) -> None:
-        """Nothing to check before there is a broker."""
+        """Nothing to check before the broker runs."""
 
     def describe(self) -> SourceView:
         """The topic, and at which pace it is fed."""
@@ -60,7 +59,6 @@ class KafkaDemo(Kafka):
     def prepare(self, report: Callable[[str], None]) -> None:
         """Start a broker, or find one that runs, and make the topic."""
         self._config = KafkaConfig(self._find_broker(report))
-        self._probe = Probe(self._config, self._topics, self._note)
         admin: Any = KafkaAdminClient(**self._config.for_python())
         try:
             topic = {"num_partitions": _PARTITIONS, "replication_factor": 1, "configs": {"retention.ms": "-1"}}
@@ -69,7 +67,7 @@ class KafkaDemo(Kafka):
             admin.close()
         super().prepare(report)
 
-    def resume(self, rows_read: int, now_ms: int | None = None) -> None:
+    def starting(self) -> None:
         """Begin to feed: not before the query starts, so that it has no backlog."""
         command = feeder_command(
             self._config.bootstrap,
@@ -86,7 +84,7 @@ class KafkaDemo(Kafka):
             self._feeder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log)
 
     def close(self) -> None:
-        """Stop feeder and broker; nothing stays."""
+        """Stop feeder and broker, and delete their files."""
         super().close()
         if self._feeder is not None and self._feeder.stdin is not None:
             self._feeder.stdin.close()

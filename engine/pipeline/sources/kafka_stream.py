@@ -45,7 +45,7 @@ _RECORDS_PER_TASK = 20_000
 _RECORDS_PER_POLL = 10_000
 _POLL_MS = 1_000
 _GONE_S = 5.0
-"""After so long without a record a task looks whether the topic is still there."""
+"""After so long without a record a task checks that the topic still exists."""
 _SILENT_S = 30.0
 """A task gives up when a partition has delivered nothing for so long: the engine then starts the query again."""
 
@@ -62,9 +62,9 @@ class ReaderOptions(msgspec.Struct, frozen=True, kw_only=True):
     keys: bool
     values: bool
     held: str | None
-    """The file that names the partitions to be held back (balanced reading)."""
+    """The file that names the paused partitions (balanced reading)."""
     known_topics: str
-    """The file with the ids of the topics that are read: one with another id was made anew."""
+    """The file with the ids of the topics that are read: one with another id was recreated."""
 
     def __repr__(self) -> str:
         return f"ReaderOptions({self.topics})"
@@ -89,7 +89,7 @@ class KafkaDataSource(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        """A record's place, time, key and value; key and value are null where nobody asked for them."""
+        """A record's place, time, key and value; key and value are null where they are not needed."""
         return SCHEMA
 
     def streamReader(self, schema: "StructType") -> "KafkaStreamReader":  # noqa: N802 (Spark's name)
@@ -118,8 +118,12 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The end is what is there now."""
         self._ends_at_start = self._ends()
 
+    def reportLatestOffset(self) -> Offsets | None:  # noqa: N802
+        """The end of a bounded read, for Spark's progress report: the engine learns there where partitions end."""
+        return None if self._ends_at_start is None else offsets_of(self._ends_at_start)
+
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802
-        """The end of the next batch; `start` while the cluster does not answer (the engine says so)."""
+        """The end of the next batch; `start` while the cluster does not answer (the engine reports it)."""
         began = positions_of(start)
         try:
             ends = self._ends() if self._ends_at_start is None else self._ends_at_start
@@ -135,7 +139,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return offsets_of(began | {p: self._next(p, began.get(p, 0), end) for p, end in ends.items()})
 
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[OffsetRange]:
-        """Each partition's range, in parts so that all cores have work; nothing of one that begins anew."""
+        """Each partition's range, in parts so that all cores have work; none of a recreated one, which rewinds."""
         began = positions_of(start)
         return [
             part
@@ -149,8 +153,8 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _read(self._options, partition)
 
     def _next(self, partition: TopicPartition, start: int, end: int) -> int:
-        """Where a partition's batch ends: back at 0 when its topic was made anew, never back otherwise."""
-        return 0 if self._topics.made_anew(partition) else max(start, end)
+        """Where a partition's batch ends: back at 0 when its topic was recreated, never back otherwise."""
+        return 0 if self._topics.was_recreated(partition) else max(start, end)
 
     def _ends(self) -> Positions:
         """The ends of all partitions that are there now."""
@@ -161,7 +165,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._cluster.latest(p for topic in topics.values() for p in topic.partitions)
 
     def stop(self) -> None:
-        """Hang up."""
+        """Disconnect."""
         if self._cluster is not None:
             self._cluster.close()
 
@@ -214,7 +218,7 @@ def _read(options: ReaderOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatc
             records = consumer.poll(timeout_ms=_POLL_MS, max_records=most).get(partition, [])
             moved = consumer.position(partition, timeout_ms=_POLL_MS)
         except OffsetOutOfRangeError:
-            # Retention was faster, or the topic was made anew: go on with what is left of the range.
+            # Retention deleted records, or the topic was recreated: continue with the rest of the range.
             first = consumer.beginning_offsets([partition])[partition]
             if not at < first < wanted.end:
                 return
@@ -222,13 +226,20 @@ def _read(options: ReaderOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatc
             consumer.seek(partition, first)
         if moved is not None and moved > at:
             at, heard_s = moved, time.monotonic()
-        elif time.monotonic() - heard_s > _GONE_S and wanted.topic not in consumer.topics():
-            return  # deleted with what was not read yet: whoever probes the topics says so
+        elif time.monotonic() - heard_s > _GONE_S and wanted.partition not in _partitions(consumer, wanted.topic):
+            return  # deleted with what was not read yet: the engine's probe notes that
         elif time.monotonic() - heard_s > _SILENT_S:
-            raise TimeoutError(f"partition {wanted.partition} of {wanted.topic} delivers nothing: is its broker up?")
+            raise TimeoutError(
+                f"partition {wanted.partition} of {wanted.topic} delivers no records; check that its broker is up"
+            )
         records = [record for record in records if record.offset < wanted.end]
         if records:
             yield _batch(options, wanted, records)
+
+
+def _partitions(consumer: Any, topic: str) -> set[int]:
+    """The numbers of the topic's partitions; none where it does not exist."""
+    return consumer.partitions_for_topic(topic) or set() if topic in consumer.topics() else set()
 
 
 def _batch(options: ReaderOptions, wanted: OffsetRange, records: list[Any]) -> pa.RecordBatch:

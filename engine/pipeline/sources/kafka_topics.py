@@ -1,9 +1,10 @@
-"""Which topics are read: a topic that was deleted and made anew has another id, and is read from its start."""
+"""Which topics are read: a topic that was deleted and recreated has another id, and is read from its start."""
 
 from pathlib import Path
 
 import msgspec
 
+from ...durable_file import replace_file
 from ...kafka.cluster import Topic
 from ...kafka.offsets import Positions, TopicPartition
 
@@ -19,10 +20,10 @@ class KnownTopics:
         self._ids: dict[str, str] = {}
         if path.exists():
             self._ids = msgspec.json.decode(path.read_bytes(), type=dict[str, str])
-        self._anew: dict[str, str] = {}
+        self._recreated: dict[str, str] = {}
 
     def look(self, topics: dict[str, Topic]) -> None:
-        """Take the topics as they are now; old brokers give no ids, and nothing can be told of theirs."""
+        """Take the topics as they are now; old brokers give no ids, so a recreated topic goes unnoticed there."""
         for name, topic in topics.items():
             if topic.id is None:
                 continue
@@ -30,19 +31,17 @@ class KnownTopics:
                 self._ids[name] = topic.id
                 self._write()
             elif self._ids[name] != topic.id:
-                self._anew[name] = topic.id
+                self._recreated[name] = topic.id
 
     def rewind(self, start: Positions) -> None:
         """Spark's offsets are these: topics that are back at their start are known by their new id from now on."""
-        for name in [name for name in self._anew if not any(at for p, at in start.items() if p.topic == name)]:
-            self._ids[name] = self._anew.pop(name)
+        for name in [name for name in self._recreated if not any(at for p, at in start.items() if p.topic == name)]:
+            self._ids[name] = self._recreated.pop(name)
             self._write()
 
-    def made_anew(self, partition: TopicPartition) -> bool:
-        """Whether offsets of the partition are those of a topic that is gone."""
-        return partition.topic in self._anew
+    def was_recreated(self, partition: TopicPartition) -> bool:
+        """Whether offsets of the partition belong to a topic that was deleted."""
+        return partition.topic in self._recreated
 
     def _write(self) -> None:
-        part = self._path.with_suffix(".part")
-        part.write_bytes(msgspec.json.encode(self._ids))
-        part.replace(self._path)
+        replace_file(self._path, msgspec.json.encode(self._ids))

@@ -16,7 +16,7 @@ from pyspark.sql.streaming.datasource import ReadLimit
 
 from ...core.snapshot import SourceView
 from ...errors import UsageError
-from .base import CHANNEL, OFFSET, TIME, LiveSource
+from .base import CHANNEL, OFFSET, TIME, Source
 from .workers import start_workers
 
 if TYPE_CHECKING:
@@ -27,12 +27,12 @@ _POLL_MS = 200
 _BLOCK = 8_192
 """Rows that the JVM makes of one row of the Python source."""
 _SECONDS_PER_BATCH = 5
-"""A batch holds no more than the rows of this time, so that an engine that falls behind goes on showing progress."""
+"""A batch holds no more than the rows of this time, so that an engine that falls behind still shows progress."""
 _STALL_EVERY_MS, _STALL_FOR_MS, _STALLING = 120_000, 45_000, 5
 _LONGEST_DELAY_MS = 3_600_000
 
 
-class Rate(LiveSource):
+class Rate(Source):
     """A `Source` of `rows_per_second` synthetic records a second, `rows` of them, or without end.
 
     `start_ms` (epoch ms) is the arrival of row 0 where a run must be the same as another; without it the rows arrive
@@ -56,19 +56,11 @@ class Rate(LiveSource):
         self._rows = rows
         self._seed = seed
         self._start_ms = start_ms
-
-    @property
-    def bounded(self) -> bool:
-        """Whether a number of rows was given."""
-        return self._rows is not None
-
-    @property
-    def rows_in_all(self) -> int | None:
-        """The number of rows; None without an end."""
-        return self._rows
+        self.bounded = rows is not None
+        self.rows_in_all = rows
 
     def check(self) -> None:
-        """`UsageError` for numbers that make no rate."""
+        """`UsageError` for numbers out of range."""
         if self._channels < 1:
             raise UsageError(f"--channels: {self._channels} is not above 0; give a number, as in 16")
         if not 0 < self._rate < float("inf"):
@@ -189,7 +181,7 @@ class RateStreamReader(DataSourceStreamReader):
         return {"row": 0, "start_ms": self._start_ms or 0}
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
-        """The rows that are due by now; a stop does not count, so the rest goes on from the first look after it."""
+        """The rows that are due by now; a stop does not count: rows are due from the first look after it."""
         row = start["row"]
         if self._first_look is None:
             self._first_look = (row, time.monotonic())

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 FORMAT = "wmtop-replay"
 BOUND = 1_000_000
-"""Rows of a batch as fast as it goes: large enough that a batch's fixed cost (0.2 s) is a few percent of it, small
-enough that the screen moves and the level, which is fixed when a batch starts, follows."""
+"""Rows of a batch as fast as possible: large enough that a batch's fixed cost (0.2 s) is a few percent of it, small
+enough that the screen moves and the watermark, which is fixed when a batch starts, follows."""
 POLL_S = 0.2
 """How often a paced replay looks whether rows have arrived: Spark by itself would look 93 times a second."""
 _ROWS_PER_TASK = 50_000

@@ -20,7 +20,8 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from ...core.times import MIN
-from ...errors import UsageError
+from ...durable_file import replace_file
+from ...errors import UsageError, first_line
 from .base import ARRIVAL, CHANNEL, TIME, WATERMARK
 from .columns import Columns, channels, spark_type, times, typed_text
 from .staged import ARRIVALS, BATCH_ROWS, PREFIX, ROWS
@@ -56,9 +57,7 @@ def stage(
     except OSError as error:
         raise UsageError(f"cannot stage the rows in {directory}: {error.strerror or error}") from None
     staged = Staged(table.num_rows, origin)
-    partial = manifest.with_suffix(".tmp")
-    partial.write_bytes(msgspec.json.encode(staged))
-    partial.replace(manifest)
+    replace_file(manifest, msgspec.json.encode(staged))
     return staged
 
 
@@ -97,7 +96,7 @@ def _table(files: Sequence[TableFile], columns: Columns, report: Callable[[str],
     try:
         table = pa.concat_tables(parts, promote_options="permissive").unify_dictionaries().combine_chunks()
     except pa.ArrowException as error:
-        raise UsageError(f"--marker: a column is of different types in the input: {error}".splitlines()[0]) from None
+        raise UsageError(f"--marker: a column is of different types in the input: {first_line(error)}") from None
     untyped = {name for file in files if file.format == "csv" for name in columns.marked_in(file)}
     for name in untyped:
         at = table.schema.get_field_index(name)
@@ -148,6 +147,6 @@ def _in_order(table: Any, has_arrival: bool) -> "tuple[Any, NDArray[np.int64]]":
 
 
 def _write(path: Path, table: Any) -> None:
-    # `to_batches` makes its batches anew at every chunk: one chunk a column, and all batches but the last are full.
+    # `to_batches` starts a new batch at every chunk: one chunk a column, and all batches but the last are full.
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table.combine_chunks(), max_chunksize=BATCH_ROWS)

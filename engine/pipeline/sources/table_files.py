@@ -55,7 +55,7 @@ class TableFile(Struct, frozen=True):
 def look_at(path: Path, as_format: Format | None = None) -> TableFile:
     """Recognise a file by what is in it, then by its name; `UsageError` for one that cannot be read."""
     head, gzipped = _head(path)
-    suffix = (path.with_suffix("") if gzipped and path.suffix == ".gz" else path).suffix.lower()
+    suffix = (path.with_suffix("") if gzipped and path.suffix.lower() == ".gz" else path).suffix.lower()
     found = as_format or _recognise(head, suffix)
     if found == "parquet":
         schema = _parquet(path).schema_arrow
@@ -97,10 +97,10 @@ def open_text(path: Path, gzipped: bool) -> IO[str]:
 
 
 def near(name: str, names: Sequence[str]) -> str:
-    """`: did you mean X?` where there is something like `name`."""
+    """`; did you mean 'X'?` if one of `names` is similar to `name`."""
     like = difflib.get_close_matches(name.lower(), [other.lower() for other in names], n=2, cutoff=0.6)
     found = [other for other in names if other.lower() in like]
-    return f": did you mean {' or '.join(found)}?" if found else ""
+    return f"; did you mean {' or '.join(map(repr, found))}?" if found else ""
 
 
 def _head(path: Path) -> tuple[bytes, bool]:
@@ -112,13 +112,13 @@ def _head(path: Path) -> tuple[bytes, bool]:
             head = content.read(65_536)
     except FileNotFoundError:
         siblings = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise UsageError(f"there is no file {path}{near(path.name, siblings)}") from None
+        raise UsageError(f"no file {path}{near(path.name, siblings)}") from None
     except IsADirectoryError:
-        raise UsageError(f"{path} is a directory: name its files, or watch it with: wmtop run files {path}") from None
+        raise UsageError(f"{path} is a directory; name its files, or watch it with wmtop run files {path}") from None
     except (OSError, EOFError) as error:
         raise UsageError(f"cannot read {path}: {_one_line(error)}") from None
     if not head.strip():
-        raise UsageError(f"{path} is empty: name a file with records")
+        raise UsageError(f"{path} is empty; name a file with records")
     return head, gzipped
 
 
@@ -152,7 +152,7 @@ def _delimiter(head: bytes, suffix: str) -> str:
 
 
 def _csv_chunks(file: TableFile, columns: Sequence[str], rows: int) -> Iterator[Chunk]:
-    """Arrow reads well-formed files fast; from the first row on that it refuses (ragged, not UTF-8) `csv` goes on."""
+    """Arrow reads well-formed files fast; from the first row on that it refuses (ragged, not UTF-8) `csv` continues."""
     done = 0
     try:
         with _open(file.path, file.gzipped) as source:
@@ -187,7 +187,7 @@ def _slow_csv_chunks(file: TableFile, columns: Sequence[str], rows: int, skip: i
 def _json_columns(path: Path, gzipped: bool, head: bytes) -> tuple[str, ...]:
     if head.lstrip().startswith(b"["):
         raise UsageError(
-            f"{path} is one JSON array: write one object a line, as in: jq -c '.[]' {path.name} > lines.jsonl"
+            f"{path} is one JSON array; write one object a line, as in: jq -c '.[]' {path.name} > lines.jsonl"
         )
     names: dict[str, None] = {}
     with _open(path, gzipped) as file:
@@ -197,7 +197,7 @@ def _json_columns(path: Path, gzipped: bool, head: bytes) -> tuple[str, ...]:
             except msgspec.DecodeError:
                 continue
     if not names:
-        raise UsageError(f"{path} holds no JSON lines: one object a line is expected, it begins with {head[:40]!r}")
+        raise UsageError(f"{path} has no JSON lines; expected one object a line, but it begins with {head[:40]!r}")
     return tuple(names)
 
 

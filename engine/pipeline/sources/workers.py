@@ -16,7 +16,7 @@ def start_workers(spark: "SparkSession") -> None:
 
 def _run_in_all(spark: "SparkSession") -> None:
     cores = spark.sparkContext.defaultParallelism
-    with contextlib.suppress(Exception):  # a worker that cannot start will say so when it is needed
+    with contextlib.suppress(Exception):  # a worker that cannot start fails again when it is needed
         spark.range(0, cores, 1, cores).mapInArrow(_import_sources, "id bigint").collect()
 
 

@@ -2,16 +2,11 @@
 
 import pytest
 from msgspec.structs import replace
-from wmtop.engine.core.doctor.channels import (
-    FlappingIdleness,
-    LastWindow,
-    LateAfterIdle,
-    LeftBehind,
-    Skew,
-    StuckChannel,
-)
+from wmtop.engine.core.doctor.blocking import Lagging, NoData, SilentChannels
+from wmtop.engine.core.doctor.idleness import FlappingIdleness, LateAfterIdle
+from wmtop.engine.core.doctor.spark import LeftBehind
 from wmtop.engine.core.settings import Settings
-from wmtop.engine.core.snapshot import Level, OpenWindow, Snapshot, SourceView, Totals, WhatIfIdle, Windows
+from wmtop.engine.core.snapshot import ChannelView, Level, OpenWindow, Snapshot, SourceView, Totals, WhatIfIdle, Windows
 
 from .patients import (
     DAY,
@@ -54,21 +49,31 @@ def silent(quiet_ms: int, settings: Settings = NO_TIMEOUT, **more: object) -> Sn
 
 
 def test_a_channel_that_has_gone_silent_without_an_idle_timeout_stops_the_results() -> None:
-    finding = found(silent(10 * MINUTE))[StuckChannel]
-    assert (finding.harm, finding.channel) == ("stops", "d")
+    finding = found(silent(10 * MINUTE))[SilentChannels]
+    assert (finding.severity, finding.channels) == ("critical", ("d",))
     assert (finding.held_ms, finding.quiet_ms) == (10 * MINUTE, 10 * MINUTE)
-    assert finding.freed_ms == 10 * MINUTE - 900
+    assert finding.gain_ms == 10 * MINUTE - 900
     assert finding.windows == 60
     assert finding.records == 60 * 900
-    assert (finding.try_idle_ms, finding.try_gain_ms, finding.try_late) == (MINUTE, 10 * MINUTE - 3 * SECOND, 150)
+    fix = finding.fixes[0]
+    assert (fix.code, fix.value_ms) == ("set-idle-timeout", MINUTE)
+    assert (fix.gain_ms, fix.more_late) == (10 * MINUTE - 3 * SECOND, 150)
+
+
+def _unseen() -> ChannelView:
+    return channel("d", watermark_ms=None, max_event_ms=None, state="never_seen", quiet_ms=10 * MINUTE)
 
 
 def test_a_partition_that_never_had_a_record_stops_everything() -> None:
-    views = [channel("a"), channel("b"), channel("d", watermark_ms=None, max_event_ms=None, state="never_seen")]
+    views = [
+        channel("a"),
+        channel("b"),
+        channel("d", watermark_ms=None, max_event_ms=None, state="never_seen", quiet_ms=10 * MINUTE),
+    ]
     snapshot = healthy(views, settings=NO_TIMEOUT, windows=Windows(), whatif_idle=None)
     snapshot = holding(replace(snapshot, level=Level()), "d", "never_seen", 10 * MINUTE)
-    finding = found(snapshot)[StuckChannel]
-    assert (finding.never_seen, finding.freed_ms, finding.try_idle_ms) == (True, None, None)
+    finding = found(snapshot)[SilentChannels]
+    assert (finding.never_seen, finding.gain_ms, finding.fixes[0].code) == (1, None, "add-idle-timeout")
 
 
 @pytest.mark.parametrize(
@@ -82,14 +87,14 @@ def test_a_partition_that_never_had_a_record_stops_everything() -> None:
         holding(healthy(), "d", "quiet", 10 * MINUTE),  # nobody is ahead of it
     ],
 )  # fmt: skip
-def test_a_pause_is_no_stuck_channel(snapshot: Snapshot) -> None:
-    assert StuckChannel not in found(snapshot)
+def test_a_pause_is_not_silence(snapshot: Snapshot) -> None:
+    assert SilentChannels not in found(snapshot)
 
 
 def test_with_an_idle_timeout_a_channel_is_let_go_in_time() -> None:
-    assert StuckChannel not in found(silent(25 * SECOND, SETTINGS))
-    late = found(silent(4 * MINUTE, replace(SETTINGS, idle_after_ms=2 * HOUR)))[StuckChannel]
-    assert (late.harm, late.idle_after_ms) == ("delays", 2 * HOUR)
+    assert SilentChannels not in found(silent(25 * SECOND, SETTINGS))
+    late = found(silent(4 * MINUTE, replace(SETTINGS, idle_after_ms=2 * HOUR)))[SilentChannels]
+    assert (late.severity, late.idle_after_ms) == ("warning", 2 * HOUR)
 
 
 def everybody_quiet(quiet_ms: int, idle_after_ms: int | None = IDLE, **more: object) -> Snapshot:
@@ -104,9 +109,9 @@ def everybody_quiet(quiet_ms: int, idle_after_ms: int | None = IDLE, **more: obj
 
 @pytest.mark.parametrize("idle_after_ms", [None, IDLE])
 def test_the_last_window_of_a_stream_that_has_gone_quiet_never_closes(idle_after_ms: int | None) -> None:
-    finding = found(everybody_quiet(20 * MINUTE, idle_after_ms))[LastWindow]
+    finding = found(everybody_quiet(20 * MINUTE, idle_after_ms))[NoData]
     assert (finding.quiet_ms, finding.windows, finding.records) == (20 * MINUTE, 1, 40)
-    assert finding.end_ms - 1 - finding.short_ms == everybody_quiet(20 * MINUTE).level.watermark_ms
+    assert (finding.end_ms or 0) - 1 - (finding.short_ms or 0) == everybody_quiet(20 * MINUTE).level.watermark_ms
 
 
 @pytest.mark.parametrize(
@@ -114,19 +119,22 @@ def test_the_last_window_of_a_stream_that_has_gone_quiet_never_closes(idle_after
     [
         healthy(),
         everybody_quiet(3 * MINUTE),  # the timeout has not even passed
-        everybody_quiet(20 * MINUTE, windows=Windows(fired=9)),  # nothing is open
         everybody_quiet(20 * MINUTE, source=SourceView("replay", "file")),  # the end fires what is open
         everybody_quiet(20 * MINUTE, state="paused"),
         everybody_quiet(20 * MINUTE, ended=True),
     ],
 )
-def test_a_window_that_will_close_is_no_last_window(snapshot: Snapshot) -> None:
-    assert LastWindow not in found(snapshot)
+def test_a_window_that_will_close_is_not_reported(snapshot: Snapshot) -> None:
+    assert NoData not in found(snapshot)
+
+
+def test_without_an_open_window_it_is_only_worth_knowing() -> None:
+    assert found(everybody_quiet(20 * MINUTE, windows=Windows(fired=9)))[NoData].severity == "info"
 
 
 def test_one_channel_that_sends_closes_the_last_window() -> None:
     snapshot = everybody_quiet(20 * MINUTE)
-    assert LastWindow not in found(replace(snapshot, channels=[*snapshot.channels, channel("e")]))
+    assert NoData not in found(replace(snapshot, channels=[*snapshot.channels, channel("e")]))
 
 
 def flapping(flaps: int, round_ms: int, late: int = 0) -> Snapshot:
@@ -135,13 +143,13 @@ def flapping(flaps: int, round_ms: int, late: int = 0) -> Snapshot:
 
 def test_a_channel_that_idles_and_wakes_all_the_time_flaps() -> None:
     finding = found(flapping(40, 6 * MINUTE))[FlappingIdleness]
-    assert (finding.harm, finding.channel, finding.channels, finding.flaps) == ("burdens", "d", 1, 40)
-    assert (finding.round_ms, finding.idle_after_ms, finding.try_idle_ms) == (6 * MINUTE, IDLE, 2 * HOUR)
+    assert (finding.severity, finding.channels, finding.flaps) == ("info", ("d",), 40)
+    assert (finding.round_ms, finding.idle_after_ms, finding.fixes[0].value_ms) == (6 * MINUTE, IDLE, 2 * HOUR)
 
 
 def test_what_flapping_loses_is_told() -> None:
     finding = found(flapping(40, 6 * MINUTE, late=2_000))[FlappingIdleness]
-    assert (finding.harm, finding.size) == ("loses", 2_000 / 200_000)
+    assert (finding.severity, finding.size) == ("warning", 2_000 / 200_000)
 
 
 @pytest.mark.parametrize(("flaps", "round_ms"), [(40, DAY), (4, 6 * MINUTE), (40, None)])
@@ -167,8 +175,8 @@ def returning(late: int, late_with_longer: int, others_late: int = 40) -> Snapsh
 
 def test_a_channel_whose_records_are_late_because_it_was_idle() -> None:
     finding = found(returning(3_000, 200))[LateAfterIdle]
-    assert (finding.channel, finding.channels, finding.late, finding.late_share) == ("d", 1, 3_000, 0.15)
-    assert (finding.try_idle_ms, finding.try_saved, finding.try_behind_ms) == (2 * HOUR, 2_920, 4 * MINUTE)
+    assert (finding.channels, finding.late, finding.late_share) == (("d",), 3_000, 0.15)
+    assert (finding.try_idle_ms, finding.saved, finding.fixes[0].gain_ms) == (2 * HOUR, 2_920, -4 * MINUTE)
     assert finding.size == 2_920 / 200_000
 
 
@@ -192,22 +200,24 @@ def skewed(behind_ms: int, cause: str = "behind") -> Snapshot:
 
 @pytest.mark.parametrize("cause", ["behind", "backlog"])
 def test_a_channel_far_behind_the_others_is_skew(cause: str) -> None:
-    finding = found(skewed(9 * MINUTE, cause))[Skew]
-    assert (finding.channel, finding.behind_ms, finding.backlog, finding.rate) == ("d", 9 * MINUTE, 70_000, 90.0)
+    finding = found(skewed(9 * MINUTE, cause))[Lagging]
+    assert (finding.channels[0], finding.behind_ms, finding.backlog, finding.rate) == ("d", 9 * MINUTE, 70_000, 90.0)
     assert (finding.kafka, finding.balanced, finding.open_windows) == (True, False, 2)
 
 
 def test_skew_must_last() -> None:
     snapshot = skewed(9 * MINUTE)
-    assert Skew not in found(
+    assert Lagging not in found(
         snapshot, before(snapshot, behind_fastest_ms=lambda ago: 9 * MINUTE if ago < 20 else 4_000)
     )
-    assert Skew not in found(snapshot, [])
+    assert Lagging not in found(snapshot, [])
 
 
-@pytest.mark.parametrize("snapshot", [healthy(), skewed(2 * SCALE - 1), skewed(9 * MINUTE, "quiet")])
+@pytest.mark.parametrize(
+    "snapshot", [healthy(), skewed(2 * SCALE - 1), holding(skewed(9 * MINUTE), "d", "held_back", MINUTE)]
+)
 def test_a_little_skew_is_normal(snapshot: Snapshot) -> None:
-    assert Skew not in found(snapshot)
+    assert Lagging not in found(snapshot)
 
 
 def spark(behind_ms: int, late: int | None = 30_000, **more: object) -> Snapshot:
@@ -218,11 +228,11 @@ def spark(behind_ms: int, late: int | None = 30_000, **more: object) -> Snapshot
 
 def test_with_sparks_one_clock_the_slow_channel_loses_everything() -> None:
     finding = found(spark(3 * MINUTE))[LeftBehind]
-    assert (finding.harm, finding.channel, finding.channels, finding.late) == ("loses", "d", 1, 30_000)
+    assert (finding.severity, finding.channels, finding.late) == ("critical", ("d",), 30_000)
     assert finding.behind_ms == 3 * MINUTE - SETTINGS.lateness_ms - 1
 
 
-def test_of_a_query_that_others_run_it_must_be_sending_now() -> None:
+def test_of_an_attached_query_it_must_be_sending_now() -> None:
     watched = replace(spark(3 * MINUTE, late=None), origin={"level": "checkpoint"}, totals=Totals(None, None, None))
     assert found(watched)[LeftBehind].late is None
     quiet = replace(spark(3 * MINUTE, late=None, quiet_ms=3 * MINUTE), origin={"level": "checkpoint"})

@@ -10,25 +10,25 @@ from .patients import DAY, HOUR, LATE, MINUTE, NOW, SECOND, SETTINGS, before, ch
 NO_GUARD = replace(SETTINGS, future_guard_ms=None)
 
 
-def test_records_that_the_guard_has_set_aside_are_told_with_the_last_of_them() -> None:
+def test_records_that_the_guard_has_set_aside_are_reported_with_the_last_of_them() -> None:
     last = Offender("b", 81_204, NOW + 3 * DAY, "events-1")
     snapshot = healthy(totals=Totals(records=200_000, late=800, future=17), last_future=last)
     finding = found(snapshot)[FutureTimestamps]
-    assert (finding.harm, finding.records, finding.channel, finding.offset) == ("burdens", 17, "b", 81_204)
+    assert (finding.severity, finding.records, finding.channels[0], finding.offset) == ("warning", 17, "b", 81_204)
     assert (finding.ahead_ms, finding.guard_ms, finding.part) == (3 * DAY, 5 * MINUTE, "events-1")
 
 
-def test_without_a_guard_a_channel_far_ahead_is_told() -> None:
+def test_without_a_guard_a_channel_far_ahead_is_reported() -> None:
     views = [channel("a"), channel("b", -DAY)]
     finding = found(healthy(views, settings=NO_GUARD))[FutureTimestamps]
-    assert (finding.harm, finding.channel, finding.records, finding.drags) == ("burdens", "b", None, False)
+    assert (finding.severity, finding.channels[0], finding.records, finding.drags) == ("warning", "b", None, False)
     assert finding.ahead_ms == DAY - 2 * SECOND
 
 
 def test_worse_when_the_level_runs_away_with_it() -> None:
     views = [channel("b", -DAY)]
     finding = found(healthy(views, settings=NO_GUARD, totals=Totals(records=200_000, late=90_000)))[FutureTimestamps]
-    assert (finding.harm, finding.drags, finding.size) == ("loses", True, 0.45)
+    assert (finding.severity, finding.drags, finding.size) == ("critical", True, 0.45)
 
 
 @pytest.mark.parametrize(
@@ -51,12 +51,12 @@ def broken(records: int, malformed: int) -> Snapshot:
 
 def test_rows_without_a_time_are_lost() -> None:
     finding = found(broken(200_000, 4_000))[Malformed]
-    assert (finding.harm, finding.records, finding.channel, finding.offset) == ("loses", 4_000, "b", 7)
+    assert (finding.severity, finding.records, finding.channels[0], finding.offset) == ("warning", 4_000, "b", 7)
     assert (finding.of_rows, finding.column) == (4_000 / 204_000, "$.ts")
 
 
 def test_when_all_are_the_column_or_its_unit_is_wrong() -> None:
-    assert found(broken(0, 4_000))[Malformed].harm == "stops"
+    assert found(broken(0, 4_000))[Malformed].severity == "critical"
 
 
 @pytest.mark.parametrize(("records", "malformed"), [(200_000, 9), (200_000, 150), (0, 3), (200_000, 0)])
@@ -85,16 +85,16 @@ def dated(newest_ms: int, unit: str | None = None, **more: object) -> Snapshot:
 )
 def test_times_a_thousand_times_off_are_in_another_unit(newest_ms: int, unit: str | None, better: str) -> None:
     finding = found(dated(newest_ms, unit))[WrongUnit]
-    assert (finding.harm, finding.better, finding.seen_ms) == ("stops", better, newest_ms)
+    assert (finding.severity, finding.fixes[0].unit, finding.seen_ms) == ("critical", better, newest_ms)
     assert abs(finding.meant_ms - NOW) < 1_000_000
 
 
-def test_a_query_that_others_run_shows_it_by_its_watermark() -> None:
+def test_an_attached_query_shows_it_by_its_watermark() -> None:
     snapshot = healthy([], level=Level(NOW // 1000 - 5_000), origin={"level": "checkpoint"})
     assert found(snapshot)[WrongUnit].better == "s"
 
 
-def test_it_is_the_first_thing_to_mend_and_hides_what_it_explains() -> None:
+def test_it_is_the_first_thing_to_fix_and_hides_what_it_explains() -> None:
     snapshot = dated(NOW * 1000, settings=NO_GUARD, totals=Totals(records=200_000, late=150_000))
     assert list(found(snapshot)) == [WrongUnit]
 
@@ -117,10 +117,10 @@ def shifted(by_ms: int, *more_ms: int, **more: object) -> Snapshot:
     return healthy([channel(str(n), ms) for n, ms in enumerate((by_ms, by_ms + 400, *more_ms))], **more)
 
 
-@pytest.mark.parametrize(("hours", "harm"), [(1, "delays"), (-2, "loses"), (9, "delays")])
-def test_all_channels_a_whole_number_of_hours_away(hours: int, harm: str) -> None:
+@pytest.mark.parametrize(("hours", "severity"), [(1, "warning"), (-2, "critical"), (9, "warning")])
+def test_all_channels_a_whole_number_of_hours_away(hours: int, severity: str) -> None:
     finding = found(shifted(hours * HOUR, settings=NO_GUARD))[ZoneShift]
-    assert (finding.hours, finding.harm, finding.channels, finding.column) == (hours, harm, 2, "$.ts")
+    assert (finding.hours, finding.severity, len(finding.channels), finding.column) == (hours, severity, 2, "$.ts")
     assert finding.off_ms < 3 * SECOND
 
 

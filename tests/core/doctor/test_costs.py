@@ -2,14 +2,9 @@
 
 import pytest
 from msgspec.structs import replace
-from wmtop.engine.core.doctor.costs import (
-    Dropped,
-    HungBatch,
-    LatenessTooLarge,
-    LatenessTooSmall,
-    SlowBatches,
-    StateGrows,
-)
+from wmtop.engine.core.doctor.batches import HungBatch, SlowBatches, StateGrows
+from wmtop.engine.core.doctor.condition import EngineFailed, EngineStarting
+from wmtop.engine.core.doctor.lateness import Dropped, LatenessTooLarge, LatenessTooSmall
 from wmtop.engine.core.history import Phases
 from wmtop.engine.core.settings import Session
 from wmtop.engine.core.snapshot import Level, Snapshot, SparkProgress, Totals, WatermarkNode, Windows
@@ -38,14 +33,18 @@ def losing(late: int, records: int = 200_000, **more: object) -> Snapshot:
 
 def test_too_much_is_late_and_the_lateness_that_would_do_is_named() -> None:
     finding = found(losing(5_000))[LatenessTooSmall]
-    assert (finding.harm, finding.late, finding.late_share) == ("loses", 5_000, 0.025)
-    assert (finding.lateness_ms, finding.needed_ms, finding.later_ms) == (LATENESS, 10 * SECOND, 5_000.0)
-    assert finding.needed_share == 1_875 / 200_000
+    assert (finding.severity, finding.late, finding.late_share) == ("warning", 5_000, 0.025)
+    assert (finding.lateness_ms, finding.fixes[0].value_ms, finding.fixes[0].later_ms) == (
+        LATENESS,
+        10 * SECOND,
+        5_000.0,
+    )
+    assert finding.fixes[0].late_share == 1_875 / 200_000
 
 
-def test_without_a_what_if_it_is_told_without_a_number() -> None:
+def test_without_a_what_if_no_lateness_is_recommended() -> None:
     finding = found(losing(6_000, whatif=None))[LatenessTooSmall]
-    assert (finding.needed_ms, finding.later_ms) == (None, None)
+    assert [fix.code for fix in finding.fixes] == ["see-late-records"]
 
 
 @pytest.mark.parametrize("snapshot", [healthy(), losing(4_000), losing(30, records=900)])
@@ -59,12 +58,12 @@ def test_what_was_late_before_a_change_is_past() -> None:
     assert found(snapshot)[LatenessTooSmall].recent_share == pytest.approx(0.03, abs=1e-3)
 
 
-def test_rows_that_spark_dropped_are_told_as_a_lower_bound() -> None:
+def test_rows_that_spark_dropped_are_a_lower_bound() -> None:
     node = WatermarkNode("ts", 30_000)
     unknown = Totals(None, None, None, None, None, None)
     snapshot = healthy([], totals=unknown, spark=SparkProgress(dropped_at_least=41, nodes=[node]), origin={"a": "b"})
     finding = found(snapshot)[Dropped]
-    assert (finding.harm, finding.rows, finding.column, finding.lateness_ms) == ("loses", 41, "ts", LATENESS)
+    assert (finding.severity, finding.rows, finding.column, finding.lateness_ms) == ("warning", 41, "ts", LATENESS)
     assert Dropped not in found(replace(snapshot, spark=SparkProgress(dropped_at_least=0)))
 
 
@@ -75,7 +74,7 @@ def patient(late: dict[int, int], lateness_ms: int = LATENESS, records: int = 20
 
 def test_waiting_for_records_that_do_not_come() -> None:
     finding = found(patient({0: 900, 1_000: 150, 2_000: 10, 30_000: 0}, 30_000))[LatenessTooLarge]
-    assert (finding.harm, finding.enough_ms, finding.sooner_ms) == ("delays", 1_000, 29_000.0)
+    assert (finding.severity, finding.enough_ms, finding.sooner_ms) == ("info", 1_000, 29_000.0)
     assert (finding.late_share, finding.enough_share) == (0.0, 150 / 200_000)
 
 
@@ -149,7 +148,12 @@ def flying(age_ms: int, in_flight: bool = True) -> Snapshot:
 
 def test_a_batch_that_never_ends() -> None:
     finding = found(flying(20 * MINUTE))[HungBatch]
-    assert (finding.harm, finding.batch, finding.age_ms, finding.usual_ms) == ("stops", 900, 20 * MINUTE + 20, 2_000)
+    assert (finding.severity, finding.batch, finding.age_ms, finding.usual_ms) == (
+        "critical",
+        900,
+        20 * MINUTE + 20,
+        2_000,
+    )
 
 
 @pytest.mark.parametrize("snapshot", [flying(MINUTE), flying(20 * MINUTE, False), healthy()])
@@ -201,12 +205,15 @@ def test_a_start_is_not_growth() -> None:
     assert StateGrows not in found(snapshot, before(snapshot, open_windows=lambda ago: max(4 - ago // 50, 0)))
 
 
-def test_nothing_is_said_of_a_start_or_after_a_failure() -> None:
-    for state in ("starting", "failed"):
-        assert found(losing(50_000, state=state)) == {}
+def test_a_start_has_nothing_to_judge() -> None:
+    assert set(found(losing(50_000, state="starting"))) == {EngineStarting}
+
+
+def test_a_failure_comes_first() -> None:
+    assert next(iter(found(losing(50_000, state="failed", error="OutOfMemoryError")))) is EngineFailed
 
 
 def test_the_worst_comes_first() -> None:
     views = [channel("a"), channel("d", 20 * MINUTE, flaps=40, round_ms=6 * MINUTE, late=0)]
     snapshot = losing(9_000, channels=views, spark=SparkProgress(batch_ms=9_000))
-    assert [finding.harm for finding in found(snapshot).values()] == ["loses", "delays", "delays", "burdens"]
+    assert [finding.severity for finding in found(snapshot).values()] == ["warning", "warning", "warning", "info"]

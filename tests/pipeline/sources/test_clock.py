@@ -21,21 +21,9 @@ def test_it_never_runs_before_its_anchor() -> None:
     assert WAITING.started(100.0).at(99.0) == 10_000
 
 
-def test_a_pause_is_left_out() -> None:
-    paused = WAITING.started(100.0).pausing(True, 101.0)
-    assert paused.at(101.0) == paused.at(500.0) == 610_000
-    assert paused.pausing(False, 500.0).at(501.0) == 1_210_000
-
-
-def test_a_pause_does_not_start_it() -> None:
-    assert WAITING.pausing(True, 50.0).pausing(False, 60.0).at(70.0) == 10_000
-
-
 def test_all_processes_see_one_clock(tmp_path: Path) -> None:
     file = tmp_path / "clock.json"
     write_clock(file, WAITING)
     started = change_clock(file, ReplayClock.started)
     assert started.anchor_s is not None
     assert change_clock(file, ReplayClock.started) == read_clock(file) == started
-    assert change_clock(file, lambda clock, now_s: clock.pausing(True, now_s)).paused
-    assert read_clock(file).paused

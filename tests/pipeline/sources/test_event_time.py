@@ -1,10 +1,11 @@
 """Both converters agree with the table, and so with each other."""
 
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from wmtop.engine.event_time import to_ms, untyped_to_ms
+from wmtop.engine.event_time import holds_times, to_ms, untyped_to_ms
 from wmtop.engine.pipeline.sources.event_time_sql import to_ms_sql, untyped_to_ms_sql, variant_to_ms_sql
 
 from .time_cases import CASES, LAST, TEXT, UNTYPED, Case
@@ -36,6 +37,9 @@ def test_arrow_converts_untyped_text() -> None:
         (pa.large_string(), "2013-02-08", "ms", 1_360_281_600_000),
         (pa.dictionary(pa.int32(), pa.string()), "2013-02-08", "ms", 1_360_281_600_000),
         (pa.null(), None, "ms", None),
+        (pa.decimal256(67, 3), Decimal("1360333930.123"), "s", 1_360_333_930_123),
+        (pa.decimal256(67, 57), Decimal("0." + 57 * "9"), "s", 999),
+        (pa.decimal256(67, 0), Decimal("9" * 67), "s", None),
     ],
     ids=str,
 )
@@ -51,8 +55,19 @@ def test_arrow_converts_types_that_spark_has_not(kind: pa.DataType, value: objec
     "kind", [pa.bool_(), pa.time32("s"), pa.binary(), pa.list_(pa.int64()), pa.duration("s")], ids=str
 )
 def test_other_types_hold_no_time(kind: pa.DataType) -> None:
-    with pytest.raises(TypeError, match="is no time"):
+    with pytest.raises(TypeError, match="is not a time"):
         to_ms(pa.array([], kind), "ms")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pa.decimal128(10, -3), pa.decimal128(5, 40), pa.decimal256(68, 3), pa.decimal256(67, 58), pa.decimal256(76, -70)],
+    ids=str,
+)
+def test_decimals_out_of_range_hold_no_time(kind: pa.DataType) -> None:
+    assert not holds_times(kind)
+    with pytest.raises(TypeError):
+        to_ms(pa.array([None], kind), "s")
 
 
 def test_chunks_are_one_column() -> None:

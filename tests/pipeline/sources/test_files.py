@@ -72,6 +72,19 @@ def test_spark_reads_what_the_replay_reads(spark: "SparkSession", tmp_path: Path
     assert sorted((row["channel"], row["ts"] or 0) for row in rows) == sorted((who, at or 0) for who, at in expected)
 
 
+def test_suffixes_of_either_case_are_read(spark: "SparkSession", tmp_path: Path) -> None:
+    directory = tmp_path / "in"
+    directory.mkdir()
+    (directory / "A.CSV").write_text("at,who\n1,a\n")
+    (directory / "b.Csv.gz").write_bytes(gzip.compress(b"at,who\n2,b\n"))
+    (directory / "c.csv").write_text("at,who\n3,c\n")
+    (directory / "d.csvx").write_text("at,who\n4,d\n")
+    source = Files(directory, Columns(time="at", channel="who"), once=True)
+    source.check()
+    rows = [row for batch in read_batches(spark, source, tmp_path / "checkpoint").values() for row in batch]
+    assert sorted((row["channel"], row["ts"]) for row in rows) == [("a", 1), ("b", 2), ("c", 3)]
+
+
 def test_a_file_that_comes_later_is_read_alone(spark: "SparkSession", tmp_path: Path) -> None:
     directory = tmp_path / "in"
     directory.mkdir()

@@ -145,6 +145,18 @@ CASES = [
         [(Decimal("1360333930.123999"), 1_360_333_930_123), (Decimal("-0.000001"), -1)],
     ),
     _case(
+        "decimal seconds of the greatest scale",
+        pa.decimal128(38, 38),
+        "s",
+        [(Decimal("0." + 38 * "9"), 999), (Decimal("-0." + 37 * "0" + "1"), -1), (Decimal(0), 0), (None, None)],
+    ),
+    _case(
+        "decimal seconds of the greatest precision",
+        pa.decimal128(38, 0),
+        "s",
+        [(Decimal("9" * 38), None), (Decimal("-" + "9" * 38), None), (Decimal(1_360_333_930), 1_360_333_930_000)],
+    ),
+    _case(
         "decimal nanos",
         pa.decimal128(20, 0),
         "ns",

@@ -1,6 +1,6 @@
 """Wrapped sentences."""
 
-from wmtop.tui.widgets.line import cells
+from wmtop.tui.present.line import cells
 from wmtop.tui.widgets.prose import wrap
 
 

@@ -1,0 +1,157 @@
+"""Rules about the engine, the query and the source themselves: failed, lost, stale, not started, without a record."""
+
+from ..snapshot import NoteCode
+from .diagnosis_input import MINUTE, DiagnosisInput
+from .finding import Finding, Fix
+
+SILENT_MS = 10_000
+"""An engine speaks at least once a second: after so long without a snapshot it is stale."""
+_TOO_LONG: NoteCode = "snapshot_too_long"
+
+
+class EngineFailed(Finding, frozen=True, kw_only=True, tag="engine-failed"):
+    """The engine, or the attached query, has failed, or the engine's process has gone."""
+
+    error: str | None
+    attached: bool
+    lost: bool
+    """The process went away without a last word."""
+
+
+class EngineSilent(Finding, frozen=True, kw_only=True, tag="engine-silent"):
+    """The engine runs but has sent nothing for `silent_ms`: what is shown is old."""
+
+    silent_ms: int
+
+
+class QueryStale(Finding, frozen=True, kw_only=True, tag="query-stale"):
+    """The attached query shows no progress: it is idle, hangs or has died."""
+
+    batch: int | None
+    age_ms: int | None
+    """How long ago its last batch began."""
+    in_flight: bool | None
+
+
+class QueryNotStarted(Finding, frozen=True, kw_only=True, tag="query-not-started"):
+    """The attached query has not begun a batch."""
+
+
+class EngineStarting(Finding, frozen=True, kw_only=True, tag="engine-starting"):
+    """The engine is still starting."""
+
+    step: str | None
+
+
+class SourceUnreachable(Finding, frozen=True, kw_only=True, tag="source-unreachable"):
+    """The source does not answer, so that what is unread is not known."""
+
+
+class SourcePaused(Finding, frozen=True, kw_only=True, tag="source-paused"):
+    """The source is paused: nothing is read."""
+
+
+class PartlyUnknown(Finding, frozen=True, kw_only=True, tag="partly-unknown"):
+    """Some of the query, or some of its channels, cannot be seen."""
+
+    unknown: str | None
+    left_out: int | None = None
+    """So many channels, and the windows, were left out of the snapshot, which was too long to send."""
+
+
+class NoRecords(Finding, frozen=True, kw_only=True, tag="no-records"):
+    """It runs, but no record with a usable event time has come since the start."""
+
+    watched_ms: int
+    known_channels: int
+
+
+def engine_failed(given: DiagnosisInput) -> EngineFailed | None:
+    """The run is over because something broke."""
+    snapshot = given.snapshot
+    if snapshot.state == "failed" or (given.lost is not None and not given.ended):
+        lost = snapshot.state != "failed"
+        return EngineFailed(
+            severity="critical",
+            size=float("inf"),
+            error=given.lost if lost else snapshot.error,
+            attached=given.is_attached and not lost,
+            lost=lost,
+            fixes=(Fix(code="check-query" if given.is_attached and not lost else "check-engine"),),
+        )
+    return None
+
+
+def engine_silent(given: DiagnosisInput) -> EngineSilent | None:
+    """No snapshot for longer than any healthy engine is silent."""
+    silent_ms = given.silent_ms
+    if given.lost is not None or given.ended or silent_ms is None or silent_ms < SILENT_MS:
+        return None
+    return EngineSilent(severity="critical", size=silent_ms, silent_ms=silent_ms, fixes=(Fix(code="check-engine"),))
+
+
+def query_stale(given: DiagnosisInput) -> QueryStale | QueryNotStarted | SourceUnreachable | None:
+    """No progress of an attached query, or a source that does not answer."""
+    snapshot = given.snapshot
+    if snapshot.state != "stale":
+        return None
+    if not given.is_attached or "positions" in (snapshot.origin or {}) or _is_topic(given):
+        return SourceUnreachable(severity="critical", fixes=(Fix(code="check-source"),))
+    spark = snapshot.spark
+    if snapshot.batch is None and spark.batch_timestamp_ms is None:
+        return QueryNotStarted(severity="warning", fixes=(Fix(code="check-query"),))
+    begun, now = spark.batch_timestamp_ms, snapshot.wall_ms
+    return QueryStale(
+        severity="critical",
+        batch=snapshot.batch,
+        age_ms=None if begun is None or now is None else max(now - begun, 0),
+        in_flight=spark.in_flight,
+        fixes=(Fix(code="check-query"),),
+    )
+
+
+def _is_topic(given: DiagnosisInput) -> bool:
+    source = given.snapshot.source
+    return source is not None and source.kind in ("topic", "group")
+
+
+def engine_starting(given: DiagnosisInput) -> EngineStarting | None:
+    """Nothing to judge yet."""
+    if given.snapshot.state != "starting":
+        return None
+    running = next((step.name for step in given.snapshot.steps if step.seconds is None), None)
+    return EngineStarting(severity="info", step=running, fixes=(Fix(code="wait"),))
+
+
+def source_paused(given: DiagnosisInput) -> SourcePaused | None:
+    """A pause is intended, but it freezes the watermark."""
+    if given.snapshot.state != "paused":
+        return None
+    return SourcePaused(severity="info", fixes=(Fix(code="resume-source"),))
+
+
+def partly_unknown(given: DiagnosisInput) -> PartlyUnknown | None:
+    """An incomplete snapshot is not an all-clear, also of a run that is paused or has ended."""
+    left_out = next((note.args.get("channels") for note in given.snapshot.notes if note.code == _TOO_LONG), None)
+    if isinstance(left_out, int):
+        fixes = (Fix(code="lower-max-channels"),)
+        return PartlyUnknown(severity="warning", size=left_out, unknown=None, left_out=left_out, fixes=fixes)
+    if given.snapshot.state != "partial":
+        return None
+    return PartlyUnknown(severity="info", unknown=given.snapshot.windows.unknown, fixes=(Fix(code="check-source"),))
+
+
+def no_records(given: DiagnosisInput) -> NoRecords | None:
+    """A minute after the start there is still nothing."""
+    snapshot, past = given.snapshot, given.past
+    if given.ended or snapshot.state not in ("live", "partial") or snapshot.totals.records is None:
+        return None
+    watched_ms = past[-1].wall_ms - past[0].wall_ms if past else 0
+    if snapshot.totals.records or snapshot.totals.malformed or watched_ms < MINUTE:
+        return None
+    return NoRecords(
+        severity="warning",
+        watched_ms=watched_ms,
+        known_channels=len(given.channels),
+        fixes=(Fix(code="check-producers"),),
+    )

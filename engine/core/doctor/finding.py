@@ -1,0 +1,87 @@
+"""What every rule of the doctor returns: code, severity, channels, numbers and fixes; words are made elsewhere."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+Severity = Literal["critical", "warning", "info"]
+"""Results stop or are wrong; results suffer, or soon will; worth knowing. The worst first."""
+
+FixCode = Literal[
+    "set-idle-timeout",
+    "add-idle-timeout",
+    "lengthen-idle-timeout",
+    "shorten-idle-timeout",
+    "set-lateness",
+    "lengthen-lateness",
+    "use-strategy-with-lateness",
+    "set-future-guard",
+    "set-time-unit",
+    "set-time-column",
+    "convert-to-utc",
+    "set-max-drift",
+    "check-channels",
+    "check-producers",
+    "check-record",
+    "send-heartbeats",
+    "add-readers",
+    "add-capacity",
+    "speed-up-batches",
+    "lengthen-trigger",
+    "free-watermark",
+    "add-watermark",
+    "split-query",
+    "feed-input",
+    "use-max-policy",
+    "remove-upper-watermark",
+    "watermark-the-source",
+    "keep-event-time",
+    "key-with-window",
+    "bound-join",
+    "tap-input",
+    "check-engine",
+    "check-query",
+    "check-source",
+    "lower-max-channels",
+    "resume-source",
+    "see-blockers",
+    "see-progress",
+    "see-late-records",
+    "wait",
+]
+
+
+class Fix(Struct, frozen=True, kw_only=True):
+    """One thing to do; `value_ms` is the setting's new value (None: off, or the fix has no value)."""
+
+    code: FixCode
+    value_ms: int | None = None
+    gain_ms: int | None = None
+    """How much further the watermark would be."""
+    more_late: int | None = None
+    """How many more records would have been late."""
+    late_share: float | None = None
+    later_ms: float | None = None
+    """How much later results would come (below 0: sooner)."""
+    unit: str | None = None
+
+    @property
+    def previewable(self) -> bool:
+        """Whether it is a setting with a value, that a screen can preview."""
+        return self.code in ("set-idle-timeout", "set-lateness")
+
+
+class Finding(Struct, frozen=True, kw_only=True, tag_field="code"):
+    """Something that is wrong; `size` orders findings of one severity (a share, ms or a count: larger is worse)."""
+
+    severity: Severity
+    size: float = 0.0
+    channels: tuple[str, ...] = ()
+    """The channels to blame, the worst first; empty: no channel."""
+    fixes: tuple[Fix, ...] = ()
+    """What to do, the best first."""
+
+    @property
+    def code(self) -> str:
+        """The finding's name in JSON."""
+        return str(type(self).__struct_config__.tag)

@@ -1,0 +1,94 @@
+"""Whether event time moves, as far as the history says, and the findings that no other rule would make of it."""
+
+from collections.abc import Sequence
+
+from ..history import HistoryPoint
+from ..judgement import verdict as judgement
+from ..snapshot import Snapshot, VerdictName
+from .diagnosis_input import MINUTE, DiagnosisInput
+from .finding import Finding, Fix
+
+LEAST_BATCHES = 10
+
+
+class Stalled(Finding, frozen=True, kw_only=True, tag="watermark-stalled"):
+    """The watermark does not advance although data comes, and no other rule says why."""
+
+    frozen_ms: int | None
+    behind_fastest_ms: int | None
+
+
+class Slow(Finding, frozen=True, kw_only=True, tag="watermark-slow"):
+    """The watermark advances, but event time loses ground, and no other rule says why."""
+
+    behind_clock_ms: int | None
+
+
+class CannotTell(Finding, frozen=True, kw_only=True, tag="cannot-tell-yet"):
+    """Too little is known for a verdict, and no other rule says why."""
+
+    watched_ms: int
+    attached: bool
+
+
+def verdict_of(given: DiagnosisInput) -> VerdictName:
+    """The snapshot's verdict; of a recording from before there was one, what the history says."""
+    own = judgement.verdict_of(given.snapshot, lost=None if given.lost is None else "engine_lost")
+    return _by_history(given) if own.reason.code == "not_judged" else own.verdict
+
+
+def _by_history(given: DiagnosisInput) -> VerdictName:
+    """The verdict of the last minute of history (semantics 11.1, without slow and without its settling time)."""
+    points = _horizon(given)
+    if not points:
+        return "unknown"
+    first, last = points[0], points[-1]
+    if last.watermark_ms is not None and last.watermark_ms != first.watermark_ms:
+        return "moving"
+    if last.backlog or (last.max_event_ms or 0) > (first.max_event_ms or 0) or last.records > first.records:
+        return "stalled"
+    return "unknown" if last.max_event_ms is None and last.watermark_ms is None else "waiting"
+
+
+def verdict_at(snapshot: Snapshot, past: Sequence[HistoryPoint], *, lost: str | None = None) -> VerdictName:
+    """The verdict that the findings of the same arguments rest on."""
+    return verdict_of(DiagnosisInput(snapshot, past, lost=lost))
+
+
+def _horizon(given: DiagnosisInput) -> Sequence[HistoryPoint]:
+    """The points of the last minute; of a run that follows no clock, of the last ten batches. Empty: too few."""
+    past = given.past
+    if not past:
+        return ()
+    if past[-1].wall_ms - past[0].wall_ms >= MINUTE:
+        return given.last(MINUTE)
+    source, newest = given.snapshot.source, past[-1].batch
+    if source is None or source.kind != "replay" or source.speed is not None or newest is None:
+        return ()
+    batches = [point for point in past if point.batch is not None and newest - point.batch <= LEAST_BATCHES]
+    return batches if batches and newest - (batches[0].batch or 0) >= LEAST_BATCHES else ()
+
+
+def unexplained(given: DiagnosisInput, verdict: VerdictName) -> Finding | None:
+    """The finding for a bad verdict that no rule has explained: a stalled watermark is never an all-clear."""
+    level = given.snapshot.level
+    if verdict == "stalled":
+        return Stalled(
+            severity="critical",
+            size=float(given.frozen_ms or 0),
+            channels=() if level.holder is None else (level.holder.channel,),
+            frozen_ms=given.frozen_ms,
+            behind_fastest_ms=level.behind_fastest_ms,
+            fixes=(Fix(code="see-blockers"),),
+        )
+    if verdict == "slow":
+        return Slow(severity="warning", behind_clock_ms=level.behind_clock_ms, fixes=(Fix(code="see-progress"),))
+    if verdict == "unknown":
+        past = given.past
+        return CannotTell(
+            severity="info",
+            watched_ms=past[-1].wall_ms - past[0].wall_ms if past else 0,
+            attached=given.is_attached,
+            fixes=(Fix(code="wait"),),
+        )
+    return None

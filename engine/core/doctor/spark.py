@@ -1,0 +1,181 @@
+"""Rules about Spark's clock: the fastest channel drives it, each node has one, and a delay of 0 drops equal times."""
+
+from ..snapshot import ChannelView
+from .diagnosis_input import SECOND, DiagnosisInput, loss_severity, share
+from .finding import Finding, Fix
+
+LOST_LEAST = 20
+"""Fewer late records say nothing."""
+
+
+class LeftBehind(Finding, frozen=True, kw_only=True, tag="left-behind"):
+    """The fastest channel alone drives the clock, and these channels lose all that they send."""
+
+    behind_ms: int
+    late: int | None
+
+
+class ZeroDelay(Finding, frozen=True, kw_only=True, tag="zero-delay"):
+    """The delay is 0: Spark drops every record whose event time is not greater than the greatest one before."""
+
+    column: str | None
+    windowed: bool
+    """Windows are known: then a record is lost only when its window has ended."""
+
+
+class PinnedNode(Finding, frozen=True, kw_only=True, tag="watermark-pinned"):
+    """A watermark node waits for rows that an operator below it emits only when this watermark advances: never."""
+
+    columns: tuple[str | None, ...]
+    nodes: int
+
+
+class NeverMoved(Finding, frozen=True, kw_only=True, tag="watermark-never-moved"):
+    """Rows are read, but the watermark is still at 1970, and it is not known which node keeps it there."""
+
+    nodes: int | None
+
+
+class NoWatermark(Finding, frozen=True, kw_only=True, tag="no-watermark"):
+    """The query keeps state and has no watermark: nothing is ever removed from its state."""
+
+    state_rows: int | None
+
+
+class SiblingFailed(Finding, frozen=True, kw_only=True, tag="sibling-failed"):
+    """Another query of the same application has failed."""
+
+    queries: tuple[str, ...]
+    error: str | None
+
+
+class NodeWithoutData(Finding, frozen=True, kw_only=True, tag="node-without-data"):
+    """One of several watermark nodes has had no row, and the query's watermark stays at 1970 until it has."""
+
+    columns: tuple[str | None, ...]
+    """The event time columns of such nodes, as far as they are known."""
+    nodes: int
+
+
+def left_behind(given: DiagnosisInput) -> LeftBehind | None:
+    """Spark's one clock has passed everything that some channels still send."""
+    level = given.watermark_ms
+    if given.ended or given.settings.strategy != "spark" or level is None:
+        return None
+    closed_ms = level - given.window_ms - given.settings.allowed_lateness_ms
+    lost = [
+        (view.max_event_ms, view)
+        for view in given.channels
+        if view.max_event_ms is not None and view.max_event_ms < closed_ms and _loses(view, given)
+    ]
+    if not lost:
+        return None
+    lost.sort(key=lambda pair: pair[0])
+    behind_ms = level - lost[0][0]
+    late = None if any(view.late is None for _, view in lost) else sum(view.late or 0 for _, view in lost)
+    size = share(late, given.snapshot.totals.records) or len(lost) / len(given.channels)
+    needed = behind_ms + (given.settings.lateness_ms or 0)
+    edges = (row.lateness_ms for row in given.snapshot.whatif or ())
+    covers = next((edge for edge in edges if edge >= needed), -(-needed // (60 * SECOND)) * 60 * SECOND)
+    return LeftBehind(
+        severity=loss_severity(size),
+        size=size,
+        channels=tuple(view.channel for _, view in lost),
+        behind_ms=behind_ms,
+        late=late,
+        fixes=(Fix(code="set-lateness", value_ms=covers), Fix(code="split-query")),
+    )
+
+
+def _loses(view: ChannelView, given: DiagnosisInput) -> bool:
+    """Half of its records were late; of an attached query: it receives data now."""
+    lost = share(view.late, view.records)
+    if lost is not None:
+        return lost >= 0.5 and (view.late or 0) >= LOST_LEAST
+    return given.is_attached and view.quiet_ms is not None and view.quiet_ms < 10 * SECOND
+
+
+def zero_delay(given: DiagnosisInput) -> ZeroDelay | None:
+    """Spark's rule is `event_time <= watermark`: with delay 0 an equal time in the next batch is dropped."""
+    if given.ended or given.settings.strategy != "spark":
+        return None
+    nodes = given.snapshot.spark.nodes or ()
+    zero = [node.column for node in nodes if node.delay_ms == 0]
+    if not zero and given.settings.lateness_ms != 0:
+        return None
+    windowed = given.settings.window is not None
+    return ZeroDelay(
+        severity="info" if windowed else "warning",
+        column=zero[0] if len(zero) == 1 else None,
+        windowed=windowed,
+        fixes=(Fix(code="lengthen-lateness"),),
+    )
+
+
+def _over(given: DiagnosisInput) -> bool:
+    """An own run has ended; of an attached query that has ended, what kept it from emitting is still worth knowing."""
+    return given.ended and not given.is_attached
+
+
+def node_without_data(given: DiagnosisInput) -> NodeWithoutData | None:
+    """Under the policy "min" the query's watermark is the least over its nodes, 1970 for one without a row."""
+    nodes = given.snapshot.spark.nodes or []
+    empty = [node for node in nodes if node.pinned == "no_input"]
+    if _over(given) or not empty:
+        return None
+    return NodeWithoutData(
+        severity="critical",
+        size=len(empty),
+        columns=tuple(node.column for node in empty),
+        nodes=len(nodes),
+        fixes=(Fix(code="feed-input"), Fix(code="use-max-policy")),
+    )
+
+
+def pinned_node(given: DiagnosisInput) -> PinnedNode | None:
+    """A chain of stateful operators with a watermark above one of them can never emit."""
+    nodes = given.snapshot.spark.nodes or []
+    stuck = [node for node in nodes if node.pinned == "own_output"]
+    if _over(given) or not stuck:
+        return None
+    return PinnedNode(
+        severity="critical",
+        size=len(stuck),
+        columns=tuple(node.column for node in stuck),
+        nodes=len(nodes),
+        fixes=(Fix(code="remove-upper-watermark"),),
+    )
+
+
+def never_moved(given: DiagnosisInput) -> NeverMoved | None:
+    """The watermark is at 1970 although rows were read."""
+    spark = given.snapshot.spark
+    if _over(given) or not spark.never_moved:
+        return None
+    return NeverMoved(
+        severity="critical",
+        nodes=None if spark.nodes is None else len(spark.nodes),
+        fixes=(Fix(code="feed-input"), Fix(code="use-max-policy")),
+    )
+
+
+def no_watermark(given: DiagnosisInput) -> NoWatermark | None:
+    """A stateful query without a watermark; complete mode keeps everything by design."""
+    spark = given.snapshot.spark
+    if _over(given) or spark.has_watermark is not False or not spark.operators or spark.output_mode == "complete":
+        return None
+    return NoWatermark(severity="warning", state_rows=spark.state_rows, fixes=(Fix(code="add-watermark"),))
+
+
+def sibling_failed(given: DiagnosisInput) -> SiblingFailed | None:
+    """Another query of the same application failed, which its owner may not have seen."""
+    failed = [one for one in given.snapshot.siblings or () if one.state == "failed"]
+    if not failed:
+        return None
+    return SiblingFailed(
+        severity="warning",
+        size=len(failed),
+        queries=tuple(one.name for one in failed),
+        error=failed[0].error,
+        fixes=(Fix(code="check-query"),),
+    )

@@ -1,0 +1,63 @@
+"""Channels beyond `--max-channels` share one channel, so that state and snapshots stay bounded."""
+
+from hashlib import blake2b
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from .observation import BatchObservation
+from .snapshot import Folded
+
+OTHER = "other"
+MOST_COUNTED = 100_000
+"""How many folded channels are counted exactly; beyond it the count is a lower bound."""
+
+
+class TooManyChannelsError(Exception):
+    """A strategy that needs the order of records cannot fold channels."""
+
+
+class FoldedChannels(Struct, dict=True):
+    """The channels that have been folded into `other`, as 8-byte digests of their names."""
+
+    digests: set[int] = set()
+    at_least: bool = False
+    records: int = 0
+
+    def __post_init__(self) -> None:
+        self._seen: set[str] = set()
+
+    def fold(self, observation: BatchObservation, names: set[str]) -> BatchObservation:
+        """The observation with the groups of these channels in `other`; counts them.
+
+        TooManyChannelsError where the generator needs the records in order.
+        """
+        if not names:
+            return observation
+        if observation.sequences:
+            raise TooManyChannelsError(
+                "there are more channels than --max-channels, and strategies that go by the order of records "
+                "(smoothed, custom) cannot fold channels; give a higher --max-channels or a coarser --channel"
+            )
+        self._count(names)
+        groups = [replace(g, channel=OTHER) if g.channel in names else g for g in observation.groups]
+        self.records += sum(g.records for g in observation.groups if g.channel in names)
+        return replace(observation, groups=groups)
+
+    def view(self) -> Folded | None:
+        """What a snapshot says of it; None where no channel has been folded."""
+        return Folded(OTHER, len(self.digests), self.at_least, self.records) if self.digests else None
+
+    def _count(self, names: set[str]) -> None:
+        for name in sorted(names - self._seen):
+            if len(self.digests) >= MOST_COUNTED:
+                self.at_least = self.at_least or _digest(name) not in self.digests
+                if self.at_least:
+                    return
+                continue
+            self.digests.add(_digest(name))
+            self._seen.add(name)
+
+
+def _digest(name: str) -> int:
+    return int.from_bytes(blake2b(name.encode(errors="surrogatepass"), digest_size=8).digest())

@@ -1,0 +1,92 @@
+"""Who holds the watermark back, step by step (semantics 11.2): the aligned channels below the fastest."""
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from itertools import groupby
+from operator import itemgetter
+
+from msgspec import Struct
+
+from ..operator_clock import Clock, OperatorClock
+from ..times import MIN
+from ..valve import Status
+
+MOST_STEPS = 10
+
+
+class Step(Struct, frozen=True):
+    """Channels (by number) with the same watermark (ms, `MIN` for none), and what idling all up to here gains (ms)."""
+
+    channels: list[int]
+    watermark: int
+    gain_ms: int | None
+    """None: there is no watermark to gain on."""
+
+
+class Staircase:
+    """The aligned channels of a clock in the holder's order: watermark, longest unchanged, semantics section 6.
+
+    A channel in a source instance (`--subtasks`) counts with the instance's watermark where its own is lower: the
+    combined watermark never goes back.
+    """
+
+    def __init__(self, clock: OperatorClock) -> None:
+        self._level = clock.level
+        self._ordered = sorted(_inputs(clock))
+        self._watermarks = [key[0] for key in self._ordered]
+        self._flushed = _flushed(clock)
+
+    def steps(self) -> list[Step]:
+        """At most `MOST_STEPS` steps, the first holds the watermark back; none where nobody is below the fastest."""
+        groups = [
+            (watermark, [key[-1] for key in keys]) for watermark, keys in groupby(self._ordered, key=itemgetter(0))
+        ]
+        found: list[Step] = []
+        for place, (watermark, channels) in enumerate(groups[:MOST_STEPS]):
+            freed = groups[place + 1][0] if place + 1 < len(groups) else self._flushed
+            if freed is None or freed <= watermark:
+                break
+            gain = None if self._level == MIN else max(0, freed - self._level)
+            found.append(Step(channels, watermark, gain))
+        return found
+
+    def below(self, needed: int) -> int:
+        """How many aligned channels have a watermark below `needed` (ms)."""
+        return bisect_left(self._watermarks, needed)
+
+    def first(self, count: int) -> Iterable[int]:
+        """The first `count` channels in the holder's order, by number."""
+        return (key[-1] for key in self._ordered[:count])
+
+
+def staircase(clock: Clock) -> Staircase | None:
+    """The staircase of a clock; None for Spark's rule, which has no valve."""
+    return Staircase(clock) if isinstance(clock, OperatorClock) else None
+
+
+def _inputs(clock: OperatorClock) -> Iterable[tuple[int, ...]]:
+    """A sort key for each aligned channel: its watermark first, its number last."""
+    valve = clock.valve
+    if clock.subtasks is None:
+        for number, aligned in enumerate(valve.aligned):
+            if aligned:
+                yield valve.watermarks[number], valve.since[number], number
+        return
+    for place, instance in enumerate(clock.instances):
+        if valve.aligned[place]:
+            combined = valve.watermarks[place]
+            for number, split in instance.multiplexer.splits.items():
+                if not split.idle:
+                    yield max(split.watermark, combined), valve.since[place], place, split.watermark, number
+
+
+def _flushed(clock: OperatorClock) -> int | None:
+    """The watermark (ms) once all aligned channels are idle; None while an unaligned one is active."""
+    valve = clock.valve
+    if any(s == Status.ACTIVE and not a for s, a in zip(valve.statuses, valve.aligned, strict=True)):
+        return None
+    unfinished = [place for place, status in enumerate(valve.statuses) if status < Status.FINISHED]
+    if clock.subtasks is None:
+        return max((valve.watermarks[place] for place in unfinished), default=None)
+    splits = [split for place in unfinished for split in clock.instances[place].multiplexer.splits.values()]
+    return max((split.watermark for split in splits), default=None)

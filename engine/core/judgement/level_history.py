@@ -1,0 +1,53 @@
+"""Where the watermark was at which processing time, over a horizon: a step function in bounded memory (ms)."""
+
+from bisect import bisect_right
+from operator import itemgetter
+
+from msgspec import Struct
+
+MOST_MARKS = 2_000
+SLOTS = 600
+"""Into how many slots a horizon is divided when there are more marks; the last one of each slot stays."""
+
+_FEW = 64
+
+
+class LevelHistory(Struct):
+    """Marks (processing time, level), one for each advance; the first one where the observation began."""
+
+    began_ms: int | None = None
+    marks: list[tuple[int, int]] = []
+
+    def see(self, now: int, level: int | None, horizon: int, keep_from: int) -> None:
+        """The level at `now`, None for none yet; marks before `keep_from` (ms) are forgotten but the last of them."""
+        if self.began_ms is None:
+            self.began_ms = now
+        if level is None or (self.marks and level <= self.marks[-1][1]):
+            return
+        if self.marks and self.marks[-1][0] == now:
+            self.marks[-1] = (now, level)
+        else:
+            self.marks.append((now, level))
+        marks = self.marks
+        if len(marks) > MOST_MARKS or (len(marks) > _FEW and marks[len(marks) // 2][0] < keep_from):
+            self._forget(horizon, keep_from)
+
+    def at(self, time: int) -> int | None:
+        """The level at a time, None for none yet, or before the observation began."""
+        place = bisect_right(self.marks, time, key=itemgetter(0))
+        return self.marks[place - 1][1] if place else None
+
+    def gained(self, since: int, until: int) -> int | None:
+        """How far the level advanced between two times (ms); None: from no watermark to one, which has no length."""
+        before, after = self.at(since), self.at(until)
+        if after is None:
+            return 0
+        return None if before is None else after - before
+
+    def _forget(self, horizon: int, keep_from: int) -> None:
+        first = max(0, bisect_right(self.marks, keep_from, key=itemgetter(0)) - 1)
+        marks = self.marks[first:]
+        if len(marks) > MOST_MARKS // 2:
+            slot = max(1, horizon // SLOTS)
+            marks = list({time // slot: (time, level) for time, level in marks}.values())
+        self.marks = marks[-MOST_MARKS // 2 :] if len(marks) > MOST_MARKS else marks

@@ -1,0 +1,127 @@
+"""What a judge is fed with: of a monitor at a moment, or of the snapshots of a query that runs elsewhere (ms)."""
+
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET, UnsetType
+
+from ..settings import Session, Settings
+from ..snapshot import Blocker, Snapshot, Verdict
+from .blockers import staircase
+from .verdict import Facts, Judge, Lost, lost_state
+
+if TYPE_CHECKING:
+    from ..monitor import Monitor
+
+MOST_NAMED = 3
+
+
+def judge_monitor(
+    monitor: "Monitor", now: int, *, unread: int | None, lost: Lost | None = None, bounded_backlog: bool = False
+) -> Verdict:
+    """The verdict on a run of our own at processing time `now` (ms); `unread` records, None: not known."""
+    stairs = None if monitor.ended else staircase(monitor.clock)
+    steps = [] if stairs is None else stairs.steps()
+    return monitor.judge.verdict(
+        Facts(
+            now_ms=now,
+            advanced_ms=monitor.advanced_ms,
+            record_ms=monitor.record_ms,
+            unread=unread,
+            window_ms=window_of(monitor.settings),
+            bounded_backlog=bounded_backlog,
+            held_by=[monitor.channels[number].name for number in steps[0].channels[:MOST_NAMED]] if steps else [],
+            all_idle=bool(monitor.clock.idle) and len(monitor.clock.idle) == len(monitor.unfinished),
+            lost=lost,
+            ended=monitor.ended,
+        )
+    )
+
+
+class SnapshotJudge:
+    """Judges a query that runs elsewhere by its snapshots, in the order in which they are taken."""
+
+    def __init__(self, horizon_ms: int | None = None) -> None:
+        self._judge = Judge(horizon_ms)
+        self._batch: int | None = None
+        self._events: dict[str, int] = {}
+        self._level: int | None = None
+        self._records: int | None = None
+        self._advanced_ms: int | None = None
+        self._record_ms: int | None = None
+
+    def verdict(self, snapshot: Snapshot) -> Verdict:
+        """The verdict at a snapshot; what its tap does not tell is not guessed."""
+        now = snapshot.now_ms
+        if now is None:
+            return Verdict("unknown", reason=snapshot.verdict.reason)
+        self._see(snapshot, now)
+        forgotten = snapshot.level.watermark_ms is None and self._level is not None
+        return self._judge.verdict(
+            Facts(
+                now_ms=now,
+                advanced_ms=self._advanced_ms if self._events else UNSET,
+                record_ms=self._last_record(snapshot, now),
+                unread=unread_of(snapshot),
+                window_ms=window_of(snapshot.settings),
+                held_by=held_by(snapshot.blockers),
+                all_idle=bool(snapshot.channels) and all(view.state == "idle" for view in snapshot.channels),
+                lost=lost_state(snapshot) or ("not_known" if forgotten else None),
+                ended=snapshot.ended or snapshot.state == "ended",
+            )
+        )
+
+    def _see(self, snapshot: Snapshot, now: int) -> None:
+        if snapshot.batch is not None:
+            if self._batch is not None and snapshot.batch > self._batch:
+                self._judge.see_batch(now, snapshot.batch - self._batch)
+            self._batch = snapshot.batch
+        level, before = snapshot.level.watermark_ms, self._level
+        if level is not None and before is not None and level < before:  # recreated: this is another one
+            self._judge.restart()
+            self._events = {}
+        self._level = before if level is None else level
+        self._judge.see_level(now, level)
+        began = not self._events
+        for view in snapshot.channels:
+            # A watermark that advanced shows as well that event time did (Flink tells no event times).
+            event_ms = view.watermark_ms if view.max_event_ms is None else view.max_event_ms
+            if event_ms is not None and event_ms > self._events.get(view.channel, event_ms - 1):
+                self._events[view.channel] = event_ms
+                self._advanced_ms = self._advanced_ms if began else now
+        records = snapshot.totals.records
+        if records is not None:
+            if self._records is not None and records > self._records:
+                self._record_ms = now
+            self._records = records
+
+    def _last_record(self, snapshot: Snapshot, now: int) -> int | UnsetType | None:
+        """When a record last came: as the channels say, else by the count of all records; `UNSET`: not known."""
+        quiet = [view.quiet_ms for view in snapshot.channels if view.quiet_ms is not None]
+        heard = [now - min(quiet)] if quiet else []
+        if self._record_ms is not None:
+            heard.append(self._record_ms)
+        if heard:
+            return max(heard)
+        return UNSET if self._records is None else None
+
+
+def held_by(blockers: list[Blocker] | None) -> list[str]:
+    """The channels of the first step, a few of them."""
+    return blockers[0].channels[:MOST_NAMED] if blockers else []
+
+
+def unread_of(snapshot: Snapshot) -> int | None:
+    """Records that are not read yet, of channels or sources; None: not known of all of them."""
+    parts = [view.backlog for view in snapshot.channels]
+    if not parts or None in parts:
+        parts = [source.backlog for source in snapshot.sources or ()]
+    known = [part for part in parts if part is not None]
+    return sum(known) if known and len(known) == len(parts) else None
+
+
+def window_of(settings: Settings) -> int | None:
+    """The size of the windows (ms), or the gap of sessions; None: not known."""
+    spec = settings.window
+    if spec is None:
+        return None
+    return spec.gap_ms if isinstance(spec, Session) else spec.size_ms

@@ -1,0 +1,125 @@
+"""What each lateness would have cost over the last 15 min, 1 h, 24 h and since the start (semantics 11.4).
+
+The late histogram of the what-if is also kept in slices of processing time, 60 to a horizon. A horizon H at time `now`
+is the slices that began after `now - H`, the one under way included.
+"""
+
+from collections.abc import Mapping
+from math import sqrt
+
+from msgspec import Struct
+
+from ..lateness import DAY, HOUR, MINUTE, recommended_lateness_ms
+from ..snapshot import RecentLateness, RecentRow, Recommended
+
+SLICES = 60
+HORIZONS_MS = (15 * MINUTE, HOUR, DAY)
+TARGETS = (0.977, 0.99, 0.999)
+FEW_LATE = 20
+"""A recommendation that rests on fewer late records is marked."""
+_Z95 = 1.959963984540054
+
+
+class Sample(Struct, frozen=True):
+    """The records of a horizon, and how many of them would have been late at each edge."""
+
+    records: int
+    late: list[int]
+
+
+class Slice(Struct, array_like=True):
+    """The records of one slice; `late` by bucket, without zeros."""
+
+    number: int
+    """It began at `number` times the slice's length (processing time)."""
+    records: int
+    late: dict[int, int]
+
+
+class SlicedLateness(Struct):
+    """The slices of one horizon (ms), oldest first."""
+
+    horizon_ms: int
+    slices: list[Slice] = []
+
+    @property
+    def slice_ms(self) -> int:
+        """The length of a slice (ms)."""
+        return -(-self.horizon_ms // SLICES)
+
+    def add(self, now: int, records: int, late: Mapping[int, int]) -> None:
+        """Count the records of a batch that came at processing time `now` (ms, never going back)."""
+        number = now // self.slice_ms
+        if not self.slices or self.slices[-1].number != number:
+            self.slices = [*self._within(now), Slice(number, 0, {})]
+        last = self.slices[-1]
+        last.records += records
+        for bucket, count in late.items():
+            last.late[bucket] = last.late.get(bucket, 0) + count
+
+    def sample(self, now: int, edges: int) -> Sample:
+        """What came in the horizon that ends at processing time `now` (ms), for so many edges."""
+        within = self._within(now)
+        late = [0] * edges
+        for part in within:
+            for bucket, count in part.late.items():
+                late[bucket] += count
+        for bucket in reversed(range(edges - 1)):
+            late[bucket] += late[bucket + 1]
+        return Sample(sum(part.records for part in within), late)
+
+    def _within(self, now: int) -> list[Slice]:
+        return [part for part in self.slices if part.number * self.slice_ms > now - self.horizon_ms]
+
+
+class RecentSlices(Struct):
+    """The slices of every horizon that is kept, shortest first."""
+
+    horizons: list[SlicedLateness]
+
+    def add(self, now: int, records: int, late: Mapping[int, int]) -> None:
+        """Count the records of a batch that came at processing time `now` (ms)."""
+        for horizon in self.horizons:
+            horizon.add(now, records, late)
+
+    def sample(self, horizon_ms: int, now: int, edges: int) -> Sample:
+        """What came in one of the horizons."""
+        (kept,) = [horizon for horizon in self.horizons if horizon.horizon_ms == horizon_ms]
+        return kept.sample(now, edges)
+
+    def view(self, now: int, edges: list[int], whole: Sample) -> list[RecentLateness]:
+        """All horizons at processing time `now` (ms); `whole` is the sample since the start."""
+        recent = [_view(horizon.horizon_ms, edges, horizon.sample(now, len(edges))) for horizon in self.horizons]
+        return [*recent, _view(None, edges, whole)]
+
+
+def new_recent_slices(auto_horizon_ms: int | None) -> RecentSlices:
+    """No records yet; besides the usual horizons the autopilot's own (ms)."""
+    own = () if auto_horizon_ms is None else (auto_horizon_ms,)
+    return RecentSlices([SlicedLateness(horizon) for horizon in sorted({*HORIZONS_MS, *own})])
+
+
+def _view(horizon_ms: int | None, edges: list[int], sample: Sample) -> RecentLateness:
+    rows = [
+        RecentRow(edge, late, late / sample.records if sample.records else None, *wilson_interval(late, sample.records))
+        for edge, late in zip(edges, sample.late, strict=True)
+    ]
+    return RecentLateness(horizon_ms, sample.records, rows, [_recommended(target, edges, sample) for target in TARGETS])
+
+
+def _recommended(target: float, edges: list[int], sample: Sample) -> Recommended:
+    lateness = recommended_lateness_ms(edges, sample.late, sample.records, target)
+    late = sample.late[-1] if lateness is None else sample.late[edges.index(lateness)]
+    return Recommended(target, lateness, late < FEW_LATE)
+
+
+def wilson_interval(late: int, records: int) -> tuple[float | None, float | None]:
+    """The Wilson 95 % interval of the share of `late` in `records`; None without records."""
+    if not records:
+        return None, None
+    share, z2 = late / records, _Z95 * _Z95
+    middle = share + z2 / (2 * records)
+    half = _Z95 * sqrt(share * (1 - share) / records + z2 / (4 * records * records))
+    low, high = (middle - half) / (1 + z2 / records), (middle + half) / (1 + z2 / records)
+    # At both ends the formula gives exactly 0 and 1, which floating point misses.
+    return (max(0.0, low) if late else 0.0), (min(1.0, high) if late < records else 1.0)

@@ -1,0 +1,194 @@
+"""The verdict (semantics 11.1): whether event time moves, over a horizon of processing time, without flapping.
+
+A judge is fed with what is known at each moment, by a monitor or from the snapshots of a query that runs elsewhere.
+All times are ms.
+"""
+
+from itertools import pairwise
+from typing import Literal
+
+from msgspec import Struct, UnsetType, field
+from msgspec.structs import replace
+
+from ..snapshot import Reason, Snapshot, Verdict, VerdictName
+from .level_history import LevelHistory
+
+BATCHES = 10
+"""The default horizon covers at least so many batches."""
+LEAST_MS = 60_000
+"""And at least so much wall time."""
+
+Lost = Literal["starting", "source_silent", "failed", "engine_lost", "not_known"]
+
+
+class Facts(Struct, frozen=True, kw_only=True):
+    """What is known at processing time `now_ms`; `UNSET` is not known, None is "none"."""
+
+    now_ms: int
+    advanced_ms: int | UnsetType | None
+    """When some channel's greatest event time last advanced."""
+    record_ms: int | UnsetType | None
+    """When a record with a usable time last came."""
+    unread: int | None
+    """Records not read yet; None: not known."""
+    window_ms: int | None = None
+    """The size of the windows, or the gap of sessions; None: not known, or there are none."""
+    bounded_backlog: bool = False
+    """The source is read up to a fixed end: what is left of it in event time never grows."""
+    held_by: list[str] = []
+    """The channels that hold the watermark back."""
+    all_idle: bool = False
+    lost: Lost | None = None
+    """Why nothing newer is known."""
+    ended: bool = False
+
+
+class Judge(Struct):
+    """The history that a verdict needs, and the verdict in force."""
+
+    horizon_ms: int | None = None
+    """`--verdict-after`; None: the larger of `least_ms` and 10 batches."""
+    least_ms: int | None = LEAST_MS
+    """1 min of wall time in processing time; None: 10 batches alone decide (`--batch-rows`, `--speed max`)."""
+    levels: LevelHistory = field(default_factory=LevelHistory)
+    batches: list[int] = []
+    """When the last 11 batches were applied."""
+    current: Verdict | None = None
+    judged: bool = False
+    """There has been a verdict other than unknown."""
+    candidate: VerdictName | None = None
+    candidate_since_ms: int = 0
+
+    def see_level(self, now: int, level: int | None) -> None:
+        """The watermark (None: none yet) at processing time `now`."""
+        batches = self.batches
+        horizon = self.horizon() or 0
+        self.levels.see(now, level, horizon, min(now - horizon, batches[0] if batches else now))
+
+    def see_batch(self, now: int, count: int = 1) -> None:
+        """So many batches were applied, the last one at processing time `now`."""
+        self.batches = [*self.batches, *[now] * min(count, BATCHES + 1)][-BATCHES - 1 :]
+
+    def restart(self) -> None:
+        """Nothing was observed for a while: begin again."""
+        self.levels, self.batches = LevelHistory(), []
+        self.current, self.candidate, self.judged = None, None, False
+
+    def horizon(self) -> int | None:
+        """The horizon (ms) that a verdict covers now; None while there have not been enough batches."""
+        if self.horizon_ms is not None:
+            return self.horizon_ms
+        batches = self.batches
+        if self.least_ms is None:
+            return max(1, batches[-1] - batches[0]) if len(batches) > BATCHES else None
+        # Fewer batches than the horizon covers: as long as they usually take.
+        span = (batches[-1] - batches[0]) * BATCHES // (len(batches) - 1) if len(batches) > 1 else 0
+        return max(self.least_ms, span)
+
+    def verdict(self, facts: Facts) -> Verdict:
+        """The verdict at this moment; a new one only once its condition has held for a quarter of the horizon."""
+        now, horizon = facts.now_ms, self.horizon()
+        name, reason = self._condition(facts, horizon)
+        known = name not in ("unknown", "ended")
+        speed = self._speed(now, horizon) if known and horizon is not None else None
+        current = self.current
+        if current is None or self._changes(current, name, now, horizon or 0):
+            began = self.candidate_since_ms if self.candidate == name else now
+            self.candidate = None
+            current = Verdict(name, now if current is None else began, horizon, speed, reason)
+        elif current.verdict == name:
+            self.candidate = None
+            current = replace(current, horizon_ms=horizon, speed=speed, reason=reason)
+        else:
+            current = replace(current, horizon_ms=horizon, speed=speed)
+        self.judged = self.judged or known
+        self.current = current
+        return current
+
+    def _changes(self, current: Verdict, name: VerdictName, now: int, horizon: int) -> bool:
+        """Whether `name` replaces the verdict in force now; what is lost or over is said at once."""
+        if name == current.verdict:
+            return False
+        if self.candidate != name:
+            self.candidate, self.candidate_since_ms = name, now
+        if name in ("unknown", "ended") or not self.judged:
+            return True
+        return 4 * (now - self.candidate_since_ms) >= horizon
+
+    def _condition(self, facts: Facts, horizon: int | None) -> tuple[VerdictName, Reason]:
+        """Which verdict's condition holds now, and why."""
+        now = facts.now_ms
+        if facts.ended:
+            return "ended", Reason("ended")
+        if facts.lost is not None:
+            return "unknown", Reason(facts.lost)
+        observed = 0 if self.levels.began_ms is None else now - self.levels.began_ms
+        if horizon is None or observed < horizon:
+            return "unknown", Reason("too_short", ms=observed)
+        since = now - horizon
+        came, advanced = _within(facts.record_ms, since), _within(facts.advanced_ms, since)
+        if came is False and facts.unread == 0:
+            last = facts.record_ms if isinstance(facts.record_ms, int) else None
+            code = "all_idle" if facts.all_idle else "no_records"
+            return "waiting", Reason(code, ms=None if last is None else now - last)
+        if came is False and facts.unread is None:
+            return "unknown", Reason("not_known")
+        gained = self.levels.gained(since, now)
+        if gained == 0:
+            return self._not_advanced(facts, advanced)
+        lost = None if facts.bounded_backlog else self._lost_ground(now, horizon, facts.window_ms or 0)
+        if lost is not None:
+            return "slow", Reason("losing_ground", ms=lost, channels=facts.held_by)
+        return "moving", Reason("advancing", ms=gained)
+
+    def _not_advanced(self, facts: Facts, advanced: bool | None) -> tuple[VerdictName, Reason]:
+        """The level has not advanced within the horizon."""
+        if advanced:
+            return "stalled", Reason("event_time_ahead", channels=facts.held_by)
+        if facts.unread:
+            return "stalled", Reason("unread_records", records=facts.unread, channels=facts.held_by)
+        if advanced is None or facts.unread is None:
+            return "unknown", Reason("not_known")
+        # Records come and none is newer than those before them: nothing is behind.
+        return "moving", Reason("advancing", ms=0)
+
+    def _speed(self, now: int, horizon: int) -> float | None:
+        gained = self.levels.gained(now - horizon, now)
+        return None if gained is None else gained / horizon
+
+    def _lost_ground(self, now: int, horizon: int, window_ms: int) -> int | None:
+        """How much event time (ms) was lost, where it was in every third and by enough; else None."""
+        times = [now - horizon, now - 2 * horizon // 3, now - horizon // 3, now]
+        levels = [self.levels.at(time) for time in times]
+        behind = [time - level for time, level in zip(times, levels, strict=True) if level is not None]
+        if len(behind) < len(times) or any(after <= before for before, after in pairwise(behind)):
+            return None
+        lost = behind[-1] - behind[0]
+        return lost if lost > window_ms and 10 * lost > horizon else None
+
+
+def _within(time: int | UnsetType | None, since: int) -> bool | None:
+    """Whether something happened after `since`; None: not known."""
+    return None if isinstance(time, UnsetType) else time is not None and time > since
+
+
+def verdict_of(snapshot: Snapshot, *, lost: Lost | None = None, lost_since_ms: int | None = None) -> Verdict:
+    """The verdict that a reader may show: the snapshot's own, unless its source or its engine is lost.
+
+    `lost`: why nothing newer than this snapshot is known, since `lost_since_ms`. What has ended stays ended.
+    """
+    if snapshot.ended:
+        return snapshot.verdict if snapshot.verdict.verdict == "ended" else Verdict("ended", reason=Reason("ended"))
+    found = lost or lost_state(snapshot)
+    if found is None:
+        return snapshot.verdict
+    own = snapshot.verdict
+    if lost is None and own.verdict == "unknown" and own.reason.code == found:
+        return own
+    return Verdict("unknown", lost_since_ms, own.horizon_ms, None, Reason(found))
+
+
+def lost_state(snapshot: Snapshot) -> Lost | None:
+    """Why a snapshot's own state allows no verdict; None: it does."""
+    states: dict[str, Lost] = {"starting": "starting", "stale": "source_silent", "failed": "failed"}
+    return states.get(snapshot.state)

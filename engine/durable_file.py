@@ -1,0 +1,34 @@
+"""Replacing a file in one step: a reader, and a restart after a crash, find the old content or the new one."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+
+def replace_file(path: Path, content: bytes, *, sync: bool = False) -> None:
+    """Make `content` the content of `path`; with `sync` it survives a power failure. OSError where it cannot be.
+
+    The new content is written beside `path` first, to `<path>.tmp`; when that fails nothing of it stays.
+    """
+    temporary = path.with_name(path.name + ".tmp")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content)
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+    if sync:
+        _sync_directory(path.parent)
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,244 @@
+"""A real Kafka broker of one node on this machine, without a container: for the demo and for tests."""
+
+import base64
+import contextlib
+import json
+import random
+import re
+import socket
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from ...errors import RunError, UsageError
+from ...java import find_java
+from .jars import kafka_jars
+
+HOST = "127.0.0.1"
+
+_DEFAULTS = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "controller.listener.names": "CONTROLLER",
+    "offsets.topic.num.partitions": "1",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.num.partitions": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "auto.create.topics.enable": "false",  # a misspelled topic is an error
+    # A small footprint: the cleaner alone would take 128 MB.
+    "log.cleaner.dedupe.buffer.size": "4194304",
+    "num.network.threads": "2",
+    "num.io.threads": "2",
+    "background.threads": "2",
+}
+# Without the optimising compiler it starts in half the time.
+_JAVA_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-Xmx512m")
+_LOG_OPTIONS = (
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+    "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info",  # it logs when the broker is up
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSS",
+)
+_STARTED = "Kafka Server started"
+_START_S = 90.0
+_STOP_S = 15.0
+_POLL_S = 0.05
+_EXCEPTION = re.compile(r'(?:Exception in thread "[^"]*" )?(?:\w+\.)+[\w$]+(?:Exception|Error): (?P<reason>.+)')
+
+# A JVM does not notice when its parent dies, so a shell beside it does: it waits for the end of a pipe that has no
+# writer and closes with the parent, however the parent dies, and then kills their process group, itself included. The
+# other shell becomes the JVM, so that a signal to our child reaches the broker itself.
+_TIED = 'exec 3<&0; { read -r _ <&3; kill -KILL 0; } & exec "$@" </dev/null 3<&-'
+
+
+class LocalBroker:
+    """A broker of one node on loopback; settings, log and data are in `directory`. It never outlives this process.
+
+    Clients reach it at `bootstrap` without security. `port` 0 is a free one, which it keeps over restarts. `listeners`
+    are further ones by name with their security protocol, each at a free port (`address`), e.g. `{"SAFE": "SASL_SSL"}`.
+    `properties` win over ours. `java` is a Java home, None the one that wmtop finds.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        port: int = 0,
+        listeners: Mapping[str, str] | None = None,
+        properties: Mapping[str, str] | None = None,
+        java: Path | None = None,
+    ) -> None:
+        self._directory = directory
+        self._protocols = {"PLAINTEXT": "PLAINTEXT", **(listeners or {}), "CONTROLLER": "PLAINTEXT"}
+        self._ports = dict(zip(self._protocols, _free_ports(len(self._protocols)), strict=True))
+        if port:
+            self._ports["PLAINTEXT"] = port
+        self._properties = dict(properties or {})
+        self._java = java
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """Where clients reach it: host and port."""
+        return self.address("PLAINTEXT")
+
+    def address(self, listener: str) -> str:
+        """Host and port of one of its listeners."""
+        return f"{HOST}:{self._ports[listener]}"
+
+    @property
+    def log(self) -> Path:
+        """The broker's log file."""
+        return self._directory / "broker.log"
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of the broker; None where it is not started."""
+        return None if self._process is None else self._process.pid
+
+    def start(self, report: Callable[[str], None] = lambda text: None) -> None:
+        """Start it and wait until it answers; `report` gets each step that may take long.
+
+        UsageError without Java or a way to get Kafka's jars, RunError where it does not come up.
+        """
+        assert self._process is None
+        jars = kafka_jars(report)
+        self._directory.mkdir(parents=True, exist_ok=True)
+        settings = self._write_settings()
+        java = (self._java or find_java().home) / "bin" / "java"
+        if not java.is_file():
+            raise UsageError(f"no Java at {java}; check the Java home")
+        command = [str(java), *_JAVA_OPTIONS, *_LOG_OPTIONS, "-cp", f"{jars}/*"]
+        report("starting a Kafka broker")
+        if not (self._data / "meta.properties").exists():  # the last thing that formatting writes
+            self._run([*command, "kafka.tools.StorageTool", "format", f"--cluster-id={_new_id()}", "-c", settings])
+        try:
+            self._launch([*command, "kafka.Kafka", settings])
+        except BaseException:
+            self.kill()
+            raise
+
+    def stop(self) -> None:
+        """Stop it in good order, by force where that takes too long; nothing where it is not running."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_STOP_S)
+        self.kill()
+
+    def kill(self) -> None:
+        """End it as a crash would; its data stay. Nothing where it is not running."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        process.wait()
+        assert process.stdin is not None
+        process.stdin.close()  # the shell that waits for it ends too
+
+    def restart(self) -> None:
+        """Stop it, if it runs, and start it again at the same address with the same data."""
+        self.stop()
+        self.start()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def _data(self) -> Path:
+        return self._directory / "data"
+
+    def _write_settings(self) -> str:
+        """Write `server.properties`; its path."""
+        listeners = {name: f"{name}://{self.address(name)}" for name in self._protocols}
+        properties = {
+            **_DEFAULTS,
+            "controller.quorum.voters": f"1@{self.address('CONTROLLER')}",
+            "listeners": ",".join(listeners.values()),
+            "advertised.listeners": ",".join(url for name, url in listeners.items() if name != "CONTROLLER"),
+            "listener.security.protocol.map": ",".join(f"{name}:{kind}" for name, kind in self._protocols.items()),
+            "log.dirs": str(self._data),
+            **self._properties,
+        }
+        path = self._directory / "server.properties"
+        # A Java properties file escapes as JSON does.
+        path.write_text("".join(f"{key}={json.dumps(value)[1:-1]}\n" for key, value in properties.items()))
+        path.chmod(0o600)  # there may be passwords in it
+        return str(path)
+
+    def _run(self, command: list[str]) -> None:
+        """Run a tool to its end, its output in the log."""
+        said_before = self._size_of_log()
+        with self.log.open("ab") as log:
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False)
+        if done.returncode:
+            raise self._failed(said_before)
+
+    def _launch(self, command: list[str]) -> None:
+        """Start the broker and wait until it says that it is up."""
+        said_before = self._size_of_log()
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                ["/bin/sh", "-c", _TIED, "sh", *command],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + _START_S
+        while _STARTED not in self._said(said_before):
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise self._failed(said_before)
+            time.sleep(_POLL_S)
+
+    def _size_of_log(self) -> int:
+        return self.log.stat().st_size if self.log.exists() else 0
+
+    def _said(self, since: int) -> str:
+        return self.log.read_bytes()[since:].decode(errors="replace")
+
+    def _failed(self, said_before: int) -> RunError:
+        """One line: what went wrong, in the broker's words since byte `said_before` of the log, and where that is."""
+        lines = [line.strip() for line in self._said(said_before).splitlines() if line.strip()]
+        reasons = [found["reason"] for found in map(_EXCEPTION.match, lines) if found]
+        reason = (reasons[:1] or lines[-1:] or ["its log is empty"])[0]  # later ones are consequences of the first
+        return RunError(f"the Kafka broker did not start: {reason} (log: {self.log})")
+
+
+def _free_ports(count: int) -> list[int]:
+    """Free ports of loopback, below those that the system gives to connections.
+
+    One of those could be taken while the broker is down, even by a client that tries to reach it again.
+    """
+    free = (port for port in random.sample(range(20_000, 32_000), 1_000) if _is_free(port))
+    return list(islice(free, count))
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the broker does
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True
+
+
+def _new_id() -> str:
+    """A cluster id as Kafka writes them."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")

@@ -1,0 +1,1 @@
+"""Security of a Kafka client: properties files, SASL, TLS, key stores."""

@@ -1,0 +1,146 @@
+"""Security settings from a properties file and the environment, under Java's property names.
+
+The file is what Java's clients take (`client.properties`); librdkafka's names for the same things are taken, too. A
+property of `SECURITY` may also be a variable, `KAFKA_` and its name in capitals with `_` for `.`:
+`KAFKA_SASL_PASSWORD`. The file wins over the environment. Without a file the environment counts where it says
+`KAFKA_SECURITY_PROTOCOL`: a stray variable changes nothing.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import javaproperties
+
+from ...errors import UsageError
+from .jaas import parse_login
+
+SECURITY = (
+    "security.protocol",
+    "sasl.mechanism",
+    "sasl.mechanisms",
+    "sasl.jaas.config",
+    "sasl.username",
+    "sasl.password",
+    "ssl.truststore.location",
+    "ssl.truststore.type",
+    "ssl.truststore.password",
+    "ssl.truststore.certificates",
+    "ssl.keystore.location",
+    "ssl.keystore.type",
+    "ssl.keystore.password",
+    "ssl.keystore.certificate.chain",
+    "ssl.keystore.key",
+    "ssl.key.password",
+    "ssl.endpoint.identification.algorithm",
+    "ssl.ca.location",
+    "ssl.ca.pem",
+    "ssl.certificate.location",
+    "ssl.certificate.pem",
+    "ssl.key.location",
+    "ssl.key.pem",
+)
+
+_JAVA_NAMES = {
+    "sasl.mechanisms": "sasl.mechanism",
+    "ssl.ca.location": "ssl.truststore.location",
+    "ssl.ca.pem": "ssl.truststore.certificates",
+    "ssl.certificate.pem": "ssl.keystore.certificate.chain",
+    "ssl.key.pem": "ssl.keystore.key",
+}
+_ALTERNATIVES = (
+    {"ssl.truststore.location", "ssl.truststore.certificates"},
+    {
+        "ssl.keystore.location",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.certificate.location",
+        "ssl.key.location",
+    },
+)
+"""Alternatives: where the file sets one of a set, the environment's are ignored."""
+_OURS = {
+    "bootstrap.servers",
+    "metadata.broker.list",
+    "group.id",
+    "group.instance.id",
+    "auto.offset.reset",
+    "enable.auto.commit",
+    "auto.commit.interval.ms",
+    "isolation.level",
+    "key.deserializer",
+    "value.deserializer",
+    "key.serializer",
+    "value.serializer",
+    "interceptor.classes",
+}
+"""Properties that wmtop sets itself: it joins no group and reads committed records."""
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+
+
+def variable_of(name: str) -> str:
+    """The environment variable of a property."""
+    return "KAFKA_" + re.sub(r"[^A-Z0-9]", "_", name.upper())
+
+
+def read_properties(file: Path | None) -> dict[str, str]:
+    """What is given, under Java's names; user name and password as `sasl.username` and `sasl.password`.
+
+    UsageError, without any value, for a file that cannot be read or is not a properties file.
+    """
+    if file is None and variable_of("security.protocol") not in os.environ:
+        return {}
+    named = {name: os.environ[variable_of(name)] for name in SECURITY if variable_of(name) in os.environ}
+    environment = _in_java_names(named, "the environment")
+    if file is None:
+        return environment
+    given = _in_java_names(_read(file), str(file))
+    if "security.protocol" not in environment | given and any(name.startswith(("sasl.", "ssl.")) for name in given):
+        raise UsageError(f"{file} has no security.protocol; add security.protocol=SASL_SSL, SSL or SASL_PLAINTEXT")
+    superseded = {name for places in _ALTERNATIVES if places & given.keys() for name in places}
+    return {name: value for name, value in environment.items() if name not in superseded} | given
+
+
+def _read(file: Path) -> dict[str, str]:
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise UsageError(f"--kafka-config: cannot read {file}: {error.strerror or 'not a file'}") from None
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = data.decode("latin-1")  # as Java reads it
+    try:
+        found = javaproperties.loads(text)
+    except ValueError:
+        found = {"": ""}
+    if "\0" in text or not all(_NAME.fullmatch(name) for name in found):
+        raise UsageError(f"--kafka-config: {file} is not a client properties file; expected NAME=VALUE")
+    return found
+
+
+def _in_java_names(given: Mapping[str, str], where: str) -> dict[str, str]:
+    """The properties under Java's names, without empty values and without those that wmtop sets itself."""
+    named = {_JAVA_NAMES.get(name, name): value.strip() for name, value in given.items() if name not in _OURS}
+    _refuse(named, where)
+    login = named.pop("sasl.jaas.config", "")
+    if login and named.get("sasl.mechanism", "PLAIN").upper().startswith(("PLAIN", "SCRAM")):
+        try:
+            named["sasl.username"], named["sasl.password"] = parse_login(login)
+        except ValueError as error:
+            raise UsageError(f"sasl.jaas.config in {where} {error}") from None
+    return {name: value for name, value in named.items() if value or name == "ssl.endpoint.identification.algorithm"}
+
+
+def _refuse(named: Mapping[str, str], where: str) -> None:
+    """UsageError for a property that only one of the two readers understands."""
+    if "config.providers" in named:
+        raise UsageError(
+            f"config.providers in {where} is not supported; set secrets in the environment, e.g. KAFKA_SASL_PASSWORD"
+        )
+    if named.get("enable.ssl.certificate.verification", "true").lower() == "false":
+        raise UsageError(
+            f"enable.ssl.certificate.verification=false in {where} is not supported; "
+            "give the broker's authority with ssl.ca.location"
+        )

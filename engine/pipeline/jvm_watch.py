@@ -1,0 +1,95 @@
+"""What waits for the JVM runs on a thread of its own: a hung JVM must not stop the engine's main loop, nor its end."""
+
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any
+
+SILENT_AFTER_S = 10.0
+"""How long a call may wait for the JVM before the run is shown as stale."""
+ANSWERS_WITHIN_S = 5.0
+"""How long a JVM that is to stop may leave a question unanswered before it is killed."""
+STOPS_WITHIN_S = 30.0
+"""How long a JVM that answers may take to stop before it is killed."""
+
+
+class JvmWatch:
+    """Calls `begin` once, then `beat` every `every_s` until that returns False, on a thread of its own.
+
+    `error` is what either raised. The caller looks at `silent_s`, `done` and `error`; it never waits.
+    """
+
+    def __init__(self, begin: Callable[[], None], beat: Callable[[], bool], every_s: float) -> None:
+        self.began = False
+        """Whether `begin` has returned."""
+        self.done = False
+        """Whether `beat` has returned False."""
+        self.error: Exception | None = None
+        self._begin = begin
+        self._beat = beat
+        self._every_s = every_s
+        self._calling_since: float | None = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="wmtop-jvm-watch", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self, timeout_s: float = 0.5) -> None:
+        """Call no more; waits at most `timeout_s` for the call under way."""
+        self._stopping.set()
+        self._thread.join(timeout_s)
+
+    @property
+    def silent_s(self) -> float:
+        """For how many seconds the `beat` under way has been waiting."""
+        since = self._calling_since
+        return 0.0 if since is None else time.monotonic() - since
+
+    def _run(self) -> None:
+        try:
+            self._begin()
+            self.began = True
+            while not self._stopping.wait(self._every_s):
+                self._calling_since = time.monotonic()
+                again = self._beat()
+                self._calling_since = None
+                if not again:
+                    self.done = True
+                    return
+        except Exception as error:
+            self._calling_since = None
+            self.error = error
+
+
+@contextmanager
+def killed_if_stuck(process: "subprocess.Popen[bytes]", ask: Callable[[], Any]) -> Generator[None]:
+    """Inside, the JVM is killed when it does not answer `ask` in time, or when the whole takes too long.
+
+    Calls that wait for it then end with an error of py4j.
+    """
+    answered, over = threading.Event(), threading.Event()
+
+    def question() -> None:
+        try:
+            ask()
+        except Exception:
+            return  # it has ended or is ending: the next call reports that
+        finally:
+            answered.set()
+
+    def watch() -> None:
+        if answered.wait(ANSWERS_WITHIN_S) and over.wait(STOPS_WITHIN_S):
+            return
+        if not over.is_set():
+            process.kill()
+
+    threading.Thread(target=question, name="wmtop-jvm-question", daemon=True).start()
+    threading.Thread(target=watch, name="wmtop-jvm-kill", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()

@@ -1,0 +1,98 @@
+"""What only some sources can do: a source has each capability, or None in its place, and the engine asks for it."""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from ...core.snapshot import Note
+from ...core.unread import Unread
+
+
+class ProcessingClock(Protocol):
+    """Processing time of a source whose records carry it (a replay); without this capability it is the wall clock."""
+
+    def resume(self, rows_read: int, now_ms: int | None = None) -> None:
+        """Continue after `rows_read` rows, at `now_ms` (epoch ms) if known: downtime is paused time."""
+        ...
+
+    def now_ms(self) -> int:
+        """Processing time now (epoch ms)."""
+        ...
+
+    def tick_limit_ms(self, rows_read: int) -> int | None:
+        """Ticks must stay below this time (epoch ms): the arrival of the next unread row; None: no limit."""
+        ...
+
+
+class KnownChannels(Protocol):
+    """Channels that a source knows before their first record, because they are its partitions."""
+
+    def channels(self) -> list[str]:
+        """The channels that exist now; asked again while the query runs."""
+        ...
+
+
+class LeavingChannels(Protocol):
+    """Channels that send nothing more while the stream continues; asked around each batch and between batches."""
+
+    def gone_channels(self) -> list[str]:
+        """Channels whose partition no longer exists (named again each time), or was recreated (named once).
+
+        `KnownChannels` omits the former and has the latter, which thereby come back as new channels.
+        """
+        ...
+
+    def finished_channels(self, latest: list[str]) -> list[str]:
+        """Channels of a bounded source that are read to their end; never all of them: that is the end of the stream.
+
+        `latest` is Spark's last report of the offsets at which the query ends, one JSON text for each source; empty
+        before its first report.
+        """
+        ...
+
+
+class Backlog(Protocol):
+    """Records that are not read yet."""
+
+    def resumed(self, ends: list[str]) -> None:
+        """The query continues after these offsets, one JSON text for each source of the query."""
+        ...
+
+    def applied(self, ends: list[str]) -> None:
+        """A batch that ends at these offsets was applied."""
+        ...
+
+    def left_by(self, ends: list[str], time_ms: int) -> Unread | None:
+        """What a batch that ends at these offsets left unread of the records that existed at `time_ms` (epoch ms)."""
+        ...
+
+    def unread(self) -> Unread:
+        """What is unread now."""
+        ...
+
+
+class Balancer(Protocol):
+    """Pauses partitions that run ahead of the slowest one."""
+
+    def balance(self, max_event_ms: Mapping[str, int | None]) -> None:
+        """Take the greatest event time (ms) of each channel that is not idle; None: no record yet."""
+        ...
+
+
+class Journal(Protocol):
+    """What happened to a source that its user should know."""
+
+    def tell(self, on_note: Callable[[Note], None]) -> None:
+        """From now on `on_note` gets each note as it is added."""
+        ...
+
+    def notes(self) -> list[Note]:
+        """The last notes, the oldest first."""
+        ...
+
+
+class Retries(Protocol):
+    """Whether a failed query is worth another start."""
+
+    def retry_after_s(self, failures: int, why: str) -> float | None:
+        """Seconds until the query starts again after its n-th failure since its last batch; None: it stays failed."""
+        ...

@@ -1,0 +1,148 @@
+"""How far a run has read the partitions of its topics, what is unread, and whether a failed query starts again."""
+
+from ...core.unread import Unread
+from ...kafka.offsets import Positions, TopicPartition, parse_offsets
+from ...kafka.probe import Probe, TakeNote
+
+_GIVE_UP_AFTER = 3
+_RETRY_S = 0.5
+"""Before the first retry; longer before later ones."""
+
+
+class KafkaProgress:
+    """A source's `Backlog`, `KnownChannels` and `LeavingChannels`, from its batches' offsets and the probe."""
+
+    def __init__(
+        self, topics: list[str], probe: Probe, note: TakeNote, *, channels_are_partitions: bool, once: bool
+    ) -> None:
+        self._topics = topics
+        self._probe = probe
+        self._note = note
+        self._once = once
+        self._channels_are_partitions = channels_are_partitions
+        self.start: Positions = {}
+        """The offsets that the run begins with."""
+        self.held_back: frozenset[str] = frozenset()
+        """The channels that balanced reading has paused."""
+        self._passing: Positions = {}
+        """How many records of each partition the last batch took."""
+        self._recreated: set[TopicPartition] = set()
+        """Partitions that began again at offset 0 since `gone_channels` was last asked."""
+        self._recreations: dict[str, int] = {}
+        """How often each topic had been recreated when `gone_channels` was last asked."""
+        self._left: set[TopicPartition] = set()
+        """Partitions that have been reported as gone and have not come back."""
+
+    @property
+    def read_to(self) -> Positions:
+        """The next offset to read of each partition."""
+        return self._probe.read_to
+
+    def begin(self, start: Positions) -> None:
+        """Take the offsets that the run begins with."""
+        self.start = start
+        self._probe.read_to = dict(start)
+
+    def channel_of(self, partition: TopicPartition) -> str:
+        """The channel's name where channels are partitions: with the topic where there are several."""
+        several = len(self._topics) > 1
+        return f"{partition.topic}-{partition.partition}" if several else str(partition.partition)
+
+    def part_name(self, part: int) -> str:
+        """`topic-partition` of a number that `KafkaColumns.canonical_sql` gave."""
+        return f"{self._topics[part >> 32]}-{part & 0xFFFFFFFF}"
+
+    def channels(self) -> list[str]:
+        """The partitions that exist now."""
+        there = self._probe.there
+        return [self.channel_of(partition) for partition in (self.start if there is None else there)]
+
+    def gone_channels(self) -> list[str]:
+        """Partitions that no longer exist, and those that were recreated since the last call."""
+        there = self._probe.there
+        gone = set[TopicPartition]() if there is None else self.read_to.keys() - there
+        recreated, self._recreated = self._recreated | self._recreated_unseen() - self._left, set()
+        self._left = gone
+        return [self.channel_of(partition) for partition in sorted(gone | recreated)]
+
+    def finished_channels(self, latest: list[str]) -> list[str]:
+        """With `--once`: partitions that are read to the offsets found at the start, unless all are."""
+        ends = _positions(latest) if self._once else None
+        if ends is None:
+            return []
+        finished = [p for p, end in ends.items() if self.read_to.get(p, 0) >= end]
+        return [] if len(finished) == len(ends) else [self.channel_of(partition) for partition in sorted(finished)]
+
+    def _recreated_unseen(self) -> set[TopicPartition]:
+        """Partitions of topics that were recreated, where the reader continues at their end without an error.
+
+        (A reader that reads them from their start goes back to offset 0, which `applied` sees in time.)
+        """
+        counts, before = dict(self._probe.recreated), self._recreations
+        self._recreations = counts
+        if self._probe.rereads:
+            return set()
+        return {p for p in self.read_to if counts.get(p.topic, 0) > before.get(p.topic, 0)}
+
+    def resumed(self, ends: list[str]) -> None:
+        """Note how far each partition was read before."""
+        self._probe.read_to = _positions(ends) or self._probe.read_to
+
+    def applied(self, ends: list[str]) -> None:
+        """Note how far each partition has been read, and which of its records no longer existed."""
+        read_to = _positions(ends)
+        if read_to is None:
+            return
+        before, earliest = self._probe.read_to, self._probe.earliest
+        for partition, end in read_to.items():
+            lost = min(earliest.get(partition, 0), end) - before.get(partition, 0)
+            if lost > 0:
+                self._note("records_expired", topic=partition.topic, partition=partition.partition, records=lost)
+        if self._probe.rereads:
+            self._recreated |= {partition for partition, end in read_to.items() if end < before.get(partition, 0)}
+        self._passing = {partition: max(0, end - before.get(partition, 0)) for partition, end in read_to.items()}
+        self._probe.read_to = read_to
+
+    def left_by(self, ends: list[str], time_ms: int) -> Unread | None:
+        """What a batch that ends at these offsets left unread of the records that existed at `time_ms` (epoch ms)."""
+        read_to = _positions(ends)
+        return None if read_to is None else self._unread(self._probe.ends_at(time_ms), read_to)
+
+    def unread(self) -> Unread:
+        """Records between what has been read and the end of each partition."""
+        return self._unread(self._probe.fresh_ends(), self._probe.read_to)
+
+    def _unread(self, ends: Positions | None, read_to: Positions) -> Unread:
+        there = read_to.keys() if self._probe.there is None else read_to.keys() & self._probe.there
+        if ends is None or not there <= ends.keys():
+            return Unread(None, {} if self._channels_are_partitions else None, self.held_back)
+        lags = {partition: max(0, end - read_to.get(partition, 0)) for partition, end in ends.items()}
+        passing = {self.channel_of(p): records for p, records in self._passing.items()}
+        return Unread(
+            records=sum(lags.values()),
+            by_channel={self.channel_of(p): lag for p, lag in lags.items()} if self._channels_are_partitions else None,
+            held_back=self.held_back,
+            passing=sum(passing.values()),
+            passing_by_channel=passing,
+        )
+
+
+class KafkaRetries:
+    """A source's `Retries`: a query that fails while the cluster is silent always starts again, else a few times."""
+
+    def __init__(self, probe: Probe, note: TakeNote) -> None:
+        self._probe = probe
+        self._note = note
+
+    def retry_after_s(self, failures: int, why: str) -> float | None:
+        """Seconds until the query starts again after its n-th failure since its last batch; None: it stays failed."""
+        if self._probe.silent_since is None and failures > _GIVE_UP_AFTER:
+            return None
+        if failures == 1:
+            self._note("read_failed", why=why[:200])
+        return _RETRY_S * min(2**failures, 16)
+
+
+def _positions(ends: list[str]) -> Positions | None:
+    """The offsets of the query's one source."""
+    return next((found for text in ends if (found := parse_offsets(text)) is not None), None)

@@ -1,0 +1,318 @@
+"""A query's checkpoint directory: its last batch, its watermark, its sources, read again at every poll."""
+
+import errno
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from ...errors import UsageError
+from ..files import Cached, T, UnreadableError, VanishedError, names, numbers, one_line, read_bytes, read_head
+from .offset_log import BatchOffsets, SourceOffsets, decode_commit, decode_offsets, decode_query_id
+from .state_schema import SESSION_WINDOW, TIME_WINDOW, Field, StateSchema, decode_schema, delay_of
+
+SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+STATE_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+WATERMARK_POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
+
+LOG_LIMIT = 16 * 1024 * 1024
+"""Of one offset or commit file (bytes): a hundred thousand Kafka partitions are 2 MB."""
+SCHEMA_LIMIT = 4 * 1024 * 1024
+_METADATA_LIMIT = 64 * 1024
+_STORES_LOOKED_AT = 64
+_BATCHES_LOOKED_BACK = 16
+_PARTS = ("commits", "metadata", "offsets", "sources", "state")
+EVENT_LOG_NAME = re.compile(r"events_\d+_.+|eventlog_v2_.+|(app|application|local)-\d+.*")
+_COMPRESSED = (".zstd", ".lz4", ".lzf", ".snappy")
+_EVENT_LOG_START = b'{"Event":"'
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+
+
+class SourceFacts(Struct, frozen=True):
+    """A source at the end of the last batch, and how fast it got there."""
+
+    offsets: SourceOffsets
+    per_second: float | None
+    """Between the last two batches, by when their input was fixed; None for a source whose counters are not known."""
+
+
+class BatchMark(Struct, frozen=True):
+    """A batch that is still on record: when its input was fixed, and the watermark in force in it (ms)."""
+
+    batch: int
+    timestamp_ms: int
+    watermark_ms: int | None
+
+
+class WatermarkDelay(Struct, frozen=True):
+    """A delay (ms) that the state knows: the one the query was *first* started with, whatever it has now."""
+
+    delay_ms: int
+    column: str
+    """The column that carries it; of a window the window's, for the event-time column is not written down."""
+    windowed: bool
+    operator: int
+
+
+class CheckpointFacts(Struct, frozen=True, kw_only=True):
+    """What the checkpoint says now; what it does not say, or cannot be read, is None (times ms)."""
+
+    query_id: str | None = None
+    batch: int | None = None
+    """The last batch that has begun."""
+    in_flight: bool | None = None
+    """It has not been committed: it runs, or runs again, or the query died in it."""
+    committed: int | None = None
+    """The last batch that has been committed."""
+    batch_timestamp_ms: int | None = None
+    """When the input of `batch` was fixed; a batch that is run again keeps the old time."""
+    watermark_ms: int | None = None
+    """In force in `batch`; None: there is none, or it has not moved since the start."""
+    next_watermark_ms: int | None = None
+    """What the next batch will use; None while `batch` is in flight."""
+    conf: dict[str, str] = {}
+    """Spark's settings that the query has kept since its first batch."""
+    sources: tuple[SourceFacts, ...] = ()
+    delays: tuple[WatermarkDelay, ...] = ()
+    history: tuple[BatchMark, ...] = ()
+    """The last batches that are still on record, the newest last; those before a gap are left out."""
+    trouble: str | None = None
+    """One line on what could not be read."""
+
+    @property
+    def watermark_policy(self) -> str | None:
+        """How the watermarks of several inputs are combined: min or max."""
+        return self.conf.get(WATERMARK_POLICY)
+
+    @property
+    def shuffle_partitions(self) -> int | None:
+        """Over how many partitions the state is spread."""
+        number = self.conf.get(SHUFFLE_PARTITIONS, "")
+        return int(number) if re.fullmatch(r"[0-9]{1,9}", number) else None
+
+    @property
+    def state_provider(self) -> str | None:
+        """The class of the state store, as in HDFSBackedStateStoreProvider."""
+        name = self.conf.get(STATE_PROVIDER)
+        return None if name is None else name.rpartition(".")[2]
+
+    def age_ms(self, now_ms: int) -> int | None:
+        """How long ago (ms) the input of the last batch was fixed."""
+        return None if self.batch_timestamp_ms is None else max(0, now_ms - self.batch_timestamp_ms)
+
+
+class CheckpointTap:
+    """Reads the checkpoint of one query; each poll lists two directories and opens only what is new."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._query_id = Cached(decode_query_id, _METADATA_LIMIT)
+        self._offsets = Cached(decode_offsets, LOG_LIMIT)
+        self._commits = Cached(decode_commit, LOG_LIMIT)
+        self._schemas = Cached(decode_schema, SCHEMA_LIMIT, keep=_STORES_LOOKED_AT)
+        self._delays: tuple[WatermarkDelay, ...] = ()
+        self._delays_of: tuple[str | None, int | None] | None = None
+        self._marks: dict[int, BatchMark] = {}
+        self._marks_of: str | None = None
+
+    def poll(self) -> CheckpointFacts:
+        """What stands there now; never raises because of what stands there."""
+        troubles: list[str] = []
+        query_id = self._read(self._query_id, self.path / "metadata", troubles)
+        begun = self._batches("offsets", troubles)
+        # Listed after the offsets, so that a batch is never said to be in flight when it was committed already.
+        commits = self._batches("commits", troubles)
+        committed = max(commits or (), default=None)
+        batch = max((*(begun or ()), *(commits or ())), default=None)
+        if batch is None:
+            return CheckpointFacts(query_id=query_id, trouble=_join(troubles))
+        offsets = self._read(self._offsets, self.path / "offsets" / str(batch), troubles)
+        in_flight = None if commits is None else committed != batch
+        commit = None if committed != batch else self._read(self._commits, self.path / "commits" / str(batch), troubles)
+        if self._delays_of != (query_id, committed):
+            self._delays = self._find_delays(troubles)
+            self._delays_of = None if troubles else (query_id, committed)
+        return CheckpointFacts(
+            query_id=query_id,
+            batch=batch,
+            in_flight=in_flight,
+            committed=committed,
+            batch_timestamp_ms=offsets.timestamp_ms if offsets else None,
+            watermark_ms=offsets.watermark_ms if offsets else None,
+            next_watermark_ms=commit,
+            conf=offsets.conf if offsets else {},
+            sources=_sources(offsets, self._before(batch)) if offsets else (),
+            delays=self._delays,
+            history=self._history(query_id, batch),
+            trouble=_join(troubles),
+        )
+
+    def _batches(self, log: str, troubles: list[str]) -> list[int] | None:
+        """The batches in a log: none while it is not there yet, None where it cannot be read."""
+        try:
+            return numbers(self.path / log)
+        except VanishedError:
+            return []
+        except UnreadableError as error:
+            troubles.append(str(error))
+            return None
+
+    def _before(self, batch: int) -> BatchOffsets | None:
+        """The offsets of the batch before, if they are still there; they only give the pace."""
+        try:
+            return self._offsets.get(self.path / "offsets" / str(batch - 1))
+        except UnreadableError:
+            return None
+
+    def _history(self, query_id: str | None, batch: int) -> tuple[BatchMark, ...]:
+        """The last batches, each read once."""
+        if query_id != self._marks_of or batch < max(self._marks, default=batch):
+            self._marks, self._marks_of = {}, query_id
+        first = max(batch - _BATCHES_LOOKED_BACK + 1, 0)
+        for number in range(batch, first - 1, -1):
+            if number in self._marks:
+                continue
+            path = self.path / "offsets" / str(number)
+            try:
+                # Only the last two are needed again: others must not push them out.
+                offsets = (
+                    self._offsets.get(path) if number >= batch - 1 else decode_offsets(read_bytes(path, LOG_LIMIT))
+                )
+            except UnreadableError:
+                first = number + 1
+                break
+            self._marks[number] = BatchMark(number, offsets.timestamp_ms, offsets.watermark_ms)
+        self._marks = {number: self._marks[number] for number in sorted(self._marks) if number >= first}
+        return tuple(self._marks.values())
+
+    def _find_delays(self, troubles: list[str]) -> tuple[WatermarkDelay, ...]:
+        found: list[WatermarkDelay] = []
+        for operator, path in _schema_files(self.path / "state"):
+            try:
+                schema = self._schemas.get(path)
+            except VanishedError:
+                continue
+            except UnreadableError as error:
+                troubles.append(str(error))
+                continue
+            found += (delay for delay in _delays(schema, operator) if delay not in found)
+        return tuple(found)
+
+    @staticmethod
+    def _read(cached: Cached[T], path: Path, troubles: list[str]) -> T | None:
+        try:
+            return cached.get(path)
+        except UnreadableError as error:
+            troubles.append(str(error))
+            return None
+
+
+def check(path: Path) -> None:
+    """UsageError for what is not a query's checkpoint directory, with what it is instead."""
+    try:
+        inside = os.listdir(path)
+    except (OSError, ValueError) as error:
+        raise UsageError(_no_directory(path, error)) from None
+    if is_checkpoint(path):
+        return
+    if EVENT_LOG_NAME.fullmatch(path.name) or any(map(EVENT_LOG_NAME.fullmatch, inside)):
+        raise UsageError(f"{path} holds Spark event logs: it is no checkpoint directory")
+    if path.absolute().name in _PARTS and is_checkpoint(path.absolute().parent):
+        raise UsageError(f"{path} is a part of a checkpoint: give {path.absolute().parent}")
+    near = [str(path / name) for name in sorted(inside)[:1000] if is_checkpoint(path / name)]
+    if near:
+        more = f" (or one of {len(near) - 1} others in it)" if len(near) > 1 else ""
+        raise UsageError(f"{path} is no checkpoint directory: did you mean {near[0]}{more}?")
+    raise UsageError(
+        f"{path} is no checkpoint directory: it has no offsets/; give the query's checkpointLocation, "
+        "and start the query if it has never run"
+    )
+
+
+def _no_directory(path: Path, error: OSError | ValueError) -> str:
+    code = error.errno if isinstance(error, OSError) else errno.ENOENT
+    if code == errno.ENOTDIR:
+        return f"{path} is {_kind_of_file(path)}: give the query's checkpoint directory"
+    if code == errno.ENOENT and _URI.match(str(path)):
+        return f"{path} is not on a file system of this machine: mount it, or copy the checkpoint here"
+    if code == errno.ENOENT:
+        return f"there is no directory {one_line(str(path))}"
+    return f"cannot read {path}: {error.strerror if isinstance(error, OSError) else error}"
+
+
+def _kind_of_file(path: Path) -> str:
+    return "a Spark event log, not a checkpoint" if is_event_log(path) else "a file"
+
+
+def is_event_log(path: Path) -> bool:
+    """Whether a file is Spark's event log: by its first bytes, a compressed one by its name."""
+    if path.suffix in _COMPRESSED and EVENT_LOG_NAME.fullmatch(path.name):
+        return True
+    try:
+        return read_head(path, len(_EVENT_LOG_START)) == _EVENT_LOG_START
+    except UnreadableError:
+        return False
+
+
+def is_checkpoint(path: Path) -> bool:
+    """Whether it is a checkpoint: a query writes `metadata` first, and `offsets` before anything else that counts."""
+    try:
+        if (path / "offsets").is_dir():
+            return True
+        decode_query_id(read_bytes(path / "metadata", _METADATA_LIMIT))
+    except (OSError, UnreadableError):
+        return False
+    return True
+
+
+def _schema_files(state: Path) -> Iterator[tuple[int, Path]]:
+    """The schema of every store of every operator; all partitions share that of the first."""
+    left = _STORES_LOOKED_AT
+    try:
+        operators = sorted(numbers(state))
+    except UnreadableError:
+        return
+    for operator in operators:
+        partition = state / str(operator) / "0"
+        try:
+            stores = sorted(name for name in names(partition) if "." not in name)
+        except UnreadableError:
+            continue
+        for name in stores[:left]:
+            yield operator, partition / name / ("schema" if name == "_metadata" else "_metadata/schema")
+        left -= min(left, len(stores))
+
+
+def _delays(schema: StateSchema, operator: int) -> Iterator[WatermarkDelay]:
+    for field in (*schema.key.fields, *schema.value.fields):
+        delay = delay_of(field)
+        if delay is not None:
+            yield WatermarkDelay(delay, one_line(field.name), _is_window(field), operator)
+
+
+def _is_window(field: Field) -> bool:
+    return TIME_WINDOW in field.metadata or SESSION_WINDOW in field.metadata
+
+
+def _sources(now: BatchOffsets, before: BatchOffsets | None) -> tuple[SourceFacts, ...]:
+    if before is None:
+        return tuple(SourceFacts(source, None) for source in now.sources)
+    known = {source.source: source for source in before.sources}
+    took_s = (now.timestamp_ms - before.timestamp_ms) / 1000
+    return tuple(SourceFacts(source, _pace(source, known.get(source.source), took_s)) for source in now.sources)
+
+
+def _pace(now: SourceOffsets, before: SourceOffsets | None, took_s: float) -> float | None:
+    """How much the counters have grown a second, over those that both batches have."""
+    if took_s <= 0 or now.offsets is None or before is None or before.offsets is None:
+        return None
+    grown = [offset - before.offsets[name] for name, offset in now.offsets.items() if name in before.offsets]
+    return sum(grown) / took_s if grown and min(grown) >= 0 else None
+
+
+def _join(troubles: list[str]) -> str | None:
+    if not troubles:
+        return None
+    return troubles[0] if len(troubles) == 1 else f"{troubles[0]} (and {len(troubles) - 1} more)"

@@ -1,0 +1,160 @@
+"""One partition of the HDFS-backed state store: a snapshot of all keys, then a delta a batch.
+
+Inside: `[int key size][key][int value size, or -1: removed][value]` over and over, then -1; sizes are big-endian.
+"""
+
+import re
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from ..compression import decompress
+from ..files import UnreadableError, VanishedError, names, read_bytes
+from .unsafe_row import long_at, window_at
+
+Window = tuple[int, int]
+"""Its start and end as the state has them (us)."""
+
+FILE_LIMIT = 256 * 1024 * 1024
+"""Of one state file (bytes), on disk and decompressed."""
+
+_I32 = struct.Struct(">i")
+_END = -1
+_CHECKSUM_BYTES = 4
+_SNAPSHOT = re.compile(r"([0-9]{1,18})\.snapshot")
+_RELOADS = 3  # a purge between listing and reading is met by listing again
+
+
+class TooManyKeysError(UnreadableError):
+    """There is more state than we are willing to hold."""
+
+
+class Layout(Struct, frozen=True):
+    """Where a windowed aggregation's rows hold what we want (bytes from the row's start)."""
+
+    window_at: int
+    """In the key; of session windows in the value, for a session grows while its key stays."""
+    counts_at: tuple[int, ...]
+    """The `count`s among the aggregates."""
+    checksummed: bool
+    """Each value, and the key of each removal, has a checksum in front."""
+    session: bool = False
+
+
+class PartitionWindows:
+    """The keys of one partition by window, each with its count, at one version; moves on by deltas."""
+
+    def __init__(self, directory: Path, layout: Layout, max_keys: int) -> None:
+        self.windows: dict[Window, dict[bytes, int]] = {}
+        self.keys = 0
+        self._sessions: dict[bytes, Window] = {}
+        self._directory = directory
+        self._layout = layout
+        self._max_keys = max_keys
+        self._version: int | None = None
+
+    def load(self, version: int) -> None:
+        """Bring the state to `version`; it is empty after an UnreadableError (VanishedError: its files are gone)."""
+        if self._version == version:
+            return
+        try:
+            if self._version is None or self._version > version:
+                self._reload(version)
+            else:
+                self._advance(version)
+        except UnreadableError:
+            self._clear()
+            raise
+
+    def _advance(self, version: int) -> None:
+        assert self._version is not None
+        try:
+            self._apply_deltas(self._version, version)
+        except VanishedError:
+            self._reload(version)
+
+    def _reload(self, version: int) -> None:
+        for left in reversed(range(_RELOADS)):
+            self._clear()
+            found = (_SNAPSHOT.fullmatch(name) for name in names(self._directory))
+            snapshot = max((number for match in found if match and (number := int(match[1])) <= version), default=0)
+            try:
+                if snapshot:
+                    self._apply(f"{snapshot}.snapshot")
+                self._apply_deltas(snapshot, version)
+                return
+            except VanishedError:
+                if not left:
+                    raise
+
+    def _apply_deltas(self, after: int, version: int) -> None:
+        for number in range(after + 1, version + 1):
+            self._apply(f"{number}.delta")
+        self._version = version
+
+    def _apply(self, name: str) -> None:
+        path = self._directory / name
+        content = read_bytes(path, FILE_LIMIT)
+        try:
+            for key, value in changes(decompress(content, FILE_LIMIT), self._layout.checksummed):
+                self._change(key, value)
+        except TooManyKeysError:
+            raise
+        except UnreadableError as error:
+            raise UnreadableError(f"state {'/'.join(path.parts[-3:])}: {error}") from None
+
+    def _change(self, key: bytes, value: bytes | None) -> None:
+        if self._layout.session:
+            self._move_session(key, value)
+        else:
+            self._set(window_at(key, self._layout.window_at), key, value)
+        if self.keys > self._max_keys:
+            raise TooManyKeysError
+
+    def _move_session(self, key: bytes, value: bytes | None) -> None:
+        before = self._sessions.pop(key, None)
+        if before is not None:
+            self._set(before, key, None)
+        if value is not None:
+            self._sessions[key] = window_at(value, self._layout.window_at)
+            self._set(self._sessions[key], key, value)
+
+    def _set(self, window: Window, key: bytes, value: bytes | None) -> None:
+        counts = self.windows.setdefault(window, {})
+        self.keys -= len(counts)
+        if value is None:
+            counts.pop(key, None)
+        else:
+            counts[key] = max((long_at(value, at) for at in self._layout.counts_at), default=0)
+        self.keys += len(counts)
+        if not counts:
+            del self.windows[window]
+
+    def _clear(self) -> None:
+        self.windows, self.keys, self._sessions, self._version = {}, 0, {}, None
+
+
+def changes(data: bytes, checksummed: bool) -> Iterator[tuple[bytes, bytes | None]]:
+    """The keys of a decompressed state file with their new values, None for a removed one."""
+    at = 0
+    try:
+        while (size := _I32.unpack_from(data, at)[0]) != _END:
+            key, at = _piece(data, at + _I32.size, size)
+            size = _I32.unpack_from(data, at)[0]
+            at += _I32.size
+            if size == _END:
+                yield key[_CHECKSUM_BYTES:] if checksummed else key, None
+            else:
+                value, at = _piece(data, at, size)
+                yield key, value[_CHECKSUM_BYTES:] if checksummed else value
+    except struct.error:
+        raise UnreadableError("it is cut short or damaged: it ends without its end mark") from None
+
+
+def _piece(data: bytes, at: int, size: int) -> tuple[bytes, int]:
+    end = at + size
+    if size < 0 or end > len(data):
+        raise UnreadableError("it is cut short or damaged: a row of an impossible length")
+    return data[at:end], end

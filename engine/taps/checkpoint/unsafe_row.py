@@ -1,0 +1,163 @@
+"""Spark's UnsafeRow: a null bit a field (in words of 8 bytes), a word a field, then what does not fit into a word.
+
+Words are little-endian. Of a value outside the word, the word holds its offset from the row's start and its size.
+"""
+
+import re
+import struct
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+from ..files import UnreadableError
+from .state_schema import RowType
+
+_WORD = 8
+_TEXT_LIMIT = 120
+_U64 = struct.Struct("<Q")
+_I64 = struct.Struct("<q")
+_WINDOW = struct.Struct("<Qqq")  # null bits, start, end
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_DECIMAL = re.compile(r"decimal\((\d{1,2}),(\d{1,2})\)")
+_DECIMAL_IN_WORD = 18  # digits
+_OUTSIDE = "it is cut short or damaged: a value lies outside its row"
+
+
+def word_at(fields: int, index: int) -> int:
+    """Where the word of field `index` of a row of `fields` fields is (bytes from the row's start)."""
+    return ((fields + 63) // 64 + index) * _WORD
+
+
+def long_at(row: bytes, at: int) -> int:
+    """The long in the word at `at`; UnreadableError where the row has none."""
+    try:
+        return _I64.unpack_from(row, at)[0]
+    except struct.error:
+        raise UnreadableError(_OUTSIDE) from None
+
+
+def window_at(row: bytes, at: int) -> tuple[int, int]:
+    """Start and end (us) of the window whose word is at `at`; UnreadableError where it is null or outside the row."""
+    try:
+        (word,) = _U64.unpack_from(row, at)
+        nulls, start, end = _WINDOW.unpack_from(row, word >> 32)
+    except struct.error:
+        raise UnreadableError(_OUTSIDE) from None
+    if nulls or word & 0xFFFFFFFF != _WINDOW.size:
+        raise UnreadableError("a key has no window")
+    return start, end
+
+
+class TextReader(Struct, frozen=True):
+    """Shows one column of a row as Spark's cast to string would; nested types by their name only."""
+
+    index: int
+    at: int
+    show: Callable[[bytes, int], str]
+
+    def read(self, row: bytes) -> str | None:
+        """The value, cut where it is long; None for SQL's null."""
+        try:
+            nulls = _U64.unpack_from(row, self.index // 64 * _WORD)[0]
+            if nulls >> self.index % 64 & 1:
+                return None
+            text = self.show(row, self.at)
+        except struct.error:
+            raise UnreadableError(_OUTSIDE) from None
+        return text if len(text) <= _TEXT_LIMIT else text[: _TEXT_LIMIT - 1] + "…"
+
+
+def text_reader(row_type: RowType, index: int) -> TextReader:
+    """The reader for column `index` of rows of that type."""
+    kind = row_type.fields[index].type
+    return TextReader(index, word_at(len(row_type.fields), index), _shower(kind))
+
+
+def _shower(kind: Any) -> Callable[[bytes, int], str]:
+    if not isinstance(kind, str):
+        name = kind.get("type") if isinstance(kind, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+        return _by_name(str(name or "?"))  # pyright: ignore[reportUnknownArgumentType]
+    if decimal := _DECIMAL.fullmatch(kind):
+        return _decimal(*map(int, decimal.groups()))
+    return _SHOWERS.get(kind) or _by_name(kind)
+
+
+def _by_name(kind: str) -> Callable[[bytes, int], str]:
+    return lambda row, at: f"<{kind}>"
+
+
+def _number(form: str) -> Callable[[bytes, int], str]:
+    layout = struct.Struct(form)
+    return lambda row, at: str(layout.unpack_from(row, at)[0])
+
+
+def _boolean(row: bytes, at: int) -> str:
+    return "true" if struct.unpack_from("<?", row, at)[0] else "false"
+
+
+def _float(row: bytes, at: int) -> str:
+    return str(np.float32(struct.unpack_from("<f", row, at)[0]))
+
+
+def _date(row: bytes, at: int) -> str:
+    days: int = struct.unpack_from("<i", row, at)[0]
+    try:
+        return (_EPOCH + timedelta(days=days)).date().isoformat()
+    except OverflowError:
+        return f"day {days}"
+
+
+def _timestamp(row: bytes, at: int) -> str:
+    micros: int = _I64.unpack_from(row, at)[0]
+    try:
+        shown = (_EPOCH + timedelta(microseconds=micros)).replace(tzinfo=None).isoformat(" ")
+    except OverflowError:
+        return f"{micros} us"
+    return shown.rstrip("0") if "." in shown else shown
+
+
+def _string(row: bytes, at: int) -> str:
+    return _outside(row, at).decode(errors="replace")
+
+
+def _binary(row: bytes, at: int) -> str:
+    return _outside(row, at).hex()
+
+
+def _outside(row: bytes, at: int) -> bytes:
+    (word,) = _U64.unpack_from(row, at)
+    offset, size = word >> 32, word & 0xFFFFFFFF
+    if offset + size > len(row):
+        raise UnreadableError(_OUTSIDE)
+    return row[offset : offset + min(size, 4 * _TEXT_LIMIT)]
+
+
+def _decimal(precision: int, scale: int) -> Callable[[bytes, int], str]:
+    def show(row: bytes, at: int) -> str:
+        if precision <= _DECIMAL_IN_WORD:
+            unscaled = _I64.unpack_from(row, at)[0]
+        else:
+            unscaled = int.from_bytes(_outside(row, at), "big", signed=True)
+        return format(Decimal(f"{unscaled}E{-scale}"), "f")
+
+    return show
+
+
+_SHOWERS: dict[str, Callable[[bytes, int], str]] = {
+    "boolean": _boolean,
+    "byte": _number("<b"),
+    "short": _number("<h"),
+    "integer": _number("<i"),
+    "long": _number("<q"),
+    "float": _float,
+    "double": _number("<d"),
+    "date": _date,
+    "timestamp": _timestamp,
+    "timestamp_ntz": _timestamp,
+    "string": _string,
+    "binary": _binary,
+}

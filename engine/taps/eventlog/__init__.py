@@ -1,0 +1,1 @@
+"""What a Spark event log shows, while it grows and after its end."""

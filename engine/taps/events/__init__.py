@@ -1,0 +1,1 @@
+"""Events of a streaming query, wherever they come from: event log or the job itself."""

@@ -1,0 +1,157 @@
+"""What a Spark plan, as text, tells of a streaming query: its watermarks, its stateful operators, its checkpoint."""
+
+import re
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
+
+from ...core.snapshot import OperatorKind, OutputMode
+from ..files import one_line
+from .query_runs import PlanFacts, PlannedOperator, PlannedWatermark
+
+TAP = "wmtop:"
+"""How the names of `observe`s begin that are taps."""
+
+Line = tuple[int, str]
+"""How deep a node stands in the plan, and what it says."""
+
+_WATERMARK = re.compile(
+    r"EventTimeWatermark (?:[0-9a-f-]{36}, )?(.+)#\d+L?(?:-T\d+ms)?: [\w<>:,]+, (.+)", re.DOTALL
+)  # Spark before 4.0 writes no UUID
+_METRICS = re.compile(rf"CollectMetrics {TAP}([^,]+),")
+_STATE = re.compile(r"state info \[ checkpoint = (.+?)/state, runId = ")
+_OPERATOR_ID = re.compile(r"state info \[ .*?opId = (\d{1,9}),")
+_MODE = re.compile(r", (Append|Update|Complete)\b")
+_KEYS = re.compile(r"\w+ \[(.*?)\], (?:session_window.*?, )?state info \[", re.DOTALL)
+_KEY = re.compile(r"([^\[\],]+?#\d+)L?(-T\d+ms)?(?=,|$)")
+_OPERATORS: tuple[tuple[str, OperatorKind], ...] = (
+    ("StateStoreSave ", "aggregation"),
+    ("SessionWindowStateStoreSave ", "session"),
+    ("StreamingSymmetricHashJoin ", "join"),
+    ("StreamingDeduplicateWithinWatermark ", "dedup_within_watermark"),
+    ("StreamingDeduplicate ", "dedup"),
+    ("StreamingGlobalLimit ", "limit"),
+    ("FlatMapGroups", "map_groups_with_state"),
+    ("TransformWithState", "transform_with_state"),
+)
+_MODES: dict[str, OutputMode] = {"Append": "append", "Update": "update", "Complete": "complete"}
+_DURATION = re.compile(r"(-?[0-9]{1,12}(?:\.[0-9]{1,9})?) (year|month|day|hour|minute|second)s?")
+_UNIT_MS = {
+    "second": 1000,
+    "minute": 60_000,
+    "hour": 3_600_000,
+    "day": 86_400_000,
+    "month": 31 * 86_400_000,  # Spark's own reckoning of a delay
+    "year": 12 * 31 * 86_400_000,
+}
+_TEXT_LIMIT = 120
+
+
+def read_plan(lines: Iterable[Line]) -> PlanFacts:
+    """The watermarks and stateful operators from top to bottom, each with what lies below it."""
+    listed = [(depth, text.lstrip("!")) for depth, text in lines]
+    leaves = [at for at, (depth, _) in enumerate(listed) if at + 1 == len(listed) or listed[at + 1][0] <= depth]
+    marks = {at: match for at, (_, text) in enumerate(listed) if (match := _WATERMARK.match(text))}
+    places = {at: number for number, at in enumerate(marks)}
+    kinds: list[OperatorKind | None] = [_kind(text) for _, text in listed]
+    operators: dict[int, OperatorKind] = {at: kind for at, kind in enumerate(kinds) if kind is not None}
+    nodes: list[PlannedWatermark] = []
+    for at, match in marks.items():
+        end = _end(listed, at)
+        inner = [other for other in marks if at < other < end]
+        nodes.append(
+            PlannedWatermark(
+                column=one_line(match[1], _TEXT_LIMIT),
+                delay_ms=_duration_ms(match[2]),
+                inputs=tuple(_taps(listed, at, end, inner)),
+                sources=tuple(number for number, leaf in enumerate(leaves) if at < leaf < end),
+                above=tuple(places[other] for other in inner),
+                after_state=any(at < other < end for other in operators),
+            )
+        )
+    found = [
+        _operator(listed[at][1], kind, listed, tuple(places[mark] for mark in marks if at < mark < _end(listed, at)))
+        for at, kind in operators.items()
+    ]
+    state = next((match for _, text in listed if (match := _STATE.search(text))), None)
+    place = None if state is None else _place(state[1])
+    return PlanFacts(tuple(nodes), place, tuple(found), len(leaves))
+
+
+def lines_of_tree(tree: str) -> Iterator[Line]:
+    """The lines of a plan printed as a tree (`+- *(1) Filter …`)."""
+    for line in tree.splitlines():
+        text = line.lstrip(" :+-~!")
+        yield len(line) - len(text), re.sub(r"^\*\(\d+\) ", "", text)
+
+
+def _end(listed: list[Line], at: int) -> int:
+    """Where the part of the plan ends that lies below line `at`."""
+    depth = listed[at][0]
+    return next((other for other in range(at + 1, len(listed)) if listed[other][0] <= depth), len(listed))
+
+
+def _taps(listed: list[Line], at: int, end: int, inner: list[int]) -> Iterator[str]:
+    """The taps below a watermark, but not below another one below it."""
+    hidden = [(other, _end(listed, other)) for other in inner]
+    for line in range(at + 1, end):
+        metrics = _METRICS.match(listed[line][1])
+        if metrics and not any(first < line < last for first, last in hidden):
+            yield one_line(metrics[1], _TEXT_LIMIT)
+
+
+def _kind(text: str) -> OperatorKind | None:
+    for start, kind in _OPERATORS:
+        if text.startswith(start) and "state info [" in text:
+            return kind
+    return None
+
+
+def _operator(text: str, kind: OperatorKind, listed: list[Line], watermarks: tuple[int, ...]) -> PlannedOperator:
+    number = _OPERATOR_ID.search(text)
+    _, _, rest = text.rpartition("state info [")
+    mode = _MODES.get(found[1]) if (found := _MODE.search(rest if kind != "transform_with_state" else text)) else None
+    keys = _KEYS.match(text)
+    names = _KEY.findall(keys[1]) if keys else []
+    timed = any(suffix for _, suffix in names)
+    cut = keys is None or "more field" in keys[1]
+    return PlannedOperator(
+        operator=int(number[1]) if number else None,
+        kind=kind,
+        output_mode=mode,
+        windowed=True if kind == "session" else _windowed([key.strip() for key, _ in names], listed, kind),
+        evicts=_evicts(kind, mode, text, timed=timed, cut=cut, watermark=bool(watermarks)),
+        watermarks=watermarks,
+    )
+
+
+def _windowed(keys: list[str], listed: list[Line], kind: OperatorKind) -> bool | None:
+    """Whether one of an aggregation's keys is a time window: made by a projection that rounds a time."""
+    if kind != "aggregation":
+        return None
+    made = [text for _, text in listed if "named_struct(start, " in text and "precisetimestampconversion(" in text]
+    return any(re.search(rf"(?<![\w.]){re.escape(key)}(?!\d)", text) for key in keys for text in made)
+
+
+def _evicts(
+    kind: OperatorKind, mode: OutputMode | None, text: str, *, timed: bool, cut: bool, watermark: bool
+) -> bool | None:
+    """Whether the watermark makes it let go of its state; None where the plan does not tell."""
+    if kind in ("aggregation", "dedup"):
+        if mode == "complete":
+            return False
+        return True if timed else None if cut else False
+    if kind in ("session", "dedup_within_watermark"):
+        return mode != "complete" and watermark
+    if kind == "join":
+        return " predicate: " in text.rpartition("state cleanup [")[2]
+    return None
+
+
+def _duration_ms(text: str) -> int:
+    parts = ((Decimal(number), unit) for number, unit in _DURATION.findall(text))
+    return int(sum(number * _UNIT_MS[unit] for number, unit in parts))
+
+
+def _place(uri: str) -> str:
+    """A path where it is a file's URI."""
+    return one_line(re.sub("^file:/+", "/", uri), 4096)

@@ -1,0 +1,135 @@
+"""Queries whose job publishes them (`wmtop.engine.publish`): a file in the run directory, replaced at every event.
+
+The job holds a lock on the file that stands there: where nobody holds it, the job is gone.
+"""
+
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ...errors import UsageError
+from ...feed.rundir import run_dir
+from ...locks import try_lock_file
+from ..checkpoint.offset_log import decode_json
+from ..files import Cached, UnreadableError, VanishedError, one_line
+from .query_runs import QueryRun
+
+SUFFIX = ".published"
+VERSION = 1
+FILE_LIMIT = 64 * 1024 * 1024
+KEEP_S = 24 * 3600
+"""How long the file of a job that is gone stays to be looked at."""
+
+
+class Publication(Struct, frozen=True, kw_only=True):
+    """What a job says of its streaming queries (times ms)."""
+
+    version: int = VERSION
+    app: str
+    app_id: str | None
+    spark_version: str | None
+    pid: int
+    started_ms: int
+    """When it began to publish."""
+    written_ms: int
+    """When it last said something."""
+    queries: tuple[QueryRun, ...] = ()
+    alive: bool = True
+    """Whether the job still runs; it cannot say that itself: the reader finds out."""
+    trouble: str | None = None
+    """One line on what could not be read, by the job or of it."""
+
+
+class Published(Struct, frozen=True):
+    """A job that publishes: the name under which it can be attached to, and what it said last."""
+
+    name: str
+    path: Path
+    publication: Publication
+
+    @property
+    def names(self) -> set[str]:
+        """All by which it can be found."""
+        said = self.publication
+        known = {self.name, said.app, said.app_id, *(query.name for query in said.queries)}
+        return {name for name in known if name}
+
+
+class PublishedTap:
+    """Reads what a job publishes; a poll opens the file only when it is a new one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = Cached(_decode, FILE_LIMIT, keep=1)
+        self._last: Publication | None = None
+
+    def poll(self) -> Publication | None:
+        """What it said last, also after its end; None: nothing yet. Never raises because of what stands there."""
+        try:
+            found, trouble = self._file.get(self.path), None
+        except VanishedError:
+            found, trouble = self._last, None
+        except UnreadableError as error:
+            found, trouble = self._last, str(error)
+        if found is not None:
+            said = replace(found, alive=is_held(self.path), trouble=trouble or found.trouble)
+            self._last = self._last if said == self._last else said
+        return self._last
+
+
+def list_published() -> list[Published]:
+    """The jobs that publish, and those that did until a day ago; by name."""
+    found: list[Published] = []
+    for path in sorted(run_dir().glob(f"*{SUFFIX}")):
+        publication = PublishedTap(path).poll()
+        if publication is not None:
+            found.append(Published(path.name.removesuffix(SUFFIX), path, publication))
+    return found
+
+
+def find_published(name: str) -> Published:
+    """The job of that name, application name, or query name; UsageError where there is none, or more than one."""
+    jobs = list_published()
+    for matching in (
+        [job for job in jobs if job.name == name],
+        [job for job in jobs if job.publication.alive and name in job.names],
+        [job for job in jobs if name in job.names],
+    ):
+        if len(matching) == 1:
+            return matching[0]
+        if matching:
+            raise UsageError(f"several jobs publish {name!r}: give {' or '.join(job.name for job in matching)}")
+    others = f", only {', '.join(job.name for job in jobs)}" if jobs else ": a job does it with publish(spark)"
+    raise UsageError(f"no job publishes {one_line(name, 60)!r}{others}")
+
+
+def remove_leftovers(directory: Path) -> None:
+    """Take away what jobs left behind that are gone for a day."""
+    for path in directory.glob(f"*{SUFFIX}*"):
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > KEEP_S and not is_held(path):
+                path.unlink()
+
+
+def is_held(path: Path) -> bool:
+    """Whether a living job holds the file that stands there."""
+    while True:
+        try:
+            with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+                if not try_lock_file(file, shared=True):
+                    return True
+                if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+                    return False
+        except OSError:
+            return False
+
+
+def _decode(content: bytes) -> Publication:
+    publication = decode_json(content, Publication)
+    if publication.version != VERSION:
+        raise UnreadableError("another version of wmtop publishes it: use the same one")
+    return publication

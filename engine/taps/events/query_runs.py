@@ -1,0 +1,228 @@
+"""What is known of a query that others run: the same records from its event log and from the job itself (times ms)."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from ...core.snapshot import OperatorKind, OutputMode
+
+
+class PlannedWatermark(Struct, frozen=True):
+    """One `withWatermark` of the plan."""
+
+    column: str
+    delay_ms: int
+    inputs: tuple[str, ...] = ()
+    """The taps (`InputFacts.name`) whose rows it sees."""
+    sources: tuple[int, ...] = ()
+    """The leaves of the plan whose rows it sees, counted from the left."""
+    above: tuple[int, ...] = ()
+    """The other watermarks of the plan that its rows have passed before."""
+    after_state: bool = False
+    """Its rows come out of a stateful operator."""
+
+
+class PlannedOperator(Struct, frozen=True, kw_only=True):
+    """One stateful operator of the plan."""
+
+    operator: int | None
+    """The number under which its state is kept."""
+    kind: OperatorKind
+    output_mode: OutputMode | None
+    windowed: bool | None
+    """An aggregation: one of its keys is a time window; None: not told, or not an aggregation."""
+    evicts: bool | None
+    """The watermark makes it remove state; None: not told."""
+    watermarks: tuple[int, ...]
+    """The watermarks (places in `PlanFacts.nodes`) that its rows have passed."""
+
+
+class PlanFacts(Struct, frozen=True):
+    """What the plan tells of the query, from its sink down to its sources."""
+
+    nodes: tuple[PlannedWatermark, ...] = ()
+    checkpoint: str | None = None
+    """Its directory, or a URI where that is on no file system of a machine; None: not told (a query without state)."""
+    operators: tuple[PlannedOperator, ...] = ()
+    leaves: int = 0
+    """How many leaves the plan has: its sources, and tables that it joins."""
+
+
+class EventMax(Struct, frozen=True):
+    """The greatest event time (ms) reported by batches in which exactly these `sources` delivered rows."""
+
+    sources: tuple[int, ...]
+    max_ms: int
+
+
+class SourceProgress(Struct, frozen=True):
+    """A source in the last batch; offsets are JSON as text, in the source's own form."""
+
+    description: str
+    start: str | None
+    end: str | None
+    latest: str | None
+    """What there is to read; None: the source does not say."""
+    rows: int
+    input_rows_per_second: float | None
+    processed_rows_per_second: float | None
+
+
+class StateFacts(Struct, frozen=True):
+    """A stateful operator after the last batch."""
+
+    operator: str
+    rows: int | None
+    """None: the state store does not count them."""
+    updated: int
+    memory_bytes: int
+    dropped_at_least: int
+    """Rows that the last batch dropped as late: they are counted after partial aggregation."""
+
+
+class BatchProgress(Struct, frozen=True, kw_only=True):
+    """The last batch that has been reported."""
+
+    batch: int
+    timestamp_ms: int | None
+    """When its trigger started."""
+    duration_ms: int | None
+    phases_ms: dict[str, int]
+    rows: int
+    output_rows: int | None
+    """None: the sink does not say."""
+    input_rows_per_second: float | None
+    """Over all sources, as the next one."""
+    processed_rows_per_second: float | None
+    watermark_ms: int | None
+    """In force in this batch; None: there is none, or it has not moved since the start."""
+    min_event_ms: int | None
+    """Of the batch, as the next two; None without rows. With several watermark nodes: of one of them, any."""
+    max_event_ms: int | None
+    avg_event_ms: int | None
+    sources: tuple[SourceProgress, ...]
+    states: tuple[StateFacts, ...]
+
+
+class ProgressPoint(Struct, frozen=True, array_like=True):
+    """A point of the query's course: one batch, or `batches` neighbours of a long one."""
+
+    timestamp_ms: int
+    batch: int
+    watermark_ms: int | None
+    rows: int
+    """Of all its batches."""
+    duration_ms: int
+    """The longest of its batches."""
+    batches: int = 1
+
+
+class ChannelFacts(Struct, frozen=True, array_like=True):
+    """A channel of a tapped input, since the query started."""
+
+    max_ms: int
+    rows: int
+
+
+class Sampled(Struct, frozen=True):
+    """There were too many channels to hold: `kept` of about `of`, and those exactly."""
+
+    kept: int
+    of: int
+
+
+class LatenessCounts(Struct, frozen=True, kw_only=True):
+    """How many rows had been late at each delay, had it been constant: at or before the level that their batch met.
+
+    A count is at least the true one at its delay, and at most the true one at a delay shorter by a bucket.
+    """
+
+    bucket_ms: int
+    """How wide the buckets of event time are that were counted."""
+    delays_ms: tuple[int, ...]
+    spark: tuple[int, ...]
+    """By Spark's rule: one clock, which the greatest event time of all channels drives."""
+    barrel: tuple[int, ...] | None
+    """Had the slowest channel driven it, none idle; None where not all channels are known."""
+    unplaced: int = 0
+    """Rows so far from the others that their bucket was not found: not counted above."""
+
+
+class InputBatch(Struct, frozen=True, kw_only=True):
+    """What one batch brought of one input."""
+
+    batch: int
+    timestamp_ms: int | None
+    rows: int
+    nulls: int
+    min_ms: int | None
+    max_ms: int | None
+    channels: dict[str, ChannelFacts]
+    buckets: dict[int, int]
+    """Rows by the start (ms) of their bucket."""
+
+
+class InputFacts(Struct, frozen=True, kw_only=True):
+    """An input with a tap in front of its watermark, since the query started."""
+
+    name: str
+    rows: int
+    nulls: int
+    """Rows without an event time."""
+    min_ms: int | None
+    max_ms: int | None
+    """The greatest event time: what drives Spark's clock."""
+    barrel_ms: int | None
+    """How far the slowest channel has come, none idle; None: no channels, or not all known."""
+    channels: dict[str, ChannelFacts]
+    """By name; a channel whose name is not known by `#` and its hash."""
+    sampled: Sampled | None
+    lateness: LatenessCounts | None
+    recent: tuple[InputBatch, ...]
+    """The last batches, oldest first."""
+    trouble: str | None = None
+    """One line on what of it could not be read."""
+
+
+class RunningBatch(Struct, frozen=True):
+    """A batch that has begun and has not been reported."""
+
+    batch: int
+    since_ms: int
+
+
+class QueryRun(Struct, frozen=True, kw_only=True):
+    """One run of a query: `id` survives restarts, `run_id` does not."""
+
+    id: str
+    run_id: str
+    name: str | None
+    started_ms: int | None
+    last_event_ms: int | None
+    """The last time that an event of it tells, by the query's clock."""
+    idle_ms: int | None
+    """When it last said that it had nothing to do; None: not since its last batch."""
+    ended: bool
+    error: str | None
+    """Why it ended, if not by being stopped: the exception's first line."""
+    running: RunningBatch | None
+    progress: BatchProgress | None
+    plan: PlanFacts | None
+    """None: not seen (yet)."""
+    watermark_policy: str | None
+    """How the watermarks of several nodes are combined: min or max; None: not told."""
+    max_event_ms: int | None
+    """The greatest event time of all batches, of whichever node told it."""
+    event_max: tuple[EventMax, ...] = ()
+    """The same by the sources that had rows: Spark reports the first watermark of the plan that had some."""
+    silent: tuple[int, ...] | None = None
+    """The sources that have delivered no row in this run; None before its first report."""
+    first_watermark_ms: int | None = None
+    """In force in its first batch: one that started from nothing has none."""
+    dropped_at_least: int
+    """Late rows dropped since this run started."""
+    history: tuple[ProgressPoint, ...]
+    """Its whole course, coarser the longer it is."""
+    inputs: tuple[InputFacts, ...]
+    observed: dict[str, Any]
+    """What the query's own `observe`s said in the last batch, by name."""

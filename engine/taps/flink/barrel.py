@@ -1,0 +1,247 @@
+"""The barrel of one operator of a Flink job, derived from two dumps of metrics. Pure.
+
+A dump is not taken at one moment, so nothing is concluded from one alone: an input whose watermark is now below what
+the operator had reached before takes no part in its minimum (Flink's `StatusWatermarkValve`), and inside a subtask a
+split below what the subtask had sent before is idle (Flink's `WatermarkOutputMultiplexer`).
+"""
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from ...core.snapshot import Cause, ChannelState
+from ...core.times import MAX, MIN
+from .samples import Sample, Split, Subtask, VertexSample, time_of
+
+IDLE_STEP_MS = 5_000
+"""Flink counts idle time in steps of this size: two samples have to be as far apart."""
+BACK_PRESSURED = 0.5
+"""From this share of time on a subtask counts as back-pressured or busy."""
+
+
+class BarrelChannel(Struct, frozen=True):
+    """A split, or an upstream subtask where there are no splits; watermark in epoch ms, None: none yet."""
+
+    name: str
+    instance: int
+    watermark_ms: int | None
+    state: ChannelState
+    quiet_ms: int | None = None
+    cause: Cause | None = None
+    """Why it is no further; None where it takes no part in the minimum."""
+
+
+class BarrelInstance(Struct, frozen=True):
+    """An upstream subtask: an input of the operator's valve."""
+
+    name: str
+    watermark_ms: int | None
+    state: ChannelState
+    channels: int
+
+
+class Held(Struct, frozen=True):
+    """Who holds back the operator's watermark, and why; with `in_flight` no channel is to blame."""
+
+    channel: str
+    cause: Cause
+    instance: int | None = None
+
+
+class Barrel(Struct, frozen=True):
+    """An operator's watermark (epoch ms, None: none yet) and the inputs that it is the minimum of."""
+
+    operator: str
+    """The vertex id."""
+    watermark_ms: int | None
+    ended: bool
+    instances: tuple[BarrelInstance, ...]
+    channels: tuple[BarrelChannel, ...]
+    held: Held | None
+
+
+class _Input(Struct):
+    """An upstream subtask in both samples."""
+
+    name: str
+    now: Subtask
+    before: Subtask | None
+    splits: tuple[Split, ...]
+    splits_before: dict[str, Split]
+    vertex_ended: bool
+    state: ChannelState = "active"
+
+
+def operators(sample: Sample) -> list[VertexSample]:
+    """The vertices that take a watermark, those with windows first, nearest the sources first, sinks last."""
+    read = {edge.vertex for one in sample.vertices for edge in one.vertex.inputs}
+    depths = _depths(sample)
+    takes = [one for one in sample.vertices if one.vertex.inputs]
+
+    def order(one: VertexSample) -> tuple[bool, bool, int, int]:
+        level = level_of(one)
+        is_sink = one.vertex.id not in read and not one.windowed
+        return not one.windowed, is_sink, depths[one.vertex.id], MIN if level is None else level
+
+    return sorted(takes, key=order)
+
+
+def level_of(vertex: VertexSample) -> int | None:
+    """The minimum of its subtasks' input watermarks; None where a subtask's is not in the dump."""
+    inputs = [task.input for task in vertex.subtasks]
+    return None if not inputs or None in inputs else min(one for one in inputs if one is not None)
+
+
+def barrel_of(operator: VertexSample, now: Sample, before: Sample | None) -> Barrel:
+    """The barrel of `operator` (of sample `now`); `before` is an older sample, IDLE_STEP_MS back if there is one."""
+    earlier = None if before is None else _vertex(before, operator.vertex.id)
+    level, level_before = level_of(operator), None if earlier is None else level_of(earlier)
+    inputs = list(_inputs(operator, now, before))
+    long_enough = before is not None and now.at_ms - before.at_ms >= IDLE_STEP_MS
+    channels: list[BarrelChannel] = []
+    for number, one in enumerate(inputs):
+        idle = {split.id: _is_idle(split, one, long_enough) for split in one.splits}
+        one.state = _state(one, level_before, all_idle=bool(idle) and all(idle.values()))
+        channels += _channels(one, number, idle)
+    part = [one for one in inputs if one.state == "active" and one.now.output is not None]
+    outputs = [one.now.output for one in part if one.now.output is not None]
+    # The dump of the operator may be newer than that of its inputs: a minimum is never above what it is taken of.
+    shown = min([level, *outputs]) if level is not None and level != MAX else level
+    if shown is not None and level_before is not None and shown < level_before <= (level or MIN):
+        shown = level_before
+    ended = level == MAX
+    return Barrel(
+        operator=operator.vertex.id,
+        watermark_ms=time_of(shown),
+        ended=ended,
+        instances=tuple(
+            BarrelInstance(one.name, time_of(one.now.output), one.state, max(1, len(one.splits))) for one in inputs
+        ),
+        channels=tuple(channels),
+        held=None if ended or level is None else _held(operator, level, inputs, part, channels),
+    )
+
+
+def _held(
+    operator: VertexSample, level: int, inputs: Sequence[_Input], part: Sequence[_Input], channels: list[BarrelChannel]
+) -> Held | None:
+    if not part:
+        return None
+    before = [one.before.output for one in part if one.before is not None and one.before.output is not None]
+    if len(before) == len(part) and level < min(before) and level != MIN:
+        return Held(operator.vertex.name, "in_flight")
+    lowest = min(part, key=lambda one: MIN if one.now.output is None else one.now.output)
+    number = inputs.index(lowest)
+    inside = [one for one in channels if one.instance == number and one.cause is not None]
+    not_reported = any(one.state == "active" and one.now.output is None for one in inputs)
+    if not inside or (not_reported and lowest.now.output is not None and lowest.now.output > level):
+        return None  # an input that is missing from the dump may be the lowest
+    channel = min(inside, key=lambda one: MIN if one.watermark_ms is None else one.watermark_ms)
+    return Held(channel.name, channel.cause or "behind", number)
+
+
+def _cause(one: _Input, split: Split | None, state: ChannelState) -> Cause | None:
+    """The most certain cause; REST does not tell what is unread, so `backlog` is never said."""
+    if state not in ("active", "never_seen"):
+        return None
+    before = one.splits_before.get(split.id) if split is not None else None
+    if state == "never_seen":
+        return "never_seen"
+    if (one.now.drift_ms or 0) > 0:
+        return "paused"
+    if split is not None and before is not None and (split.paused_ms or 0) > (before.paused_ms or 0):
+        return "paused"
+    if (one.now.back_pressured or 0) >= BACK_PRESSURED:
+        return "in_flight"
+    if split is not None and before is not None:
+        return "quiet" if (split.watermark, split.offset) == (before.watermark, before.offset) else "behind"
+    return "quiet" if (one.now.source_idle_ms or 0) >= IDLE_STEP_MS else "behind"
+
+
+def _state(one: _Input, level_before: int | None, *, all_idle: bool) -> ChannelState:
+    output = one.now.output
+    if output == MAX or (one.vertex_ended and output is None):
+        return "finished"
+    if output is not None and level_before is not None and output < level_before:
+        return "idle" if all_idle else "catching_up"
+    return "active"
+
+
+def _is_idle(split: Split, one: _Input, long_enough: bool) -> bool:
+    """Whether the split is left out of its subtask's minimum."""
+    sent, sent_before = one.now.output, one.before.output if one.before is not None else None
+    if None not in (split.watermark, sent, sent_before) and split.watermark < sent_before <= sent != MIN:  # type: ignore[operator]
+        return True
+    if split.idle_share in (0.0, 1.0):
+        return split.idle_share == 1.0
+    before = one.splits_before.get(split.id)
+    if not long_enough or before is None or split.idle_ms is None or before.idle_ms is None:
+        return False
+    return split.idle_ms > before.idle_ms
+
+
+def _channels(one: _Input, number: int, idle: dict[str, bool]) -> Iterator[BarrelChannel]:
+    if not one.splits:
+        state = "never_seen" if one.state == "active" and one.now.output == MIN else one.state
+        quiet_ms = one.now.source_idle_ms
+        yield BarrelChannel(one.name, number, time_of(one.now.output), state, quiet_ms, _cause(one, None, state))
+    for split in one.splits:
+        state = _state_of_split(split, one, idle[split.id])
+        yield BarrelChannel(split.id, number, time_of(split.watermark), state, None, _cause(one, split, state))
+
+
+def _state_of_split(split: Split, one: _Input, is_idle: bool) -> ChannelState:
+    if is_idle or one.state == "idle":
+        return "idle"
+    if split.watermark in (None, MIN) and split.offset is None:
+        return "never_seen"
+    return one.state
+
+
+def _inputs(operator: VertexSample, now: Sample, before: Sample | None) -> Iterator[_Input]:
+    several = len(operator.vertex.inputs) > 1
+    for edge in operator.vertex.inputs:
+        upstream = _vertex(now, edge.vertex)
+        if upstream is None:
+            continue
+        earlier = None if before is None else _vertex(before, edge.vertex)
+        for task in upstream.subtasks:
+            name = f"{upstream.vertex.name} #{task.index}" if several else f"#{task.index}"
+            then = _task(earlier, task.index)
+            splits, splits_before = _splits(now, upstream, task), _splits(before, earlier, then)
+            ended = upstream.vertex.status == "FINISHED"
+            yield _Input(name, task, then, splits, {split.id: split for split in splits_before}, ended)
+
+
+def _splits(sample: Sample | None, vertex: VertexSample | None, task: Subtask | None) -> tuple[Split, ...]:
+    """The splits inside a subtask, or inside its counterpart at the source behind edges that are not shuffled."""
+    while sample is not None and vertex is not None and task is not None:
+        if task.splits or len(vertex.vertex.inputs) != 1 or not vertex.vertex.inputs[0].forward:
+            return task.splits
+        vertex = _vertex(sample, vertex.vertex.inputs[0].vertex)
+        task = _task(vertex, task.index)
+    return ()
+
+
+def _vertex(sample: Sample, id: str) -> VertexSample | None:
+    return next((one for one in sample.vertices if one.vertex.id == id), None)
+
+
+def _task(vertex: VertexSample | None, index: int) -> Subtask | None:
+    return vertex.subtasks[index] if vertex is not None and index < len(vertex.subtasks) else None
+
+
+def _depths(sample: Sample) -> dict[str, int]:
+    """How many edges each vertex is away from its farthest source."""
+    depths: dict[str, int] = {}
+    inputs = {one.vertex.id: [edge.vertex for edge in one.vertex.inputs] for one in sample.vertices}
+
+    def depth(id: str) -> int:
+        if id not in depths:
+            depths[id] = 0  # a plan has no cycle; an iteration's feedback edge would be one
+            depths[id] = max((depth(before) + 1 for before in inputs.get(id, ())), default=0)
+        return depths[id]
+
+    for id in inputs:
+        depth(id)
+    return depths

@@ -1,0 +1,38 @@
+"""What is known of a Flink job after a look at it. Pure."""
+
+from msgspec import Struct
+
+from .barrel import IDLE_STEP_MS
+from .samples import Graph, Sample
+
+
+class FlinkFacts(Struct, frozen=True, kw_only=True):
+    """What is known of the job after a poll; `trouble` is why the JobManager did not answer, in one line."""
+
+    graph: Graph
+    samples: tuple[Sample, ...] = ()
+    """The newest last; the first is at least IDLE_STEP_MS older where there is one so old."""
+    interval_ms: int | None = None
+    failure: str | None = None
+    restarts: int | None = None
+    checkpoint_ms: int | None = None
+    late_before: dict[str, int] = {}
+    """Late records of earlier attempts, by vertex: counters start again with each."""
+    trouble: str | None = None
+
+
+def late_of(facts: FlinkFacts) -> dict[str, int]:
+    """Late records by vertex, attempts before this one included."""
+    late = dict(facts.late_before)
+    for one in facts.samples[-1].vertices if facts.samples else ():
+        counted = [task.late for task in one.subtasks if task.late is not None]
+        if counted:
+            late[one.vertex.id] = late.get(one.vertex.id, 0) + sum(counted)
+    return late
+
+
+def kept(samples: tuple[Sample, ...], new: Sample) -> tuple[Sample, ...]:
+    """The samples that are still needed with a new one: back to the youngest that is IDLE_STEP_MS older."""
+    together = (*samples, new)
+    old = [number for number, sample in enumerate(together) if new.at_ms - sample.at_ms >= IDLE_STEP_MS]
+    return together[old[-1] :] if old else together

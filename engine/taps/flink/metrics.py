@@ -1,0 +1,134 @@
+"""Metric names of a Flink vertex: which ones are asked for, and what their values say. Pure.
+
+A name is `<subtask>.<operator>.<metric>` or `<subtask>.<metric>`. In operator and split names Flink writes `_` for a
+space and for `.` `:` `,`, and cuts operators at 80 characters.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from .samples import Split, Subtask, Vertex, VertexSample
+
+_TASK = re.compile(r"(\d+)\.(currentInputWatermark|busyTimeMsPerSecond|backPressuredTimeMsPerSecond)")
+_OPERATOR = re.compile(
+    r"(\d+)\.([^.]+)\.(currentOutputWatermark|numLateRecordsDropped|sourceIdleTime|watermarkAlignmentDrift)"
+)
+_SPLIT = re.compile(
+    r"(\d+)\.([^.]+)\.split\.(.+)\.watermark\."
+    r"(currentWatermark|accumulatedIdleTimeMs|idleTimeMsPerSecond|accumulatedPausedTimeMs)"
+)
+_OFFSET = re.compile(r"(\d+)\.([^.]+)\.KafkaSourceReader\.topic\.(.+)\.partition\.(\d+)\.currentOffset")
+_LONGEST_OPERATOR = 80
+_OPERATOR_SEPARATOR = " -> "
+
+
+def wanted(ids: Iterable[str]) -> list[str]:
+    """Of all metric ids of a vertex, those that are read."""
+    patterns = (_TASK, _OPERATOR, _SPLIT, _OFFSET)
+    return sorted(one for one in ids if any(pattern.fullmatch(one) for pattern in patterns))
+
+
+def operator_id(name: str) -> str:
+    """An operator's name as metrics spell it."""
+    return re.sub(r"[ .:,]", "_", name)[:_LONGEST_OPERATOR]
+
+
+def last_operator(vertex: Vertex) -> str:
+    """The operator whose output leaves the vertex, as metrics spell it."""
+    return operator_id(vertex.name.rpartition(_OPERATOR_SEPARATOR)[2])
+
+
+def sample_of(vertex: Vertex, ids: Sequence[str], values: Mapping[str, str]) -> tuple[VertexSample, bool]:
+    """What the values say of the vertex, and whether every subtask is there."""
+    found: dict[int, _Found] = {}
+    for one, value in values.items():
+        _take(found, one, value)
+    subtasks = tuple(
+        found.get(index, _Found()).subtask(index, last_operator(vertex)) for index in range(vertex.parallelism)
+    )
+    whole = len(values) == len(ids) and all(index in found for index in range(vertex.parallelism))
+    return VertexSample(vertex, subtasks, windowed=any(task.late is not None for task in subtasks)), whole
+
+
+class _Found:
+    """The values of one subtask, as they come."""
+
+    def __init__(self) -> None:
+        self.task: dict[str, str] = {}
+        self.operators: dict[str, dict[str, str]] = {}
+        self.splits: dict[str, dict[str, str]] = {}
+
+    def subtask(self, index: int, last: str) -> Subtask:
+        """The subtask's facts; `last` is the operator whose output counts."""
+        outputs = {name: metrics["currentOutputWatermark"] for name, metrics in self.operators.items()
+                   if "currentOutputWatermark" in metrics}  # fmt: skip
+        output = outputs.get(last)
+        if output is None and len(outputs) == 1:
+            output = next(iter(outputs.values()))
+        return Subtask(
+            index=index,
+            input=_number(self.task.get("currentInputWatermark")),
+            output=_number(output),
+            splits=tuple(_split(id, metrics) for id, metrics in sorted(self.splits.items(), key=_natural)),
+            busy=_share(self.task.get("busyTimeMsPerSecond")),
+            back_pressured=_share(self.task.get("backPressuredTimeMsPerSecond")),
+            late=_sum(metrics.get("numLateRecordsDropped") for metrics in self.operators.values()),
+            source_idle_ms=_greatest(metrics.get("sourceIdleTime") for metrics in self.operators.values()),
+            drift_ms=_greatest(metrics.get("watermarkAlignmentDrift") for metrics in self.operators.values()),
+        )
+
+
+def _take(found: dict[int, _Found], one: str, value: str) -> None:
+    if match := _SPLIT.fullmatch(one):
+        subtask, _, split, metric = match.groups()
+        found.setdefault(int(subtask), _Found()).splits.setdefault(split, {})[metric] = value
+    elif match := _OFFSET.fullmatch(one):
+        subtask, _, topic, partition = match.groups()
+        split = f"{topic}-{partition}"
+        found.setdefault(int(subtask), _Found()).splits.setdefault(split, {})["currentOffset"] = value
+    elif match := _OPERATOR.fullmatch(one):
+        subtask, operator, metric = match.groups()
+        found.setdefault(int(subtask), _Found()).operators.setdefault(operator, {})[metric] = value
+    elif match := _TASK.fullmatch(one):
+        found.setdefault(int(match[1]), _Found()).task[match[2]] = value
+
+
+def _split(id: str, metrics: Mapping[str, str]) -> Split:
+    offset = _number(metrics.get("currentOffset"))
+    return Split(
+        id=id,
+        watermark=_number(metrics.get("currentWatermark")),
+        idle_ms=_number(metrics.get("accumulatedIdleTimeMs")),
+        idle_share=_share(metrics.get("idleTimeMsPerSecond")),
+        paused_ms=_number(metrics.get("accumulatedPausedTimeMs")),
+        offset=None if offset is None or offset < 0 else offset,
+    )
+
+
+def _number(text: str | None) -> int | None:
+    try:
+        return None if text is None else int(float(text)) if "." in text or "E" in text else int(text)
+    except (ValueError, OverflowError):  # `NaN`, or what no gauge of ours says
+        return None
+
+
+def _share(text: str | None) -> float | None:
+    try:
+        share = None if text is None else float(text) / 1000
+    except ValueError:
+        return None
+    return share if share is not None and 0 <= share <= 1 else None
+
+
+def _sum(texts: Iterable[str | None]) -> int | None:
+    numbers = [number for text in texts if (number := _number(text)) is not None]
+    return sum(numbers) if numbers else None
+
+
+def _greatest(texts: Iterable[str | None]) -> int | None:
+    return max((number for text in texts if (number := _number(text)) is not None), default=None)
+
+
+def _natural(item: tuple[str, object]) -> list[tuple[int, str]]:
+    """Sorts `orders-10` after `orders-9`."""
+    return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", item[0])]

@@ -1,0 +1,192 @@
+"""The snapshot of a Flink job. Pure."""
+
+from collections.abc import Iterable
+
+from ...core.flink_job import FlinkJob, FlinkVertex
+from ...core.settings import Settings
+from ...core.snapshot import (
+    ChannelView,
+    EngineState,
+    Holder,
+    InstanceView,
+    Level,
+    Snapshot,
+    SourceView,
+    Totals,
+    Windows,
+)
+from ...core.times import MAX, MIN
+from .barrel import Barrel, barrel_of, operators
+from .facts import FlinkFacts, late_of
+from .samples import Sample, VertexSample, time_of
+from .staircase import blockers_of
+
+STALE_AFTER_MS = 15_000
+"""Metrics are stale when they are this much older than their interval."""
+NOT_IN_REST = "Flink's REST API does not show windows"
+NO_METRICS = "metrics.fetcher.update-interval is 0, so the JobManager fetches no metrics: set it to 10 s"
+_STATES: dict[str, EngineState] = {
+    "INITIALIZING": "starting", "CREATED": "starting", "RUNNING": "live", "FAILED": "failed", "CANCELED": "ended",
+    "FINISHED": "ended",
+}  # fmt: skip
+
+
+def picture_of(
+    facts: FlinkFacts, *, name: str, source: SourceView, settings: Settings, operator: str | None, now_ms: int,
+    before: Snapshot | None,
+) -> Snapshot:  # fmt: skip
+    """The picture at `now_ms` (epoch ms); `before` is the last one, `operator` a part of a vertex's name."""
+    sample = facts.samples[-1] if facts.samples else None
+    older = facts.samples[0] if len(facts.samples) > 1 else None
+    chosen = _chosen(sample, operator)
+    barrel = None if chosen is None or sample is None else barrel_of(chosen, sample, older)
+    runs = facts.graph.job.state == "RUNNING"
+    level = _level(barrel, now_ms, before, runs=runs)
+    late = late_of(facts)
+    return Snapshot(
+        name=name,
+        state=_state(facts, sample, now_ms),
+        now_ms=now_ms,
+        wall_ms=now_ms,
+        ended=barrel.ended if barrel is not None else False,
+        settings=settings,
+        source=source,
+        level=level,
+        blockers=None if barrel is None or not runs else blockers_of(barrel),
+        channels=[] if barrel is None else _channels(barrel),
+        instances=None if barrel is None or len(barrel.instances) == len(barrel.channels) else _instances(barrel),
+        windows=Windows(open_count=None, fired=None, late_firings=None, unknown=NOT_IN_REST),
+        totals=Totals(None, None, sum(late.values()) if late else None, None, None, None),
+        flink=_job(facts, sample, chosen, late),
+        origin={"level": "flink", "channels": "flink", "totals": "flink"},
+        error=_error(facts),
+    )
+
+
+def _chosen(sample: Sample | None, operator: str | None) -> VertexSample | None:
+    found = [] if sample is None else operators(sample)
+    if operator is not None:
+        found = [one for one in found if operator.lower() in one.vertex.name.lower()] or found
+    return found[0] if found else None
+
+
+def _state(facts: FlinkFacts, sample: Sample | None, now_ms: int) -> EngineState:
+    state = _STATES.get(facts.graph.job.state, "stale")
+    if (facts.trouble is not None or facts.interval_ms == 0) and state in ("live", "starting"):
+        return "stale"
+    if state != "live":
+        return state
+    if sample is None:
+        return "starting"
+    if now_ms - sample.at_ms > (facts.interval_ms or 0) + STALE_AFTER_MS:
+        return "stale"
+    return "live" if sample.whole else "partial"
+
+
+def _error(facts: FlinkFacts) -> str | None:
+    if facts.trouble is not None:
+        return facts.trouble
+    if facts.interval_ms == 0 and facts.graph.job.state == "RUNNING":
+        return NO_METRICS
+    return facts.failure if facts.graph.job.state in ("FAILED", "FAILING", "RESTARTING") else None
+
+
+def _level(barrel: Barrel | None, now_ms: int, before: Snapshot | None, *, runs: bool) -> Level:
+    if barrel is None:
+        return Level()
+    watermark = barrel.watermark_ms
+    known = [one.watermark_ms for one in barrel.channels if one.watermark_ms is not None]
+    last = before.level if before is not None else None
+    # Of the first look it is not known when the watermark moved last.
+    moved = last is not None and last.watermark_ms != watermark
+    since = now_ms if moved else None if last is None else last.moved_ms
+    return Level(
+        watermark_ms=watermark,
+        behind_fastest_ms=None if watermark is None or not known else max(0, max(known) - watermark),
+        behind_clock_ms=None if watermark is None else now_ms - watermark,
+        # While a job restarts, and after its end, the last dump blames nobody.
+        holder=_holder(barrel, now_ms, last) if runs else None,
+        idle=bool(barrel.instances) and all(one.state == "idle" for one in barrel.instances),
+        moved_ms=since,
+    )
+
+
+def _holder(barrel: Barrel, now_ms: int, last: Level | None) -> Holder | None:
+    held = barrel.held
+    if held is None:
+        return None
+    before = last.holder if last is not None else None
+    since = before.since_ms if before is not None and before.channel == held.channel else now_ms
+    return Holder(held.channel, since, held.cause, held.instance)
+
+
+def _channels(barrel: Barrel) -> list[ChannelView]:
+    inside = len(barrel.instances) != len(barrel.channels)
+    return [
+        ChannelView(
+            channel=one.name,
+            watermark_ms=one.watermark_ms,
+            max_event_ms=None,
+            state=one.state,
+            records=None,
+            behind_watermark=None,
+            late=None,
+            malformed=None,
+            future=None,
+            quiet_ms=one.quiet_ms,
+            instance=one.instance if inside else None,
+        )
+        for one in barrel.channels
+    ]
+
+
+def _instances(barrel: Barrel) -> list[InstanceView]:
+    return [
+        InstanceView(number, one.name, one.watermark_ms, one.state, one.channels)
+        for number, one in enumerate(barrel.instances)
+    ]
+
+
+def _job(facts: FlinkFacts, sample: Sample | None, chosen: VertexSample | None, late: dict[str, int]) -> FlinkJob:
+    job = facts.graph.job
+    seen = {one.vertex.id: one for one in sample.vertices} if sample is not None else {}
+    return FlinkJob(
+        id=job.id,
+        name=job.name,
+        state=job.state,
+        operator=chosen.vertex.id if chosen is not None else None,
+        vertices=[
+            _vertex(seen.get(one.id) or VertexSample(one, ()), one.status, late.get(one.id))
+            for one in facts.graph.vertices
+        ],
+        sampled_ms=sample.at_ms if sample is not None else None,
+        interval_ms=facts.interval_ms,
+        restarts=facts.restarts,
+        checkpoint_ms=facts.checkpoint_ms,
+    )
+
+
+def _vertex(one: VertexSample, status: str, late: int | None) -> FlinkVertex:
+    inputs = [task.input for task in one.subtasks if task.input is not None]
+    outputs = [task.output for task in one.subtasks if task.output is not None]
+    sane = [output for output in outputs if output not in (MIN, MAX)]
+    lowest = min(outputs, default=None)
+    return FlinkVertex(
+        id=one.vertex.id,
+        name=one.vertex.name,
+        parallelism=one.vertex.parallelism,
+        status=status,
+        inputs=[edge.vertex for edge in one.vertex.inputs],
+        input_ms=time_of(min(inputs, default=None)),
+        output_ms=time_of(lowest),
+        spread_ms=max(sane) - min(sane) if len(sane) == len(outputs) and sane else None,
+        slowest=next((task.index for task in one.subtasks if task.output == lowest), None) if outputs else None,
+        late=late,
+        busy=_greatest(task.busy for task in one.subtasks),
+        back_pressured=_greatest(task.back_pressured for task in one.subtasks),
+        windowed=one.windowed,
+    )
+
+
+def _greatest(shares: Iterable[float | None]) -> float | None:
+    return max((share for share in shares if share is not None), default=None)

@@ -1,0 +1,110 @@
+"""What one look at a Flink job found: frozen facts, as the JobManager reports them.
+
+Watermarks are Flink's own numbers: `MIN` is "none yet", `MAX` "end of stream"; `None` is "not in the dump".
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from ...core.times import MAX, MIN
+
+JobState = Literal[
+    "INITIALIZING", "CREATED", "RUNNING", "FAILING", "FAILED", "CANCELLING", "CANCELED", "FINISHED", "RESTARTING",
+    "SUSPENDED", "RECONCILING",
+]  # fmt: skip
+RUNS: frozenset[str] = frozenset({"INITIALIZING", "CREATED", "RUNNING", "RESTARTING", "FAILING", "RECONCILING"})
+"""The states of a job that is not over."""
+
+
+class Job(Struct, frozen=True):
+    """A job as `/jobs/overview` lists it."""
+
+    id: str
+    name: str
+    state: str
+    started_ms: int
+
+
+class Input(Struct, frozen=True):
+    """An edge of the graph: the vertex upstream, and whether each subtask reads its own counterpart only."""
+
+    vertex: str
+    forward: bool
+
+
+class Vertex(Struct, frozen=True):
+    """A task of the job: a chain of operators."""
+
+    id: str
+    name: str
+    """As Flink spells it: `Source: orders -> Map`."""
+    parallelism: int
+    status: str
+    inputs: tuple[Input, ...] = ()
+
+
+class Graph(Struct, frozen=True):
+    """A job's vertices in the order of the plan, from the sources on."""
+
+    job: Job
+    now_ms: int
+    """The JobManager's clock."""
+    vertices: tuple[Vertex, ...] = ()
+
+
+class Split(Struct, frozen=True):
+    """A split of a source subtask; a name is spelled as in the metrics, where `.` `:` `,` and space became `_`."""
+
+    id: str
+    watermark: int | None = None
+    idle_ms: int | None = None
+    """Accumulated idle time; grows in steps of 5 s."""
+    idle_share: float | None = None
+    """Share of the last minute that it was idle, 0 to 1."""
+    paused_ms: int | None = None
+    """Accumulated time for which watermark alignment paused it."""
+    offset: int | None = None
+    """Kafka: the last offset read; None where nothing was."""
+
+
+class Subtask(Struct, frozen=True):
+    """A parallel instance of a vertex."""
+
+    index: int
+    input: int | None = None
+    """Its combined input watermark."""
+    output: int | None = None
+    """The watermark that its last operator sends."""
+    splits: tuple[Split, ...] = ()
+    busy: float | None = None
+    """Share of time that it was busy, 0 to 1."""
+    back_pressured: float | None = None
+    late: int | None = None
+    """Records that its window operators dropped, since its last restart."""
+    source_idle_ms: int | None = None
+    """How long its source has had nothing, as a whole."""
+    drift_ms: int | None = None
+    """How far it is ahead of what watermark alignment allows; above 0 it is paused."""
+
+
+class VertexSample(Struct, frozen=True):
+    """The subtasks of a vertex; `windowed`: one of its operators drops late records."""
+
+    vertex: Vertex
+    subtasks: tuple[Subtask, ...]
+    windowed: bool = False
+
+
+class Sample(Struct, frozen=True):
+    """One dump of metrics, dated by the JobManager's clock (epoch ms)."""
+
+    at_ms: int
+    vertices: tuple[VertexSample, ...]
+    whole: bool = True
+    """False: gauges of some subtasks are missing."""
+
+
+def time_of(watermark: int | None) -> int | None:
+    """A watermark as a time (epoch ms); None for none yet, end of stream, and not in the dump."""
+    return None if watermark in (None, MIN, MAX) else watermark

@@ -1,0 +1,186 @@
+"""A running Flink job as something that `WatchEngine` watches."""
+
+import time
+from collections.abc import Sequence
+from urllib.parse import unquote
+
+from msgspec.structs import replace
+
+from ...core.settings import Settings
+from ...core.snapshot import Snapshot, SourceView
+from ...errors import UsageError
+from .collector import (
+    DEFAULT_INTERVAL_MS,
+    Collector,
+    failure_of,
+    graph_of,
+    jobs_of,
+    last_checkpoint_ms,
+    restarts_of,
+    update_interval_ms,
+)
+from .facts import FlinkFacts, kept, late_of
+from .picture import picture_of
+from .rest import Rest, RestError, RestSecurity
+from .samples import RUNS, Graph, Job, Sample
+
+SLOW_S = 10.0
+"""How often what rarely changes is asked for: restarts, checkpoints."""
+_MOST_NAMED = 10
+
+
+class FlinkWatch:
+    """A `Watched` Flink job: `wanted` is its id or name; None: the only one that runs."""
+
+    every_s = 1.0
+    step = "asking the JobManager"
+
+    def __init__(self, url: str, wanted: str | None, operator: str | None, security: RestSecurity) -> None:
+        """`operator` chooses the barrel by a part of a vertex's name; None: the windows nearest the sources."""
+        self._rest = Rest(url, security)
+        self._wanted = wanted
+        self._operator = operator
+        self._collector = Collector(self._rest)
+        self._facts: FlinkFacts | None = None
+        self._job: Job | None = None
+        self._asked_s = -SLOW_S
+        self._before: Snapshot | None = None
+
+    @property
+    def settings(self) -> Settings:
+        """The job's own watermarks; its lateness, idle timeout and windows cannot be seen."""
+        return Settings(
+            strategy="source", lateness_ms=None, idle_after_ms=None, future_guard_ms=None, emit_every_ms=0, window=None
+        )
+
+    @property
+    def job_name(self) -> str:
+        """The job's name, once it is chosen."""
+        return self._job.name if self._job is not None else self._wanted or "flink"
+
+    def describe(self) -> SourceView:
+        """What was attached to."""
+        name = self._job.name if self._job is not None else self._wanted
+        return SourceView(kind="flink", description=f"{self._rest.base}{f', {name}' if name else ''}")
+
+    def open(self) -> None:
+        """Choose the job; UsageError where there is none to choose."""
+        try:
+            self._job = chosen(jobs_of(self._rest), self._wanted, self._rest.base)
+            interval_ms = update_interval_ms(self._rest)
+            self._facts = FlinkFacts(graph=graph_of(self._rest, self._job.id), interval_ms=interval_ms)
+        except RestError as error:
+            raise UsageError(str(error)) from None
+
+    def poll(self) -> FlinkFacts:
+        """One look; where the JobManager does not answer, the last facts with the trouble."""
+        assert self._facts is not None
+        try:
+            self._facts = self._look(replace(self._facts, trouble=None))
+        except RestError as error:
+            self._facts = replace(self._facts, trouble=str(error))
+        return self._facts
+
+    def picture(self, name: str, facts: FlinkFacts, now_ms: int) -> Snapshot:
+        """The facts of one poll as they are at `now_ms` (epoch ms)."""
+        self._before = picture_of(
+            facts, name=name, source=self.describe(), settings=self.settings, operator=self._operator, now_ms=now_ms,
+            before=self._before,
+        )  # fmt: skip
+        return self._before
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._rest.close()
+
+    def _look(self, facts: FlinkFacts) -> FlinkFacts:
+        job = facts.graph.job
+        try:
+            graph = graph_of(self._rest, job.id)
+        except RestError as error:
+            if error.status != 404:
+                raise
+            graph = replace(facts.graph, job=replace(job, state="UNKNOWN"))
+        if graph.job.state not in RUNS:
+            graph = self._come_back(graph)
+        if graph.job != job and (graph.job.id, graph.job.started_ms) != (job.id, job.started_ms):
+            self._collector.forget()
+            facts = replace(facts, samples=(), late_before=late_of(facts))
+            self._asked_s = -SLOW_S
+        self._job = graph.job
+        facts = replace(facts, graph=graph)
+        if graph.job.state != job.state or time.monotonic() - self._asked_s >= SLOW_S:
+            facts = self._ask_slow(facts)
+        if graph.job.state == "RUNNING" and (sample := self._sample(facts)) is not None:
+            facts = replace(facts, samples=kept(facts.samples, sample))
+        return facts
+
+    def _sample(self, facts: FlinkFacts) -> Sample | None:
+        interval_ms = DEFAULT_INTERVAL_MS if facts.interval_ms is None else facts.interval_ms
+        return self._collector.sample(facts.graph, interval_ms)
+
+    def _come_back(self, graph: Graph) -> Graph:
+        """The same job under a new id, where it was submitted again."""
+        again = [
+            job
+            for job in jobs_of(self._rest)
+            if job.name == graph.job.name and job.state in RUNS and job.started_ms > graph.job.started_ms
+        ]
+        return graph_of(self._rest, again[0].id) if len(again) == 1 else graph
+
+    def _ask_slow(self, facts: FlinkFacts) -> FlinkFacts:
+        self._asked_s = time.monotonic()
+        id = facts.graph.job.id
+        if facts.graph.job.state == "UNKNOWN":
+            return facts
+        return replace(
+            facts,
+            failure=failure_of(self._rest, id),
+            restarts=restarts_of(self._rest, id),
+            checkpoint_ms=last_checkpoint_ms(self._rest, id),
+        )
+
+
+def place_of(target: str) -> tuple[str, str | None]:
+    """The JobManager's URL and the job (id or name) that `flink://HOST:PORT[/JOB]` means.
+
+    In an `http://` or `https://` target the path may be a proxy's prefix: it is one where it ends in `/`, and before
+    `/jobs/` or `#/job/` (a link copied from Flink's web UI).
+    """
+    for mark in ("/#/job/running/", "/#/job/completed/", "/#/job/", "/jobs/"):
+        base, found, rest = target.partition(mark)
+        if found:
+            return _as_http(base), unquote(rest.partition("/")[0]) or None
+    scheme, _, rest = target.partition("://")
+    host, _, path = rest.partition("/")
+    if target.endswith("/") or not path:
+        return _as_http(target.rstrip("/")), None
+    prefix, _, job = path.rpartition("/")
+    return _as_http(f"{scheme}://{host}{'/' + prefix if prefix else ''}"), unquote(job)
+
+
+def _as_http(url: str) -> str:
+    return "http://" + url.removeprefix("flink://") if url.startswith("flink://") else url
+
+
+def chosen(jobs: Sequence[Job], wanted: str | None, base: str) -> Job:
+    """The job that is meant; UsageError with the list where that is not clear."""
+    if wanted is None:
+        running = [job for job in jobs if job.state in RUNS] or (list(jobs) if len(jobs) == 1 else [])
+        if len(running) == 1:
+            return running[0]
+        if not running:
+            raise UsageError(f"no job runs on {base}; start one, or name an ended one: {_listed(jobs)}")
+        raise UsageError(f"{len(running)} jobs run on {base}; name one: {_listed(running)}")
+    found = [job for job in jobs if job.id == wanted] or [job for job in jobs if job.name == wanted]
+    running = [job for job in found if job.state in RUNS]
+    if len(running) > 1:
+        raise UsageError(f"{len(running)} jobs named {wanted} run on {base}; give an id: {_listed(running)}")
+    if not found:
+        raise UsageError(f"no job {wanted} on {base}; there are: {_listed(jobs)}")
+    return (running or found)[0]
+
+
+def _listed(jobs: Sequence[Job]) -> str:
+    named = [f"{job.name} ({job.id}, {job.state})" for job in jobs[:_MOST_NAMED]]
+    return ", ".join(named) + (f" and {len(jobs) - _MOST_NAMED} more" if len(jobs) > _MOST_NAMED else "") or "none"

@@ -1,0 +1,65 @@
+"""The notes on a query that others run, as codes: what is wrong with it, and what of it is not known. Pure."""
+
+from collections.abc import Iterator, Sequence
+
+from ..core.snapshot import BarrelRule, NoteCode, SiblingQuery, SparkProgress
+from .checkpoint.checkpoint import CheckpointFacts
+from .nodes import Node
+from .query_channels import Tapped
+
+Said = tuple[NoteCode, dict[str, str | int | None]]
+"""The code of a note, and its arguments."""
+
+
+def why(code: NoteCode, text: str | None) -> Said | None:
+    """A note that has a line as its reason; None without one."""
+    return (code, {"why": text}) if text else None
+
+
+def unreadable(*lines: str | None) -> list[Said | None]:
+    """What could not be read."""
+    return [why("unreadable", line) for line in lines]
+
+
+def not_known(nodes: Sequence[Node], inputs: Sequence[Tapped], barrel: BarrelRule | None) -> list[Said]:
+    """What the taps in the job do not tell, though there are some."""
+    notes: list[Said] = [
+        ("channels_sampled", {"tap": one.tap.name, "kept": one.tap.sampled.kept, "of": one.tap.sampled.of})
+        for one in inputs
+        if one.tap.sampled is not None
+    ]
+    bare = [node.column or "window" for node in nodes if not node.taps]
+    if barrel is not None and inputs and bare:
+        notes.append(("nodes_without_tap", {"columns": ", ".join(bare)}))
+    return notes
+
+
+def time_needed(nodes: Sequence[Node]) -> Said:
+    """The watermark is on another column than the records' own timestamps."""
+    known = [node.column for node in nodes if node.column is not None]
+    return "time_needed", {"column": ", ".join(known) or None}
+
+
+def sibling_failed(siblings: Sequence[SiblingQuery] | None) -> Said | None:
+    """Another query of the application has failed."""
+    failed = [one for one in siblings or () if one.state == "failed"]
+    if not failed:
+        return None
+    return "sibling_failed", {"name": failed[0].name, "why": failed[0].error, "more": len(failed) - 1 or None}
+
+
+def troubles_of_watermark(spark: SparkProgress, checkpoint: CheckpointFacts | None, *, begun: bool) -> Iterator[Said]:
+    """There is none, it never moves, or it is frozen; `begun`: a batch has begun."""
+    for reason in ("no_input", "own_output"):
+        pinned = [node.column or "window" for node in spark.nodes or () if node.pinned == reason]
+        if pinned:
+            yield "watermark_pinned", {"columns": ", ".join(pinned), "why": reason}
+    if spark.never_moved and not any(node.pinned for node in spark.nodes or ()):
+        empty = [
+            one.offsets.source for one in (checkpoint.sources if checkpoint else ()) if one.offsets.kind == "nothing"
+        ]
+        yield "watermark_unmoved", {"nodes": len(spark.nodes or ()), "sources": ", ".join(empty) or None}
+    if spark.frozen_ms is not None:
+        yield "watermark_frozen", {"frozen_ms": spark.frozen_ms}
+    if begun and not spark.has_watermark:
+        yield "no_watermark", {"sure": 1 if spark.has_watermark is False else None}

@@ -1,0 +1,28 @@
+"""Rules about the engine and its snapshots: what is incomplete is never an all-clear."""
+
+import pytest
+from msgspec.structs import replace
+from wmtop.engine.core.doctor.condition import PartlyUnknown
+from wmtop.engine.core.snapshot import EngineState, Note, Snapshot
+
+from .patients import NOW, found, healthy
+
+
+def without_channels(state: EngineState) -> Snapshot:
+    """What a viewer gets of a snapshot that was too long to send."""
+    args: dict[str, str | int | None] = {"channels": 20_000, "bytes": 70_000_000, "limit": 64_000_000}
+    note = Note(NOW, "snapshot_too_long", args)
+    return replace(healthy([]), state=state, notes=[note], ended=state == "ended")
+
+
+@pytest.mark.parametrize("state", ["partial", "paused", "ended", "failed"])
+def test_a_snapshot_without_its_channels_is_not_an_all_clear(state: EngineState) -> None:
+    finding = found(without_channels(state))[PartlyUnknown]
+    assert (finding.severity, finding.left_out) == ("warning", 20_000)
+    assert [fix.code for fix in finding.fixes] == ["lower-max-channels"]
+
+
+def test_a_partial_snapshot_of_a_query() -> None:
+    finding = found(replace(healthy([]), state="partial"))[PartlyUnknown]
+    assert (finding.severity, finding.left_out) == ("info", None)
+    assert [fix.code for fix in finding.fixes] == ["check-source"]

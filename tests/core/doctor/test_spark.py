@@ -1,0 +1,107 @@
+"""Rules about attached Spark queries: pinned nodes, a watermark that never moved or is frozen, state without one."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from wmtop.engine.core.doctor.batches import StateGrows
+from wmtop.engine.core.doctor.blocking import FrozenByLateness
+from wmtop.engine.core.doctor.spark import (
+    NeverMoved,
+    NodeWithoutData,
+    NoWatermark,
+    PinnedNode,
+    SiblingFailed,
+    ZeroDelay,
+)
+from wmtop.engine.core.snapshot import (
+    Level,
+    SiblingQuery,
+    Snapshot,
+    SparkProgress,
+    StatefulOperator,
+    Totals,
+    WatermarkNode,
+)
+
+from .patients import HOUR, MINUTE, NOW, SECOND, SETTINGS, before, found, healthy
+
+UNKNOWN = Totals(None, None, None, None, None, None)
+MOVING = Level(NOW - 10 * SECOND, None, 10 * SECOND)
+AT_1970 = Level(0, None, NOW)
+JOIN = StatefulOperator(operator=0, kind="join", evicts=True)
+
+
+def query(level: Level = MOVING, **spark: Any) -> Snapshot:
+    """An attached query of which nothing but the plan and the progress is known."""
+    settings = replace(SETTINGS, strategy="spark", lateness_ms=30 * SECOND, idle_after_ms=None, window=None)
+    known: dict[str, Any] = {"batch_ms": 300, "nodes": [WatermarkNode("ts", 30 * SECOND)], "has_watermark": True}
+    return healthy(
+        [], totals=UNKNOWN, whatif=None, whatif_idle=None, origin={"spark": "event log"}, settings=settings,
+        level=level, spark=SparkProgress(**(known | spark)),
+    )  # fmt: skip
+
+
+def two(pinned: str) -> list[WatermarkNode]:
+    return [WatermarkNode("ts", 0, NOW), WatermarkNode("other", 5, None, holds=True, pinned=pinned)]  # type: ignore[arg-type]
+
+
+def test_a_join_input_without_data_keeps_the_query_at_1970() -> None:
+    nodes = two("no_input")
+    kinds = found(query(AT_1970, nodes=nodes, policy="min", operators=[JOIN], never_moved=True))
+    assert kinds[NodeWithoutData].columns == ("other",)
+    assert kinds[NodeWithoutData].severity == "critical"
+    assert NeverMoved not in kinds
+
+
+def test_a_watermark_above_its_own_output_can_never_advance() -> None:
+    kinds = found(query(AT_1970, nodes=two("own_output"), policy="min", never_moved=True))
+    assert (kinds[PinnedNode].severity, kinds[PinnedNode].columns) == ("critical", ("other",))
+    assert NeverMoved not in kinds
+
+
+def test_a_watermark_that_never_moved_though_rows_came() -> None:
+    assert found(query(AT_1970, never_moved=True))[NeverMoved].severity == "critical"
+
+
+def test_a_restart_with_a_longer_delay_freezes_the_watermark() -> None:
+    finding = found(query(frozen_ms=2 * HOUR))[FrozenByLateness]
+    assert (finding.left_ms, finding.severity) == (2 * HOUR, "warning")
+
+
+def test_state_without_a_watermark_is_never_released() -> None:
+    snapshot = query(Level(), has_watermark=False, nodes=None, operators=[JOIN], state_rows=9_000)
+    assert found(snapshot)[NoWatermark].state_rows == 9_000
+    complete = query(Level(), has_watermark=False, nodes=None, operators=[JOIN], output_mode="complete")
+    assert NoWatermark not in found(complete)
+
+
+@pytest.mark.parametrize(("mode", "grows"), [("append", True), ("update", False), ("complete", False)])
+def test_modes_that_keep_what_they_emitted_may_grow(mode: str, grows: bool) -> None:
+    snapshot = query(output_mode=mode, state_rows=900_000)
+    past = before(snapshot, state_rows=lambda ago: 900_000 - 2_500 * ago, watermark_ms=lambda ago: NOW - MINUTE)
+    assert (StateGrows in found(snapshot, past)) is grows
+
+
+def test_a_delay_of_zero_of_any_node() -> None:
+    nodes = [WatermarkNode("ts", 0, NOW), WatermarkNode("other", 5_000, NOW)]
+    finding = found(query(nodes=nodes))[ZeroDelay]
+    assert (finding.column, finding.severity) == ("ts", "warning")
+
+
+def test_another_query_of_the_application_failed() -> None:
+    siblings = [SiblingQuery("clicks", "1", "failed", "boom"), SiblingQuery("views", "2", "running")]
+    assert found(replace(query(), siblings=siblings))[SiblingFailed].queries == ("clicks",)
+
+
+@pytest.mark.parametrize(
+    "snapshot",
+    [
+        query(),
+        query(nodes=[WatermarkNode("ts", 30_000, NOW), WatermarkNode("other", 5_000, NOW)], policy="min"),
+        query(frozen_ms=0),
+        replace(query(), siblings=[SiblingQuery("views", "2", "stopped")]),
+    ],
+)
+def test_a_query_that_is_well_has_no_findings(snapshot: Snapshot) -> None:
+    assert found(snapshot) == {}

@@ -1,0 +1,89 @@
+"""Recording never holds up the one who records; what fails is said once, in one line."""
+
+import resource
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from wmtop.engine.core.snapshot import Snapshot
+from wmtop.engine.errors import RunError
+from wmtop.engine.feed import background
+from wmtop.engine.feed.background import QUEUED, BackgroundWriter
+from wmtop.engine.feed.messages import Header
+from wmtop.engine.feed.recording import RecordingReader, RecordingWriter
+
+MakeSnapshot = Callable[..., Snapshot]
+
+
+class SlowWriter(RecordingWriter):
+    """A writer whose disk answers only when `gate` is set."""
+
+    gate: threading.Event
+
+    def append(self, snapshot: Snapshot) -> None:
+        self.gate.wait(30)
+        super().append(snapshot)
+
+
+@pytest.fixture
+def slow(tmp_path: Path, header: Header) -> Iterator[SlowWriter]:
+    writer = SlowWriter(tmp_path / "a.rec", header)
+    writer.gate = threading.Event()
+    yield writer
+    writer.gate.set()
+
+
+def test_all_is_written_in_order_by_another_thread(slow: SlowWriter, snapshot: MakeSnapshot) -> None:
+    writer = BackgroundWriter(slow)
+    for number in range(20):  # would never end if it waited for the disk
+        writer.append(snapshot(number))
+    slow.gate.set()
+    writer.close()
+    assert writer.skipped == 0
+    with RecordingReader(slow.path) as reader:
+        assert not reader.truncated
+        assert list(reader) == [snapshot(number) for number in range(20)]
+
+
+def test_what_does_not_fit_into_the_queue_is_counted(slow: SlowWriter, snapshot: MakeSnapshot) -> None:
+    writer = BackgroundWriter(slow)
+    count = QUEUED + 10
+    for number in range(count):
+        writer.append(snapshot(number))
+    assert 9 <= writer.skipped <= 10  # one may be in the writer's hands already
+    slow.gate.set()
+    writer.close()
+    with RecordingReader(slow.path) as reader:
+        assert [one.batch for one in reader] == list(range(count - writer.skipped))
+
+
+def test_a_disk_that_does_not_answer_is_not_waited_for(
+    slow: SlowWriter, snapshot: MakeSnapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(background, "CLOSED_WITHIN_S", 0.05)
+    writer = BackgroundWriter(slow)
+    writer.append(snapshot(1))
+    with pytest.raises(RunError, match=r"a\.rec: the disk does not answer"):
+        writer.close()
+
+
+def test_a_full_disk_is_raised_once_and_names_the_file(tmp_path: Path, header: Header, snapshot: MakeSnapshot) -> None:
+    path = tmp_path / "a.rec"
+    writer = BackgroundWriter(RecordingWriter(path, header))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 10, limits[1]))
+        writer.append(snapshot(1))
+        writer._thread.join(30)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
+    with pytest.raises(RunError, match=rf"^recording to {path} stopped: File too large; "):
+        writer.append(snapshot(2))
+    writer.append(snapshot(3))
+    writer.close()
+    with RecordingReader(path) as reader:
+        assert len(reader) == 0

@@ -1,0 +1,161 @@
+"""A real Flink with a job whose input is files that the tests write (`FilesJob.java`)."""
+
+import contextlib
+import json
+import os
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from msgspec.structs import replace
+from wmtop.engine.core.judgement.observer import SnapshotJudge
+from wmtop.engine.java import find_java
+from wmtop.engine.kafka.local.jars import fetched_jars
+from wmtop.engine.taps.flink.rest import RestSecurity
+from wmtop.engine.taps.flink.watch import FlinkFacts, FlinkWatch
+
+FLINK_VERSION = os.environ.get("WMTOP_TEST_FLINK", "2.3.0")
+BASE_MS = 1_700_000_040_000
+"""An event time at the start of a minute."""
+START_S = 120
+_HERE = Path(__file__).parent
+_ARTIFACTS = (
+    ("org.apache.flink", "flink-clients", FLINK_VERSION),
+    ("org.apache.flink", "flink-runtime-web", FLINK_VERSION),
+    ("org.apache.flink", "flink-connector-base", FLINK_VERSION),
+    ("org.slf4j", "slf4j-simple", "1.7.36"),
+    ("org.eclipse.jdt", "ecj", "3.32.0"),  # compiles the job where there is a JRE only
+)
+_POM = f"""\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>wmtop</groupId><artifactId>flink-jars</artifactId><version>1</version><packaging>pom</packaging>
+  <dependencies>{
+    "".join(
+        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version></dependency>"
+        for group, name, version in _ARTIFACTS
+    )
+}</dependencies>
+</project>
+"""
+_OPENED = ("lang", "util", "lang.invoke", "time", "util.concurrent", "net")
+_JAVA_OPTIONS = (
+    "-Xmx500m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+    *(f"--add-opens=java.base/java.{package}=ALL-UNNAMED" for package in _OPENED),
+)  # fmt: skip
+
+
+def compiled(directory: Path) -> str:
+    """The class path of the job, which is compiled into `directory`."""
+    jars = fetched_jars(f"flink-{FLINK_VERSION}", _POM, f"fetching Flink {FLINK_VERSION} (105 MB, once)")
+    java = find_java().home / "bin" / "java"
+    compiler = "org.eclipse.jdt.internal.compiler.batch.Main"
+    command = [java, "-cp", f"{jars}/*", compiler, "-17", "-nowarn", "-d", directory]
+    jar_files = ":".join(str(jar) for jar in jars.glob("*.jar"))
+    subprocess.run([*command, "-cp", jar_files, _HERE / "FilesJob.java"], check=True)
+    return f"{directory}:{jars}/*"
+
+
+class Flink:
+    """One JVM with one job; `options` are those of `FilesJob.main`."""
+
+    def __init__(self, class_path: str, directory: Path, port: int, **options: object) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.directory = directory
+        self.url = f"http://127.0.0.1:{port}"
+        arguments = {"port": port, "dir": directory, **{key.replace("_", "-"): value for key, value in options.items()}}
+        java = find_java().home / "bin" / "java"
+        command = [java, *_JAVA_OPTIONS, "-cp", class_path, "FilesJob", *(f"{k}={v}" for k, v in arguments.items())]
+        self._log = (directory / "flink.log").open("wb")
+        self.process = subprocess.Popen(command, stdout=self._log, stderr=subprocess.STDOUT)
+
+    def get(self, path: str) -> Any:
+        """The JSON that Flink's REST API answers: the truth to compare with."""
+        with urllib.request.urlopen(self.url + path, timeout=10) as answer:
+            return json.load(answer)
+
+    def job(self, name: str | None = None) -> str:
+        """The id of the newest job, or of the newest with that name."""
+        jobs = [job for job in self.get("/jobs/overview")["jobs"] if name in (None, job["name"])]
+        return max(jobs, key=lambda job: job["start-time"])["jid"]
+
+    def cancel(self, name: str) -> None:
+        """Cancel a job, as Flink's UI does."""
+        request = urllib.request.Request(f"{self.url}/jobs/{self.job(name)}?mode=cancel", method="PATCH")
+        urllib.request.urlopen(request, timeout=10).close()
+
+    def wait_for(self, state: str = "RUNNING") -> None:
+        """Until the job is in that state."""
+        until(lambda: self._state() == state, f"the job is {state}")
+
+    def _state(self) -> str | None:
+        with contextlib.suppress(urllib.error.URLError, ConnectionError, TimeoutError):
+            jobs = self.get("/jobs/overview")["jobs"]
+            if jobs:
+                return max(jobs, key=lambda job: job["start-time"])["state"]
+        assert self.process.poll() is None, (self.directory / "flink.log").read_text()
+        return None
+
+    def level(self, name: str | None = None) -> int:
+        """The minimum of the window's input watermarks, asked of REST by itself."""
+        graph = self.get(f"/jobs/{self.job(name)}")
+        [window] = [one for one in graph["vertices"] if one["name"].startswith("Window")]
+        values = self.get(f"/jobs/{graph['jid']}/vertices/{window['id']}/watermarks")
+        return min(int(one["value"]) for one in values)
+
+    def write(self, split: str, *seconds: float) -> None:
+        """Append records at BASE_MS plus so many seconds."""
+        self.append(split, *(str(BASE_MS + int(second * 1000)) for second in seconds))
+
+    def append(self, split: str, *lines: str) -> None:
+        """Append lines to a split's file."""
+        with (self.directory / split).open("a") as file:
+            file.write("".join(f"{line}\n" for line in lines))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.process.kill()
+        self.process.wait()
+        self._log.close()
+
+
+class Watching:
+    """A watch on a job, polled by the tests."""
+
+    def __init__(
+        self, url: str, wanted: str | None = None, operator: str | None = None, horizon_ms: int = 5_000
+    ) -> None:
+        self.judge = SnapshotJudge(horizon_ms)
+        self.watch = FlinkWatch(url, wanted, operator, RestSecurity())
+        self.watch.open()
+        self.facts: FlinkFacts | None = None
+
+    def see(self, true: Callable[[Any], bool], what: str):
+        """Poll until a snapshot is so; it is returned."""
+        found: list[Any] = []
+
+        def look() -> bool:
+            self.facts = self.watch.poll()
+            seen = self.watch.picture("test", self.facts, time.time_ns() // 1_000_000)
+            found[:] = [replace(seen, verdict=self.judge.verdict(seen))]
+            return true(found[0])
+
+        until(look, what, lambda: found)
+        return found[0]
+
+
+def until(true: Callable[[], bool], what: str, seen: Callable[[], object] = lambda: None) -> None:
+    """Wait until something is so."""
+    deadline = time.monotonic() + START_S
+    while not true():
+        assert time.monotonic() < deadline, f"not within {START_S} s: {what}; {seen()}"
+        time.sleep(0.3)

@@ -1,0 +1,145 @@
+"""The barrel of two dumps, by hand; times in ms from an arbitrary start."""
+
+from wmtop.engine.core.times import MAX, MIN
+from wmtop.engine.taps.flink.barrel import Barrel, barrel_of, operators
+from wmtop.engine.taps.flink.samples import Input, Sample, Split, Subtask, Vertex, VertexSample
+from wmtop.engine.taps.flink.staircase import blockers_of
+
+SOURCE = Vertex("s", "Source: in", 2, "RUNNING")
+MAP = Vertex("m", "Map", 2, "RUNNING", (Input("s", forward=True),))
+WINDOW = Vertex("w", "Window", 2, "RUNNING", (Input("s", forward=False),))
+SINK = Vertex("k", "Sink", 2, "RUNNING", (Input("w", forward=False),))
+
+
+def sample(at_ms: int, level: int, outputs: list[int], splits: list[list[Split]], **more: object) -> Sample:
+    sources = tuple(
+        Subtask(i, output=out, splits=tuple(own), **more)  # type: ignore[arg-type]
+        for i, (out, own) in enumerate(zip(outputs, splits, strict=True))
+    )
+    windows = tuple(Subtask(i, input=level, output=level, late=0) for i in range(2))
+    sinks = tuple(Subtask(i, input=level, output=level) for i in range(2))
+    return Sample(
+        at_ms, (VertexSample(SINK, sinks), VertexSample(SOURCE, sources), VertexSample(WINDOW, windows, windowed=True))
+    )
+
+
+def barrel(now: Sample, before: Sample | None = None) -> Barrel:
+    return barrel_of(operators(now)[0], now, before)
+
+
+def test_the_operator_with_windows_is_chosen_before_a_sink() -> None:
+    found = operators(sample(0, 5, [5, 9], [[], []]))
+    assert [one.vertex.id for one in found] == ["w", "k"]
+
+
+def test_the_slowest_split_of_the_slowest_subtask_holds() -> None:
+    splits = [[Split("a", 40), Split("b", 10)], [Split("c", 30)]]
+    found = barrel(sample(0, 10, [10, 30], splits))
+    assert found.watermark_ms == 10
+    assert found.held is not None
+    assert (found.held.channel, found.held.instance) == ("b", 0)
+
+
+def test_an_input_below_what_the_level_had_reached_is_left_out() -> None:
+    before = sample(0, 20, [20, 30], [[Split("a", 20)], [Split("c", 30)]])
+    now = sample(10_000, 30, [15, 30], [[Split("a", 15, idle_share=0.0)], [Split("c", 30)]])
+    found = barrel(now, before)
+    assert [one.state for one in found.instances] == ["catching_up", "active"]
+    assert found.held is not None
+    assert found.held.channel == "c"
+    idle = sample(10_000, 30, [15, 30], [[Split("a", 15, idle_share=1.0)], [Split("c", 30)]])
+    assert [one.state for one in barrel(idle, before).channels] == ["idle", "active"]
+
+
+def test_one_sample_alone_leaves_nobody_out() -> None:
+    found = barrel(sample(0, 30, [15, 30], [[Split("a", 15)], [Split("c", 30)]]))
+    assert [one.state for one in found.instances] == ["active", "active"]
+    assert found.watermark_ms == 15  # a minimum is never drawn above what it is taken of
+
+
+def test_a_split_below_what_its_subtask_has_sent_is_idle() -> None:
+    before = sample(0, 20, [20, 20], [[Split("a", 20), Split("b", 25)], [Split("c", 20)]])
+    now = sample(1_000, 20, [25, 20], [[Split("a", 12), Split("b", 25)], [Split("c", 20)]])
+    assert [one.state for one in barrel(now, before).channels] == ["idle", "active", "active"]
+
+
+def test_idle_time_that_grows_over_five_seconds_is_idleness() -> None:
+    def at(time: int, idle_ms: int) -> Sample:
+        return sample(time, 20, [20, 20], [[Split("a", 20, idle_ms=idle_ms, idle_share=0.4)], [Split("c", 20)]])
+
+    assert barrel(at(4_000, 5_000), at(0, 0)).channels[0].state == "active"  # too close to tell
+    assert barrel(at(6_000, 5_000), at(0, 0)).channels[0].state == "idle"
+    assert barrel(at(6_000, 5_000), at(0, 5_000)).channels[0].state == "active"
+
+
+def test_a_split_that_has_read_nothing_is_never_seen() -> None:
+    found = barrel(sample(0, MIN, [MIN, 20], [[Split("a", MIN)], [Split("c", 20)]]))
+    assert [one.state for one in found.channels] == ["never_seen", "active"]
+    assert found.watermark_ms is None
+    assert found.held is not None
+    assert (found.held.channel, found.held.cause) == ("a", "never_seen")
+
+
+def test_records_in_flight_are_nobodys_fault() -> None:
+    before = sample(0, 10, [50, 60], [[Split("a", 50)], [Split("c", 60)]])
+    now = sample(5_000, 10, [70, 80], [[Split("a", 70)], [Split("c", 80)]])
+    held = barrel(now, before).held
+    assert held is not None
+    assert (held.channel, held.cause) == ("Window", "in_flight")
+
+
+def test_a_paused_split_is_paused_and_not_quiet() -> None:
+    before = sample(0, 10, [10, 60], [[Split("a", 10, paused_ms=0)], [Split("c", 60)]])
+    now = sample(5_000, 10, [10, 60], [[Split("a", 10, paused_ms=4_000)], [Split("c", 60)]])
+    held = barrel(now, before).held
+    assert held is not None
+    assert held.cause == "paused"
+
+
+def test_the_end_of_stream_has_ended_and_shows_no_sentinel() -> None:
+    found = barrel(sample(0, MAX, [MAX, MAX], [[], []]))
+    assert found.ended
+    assert found.watermark_ms is None
+    assert {one.state for one in found.channels} == {"finished"}
+    assert found.held is None
+
+
+def test_splits_are_found_behind_edges_that_are_not_shuffled() -> None:
+    sources = tuple(Subtask(i, output=MIN, splits=(Split(f"p{i}", 10 + i),)) for i in range(2))
+    maps = tuple(Subtask(i, input=MIN, output=10 + i) for i in range(2))
+    windows = tuple(Subtask(i, input=10, late=0) for i in range(2))
+    window = Vertex("w", "Window", 2, "RUNNING", (Input("m", forward=False),))
+    now = Sample(
+        0, (VertexSample(SOURCE, sources), VertexSample(MAP, maps), VertexSample(window, windows, windowed=True))
+    )
+    assert [one.name for one in barrel(now).channels] == ["p0", "p1"]
+
+
+def test_the_staircase_below_the_fastest_input() -> None:
+    splits = [[Split("a", 40), Split("b", 10)], [Split("c", 30)]]
+    steps = blockers_of(barrel(sample(0, 10, [10, 30], splits)))
+    assert steps is not None
+    assert [(step.channels, step.gain_ms, step.watermark_ms) for step in steps] == [(["b"], 20, 10), (["c"], 30, 30)]
+
+
+def test_a_split_that_has_read_nothing_is_the_first_step_without_a_gain() -> None:
+    steps = blockers_of(barrel(sample(0, MIN, [MIN, 20], [[Split("a", MIN)], [Split("c", 20)]])))
+    assert steps is not None
+    assert [(step.channels, step.gain_ms, step.cause) for step in steps] == [(["a"], None, "never_seen")]
+
+
+def test_idle_splits_and_records_in_flight_block_nothing() -> None:
+    before = sample(0, 20, [20, 20], [[Split("a", 20), Split("b", 25)], [Split("c", 20)]])
+    now = sample(1_000, 20, [25, 20], [[Split("a", 12), Split("b", 25)], [Split("c", 20)]])
+    steps = blockers_of(barrel(now, before))
+    assert steps is not None
+    assert [step.channels for step in steps] == [["c"]]
+    before = sample(0, 10, [50, 60], [[Split("a", 50)], [Split("c", 60)]])
+    now = sample(5_000, 10, [70, 80], [[Split("a", 70)], [Split("c", 80)]])
+    assert blockers_of(barrel(now, before)) == []
+
+
+def test_nobody_is_blamed_where_the_lowest_input_may_be_missing_from_the_dump() -> None:
+    found = barrel(sample(0, 10, [30, None], [[Split("a", 30)], []]))  # type: ignore[list-item]
+    assert found.held is None
+    assert blockers_of(found) is None

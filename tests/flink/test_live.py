@@ -1,0 +1,109 @@
+"""A real Flink job, watched: what the picture says is compared with what REST answers before and after."""
+
+import pytest
+
+from .conftest import StartFlink
+from .flinks import BASE_MS, Flink, Watching
+
+
+def states(snapshot) -> dict[str, str]:
+    return {one.channel: one.state for one in snapshot.channels}
+
+
+def watermarks(snapshot) -> dict[str, int | None]:
+    return {one.channel: one.watermark_ms for one in snapshot.channels}
+
+
+@pytest.fixture(scope="module")
+def lagging(start_flink: StartFlink) -> Flink:
+    """Three splits in two subtasks; the third lags. Idle after 4 s."""
+    return start_flink(splits=3, parallelism=2, idle=4000, window=60_000)
+
+
+def test_a_lagging_split_holds_and_then_is_idle(lagging: Flink) -> None:
+    watching = Watching(lagging.url)
+    for second in (1, 2, 3):  # all of them first: an empty split makes its whole subtask idle once
+        for split in ("in-0", "in-1", "in-2"):
+            lagging.write(split, second)
+    watching.see(lambda s: s.level.watermark_ms == BASE_MS + 2_999, "all three have sent 3 s")
+
+    def go_on(snapshot) -> bool:
+        go_on.second += 1
+        lagging.write("in-0", 600 + go_on.second)
+        lagging.write("in-1", 500 + go_on.second)
+        lagging.write("in-2", 60 + go_on.second / 1000)  # it still sends, but far behind
+        holder = snapshot.level.holder
+        return holder is not None and holder.channel == "in-2" and watermarks(snapshot)["in-0"] > BASE_MS + 600_000
+
+    go_on.second = 0
+    before = lagging.level()
+    snapshot = watching.see(go_on, "in-2 holds")
+    after = lagging.level()
+    assert before <= snapshot.level.watermark_ms <= after
+    assert snapshot.level.holder.cause == "behind"
+    assert snapshot.level.watermark_ms <= watermarks(snapshot)["in-2"]
+    assert states(snapshot) == {"in-0": "active", "in-1": "active", "in-2": "active"}
+    assert [one.channels for one in snapshot.instances] == [2, 1]
+
+    def without_it(snapshot) -> bool:
+        without_it.second += 1
+        lagging.write("in-0", 700 + without_it.second)
+        lagging.write("in-1", 600 + without_it.second)
+        # A dump is not taken at one moment: the split may be idle in it before its subtask has moved on.
+        return states(snapshot)["in-2"] == "idle" and snapshot.level.watermark_ms > BASE_MS + 500_000
+
+    without_it.second = 0
+    snapshot = watching.see(without_it, "in-2 is idle")
+    assert snapshot.level.holder.channel != "in-2"
+    assert snapshot.level.watermark_ms <= lagging.level()
+
+    lagging.write("in-2", 61)  # late now: its window has fired long ago
+    snapshot = watching.see(lambda s: s.totals.late, "the record is dropped as late")
+    assert snapshot.totals.late == 1
+
+
+def test_a_failure_restarts_the_job_and_keeps_its_counts(lagging: Flink) -> None:
+    watching = Watching(lagging.url)
+    watching.see(lambda s: s.totals.late == 1, "one is late")
+    lagging.append("in-1", "FAIL")
+    snapshot = watching.see(lambda s: s.state == "stale", "the job restarts")
+    assert "the test asked for this failure" in snapshot.error
+    assert (snapshot.level.holder, snapshot.blockers) == (None, None)
+    assert snapshot.verdict.verdict == "unknown"
+    # Without checkpoints the files are read again from the start, with FAIL in them: it fails for good.
+    assert snapshot.flink.state in ("RESTARTING", "FAILING")
+    snapshot = watching.see(lambda s: (s.flink.restarts or 0) >= 1, "the restart is counted")
+    assert snapshot.totals.late >= 1
+
+
+def test_a_split_that_never_sent_holds_without_an_idle_timeout(start_flink: StartFlink) -> None:
+    flink = start_flink(splits=2, parallelism=2, sources="left,right", chain=1, fetch=500)
+    for split in ("left-0", "left-1", "right-0"):
+        flink.write(split, 1, 2, 3)
+    watching = Watching(flink.url)
+    seen = watching.see(
+        lambda s: len(s.channels) == 4 and watermarks(s).get("left-0") is not None, "three splits have sent"
+    )
+    assert states(seen)["right-1"] == "never_seen"
+    assert seen.level.watermark_ms is None
+    assert seen.level.holder.channel == "right-1"
+    assert seen.level.holder.cause == "never_seen"
+    flink.write("right-1", 100)
+    seen = watching.see(lambda s: s.level.watermark_ms is not None, "all have sent")
+    assert seen.level.watermark_ms == BASE_MS + 2_999 == flink.level()
+    assert len(seen.instances or seen.channels) == 4
+    second = Watching(flink.url, operator="second")
+    seen = second.see(lambda s: s.channels, "the second window's inputs")
+    assert {one.channel for one in seen.channels} == {"#0", "#1"}
+    assert seen.flink.operator != watching.watch.picture("x", watching.facts, 0).flink.operator
+
+
+def test_a_job_that_is_cancelled_has_ended_and_a_jobmanager_that_is_gone_is_stale(start_flink: StartFlink) -> None:
+    flink = start_flink(splits=1, parallelism=1, no_watermarks=1, names="bare", fetch=500)
+    watching = Watching(flink.url, "bare")
+    flink.write("in-0", 1, 2)
+    seen = watching.see(lambda s: s.channels, "a job without watermarks")
+    assert seen.level.watermark_ms is None
+    flink.process.kill()
+    seen = watching.see(lambda s: s.state == "stale", "nobody answers")
+    assert "127.0.0.1" in seen.error

@@ -1,0 +1,58 @@
+"""Runs the gallery once for all its tests, in a process of its own.
+
+`GALLERY=all` runs every job instead of the quick third; `GALLERY_PYTHON` is the interpreter whose PySpark runs them.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from wmtop.engine.java import find_java
+
+QUICK = (
+    "tumbling_late", "tumbling_complete", "session_append", "join_min", "join_max", "join_empty_input",
+    "chained_second_watermark", "watermark_overwritten", "dedup_without_watermark", "no_watermark",
+    "restart_longer_delay", "failed_query", "failed_sibling", "rocksdb",
+)  # fmt: skip
+"""What the suite runs; the others are variations of these."""
+PATIENCE_S = 900
+
+
+@dataclass
+class Gallery:
+    """The jobs that ran, their truths, and where their checkpoints and their one event log are."""
+
+    directory: Path
+    truths: dict[str, dict[str, Any]]
+
+    @property
+    def log(self) -> Path:
+        return self.directory / "log"
+
+    def checkpoint(self, job: str) -> Path:
+        return self.directory / job / "checkpoint"
+
+
+@pytest.fixture(scope="session")
+def gallery(tmp_path_factory: pytest.TempPathFactory) -> Gallery:
+    """The gallery after all its jobs have ended."""
+    directory = tmp_path_factory.mktemp("gallery")
+    python = os.environ.get("GALLERY_PYTHON", sys.executable)
+    names = () if os.environ.get("GALLERY") == "all" else QUICK
+    environment = os.environ | {
+        "JAVA_HOME": str(find_java().home),
+        "PYSPARK_PYTHON": python,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYTHONSAFEPATH": "1",
+    }
+    command = [python, Path(__file__).with_name("jobs.py"), directory, *names]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, env=environment, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    truths = {truth["job"]: truth for truth in map(json.loads, done.stdout.splitlines())}
+    assert truths
+    return Gallery(directory, truths)

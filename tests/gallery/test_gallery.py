@@ -1,0 +1,183 @@
+"""What attach says of foreign jobs, by checkpoint and by event log, against what the jobs know themselves."""
+
+import time
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from wmtop.engine.core.doctor import diagnose
+from wmtop.engine.core.snapshot import NoteCode, Snapshot, SourceView
+from wmtop.engine.taps.checkpoint.open_windows import OpenWindowsTap
+from wmtop.engine.taps.query import QueryWatch
+from wmtop.engine.taps.reports import LogReports
+
+from .conftest import QUICK, Gallery
+from .jobs import JOBS
+
+TAPS = ("checkpoint", "event log")
+ANY = "any"
+
+
+def attach(gallery: Gallery, job: str, tap: str) -> Snapshot:
+    """One look at a job's query."""
+    if tap == "checkpoint":
+        watch = QueryWatch(SourceView(tap, job), checkpoint=gallery.checkpoint(job), windows=OpenWindowsTap)
+    else:
+        reports = LogReports(gallery.log, gallery.truths[job]["id"])
+        watch = QueryWatch(SourceView(tap, job), reports=reports, windows=OpenWindowsTap)
+    watch.open()
+    try:
+        return watch.picture(job, watch.poll(), time.time_ns() // 1_000_000)
+    finally:
+        watch.close()
+
+
+def truth_of(gallery: Gallery, job: str) -> dict[str, Any]:
+    if job not in gallery.truths:
+        pytest.skip(f"{job} is not among the jobs that this gallery ran (GALLERY=all runs every one)")
+    truth = gallery.truths[job]
+    assert "broken" not in truth, truth["broken"]
+    return truth
+
+
+def codes(shown: Snapshot) -> set[NoteCode]:
+    return {note.code for note in shown.notes}
+
+
+def windows_of(shown: Snapshot, operator: int | None) -> list[list[int | None]]:
+    return sorted(
+        [window.start_ms, window.end_ms, window.records]
+        for window in shown.windows.open
+        if window.operator in (None, operator)
+    )
+
+
+@pytest.mark.parametrize("tap", TAPS)
+@pytest.mark.parametrize("job", JOBS)
+def test_attach_agrees_with_the_job(gallery: Gallery, job: str, tap: str) -> None:
+    truth = truth_of(gallery, job)
+    if truth.get("gone") and tap == "checkpoint":
+        return
+    shown = attach(gallery, job, tap)
+    assert shown.spark.query_id == truth["id"]
+    if truth["watermark_ms"] != ANY:
+        assert shown.level.watermark_ms == truth["watermark_ms"]
+    if isinstance(truth["open"], list):
+        inner = max((one.operator or 0 for one in shown.spark.operators or ()), default=0)
+        assert windows_of(shown, inner) == sorted(truth["open"])
+    elif truth["open"] is None:
+        assert shown.windows.open_count is None
+        assert shown.windows.unknown
+    if "outer" in truth:
+        assert {(window.start_ms, window.end_ms) for window in shown.windows.open if window.operator == 0} == {
+            (start, end) for start, end, _ in truth["outer"]
+        }
+    if "kept" in truth:
+        assert shown.windows.kept == truth["kept"]
+    assert shown.windows.fired == (truth["kept"] if truth["mode"] == "complete" else None)
+    if truth["batches"]:
+        assert (shown.spark.output_mode == "complete") == (truth["mode"] == "complete")
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_the_event_log_tells_what_only_the_plan_knows(gallery: Gallery, job: str) -> None:
+    truth = truth_of(gallery, job)
+    spark = attach(gallery, job, "event log").spark
+    assert spark.dropped_at_least == truth["dropped"]
+    if truth["batches"]:
+        assert spark.has_watermark is not truth.get("no_watermark", False)
+    assert spark.frozen_ms == truth.get("frozen_ms")
+    nodes, operators = spark.nodes or [], spark.operators or []
+    assert [at for at, node in enumerate(nodes) if node.pinned] == [truth[key] for key in ("pinned",) if key in truth]
+    if "held_by" in truth:
+        assert [at for at, node in enumerate(nodes) if node.holds] == [truth["held_by"]]
+    if "delay_ms" in truth:
+        assert [node.delay_ms for node in nodes] == [truth["delay_ms"]]
+    kept_forever = [one for one in operators if one.evicts is False and one.output_mode != "complete"]
+    assert bool(kept_forever) == truth.get("keeps_forever", False)
+    if any(one.output_mode for one in operators):
+        assert spark.output_mode == truth["mode"]
+
+
+NOTES: dict[str, tuple[NoteCode, tuple[str, ...]]] = {
+    "chained_second_watermark": ("watermark_pinned", ("event log",)),
+    "join_empty_input": ("watermark_pinned", ("event log",)),
+    "restart_longer_delay": ("watermark_frozen", ("event log",)),
+    "no_watermark": ("no_watermark", TAPS),
+    "dedup_without_watermark": ("no_watermark", TAPS),
+    "aggregation_without_watermark": ("no_watermark", TAPS),
+    "failed_sibling": ("sibling_failed", ("event log",)),
+}
+"""What must be said of a job, and by which taps."""
+
+
+@pytest.mark.parametrize("job", NOTES)
+def test_what_is_wrong_is_said(gallery: Gallery, job: str) -> None:
+    truth_of(gallery, job)
+    code, taps = NOTES[job]
+    for tap in taps:
+        assert code in codes(attach(gallery, job, tap))
+
+
+FINDINGS: dict[str, dict[str, str]] = {
+    "chained_second_watermark": {"checkpoint": "watermark-never-moved", "event log": "watermark-pinned"},
+    "join_empty_input": {"checkpoint": "watermark-never-moved", "event log": "node-without-data"},
+    "restart_longer_delay": {"event log": "frozen-by-lateness"},
+    "failed_query": {"event log": "engine-failed"},
+    "failed_sibling": {"event log": "sibling-failed"},
+    "watermark_overwritten": dict.fromkeys(TAPS, "state-never-removed"),
+    "watermark_after_aggregation": dict.fromkeys(TAPS, "state-never-removed"),
+    "key_lacks_window": dict.fromkeys(TAPS, "state-never-removed"),
+    "dedup_without_watermark": {"event log": "no-watermark"},
+    "join_without_bound": {"event log": "state-never-removed"},
+}
+"""What the doctor must find, by tap."""
+FINE = ("tumbling_late", "session_append", "join_min", "join_max", "tumbling_complete", "rocksdb", "dedup")
+WRONG = {
+    "node-without-data", "watermark-pinned", "watermark-never-moved", "no-watermark", "state-never-removed",
+    "frozen-by-lateness", "state-grows",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("job", FINDINGS)
+def test_the_doctor_finds_it(gallery: Gallery, job: str) -> None:
+    truth_of(gallery, job)
+    for tap, code in FINDINGS[job].items():
+        shown = attach(gallery, job, tap)
+        if shown.state == "ended" and code == "frozen-by-lateness":
+            shown = replace(shown, state="live")  # as it was before it had read everything
+        found = [finding.code for finding in diagnose(shown, [])]
+        assert code in found, tap
+        assert tap == "checkpoint" or code != "engine-failed" or found[0] == code
+
+
+@pytest.mark.parametrize("job", FINE)
+def test_the_doctor_finds_nothing_in_what_is_fine(gallery: Gallery, job: str) -> None:
+    truth_of(gallery, job)
+    for tap in TAPS:
+        assert not {finding.code for finding in diagnose(attach(gallery, job, tap), [])} & WRONG
+
+
+@pytest.mark.parametrize("job", ["tumbling_late", "session_append", "join_min", "tumbling_complete"])
+def test_nothing_wrong_is_said_of_a_job_that_is_fine(gallery: Gallery, job: str) -> None:
+    truth_of(gallery, job)
+    wrong: set[NoteCode] = {"watermark_pinned", "watermark_unmoved", "watermark_frozen", "no_watermark"}
+    for tap in TAPS:
+        assert not codes(attach(gallery, job, tap)) & wrong
+
+
+def test_a_chain_that_never_emits_is_no_all_clear_by_its_checkpoint(gallery: Gallery) -> None:
+    truth_of(gallery, "chained_second_watermark")
+    assert "watermark_unmoved" in codes(attach(gallery, "chained_second_watermark", "checkpoint"))
+
+
+def test_a_failed_query_says_why(gallery: Gallery) -> None:
+    truth = truth_of(gallery, "failed_query")
+    shown = attach(gallery, "failed_query", "event log")
+    assert shown.state == "failed"
+    assert truth["error"] in (shown.error or "")
+
+
+def test_the_quick_jobs_exist() -> None:
+    assert set(QUICK) <= set(JOBS)
+    assert len(JOBS) >= 30

@@ -1,0 +1,62 @@
+"""The engine's end: whatever fails on the way, the rest is closed."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from wmtop.engine.core.settings import Settings
+from wmtop.engine.core.snapshot import Snapshot, SourceView
+from wmtop.engine.errors import RunError
+from wmtop.engine.feed import rundir
+from wmtop.engine.feed.client import first_snapshot
+from wmtop.engine.pipeline.durable import StateDirectory
+from wmtop.engine.pipeline.engine import Engine, EngineOptions
+from wmtop.engine.pipeline.sources.base import Source
+
+
+class Nothing(Source):
+    """A source without a row, which needs no Spark, and cannot be closed."""
+
+    ticks = False
+    bounded = True
+    rows_in_all = 0
+
+    def check(self) -> None: ...
+
+    def identity(self) -> dict[str, Any]:
+        return {"kind": "nothing"}
+
+    def describe(self) -> SourceView:
+        return SourceView("nothing", "no rows")
+
+    def load(self, spark: Any) -> Any:
+        raise AssertionError
+
+    def trigger(self) -> dict[str, Any]:
+        raise AssertionError
+
+    def close(self) -> None:
+        raise OSError("what it staged cannot be removed")
+
+
+def test_a_source_that_cannot_be_closed_does_not_keep_the_rest_from_closing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(rundir.RUN_DIR_VARIABLE, str(Path("/tmp", f"wmtop-test-{os.getpid()}")))
+    seen: list[tuple[Snapshot, bool]] = []
+    options = EngineOptions(state_dir=tmp_path / "state", once=True)
+    with rundir.claim("closing", "", 0) as claim:
+        engine = Engine(
+            claim, Nothing(), Settings(), options, tmp_path / "log",
+            say=lambda line: None, on_snapshot=lambda *each: seen.append(each), on_note=lambda note: None,
+        )  # fmt: skip
+        with pytest.raises(OSError, match="cannot be removed"):
+            engine.run()
+        assert [(snapshot.state, last) for snapshot, last in seen] == [("ended", True)]
+        assert not claim.run.socket.exists()
+        with pytest.raises(RunError, match="did not answer"):
+            first_snapshot(claim.run.socket, 0.1)
+    state = StateDirectory(tmp_path / "state")
+    state.lock()
+    state.unlock()

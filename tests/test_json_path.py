@@ -1,0 +1,21 @@
+"""Paths into JSON values: what is refused is one short line."""
+
+import pytest
+from wmtop.engine.errors import UsageError
+from wmtop.engine.json_path import parse_json_path
+
+
+def test_steps() -> None:
+    assert parse_json_path("$.a.b[0]['c d']", "--time").steps == ("a", "b", 0, "c d")
+    assert parse_json_path("$[999999999]", "--time").steps == (999_999_999,)
+
+
+@pytest.mark.parametrize("digits", [10, 30, 5_000])
+def test_an_index_that_spark_cannot_read(digits: int) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_json_path(f"$.a[{'9' * digits}]", "--time")
+    said = str(caught.value)
+    assert said.startswith("--time ")
+    assert f"{digits} digits" in said
+    assert "\n" not in said
+    assert len(said) < 200

@@ -1,0 +1,67 @@
+"""An engine in a process of its own: under the name and id that were claimed for it, and how it ended."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from wmtop.engine.feed import rundir
+from wmtop.engine.feed.client import first_snapshot
+from wmtop.tui.cli.launch import EngineProcess
+
+from .checkpoints import checkpoint
+
+WITHIN_S = 120
+
+
+@pytest.fixture(autouse=True)
+def run_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(rundir.RUN_DIR_VARIABLE, str(Path("/tmp", f"wmtop-test-{os.getpid()}")))
+
+
+def pid_of(name: str) -> int:
+    """The engine's process, once its stream is there."""
+    first_snapshot(rundir.socket_path(name), WITHIN_S)
+    return rundir.find_run(name).pid
+
+
+def wait_for(engine: EngineProcess) -> None:
+    deadline = time.monotonic() + WITHIN_S
+    while engine.code is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_after_sigkill_it_says_so_whatever_the_log_holds(tmp_path: Path) -> None:
+    Path(rundir.log_path("launched")).write_text("wmtop: a note of an earlier run\n")
+    claim = rundir.claim("launched", "", 0)
+    engine = EngineProcess(["attach", str(checkpoint(tmp_path / "q", 3))], claim, tied=True)
+    os.kill(pid_of("launched"), signal.SIGKILL)
+    wait_for(engine)
+    said = engine.died() or ""
+    assert "killed (SIGKILL; out of memory?)" in said
+    assert claim.run.log in said
+    assert "note" not in said
+
+
+def test_what_it_says_of_itself_is_the_reason_and_not_what_another_run_said(tmp_path: Path) -> None:
+    Path(rundir.log_path("launched")).write_text("wmtop: a note of an earlier run\n")
+    missing = tmp_path / "there-is-none"
+    engine = EngineProcess(["attach", str(missing)], rundir.claim("launched", "", 0), tied=True)
+    wait_for(engine)
+    assert engine.code == 2
+    assert str(missing) in (engine.died() or "")
+
+
+def test_it_has_the_claimed_name_and_id_whatever_follows_a_double_dash(tmp_path: Path) -> None:
+    """What is passed on is no argument: after `--` it would be taken for a target."""
+    claim = rundir.claim("launched", "", 0)
+    path = checkpoint(tmp_path / "q", 3)
+    engine = EngineProcess(["attach", "--read-only", "--", str(path)], claim, tied=True)
+    seen = first_snapshot(rundir.socket_path("launched"), WITHIN_S)
+    assert seen.name == "launched"
+    run = rundir.find_run("launched")
+    assert (run.id, run.description) == (claim.run.id, str(path))
+    assert engine.stop() == 128 + signal.SIGTERM  # in good order, not aborted
+    assert rundir.list_runs() == []

@@ -1,0 +1,129 @@
+"""Findings in words: whole sentences with numbers and units, a fix for each, and harmless whatever the names are."""
+
+import re
+import types
+from datetime import UTC
+from typing import Any, get_args, get_origin, get_type_hints
+
+import pytest
+from msgspec.structs import replace
+from wmtop.engine.core.doctor import Finding, Fix, FixCode, Severity
+from wmtop.engine.core.doctor.blocking import SilentChannels
+from wmtop.engine.core.doctor.clocks import FutureTimestamps, WrongUnit
+from wmtop.engine.core.doctor.lateness import LatenessTooSmall
+from wmtop.engine.core.snapshot import SparkProgress, WatermarkNode
+from wmtop.tui.present.diagnosis import SEVERITIES, Diagnosis, explain
+from wmtop.tui.present.diagnosis.diagnoses import EXPLAINERS
+from wmtop.tui.present.diagnosis.explanation import Context
+from wmtop.tui.present.diagnosis.fixes import fix_words
+from wmtop.tui.present.wish import Wish
+from wmtop.tui.screens.detail import LINKS
+
+from .. import canned
+from ..canned import DAY, MINUTE, NOON, NOW, attached, live
+
+SAMPLES: dict[type, Any] = {int: 7 * MINUTE, float: 0.25, str: "ts", bool: True}
+PICKED: dict[str, Any] = {
+    "severity": "warning", "unit": "ms", "better": "s",
+    "columns": ("ts", None), "queries": ("clicks", "views"), "channels": ("F9", "YV", "VX", "AS"),
+    "phase": "commit_ms", "kind": "aggregation", "reason": "watermark_lost",
+    "fixes": (Fix(code="set-idle-timeout", value_ms=15 * MINUTE, gain_ms=12 * MINUTE, more_late=658),),
+}  # fmt: skip
+
+
+def example(kind: type[Finding], *, known: bool) -> Finding:
+    """A finding of that kind, with everything known, or with as little as its types allow."""
+    values: dict[str, Any] = {}
+    for field, hint in get_type_hints(kind).items():
+        if field not in kind.__struct_fields__:
+            continue
+        options = get_args(hint) if get_origin(hint) is types.UnionType else (hint,)
+        if field in PICKED and (known or type(None) not in options):
+            values[field] = PICKED[field]
+        else:
+            values[field] = None if type(None) in options and not known else SAMPLES[options[0]]
+    return kind(**values)
+
+
+EXAMPLES = [example(kind, known=known) for kind in EXPLAINERS for known in (True, False)]
+
+
+def leaves(kind: type[Finding]) -> set[type[Finding]]:
+    return {kind} if kind is not Finding else {leaf for sub in kind.__subclasses__() for leaf in leaves(sub)}
+
+
+def words(found: Diagnosis) -> str:
+    return "\n".join([found.title, found.impact, found.cause, *found.evidence, *found.fixes])
+
+
+def test_every_finding_severity_and_fix_has_words() -> None:
+    assert set(EXPLAINERS) == leaves(Finding)
+    assert set(SEVERITIES) == set(get_args(Severity))
+    for code in get_args(FixCode):
+        for snapshot in (live(), attached()):
+            assert fix_words(Fix(code=code, value_ms=MINUTE), EXAMPLES[0], Context(snapshot, UTC))[0].isupper()
+
+
+@pytest.mark.parametrize("finding", EXAMPLES, ids=lambda finding: finding.code)
+@pytest.mark.parametrize("snapshot", [live(), attached(), canned.empty()], ids=["live", "attached", "empty"])
+def test_each_has_a_cause_evidence_and_a_fix(finding: Finding, snapshot: Any) -> None:
+    found = explain(finding, snapshot, UTC)
+    assert all((found.title, found.impact, found.cause, found.evidence, found.fixes))
+    text = words(found)
+    assert not re.search(r"None(?! of)", text)
+    assert "_ms" not in text
+    assert "()" not in text
+    assert all(len(line) < 220 for line in text.splitlines())
+
+
+@pytest.mark.parametrize("finding", EXAMPLES, ids=lambda finding: finding.code)
+def test_each_links_to_a_screen_that_exists(finding: Finding) -> None:
+    found = explain(finding, live(), UTC)
+    known = {link.name for link in LINKS}
+    assert finding.code == "engine-starting" or found.channel is not None or known & set(found.screens)
+
+
+@pytest.mark.parametrize("name", canned.HOSTILE)
+def test_names_from_outside_are_only_text(name: str) -> None:
+    for finding in EXAMPLES:
+        text = words(explain(replace(finding, channels=(name, name)), live(), UTC))
+        assert "\x1b" not in text
+        assert "\t" not in text
+        assert all(len(line) < 220 for line in text.splitlines())
+
+
+def of(kind: type[Finding], **values: Any) -> Diagnosis:
+    return explain(replace(example(kind, known=True), **values), live(), UTC)
+
+
+def test_of_many_channels_three_are_named() -> None:
+    found = of(SilentChannels, channels=("F9", "YV", "VX", "AS", "HA"))
+    assert found.title.startswith("F9, YV, VX and 2 more channels ")
+    assert of(SilentChannels, channels=("F9",)).title.startswith("F9 holds back the watermark")
+
+
+def test_the_fix_is_an_imperative_with_its_price_and_can_be_previewed() -> None:
+    found = of(SilentChannels)
+    assert found.fixes[0].startswith("Set an idle timeout of 15m (")
+    assert "12m" in found.fixes[0]
+    assert "658" in found.fixes[0]
+    assert found.wish == Wish(True, 15 * MINUTE)
+
+
+def test_in_an_attached_job_it_is_a_line_to_write() -> None:
+    snapshot = replace(attached(), spark=SparkProgress(nodes=[WatermarkNode("ts", 30_000)]))
+    fix = Fix(code="set-lateness", value_ms=45 * MINUTE)
+    found = explain(replace(example(LatenessTooSmall, known=True), fixes=(fix,)), snapshot, UTC)
+    assert 'withWatermark("ts", "45 minutes")' in found.fixes[0]
+
+
+def test_records_from_the_future() -> None:
+    found = of(FutureTimestamps, channels=("EV",), offset=81_204, part="flights-1", timestamp_ms=NOW + 3 * DAY)
+    assert found.evidence[0].endswith("EV, offset 81,204 of flights-1")
+    assert found.evidence[1].endswith("2013-02-11 14:32:10 UTC")
+
+
+def test_times_beyond_the_calendar() -> None:
+    found = of(WrongUnit, seen_ms=NOON * 1000, fixes=(Fix(code="set-time-unit", unit="us"),))
+    assert found.evidence[0].endswith("the year 45,076")
+    assert "--time-unit us" in found.fixes[0]

@@ -1,0 +1,123 @@
+"""What the screens say of a Flink job: nothing that REST cannot know."""
+
+from msgspec.structs import replace
+from wmtop.engine.core.flink_job import FlinkJob, FlinkVertex
+from wmtop.engine.core.settings import Settings
+from wmtop.engine.core.snapshot import Cause, ChannelView, Holder, Level, Snapshot, SourceView, Totals
+from wmtop.tui.present.condition import condition
+from wmtop.tui.present.flink_job import NO_WHAT_IF, NO_WHAT_IF_HERE, NO_WINDOWS
+from wmtop.tui.present.formatting import ELSEWHERE
+from wmtop.tui.present.line import Part
+from wmtop.tui.present.presenter import presenter_of
+from wmtop.tui.present.preview import lateness
+from wmtop.tui.present.query_words import identity, whole_identity
+
+NOW_MS = 1_700_000_100_000
+LEVEL_MS = NOW_MS - 60_000
+
+
+def job(cause: Cause = "quiet", holder: str = "in-1", state: str = "RUNNING") -> Snapshot:
+    source = FlinkVertex(
+        id="s", name="Source: orders", parallelism=2, status="RUNNING", inputs=[], output_ms=LEVEL_MS, spread_ms=40_000,
+        slowest=1,
+    )  # fmt: skip
+    window = FlinkVertex(
+        id="w", name="Window", parallelism=2, status="RUNNING", inputs=["s"], input_ms=LEVEL_MS, output_ms=LEVEL_MS,
+        spread_ms=0, late=3, busy=0.9, windowed=True,
+    )  # fmt: skip
+    sink = FlinkVertex(id="k", name="Sink", parallelism=1, status="RUNNING", inputs=["w"], input_ms=LEVEL_MS)
+    return Snapshot(
+        name="orders",
+        state="live",
+        now_ms=NOW_MS,
+        settings=Settings(strategy="source", lateness_ms=None, idle_after_ms=None),
+        source=SourceView("flink", "http://jobmanager:8081, orders"),
+        level=Level(LEVEL_MS, 40_000, 60_000, Holder(holder, NOW_MS - 5_000, cause)),
+        channels=[
+            ChannelView("in-0", LEVEL_MS + 40_000, None, "active"),
+            ChannelView("in-1", LEVEL_MS, None, "active"),
+        ],
+        totals=Totals(None, None, 3, None, None, None),
+        flink=FlinkJob("0123456789abcdef", "orders", state, "w", [source, window, sink], NOW_MS - 7_000, 10_000, 2),
+        origin={"level": "flink"},
+    )
+
+
+def text(parts: list[Part]) -> str:
+    return "".join(run for one in parts for run, _ in one.runs)
+
+
+def test_a_quiet_split_is_not_said_to_have_no_backlog() -> None:
+    said = text(presenter_of(job()).holder(None))
+    assert "in-1" in said
+    assert "backlog" not in said
+    assert "no data" not in said
+
+
+def test_records_in_flight_blame_no_channel() -> None:
+    flying = job("in_flight", "Window")
+    said = text(presenter_of(flying).holder(None))
+    assert "held back by" not in said
+    assert "in-1" not in said
+    pressed = text(presenter_of(job("in_flight")).holder(None))
+    assert "held back by in-1" in pressed
+    assert "no channel" not in pressed
+    assert not any(stage.holds for stage in presenter_of(flying).stages(None))
+
+
+def test_the_tuning_line_has_what_rest_shows_and_says_what_it_does_not() -> None:
+    said = text(presenter_of(job()).tuning(None, None))
+    assert "7s old, every 10s" in said
+    assert "late 3" in said
+    assert "restarts 2" in said
+    assert ELSEWHERE in said
+    unknown = replace(job(), totals=Totals(None, None, None, None, None, None))
+    assert f"late {ELSEWHERE}" in text(presenter_of(unknown).tuning(None, None))
+
+
+def test_a_preview_says_who_answers_the_what_if() -> None:
+    presenter = presenter_of(job())
+    assert presenter.untunable() is None
+    assert not presenter.can_apply
+    assert NO_WHAT_IF in presenter.no_steps()
+    assert NO_WHAT_IF_HERE in text(presenter.tuning(lateness(job(), 45_000), None))
+    assert NO_WINDOWS in presenter.no_windows()
+
+
+def test_a_job_that_restarts_shows_its_state_and_the_cause() -> None:
+    restarting = replace(
+        job(state="RESTARTING"), state="stale", error="java.io.IOException: disk full\n\tat x", level=Level(LEVEL_MS)
+    )
+    now = condition(restarting, frozen=False, silent_s=0.0, lost=None)
+    assert (now.word, now.note) == ("RESTARTING", "java.io.IOException: disk full")
+    assert "RESTARTING" in text(presenter_of(restarting).holder(None))
+    partial = condition(replace(job(), state="partial"), frozen=False, silent_s=0.0, lost=None)
+    assert partial.word == "PARTIAL"
+    gone = replace(job(), state="stale", error="no answer from http://jobmanager:8081")
+    now = condition(gone, frozen=False, silent_s=0.0, lost=None)
+    assert now.word.startswith("STALE")
+    assert now.note == gone.error
+
+
+def test_the_graph_has_a_row_a_task_and_the_chosen_operator_names_the_split() -> None:
+    clock, source, window, sink = presenter_of(job()).stages(None)
+    assert clock.time_ms == NOW_MS
+    assert (source.time_ms, source.held_ms) == (LEVEL_MS, 20_000)
+    assert (window.time_ms, window.held_ms, window.holds) == (LEVEL_MS, 40_000, True)
+    assert "in-1" in window.why
+    assert "BUSY" in window.what
+    assert (sink.held_ms, sink.holds) == (0, False)
+    unknown = replace(source_unknown := job(), flink=replace_first(source_unknown))
+    assert presenter_of(unknown).stages(None)[2].held_ms is None
+
+
+def replace_first(snapshot: Snapshot) -> FlinkJob:
+    assert snapshot.flink is not None
+    first, *rest = snapshot.flink.vertices
+    return replace(snapshot.flink, vertices=[replace(first, output_ms=None, spread_ms=None), *rest])
+
+
+def test_the_job_is_told_apart_by_name_and_id() -> None:
+    assert identity(job()) == "job 01234567"
+    assert "0123456789abcdef" in whole_identity(job())
+    assert "RUNNING" in whole_identity(job())

@@ -1,0 +1,59 @@
+"""What is followed is decided in one place, and every kind has words for every state."""
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from msgspec.structs import replace
+from wmtop.engine.core.snapshot import Level, Snapshot
+from wmtop.tui import present
+from wmtop.tui.present.line import lay
+from wmtop.tui.present.presenter import presenter_of
+from wmtop.tui.present.target import TargetKind, target_of
+
+from ..attached import group, query, stale, tapped
+from ..canned import empty, ended, live, stalled
+
+FLINK = replace(group(), origin={"level": "flink", "channels": "flink"})
+OF: dict[str, Snapshot] = {"run": live(), "spark": query(), "broker": group(), "flink": FLINK}
+
+
+def test_each_kind_is_recognised() -> None:
+    assert {kind: target_of(snapshot).kind for kind, snapshot in OF.items()} == {kind: kind for kind in OF}
+    assert set(OF) == set(get_args(TargetKind))
+    assert [target_of(OF[kind]).is_attached for kind in OF] == [False, True, True, True]
+    assert [target_of(snapshot).one_clock for snapshot in (live(), query(), tapped(), FLINK)] == [
+        False, True, True, False,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", OF)
+def test_every_kind_has_words_for_every_state(kind: str) -> None:
+    snapshot = OF[kind]
+    nothing = replace(snapshot, channels=[], level=Level(), barrel=None, sources=None)
+    for one in (snapshot, nothing, replace(snapshot, level=Level(idle=True)), replace(snapshot, ended=True)):
+        words = presenter_of(one)
+        texts = [words.empty_barrel(), words.no_channels(), words.no_windows(), words.no_holders(),
+                 words.no_lateness(), words.no_idle_ladder(), words.no_records(), words.how_to_type]  # fmt: skip
+        assert all(texts)
+        assert words.stages(None)
+        assert lay(words.tuning(None, None), 200)
+        assert one.ended or lay(words.holder(None), 200)
+
+
+def test_only_what_is_attached_has_a_standing_of_its_own() -> None:
+    assert presenter_of(stale()).standing() is not None
+    assert all(presenter_of(snapshot).standing() is None for snapshot in (live(), stalled(), empty(), ended()))
+
+
+def test_nothing_else_in_the_screen_asks_what_is_followed() -> None:
+    tui = Path(present.__file__).parent.parent
+    asks = re.compile(r"\.origin\b|strategy [!=]= .spark.")
+    allowed = {"target.py", "attached.py"}
+    found = {
+        str(path.relative_to(tui))
+        for path in tui.rglob("*.py")
+        if path.name not in allowed and "diagnosis" not in path.parts and asks.search(path.read_text())
+    }
+    assert found == set()

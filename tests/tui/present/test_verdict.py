@@ -1,0 +1,133 @@
+"""The verdict's line: which word, which ink, who is blamed; the words themselves only in `test_words`."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from wmtop.engine.core.doctor import Fix
+from wmtop.engine.core.doctor.blocking import NoData
+from wmtop.engine.core.snapshot import Blocker, Reason, Snapshot, Verdict, VerdictName
+from wmtop.tui.present import verdict as v
+from wmtop.tui.present.line import Part
+from wmtop.tui.present.wish import Wish
+
+from .. import canned
+from ..canned import HOUR, LEVEL, MINUTE, NOW
+
+QUIET = [
+    Blocker(["F9"], 5 * MINUTE, LEVEL, "quiet", 1),
+    Blocker(["YV", "VX"], 2 * HOUR, LEVEL + 5 * MINUTE, "never_seen", 2),
+]
+
+
+def judged(name: VerdictName, reason: Reason | None = None, **more: Any) -> Snapshot:
+    verdict = Verdict(name, NOW - 40 * MINUTE, HOUR, 1.0, reason or Reason("advancing"))
+    return canned.live(**({"verdict": verdict, "blockers": QUIET} | more))
+
+
+def inks(parts: list[Part]) -> set[str]:
+    return {ink for item in parts for _, ink in item.runs}
+
+
+def text(parts: list[Part]) -> str:
+    return "".join(run for item in parts for run, _ in item.runs)
+
+
+@pytest.mark.parametrize("lost", [None, "gone"])
+@pytest.mark.parametrize("silent_ms", [None, 0, 60_000])
+@pytest.mark.parametrize("state", ["live", "stale", "failed", "starting"])
+def test_nothing_that_is_lost_is_moving(state: Any, silent_ms: int | None, lost: str | None) -> None:
+    snapshot = judged("moving", state=state)
+    found = v.seen_verdict(snapshot, lost=lost, silent_ms=silent_ms)
+    healthy = state == "live" and lost is None and (silent_ms or 0) <= v.STALE_AFTER_MS
+    assert found.verdict == ("moving" if healthy else "unknown")
+    parts = v.verdict_parts(snapshot, lost=lost, silent_ms=silent_ms)
+    assert ("good" in inks(parts)) == healthy
+    assert (v.WORDS["moving"] in text(parts)) == healthy
+
+
+def test_what_has_ended_stays_ended() -> None:
+    snapshot = judged("ended", Reason("ended"), ended=True, state="ended")
+    assert v.seen_verdict(snapshot, lost="gone", silent_ms=60_000).verdict == "ended"
+
+
+def test_a_failed_engine_says_why_it_failed() -> None:
+    snapshot = judged("moving", state="failed", error="disk full on /data")
+    assert v.seen_verdict(snapshot, lost="gone").reason.code == "failed"
+    assert "disk full on /data" in text(v.verdict_parts(snapshot, lost="gone"))
+
+
+@pytest.mark.parametrize(
+    ("name", "ink"),
+    [("moving", "good"), ("slow", "stale"), ("stalled", "bad"), ("waiting", "stale"), ("unknown", "stale")],
+)
+def test_the_ink_is_the_severity(name: VerdictName, ink: str) -> None:
+    assert v.verdict_parts(judged(name))[0].runs[0] == (f" ● {v.WORDS[name]}", ink)
+
+
+def test_a_moving_verdict_that_did_not_advance_is_not_a_speed() -> None:
+    still = judged("moving", verdict=Verdict("moving", NOW, HOUR, 0.0, Reason("advancing", ms=0)))
+    assert "×" not in text(v.verdict_parts(still))
+    assert "×1.0" in text(v.verdict_parts(judged("moving")))
+
+
+def test_the_blame_is_the_first_cause_only() -> None:
+    both = replace(judged("stalled"), blockers=[QUIET[0], replace(QUIET[1], cause="quiet")])
+    assert all(name in (v.blame(both) or "") for name in ("F9", "YV", "VX"))
+    first = v.blame(judged("stalled")) or ""
+    assert "F9" in first
+    assert "YV" not in first
+    assert v.blame(replace(both, blockers=[])) is None
+    assert v.blame(replace(both, blockers=None)) is None
+
+
+def test_more_blockers_than_named_are_counted() -> None:
+    assert v.named(["a", "b", "c", "d"], 120) == v.named(["a", "b", "c"], 120)
+    assert "117" in v.named(["a", "b", "c"], 120)
+    assert v.count_of([Blocker(["a"], 0, 0, "quiet", 1_000), Blocker(["b"], 0, 0, "quiet")]) == 1_001
+
+
+def test_windows_wait_that_the_fastest_channel_has_passed() -> None:
+    snapshot = canned.live()
+    level = snapshot.level
+    assert level.behind_fastest_ms is not None
+    fastest = LEVEL + level.behind_fastest_ms
+    passed = sum(LEVEL < window.end_ms - 1 <= fastest for window in snapshot.windows.open)
+    assert passed
+    assert v.waiting_windows(snapshot) == (passed, False)
+    assert v.waiting_windows(canned.attached()) == (0, False)
+
+
+def test_a_stall_lasts_since_the_watermark_moved() -> None:
+    snapshot = judged("stalled", Reason("event_time_ahead"))
+    moved = replace(snapshot, level=replace(snapshot.level, moved_ms=NOW - 7 * HOUR))
+    assert "7h" in text(v.verdict_parts(moved))
+    again = replace(snapshot, level=replace(snapshot.level, moved_ms=NOW))
+    assert "40m" in text(v.verdict_parts(again))
+
+
+def test_the_fix_is_the_first_setting_and_has_its_key() -> None:
+    fixes = (Fix(code="check-channels"), Fix(code="set-idle-timeout", value_ms=2 * HOUR, gain_ms=12 * HOUR))
+    finding = NoData(severity="critical", fixes=fixes, **_no_data())
+    snapshot = judged("stalled")
+    offer = v.offer_of(snapshot, [finding])
+    assert offer == v.Offer(Wish(True, 2 * HOUR), None)  # what it does now is not known: no valve in this snapshot
+    gains = v.Offer(Wish(True, 2 * HOUR), 4 * MINUTE)
+    said = text(v.verdict_parts(snapshot, [finding], offer=gains, key="v"))
+    assert "2h" in said
+    assert "+4m" in said
+    assert "12h" not in said  # what it would have given from the start is not what it does now
+    assert "(v)" in said
+    assert "(v)" not in text(v.verdict_parts(snapshot, [finding], offer=gains))
+    assert v.offer_of(snapshot, []) is None
+
+
+def _no_data() -> dict[str, Any]:
+    required = [field for field in NoData.__struct_fields__ if field not in ("severity", "fixes", "size", "channels")]
+    return dict.fromkeys(required, 1)
+
+
+def test_words() -> None:
+    snapshot = judged("stalled", Reason("event_time_ahead"), blockers=QUIET[:1])
+    assert v.verdict_line(snapshot).startswith("STALLED 40m  F9 has no data · 1 window waits")
+    assert v.verdict_line(judged("moving")) == "MOVING ×1.0  43m behind fastest"

@@ -1,0 +1,109 @@
+"""`wmtop check` as a script calls it: exit codes, JSON, and what it does not import."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from wmtop.engine.feed.recording import RecordingWriter
+from wmtop.tui import cli
+
+from tests.core.doctor.streams import MINUTE, SETTINGS, Stream, traffic
+
+from .canned import header
+
+HEALTHY = Stream().run(120, traffic("abcd"))
+STUCK = Stream(replace(SETTINGS, idle_after_ms=None)).run(60, traffic("abcd")).run(180, traffic("ab"))
+
+
+def recorded(path: Path, stream: Stream) -> Path:
+    """A recording of all that the stream published."""
+    with RecordingWriter(path, header()) as writer:
+        for snapshot in stream.published:
+            writer.append(snapshot)
+    return path
+
+
+def checked(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    """Exit code, stdout, stderr of `wmtop check …`."""
+    code = 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["wmtop", "check", *map(str, arguments)])
+        try:
+            cli.main()
+        except SystemExit as over:
+            code = int(over.code or 0)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_a_healthy_recording_is_0_and_a_stuck_one_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    well, ill = recorded(tmp_path / "well.rec", HEALTHY), recorded(tmp_path / "ill.rec", STUCK)
+    code, out, _ = checked(capsys, well, "--json")
+    result = json.loads(out)
+    assert (code, result["exit"], result["verdict"], result["findings"]) == (0, 0, "moving", [])
+    code, out, _ = checked(capsys, ill, "--json")
+    result = json.loads(out)
+    assert (code, result["exit"], result["verdict"]) == (1, 1, "stalled")
+    [finding] = result["findings"]
+    assert set(finding) >= {"code", "severity", "channels", "cause", "fix"}
+    assert (finding["code"], finding["severity"], finding["channels"]) == ("silent-channels", "critical", ["c", "d"])
+    assert set(result) >= {"target", "verdict", "reason", "findings", "facts", "exit"}
+    assert result["facts"]["stalled_for"] >= 2 * MINUTE
+    code, out, _ = checked(capsys, well, ill)
+    assert code == 1
+    assert len(out.splitlines()) > 2
+
+
+def test_a_young_one_cannot_be_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    young = recorded(tmp_path / "young.rec", Stream().run(5, traffic("abcd")))
+    code, out, _ = checked(capsys, young, "--json")
+    result = json.loads(out)
+    assert (code, result["verdict"], [one["code"] for one in result["findings"]]) == (3, "unknown", ["cannot-tell-yet"])
+    well = recorded(tmp_path / "well.rec", HEALTHY)
+    first = HEALTHY.past[0].now_ms
+    assert checked(capsys, well, "--at", first + 5_000)[0] == 3
+
+
+def test_with_a_condition_that_decides(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ill = recorded(tmp_path / "ill.rec", STUCK)
+    code, out, _ = checked(capsys, ill, "--fail-if", "behind_fastest > 1m", "--json")
+    assert (code, "behind_fastest" in json.loads(out)["met"]) == (1, True)
+    assert checked(capsys, ill, "--fail-if", "behind_fastest > 1h")[0] == 0
+    code, out, _ = checked(capsys, ill, "--fail-if", "backlog_time > 1m", "--json")
+    assert (code, json.loads(out)["not_known"]) == (3, "backlog_time")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "TARGET"),
+        (["nothing"], "nothing"),
+        (["well.rec", "--fail-if", "lag > 5"], "'lag'"),
+        (["well.rec", "--for", "soon"], "'soon'"),
+        (["well.rec", "--at", "noon"], "'noon'"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(
+    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded(tmp_path / "well.rec", HEALTHY)
+    monkeypatch.chdir(tmp_path)
+    code, out, err = checked(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert len(err.splitlines()) == 1
+
+
+def test_neither_textual_nor_pyspark_is_imported(tmp_path: Path) -> None:
+    well = recorded(tmp_path / "well.rec", HEALTHY)
+    script = (
+        "import sys; from wmtop.tui import cli; sys.argv = ['wmtop', 'check', sys.argv[1]]\n"
+        "try: cli.main()\n"
+        "except SystemExit as over: print(over.code)\n"
+        "print(sorted({name.split('.')[0] for name in sys.modules} & {'textual', 'pyspark', 'py4j'}))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(well)], capture_output=True, text=True, timeout=60)
+    assert done.stdout.splitlines()[-2:] == ["0", "[]"], done.stderr

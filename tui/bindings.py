@@ -1,0 +1,10 @@
+"""The table of keys as Textual's bindings; their ids are the names that a configuration gives other keys to."""
+
+from textual.binding import Binding, BindingType
+
+from .present.keys import Place, binds
+
+
+def bindings(*places: Place) -> list[BindingType]:
+    """The bindings of the places."""
+    return [Binding(b.key, b.action, b.help, id=b.name, priority=b.priority) for b in binds(*places)]

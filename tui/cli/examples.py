@@ -1,0 +1,52 @@
+"""The examples at the end of each command's `--help`, as a user types them."""
+
+EXAMPLES = {
+    "": ("wmtop demo", "wmtop run replay flights.parquet --time scheduled", "wmtop attach /data/orders/checkpoint"),
+    "demo": ("wmtop demo", "wmtop demo --speed 1200", "wmtop demo --kafka"),
+    "run": (
+        "wmtop run replay flights.parquet --time scheduled --channel carrier",
+        "wmtop run kafka localhost:9092 orders --time created_at",
+    ),
+    "run replay": (
+        "wmtop run replay flights.parquet --time scheduled --channel carrier --arrival arrived --lateness 45m",
+        "wmtop run replay day1.csv day2.csv --time ts --time-unit s --speed 60 --record run.rec",
+    ),
+    "run files": (
+        "wmtop run files incoming --time ts --channel device",
+        "wmtop run files incoming --format json --time created_at --window 5m",
+    ),
+    "run kafka": (
+        "wmtop run kafka localhost:9092 orders --time payload.created_at --lateness 30s --idle-after 5m",
+        "wmtop run kafka broker:9093 orders --kafka-config client.properties --from latest",
+    ),
+    "run rate": ("wmtop run rate --channels 1000 --rows-per-second 20000", "wmtop run rate --rows 100000 --once"),
+    "attach": (
+        "wmtop attach",
+        "wmtop attach /data/orders/checkpoint --bootstrap localhost:9092",
+        "wmtop attach kafka://localhost:9092/orders --group billing",
+        "wmtop attach flink://localhost:8081/orders",
+    ),
+    "check": ("wmtop check flights --for 1m", "wmtop check run.rec --at 2013-02-08T14:30:00Z --json"),
+    "preview": (
+        "wmtop preview flights --idle-after 2h",
+        "wmtop preview run.rec --lateness 45m --at 2013-02-08T14:30:00Z --json",
+    ),
+    "replay": (
+        "wmtop replay run.rec --speed 10",
+        "wmtop replay run.rec --once --json --at 2013-02-08T14:30:00Z",
+        "wmtop replay run.rec --redact shared.rec",
+    ),
+    "runs": ("wmtop runs",),
+    "stop": ("wmtop stop flights",),
+    "set": ("wmtop set flights --lateness 45m", "wmtop set flights --idle-after off"),
+    "serve": (
+        "wmtop serve flights",
+        "wmtop serve run.rec --port 9000",
+        "wmtop serve flights --host 0.0.0.0 --allow-host wmtop.example.com",
+    ),
+}
+
+
+def epilog(command: str) -> str:
+    """The examples of a command, for its help."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in EXAMPLES[command])

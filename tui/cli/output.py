@@ -1,0 +1,149 @@
+"""What an engine prints: on threads of their own, so that a reader that stops reading holds no engine back."""
+
+import os
+import select
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable
+
+import msgspec
+
+from ...engine.core.snapshot import Snapshot
+from .summary import summary
+
+LIMIT_BYTES = 16 * 1024 * 1024
+"""How much may wait for a reader; beyond that the oldest lines are dropped."""
+PATIENCE_S = 2.0
+"""How long the end waits for a reader that does not read on."""
+_CHUNK_BYTES = 64 * 1024
+
+
+class LineWriter:
+    """Writes lines to a file descriptor; `write` returns at once.
+
+    Lines wait for a slow reader up to `limit_bytes`, then the oldest of them are dropped, never the newest.
+    `on_error` is called once, on the writing thread, when writing has failed (a closed pipe: BrokenPipeError); from
+    then on every line is dropped.
+    """
+
+    def __init__(
+        self,
+        descriptor: int,
+        *,
+        limit_bytes: int = LIMIT_BYTES,
+        on_error: Callable[[OSError], None] = lambda error: None,
+    ) -> None:
+        self.dropped = 0
+        """How many lines a slow reader did not get."""
+        self._descriptor = descriptor
+        self._limit_bytes = limit_bytes
+        self._on_error = on_error
+        self._changed = threading.Condition()  # guards everything below
+        self._lines: deque[bytes] = deque()
+        self._waiting_bytes = 0
+        self._written_bytes = 0
+        self._writing = self._failed = False
+        self._thread: threading.Thread | None = None
+
+    def write(self, line: bytes) -> None:
+        """Write one line, its newline included, when its turn comes."""
+        with self._changed:
+            if self._failed:
+                return
+            self._lines.append(line)
+            self._waiting_bytes += len(line)
+            while self._waiting_bytes > self._limit_bytes and len(self._lines) > 1:
+                self._waiting_bytes -= len(self._lines.popleft())
+                self.dropped += 1
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="wmtop-output", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def flush(self, patience_s: float | None = PATIENCE_S) -> bool:
+        """Wait until all is written; False if the reader took nothing for `patience_s` (None: wait for ever)."""
+        with self._changed:
+            while (self._lines or self._writing) and not self._failed:
+                before = self._written_bytes
+                if not self._changed.wait(patience_s) and self._written_bytes == before:
+                    return False
+            return not self._failed
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while not self._lines:
+                    self._changed.wait()
+                line = self._lines.popleft()
+                self._waiting_bytes -= len(line)
+                self._writing = True
+            try:
+                self._write_out(line)
+            except OSError as error:
+                with self._changed:
+                    self._failed = True
+                    self._lines.clear()
+                    self._changed.notify_all()
+                self._on_error(error)
+                return
+            with self._changed:
+                self._writing = False
+                self._changed.notify_all()
+
+    def _write_out(self, line: bytes) -> None:
+        left = memoryview(line)
+        while left:
+            try:
+                size = os.write(self._descriptor, left[:_CHUNK_BYTES])
+            except BlockingIOError:  # whoever started us has made the descriptor non-blocking
+                select.select([], [self._descriptor], [])
+                continue
+            left = left[size:]
+            with self._changed:
+                self._written_bytes += size
+                self._changed.notify_all()
+
+
+class SnapshotPrinter:
+    """Prints an engine's snapshots on standard output: each as a line of JSON, or only the last, as JSON or as text.
+
+    A reader that stops reading holds nothing back: of a live engine it misses the oldest lines beyond `LIMIT_BYTES`,
+    and what it has not taken when the engine has ended and `PATIENCE_S` have passed. With `once` the one line waits
+    until it is read. When nobody reads any more (`| head -1`) the engine stops in good order.
+    """
+
+    def __init__(self, *, json: bool, once: bool) -> None:
+        self._json = json
+        self._once = once
+        self._last = False
+        self._error: OSError | None = None
+        self._writer = LineWriter(1, on_error=self._give_up)
+
+    def show(self, snapshot: Snapshot, last: bool) -> None:
+        """Print a snapshot, if it is one to be printed; returns at once."""
+        self._last = last
+        if self._json and (last or not self._once):
+            self._writer.write(msgspec.json.encode(snapshot) + b"\n")
+        elif last and not self._json:
+            self._writer.write(f"{summary(snapshot)}\n".encode())
+
+    def close(self, say: Callable[[str], None]) -> int:
+        """Wait for the reader of what is left; 1 where it could not be printed, and `say` why, else 0."""
+        if self._once:
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                signal.signal(number, signal.SIG_DFL)  # the engine is gone: a signal ends the waiting
+            self._writer.flush(None)
+        else:
+            self._writer.flush()
+        if self._writer.dropped:
+            say(f"--json: the reader was too slow for {self._writer.dropped:,} snapshots, which were not printed")
+        if self._error is not None and not isinstance(self._error, BrokenPipeError):
+            say(f"cannot write standard output: {self._error.strerror}; free some space, or print elsewhere")
+            return 1
+        return 0
+
+    def _give_up(self, error: OSError) -> None:
+        self._error = error
+        if not self._last:
+            os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,86 @@
+"""`wmtop preview`: what another lateness or idle timeout would do now, and what it would have given from the start."""
+
+import json as std_json
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from msgspec import UNSET, UnsetType
+
+from ...engine.core.judgement.applied_now import AppliedNow, applied_now
+from ...engine.core.snapshot import Snapshot
+from ...engine.errors import RunError, UsageError
+from ...engine.feed import rundir
+from ...engine.feed.client import first_snapshot
+from ...engine.feed.recording import RecordingReader
+from ..present import preview as from_start
+from ..present.formatting import NO_DATA, clean, duration, stamp
+from .arguments import parsed
+from .options import parse_duration, parse_duration_or_off, parse_time
+
+
+def preview(
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="a running engine, or a recording")],
+    lateness: Annotated[
+        int | None, typer.Option(parser=parsed(parse_duration), metavar="D", help="another max out-of-orderness")
+    ] = None,
+    idle_after: Annotated[str | None, typer.Option(metavar="D|off", help="another idle timeout")] = None,
+    at: Annotated[
+        int | None, typer.Option(parser=parsed(parse_time), metavar="TIME", help="a recording: that moment (its end)")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+) -> None:
+    """Show what a change of a setting would do at the next emit; nothing is changed."""
+    if (lateness is None) == (idle_after is None):
+        raise UsageError("preview what? Give --lateness D or --idle-after D|off, e.g. --idle-after 2h")
+    snapshot = _snapshot(target, at)
+    idle: int | UnsetType | None = UNSET
+    if idle_after is not None:
+        try:
+            idle = parse_duration_or_off(idle_after)
+        except ValueError as error:
+            raise UsageError(f"--idle-after: {error}") from None
+    try:
+        now = applied_now(snapshot, lateness_ms=UNSET if lateness is None else lateness, idle_after_ms=idle)
+    except ValueError as error:
+        raise UsageError(f"{clean(target)}: {error}") from None
+    if now is None:
+        raise RunError(
+            f"{clean(target)} does not tell what the next emit would do: its valve or its delay is not known"
+        )
+    then = None
+    if isinstance(idle, UnsetType):
+        assert lateness is not None
+        then = from_start.lateness(snapshot, lateness)
+    else:
+        then = from_start.idle(snapshot, idle)
+    print(std_json.dumps(_as_json(now, then)) if json else _line(snapshot, now))
+
+
+def _snapshot(target: str, at: int | None) -> Snapshot:
+    """A recording's snapshot at a time, its last one, or the newest of a running engine."""
+    if not Path(target).is_file():
+        if at is not None:
+            raise UsageError(f"--at is for a recording, and {clean(target)} is not one")
+        return first_snapshot(rundir.find_run(target).socket)
+    with RecordingReader(Path(target)) as reader:
+        if not len(reader):
+            raise UsageError(f"{clean(target)} holds no snapshot")
+        return reader.at(len(reader) - 1 if at is None else reader.seek(at))
+
+
+def _as_json(now: AppliedNow, then: from_start.Preview | None) -> dict[str, Any]:
+    return {**msgspec.to_builtins(now), "from_start": None if then is None else msgspec.to_builtins(then)}
+
+
+def _line(snapshot: Snapshot, now: AppliedNow) -> str:
+    level, reached = snapshot.level.watermark_ms, now.watermark_ms
+    moved = "" if level is None or reached is None else f" (+{duration(reached - level)})"
+    holder = "" if now.holder is None else f", held back by {clean(now.holder)}"
+    frozen = f", frozen for {duration(now.frozen_ms)} of event time" if now.frozen_ms else ""
+    many = "at least " if now.fires_more else ""
+    return (
+        f"watermark {NO_DATA if reached is None else stamp(reached, None)}{moved}{holder}{frozen}; "
+        f"{many}{now.fires} windows fire"
+    )

@@ -1,0 +1,46 @@
+"""The last setting that a screen changed: what it did, and what it was before. Pure."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ...engine.core.snapshot import Snapshot
+from .line import Part
+from .preview_words import applied_parts
+from .wish import Wish
+
+SHOWN_MS = 120_000
+"""How long (wall clock) it stays on the screen."""
+
+
+class Applied(Struct, frozen=True):
+    """A change that was sent to the engine; it counts from the first snapshot that has it."""
+
+    wish: Wish
+    before: Wish
+    level_ms: int | None
+    """The watermark (epoch ms) when it was sent."""
+    moved_ms: int | None = None
+    """How far the watermark had moved in the first snapshot with the setting."""
+    since_ms: int | None = None
+    """When (wall clock, epoch ms) that snapshot was taken."""
+
+    def in_force(self, snapshot: Snapshot) -> bool:
+        """Whether the engine has the setting now."""
+        settings = snapshot.settings
+        return self.wish.value_ms == (settings.idle_after_ms if self.wish.idle else settings.lateness_ms)
+
+    def seen(self, snapshot: Snapshot) -> "Applied":
+        """With what it did, once a snapshot has it."""
+        if self.since_ms is not None or not self.in_force(snapshot):
+            return self
+        level = snapshot.level.watermark_ms
+        moved = None if level is None or self.level_ms is None else level - self.level_ms
+        return replace(self, moved_ms=moved, since_ms=snapshot.wall_ms)
+
+    def parts(self, snapshot: Snapshot) -> Sequence[Part]:
+        """What it did, for a line, while that is news; else nothing."""
+        if self.since_ms is None or not self.in_force(snapshot) or snapshot.wall_ms is None:
+            return ()
+        return applied_parts(self.wish.words(), self.moved_ms) if snapshot.wall_ms - self.since_ms < SHOWN_MS else ()

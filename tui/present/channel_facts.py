@@ -1,0 +1,172 @@
+"""What is known of one channel, in words. Pure."""
+
+from datetime import tzinfo
+
+from ...engine.core.snapshot import ChannelView, Offender, Snapshot
+from . import formatting as f
+from .line import Run
+from .staves import holding
+from .wording import cause, name
+
+Fact = tuple[str, list[Run]]
+"""What it is about, and what is known."""
+
+
+def channel_named(snapshot: Snapshot, channel: str | None) -> ChannelView | None:
+    """The channel of that name."""
+    return next((view for view in snapshot.channels if view.channel == channel), None)
+
+
+def story(snapshot: Snapshot, view: ChannelView) -> list[Run]:
+    """How the channel is, in a sentence."""
+    who: Run = (name(view.channel), "strong")
+    if holding(snapshot) == view.channel and snapshot.level.holder is not None:
+        since = (
+            ""
+            if snapshot.now_ms is None
+            else f" for {f.duration(max(snapshot.now_ms - snapshot.level.holder.since_ms, 0))}"
+        )
+        return [(who[0], "holder"), (f" holds back the watermark{since}: {cause(snapshot)}.", "text")]
+    return [who, (f" {_standing(snapshot, view)}.", "text")]
+
+
+def _standing(snapshot: Snapshot, view: ChannelView) -> str:
+    ahead = _ahead(snapshot, view)
+    if view.state == "idle":
+        quiet = "" if view.quiet_ms is None else f", no data for {f.duration(view.quiet_ms)}"
+        return f"is idle{quiet}: it is left out of the minimum until its next record"
+    if view.state == "never_seen":
+        return "was never seen: no record since the start"
+    if view.state == "finished":
+        return "is finished: no more records will come"
+    if view.state == "catching_up":
+        behind = "" if ahead is None or ahead >= 0 else f", {f.duration(-ahead)} behind the watermark"
+        return f"was idle and is realigning{behind}: it counts again once it reaches the watermark"
+    if ahead is None:
+        return "is active, and has no watermark yet" if view.watermark_ms is None else "is active"
+    return (
+        f"is active, {f.duration(ahead)} ahead of the watermark"
+        if ahead >= 0
+        else f"is {f.duration(-ahead)} behind the watermark"
+    )
+
+
+def facts(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> list[Fact]:
+    """All that is known, the most important first; of an attached query much is not."""
+    out: list[Fact] = [
+        ("watermark", _watermark(snapshot, view, zone)),
+        ("newest record", _time(view.max_event_ms, snapshot, zone)),
+        ("no data for", _quiet(snapshot, view)),
+        ("idleness", _idleness(view)),
+        ("records", _records(snapshot, view)),
+        ("late", _late(view)),
+        ("backlog", _backlog(view)),
+        ("set aside", _set_aside(view)),
+    ]
+    offenders = (("last malformed", snapshot.last_malformed), ("last in future", snapshot.last_future))
+    out += [(what, _offender(found, zone)) for what, found in offenders if found and found.channel == view.channel]
+    if windows := _windows(snapshot, view, zone):
+        out.append(("open windows", windows))
+    if view.instance is not None:
+        out.append(("source instance", [(f"#{view.instance}", "text")]))
+    return out
+
+
+def _ahead(snapshot: Snapshot, view: ChannelView) -> int | None:
+    level = snapshot.level.watermark_ms
+    return None if view.watermark_ms is None or level is None else view.watermark_ms - level
+
+
+def _watermark(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> list[Run]:
+    if view.watermark_ms is None:
+        return [(f.NO_DATA, "dim")]
+    runs: list[Run] = [(f.clock(view.watermark_ms, zone, snapshot.now_ms), "level")]
+    ahead = _ahead(snapshot, view)
+    if ahead is None:
+        return runs
+    if not ahead:
+        return [*runs, ("  at the watermark", "dim")]
+    side = "ahead of" if ahead > 0 else "behind"
+    return [*runs, (f"  {f.duration(abs(ahead))}", "text"), (f" {side} the watermark", "dim")]
+
+
+def _time(time_ms: int | None, snapshot: Snapshot, zone: tzinfo | None) -> list[Run]:
+    return [(f.UNKNOWN, "dim")] if time_ms is None else [(f.clock(time_ms, zone, snapshot.now_ms), "text")]
+
+
+def _quiet(snapshot: Snapshot, view: ChannelView) -> list[Run]:
+    if view.quiet_ms is None:
+        return [(f.ELSEWHERE, "dim")]
+    runs: list[Run] = [(f.duration(view.quiet_ms), "text"), (" now", "dim")]
+    if view.longest_quiet_ms is not None:
+        ink = "stale" if view.quiet_ms > view.longest_quiet_ms else "text"
+        runs += [(", longest before ", "dim"), (f.duration(view.longest_quiet_ms), ink)]
+    timeout = snapshot.settings.idle_after_ms
+    if view.state in ("active", "catching_up", "never_seen") and timeout is not None:
+        runs.append((f", idle after {f.setting(timeout)}", "dim"))
+    return runs
+
+
+def _idleness(view: ChannelView) -> list[Run]:
+    runs: list[Run] = [(f"{view.flaps:,}", "text"), (f" change{'s' * (view.flaps != 1)} active ↔ idle", "dim")]
+    if view.round_ms is not None:
+        runs += [(", lately every ", "dim"), (f.duration(view.round_ms), "text")]
+    return runs
+
+
+def _records(snapshot: Snapshot, view: ChannelView) -> list[Run]:
+    if view.records is None:
+        return [(f.ELSEWHERE, "dim")]
+    runs: list[Run] = [(f.count(view.records), "text")]
+    if view.rate is not None:
+        runs += [(", ", "dim"), (f.rate(view.rate), "text"), ("/s", "dim")]
+    if snapshot.totals.records:
+        runs.append((f", {f.share_of(view.records, snapshot.totals.records)} of all", "dim"))
+    return runs
+
+
+def _late(view: ChannelView) -> list[Run]:
+    if view.late is None:
+        return [(f.ELSEWHERE, "dim")]
+    runs: list[Run] = [(f.share_of(view.late, view.records), "stale" if view.late else "text")]
+    runs.append((f" ({f.count(view.late)})", "dim"))
+    if view.behind_watermark is not None:
+        runs += [(", behind the watermark ", "dim"), (f.count(view.behind_watermark), "text")]
+    return runs
+
+
+def _backlog(view: ChannelView) -> list[Run]:
+    if view.backlog is None:
+        return [(f.UNKNOWN, "dim")]
+    runs: list[Run] = [(f.count(view.backlog), "stale" if view.backlog else "text"), (" records", "dim")]
+    if view.behind_end_ms:
+        runs.append((f", {f.duration(view.behind_end_ms)} of event time", "dim"))
+    if view.held_back:
+        runs.append((", paused by --max-drift", "stale"))
+    return runs
+
+
+def _set_aside(view: ChannelView) -> list[Run]:
+    runs: list[Run] = []
+    for number, word in ((view.malformed, "malformed"), (view.future, "in the future")):
+        ink = "stale" if number else "text"
+        runs += [(", " if runs else "", "dim"), (f.count(number), ink), (f" {word}", "dim")]
+    return runs
+
+
+def _offender(found: Offender, zone: tzinfo | None) -> list[Run]:
+    where = "" if found.offset is None else f"offset {found.offset:,}"
+    part = "" if found.part is None else f" of {f.label(found.part, 40)}"
+    claims = "no usable time" if found.timestamp_ms is None else f"claims {f.stamp(found.timestamp_ms, zone)}"
+    return [(f"{where}{part}{': ' if where or part else ''}{claims}", "text")]
+
+
+def _windows(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> list[Run]:
+    """What it has put into the open windows, where it is among the fullest of them."""
+    runs: list[Run] = []
+    for window in snapshot.windows.open:
+        records = next((part.records for part in window.channels or () if part.channel == view.channel), None)
+        if records is not None:
+            span = f.interval(window.start_ms, window.end_ms, zone, snapshot.now_ms)
+            runs += [(", " if runs else "", "dim"), (f"{span} ", "dim"), (f.count(records), "text")]
+    return runs

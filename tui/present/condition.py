@@ -1,0 +1,69 @@
+"""The word for how things are, and the line that explains it: LIVE, STALE, FAILED. Pure."""
+
+from msgspec import Struct
+
+from ...engine.core.snapshot import Snapshot
+from . import formatting as f
+from .notes import note_text
+from .playback import Playback
+from .presenter import presenter_of
+from .target import target_of
+from .wording import Condition
+
+STALE_AFTER_S = 3.0
+_NOTED_MS = 5 * f.MINUTE
+"""How long a note stays on the screen."""
+
+
+class Lost(Struct, frozen=True):
+    """No more snapshots will come; `reason` says why, None: the engine stopped in good order."""
+
+    reason: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The same as a line."""
+        return self.reason or "The engine has stopped; this is its last snapshot"
+
+
+def condition(snapshot: Snapshot, *, frozen: bool, silent_s: float, lost: Lost | None) -> Condition:
+    """How things are, `silent_s` after the last snapshot; `lost`: there will be no more."""
+    if snapshot.state == "failed":
+        return Condition("FAILED", "bad", f.first_line(snapshot.error or "The engine failed"))
+    if lost is not None and not snapshot.ended:
+        return Condition("STOPPED" if lost.reason is None else "FAILED", "bad", lost.text)
+    if frozen:
+        return Condition("FROZEN", "stale")
+    if snapshot.ended or snapshot.state == "ended":
+        return Condition("ENDED", "dim", recent_note(snapshot) if target_of(snapshot).is_attached else None)
+    if snapshot.state == "paused":
+        return Condition("PAUSED", "stale")
+    if silent_s > STALE_AFTER_S:
+        return Condition(f"STALE {f.duration(int(silent_s) * 1_000)}", "stale")
+    if (standing := presenter_of(snapshot).standing()) is not None:
+        word, note = standing
+        return Condition(word, "stale", note)
+    note = recent_note(snapshot)
+    return {
+        "starting": Condition("STARTING", "stale"),
+        "stale": Condition("STALE", "stale", note),
+        "partial": Condition("PARTIAL", "stale", "Some channels are unknown"),
+    }.get(snapshot.state, Condition("LIVE", "good", note))
+
+
+def recent_note(snapshot: Snapshot) -> str | None:
+    """The last thing that happened to the source, for some minutes; of an attached query what matters most."""
+    wall_ms = snapshot.wall_ms
+    if wall_ms is None:
+        return None
+    notes = snapshot.notes[:1] if target_of(snapshot).is_attached else snapshot.notes
+    recent = [note for note in notes if wall_ms - note.wall_ms < _NOTED_MS]
+    return note_text(recent[-1]) if recent else None
+
+
+def replay_condition(snapshot: Snapshot, playback: Playback) -> Condition:
+    """How a replay is going, and how things were then."""
+    then = condition(snapshot, frozen=False, silent_s=0.0, lost=None)
+    word = playback.word if then.word == "LIVE" else f"{playback.word} · {then.word}"
+    ink = then.ink if then.ink == "bad" else "good" if playback.playing else "stale"
+    return Condition(word, ink, " · ".join(note for note in (then.note, playback.note) if note) or None)

@@ -1,0 +1,174 @@
+"""Findings about the engine, the query and the source, in words. Pure."""
+
+from ....engine.core.doctor.condition import (
+    EngineFailed,
+    EngineSilent,
+    EngineStarting,
+    NoRecords,
+    PartlyUnknown,
+    QueryNotStarted,
+    QueryStale,
+    SourcePaused,
+    SourceUnreachable,
+)
+from ....engine.core.doctor.progress import CannotTell, Slow, Stalled
+from .. import formatting as f
+from .explanation import Context, Explainers, Explanation, n, names, span
+
+_OLD = "Everything else on the screen is from before that."
+
+
+def _failed(it: EngineFailed, context: Context) -> Explanation:
+    who = "The query" if it.attached else "The engine"
+    error = f.first_line(f.clean(it.error)) if it.error else "no error was reported"
+    return Explanation(
+        f"{who} {'has stopped' if it.lost else 'has failed'}",
+        "No results: event time does not move any more",
+        "The process is gone." if it.lost else f"{who} reported an error and ended.",
+        [error, *_age(context)],
+        ("Progress",),
+    )
+
+
+def _age(context: Context) -> list[str]:
+    wall = context.snapshot.wall_ms
+    return [] if wall is None else [f"Last snapshot: {f.stamp(wall, context.zone)}"]
+
+
+def _silent(it: EngineSilent, context: Context) -> Explanation:
+    return Explanation(
+        "The engine sends nothing",
+        f"What is shown is {span(it.silent_ms)} old",
+        f"The engine is hung or suspended, or its host is overloaded. {_OLD}",
+        [f"No snapshot for {span(it.silent_ms)}; a healthy engine sends one a second", *_age(context)],
+        ("Progress",),
+    )
+
+
+def _starting(it: EngineStarting, context: Context) -> Explanation:
+    return Explanation(
+        "The engine is starting",
+        "Nothing to judge yet",
+        "The first batch has not ended.",
+        [f"Step: {f.clean(it.step)}" if it.step else "Waiting for the first batch"],
+    )
+
+
+def _not_started(it: QueryNotStarted, context: Context) -> Explanation:
+    return Explanation(
+        "The query has not started",
+        "No results: no batch has begun",
+        "Its application has not started the query, or its first batch is still being planned.",
+        ["0 batches so far"],
+        ("Progress",),
+    )
+
+
+def _stale(it: QueryStale, context: Context) -> Explanation:
+    batch = "The last batch" if it.batch is None else f"Batch {it.batch:,}"
+    begun = "" if it.age_ms is None else f" began {span(it.age_ms)} ago"
+    ended = "" if it.in_flight is None else " and has not ended" if it.in_flight else " and was the last one"
+    return Explanation(
+        "The query shows no progress",
+        "No results" if it.age_ms is None else f"Nothing new for {span(it.age_ms)}",
+        f"The query is idle, hangs, or has died: from outside these look alike. {_OLD}",
+        [f"{batch}{begun}{ended}"],
+        ("Progress",),
+    )
+
+
+def _unreachable(it: SourceUnreachable, context: Context) -> Explanation:
+    source = context.snapshot.source
+    return Explanation(
+        "The source does not answer",
+        "Unknown how much is unread, and which channels have data",
+        f"The broker or file system cannot be reached. {_OLD}",
+        [f"Source: {f.clean(source.description)}" if source else "Source: 1, unreachable", *_age(context)],
+        ("Progress",),
+    )
+
+
+def _paused(it: SourcePaused, context: Context) -> Explanation:
+    return Explanation(
+        "The source is paused",
+        "The watermark is frozen",
+        "Reading was paused; the pause does not count towards the idle timeout.",
+        ["State: paused", *_age(context)],
+        ("Progress",),
+    )
+
+
+def _partly(it: PartlyUnknown, context: Context) -> Explanation:
+    if it.left_out is not None:
+        return Explanation(
+            "The snapshot has no channels and no windows",
+            "Any channel may hold back the watermark or be stuck; none of them is checked",
+            "The engine's snapshot is too large to send, so its channels and windows are left out.",
+            [f"{n(it.left_out, 'channel')} left out"],
+            ("Progress",),
+        )
+    return Explanation(
+        "Part of the picture is unknown",
+        "A channel or window that is not shown may be stuck",
+        "Some of the taps do not answer.",
+        [f.clean(it.unknown) if it.unknown else "State: partial"],
+        ("Progress",),
+    )
+
+
+def _no_records(it: NoRecords, context: Context) -> Explanation:
+    return Explanation(
+        "No record has come yet",
+        "No watermark, no results",
+        "The source is empty, the start position is at its end, or a filter drops everything.",
+        [f"0 records in {span(it.watched_ms)}", f"{n(it.known_channels, 'channel')} known"],
+        ("Progress",),
+    )
+
+
+def _stalled(it: Stalled, context: Context) -> Explanation:
+    by = f": {names(it.channels)} holds it back" if it.channels else ""
+    behind = [] if it.behind_fastest_ms is None else [f"{span(it.behind_fastest_ms)} behind the fastest channel"]
+    return Explanation(
+        f"The watermark is stalled{by}",
+        "No window fires",
+        "Data comes, but the watermark does not advance.",
+        [f"Unchanged for {span(it.frozen_ms)}", *behind],
+        ("Blockers", "Windows"),
+        it.channels[0] if it.channels else None,
+    )
+
+
+def _slow(it: Slow, context: Context) -> Explanation:
+    return Explanation(
+        "Event time loses ground",
+        "Results come later and later",
+        "The watermark advances more slowly than the clock.",
+        [f"Now {span(it.behind_clock_ms)} behind the clock"],
+        ("Progress", "History"),
+    )
+
+
+def _cannot_tell(it: CannotTell, context: Context) -> Explanation:
+    why = "A verdict needs at least a minute of history, or ten batches."
+    if it.attached:
+        why += " Some facts of an attached query are not known from here."
+    return Explanation(
+        "Cannot tell yet", "Not an all-clear", why, [f"Watched for {span(it.watched_ms)}"], ("Progress",)
+    )
+
+
+EXPLAINERS: Explainers = {
+    EngineFailed: _failed,
+    EngineSilent: _silent,
+    EngineStarting: _starting,
+    QueryNotStarted: _not_started,
+    QueryStale: _stale,
+    SourceUnreachable: _unreachable,
+    SourcePaused: _paused,
+    PartlyUnknown: _partly,
+    NoRecords: _no_records,
+    Stalled: _stalled,
+    Slow: _slow,
+    CannotTell: _cannot_tell,
+}

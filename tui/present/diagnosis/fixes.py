@@ -1,0 +1,118 @@
+"""Fixes in words: an imperative with the value, and the command, key or line of the job that does it. Pure."""
+
+from ....engine.core.doctor import Finding, Fix, FixCode
+from ....engine.core.job_line import line_in_job
+from .. import formatting as f
+from ..wish import Wish
+from .explanation import Context, names
+
+_PLAIN: dict[FixCode, str] = {
+    "add-idle-timeout": "Set an idle timeout a little longer than the channels' usual pause (key ], --idle-after)",
+    "lengthen-idle-timeout": "Set an idle timeout longer than the channels' usual pause (key ], --idle-after)",
+    "shorten-idle-timeout": "Set a shorter idle timeout, a little longer than the usual pause (key [, --idle-after)",
+    "lengthen-lateness": "Set a longer lateness (watermark delay)",
+    "use-strategy-with-lateness": "Use a strategy with lateness (--strategy bounded --lateness D)",
+    "set-future-guard": "Set a future guard: --future-guard 5m counts such records and sets them aside",
+    "set-time-column": "Name the column that holds the event time, and its unit (--time, --time-unit)",
+    "convert-to-utc": "Convert the times to UTC where they are written, or write them with an offset (+02:00)",
+    "set-max-drift": "Read partitions in balance (--max-drift D): fast ones wait, and the state stays small",
+    "send-heartbeats": "Let producers send a heartbeat record while they have no data",
+    "check-producers": "Check the producers: none of them sends data",
+    "add-readers": "Add readers, or make the sink faster: the records are there, but they are not read in time",
+    "add-capacity": "Add cores, or do less work for each record",
+    "lengthen-trigger": "Set a trigger interval that is not shorter than a batch",
+    "free-watermark": "Free the watermark: the main screen shows which channel holds it back, and why",
+    "add-watermark": "Call withWatermark before the aggregation",
+    "split-query": "Or give the slow channels a query of their own",
+    "feed-input": "Send a record to the input without data, for example a heartbeat",
+    "use-max-policy": "Or set spark.sql.streaming.multipleWatermarkPolicy=max, if that input may lose late rows",
+    "remove-upper-watermark": (
+        "Remove the second withWatermark: group the first result by window(window_time(window), ...), which keeps "
+        "the first watermark"
+    ),
+    "watermark-the-source": "Call withWatermark on the source's event-time column, before the aggregation",
+    "keep-event-time": (
+        "Use the column of withWatermark itself in the window or key; do not overwrite it or derive another after it"
+    ),
+    "key-with-window": "Group by a window of the event time as well, or remove old keys yourself (transformWithState)",
+    "bound-join": "Add a bound on event time to the join condition (right BETWEEN left AND left + interval 1 hour)",
+    "tap-input": "Count how late the rows are: put a tap (one line) before withWatermark",
+    "check-query": "Check the query: is its process running, and what does its log say?",
+    "check-source": "Check the source: can it be reached, with which credentials?",
+    "lower-max-channels": "Start the engine again with a smaller --max-channels",
+    "resume-source": "Resume the source when it may be read again",
+    "see-blockers": "See which channels hold back the watermark (Blockers, key b)",
+    "see-progress": "See where the time of a batch goes (Progress, key g)",
+    "see-late-records": "See when late records come and how late they are (Lateness, key l)",
+    "wait": "Wait: this needs more time or data",
+}
+_LONG = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+_FASTER = {
+    "offsets_ms": "Make listing the source faster: fewer files or partitions, or a broker that is closer",
+    "planning_ms": "Simplify the plan: fewer unions, fewer columns",
+    "work_ms": "Add cores or shuffle partitions, or do less work for each record",
+    "commit_ms": "Use a faster checkpoint directory: local disk instead of an object store",
+}
+
+
+def fix_words(fix: Fix, finding: Finding, context: Context) -> str:
+    """One fix as an imperative."""
+    if fix.previewable:
+        return _setting(fix, context)
+    if fix.code == "set-time-unit":
+        unit = fix.unit or "ms"
+        own = context.snapshot.origin is None
+        return f"Set --time-unit {unit}" if own else f"Convert the {_LONG[unit]} before withWatermark"
+    if fix.code == "speed-up-batches":
+        return _FASTER.get(getattr(finding, "phase", None) or "", _PLAIN["add-capacity"])
+    if fix.code == "check-channels":
+        return f"Find out why {names(finding.channels)} {_falls(finding)}: producer, network, an unused partition?"
+    if fix.code == "check-record":
+        where = names(finding.channels) if finding.channels else "the source"
+        return f"Look at that record, and correct what writes to {where}"
+    if fix.code == "check-engine":
+        log = context.snapshot.log
+        return "Read the engine's log" + (f" ({f.clean(log)})" if log else "") + ", then start it again (wmtop run)"
+    if fix.code == "lengthen-lateness" and context.snapshot.origin is not None:
+        line = line_in_job(context.snapshot, 2 * (context.snapshot.settings.lateness_ms or 0) or 10_000)
+        return f"Set a longer delay in the job, for example {line}" if line else _PLAIN[fix.code]
+    return _PLAIN[fix.code]
+
+
+def _falls(finding: Finding) -> str:
+    one = len(finding.channels) == 1
+    if finding.code == "lagging-channels":
+        return f"{'is' if one else 'are'} behind"
+    return f"{'has' if one else 'have'} no data" if finding.code == "silent-channels" else "fell behind"
+
+
+def _setting(fix: Fix, context: Context) -> str:
+    idle = fix.code == "set-idle-timeout"
+    if idle and fix.value_ms is None:
+        what = "Switch the idle timeout off"
+    else:
+        what = f"Set {'an idle timeout' if idle else 'lateness'} of {f.setting(fix.value_ms)}"
+    line = line_in_job(context.snapshot, fix.value_ms, idle=idle)
+    how = f" in the job: {line}" if line is not None else ""
+    effects = "; ".join(_effects(fix))
+    return what + how + (f" ({effects})" if effects else "")
+
+
+def _effects(fix: Fix) -> list[str]:
+    out: list[str] = []
+    if fix.gain_ms:
+        out.append(f"the watermark {'gains' if fix.gain_ms > 0 else 'falls back'} {f.duration(abs(fix.gain_ms))}")
+    if fix.more_late:
+        out.append(f"{f.count(abs(fix.more_late))} {'more' if fix.more_late > 0 else 'fewer'} late records so far")
+    if fix.late_share is not None:
+        out.append(f"{f.share(fix.late_share)} late so far")
+    if fix.later_ms is not None and round(fix.later_ms):
+        out.append(f"results {f.duration(round(abs(fix.later_ms)))} {'later' if fix.later_ms > 0 else 'sooner'}")
+    return out
+
+
+def wish_of(fix: Fix) -> Wish | None:
+    """The setting that a screen can preview."""
+    if not fix.previewable or (fix.code == "set-lateness" and fix.value_ms is None):
+        return None
+    return Wish(fix.code == "set-idle-timeout", fix.value_ms)

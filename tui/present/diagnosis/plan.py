@@ -1,0 +1,28 @@
+"""The finding about the plan of an attached Spark query, in words. Pure."""
+
+from ....engine.core.doctor.plan import KeptReason, StateNeverRemoved
+from ..query_chain import OPERATORS
+from .explanation import Context, Explainers, Explanation, n
+
+_KEPT: dict[KeptReason | None, str] = {
+    "no_watermark": "No withWatermark comes before it, so nothing tells when its state is no longer needed.",
+    "watermark_after": "withWatermark comes after it: a watermark is only known to what follows it.",
+    "watermark_lost": "Its window or key uses a column without the watermark: overwritten, or derived from it.",
+    "key_without_window": "Its key has no window: the watermark does not say when a key is finished.",
+    "join_unbounded": "The join condition has no bound on event time: any old row may still find a match.",
+    None: "Its keys carry no watermark.",
+}
+
+
+def _never_removed(it: StateNeverRemoved, context: Context) -> Explanation:
+    rows = [] if it.rows is None else [f"{n(it.rows, 'row')} in state"]
+    return Explanation(
+        f"The {OPERATORS[it.kind]} never removes state",
+        "State grows as long as the query runs",
+        _KEPT[it.reason],
+        [f"{n(it.operators, 'stateful operator')} without a watermark on the key", *rows],
+        ("Operators",),
+    )
+
+
+EXPLAINERS: Explainers = {StateNeverRemoved: _never_removed}

@@ -1,0 +1,107 @@
+"""Findings about Spark's clock, in words. Pure."""
+
+from ....engine.core.doctor.spark import (
+    LeftBehind,
+    NeverMoved,
+    NodeWithoutData,
+    NoWatermark,
+    PinnedNode,
+    SiblingFailed,
+    ZeroDelay,
+)
+from .. import formatting as f
+from ..wording import name
+from .explanation import Context, Explainers, Explanation, column, n, names, only, span
+
+
+def _left_behind(it: LeftBehind, context: Context) -> Explanation:
+    late = [] if it.late is None else [f"{n(it.late, 'record')} of these channels late so far"]
+    return Explanation(
+        f"{names(it.channels)} can only be late",
+        late[0] if late else f"All records of {n(len(it.channels), 'channel')} are dropped",
+        "Spark has one clock for all channels, and the fastest drives it: slower channels do not hold it back.",
+        [f"The newest record of {names(it.channels[:1])} is {span(it.behind_ms)} behind the watermark", *late],
+        ("Time", "Lateness"),
+        only(it.channels),
+    )
+
+
+def _zero_delay(it: ZeroDelay, context: Context) -> Explanation:
+    impact = "Records with the same event time as the newest one before are dropped"
+    if it.windowed:
+        impact = "A record that is out of order by any amount is dropped once its window has ended"
+    return Explanation(
+        "The watermark delay is 0",
+        impact,
+        "Spark drops a row when its event time is at or before the watermark, and with delay 0 the watermark is the "
+        "newest event time of the batch before.",
+        [f"Delay of {column(it.column)}: 0s"],
+        ("Lateness", "Operators"),
+    )
+
+
+def _node_without_data(it: NodeWithoutData, context: Context) -> Explanation:
+    known = [name(text) for text in it.columns if text]
+    which = f" ({', '.join(known)})" if known else ""
+    return Explanation(
+        f"{n(len(it.columns), 'watermark node')}{which} without a row: the watermark stays at 1970",
+        "No window ever fires, and no state is released",
+        "The query's watermark is the minimum over its nodes (policy min); a node without a row is at 1970.",
+        [f"{len(it.columns)} of {n(it.nodes, 'watermark node')} without a row"],
+        ("Operators",),
+    )
+
+
+def _pinned(it: PinnedNode, context: Context) -> Explanation:
+    known = [name(text) for text in it.columns if text]
+    which = f" of {', '.join(known)}" if known else ""
+    return Explanation(
+        f"The watermark{which} waits for its own output: it stays at 1970",
+        "No window ever fires, and no state is released",
+        "This withWatermark is above a stateful operator that emits only when the watermark advances; the watermark is "
+        "the minimum over all nodes, this one included.",
+        [f"{len(it.columns)} of {n(it.nodes, 'watermark node')} above a stateful operator without output"],
+        ("Operators",),
+    )
+
+
+def _never_moved(it: NeverMoved, context: Context) -> Explanation:
+    nodes = "watermark nodes not known" if it.nodes is None else n(it.nodes, "watermark node")
+    return Explanation(
+        "The watermark has never advanced: it is at 1970",
+        "No window fires, and no state is released",
+        "Rows are read, but one of the query's inputs has had no row with an event time.",
+        [f"Watermark at 1970; {nodes}"],
+        ("Operators",),
+    )
+
+
+def _no_watermark(it: NoWatermark, context: Context) -> Explanation:
+    return Explanation(
+        "The query keeps state without a watermark",
+        "State keeps growing: nothing is ever removed",
+        "Only a watermark tells Spark which state is no longer needed.",
+        [f"{n(it.state_rows, 'row')} in state" if it.state_rows is not None else "0 calls of withWatermark"],
+        ("Operators", "Progress"),
+    )
+
+
+def _sibling(it: SiblingFailed, context: Context) -> Explanation:
+    return Explanation(
+        f"{names(it.queries)} of the same application {'has' if len(it.queries) == 1 else 'have'} failed",
+        f"{n(len(it.queries), 'other query').replace('querys', 'queries')} of this application: no results",
+        "The query reported an error and ended.",
+        [f.first_line(f.clean(it.error)) if it.error else f"{len(it.queries)} failed"],
+        ("Progress",),
+    )
+
+
+EXPLAINERS: Explainers = {
+    LeftBehind: _left_behind,
+    ZeroDelay: _zero_delay,
+    NodeWithoutData: _node_without_data,
+    PinnedNode: _pinned,
+    NeverMoved: _never_moved,
+    NoWatermark: _no_watermark,
+    SiblingFailed: _sibling,
+}

@@ -1,0 +1,90 @@
+"""The graph of an attached Flink job: a row for each task, and what each link holds back. Pure."""
+
+from collections.abc import Sequence
+
+from ...engine.core.flink_job import FlinkJob, FlinkVertex
+from ...engine.core.snapshot import Snapshot
+from . import formatting as f
+from .chain import Stage, clock_stage, gap
+from .wording import cause, name
+
+BUSY = 0.5
+"""From this share of its time on a task is marked as busy or back-pressured."""
+_NAME_CELLS = 28
+
+
+def stages_of_job(snapshot: Snapshot) -> list[Stage]:
+    """The tasks in the order of the plan; only the chosen operator's link names a channel."""
+    job = snapshot.flink
+    if job is None:
+        return [clock_stage(snapshot)]
+    tasks = {one.id: one for one in job.vertices}
+    return [clock_stage(snapshot), *(_stage(snapshot, job, one, tasks) for one in job.vertices)]
+
+
+def _stage(snapshot: Snapshot, job: FlinkJob, task: FlinkVertex, tasks: dict[str, FlinkVertex]) -> Stage:
+    inputs = [tasks[one] for one in task.inputs if one in tasks]
+    time_ms = task.input_ms if inputs else task.output_ms
+    stands_for = "ended" if task.status == "FINISHED" else f.NO_DATA
+    label = f.label(task.name, _NAME_CELLS)
+    if not inputs:
+        held_ms = gap(snapshot.now_ms, _fastest(task))
+        return Stage(label, time_ms, _what(task), held_ms, "behind the clock", stands_for=stands_for)
+    fastest = [_fastest(one) for one in inputs]
+    known = [one for one in fastest if one is not None]
+    held_ms = gap(max(known), time_ms) if known and len(known) == len(fastest) else None
+    chosen = task.id == job.operator
+    holder = snapshot.level.holder if chosen else None
+    # In flight: the holder is the operator itself, no channel is to blame.
+    blamed = holder is not None and any(one.channel == holder.channel for one in snapshot.channels)
+    if holder is not None:
+        by = _which(snapshot) if blamed else ""
+        why = f"held back by {by}: {cause(snapshot)}" if blamed else cause(snapshot)
+    else:
+        why = _lowest(inputs)
+    return Stage(label, time_ms, _what(task), held_ms, why, blamed, stands_for)
+
+
+def _which(snapshot: Snapshot) -> str:
+    """The channel, and the subtask that it is in."""
+    holder = snapshot.level.holder
+    assert holder is not None
+    inside = "" if holder.instance is None or snapshot.instances is None else f" in #{holder.instance}"
+    return name(holder.channel) + inside
+
+
+def _lowest(inputs: Sequence[FlinkVertex]) -> str:
+    """Which input sends the lowest watermark, as far as that is known."""
+    known = [one for one in inputs if one.output_ms is not None]
+    if len(known) < len(inputs):
+        none = next(one for one in inputs if one.output_ms is None)
+        return "" if none.status == "FINISHED" else f"no watermark from {f.label(none.name, _NAME_CELLS)}"
+    low = min(known, key=lambda one: one.output_ms or 0)
+    if len(inputs) == 1 and not low.spread_ms:
+        return ""
+    which = "" if low.slowest is None or low.parallelism == 1 else f" #{low.slowest}"
+    return f"lowest input: {f.label(low.name, _NAME_CELLS)}{which}"
+
+
+def _what(task: FlinkVertex) -> str:
+    """Parallelism, state, spread of the outputs, drops, load."""
+    parts = [f"×{task.parallelism}"]
+    if task.status != "RUNNING":
+        parts.append(task.status)
+    if (task.back_pressured or 0) >= BUSY:
+        parts.append(f"BACK-PRESSURED {f.share(task.back_pressured)}")
+    if (task.busy or 0) >= BUSY:
+        parts.append(f"BUSY {f.share(task.busy)}")
+    if task.late:
+        parts.append(f"{f.count(task.late)} dropped as late")
+    if task.spread_ms:
+        slowest = "" if task.slowest is None else f", slowest #{task.slowest}"
+        parts.append(f"outputs {f.duration(task.spread_ms)} apart{slowest}")
+    elif task.output_ms is None and task.status == "RUNNING":
+        parts.append("sends no watermark yet")
+    return ", ".join(parts)
+
+
+def _fastest(task: FlinkVertex) -> int | None:
+    """The highest watermark that its subtasks send; None: not known."""
+    return None if task.output_ms is None or task.spread_ms is None else task.output_ms + task.spread_ms

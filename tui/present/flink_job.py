@@ -1,0 +1,133 @@
+"""What the screens say of an attached Flink job, as far as its REST API shows it. Pure."""
+
+from datetime import tzinfo
+
+from ...engine.core.snapshot import Snapshot
+from . import formatting as f
+from .attached import Attached
+from .chain import Stage
+from .flink_chain import stages_of_job
+from .line import Part, part
+from .own_run import held_back_by
+from .preview import LatenessPreview, Preview
+from .wording import cause
+
+NO_WHAT_IF = (
+    "Flink's REST API has no event times; wmtop run kafka BOOTSTRAP TOPIC on the job's topic answers the what-if"
+)
+NO_WHAT_IF_HERE = "no what-if from here: wmtop run kafka has it"
+NO_WINDOWS = "Flink's REST API does not show windows"
+
+
+class FlinkJob(Attached):
+    """The words for a job whose subtasks report their watermarks; a `Presenter`."""
+
+    def untunable(self) -> str | None:
+        """The line to change in the job can be given for any lateness."""
+        return None
+
+    def no_steps(self) -> str:
+        """Why there is no what-if, who has it, and how to get the line."""
+        return f"{NO_WHAT_IF}; = gives the line to change in the job"
+
+    def standing(self) -> tuple[str, str | None] | None:
+        """The job's own state where it does not run, else how old its metrics are or that some are missing."""
+        snapshot, job = self._snapshot, self._snapshot.flink
+        if snapshot.state not in ("stale", "partial", "starting") or job is None:
+            return None
+        error = None if snapshot.error is None else f.first_line(snapshot.error)
+        if job.state != "RUNNING":
+            return job.state, error
+        if snapshot.state == "partial":
+            return "PARTIAL", "Metrics of some subtasks are missing"
+        if snapshot.state == "starting":
+            return "STARTING", "The JobManager has no metrics of the job yet"
+        age = _age(snapshot, job.sampled_ms)
+        return "STALE" if age is None else f"STALE {age}", error
+
+    def tuning(self, preview: Preview | None, recent_late: float | None) -> list[Part]:
+        """Late records, the age of the metrics, restarts, checkpoints; the settings are not in the REST API."""
+        snapshot, job = self._snapshot, self._snapshot.flink
+        if preview is not None:
+            value = preview.lateness_ms if isinstance(preview, LatenessPreview) else preview.idle_after_ms
+            what = "lateness" if isinstance(preview, LatenessPreview) else "idle after"
+            return [
+                part((f" {what} ", "dim"), (f"▸ {f.setting(value)}?", "preview")),
+                part((NO_WHAT_IF_HERE, "dim"), rank=1),
+            ]
+        late = snapshot.totals.late
+        parts = [
+            part(
+                (" late ", "dim"), (f.ELSEWHERE if late is None else f.count(late), "dim" if late is None else "strong")
+            )
+        ]
+        if job is not None:
+            parts += _ages(snapshot)
+            if job.restarts:
+                parts.append(part(("restarts ", "dim"), (f.count(job.restarts), "bad"), rank=2))
+            at = _age(snapshot, job.checkpoint_ms)
+            parts.append(part(("checkpoint ", "dim"), ("none" if at is None else f"{at} ago", "strong"), rank=4))
+        parts.append(part((f"lateness and idle timeout {f.ELSEWHERE}", "dim"), rank=5))
+        return parts
+
+    def holder(self, zone: tzinfo | None) -> list[Part]:
+        """Which channel holds back the watermark; records in flight blame none."""
+        snapshot = self._snapshot
+        holder = snapshot.level.holder
+        if holder is not None and all(one.channel != holder.channel for one in snapshot.channels):
+            return [part((f" {cause(snapshot)}", "text"))]
+        return held_back_by(snapshot) or super().holder(zone)
+
+    def stages(self, zone: tzinfo | None) -> list[Stage]:
+        """The job's graph."""
+        return stages_of_job(self._snapshot)
+
+    def empty_barrel(self) -> str:
+        """Before a subtask reports a watermark."""
+        return "no subtask reports a watermark yet"
+
+    def no_channels(self) -> str:
+        """The same."""
+        return self.empty_barrel()
+
+    def no_windows(self) -> str:
+        """They are not in the REST API."""
+        return f"{f.ELSEWHERE}: {NO_WINDOWS}"
+
+    def no_lateness(self) -> str:
+        """There are no event times."""
+        return f"How late records are: {f.ELSEWHERE}\n{NO_WHAT_IF}"
+
+    def no_idle_ladder(self) -> str:
+        """The same."""
+        return f"What another idle timeout would give: {f.ELSEWHERE}\n{NO_WHAT_IF}"
+
+    def not_judged(self) -> str | None:
+        """What the REST API does not have."""
+        return "A Flink job is attached: what its REST API does not show is not judged."
+
+    def _no_holder(self) -> str:
+        snapshot = self._snapshot
+        job = snapshot.flink
+        if job is not None and job.state != "RUNNING":
+            return f"The job is {job.state}"
+        if not snapshot.channels:
+            return self.empty_barrel()
+        return super()._no_holder() if snapshot.level.idle else f"What holds it back is {f.ELSEWHERE}"
+
+
+def _ages(snapshot: Snapshot) -> list[Part]:
+    """How old the metrics are, and how often there are new ones."""
+    job = snapshot.flink
+    age = None if job is None else _age(snapshot, job.sampled_ms)
+    if job is None or age is None:
+        return [part(("no metrics yet", "dim"), rank=1)]
+    every = "" if job.interval_ms is None else f", every {f.setting(job.interval_ms)}"
+    return [part(("metrics ", "dim"), (f"{age} old", "strong"), (every, "dim"), rank=1)]
+
+
+def _age(snapshot: Snapshot, time_ms: int | None) -> str | None:
+    """How long ago a time of the JobManager's clock was."""
+    if time_ms is None or snapshot.now_ms is None:
+        return None
+    return f.duration(max(snapshot.now_ms - time_ms, 0))

@@ -1,0 +1,278 @@
+"""The keys: one table from which bindings, footers, the help and the README's table are made. Pure.
+
+A key is added here and nowhere else. `Bind.name` is what a configuration file calls it.
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+Place = Literal[
+    "app", "main", "detail", "replay",
+    "Blockers", "Windows", "Window", "Lateness", "Time", "Operators", "Doctor", "History", "Channel", "Progress",
+]  # fmt: skip
+"""Everywhere, the main screen, every further screen, a replay, one further screen by its name."""
+
+
+class Bind(Struct, frozen=True):
+    """One key (comma-separated alternatives, by Textual's names) and the action that it runs."""
+
+    name: str
+    key: str
+    action: str
+    help: str
+    priority: bool = False
+
+
+class KeyRow(Struct, frozen=True):
+    """Keys that belong together: how footers and the help show them.
+
+    `rank` 0 is never left out of a footer, the greatest rank first; without a `label` it is in no footer. `binds` is
+    empty where a widget has the keys of its own. `writes`: it changes an engine or writes a file.
+    """
+
+    places: tuple[Place, ...]
+    shown: str
+    help: str
+    binds: tuple[Bind, ...] = ()
+    label: str = ""
+    rank: int = 9
+    writes: bool = False
+
+
+class Hint(Struct, frozen=True):
+    """A hint of the footer: keys, what they do, and the action that a click runs; the greatest rank gives way first."""
+
+    keys: str
+    word: str
+    action: str
+    rank: int = 0
+
+
+class Link(Struct, frozen=True):
+    """The way to a further screen: its key, its name, and what it is about in one line."""
+
+    key: str
+    name: str
+    about: str
+
+
+LINKS = (
+    Link("b", "Blockers", "Who holds back the watermark, step by step, and what frees each"),
+    Link("w", "Windows", "Open and fired windows, and why one does not fire"),
+    Link("l", "Lateness", "How late records are, and what each lateness or idle timeout costs"),
+    Link("t", "Time", "Event time against processing time, record by record"),
+    Link("o", "Operators", "The chain from source to window, and what lags in it"),
+    Link("g", "Progress", "Rows, batches, backlog and state over time"),
+    Link("d", "Doctor", "What is wrong, what it costs, and the fix"),
+    Link("h", "History", "Which channel held back the watermark, how long, and why"),
+)
+"""All further screens, in the order of the footer; `screens/further.py` has the class of each."""
+
+_BOTH: tuple[Place, ...] = ("main", "detail")
+
+ROWS: tuple[KeyRow, ...] = (
+    # Tuning
+    KeyRow(_BOTH, "+ -", "preview a longer or shorter lateness", (
+        Bind("lateness-longer", "plus", "lateness(1)", "longer lateness"),
+        Bind("lateness-shorter", "minus", "lateness(-1)", "shorter lateness"),
+    ), "lateness", 4),
+    KeyRow(("main",), "=", "type a lateness: 45m, 1h30m, 90s", (
+        Bind("lateness-type", "equals_sign", "type_lateness", "type a lateness"),
+    ), "type", 12),
+    KeyRow(_BOTH, "[ ]", "preview a shorter or longer idle timeout", (
+        Bind("idle-shorter", "left_square_bracket", "idle(-1)", "shorter idle timeout"),
+        Bind("idle-longer", "right_square_bracket", "idle(1)", "longer idle timeout"),
+    ), "idle", 5),
+    KeyRow(_BOTH, "v", "preview the fix that the verdict's line names", (
+        Bind("verdict-fix", "v", "fix", "preview the fix"),
+    ), "fix", 3),
+    KeyRow(_BOTH, "Enter", "apply the preview to the running engine", (
+        Bind("apply", "enter", "apply", "apply the preview", priority=True),
+    ), "apply", 0, writes=True),
+    KeyRow(_BOTH, "u", "undo the last change of a setting", (
+        Bind("undo", "u", "undo", "undo the last change"),
+    ), "undo", 3, writes=True),
+    KeyRow(_BOTH, "Esc", "drop the preview; else go back, clear the filter", (
+        Bind("drop", "escape", "drop", "drop the preview", priority=True),
+        Bind("back", "escape", "back", "back"),
+    ), "back", 0),
+    # Looking
+    KeyRow(("main",), "← →", "select a channel in the barrel; the table follows", (
+        Bind("channel-left", "left", "stave(-1)", "channel to the left"),
+        Bind("channel-right", "right", "stave(1)", "channel to the right"),
+    ), "select", 15),
+    KeyRow(("main",), "↑ ↓ Tab", "select a row, the barrel follows; go to the other table"),
+    KeyRow(("main",), "Enter", "open the channel's page, or the channels inside an instance", (
+        Bind("open", "enter", "open", "open the channel, or the channels inside"),
+    ), "channel", 13),
+    KeyRow(("main",), "s", "sort the channels", (Bind("sort", "s", "sort", "sort"),), "sort", 11),
+    KeyRow(("main",), "/", "filter the channels by a regular expression", (
+        Bind("filter", "slash", "filter", "filter"),
+    ), "filter", 11),
+    KeyRow(("main",), "x", "event time, or log distance behind the fastest channel", (
+        Bind("axis", "x", "axis", "linear or log axis"),
+    ), "log", 16),
+    KeyRow(_BOTH, "p", "freeze the picture; data keeps coming", (Bind("freeze", "p", "freeze", "freeze"),),
+           "freeze", 10),
+    KeyRow(_BOTH, "T", "UTC or local time", (Bind("zone", "T", "zone", "UTC or local time"),), "local", 17),
+    *(
+        KeyRow(_BOTH, link.key, f"{link.name}: {link.about}", (
+            Bind(link.name.lower(), link.key, f"detail('{link.name}')", link.name),
+        ), link.name.lower(), 0 if link.name == "Doctor" else 6 + place)
+        for place, link in enumerate(LINKS)
+    ),
+    # Everywhere
+    KeyRow(("app",), "c", "dark or light theme", (Bind("theme", "c", "other_theme", "dark or light"),), "theme", 19),
+    KeyRow(("app",), "S", "save the screen as SVG", (Bind("svg", "S", "save_svg", "save SVG"),), "SVG", 18,
+           writes=True),
+    KeyRow(("app",), "R", "record what you see, to replay it; again to stop", (
+        Bind("record", "R", "record", "record, or stop recording"),
+    ), "record", 1, writes=True),
+    KeyRow(("app",), "ctrl+p", "all commands"),
+    KeyRow(("app",), "?", "this help", (Bind("help", "question_mark", "show_help", "help"),), "help", 0),
+    KeyRow(("app",), "q", "quit", (
+        Bind("quit", "q", "leave", "quit"),
+        Bind("quit-always", "ctrl+q,ctrl+c", "leave", "quit", priority=True),
+    ), "quit", 2),
+    # A replay
+    KeyRow(("replay",), "Space p", "play or pause; at the end, from the start", (
+        Bind("play", "space,p", "play", "play or pause"),
+    ), "play", 0),
+    KeyRow(("replay",), ", .", "one snapshot back or forward", (
+        Bind("step-back", "comma", "step(-1)", "one snapshot back"),
+        Bind("step-forward", "full_stop", "step(1)", "one snapshot forward"),
+    ), "step", 1),
+    KeyRow(("replay",), "< >", "slower or faster", (
+        Bind("slower", "less_than_sign", "speed(-1)", "slower"),
+        Bind("faster", "greater_than_sign", "speed(1)", "faster"),
+    ), "speed", 2),
+    KeyRow(("replay",), "{ }", "back or forward by a twentieth (shift+← →); click or drag on the timeline", (
+        Bind("scrub-back", "left_curly_bracket,shift+left", "scrub(-1)", "back"),
+        Bind("scrub-forward", "right_curly_bracket,shift+right", "scrub(1)", "forward"),
+    ), "scrub", 5),
+    KeyRow(("replay",), "n N", "next mark, previous mark: ◆ takeover, ━ watermark frozen, ! many late", (
+        Bind("mark-next", "n", "mark(1)", "next mark"),
+        Bind("mark-previous", "N", "mark(-1)", "previous mark"),
+    ), "marks", 3),
+    KeyRow(("replay",), "G", "go to a time: 14:30, 02-08 14:30, +10m, -1h", (
+        Bind("go-to", "G", "go_to", "go to a time"),
+    ), "to a time", 4),
+    # The further screens' own
+    KeyRow(("Blockers",), "↑ ↓", "select a step, or a group of windows"),
+    KeyRow(("Blockers",), "Enter", "the channel's page, or the windows", (
+        Bind("blocker-open", "enter", "open", "the channel, or the windows"),
+    ), "open", 0),
+    KeyRow(("Windows",), "↑ ↓", "select a window; below is why it does not fire"),
+    KeyRow(("Windows",), "Enter", "its page, channel by channel", (
+        Bind("windows-open", "enter", "open", "the window's page"),
+    ), "why", 0),
+    KeyRow(("Window", "History"), "↑ ↓", "select a row"),
+    KeyRow(("Window", "History"), "Enter", "the channel's page", (
+        Bind("row-open", "enter", "open", "the channel's page"),
+    ), "channel", 0),
+    KeyRow(("Channel",), "← →", "previous and next channel, most behind first", (
+        Bind("channel-previous", "left", "other(-1)", "previous channel"),
+        Bind("channel-next", "right", "other(1)", "next channel"),
+    ), "other channels", 2),
+    KeyRow(("Lateness",), "← →", "read the curve at another lateness", (
+        Bind("edge-shorter", "left", "edge(-1)", "shorter lateness"),
+        Bind("edge-longer", "right", "edge(1)", "longer lateness"),
+        Bind("edge-first", "home", "edge(-1000)", "shortest lateness"),
+        Bind("edge-last", "end", "edge(1000)", "longest lateness"),
+    ), "read", 3),
+    KeyRow(("Lateness",), "1 2 3", "go to the lateness recommended for 97.7, 99, 99.9 % in time", (
+        Bind("recommended-1", "1", "target(0)", "97.7 %"),
+        Bind("recommended-2", "2", "target(1)", "99 %"),
+        Bind("recommended-3", "3", "target(2)", "99.9 %"),
+    ), "recommended", 4),
+    KeyRow(("Lateness",), "Enter", "preview the lateness (or the idle timeout) under the cursor", (
+        Bind("lateness-preview", "enter", "open", "preview it"),
+    ), "preview", 0),
+    KeyRow(("Lateness",), "↑ ↓", "all records, or one of the channels with most late ones", (
+        Bind("curve-previous", "up", "channel(-1)", "previous channel"),
+        Bind("curve-next", "down", "channel(1)", "next channel"),
+    ), "channel", 5),
+    KeyRow(("Lateness",), "i Tab", "the idle timeout instead, and back", (
+        Bind("lateness-or-idle", "i,tab,shift+tab", "other", "idle timeout or lateness", priority=True),
+    ), "idle timeout", 2),
+    KeyRow(("Time",), "z Z", "zoom in or out (also PgUp, PgDn)", (
+        Bind("zoom-in", "z,pageup", "zoom(1)", "zoom in"),
+        Bind("zoom-out", "Z,pagedown", "zoom(-1)", "zoom out"),
+    ), "zoom", 2),
+    KeyRow(("Time",), "← → ↑ ↓", "move the picture", (
+        Bind("move-left", "left", "move(-1, 0)", "back in time"),
+        Bind("move-right", "right", "move(1, 0)", "forward in time"),
+        Bind("move-up", "up", "move(0, 1)", "later event times"),
+        Bind("move-down", "down", "move(0, -1)", "earlier event times"),
+    ), "move", 3),
+    KeyRow(("Time",), "End", "follow the clock again", (
+        Bind("follow", "end", "follow", "follow the clock"),
+    ), "follow", 1),
+    KeyRow(("Time",), "Home", "all that is kept", (Bind("all-time", "home", "all", "all that is kept"),)),
+    KeyRow(("Time",), "Tab", "only the records of the next channel (shift+Tab: the previous one)", (
+        Bind("time-channel-next", "tab", "channel(1)", "next channel"),
+        Bind("time-channel-previous", "shift+tab", "channel(-1)", "previous channel"),
+    ), "channel", 3),
+    KeyRow(("Time",), "a", "the records of all channels", (
+        Bind("time-all-channels", "a", "channels", "all channels"),
+    ), "all", 1),
+    KeyRow(("Operators",), "↑ ↓", "select an input of the valve"),
+    KeyRow(("Operators",), "Enter", "open the channels inside; the channel's page", (
+        Bind("operators-open", "enter", "open", "the channels inside, or the channel"),
+    ), "channel", 2),
+    KeyRow(("Doctor",), "↑ ↓", "select a finding"),
+    KeyRow(("Doctor",), "Enter", "open the screen that shows it; Esc returns", (
+        Bind("finding-follow", "enter", "follow", "open the screen that shows it"),
+    ), "follow", 1),
+    KeyRow(("Doctor",), "Space", "the finding on the whole screen; Esc: the list again", (
+        Bind("evidence", "space", "evidence", "only the finding"),
+    ), "alone", 3),
+    KeyRow(("Doctor",), "v", "preview the setting that fixes it; Enter then applies it", (
+        Bind("fix", "v", "preview", "preview the fix"),
+    ), "preview", 1),
+)  # fmt: skip
+
+WRITING_ACTIONS = frozenset(bind.action for row in ROWS if row.writes for bind in row.binds)
+"""The actions that change an engine or write a file; `permissions` has which screen lacks which."""
+NOT_IN_REPLAY = frozenset({"apply", "undo", "freeze", "record"})
+"""Keys, by name, that a replay does not have."""
+
+_BY_NAME = {bind.name: (row, bind) for row in ROWS for bind in row.binds}
+
+
+def binds(*places: Place) -> list[Bind]:
+    """The keys that work at the places, in the order of the table."""
+    return [bind for row in ROWS if not set(places).isdisjoint(row.places) for bind in row.binds]
+
+
+def rows(*places: Place, denied: frozenset[str] = frozenset(), replay: bool = False) -> list[KeyRow]:
+    """The rows of the help for the places; without denied actions, and those that a replay does not have."""
+    return [
+        row
+        for row in ROWS
+        if not set(places).isdisjoint(row.places)
+        and denied.isdisjoint(bind.action for bind in row.binds)
+        and not (replay and any(bind.name in NOT_IN_REPLAY for bind in row.binds))
+    ]
+
+
+def hint(name: str, label: str | None = None, rank: int | None = None) -> Hint:
+    """The footer's hint for the row that has the key `name`, with another label or rank where the state asks for it."""
+    row, bind = _BY_NAME[name]
+    owner = "" if set(row.places).isdisjoint(("app", "replay")) else "app."
+    keys = row.shown.replace("+ -", "+/-").replace("← → ↑ ↓", "←→↑↓").replace("← →", "←→").replace("↑ ↓", "↑↓")
+    return Hint(keys, row.label if label is None else label, owner + bind.action, row.rank if rank is None else rank)
+
+
+def readme_table() -> str:
+    """The keys of the main screen as the README's table (Markdown)."""
+    links = {link.key: link for link in LINKS}
+    lines = ["| keys | |", "|---|---|"]
+    for row in rows("main", "app"):
+        if row.shown not in links:
+            lines.append(f"| {' '.join(f'`{key}`' for key in row.shown.split())} | {row.help} |")
+        elif row.shown == LINKS[0].key:
+            names = ", ".join(link.name.lower() for link in LINKS)
+            lines.append(f"| {' '.join(f'`{key}`' for key in links)} | {names}; `Esc` comes back |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,87 @@
+"""What every lateness costs, as numbers to draw: how late records are, late share, result delay. Pure."""
+
+from collections.abc import Sequence
+from math import sqrt
+
+from msgspec import Struct
+
+from ...engine.core.lateness import recommended_lateness_ms
+from ...engine.core.snapshot import Snapshot
+
+COMPLETENESS = (0.977, 0.99, 0.999)
+"""For these shares of the records in time a lateness is recommended."""
+TARGETS = tuple(f"{100 * share:g}" for share in COMPLETENESS)
+"""The same in per cent, as they are written."""
+DEVIATIONS = (2.0, 2.326, 3.09)
+"""How many deviations above the mean a normal distribution has these shares below."""
+
+
+class Curve(Struct, frozen=True):
+    """By edge (ms): how many records are that late and less than the next edge, the late share, the delay (ms)."""
+
+    edges: Sequence[int]
+    counts: Sequence[int]
+    shares: Sequence[float | None]
+    late: Sequence[int]
+    delays: Sequence[float | None]
+    records: int
+    channel: str | None = None
+    """Of one channel alone: then the share is of its records behind the watermark."""
+    upper_bound: bool = False
+
+    @property
+    def on_time(self) -> int:
+        """Records that are not behind the watermark at lateness 0."""
+        return max(self.records - sum(self.counts), 0)
+
+
+def curve_of(snapshot: Snapshot, channel: str | None = None) -> Curve | None:
+    """The curve of all records, or of one channel's; None where nothing is known."""
+    rows = snapshot.whatif
+    if not rows:
+        return None
+    edges, delays = [row.lateness_ms for row in rows], [row.delay_ms for row in rows]
+    if channel is None:
+        behind = [row.behind_watermark for row in rows]
+        counts = [here - after for here, after in zip(behind, [*behind[1:], 0], strict=True)]
+        shares = [row.late_share for row in rows]
+        late, records = [row.late for row in rows], snapshot.totals.records or 0
+        return Curve(edges, counts, shares, late, delays, records, upper_bound=snapshot.whatif_upper_bound)
+    part = next((part for part in snapshot.lateness_by_channel if part.channel == channel), None)
+    if part is None:
+        return None
+    counts = [*part.behind, *[0] * len(edges)][: len(edges)]
+    late = [sum(counts[place:]) for place in range(len(counts))]
+    known = [number / part.records if part.records else None for number in late]
+    return Curve(edges, counts, known, late, delays, part.records, channel)
+
+
+def shown(curve: Curve, values: Sequence[int | None]) -> tuple[int, int]:
+    """The first and the last edge worth drawing: where records lie, and where `values` (ms) are."""
+    filled = [place for place, count in enumerate(curve.counts) if count]
+    known = [place_of(curve.edges, value) for value in values if value is not None]
+    places = [*filled, *known, *(place + 1 for place in filled[-1:])]
+    if not places:
+        return 0, len(curve.edges) - 1
+    return max(min(places) - 1, 0), min(max(places) + 1, len(curve.edges) - 1)
+
+
+def place_of(edges: Sequence[int], value_ms: int) -> int:
+    """The last edge at or below a lateness (ms)."""
+    return max(sum(1 for edge in edges if edge <= value_ms) - 1, 0)
+
+
+def recommended(curve: Curve) -> list[int | None]:
+    """The smallest lateness (ms) for each of `COMPLETENESS`; None where there is none."""
+    return [recommended_lateness_ms(curve.edges, curve.late, curve.records, share) for share in COMPLETENESS]
+
+
+def moments(curve: Curve) -> tuple[float, float] | None:
+    """Mean and deviation (ms) of how late all records are, those on time 0; from the middles of the buckets."""
+    if not curve.records:
+        return None
+    ends = [*curve.edges[1:], curve.edges[-1]]
+    middles = [(low + high) / 2 for low, high in zip(curve.edges, ends, strict=True)]
+    mean = sum(count * middle for count, middle in zip(curve.counts, middles, strict=True)) / curve.records
+    square = sum(count * middle**2 for count, middle in zip(curve.counts, middles, strict=True)) / curve.records
+    return mean, sqrt(max(square - mean**2, 0.0))

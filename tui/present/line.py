@@ -1,0 +1,84 @@
+"""One line of text made of parts, of which the least important give way where there is no room. Pure."""
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+from rich.cells import cell_len
+
+from .formatting import cut
+
+Run = tuple[str, str]
+"""A stretch of text and the name of its ink."""
+
+
+class Part(Struct, frozen=True):
+    """Runs that stand or fall together; the part with the greatest `rank` gives way first, rank 0 never."""
+
+    runs: tuple[Run, ...]
+    rank: int = 0
+    right: bool = False
+    """At the right end of the line."""
+    gap: str = "   "
+    """What stands before it, unless it comes first on its side."""
+
+
+def part(*runs: Run, rank: int = 0, right: bool = False, gap: str = "   ") -> Part:
+    """A part of a line; see `Part`."""
+    return Part(runs, rank, right, gap)
+
+
+def cells(runs: Iterable[Run]) -> int:
+    """How many cells the runs take."""
+    return sum(cell_len(text) for text, _ in runs)
+
+
+def lay(parts: Sequence[Part], width: int, ink: str = "text") -> list[Run]:
+    """The parts on `width` cells: left ones, a filling gap, right ones; what does not fit is dropped, then cut."""
+    kept = list(parts)
+    while kept and _length(kept) > width:
+        worst = max(range(len(kept)), key=lambda i: (kept[i].rank, i))
+        if not kept[worst].rank:
+            break
+        del kept[worst]
+    left, right = _side(kept, False), _side(kept, True)
+    spare = width - cells(left) - cells(right)
+    if spare < 0:
+        return clip([*left, ("  ", ink), *right] if right else left, width)
+    return [*left, (" " * spare, ink), *right] if spare else [*left, *right]
+
+
+def clip(runs: Iterable[Run], width: int) -> list[Run]:
+    """The runs in at most `width` cells, `…` where they go on."""
+    out: list[Run] = []
+    for text, ink in runs:
+        room = width - cells(out)
+        if room <= 0:
+            break
+        out.append((cut(text, room), ink))
+    return out
+
+
+def joined(runs: Iterable[Run]) -> list[Run]:
+    """The same with neighbours of one ink in one run."""
+    out: list[Run] = []
+    for text, ink in runs:
+        if out and out[-1][1] == ink:
+            out[-1] = (out[-1][0] + text, ink)
+        else:
+            out.append((text, ink))
+    return out
+
+
+def _length(parts: Sequence[Part]) -> int:
+    left, right = cells(_side(parts, False)), cells(_side(parts, True))
+    return left + right + (2 if left and right else 0)
+
+
+def _side(parts: Sequence[Part], right: bool) -> list[Run]:
+    out: list[Run] = []
+    for item in parts:
+        if item.right == right:
+            if out:
+                out.append((item.gap, "dim"))
+            out.extend(item.runs)
+    return out

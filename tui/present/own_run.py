@@ -1,0 +1,158 @@
+"""What the screens say of an engine of wmtop. Pure."""
+
+from datetime import tzinfo
+
+from ...engine.core.settings import Settings
+from ...engine.core.snapshot import Snapshot
+from . import formatting as f
+from .blockers import short_staircase
+from .chain import Stage, stages_of_run
+from .line import Part, Run, part
+from .preview import IdlePreview, LatenessPreview, Preview, untunable
+from .staves import holding
+from .target import target_of
+from .wording import cause, name, window
+
+ONE_CLOCK_FOLLOWS = "no channel holds back the watermark: Spark's one clock follows the fastest channel"
+NO_RECORD = "no record has come yet"
+
+
+class OwnRun:
+    """The words for a run whose records are all counted; a `Presenter`."""
+
+    can_apply = True
+    how_to_type = "like 45m · Enter applies · Esc drops"
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    def untunable(self) -> str | None:
+        """Only some strategies have a lateness."""
+        settings = self._snapshot.settings
+        return None if settings.tunable else untunable(settings.strategy)
+
+    def no_steps(self) -> str:
+        """A lateness can still be typed."""
+        return "No what-if is known here: type a lateness with ="
+
+    def standing(self) -> tuple[str, str | None] | None:
+        """Nothing special: the engine itself says how it is."""
+        return None
+
+    def tuning(self, preview: Preview | None, recent_late: float | None) -> list[Part]:
+        """The settings in force, what they cost, and what the preview would give."""
+        snapshot = self._snapshot
+        settings, totals = snapshot.settings, snapshot.totals
+        open_idle = isinstance(preview, IdlePreview)
+        lateness: list[Run] = [(" lateness ", "dim"), (_lateness(settings), "strong")]
+        idle: list[Run] = [("idle after ", "dim"), (f.setting(settings.idle_after_ms), "strong")]
+        if isinstance(preview, LatenessPreview):
+            lateness.append((f" ▸ {f.setting(preview.lateness_ms)}?", "preview"))
+        elif isinstance(preview, IdlePreview):
+            idle.append((f" ▸ {f.setting(preview.idle_after_ms)}?", "preview"))
+        parts = [
+            part(*lateness, rank=5 if open_idle else 0),
+            part(*idle, rank=0 if open_idle else 4),
+            part(("window ", "dim"), (window(settings), "strong"), rank=6),
+        ]
+        if settings.allowed_lateness_ms:
+            parts.append(part(("allowed ", "dim"), (f.setting(settings.allowed_lateness_ms), "strong"), rank=7))
+        parts.append(part(("late ", "dim"), (f.share_of(totals.late, totals.records), "strong"), rank=1))
+        parts.append(part((f" ({f.count(totals.late)})", "dim"), rank=3, gap=""))
+        if recent_late is not None and not snapshot.ended:
+            parts.append(part((", now ", "dim"), (f.share(recent_late), "strong"), rank=2, gap=""))
+        parts += _drift(snapshot)
+        return parts
+
+    def holder(self, zone: tzinfo | None) -> list[Part]:
+        """Which channel holds back the watermark, how long and why; else why none does."""
+        snapshot = self._snapshot
+        if snapshot.ended:
+            return []
+        return held_back_by(snapshot) or [part((f" {self._no_holder()}", "dim"))]
+
+    def stages(self, zone: tzinfo | None) -> list[Stage]:
+        """Clock, source, generators, what combines the channels, windows."""
+        return stages_of_run(self._snapshot, zone)
+
+    def empty_barrel(self) -> str:
+        """Without a record."""
+        source = self._snapshot.source
+        what = f" from {f.cut(f.clean(source.description), 60)}" if source else ""
+        if self._snapshot.ended:
+            return f"the stream ended without a record\n{what.strip()}"
+        return f"{f.NO_DATA}\nwaiting for the first record{what}"
+
+    def no_channels(self) -> str:
+        """Before the first record."""
+        return "no channel yet"
+
+    def no_windows(self) -> str:
+        """Before the first record, or after the last."""
+        return "all windows have closed" if self._snapshot.ended else "no window is open"
+
+    def no_holders(self) -> str:
+        """Under Spark's rule there never is one."""
+        return ONE_CLOCK_FOLLOWS if self._one_clock else "no channel has held back the watermark yet"
+
+    def no_lateness(self) -> str:
+        """Before the first record, or with a strategy that has no lateness."""
+        settings = self._snapshot.settings
+        return NO_RECORD if settings.tunable else untunable(settings.strategy)
+
+    def no_idle_ladder(self) -> str:
+        """Before the first record, or under Spark's rule."""
+        return "Spark's one clock has no idle timeout: it follows the fastest channel" if self._one_clock else NO_RECORD
+
+    def no_records(self) -> str:
+        """None came, or none is in the sample."""
+        return "no record is in the sample yet" if self._snapshot.channels else NO_RECORD
+
+    def not_judged(self) -> str | None:
+        """All of it can be judged."""
+        return None
+
+    @property
+    def _one_clock(self) -> bool:
+        return target_of(self._snapshot).one_clock
+
+    def _no_holder(self) -> str:
+        if self._one_clock:
+            return ONE_CLOCK_FOLLOWS
+        if not self._snapshot.channels:
+            return "waiting for the first record"
+        if self._snapshot.level.idle:
+            return "All channels are idle; the watermark is frozen until new data arrives"
+        return "no channel holds back the watermark"
+
+
+def held_back_by(snapshot: Snapshot) -> list[Part]:
+    """The channel that holds back the watermark, how long and why; nothing where there is none."""
+    holder = snapshot.level.holder
+    if holder is None or holding(snapshot) is None:
+        return []
+    since = "" if snapshot.now_ms is None else f" for {f.duration(max(snapshot.now_ms - holder.since_ms, 0))}"
+    return [
+        part((" held back by ", "dim"), (name(holder.channel), "holder"), (since, "holder"), (": ", "dim")),
+        part((cause(snapshot), "text"), gap=""),
+        *short_staircase(snapshot),
+    ]
+
+
+def _lateness(settings: Settings) -> str:
+    if settings.lateness_ms is None or settings.strategy == "monotonous":
+        return f"none ({settings.strategy})"
+    text = f.setting(settings.lateness_ms)
+    return text if settings.strategy == "bounded" else f"{text} ({settings.strategy})"
+
+
+def _drift(snapshot: Snapshot) -> list[Part]:
+    """Balanced reading: how far the partitions are apart, and how far they would be without it."""
+    source = snapshot.source
+    if source is None or source.max_drift_ms is None or source.drift_ms is None:
+        return []
+    drift: list[Run] = [("drift ", "dim"), (f.duration(source.drift_ms), "strong")]
+    drift.append((f" of {f.setting(source.max_drift_ms)}", "dim"))
+    if source.drift_unbalanced_ms is not None and source.drift_unbalanced_ms > source.drift_ms:
+        drift.append((f", {f.duration(source.drift_unbalanced_ms)} without", "dim"))
+    return [part(*drift, rank=7)]

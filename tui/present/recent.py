@@ -1,0 +1,105 @@
+"""What the last minutes were like: a ring of points from the header's history and the snapshots since. Viewer-side."""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+from ...engine.core.history import HistoryPoint, history_point
+from ...engine.core.points import PointSample
+from ...engine.core.snapshot import Snapshot, TimePoint
+from .holders import Hold, Holders
+from .target import target_of
+
+KEEP_MS = 900_000
+NOW_MS = 60_000
+"""What "now" looks back on."""
+
+
+class Recent:
+    """Points by the engine's wall clock (ms), the oldest dropped after `KEEP_MS`."""
+
+    def __init__(self, history: Iterable[HistoryPoint] = (), sample: Iterable[TimePoint] = ()) -> None:
+        self._points: deque[HistoryPoint] = deque()
+        self._sample = PointSample(sample)
+        self._newest: dict[str, int | None] = {}
+        self._holders = Holders()
+        for point in history:
+            self._append(point)
+
+    def add(self, snapshot: Snapshot) -> None:
+        """Remember a snapshot; one without clocks says nothing."""
+        point = history_point(snapshot)
+        if point is not None:
+            self._append(point)
+            self._sample.add(snapshot.points or self._greatest(snapshot), self._points[0].now_ms)
+
+    @property
+    def points(self) -> Sequence[HistoryPoint]:
+        """The history, the oldest first."""
+        return self._points
+
+    def until(self, snapshot: Snapshot) -> Sequence[HistoryPoint]:
+        """The history up to a snapshot: the newest one, or that of a frozen picture."""
+        wall_ms, points = snapshot.wall_ms, self._points
+        if wall_ms is None or not points or points[-1].wall_ms <= wall_ms:
+            return points
+        return [point for point in points if point.wall_ms <= wall_ms]
+
+    def holds(self, snapshot: Snapshot) -> Sequence[Hold]:
+        """Which channels held back the watermark, up to a snapshot, the oldest first; kept longer than points."""
+        return self._holders.until(snapshot.wall_ms)
+
+    @property
+    def sample(self) -> list[TimePoint]:
+        """A few of the records of that time."""
+        return self._sample.points
+
+    def late_share(self) -> float | None:
+        """The late share of the records of the last minute; None where none came."""
+        if not self._points:
+            return None
+        last = self._points[-1]
+        first = last
+        for point in reversed(self._points):
+            first = point
+            if point.wall_ms <= last.wall_ms - NOW_MS:
+                break
+        records = last.records - first.records
+        return max(last.late - first.late, 0) / records if records > 0 else None
+
+    def lags(self, cells: int, cell_ms: int) -> list[int | None]:
+        """The greatest lag (ms) in each of the last `cells` stretches of `cell_ms`.
+
+        Behind the fastest channel; behind the clock where no channel is known.
+        """
+        out: list[int | None] = [None] * cells
+        if not self._points:
+            return out
+        newest = self._points[-1].wall_ms // cell_ms
+        for point in reversed(self._points):
+            place = cells - 1 - (newest - point.wall_ms // cell_ms)
+            if place < 0:
+                break
+            lag = point.behind_fastest_ms
+            if lag is None and point.holder is None and point.watermark_ms is not None:
+                lag = max(point.now_ms - point.watermark_ms, 0)
+            if lag is not None:
+                out[place] = max(lag, out[place] or 0)
+        return out
+
+    def _greatest(self, snapshot: Snapshot) -> list[TimePoint]:
+        """Of an attached query: the record with the greatest event time of each channel, where it is new."""
+        now = snapshot.now_ms
+        if not target_of(snapshot).is_attached or now is None:
+            return []
+        before, self._newest = self._newest, {view.channel: view.max_event_ms for view in snapshot.channels}
+        new = ((name, ms) for name, ms in self._newest.items() if ms is not None and ms != before.get(name))
+        return [TimePoint(now, ms, name) for name, ms in new]
+
+    def _append(self, point: HistoryPoint) -> None:
+        points = self._points
+        if points and point.wall_ms < points[-1].wall_ms:
+            points.clear()  # another engine, or its clock was set back
+        points.append(point)
+        self._holders.add(point)
+        while points[0].wall_ms < point.wall_ms - KEEP_MS:
+            points.popleft()

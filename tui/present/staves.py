@@ -1,0 +1,117 @@
+"""The staves of the barrel: which there are, how they rank, and where each one stands. Pure."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from ...engine.core.snapshot import ChannelState, ChannelView, Snapshot
+from .target import target_of
+
+Kind = Literal["active", "holder", "idle", "catching_up", "never_seen", "finished", "drowned"]
+STATES: dict[Kind, str] = {
+    "active": "active", "holder": "HOLDS", "idle": "idle", "catching_up": "realigning", "never_seen": "never seen",
+    "finished": "finished", "drowned": "lagging",
+}  # fmt: skip
+"""Each kind in a word, for tables."""
+
+PATIENCE_S = 8.0
+"""How long a stave's rank must differ, always to the same side, before it moves."""
+
+
+class Stave(Struct, frozen=True):
+    """One input of the valve (or a channel inside it) as the barrel draws it."""
+
+    key: str
+    watermark_ms: int | None
+    """Its height; under Spark's one clock its event time: below the water its newest record is behind the watermark."""
+    kind: Kind
+
+
+def kind_of(channel: str, state: ChannelState, holder: str | None) -> Kind:
+    """How a channel is drawn: as the holder, or by its state."""
+    return "holder" if channel == holder else state
+
+
+def rank(kind: Kind, watermark_ms: int | None) -> tuple[int, float]:
+    """Most behind first: who takes part in the minimum, then who catches up, who is left out, who is done."""
+    group = {"holder": 0, "drowned": 1, "active": 1, "catching_up": 2, "never_seen": 3, "idle": 4, "finished": 5}[kind]
+    return group, float("-inf") if watermark_ms is None else watermark_ms
+
+
+def holding(snapshot: Snapshot) -> str | None:
+    """The channel that holds back the watermark: where an instance does, the one most behind in it."""
+    holder = snapshot.level.holder
+    if holder is None or snapshot.blockers == []:  # the one that sets the minimum may itself be the fastest
+        return None
+    instance = next((i.instance for i in snapshot.instances or () if i.channel == holder.channel), None)
+    if instance is None:
+        return holder.channel
+    inside = [view for view in snapshot.channels if view.instance == instance]
+    taking_part = [view for view in inside if view.state not in ("idle", "finished")]
+    behind = min(taking_part, key=lambda view: rank("active", view.watermark_ms), default=None)
+    return behind.channel if behind else None
+
+
+def staves(snapshot: Snapshot, inside: int | None) -> list[Stave]:
+    """The source instances, or the channels where there are none, or those of instance `inside`; in their own order."""
+    if snapshot.instances is not None and inside is None:
+        held = snapshot.level.holder
+        holder = held.channel if held else None
+        return [Stave(i.channel, i.watermark_ms, kind_of(i.channel, i.state, holder)) for i in snapshot.instances]
+    if target_of(snapshot).one_clock:
+        level_ms = snapshot.level.watermark_ms
+        return [Stave(c.channel, c.max_event_ms, under_one_clock(c, level_ms)) for c in snapshot.channels]
+    holder = holding(snapshot)
+    return [
+        Stave(c.channel, c.watermark_ms, kind_of(c.channel, c.state, holder))
+        for c in snapshot.channels
+        if inside is None or c.instance == inside
+    ]
+
+
+def under_one_clock(view: ChannelView, level_ms: int | None) -> Kind:
+    """How a channel is drawn under Spark's one clock: drowned where even its newest record is behind the watermark."""
+    drowned = level_ms is not None and view.max_event_ms is not None and view.max_event_ms <= level_ms
+    return "drowned" if drowned and view.state == "active" else view.state
+
+
+class Order:
+    """Keeps staves where the eye last saw them: one moves only when its rank has differed for a while."""
+
+    def __init__(self, patience_s: float = PATIENCE_S) -> None:
+        self._patience = patience_s
+        self._places: list[str] = []
+        self._since: dict[str, tuple[bool, float]] = {}
+
+    def arrange(self, found: Sequence[Stave], now_s: float) -> list[Stave]:
+        """The staves from left to right at `now_s` (monotonic seconds)."""
+        by_key = {stave.key: stave for stave in found}
+        ranked = [stave.key for stave in sorted(found, key=lambda s: rank(s.kind, s.watermark_ms))]
+        ranks = {key: place for place, key in enumerate(ranked)}
+        known = set(self._places)
+        places = [key for key in self._places if key in by_key]
+        restless = self._restless(places, ranks, now_s)
+        places = [key for key in places if key not in restless]
+        for key in ranked:
+            if key in restless or key not in known:
+                places.insert(ranks[key], key)
+        for key in restless:
+            del self._since[key]
+        self._places = places
+        return [by_key[key] for key in places]
+
+    def _restless(self, places: list[str], ranks: dict[str, int], now_s: float) -> set[str]:
+        """Who has long been out of place; remembers since when the others are."""
+        since: dict[str, tuple[bool, float]] = {}
+        moving: set[str] = set()
+        for place, key in enumerate(places):
+            if ranks[key] == place:
+                continue
+            above = ranks[key] > place
+            side, start = self._since.get(key, (above, now_s))
+            since[key] = (above, start if side == above else now_s)
+            if now_s - since[key][1] >= self._patience:
+                moving.add(key)
+        self._since = since
+        return moving

@@ -1,0 +1,208 @@
+"""The verdict in words: is event time moving, since when, who blocks it, and what to do. Pure."""
+
+from collections.abc import Sequence
+from itertools import takewhile
+
+from msgspec import Struct
+
+from ...engine.core.doctor import Finding
+from ...engine.core.judgement.verdict import lost_state, verdict_of
+from ...engine.core.snapshot import Blocker, Cause, Snapshot, Verdict, VerdictName
+from . import formatting as f
+from .diagnosis.fixes import wish_of
+from .line import Part, Run, lay, part
+from .preview import now_gain_ms
+from .wish import Wish
+from .wording import NAME_CELLS, name
+
+STALE_AFTER_MS = 3_000
+"""Without a snapshot for longer, what an engine is doing is not known."""
+NAMED = 3
+"""How many blockers the line names."""
+WORDS: dict[VerdictName, str] = {
+    "moving": "MOVING", "slow": "SLOW", "stalled": "STALLED", "waiting": "WAITING", "unknown": "UNKNOWN",
+    "ended": "ENDED",
+}  # fmt: skip
+INKS: dict[VerdictName, str] = {
+    "moving": "good", "slow": "stale", "stalled": "bad", "waiting": "stale", "unknown": "stale", "ended": "dim",
+}  # fmt: skip
+_CAUSES: dict[Cause, tuple[str, str]] = {
+    "quiet": ("has no data", "have no data"),
+    "never_seen": ("has never had data", "have never had data"),
+    "backlog": ("has a backlog", "have a backlog"),
+    "behind": ("is lagging", "are lagging"),
+    "future_elsewhere": ("waits: a future timestamp elsewhere", "wait: a future timestamp elsewhere"),
+    "slow_clock": ("has a slow clock", "have slow clocks"),
+    "held_back": ("is paused by --max-drift", "are paused by --max-drift"),
+    "paused": ("is paused", "are paused"),
+    "in_flight": ("waits in a busy operator", "wait in a busy operator"),
+}
+
+
+class Offer(Struct, frozen=True):
+    """The setting that fixes what is wrong, and how far the watermark advances at the next emit with it."""
+
+    wish: Wish
+    gain_ms: int | None
+
+
+def offer_of(snapshot: Snapshot, findings: Sequence[Finding]) -> Offer | None:
+    """The first setting among the fixes that a screen can preview; the findings come the worst first."""
+    wishes = (wish_of(fix) for found in findings for fix in found.fixes)
+    wish = next((wish for wish in wishes if wish is not None), None)
+    return None if wish is None else Offer(wish, now_gain_ms(snapshot, wish))
+
+
+def seen_verdict(snapshot: Snapshot, *, lost: str | None = None, silent_ms: int | None = None) -> Verdict:
+    """The verdict that a screen may show `silent_ms` after the last snapshot; `lost`: why no more will come."""
+    if lost is None and (silent_ms is None or silent_ms <= STALE_AFTER_MS):
+        return verdict_of(snapshot)
+    return verdict_of(snapshot, lost=lost_state(snapshot) or "engine_lost")
+
+
+def verdict_parts(
+    snapshot: Snapshot,
+    findings: Sequence[Finding] = (),
+    *,
+    offer: Offer | None = None,
+    lost: str | None = None,
+    silent_ms: int | None = None,
+    key: str | None = None,
+) -> list[Part]:
+    """The verdict's line: the word and since when, the reason, what waits, and the fix (`key` previews it)."""
+    verdict = seen_verdict(snapshot, lost=lost, silent_ms=silent_ms)
+    ink = INKS[verdict.verdict]
+    since = _age(snapshot, verdict)
+    head: list[Run] = [(f" ● {WORDS[verdict.verdict]}", ink)]
+    if verdict.verdict == "moving" and verdict.speed:
+        head.append((f" ×{speed(verdict.speed)}", ink))
+    elif since is not None:
+        head.append((f" {since}", ink))
+    parts = [part(*head)]
+    text_ink = "text" if verdict.verdict in ("moving", "ended") else ink
+    for place, text in enumerate(_reason(snapshot, verdict, silent_ms)):
+        parts.append(part((text, text_ink), rank=place, gap=" · " if place else "  "))
+    if verdict.verdict in ("stalled", "slow"):
+        parts += _cost_and_fix(snapshot, findings, offer, key)
+    elif serious := [found for found in findings if found.severity != "info"]:
+        words = f"{len(serious)} finding{'s' * (len(serious) != 1)}"
+        parts.append(part((words, "stale"), (" (d)" if key else "", "dim"), rank=2, gap=" · "))
+    return parts
+
+
+def verdict_line(snapshot: Snapshot, findings: Sequence[Finding] = (), *, lost: str | None = None) -> str:
+    """The verdict as a line of plain text, for the command line."""
+    return "".join(text for text, _ in lay(verdict_parts(snapshot, findings, lost=lost), 10_000)).strip(" ●")
+
+
+def speed(value: float) -> str:
+    """How much event time passes in processing time: `1.0`, `0.03`, `600`."""
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 0.1 or not value else f"{value:.2g}"
+
+
+def waiting_windows(snapshot: Snapshot) -> tuple[int, bool]:
+    """How many open windows the fastest channel has passed and the watermark has not; whether there may be more."""
+    level, opened = snapshot.level, snapshot.windows.open
+    if level.watermark_ms is None or level.behind_fastest_ms is None:
+        return 0, False
+    fastest = level.watermark_ms + level.behind_fastest_ms
+    passed = sum(level.watermark_ms < window.end_ms - 1 <= fastest for window in opened)
+    return passed, passed == len(opened) < (snapshot.windows.open_count or 0)
+
+
+def blame(snapshot: Snapshot) -> str | None:
+    """Who blocks the watermark, and why: the first blockers, as long as they have the same cause."""
+    steps = snapshot.blockers
+    if not steps:
+        return None
+    same = list(takewhile(lambda step: step.cause == steps[0].cause, steps))
+    return f"{named([channel for step in same for channel in step.channels], count_of(same))} {does(same)}"
+
+
+def does(steps: Sequence[Blocker]) -> str:
+    """What the channels of steps with one cause do: `has no data`, `have no data`."""
+    return _CAUSES[steps[0].cause][count_of(steps) > 1]
+
+
+def count_of(steps: Sequence[Blocker]) -> int:
+    """How many channels the steps have in all."""
+    return sum(max(step.channel_count, len(step.channels)) for step in steps)
+
+
+def named(channels: Sequence[str], count: int, most: int = NAMED) -> str:
+    """`F9, YV, VX and 12 more`."""
+    shown = [name(channel) for channel in channels[:most]]
+    rest = max(count, len(channels)) - len(shown)
+    return ", ".join(shown) + (f" and {rest:,} more" if rest > 0 else "")
+
+
+def _age(snapshot: Snapshot, verdict: Verdict) -> str | None:
+    """How long it has been so; of a stall, how long the watermark has not advanced."""
+    since, now, moved = verdict.since_ms, snapshot.now_ms, snapshot.level.moved_ms
+    if since is None or now is None or verdict.verdict in ("unknown", "ended"):
+        return None
+    if verdict.verdict == "stalled" and moved is not None:
+        since = min(since, moved)
+    return f.duration(max(now - since, 0))
+
+
+def _reason(snapshot: Snapshot, verdict: Verdict, silent_ms: int | None) -> list[str]:
+    """Why, the most important first."""
+    if verdict.verdict == "moving":
+        behind = snapshot.level.behind_fastest_ms
+        still = [] if verdict.speed != 0 else [f"not advanced in the last {f.duration(verdict.horizon_ms or 0)}"]
+        return [*still, f"{f.duration(behind)} behind fastest"] if behind else still
+    reason = verdict.reason
+    who = blame(snapshot)
+    if verdict.verdict == "slow":
+        lost = f"{f.duration(reason.ms or 0)} lost in {f.duration(verdict.horizon_ms or 0)}"
+        return [lost] if who is None else [lost, who]
+    if verdict.verdict == "stalled":
+        if who is not None:
+            return [who]
+        if reason.code == "unread_records":
+            return [f"{f.count(reason.records)} records are not read"]
+        return ["event time advances, the watermark does not"]
+    ago = "" if reason.ms is None else f" for {f.duration(reason.ms)}"
+    return [
+        {
+            "no_records": f"no records{ago}, no backlog",
+            "all_idle": f"all channels are idle, no records{ago}",
+            "too_short": _too_short(verdict),
+            "starting": "the engine is starting",
+            "source_silent": "the source reports nothing new",
+            "failed": f.cut(f.first_line(snapshot.error), 3 * NAME_CELLS) if snapshot.error else "it failed",
+            "engine_lost": _gone(silent_ms),
+            "not_known": "what a verdict needs is not known from here",
+            "not_judged": "no verdict in this snapshot (older wmtop)",
+            "ended": "the stream has ended, all windows closed",
+        }.get(reason.code, reason.code.replace("_", " "))
+    ]
+
+
+def _too_short(verdict: Verdict) -> str:
+    seen = f"observed for {f.duration(verdict.reason.ms or 0)}"
+    needs = "10 batches" if verdict.horizon_ms is None else f.duration(verdict.horizon_ms)
+    return f"{seen}, a verdict needs {needs}"
+
+
+def _gone(silent_ms: int | None) -> str:
+    gone = "the engine is gone, this is its last snapshot"
+    return gone if silent_ms is None else f"no snapshot for {f.duration(silent_ms // 1_000 * 1_000)}"
+
+
+def _cost_and_fix(snapshot: Snapshot, findings: Sequence[Finding], offer: Offer | None, key: str | None) -> list[Part]:
+    waiting, more = waiting_windows(snapshot)
+    parts: list[Part] = []
+    if waiting:
+        verb = "window waits" if waiting == 1 and not more else "windows wait"
+        parts.append(part((f"{waiting:,}{'+' * more} {verb}", "text"), rank=3, gap=" · "))
+    if offer is not None:
+        parts.append(part(("fix: ", "dim"), (offer.wish.words(), "strong"), rank=1, gap=" · "))
+        if offer.gain_ms:
+            parts.append(part((f" gives {f.signed(offer.gain_ms)}", "text"), rank=2, gap=""))
+        if key:
+            parts.append(part((f" ({key})", "key"), rank=1, gap=""))
+    elif findings and key:
+        parts.append(part(("see the doctor ", "dim"), ("(d)", "key"), rank=2, gap=" · "))
+    return parts

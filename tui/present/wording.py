@@ -1,0 +1,159 @@
+"""Words that several screens share: names, causes, windows, the status and the watermark line. Pure."""
+
+from datetime import tzinfo
+
+from msgspec import Struct
+
+from ...engine.core.settings import Session, Settings, Sliding
+from ...engine.core.snapshot import ChannelView, Snapshot
+from . import formatting as f
+from .line import Part, Run, part
+from .query_words import identity
+from .staves import holding
+from .target import target_of
+
+
+class Condition(Struct, frozen=True):
+    """The word for how things are, its ink, and a line on it."""
+
+    word: str
+    ink: str
+    note: str | None = None
+
+
+NAME_CELLS = 24
+"""The most cells of a name in a sentence."""
+_IN_FLIGHT_MS = 2_000
+"""A batch that runs for less is not worth a word."""
+
+
+def name(text: str) -> str:
+    """A name from outside, harmless and not too long for a sentence."""
+    return f.label(text, NAME_CELLS)
+
+
+def status_parts(snapshot: Snapshot, now: Condition, zone: tzinfo | None) -> list[Part]:
+    """Name, state, batch, rates, clock and speed."""
+    spark, source = snapshot.spark, snapshot.source
+    parts = [
+        part((" ", "text")),
+        part(("wmtop  ", "accent"), rank=4, gap=""),
+        part((name(snapshot.name), "strong"), gap=""),
+        part(("● ", now.ink), (now.word, now.ink), gap="  "),
+    ]
+    if (whose := identity(snapshot)) is not None:
+        parts.append(part((f.label(whose, 40), "dim"), rank=6, gap="  "))
+    if snapshot.batch is not None:
+        parts.append(part((f"batch {snapshot.batch:,}", "text"), rank=3, gap="  "))
+    if (running := in_flight(snapshot)) is not None:
+        parts.append(part((running, "text"), rank=3, gap=", "))
+    if spark.batch_ms is not None:
+        parts.append(part((f"{spark.batch_ms / 1000:.2f} s", "text"), rank=5, gap=" · "))
+    if spark.input_rows_per_second is not None:
+        parts.append(part((f"{f.rate(spark.input_rows_per_second)} rows/s", "text"), rank=2, gap=" · "))
+    if source and source.rows and source.rows_read is not None:
+        parts.append(part((f"{f.share_of(source.rows_read, source.rows)} read", "text"), rank=6, gap=" · "))
+    if snapshot.now_ms is not None:
+        parts.append(part((f.stamp(snapshot.now_ms, zone), "text"), rank=1, right=True))
+    if source and source.speed is not None:
+        parts.append(part((f"×{source.speed:g}", "dim"), rank=3, right=True, gap="  "))
+    parts.append(part((" ", "text"), right=True, gap=""))
+    return parts
+
+
+def watermark_parts(snapshot: Snapshot, zone: tzinfo | None) -> list[Part]:
+    """The watermark and how far it is behind."""
+    level = snapshot.level
+    label: Run = (" WATERMARK ", "title")
+    if level.watermark_ms is None:
+        return [part(label, ("ended" if snapshot.ended else f.NO_DATA, "level"))]
+    time = f.clock(level.watermark_ms, zone, snapshot.now_ms)
+    if snapshot.ended:
+        last = part((f"all windows closed; the last watermark was {time}", "dim"), rank=1)
+        return [part(label, ("ended", "level")), last]
+    parts = [part(label, (time, "level"))]
+    if level.behind_fastest_ms is not None:
+        text = f.duration(level.behind_fastest_ms)
+        parts.append(part((text, "strong"), (" behind fastest", "dim"), rank=2))
+    if level.behind_clock_ms is not None:
+        text = f.duration(level.behind_clock_ms)
+        parts.append(part((text, "strong"), (" behind clock", "dim"), rank=3, gap=" · " if parts[1:] else "   "))
+    if (ago := moved(snapshot)) is not None:
+        parts.append(part(("moved ", "dim"), (ago, "strong"), rank=4, gap=" · "))
+    return parts
+
+
+def in_flight(snapshot: Snapshot) -> str | None:
+    """How long the last batch has been running, where that is worth a word."""
+    begun = snapshot.spark.batch_timestamp_ms
+    if not snapshot.spark.in_flight or begun is None or snapshot.now_ms is None:
+        return None
+    if snapshot.state in ("failed", "ended"):
+        return None
+    age_ms = snapshot.now_ms - begun
+    word = "unfinished for" if snapshot.state == "stale" else "in flight"
+    return None if age_ms < _IN_FLIGHT_MS else f"{word} {f.duration(age_ms)}"
+
+
+def moved(snapshot: Snapshot) -> str | None:
+    """How long ago the watermark moved."""
+    since = snapshot.level.moved_ms
+    if since is None or snapshot.now_ms is None:
+        return None
+    age_ms = snapshot.now_ms - since
+    return "just now" if age_ms < f.SECOND else f"{f.duration(age_ms)} ago"
+
+
+def cause(snapshot: Snapshot) -> str:
+    """Why the holder holds back the watermark, in words with numbers."""
+    holder, level = snapshot.level.holder, snapshot.level
+    if holder is None:
+        return ""
+    held = holding(snapshot)
+    view = next((view for view in snapshot.channels if view.channel == held), None)
+    quiet = f" for {f.duration(view.quiet_ms)}" if view and view.quiet_ms is not None else ""
+    behind = f" {f.duration(level.behind_fastest_ms)}" if level.behind_fastest_ms is not None else ""
+    backlog = f" of {f.count(view.backlog)} records" if view and view.backlog is not None else ""
+    lag = f", {f.duration(view.behind_end_ms)} of event time" if view and view.behind_end_ms is not None else ""
+    words: dict[str, str] = {
+        "quiet": f"no data{quiet}" + (", no backlog" if _all_read(snapshot, view) else ""),
+        "backlog": f"backlog{backlog}{lag}",
+        "never_seen": "no record since the start",
+        "behind": f"lagging:{behind or ' far'} behind in event time",
+        "future_elsewhere": f"future timestamp elsewhere: {_fastest(snapshot)} is{behind or ' far'} ahead",
+        "slow_clock": f"slow clock: its timestamps are{behind or ' far'} behind the others",
+        "held_back": "paused by --max-drift until slower partitions catch up",
+        "paused": "the source is paused",
+        "in_flight": "its records are still in a busy operator",
+    }
+    if target_of(snapshot).kind == "flink":
+        words["quiet"] = "its watermark does not move"
+        words["paused"] = "paused by watermark alignment"
+        alone = "no channel holds it back: records wait before a busy operator"
+        words["in_flight"] = alone if view is None else "its source is back-pressured by a busy operator"
+    return words[holder.cause]
+
+
+def _all_read(snapshot: Snapshot, view: ChannelView | None) -> bool:
+    """Whether it is known that the channel has no backlog: a replay has nothing that has not arrived yet."""
+    if target_of(snapshot).kind == "flink":
+        return False  # its REST API does not show what is unread
+    if snapshot.source is not None and snapshot.source.kind in ("kafka", "topic", "group"):
+        return view is not None and view.backlog == 0
+    return True
+
+
+def _fastest(snapshot: Snapshot) -> str:
+    known = [view for view in snapshot.channels if view.watermark_ms is not None]
+    return name(max(known, key=lambda view: view.watermark_ms or 0).channel) if known else "another channel"
+
+
+def window(settings: Settings) -> str:
+    """The windows in words: `1h`, `1h every 15m`, `session 30m`; `not known from here` where they are not."""
+    spec = settings.window
+    if spec is None:
+        return f.ELSEWHERE
+    if isinstance(spec, Session):
+        return f"session {f.setting(spec.gap_ms)}"
+    every = f" every {f.setting(spec.slide_ms)}" if isinstance(spec, Sliding) else ""
+    return f.setting(spec.size_ms) + every

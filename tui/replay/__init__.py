@@ -1,0 +1,1 @@
+"""Replaying a recording: the player, its timeline and marks, the app."""

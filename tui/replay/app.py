@@ -1,0 +1,132 @@
+"""The app on a recording: the same screens, a timeline below them, and the keys that move on it."""
+
+import time
+from collections.abc import Callable, Iterable
+from datetime import UTC, tzinfo
+from typing import Any, ClassVar
+
+from textual.app import SystemCommand
+from textual.binding import BindingType
+from textual.screen import Screen
+
+from ...engine.feed.recording import RecordingReader
+from ..app import WmtopApp
+from ..bindings import bindings
+from ..messages import SnapshotCame
+from ..present.recent import Recent
+from ..screens.main import MainScreen
+from .go_to import GoToScreen
+from .marks import marks_of
+from .player import Replay
+from .timeline import ReplayBar, Timeline, Track
+
+SCRUB = 0.05
+"""The share of the recording that one key press scrubs over."""
+
+
+class ReplayApp(WmtopApp):
+    """Shows `recording`, which has a snapshot at least, from snapshot `number` on."""
+
+    _replays = True
+    BINDINGS: ClassVar[list[BindingType]] = bindings("replay")
+
+    def __init__(
+        self,
+        recording: RecordingReader,
+        *,
+        speed: float = 1.0,
+        number: int = 0,
+        playing: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+        denied: frozenset[str] = frozenset(),
+    ) -> None:
+        self._replay = replay = Replay(recording, speed=speed, number=number, playing=playing, clock=clock)
+        super().__init__(replay, on_quit="leave", clock=clock, denied=denied)
+        self._track = Track(replay.points, replay.play_ms, marks_of(replay.points, replay.play_ms))
+        self._main = MainScreen(recording.at(number), Recent(), clock, plain=self.no_color, denied=denied)
+
+    def get_default_screen(self) -> Screen[Any]:
+        assert self._main is not None
+        return self._main
+
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
+        yield from super().get_system_commands(screen)
+        yield SystemCommand("Play or pause", "The recording", self.action_play)
+        yield SystemCommand("Go to a time", "Of the recording", self.action_go_to)
+
+    def on_mount(self) -> None:
+        self.screen_change_signal.subscribe(self, self._changed_to)  # pyright: ignore[reportUnknownMemberType]
+        self.call_after_refresh(self._add_bar, self.screen)
+        self.set_interval(0.25, self._show)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return False if action == "record" else super().check_action(action, parameters)
+
+    def on_snapshot_came(self, event: SnapshotCame) -> None:
+        self._show()
+
+    def on_timeline_scrubbed(self, event: Timeline.Scrubbed) -> None:
+        self._replay.go_to(self._replay.number_at(event.play_ms))
+        self._show()
+
+    def action_play(self) -> None:
+        """Play or pause."""
+        self._replay.toggle()
+        self._show()
+
+    def action_step(self, by: int) -> None:
+        """One snapshot on or back."""
+        self._replay.step(by)
+        self._show()
+
+    def action_speed(self, direction: int) -> None:
+        """Faster or slower."""
+        self._replay.faster(direction)
+        self._show()
+
+    def action_scrub(self, direction: int) -> None:
+        """Some way on or back."""
+        self._replay.scrub(direction * SCRUB)
+        self._show()
+
+    def action_mark(self, direction: int) -> None:
+        """To the next mark, or the one before, and pause there."""
+        here = self._replay.playback.number
+        starts = [mark.start for mark in self._track.marks if (mark.start - here) * direction > 0]
+        if starts:
+            self._replay.step((min(starts) if direction > 0 else max(starts)) - here)
+        self._show()
+
+    def action_go_to(self) -> None:
+        """Ask for a time, and go there."""
+        point = self._replay.points[self._replay.playback.number]
+        if point is not None and not isinstance(self.screen, GoToScreen):
+            self.push_screen(GoToScreen(point.now_ms, self._zone), self._go_to)
+
+    def _go_to(self, now_ms: int | None) -> None:
+        if now_ms is not None:
+            self._replay.go_to_time(now_ms)
+            self._show()
+
+    @property
+    def _zone(self) -> tzinfo | None:
+        return self._main.zone if self._main is not None else UTC
+
+    def _changed_to(self, screen: Screen[Any]) -> None:
+        screen.call_after_refresh(self._add_bar, screen)
+
+    def _add_bar(self, screen: Screen[Any]) -> None:
+        """Put the timeline on every screen that is no dialogue."""
+        if not screen.is_modal and not screen.query(ReplayBar):
+            keys = screen.query("#keys")
+            screen.mount(ReplayBar(self._track), before=keys.first() if keys else None)
+        self._show()
+
+    def _show(self) -> None:
+        """Tell the main screen and the bars where the replay is."""
+        playback = self._replay.playback
+        if self._main is not None:
+            self._main.play(playback)
+        for screen in self.screen_stack:
+            for bar in screen.query(ReplayBar):
+                bar.show(playback.number, playback.playing, self._zone)

@@ -1,0 +1,138 @@
+"""The blockers: who holds the watermark back, what freeing one after the other gains, and what frees each."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from ...engine.core.snapshot import Snapshot
+from ..bindings import bindings
+from ..present import formatting as f
+from ..present.blockers import StepFacts, WindowGroup, steps, waits_for, window_groups
+from ..present.keys import Hint, hint
+from ..present.line import Run, clip
+from ..present.presenter import presenter_of
+from ..present.target import target_of
+from ..widgets.sheet import Item, Sheet, heading
+from .detail import DetailScreen, Help
+
+_WHO, _GAIN = (8, 30), 8
+_BAR = (6, 40)
+
+
+class BlockersScreen(DetailScreen):
+    """A row for each step of the staircase, the holder first; below, the windows by what they wait for."""
+
+    NAME = PLACE = "Blockers"
+    ABOUT = Help(
+        reading="Each step is a channel (or several with the same watermark) that takes part in the minimum and is "
+        "behind the fastest. gain: how far the watermark would advance at the next emit if this channel and all above "
+        "it were idle; the bar shows the same, full at the last step. frees: what makes the channel stop blocking. At "
+        "most ten steps are listed. Below: open windows that wait for the same channels, as one group.\n"
+    )
+    BINDINGS: ClassVar[list[BindingType]] = bindings("Blockers")
+
+    def body(self) -> ComposeResult:
+        yield Sheet(id="steps")
+
+    def show(self, snapshot: Snapshot) -> None:
+        self.query_one(Sheet).show([*self._steps(snapshot), *self._groups(snapshot)])
+
+    def heading(self, snapshot: Snapshot) -> Sequence[Run]:
+        found = snapshot.blockers
+        if found is None:
+            return ()
+        return [(f"  {len(found)} step{'s' * (len(found) != 1)}" if found else "  none", "dim")]
+
+    def legend(self, snapshot: Snapshot) -> Sequence[Run]:
+        if not snapshot.blockers:
+            return ()
+        return [("▇", "holder"), (" gained when freed down to here", "dim")]
+
+    def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
+        known = self.query_one(Sheet).cursor is not None
+        return (hint("blocker-open"),) if self.preview is None and known else ()
+
+    def action_open(self) -> None:
+        """Open the page of the channel under the cursor, or the list of windows."""
+        what, _, key = (self.query_one(Sheet).cursor or "").partition(" ")
+        if what == "step" and any(view.channel == key for view in self.seen.snapshot.channels):
+            self.host.open_channel(key)
+        elif what == "windows":
+            self.host.open_detail("Windows")
+
+    def _steps(self, snapshot: Snapshot) -> list[Item]:
+        found = steps(snapshot)
+        if not found:
+            return [heading((f" {_nobody(snapshot)}", "dim"))]
+        names = max(_WHO[0], min(_WHO[1], max(len(facts.who) for facts in found)))
+        most = max(facts.step.gain_ms or 0 for facts in found)
+        items = [Item((partial(_title, names),))]
+        for place, facts in enumerate(found, 1):
+            lines = (partial(_step, place, facts, names, most), partial(self._frees, facts))
+            items.append(Item(lines, f"step {facts.step.channels[0]}" if facts.step.channels else None))
+        return items
+
+    def _frees(self, facts: StepFacts, width: int) -> list[Run]:
+        at = facts.step.watermark_ms
+        near = self.seen.snapshot.now_ms
+        time = f.NO_DATA if at is None else f.near(at, self.zone, near).partition(".")[0]
+        return clip([("    watermark ", "dim"), (time, "text"), ("   frees: ", "dim"), (facts.frees, "text")], width)
+
+    def _groups(self, snapshot: Snapshot) -> list[Item]:
+        opened = [window for window in snapshot.windows.open if window.blockers is not None]
+        if not opened:
+            return []
+        items = [heading(), heading((" windows that wait for the same channels", "dim"))]
+        for group in window_groups(opened):
+            items.append(Item((partial(self._group, group),), f"windows {group.first.start_ms} {group.end_ms}"))
+        later = (snapshot.windows.open_count or 0) - len(snapshot.windows.open)
+        return [*items, heading((f" and {later:,} more that end later", "dim"))] if later > 0 else items
+
+    def _group(self, group: WindowGroup, width: int) -> list[Run]:
+        near = self.seen.snapshot.now_ms
+        count = len(group.windows)
+        ends = f.interval(group.first.start_ms, group.end_ms, self.zone, near)
+        who = waits_for(group.first)
+        return clip(
+            [
+                (f" {count:>4,} window{'s' if count != 1 else ' '}  ", "strong"),
+                (f.pad(ends, 24), "text"),
+                (f"  {f.pad(f.count(group.records), 8, right=True)} rows  ", "text"),
+                *([("fire at the next emit", "good")] if who is None else [("wait for ", "dim"), (who, "holder")]),
+            ],
+            width,
+        )
+
+
+def _nobody(snapshot: Snapshot) -> str:
+    if snapshot.blockers is None:
+        one_clock = target_of(snapshot).one_clock
+        return presenter_of(snapshot).no_holders() if one_clock else f"blockers: {f.ELSEWHERE}"
+    if snapshot.level.idle:
+        return "All channels are idle; the watermark is frozen until new data arrives"
+    return "No channel holds back the watermark: none that counts is behind the fastest"
+
+
+def _title(names: int, width: int) -> list[Run]:
+    return clip([(f"    {f.pad('channel', names)}  {f.pad('gain', _GAIN, right=True)}", "dim")], width)
+
+
+def _step(place: int, facts: StepFacts, names: int, most: int, width: int) -> list[Run]:
+    gain = facts.step.gain_ms
+    room = max(min(width - names - _GAIN - 8 - len(facts.why) - 3, _BAR[1]), _BAR[0])
+    full = 0 if not gain or not most else max(room * gain // most, 1)
+    ink = "holder" if place == 1 else "text"
+    return clip(
+        [
+            (f" {place:>2} ", "dim"),
+            (f.pad(facts.who, names), ink),
+            (f"  {f.pad(f.UNKNOWN if gain is None else f.signed(gain), _GAIN, right=True)}  ", "strong"),
+            ("▇" * full, "holder"),
+            ("▁" * (room - full), "frame"),
+            (f"  {facts.why}", ink),
+        ],
+        width,
+    )
