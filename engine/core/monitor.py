@@ -114,6 +114,7 @@ class Monitor(Struct, kw_only=True, dict=True):
         for name in sorted(set(names) - self._numbers.keys()):
             now = self._pass_time(now)
             self.timers.add(self._new_channel(name, now))
+            self._note_level(now)
 
     def finish_channels(self, names: Iterable[str], now: int | None) -> list[Firing]:
         """These channels send nothing more (semantics 3.5); what the watermark made windows do.

@@ -201,8 +201,11 @@ class OperatorClock(Struct, tag="valve", dict=True):
         return channel not in self.idle and self.valve.aligned[self.input_of(channel)]
 
     def since_ms(self, channel: int) -> int | None:
-        """When the channel's watermark last changed (processing time, ms); None inside a source instance."""
-        return self.valve.since[channel] if self.subtasks is None else None
+        """When the channel's watermark last changed (processing time, ms); None once it has left its instance."""
+        if self.subtasks is None:
+            return self.valve.since[channel]
+        split = self.instances[channel % self.subtasks].multiplexer.splits.get(channel)
+        return None if split is None else split.since
 
     def instance_facts(self) -> list[InstanceFacts] | None:
         """The source instances that have or had a channel; None where channels are the inputs of the valve."""

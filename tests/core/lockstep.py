@@ -69,9 +69,13 @@ class Lockstep:
 
     def __init__(self, settings: Settings) -> None:
         self.driver, self.reference = Driver(settings), Reference(settings)
+        self.rows = 0
+        """Of all batches until the last channel has finished."""
 
     def apply(self, op: Op) -> list[Firing]:
         """What the op made windows do; fails where the two differ."""
+        if isinstance(op, Batch) and self.reference.ended is None:
+            self.rows += len(op.rows)
         ours = self.driver.apply(op)
         self.reference.apply(op)
         theirs = [_shown(line, self.reference.settings) for line in self.reference.firings[-1]]

@@ -112,6 +112,7 @@ public class FilesJob {
 
         class Assigner implements SplitEnumerator<FileSplit, Integer> {
             private final SplitEnumeratorContext<FileSplit> context;
+            private final Map<Integer, List<FileSplit>> returned = new HashMap<>();
             private int assigned;
 
             Assigner(SplitEnumeratorContext<FileSplit> context, int assigned) {
@@ -127,13 +128,23 @@ public class FilesJob {
 
             @Override
             public void addSplitsBack(List<FileSplit> back, int subtask) {
-                for (FileSplit split : back) {
-                    context.assignSplit(split, subtask);
+                // The subtask that failed has no reader yet.
+                returned.computeIfAbsent(subtask, key -> new ArrayList<>()).addAll(back);
+                assignReturned();
+            }
+
+            private void assignReturned() {
+                for (int subtask : context.registeredReaders().keySet()) {
+                    List<FileSplit> splits = returned.remove(subtask);
+                    for (FileSplit split : splits == null ? List.<FileSplit>of() : splits) {
+                        context.assignSplit(split, subtask);
+                    }
                 }
             }
 
             @Override
             public void addReader(int subtask) {
+                assignReturned();
                 if (context.registeredReaders().size() < context.currentParallelism()) {
                     return;
                 }

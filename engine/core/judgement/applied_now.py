@@ -6,7 +6,7 @@ The clock is built again from the snapshot and emits once, so the valve's own ru
 from msgspec import UNSET, Struct, UnsetType
 
 from ..idleness import IdlenessTimers
-from ..multiplexer import Multiplexer, WatermarkOutput
+from ..multiplexer import Multiplexer, Split, WatermarkOutput
 from ..operator_clock import Instance, OperatorClock
 from ..settings import TUNABLE
 from ..snapshot import ChannelView, InstanceView, Snapshot
@@ -172,9 +172,7 @@ def _instances(snapshot: Snapshot, views: dict[int, ChannelView], subtasks: int)
         if view.state == "finished":
             instance.finished[number] = _raw(view.watermark_ms)
             continue
-        splits = instance.multiplexer.splits
-        instance.multiplexer.register(number)
-        splits[number].watermark, splits[number].idle = _raw(view.watermark_ms), view.idle
+        instance.multiplexer.splits[number] = Split(_raw(view.watermark_ms), view.idle, view.since_ms or 0)
     return found
 
 
