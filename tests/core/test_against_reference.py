@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wmtop.engine.core.settings import Settings
 
-from tests.reference.ops import Batch, Op, in_batches, in_replay_order
+from tests.reference.ops import Op, in_batches, in_replay_order
 
 from . import scripts
 from .examples import examples
