@@ -169,9 +169,7 @@ def test_find_names_what_is_running() -> None:
     ],
 )
 def test_free_names(base: str, names: list[str]) -> None:
-    claims = []
-    for _ in names:
-        claims.append(claim_free(base, "", 0))
+    claims = [claim_free(base, "", 0) for _ in names]
     assert [taken.run.name for taken in claims] == names
     for taken in claims:
         taken.release()

@@ -86,8 +86,10 @@ class BlockersScreen(DetailScreen):
         if not opened:
             return []
         items = [heading(), heading((" windows that wait for the same channels", "dim"))]
-        for group in window_groups(opened):
-            items.append(Item((partial(self._group, group),), f"windows {group.first.start_ms} {group.end_ms}"))
+        items += [
+            Item((partial(self._group, group),), f"windows {group.first.start_ms} {group.end_ms}")
+            for group in window_groups(opened)
+        ]
         later = (snapshot.windows.open_count or 0) - len(snapshot.windows.open)
         return [*items, heading((f" and {later:,} more that end later", "dim"))] if later > 0 else items
 

@@ -85,10 +85,8 @@ class HistoryScreen(DetailScreen):
     def _items(self, snapshot: Snapshot, held: Sequence[Hold]) -> list[Item]:
         names = max(_NAMES[0], min(_NAMES[1], max(len(f.label(hold.channel or "")) for hold in held)))
         now = held[-1] if self._holder(snapshot) == held[-1].channel else None
-        items = [Item((partial(_title, names),))]
-        for hold in reversed(held):
-            items.append(Item((partial(self._line, hold, hold is now, names),), hold.key))
-        return items
+        lines = [Item((partial(self._line, hold, hold is now, names),), hold.key) for hold in reversed(held)]
+        return [Item((partial(_title, names),)), *lines]
 
     def _line(self, hold: Hold, now: bool, names: int, width: int) -> list[Run]:
         snapshot = self.seen.snapshot

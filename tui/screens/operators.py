@@ -109,8 +109,7 @@ class OperatorsScreen(DetailScreen):
         many = snapshot.instances is not None
         title = f" {f.pad('input', names)}  {'channels  ' if many else ''}{f.pad('watermark', 13)} {f.pad('behind', 8)}"
         items = [heading(), heading((title + " state", "dim"))]
-        for row in found:
-            items.append(Item((partial(self._row, row, names, many),), row.key))
+        items += [Item((partial(self._row, row, names, many),), row.key) for row in found]
         rest = len(snapshot.channels) - len(found) if snapshot.instances is None else 0
         return [*items, heading((f" and {rest:,} more, less behind", "dim"))] if rest > 0 else items
 

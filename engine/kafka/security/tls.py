@@ -125,9 +125,8 @@ def _identity(given: Mapping[str, str]) -> dict[str, str]:
 
 def _identity_pem(given: Mapping[str, str]) -> str | None:
     texts = [given[name] for name in ("ssl.keystore.certificate.chain", "ssl.keystore.key") if name in given]
-    for name in ("ssl.certificate.location", "ssl.key.location"):
-        if name in given:
-            texts.append(_text(_read(name, Path(given[name]))))
+    locations = ("ssl.certificate.location", "ssl.key.location")
+    texts += [_text(_read(name, Path(given[name]))) for name in locations if name in given]
     if texts:
         return "\n".join(texts)
     if (location := given.get("ssl.keystore.location")) is None:

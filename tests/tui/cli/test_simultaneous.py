@@ -73,8 +73,7 @@ def test_each_screen_shows_its_own_query(terminals: list[Terminal], tmp_path: Pa
     """All are called `orders`; only the number of the last batch tells them apart."""
     batches = [1001 + number for number in range(VIEWERS)]
     paths = [checkpoint(tmp_path / str(batch) / "orders" / "ckpt", batch) for batch in batches]
-    for path in paths:
-        terminals.append(Terminal("attach", str(path)))
+    terminals.extend(Terminal("attach", str(path)) for path in paths)
     deadline = time.monotonic() + WITHIN_S
     while not all(f"batch {batch:,}" in one.text for one, batch in zip(terminals, batches, strict=True)):
         assert time.monotonic() < deadline, [one.text[-3000:] for one in terminals]
