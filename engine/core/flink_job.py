@@ -42,4 +42,6 @@ class FlinkJob(Struct, frozen=True):
     interval_ms: int | None = None
     restarts: int | None = None
     checkpoint_ms: int | None = None
-    """When the last checkpoint was completed; None: none was, or not known."""
+    """When the last checkpoint was completed, by the JobManager's clock; None: none was, or not known."""
+    clock_ms: int | None = None
+    """The JobManager's clock at `now_ms` of the snapshot; the two machines' clocks may differ."""

@@ -28,9 +28,11 @@ OperatorKind = Literal[
     "other",
 ]
 Cause = Literal[
-    "quiet", "backlog", "never_seen", "behind", "future_elsewhere", "slow_clock", "held_back", "paused", "in_flight"
+    "quiet", "backlog", "never_seen", "behind", "future_elsewhere", "slow_clock", "held_back", "paused", "in_flight",
+    "back_pressured", "slow_reader",
 ]  # fmt: skip
-"""`in_flight`: the inputs are past the watermark, records wait before a busy operator; no channel is to blame."""
+"""`in_flight`: the inputs are past the watermark, records wait before a busy operator; no channel is to blame.
+`back_pressured`: a busy operator keeps its source from reading; `slow_reader`: its source reads as fast as it can."""
 
 
 STATE_SCHEMA = "state schema"
@@ -127,7 +129,7 @@ class ChannelView(Struct, frozen=True):
     behind_end_ms: int | None = None
     """How far its greatest event time is behind that of what is not read yet."""
     held_back: bool = False
-    """Balanced reading keeps it waiting for slower ones."""
+    """Balanced reading, or Flink's watermark alignment, keeps it waiting for slower ones."""
     quiet_ms: int | None = None
     longest_quiet_ms: int | None = None
     """The longest time between two of its records (processing time), the present one not counted."""

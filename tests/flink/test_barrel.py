@@ -96,6 +96,39 @@ def test_a_paused_split_is_paused_and_not_quiet() -> None:
     assert held.cause == "paused"
 
 
+def test_a_split_that_alignment_pauses_is_neither_idle_nor_quiet() -> None:
+    def at(time: int, paused_ms: int) -> Sample:
+        fast = Split("a", 90, idle_ms=paused_ms, idle_share=0.4, paused_ms=paused_ms)
+        return sample(time, 10, [90, 10], [[fast], [Split("c", 10)]])
+
+    found = barrel(at(10_000, 10_000), at(0, 0))
+    assert [(one.state, one.paused) for one in found.channels] == [("active", True), ("active", False)]
+    assert not any(one.paused for one in barrel(at(10_000, 3_000), at(0, 0)).channels)  # a short pause
+
+
+def test_a_paused_subtask_without_splits_is_not_quiet() -> None:
+    before, now = (
+        sample(time, 10, [10, 60], [[], []], source_idle_ms=time, drift_ms=drift)
+        for time, drift in ((10_000, 0), (20_000, 7))
+    )
+    found = barrel(now, before)
+    assert [(one.paused, one.quiet_ms, one.cause) for one in found.channels] == [(True, None, "paused")] * 2
+    assert barrel(before).channels[0].quiet_ms == 10_000
+
+
+def test_a_back_pressured_source_and_one_that_reads_as_fast_as_it_can_are_told_apart() -> None:
+    def cause(**load: float) -> str | None:
+        before = sample(0, 10, [10, 60], [[Split("a", 10)], [Split("c", 60)]], **load)
+        now = sample(5_000, 12, [12, 70], [[Split("a", 12)], [Split("c", 70)]], **load)
+        held = barrel(now, before).held
+        assert held is not None
+        return held.cause
+
+    assert cause(busy=0.1, back_pressured=0.9) == "back_pressured"
+    assert cause(busy=0.95, back_pressured=0.0) == "slow_reader"
+    assert cause(busy=0.1, back_pressured=0.0) == "behind"
+
+
 def test_the_end_of_stream_has_ended_and_shows_no_sentinel() -> None:
     found = barrel(sample(0, MAX, [MAX, MAX], [[], []]))
     assert found.ended

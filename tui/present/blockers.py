@@ -120,6 +120,8 @@ def _frees(step: Blocker, view: ChannelView | None, snapshot: Snapshot) -> str:
         "held_back": "the slower partitions catching up (--max-drift)",
         "paused": "resuming the source",
         "in_flight": "the busy operator finishing its records",
+        "back_pressured": "the busy operator behind it: more parallelism, or less work for each record",
+        "slow_reader": "reading faster: more source subtasks, or less work in them",
     }.get(step.cause, "newer records from it")
 
 

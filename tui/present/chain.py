@@ -10,7 +10,7 @@ from ...engine.core.history import max_event_ms
 from ...engine.core.snapshot import ChannelState, ChannelView, InstanceView, Snapshot
 from . import formatting as f
 from .query_words import output_words
-from .staves import Kind, holding, kind_of, rank
+from .staves import PAUSED, Kind, holding, kind_of, rank
 from .target import target_of
 from .wording import cause, name, window
 
@@ -189,6 +189,7 @@ class _Inputs:
         """A channel's row."""
         kind, behind = self._kind(view), gap(self._fastest, view.watermark_ms)
         words = "HOLDS" if inside and kind == "holder" else self._standing(kind, view.quiet_ms)
+        words = PAUSED if view.held_back and kind == "active" else words
         return Row(view.channel, f.label(view.channel), view.watermark_ms, behind, kind, words, inside=inside)
 
     def instance(self, view: InstanceView) -> Row:

@@ -6,6 +6,7 @@ from ...engine.core.snapshot import ChannelView, Offender, Snapshot
 from . import formatting as f
 from .line import Run
 from .staves import holding
+from .target import target_of
 from .wording import cause, name
 
 Fact = tuple[str, list[Run]]
@@ -60,7 +61,7 @@ def facts(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> list[Fa
         ("idleness", _idleness(view)),
         ("records", _records(snapshot, view)),
         ("late", _late(view)),
-        ("backlog", _backlog(view)),
+        ("backlog", _backlog(snapshot, view)),
         ("set aside", _set_aside(view)),
     ]
     offenders = (("last malformed", snapshot.last_malformed), ("last in future", snapshot.last_future))
@@ -135,14 +136,15 @@ def _late(view: ChannelView) -> list[Run]:
     return runs
 
 
-def _backlog(view: ChannelView) -> list[Run]:
-    if view.backlog is None:
-        return [(f.UNKNOWN, "dim")]
-    runs: list[Run] = [(f.count(view.backlog), "stale" if view.backlog else "text"), (" records", "dim")]
+def _backlog(snapshot: Snapshot, view: ChannelView) -> list[Run]:
+    runs: list[Run] = [(f.UNKNOWN, "dim")]
+    if view.backlog is not None:
+        runs = [(f.count(view.backlog), "stale" if view.backlog else "text"), (" records", "dim")]
     if view.behind_end_ms:
         runs.append((f", {f.duration(view.behind_end_ms)} of event time", "dim"))
     if view.held_back:
-        runs.append((", paused by --max-drift", "stale"))
+        by = "watermark alignment" if target_of(snapshot).kind == "flink" else "--max-drift"
+        runs.append((f", paused by {by}", "stale"))
     return runs
 
 

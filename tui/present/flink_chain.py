@@ -6,10 +6,9 @@ from ...engine.core.flink_job import FlinkJob, FlinkVertex
 from ...engine.core.snapshot import Snapshot
 from . import formatting as f
 from .chain import Stage, clock_stage, gap
+from .flink_load import is_back_pressured, is_busy
 from .wording import cause, name
 
-BUSY = 0.5
-"""From this share of its time on a task is marked as busy or back-pressured."""
 _NAME_CELLS = 28
 
 
@@ -71,9 +70,9 @@ def _what(task: FlinkVertex) -> str:
     parts = [f"×{task.parallelism}"]
     if task.status != "RUNNING":
         parts.append(task.status)
-    if (task.back_pressured or 0) >= BUSY:
+    if is_back_pressured(task):
         parts.append(f"BACK-PRESSURED {f.share(task.back_pressured)}")
-    if (task.busy or 0) >= BUSY:
+    if is_busy(task):
         parts.append(f"BUSY {f.share(task.busy)}")
     if task.late:
         parts.append(f"{f.count(task.late)} dropped as late")

@@ -17,6 +17,8 @@ NO_WHAT_IF = (
 )
 NO_WHAT_IF_HERE = "no what-if from here: wmtop run kafka has it"
 NO_WINDOWS = "Flink's REST API does not show windows"
+_SKEW_MS = 30_000
+"""Clocks that differ by less are not worth a word."""
 
 
 class FlinkJob(Attached):
@@ -62,7 +64,7 @@ class FlinkJob(Attached):
             )
         ]
         if job is not None:
-            parts += _ages(snapshot)
+            parts += [*_ages(snapshot), *_clock_skew(snapshot)]
             if job.restarts:
                 parts.append(part(("restarts ", "dim"), (f.count(job.restarts), "bad"), rank=2))
             at = _age(snapshot, job.checkpoint_ms)
@@ -128,6 +130,19 @@ def _ages(snapshot: Snapshot) -> list[Part]:
 
 def _age(snapshot: Snapshot, time_ms: int | None) -> str | None:
     """How long ago a time of the JobManager's clock was."""
-    if time_ms is None or snapshot.now_ms is None:
+    clock_ms = snapshot.flink.clock_ms if snapshot.flink is not None else None
+    if clock_ms is None:
+        clock_ms = snapshot.now_ms  # a recording of an older wmtop
+    if time_ms is None or clock_ms is None:
         return None
-    return f.duration(max(snapshot.now_ms - time_ms, 0))
+    return f.duration(max(clock_ms - time_ms, 0))
+
+
+def _clock_skew(snapshot: Snapshot) -> list[Part]:
+    """How far the JobManager's clock and this machine's are apart, where that is worth a word."""
+    clock_ms = snapshot.flink.clock_ms if snapshot.flink is not None else None
+    if clock_ms is None or snapshot.now_ms is None or abs(clock_ms - snapshot.now_ms) < _SKEW_MS:
+        return []
+    ahead_ms = clock_ms - snapshot.now_ms
+    words = f"{f.duration(abs(ahead_ms))} {'ahead of' if ahead_ms > 0 else 'behind'} this machine"
+    return [part(("JobManager's clock ", "dim"), (words, "stale"), rank=2)]

@@ -14,6 +14,8 @@ STATES: dict[Kind, str] = {
     "finished": "finished", "drowned": "lagging",
 }  # fmt: skip
 """Each kind in a word, for tables."""
+PAUSED = "paused"
+"""Of an active channel that is kept waiting for slower ones."""
 
 PATIENCE_S = 8.0
 """How long a stave's rank must differ, always to the same side, before it moves."""

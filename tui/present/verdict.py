@@ -36,6 +36,8 @@ _CAUSES: dict[Cause, tuple[str, str]] = {
     "held_back": ("is paused by --max-drift", "are paused by --max-drift"),
     "paused": ("is paused", "are paused"),
     "in_flight": ("waits in a busy operator", "wait in a busy operator"),
+    "back_pressured": ("is back-pressured", "are back-pressured"),
+    "slow_reader": ("is read too slowly", "are read too slowly"),
 }
 
 

@@ -7,6 +7,7 @@ from msgspec import Struct
 from ...engine.core.settings import Session, Settings, Sliding
 from ...engine.core.snapshot import ChannelView, Snapshot
 from . import formatting as f
+from .flink_load import busy_after
 from .line import Part, Run, part
 from .query_words import identity
 from .staves import holding
@@ -127,11 +128,19 @@ def cause(snapshot: Snapshot) -> str:
         "in_flight": "its records are still in a busy operator",
     }
     if target_of(snapshot).kind == "flink":
-        words["quiet"] = "its watermark does not move"
+        words["quiet"] = f"no data{quiet}" if quiet else f"its watermark {_stuck(snapshot, view)}"
         words["paused"] = "paused by watermark alignment"
-        alone = "no channel holds it back: records wait before a busy operator"
-        words["in_flight"] = alone if view is None else "its source is back-pressured by a busy operator"
+        words["in_flight"] = "no channel holds it back: records wait before a busy operator"
+        words["back_pressured"] = f"its source is back-pressured{busy_after(snapshot)}"
+        words["slow_reader"] = "its source is busy all the time: it reads as fast as it can"
     return words[holder.cause]
+
+
+def _stuck(snapshot: Snapshot, view: ChannelView | None) -> str:
+    """For how long the channel's watermark has not moved, where that was seen."""
+    if view is None or view.since_ms is None or snapshot.now_ms is None:
+        return "does not move"
+    return f"has not moved for {f.duration(max(snapshot.now_ms - view.since_ms, 0))}"
 
 
 def _all_read(snapshot: Snapshot, view: ChannelView | None) -> bool:

@@ -14,7 +14,7 @@ from textual.message import Message
 from ...engine.core.snapshot import ChannelView, Snapshot
 from ..present import formatting as f
 from ..present.line import Run
-from ..present.staves import STATES, Kind, holding, kind_of, rank, under_one_clock
+from ..present.staves import PAUSED, STATES, Kind, holding, kind_of, rank, under_one_clock
 from ..present.target import ChannelFacts, target_of
 from .rows import Rows, wrapped
 
@@ -206,7 +206,7 @@ def _state(table: Table, entry: Entry) -> str:
         return text if len(text) <= _STATE else f"HOLDS {f.short(held)}"
     if entry.kind == "idle" and view.quiet_ms is not None:
         return f"idle {f.duration(view.quiet_ms)}"
-    return STATES[entry.kind]
+    return PAUSED if view.held_back and entry.kind == "active" else STATES[entry.kind]
 
 
 def _quiet(table: Table, entry: Entry) -> str:

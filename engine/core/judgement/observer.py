@@ -100,6 +100,8 @@ class SnapshotJudge:
         heard = [now - min(quiet)] if quiet else []
         if self._record_ms is not None:
             heard.append(self._record_ms)
+        if heard and self._advanced_ms is not None:
+            heard.append(self._advanced_ms)  # of the channel that advanced, `quiet_ms` may not be known
         if heard:
             return max(heard)
         return UNSET if self._records is None else None

@@ -16,7 +16,11 @@ from .samples import Sample, Split, Subtask, VertexSample, time_of
 IDLE_STEP_MS = 5_000
 """Flink counts idle time in steps of this size: two samples have to be as far apart."""
 BACK_PRESSURED = 0.5
-"""From this share of time on a subtask counts as back-pressured or busy."""
+"""From this share of time on a subtask counts as back-pressured."""
+BUSY = 0.8
+"""From this share of time on a source subtask reads as fast as it can."""
+PAUSED = 0.5
+"""From this share of the time between two samples on a split counts as paused."""
 
 
 class BarrelChannel(Struct, frozen=True):
@@ -29,6 +33,8 @@ class BarrelChannel(Struct, frozen=True):
     quiet_ms: int | None = None
     cause: Cause | None = None
     """Why it is no further; None where it takes no part in the minimum."""
+    paused: bool = False
+    """Watermark alignment pauses it until slower ones catch up."""
 
 
 class BarrelInstance(Struct, frozen=True):
@@ -66,10 +72,17 @@ class _Input(Struct):
     name: str
     now: Subtask
     before: Subtask | None
-    splits: tuple[Split, ...]
+    source: Subtask
+    """The source subtask behind edges that are not shuffled; `now` itself where there is none."""
     splits_before: dict[str, Split]
+    apart_ms: int
+    """How far the samples are apart; 0: there is one."""
     vertex_ended: bool
     state: ChannelState = "active"
+
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        return self.source.splits
 
 
 def operators(sample: Sample) -> list[VertexSample]:
@@ -97,10 +110,9 @@ def barrel_of(operator: VertexSample, now: Sample, before: Sample | None) -> Bar
     earlier = None if before is None else _vertex(before, operator.vertex.id)
     level, level_before = level_of(operator), None if earlier is None else level_of(earlier)
     inputs = list(_inputs(operator, now, before))
-    long_enough = before is not None and now.at_ms - before.at_ms >= IDLE_STEP_MS
     channels: list[BarrelChannel] = []
     for number, one in enumerate(inputs):
-        idle = {split.id: _is_idle(split, one, long_enough) for split in one.splits}
+        idle = {split.id: _is_idle(split, one) for split in one.splits}
         one.state = _state(one, level_before, all_idle=bool(idle) and all(idle.values()))
         channels += _channels(one, number, idle)
     part = [one for one in inputs if one.state == "active" and one.now.output is not None]
@@ -147,15 +159,31 @@ def _cause(one: _Input, split: Split | None, state: ChannelState) -> Cause | Non
     before = one.splits_before.get(split.id) if split is not None else None
     if state == "never_seen":
         return "never_seen"
-    if (one.now.drift_ms or 0) > 0:
+    if _is_paused(split, one):
         return "paused"
-    if split is not None and before is not None and (split.paused_ms or 0) > (before.paused_ms or 0):
-        return "paused"
-    if (one.now.back_pressured or 0) >= BACK_PRESSURED:
-        return "in_flight"
+    if (one.source.back_pressured or 0) >= BACK_PRESSURED:
+        return "back_pressured"
     if split is not None and before is not None:
-        return "quiet" if (split.watermark, split.offset) == (before.watermark, before.offset) else "behind"
-    return "quiet" if (one.now.source_idle_ms or 0) >= IDLE_STEP_MS else "behind"
+        stuck = (split.watermark, split.offset) == (before.watermark, before.offset)
+    else:
+        stuck = (one.source.source_idle_ms or 0) >= IDLE_STEP_MS
+    if stuck:
+        return "quiet"
+    return "slow_reader" if (one.source.busy or 0) >= BUSY else "behind"
+
+
+def _is_paused(split: Split | None, one: _Input) -> bool:
+    """Whether watermark alignment pauses the split, or the whole subtask."""
+    if (one.source.drift_ms or 0) > 0:
+        return True
+    if split is None:
+        return False
+    before = one.splits_before.get(split.id)
+    if split.paused_share == 1.0:
+        return True
+    if before is None or split.paused_ms is None or before.paused_ms is None or one.apart_ms < IDLE_STEP_MS:
+        return False
+    return split.paused_ms - before.paused_ms >= PAUSED * one.apart_ms
 
 
 def _state(one: _Input, level_before: int | None, *, all_idle: bool) -> ChannelState:
@@ -167,15 +195,17 @@ def _state(one: _Input, level_before: int | None, *, all_idle: bool) -> ChannelS
     return "active"
 
 
-def _is_idle(split: Split, one: _Input, long_enough: bool) -> bool:
+def _is_idle(split: Split, one: _Input) -> bool:
     """Whether the split is left out of its subtask's minimum."""
     sent, sent_before = one.now.output, one.before.output if one.before is not None else None
     if None not in (split.watermark, sent, sent_before) and split.watermark < sent_before <= sent != MIN:  # type: ignore[operator]
         return True
+    if _is_paused(split, one):
+        return False  # Flink stops a paused split's idle timer
     if split.idle_share in (0.0, 1.0):
         return split.idle_share == 1.0
     before = one.splits_before.get(split.id)
-    if not long_enough or before is None or split.idle_ms is None or before.idle_ms is None:
+    if one.apart_ms < IDLE_STEP_MS or before is None or split.idle_ms is None or before.idle_ms is None:
         return False
     return split.idle_ms > before.idle_ms
 
@@ -183,11 +213,15 @@ def _is_idle(split: Split, one: _Input, long_enough: bool) -> bool:
 def _channels(one: _Input, number: int, idle: dict[str, bool]) -> Iterator[BarrelChannel]:
     if not one.splits:
         state = "never_seen" if one.state == "active" and one.now.output == MIN else one.state
-        quiet_ms = one.now.source_idle_ms
-        yield BarrelChannel(one.name, number, time_of(one.now.output), state, quiet_ms, _cause(one, None, state))
+        paused = state == "active" and _is_paused(None, one)
+        quiet_ms = None if paused else one.source.source_idle_ms  # it grows while alignment pauses the source
+        cause = _cause(one, None, state)
+        yield BarrelChannel(one.name, number, time_of(one.now.output), state, quiet_ms, cause, paused)
     for split in one.splits:
         state = _state_of_split(split, one, idle[split.id])
-        yield BarrelChannel(split.id, number, time_of(split.watermark), state, None, _cause(one, split, state))
+        paused = state == "active" and _is_paused(split, one)
+        cause = _cause(one, split, state)
+        yield BarrelChannel(split.id, number, time_of(split.watermark), state, None, cause, paused)
 
 
 def _state_of_split(split: Split, one: _Input, is_idle: bool) -> ChannelState:
@@ -208,19 +242,28 @@ def _inputs(operator: VertexSample, now: Sample, before: Sample | None) -> Itera
         for task in upstream.subtasks:
             name = f"{upstream.vertex.name} #{task.index}" if several else f"#{task.index}"
             then = _task(earlier, task.index)
-            splits, splits_before = _splits(now, upstream, task), _splits(before, earlier, then)
-            ended = upstream.vertex.status == "FINISHED"
-            yield _Input(name, task, then, splits, {split.id: split for split in splits_before}, ended)
+            source, source_then = _source(now, upstream, task) or task, _source(before, earlier, then)
+            yield _Input(
+                name=name,
+                now=task,
+                before=then,
+                source=source,
+                splits_before={split.id: split for split in (source_then.splits if source_then is not None else ())},
+                apart_ms=0 if before is None else now.at_ms - before.at_ms,
+                vertex_ended=upstream.vertex.status == "FINISHED",
+            )
 
 
-def _splits(sample: Sample | None, vertex: VertexSample | None, task: Subtask | None) -> tuple[Split, ...]:
-    """The splits inside a subtask, or inside its counterpart at the source behind edges that are not shuffled."""
+def _source(sample: Sample | None, vertex: VertexSample | None, task: Subtask | None) -> Subtask | None:
+    """A subtask's counterpart at the source behind edges that are not shuffled; itself where it has none."""
+    found = task
     while sample is not None and vertex is not None and task is not None:
+        found = task
         if task.splits or len(vertex.vertex.inputs) != 1 or not vertex.vertex.inputs[0].forward:
-            return task.splits
+            break
         vertex = _vertex(sample, vertex.vertex.inputs[0].vertex)
         task = _task(vertex, task.index)
-    return ()
+    return found
 
 
 def _vertex(sample: Sample, id: str) -> VertexSample | None:

@@ -10,6 +10,8 @@ class FlinkFacts(Struct, frozen=True, kw_only=True):
     """What is known of the job after a poll; `trouble` is why the JobManager did not answer, in one line."""
 
     graph: Graph
+    answered_ms: int
+    """When `graph` came, by this machine's clock (epoch ms)."""
     samples: tuple[Sample, ...] = ()
     """The newest last; the first is at least IDLE_STEP_MS older where there is one so old."""
     interval_ms: int | None = None
@@ -19,6 +21,11 @@ class FlinkFacts(Struct, frozen=True, kw_only=True):
     late_before: dict[str, int] = {}
     """Late records of earlier attempts, by vertex: counters start again with each."""
     trouble: str | None = None
+
+
+def clock_of(facts: FlinkFacts, now_ms: int) -> int:
+    """The JobManager's clock when this machine's shows `now_ms` (epoch ms); the two may differ by any amount."""
+    return facts.graph.now_ms + max(0, now_ms - facts.answered_ms)
 
 
 def late_of(facts: FlinkFacts) -> dict[str, int]:

@@ -15,7 +15,7 @@ _OPERATOR = re.compile(
 )
 _SPLIT = re.compile(
     r"(\d+)\.([^.]+)\.split\.(.+)\.watermark\."
-    r"(currentWatermark|accumulatedIdleTimeMs|idleTimeMsPerSecond|accumulatedPausedTimeMs)"
+    r"(currentWatermark|accumulatedIdleTimeMs|idleTimeMsPerSecond|accumulatedPausedTimeMs|pausedTimeMsPerSecond)"
 )
 _OFFSET = re.compile(r"(\d+)\.([^.]+)\.KafkaSourceReader\.topic\.(.+)\.partition\.(\d+)\.currentOffset")
 _LONGEST_OPERATOR = 80
@@ -101,6 +101,7 @@ def _split(id: str, metrics: Mapping[str, str]) -> Split:
         idle_ms=_number(metrics.get("accumulatedIdleTimeMs")),
         idle_share=_share(metrics.get("idleTimeMsPerSecond")),
         paused_ms=_number(metrics.get("accumulatedPausedTimeMs")),
+        paused_share=_share(metrics.get("pausedTimeMsPerSecond")),
         offset=None if offset is None or offset < 0 else offset,
     )
 

@@ -16,8 +16,8 @@ from ...core.snapshot import (
     Windows,
 )
 from ...core.times import MAX, MIN
-from .barrel import Barrel, barrel_of, operators
-from .facts import FlinkFacts, late_of
+from .barrel import Barrel, BarrelChannel, barrel_of, operators
+from .facts import FlinkFacts, clock_of, late_of
 from .samples import Sample, VertexSample, time_of
 from .staircase import blockers_of
 
@@ -35,7 +35,8 @@ def picture_of(
     facts: FlinkFacts, *, name: str, source: SourceView, settings: Settings, operator: str | None, now_ms: int,
     before: Snapshot | None,
 ) -> Snapshot:  # fmt: skip
-    """The picture at `now_ms` (epoch ms); `before` is the last one, `operator` a part of a vertex's name."""
+    """The picture at `now_ms` (this machine's clock, epoch ms); `before` is the last one, `operator` a part of a
+    vertex's name."""
     sample = facts.samples[-1] if facts.samples else None
     older = facts.samples[0] if len(facts.samples) > 1 else None
     chosen = _chosen(sample, operator)
@@ -53,11 +54,11 @@ def picture_of(
         source=source,
         level=level,
         blockers=None if barrel is None or not runs else blockers_of(barrel),
-        channels=[] if barrel is None else _channels(barrel),
+        channels=[] if barrel is None else _channels(barrel, now_ms, before),
         instances=None if barrel is None or len(barrel.instances) == len(barrel.channels) else _instances(barrel),
         windows=Windows(open_count=None, fired=None, late_firings=None, unknown=NOT_IN_REST),
         totals=Totals(None, None, sum(late.values()) if late else None, None, None, None),
-        flink=_job(facts, sample, chosen, late),
+        flink=_job(facts, sample, chosen, late, clock_of(facts, now_ms)),
         origin={"level": "flink", "channels": "flink", "totals": "flink"},
         error=_error(facts),
     )
@@ -78,7 +79,7 @@ def _state(facts: FlinkFacts, sample: Sample | None, now_ms: int) -> EngineState
         return state
     if sample is None:
         return "starting"
-    if now_ms - sample.at_ms > (facts.interval_ms or 0) + STALE_AFTER_MS:
+    if clock_of(facts, now_ms) - sample.at_ms > (facts.interval_ms or 0) + STALE_AFTER_MS:
         return "stale"
     return "live" if sample.whole else "partial"
 
@@ -120,8 +121,9 @@ def _holder(barrel: Barrel, now_ms: int, last: Level | None) -> Holder | None:
     return Holder(held.channel, since, held.cause, held.instance)
 
 
-def _channels(barrel: Barrel) -> list[ChannelView]:
+def _channels(barrel: Barrel, now_ms: int, before: Snapshot | None) -> list[ChannelView]:
     inside = len(barrel.instances) != len(barrel.channels)
+    last = {one.channel: one for one in before.channels} if before is not None else {}
     return [
         ChannelView(
             channel=one.name,
@@ -133,11 +135,20 @@ def _channels(barrel: Barrel) -> list[ChannelView]:
             late=None,
             malformed=None,
             future=None,
+            held_back=one.paused,
             quiet_ms=one.quiet_ms,
+            since_ms=_since(one, last.get(one.name), now_ms),
             instance=one.instance if inside else None,
         )
         for one in barrel.channels
     ]
+
+
+def _since(one: BarrelChannel, last: ChannelView | None, now_ms: int) -> int | None:
+    """When its watermark last changed, where that was seen."""
+    if last is None:
+        return None
+    return last.since_ms if last.watermark_ms == one.watermark_ms else now_ms
 
 
 def _instances(barrel: Barrel) -> list[InstanceView]:
@@ -147,7 +158,9 @@ def _instances(barrel: Barrel) -> list[InstanceView]:
     ]
 
 
-def _job(facts: FlinkFacts, sample: Sample | None, chosen: VertexSample | None, late: dict[str, int]) -> FlinkJob:
+def _job(
+    facts: FlinkFacts, sample: Sample | None, chosen: VertexSample | None, late: dict[str, int], clock_ms: int
+) -> FlinkJob:
     job = facts.graph.job
     seen = {one.vertex.id: one for one in sample.vertices} if sample is not None else {}
     return FlinkJob(
@@ -163,6 +176,7 @@ def _job(facts: FlinkFacts, sample: Sample | None, chosen: VertexSample | None, 
         interval_ms=facts.interval_ms,
         restarts=facts.restarts,
         checkpoint_ms=facts.checkpoint_ms,
+        clock_ms=clock_ms,
     )
 
 

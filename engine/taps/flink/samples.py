@@ -63,7 +63,9 @@ class Split(Struct, frozen=True):
     idle_share: float | None = None
     """Share of the last minute that it was idle, 0 to 1."""
     paused_ms: int | None = None
-    """Accumulated time for which watermark alignment paused it."""
+    """Accumulated time for which watermark alignment paused it; grows in steps of 5 s."""
+    paused_share: float | None = None
+    """Share of the last minute that it was paused, 0 to 1."""
     offset: int | None = None
     """Kafka: the last offset read; None where nothing was."""
 

@@ -1,7 +1,7 @@
 """A running Flink job as something that `WatchEngine` watches."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from urllib.parse import unquote
 
 from msgspec.structs import replace
@@ -35,8 +35,13 @@ class FlinkWatch:
     every_s = 1.0
     step = "asking the JobManager"
 
-    def __init__(self, url: str, wanted: str | None, operator: str | None, security: RestSecurity) -> None:
-        """`operator` chooses the barrel by a part of a vertex's name; None: the windows nearest the sources."""
+    def __init__(
+        self, url: str, wanted: str | None, operator: str | None, security: RestSecurity,
+        now: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:  # fmt: skip
+        """`operator` chooses the barrel by a part of a vertex's name; None: the windows nearest the sources. `now` is
+        the clock that `picture` gets (epoch ms)."""
+        self._now = now
         self._rest = Rest(url, security)
         self._wanted = wanted
         self._operator = operator
@@ -68,7 +73,8 @@ class FlinkWatch:
         try:
             self._job = chosen(jobs_of(self._rest), self._wanted, self._rest.base)
             interval_ms = update_interval_ms(self._rest)
-            self._facts = FlinkFacts(graph=graph_of(self._rest, self._job.id), interval_ms=interval_ms)
+            graph = graph_of(self._rest, self._job.id)
+            self._facts = FlinkFacts(graph=graph, answered_ms=self._now(), interval_ms=interval_ms)
         except RestError as error:
             raise UsageError(str(error)) from None
 
@@ -97,18 +103,20 @@ class FlinkWatch:
         job = facts.graph.job
         try:
             graph = graph_of(self._rest, job.id)
+            answered_ms = self._now()
         except RestError as error:
             if error.status != 404:
                 raise
             graph = replace(facts.graph, job=replace(job, state="UNKNOWN"))
-        if graph.job.state not in RUNS:
-            graph = self._come_back(graph)
+            answered_ms = facts.answered_ms
+        if graph.job.state not in RUNS and (again := self._come_back(graph)) is not None:
+            graph, answered_ms = again, self._now()
         if graph.job != job and (graph.job.id, graph.job.started_ms) != (job.id, job.started_ms):
             self._collector.forget()
             facts = replace(facts, samples=(), late_before=late_of(facts))
             self._asked_s = -SLOW_S
         self._job = graph.job
-        facts = replace(facts, graph=graph)
+        facts = replace(facts, graph=graph, answered_ms=answered_ms)
         if graph.job.state != job.state or time.monotonic() - self._asked_s >= SLOW_S:
             facts = self._ask_slow(facts)
         if graph.job.state == "RUNNING" and (sample := self._sample(facts)) is not None:
@@ -119,14 +127,14 @@ class FlinkWatch:
         interval_ms = DEFAULT_INTERVAL_MS if facts.interval_ms is None else facts.interval_ms
         return self._collector.sample(facts.graph, interval_ms)
 
-    def _come_back(self, graph: Graph) -> Graph:
+    def _come_back(self, graph: Graph) -> Graph | None:
         """The same job under a new id, where it was submitted again."""
         again = [
             job
             for job in jobs_of(self._rest)
             if job.name == graph.job.name and job.state in RUNS and job.started_ms > graph.job.started_ms
         ]
-        return graph_of(self._rest, again[0].id) if len(again) == 1 else graph
+        return graph_of(self._rest, again[0].id) if len(again) == 1 else None
 
     def _ask_slow(self, facts: FlinkFacts) -> FlinkFacts:
         self._asked_s = time.monotonic()

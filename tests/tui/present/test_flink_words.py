@@ -38,7 +38,9 @@ def job(cause: Cause = "quiet", holder: str = "in-1", state: str = "RUNNING") ->
             ChannelView("in-1", LEVEL_MS, None, "active"),
         ],
         totals=Totals(None, None, 3, None, None, None),
-        flink=FlinkJob("0123456789abcdef", "orders", state, "w", [source, window, sink], NOW_MS - 7_000, 10_000, 2),
+        flink=FlinkJob(
+            "0123456789abcdef", "orders", state, "w", [source, window, sink], NOW_MS - 7_000, 10_000, 2, clock_ms=NOW_MS
+        ),
         origin={"level": "flink"},
     )
 
@@ -59,10 +61,20 @@ def test_records_in_flight_blame_no_channel() -> None:
     said = text(presenter_of(flying).holder(None))
     assert "held back by" not in said
     assert "in-1" not in said
-    pressed = text(presenter_of(job("in_flight")).holder(None))
+    pressed = text(presenter_of(job("back_pressured")).holder(None))
     assert "held back by in-1" in pressed
     assert "no channel" not in pressed
     assert not any(stage.holds for stage in presenter_of(flying).stages(None))
+
+
+def test_the_age_of_the_metrics_goes_by_the_jobmanagers_clock() -> None:
+    for skew_ms in (-600_000, 600_000):
+        there = job().flink
+        assert there is not None
+        shifted = replace(there, sampled_ms=NOW_MS + skew_ms - 7_000, clock_ms=NOW_MS + skew_ms)
+        said = text(presenter_of(replace(job(), flink=shifted)).tuning(None, None))
+        assert "7s old" in said
+        assert "10m" in said
 
 
 def test_the_tuning_line_has_what_rest_shows_and_says_what_it_does_not() -> None:

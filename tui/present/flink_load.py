@@ -1,0 +1,34 @@
+"""Which tasks of an attached Flink job are busy or back-pressured. Pure."""
+
+from ...engine.core.flink_job import FlinkVertex
+from ...engine.core.snapshot import Snapshot
+from . import formatting as f
+
+BUSY = 0.5
+"""From this share of its time on a task is marked as busy or back-pressured."""
+_NAME_CELLS = 28
+
+
+def is_busy(task: FlinkVertex) -> bool:
+    """Whether its busiest subtask works most of the time."""
+    return (task.busy or 0) >= BUSY
+
+
+def is_back_pressured(task: FlinkVertex) -> bool:
+    """Whether one of its subtasks waits most of the time until what is downstream takes its records."""
+    return (task.back_pressured or 0) >= BUSY
+
+
+def bottleneck(snapshot: Snapshot) -> FlinkVertex | None:
+    """The busiest task right below a back-pressured one that is not back-pressured itself."""
+    if snapshot.flink is None:
+        return None
+    waits = {one.id for one in snapshot.flink.vertices if is_back_pressured(one)}
+    below = [one for one in snapshot.flink.vertices if waits.intersection(one.inputs) and one.id not in waits]
+    return max((one for one in below if is_busy(one)), key=lambda one: one.busy or 0, default=None)
+
+
+def busy_after(snapshot: Snapshot) -> str:
+    """` by Window (busy 98 %)`; empty where no task is known to be busy."""
+    task = bottleneck(snapshot)
+    return "" if task is None else f" by {f.label(task.name, _NAME_CELLS)} (busy {f.share(task.busy)})"
