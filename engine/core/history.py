@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from .snapshot import Cause, ChannelView, Snapshot
+from .judgement.verdict import verdict_of
+from .snapshot import Cause, ChannelView, Snapshot, VerdictName
 
 _PHASES = {
     "latestOffset": "offsets_ms", "getOffset": "offsets_ms", "setOffsetRange": "offsets_ms", "getBatch": "offsets_ms",
@@ -56,6 +57,8 @@ class HistoryPoint(Struct, frozen=True, array_like=True):
     held_since_ms: int | None = None
     """Since when (processing time, epoch ms) the holder holds back the watermark, and why."""
     cause: Cause | None = None
+    verdict: VerdictName | None = None
+    """The verdict in force; None: not judged (an older wmtop)."""
 
 
 def history_point(snapshot: Snapshot) -> HistoryPoint | None:
@@ -84,7 +87,13 @@ def history_point(snapshot: Snapshot) -> HistoryPoint | None:
         results=None if windows.fired is None else windows.fired + (windows.late_firings or 0),
         held_since_ms=level.holder.since_ms if level.holder else None,
         cause=level.holder.cause if level.holder else None,
+        verdict=_verdict(snapshot),
     )
+
+
+def _verdict(snapshot: Snapshot) -> VerdictName | None:
+    found = verdict_of(snapshot)
+    return None if found.reason.code == "not_judged" else found.verdict
 
 
 def max_event_ms(snapshot: Snapshot) -> int | None:

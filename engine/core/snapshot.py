@@ -505,6 +505,7 @@ NoteCode = Literal[
     "jvm_silent",  # pid, silent_ms
     "channels_folded",  # into, channels, at_least: 1 where there are more, records, limit
     "snapshot_too_long",  # channels: left out, with the windows; bytes, limit
+    "alert_failed",  # command: of --on-alert, why; only the first failure
     # How an attached query or consumer group is, and what of it is not known.
     "not_started",
     "stopped",

@@ -9,10 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+from msgspec.structs import replace
+
 from ..core.settings import Settings
 from ..core.snapshot import EngineState, Note, Reason, Snapshot, SourceView, Step, Verdict
 from ..errors import RunError, first_line
 from ..outputs import Existing
+from .alert_command import AlertCommand
 from .background import BackgroundWriter
 from .messages import Change, Header, Reply, ToEngine
 from .publisher import Publisher
@@ -55,6 +58,7 @@ class Host:
         self._signal: int | None = None
         self._takes_signals = False
         self._recording: BackgroundWriter | None = None
+        self._alerts: AlertCommand | None = None
         self._last_state: EngineState = "starting"
         self._header = Header(
             name=run.name, pid=run.pid, started_ms=run.started_ms, id=run.id, source=describe(), settings=settings
@@ -71,6 +75,10 @@ class Host:
     def record(self, path: Path, bounds: Bounds, existing: Existing) -> None:
         """Record what is published from now on; UsageError or RunError if the recording cannot be opened."""
         self._recording = BackgroundWriter(RecordingWriter(path, self._header, bounds, existing=existing))
+
+    def run_on_alert(self, argv: list[str]) -> None:
+        """Run a command for each alert from now on."""
+        self._alerts = AlertCommand(argv, self.name, self._say)
 
     def take_signals(self) -> None:
         """From now on signals set `stopping`."""
@@ -91,6 +99,10 @@ class Host:
     def publish(self, snapshot: Snapshot, *, last: bool = False) -> None:
         """Pass a snapshot to the viewers, the recording and the output."""
         self._last_state = snapshot.state
+        if self._alerts is not None and snapshot.state != "starting":
+            self._alerts.see(snapshot)
+            if self._alerts.note is not None:
+                snapshot = replace(snapshot, notes=[*snapshot.notes, self._alerts.note])
         self._publisher.publish(snapshot)
         if snapshot.state != "starting":
             self._record(snapshot)
@@ -123,9 +135,11 @@ class Host:
         self._steps = []
 
     def close(self) -> None:
-        """End the recording and the stream."""
+        """End the alerts, the recording and the stream."""
         recording, self._recording = self._recording, None
         try:
+            if self._alerts is not None:
+                self._alerts.close()
             if recording is not None:
                 recording.close()
         except RunError as error:

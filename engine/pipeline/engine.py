@@ -56,6 +56,8 @@ class EngineOptions(Struct, frozen=True, kw_only=True):
     record_bounds: Bounds = Bounds()
     verdict_after_ms: int | None = None
     """The horizon of the verdict (processing time)."""
+    on_alert: list[str] | None = None
+    """The command (argument vector) that each alert runs."""
     force: bool = False
     """Replace output files that exist and are not this run's own."""
     once: bool = False
@@ -125,6 +127,8 @@ class Engine:
 
     def _run_all(self) -> int:
         self._host.begin(stop_on_eof=self._options.stop_on_eof)
+        if self._options.on_alert is not None:
+            self._host.run_on_alert(self._options.on_alert)
         with ExitStack() as closing:
             state = StateDirectory(self._state_path(closing))
             state.lock()

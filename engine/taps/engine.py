@@ -68,6 +68,8 @@ class WatchOptions(Struct, frozen=True, kw_only=True):
     record_bounds: Bounds = Bounds()
     verdict_after_ms: int | None = None
     """The horizon of the verdict."""
+    on_alert: list[str] | None = None
+    """The command (argument vector) that each alert runs."""
     force: bool = False
     """Replace `record` if it exists."""
     once: bool = False
@@ -108,6 +110,8 @@ class WatchEngine(Generic[Facts]):
         try:
             options = self._options
             self._host.begin(stop_on_eof=options.stop_on_eof)
+            if options.on_alert is not None:
+                self._host.run_on_alert(options.on_alert)
             if options.record is not None:
                 self._host.record(options.record, options.record_bounds, existing(options.record, force=options.force))
             with self._host.step(self._watched.step):

@@ -25,6 +25,11 @@ def off_option(text: str, **more: Any) -> Any:
     return typer.Option(parser=parsed(_minus_one_for_off), metavar="D|off", help=text, show_default=False, **more)
 
 
+def on_alert_option() -> Any:
+    """The option for a command that each alert runs."""
+    return typer.Option(metavar="CMD", help="run CMD (no shell) at each alert, with the alert as JSON on its stdin")
+
+
 def or_off(value: int) -> int | None:
     """What an `off_option` said: ms, or None for off."""
     return None if value < 0 else value
@@ -115,6 +120,7 @@ class EngineArguments:
     firings: Annotated[Path | None, typer.Option(metavar="FILE", help="write every firing and late drop as NDJSON")] = (
         None
     )
+    on_alert: Annotated[str | None, on_alert_option()] = None
     force: Annotated[bool, typer.Option("--force", help=FORCE_HELP)] = False
     headless: Annotated[bool, typer.Option("--headless", help="no screen")] = False
     once: Annotated[bool, typer.Option("--once", help="run to the end of the source, print the summary, exit")] = False

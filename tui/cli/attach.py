@@ -15,8 +15,8 @@ from ...engine.feed import rundir
 from ...engine.feed.client import Client, first_snapshot
 from ...engine.outputs import check_outputs
 from ..present.formatting import DAY
-from .arguments import FORCE_HELP, duration_option, off_option
-from .engines import bounds_of, run_claimed, show, stop_on_eof
+from .arguments import FORCE_HELP, duration_option, off_option, on_alert_option
+from .engines import bounds_of, command_of, run_claimed, show, stop_on_eof
 from .launch import launched
 from .listing import list_all, list_inside
 from .output import SnapshotPrinter
@@ -95,6 +95,7 @@ def attach(
     verdict_after: Annotated[
         int | None, duration_option("the time span that the verdict judges (1m, at least 10 batches)")
     ] = None,
+    on_alert: Annotated[str | None, on_alert_option()] = None,
     force: Annotated[bool, typer.Option("--force", help=FORCE_HELP)] = False,
     headless: Annotated[bool, typer.Option("--headless", help="no screen")] = False,
     once: Annotated[bool, typer.Option("--once", help="print one summary and exit")] = False,
@@ -108,7 +109,14 @@ def attach(
     of_flink = {
         "--operator": operator, "--ca-file": ca_file, "--client-cert": client_cert, "--auth-file": auth_file
     }  # fmt: skip
-    of_watching = {"--name": name, "--record": record, "--verdict-after": verdict_after, "--headless": headless or None}
+    of_watching = {
+        "--name": name,
+        "--record": record,
+        "--verdict-after": verdict_after,
+        "--on-alert": on_alert,
+        "--headless": headless or None,
+    }
+    alert_command = command_of(on_alert)
     if target is None:
         _refuse("without TARGET", of_flink | of_group | of_broker | of_query | of_watching)
         list_all()
@@ -130,7 +138,10 @@ def attach(
         if not (headless or once or json) and list_inside(local_path(target)):
             return
         if not headless and (finished := finished_log(target)) is not None:
-            _refuse("for a finished event log", of_broker | {"--state-reader": state_reader, "--bootstrap": bootstrap})
+            _refuse(
+                "for a finished event log",
+                of_broker | {"--state-reader": state_reader, "--bootstrap": bootstrap, "--on-alert": on_alert},
+            )
             show_post_mortem(local_path(target), finished, query, name, record, once=once, json=json, force=force)
             return
         watched, base = _query(
@@ -146,6 +157,7 @@ def attach(
         record=record,
         record_bounds=bounds_of(record_keep),
         verdict_after_ms=verdict_after,
+        on_alert=alert_command,
         force=force,
         once=once,
         stop_on_eof=stop_on_eof(),

@@ -16,6 +16,7 @@ from ...engine.core.settings import Settings
 from ...engine.core.snapshot import Note
 from ...engine.errors import RunError, UsageError, first_line
 from ...engine.feed import rundir
+from ...engine.feed.alert_command import parse_command
 from ...engine.feed.client import Client
 from ...engine.feed.ring import UNBOUNDED, Bounds
 from ...engine.outputs import check_outputs
@@ -47,10 +48,17 @@ def start(source: "Source", engine: EngineArguments, *, live: bool, name: str, i
     show(engine.name, name, "ask")
 
 
+def command_of(on_alert: str | None) -> list[str] | None:
+    """The argument vector of `--on-alert`; UsageError where it cannot be run."""
+    return None if on_alert is None else parse_command(on_alert)
+
+
 def check_engine_outputs(engine: EngineArguments, inputs: Sequence[Path]) -> None:
-    """UsageError if `--record` or `--firings` would overwrite something; what a resumed run wrote, it continues."""
+    """UsageError if `--record` or `--firings` would overwrite something, or `--on-alert` cannot be run; what a resumed
+    run wrote, it continues."""
     from ...engine.pipeline.durable import own_files, own_outputs
 
+    command_of(engine.on_alert)
     outputs = {"--record": engine.record, "--firings": engine.firings}
     state = own_files(engine.state_dir)
     check_outputs(outputs, inputs=[*inputs, *state], force=engine.force, own=own_outputs(engine.state_dir))
@@ -92,6 +100,7 @@ def _run_engine(source: "Source", settings: Settings, arguments: EngineArguments
         record=arguments.record,
         record_bounds=bounds_of(arguments.record_keep),
         verdict_after_ms=arguments.verdict_after,
+        on_alert=command_of(arguments.on_alert),
         force=arguments.force,
         once=arguments.once,
         stop_on_eof=stop_on_eof(),

@@ -100,6 +100,10 @@ def _snapshot_too_long(args: Args) -> str:
     return f"The snapshot has {_count(args, 'channels')} channels and {size}; start with a smaller --max-channels"
 
 
+def _alert_failed(args: Args) -> str:
+    return f"--on-alert {_text(args, 'command')} failed: {_text(args, 'why')}"
+
+
 def _time_needed(args: Args) -> str:
     on = f"is on column {_text(args, 'column')}" if args.get("column") else "may be on another column"
     return (
@@ -157,6 +161,7 @@ _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
     "jvm_silent": _jvm_silent,
     "channels_folded": _channels_folded,
     "snapshot_too_long": _snapshot_too_long,
+    "alert_failed": _alert_failed,
     "not_started": "No query has started yet",
     "stopped": "The query was stopped",
     "application_gone": "The application ended without stopping the query; this is its last report",

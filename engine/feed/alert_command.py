@@ -1,0 +1,132 @@
+"""Runs a command for each alert: an argument vector without a shell, the alert as JSON on its standard input."""
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+
+from ..core.alerts import AlertRule, as_json
+from ..core.history import history_point
+from ..core.snapshot import Note, Snapshot
+from ..errors import UsageError, first_line
+from ..exit_status import how_it_ended
+
+LIMIT_S = 30.0
+"""How long a command may take before it is killed."""
+LAST_S = 10.0
+"""How long the end of an engine waits for the commands of its last alerts."""
+MOST_WAITING = 16
+"""Alerts that may wait for the command; the oldest is dropped first."""
+
+
+def parse_command(text: str) -> list[str]:
+    """The argument vector of `--on-alert`, split as a shell does; UsageError if there is no such program."""
+    try:
+        argv = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"--on-alert '{text}': {error}; close it, e.g. --on-alert 'notify --to \"on call\"'") from None
+    if not argv:
+        raise UsageError("--on-alert is empty; give a command, e.g. --on-alert '/usr/local/bin/page on-call'")
+    if shutil.which(argv[0]) is None:
+        raise UsageError(f"--on-alert: there is no program {argv[0]!r}; give its path (no shell is used)")
+    return argv
+
+
+class AlertCommand:
+    """Watches one run's snapshots and runs `argv` for each alert, one after the other, on a thread of its own.
+
+    `say` gets one line when a command first fails; `note` has the same for the snapshots that follow.
+    """
+
+    def __init__(self, argv: list[str], target: str, say: Callable[[str], None], *, limit_s: float = LIMIT_S) -> None:
+        self._argv, self._target, self._say, self._limit_s = argv, target, say, limit_s
+        self._rule = AlertRule()
+        self._waiting: deque[bytes] = deque(maxlen=MOST_WAITING)
+        self._changed = threading.Condition()
+        self._busy = self._closing = False
+        self._process: subprocess.Popen[bytes] | None = None
+        self._thread: threading.Thread | None = None
+        self.note: Note | None = None
+
+    def see(self, snapshot: Snapshot) -> None:
+        """Take the next snapshot; returns at once."""
+        if snapshot.state == "failed":
+            wall_ms = snapshot.wall_ms or time.time_ns() // 1_000_000
+            events = self._rule.lose(wall_ms, first_line(snapshot.error or "the engine failed"))
+        else:
+            point = history_point(snapshot)
+            events = [] if point is None else self._rule.see(point)
+        for event in events:
+            if event.alert:
+                self._queue(as_json(event, self._target, self._rule.verdict))
+
+    def close(self) -> None:
+        """Let what waits run for a moment, then end it."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+            if self._thread is None:
+                return
+            self._changed.wait_for(lambda: not self._busy and not self._waiting, LAST_S)
+            self._waiting.clear()
+            if self._process is not None:
+                _kill(self._process)
+
+    def _queue(self, line: bytes) -> None:
+        with self._changed:
+            self._waiting.append(line)
+            self._changed.notify_all()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run_all, name="wmtop-alerts", daemon=True)
+                self._thread.start()
+
+    def _run_all(self) -> None:
+        while True:
+            with self._changed:
+                self._busy = False
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._waiting or self._closing)
+                if not self._waiting:
+                    return
+                line = self._waiting.popleft()
+                self._busy = True
+            if (why := self._run(line)) is not None:
+                self._note_failure(why)
+
+    def _run(self, line: bytes) -> str | None:
+        """Run the command once; why it failed, or None."""
+        try:
+            # Its output goes where the engine's own errors go: standard output may be NDJSON that a program reads.
+            self._process = process = subprocess.Popen(
+                self._argv, stdin=subprocess.PIPE, stdout=2, stderr=2, start_new_session=True
+            )
+        except OSError as error:
+            return error.strerror or str(error)
+        try:
+            process.communicate(line + b"\n", timeout=self._limit_s)
+        except subprocess.TimeoutExpired:
+            _kill(process)
+            return f"it was killed after {self._limit_s:g} s"
+        except OSError:  # it did not read its input
+            process.wait()
+        finally:
+            self._process = None
+        return how_it_ended(process.returncode) if process.returncode else None
+
+    def _note_failure(self, why: str) -> None:
+        if self.note is None:
+            self.note = Note(time.time_ns() // 1_000_000, "alert_failed", {"command": self._argv[0], "why": why})
+            self._say(f"--on-alert {shlex.join(self._argv)} failed: {why}; further failures are not reported")
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End the command and what it has started."""
+    with suppress(OSError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
