@@ -41,7 +41,7 @@ class Event(Struct, frozen=True, kw_only=True, tag_field="code"):
 
 
 class VerdictChanged(Event, frozen=True, kw_only=True, tag="verdict_changed"):
-    """Another verdict; `channel` holds back the watermark then. `before`, of a delayed alert, is the last alerted one."""
+    """Another verdict; `channel` holds back the watermark. `before`, of a delayed alert, is the last alerted one."""
 
     verdict: VerdictName
     before: VerdictName | None

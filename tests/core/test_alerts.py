@@ -99,14 +99,10 @@ def flow(*minutes: tuple[int, int]) -> list[HistoryPoint]:
     records = late = 0
     out: list[HistoryPoint] = []
     for number, (came, lates) in enumerate(minutes):
-        for second in range(60):
-            out.append(
-                point(
-                    number * MINUTE + second * SECOND,
-                    records=records + came * second // 60,
-                    late=late + lates * second // 60,
-                )
-            )
+        out += [
+            point(number * MINUTE + s * SECOND, records=records + came * s // 60, late=late + lates * s // 60)
+            for s in range(60)
+        ]
         records, late = records + came, late + lates
     return out
 
