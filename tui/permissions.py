@@ -6,7 +6,7 @@ from .present.keys import Hint
 
 WRITES_FILES = frozenset({"save_svg", "record"})
 """Actions that write into the directory in which wmtop was started; whoever adds one adds it here."""
-CHANGES_ENGINE = frozenset({"apply", "undo"})
+CHANGES_ENGINE = frozenset({"apply", "undo", "auto"})
 """Actions that change a setting of the engine; for an attached query `apply` only copies a line."""
 READ_ONLY = "this screen is read-only: nothing was changed"
 

@@ -274,6 +274,8 @@ class RecentRow(Struct, frozen=True):
     late_share: float | None
     low: float | None
     high: float | None
+    behind_watermark: int | None = None
+    """None: not known."""
 
 
 class Recommended(Struct, frozen=True):

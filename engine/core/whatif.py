@@ -45,9 +45,11 @@ class LatenessWhatIf(Struct):
     def count(self, groups: list[Group], panes: Panes, settings: Settings, w0: int, now: int) -> None:
         """Count a batch that came at processing time `now` (ms)."""
         before = list(self.late.counts)
+        behind: dict[int, int] = {}
         for group in groups:
             if group.behind_bucket is not None:
                 self.behind.add(group.behind_bucket, group.records)
+                behind[group.behind_bucket] = behind.get(group.behind_bucket, 0) + group.records
                 channel = self.behind_by_channel.get(group.channel)
                 if channel is None:
                     channel = self.behind_by_channel[group.channel] = Histogram([0] * len(self.edges))
@@ -68,11 +70,11 @@ class LatenessWhatIf(Struct):
             for bucket, (counted, after) in enumerate(zip(before, self.late.counts, strict=True))
             if after != counted
         }
-        self.recent.add(now, sum(group.records for group in groups), late)
+        self.recent.add(now, sum(group.records for group in groups), late, behind)
 
     def recent_view(self, records: int, now: int) -> list[RecentLateness]:
         """What each edge would have cost of late (processing time `now`, ms), and of all `records`."""
-        return self.recent.view(now, self.edges, Sample(records, self.late.at_least()))
+        return self.recent.view(now, self.edges, Sample(records, self.late.at_least(), self.behind.at_least()))
 
     def recent_sample(self, horizon_ms: int, now: int) -> Sample:
         """The records of one of the kept horizons (ms) that ends at processing time `now` (ms)."""

@@ -374,6 +374,9 @@ class Engine:
             for name in ("lateness_ms", "idle_after_ms")
             if (value := getattr(in_force, name)) != getattr(self._settings, name)
         ]
+        asked, auto = (None if s.auto is None else s.auto.target for s in (self._settings, in_force))
+        if auto != asked:
+            changed.append(f"auto-lateness {'off' if auto is None else f'{100 * auto:.10g}%'}")
         if changed:
             self._say(f"resuming with the settings that were changed while it ran: {', '.join(changed)}")
 

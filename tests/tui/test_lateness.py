@@ -7,7 +7,7 @@ from wmtop.tui.screens.lateness import LatenessScreen
 from wmtop.tui.widgets.lateness_plot import LatenessPlot
 
 from . import canned
-from .canned import HOUR, MINUTE, SETTINGS, live, told
+from .canned import HOUR, MINUTE, SETTINGS, live, recent, told
 from .drive import Driven, drive
 
 
@@ -16,7 +16,7 @@ def test_it_shows_the_recommended_values_mean_and_deviation_and_reads_the_latene
         await it.press("l")
         await it.says("recommended for 97.7 % in time 15m (15m sooner)   99 % 30m   99.9 % none", "#targets")
         await it.says("mean ≈ 3m07s, deviation ≈ 21m   if normally distributed: 45m, 52m, 1h08m", "#moments")
-        await it.says("at 30m 1.0 % late (686 of 69,000), results at the same time", "#reading")
+        await it.says("at 30m 1.0 % late (686 of 69,000; 95 %: 0.9–1.1 %), results at the same time", "#reading")
         picture = it.said("#plot")
         assert all(sign in picture for sign in ("▲ now 30m", "◆97.7", "◆99", "100 %", "≤0.01 %", "5h12m", "7,156"))
 
@@ -26,7 +26,7 @@ def test_it_shows_the_recommended_values_mean_and_deviation_and_reads_the_latene
 def test_the_cursor_reads_the_curve_and_enter_makes_it_the_preview() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("l", "right")
-        await it.says("at 45m 0.7 % late (508 of 69,000), results 15m later", "#reading")
+        await it.says("at 45m 0.7 % late (508 of 69,000; 95 %: 0.7–0.8 %), results 15m later", "#reading")
         assert "▸" not in it.said("#tuning")
         await it.press("enter")
         await it.says("▸ 45m?", "#tuning")
@@ -68,6 +68,50 @@ def test_channels_have_a_curve_of_their_own() -> None:
         await it.says("all channels", "#top")
         await it.press("up")
         await it.says("all channels", "#top")
+
+    drive(scenario, *told(live()))
+
+
+def test_a_key_switches_between_horizons() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("l")
+        await it.says("since the start, 69,000 records", "#top")
+        await it.press("H")
+        await it.says("last 15m, 0 records", "#top")
+        await it.says("no record came in this time", "#moments")
+        await it.press("H")
+        await it.says("last 1h, 3,000 records", "#top")
+        await it.says("last 1h", "#plot")
+        await it.says("97.7 % in time 2m   99 % 30m   99.9 % 2h few: 2 late, 0.02–0.2 %", "#targets")
+        await it.press("3")
+        await it.says("at 2h 0.07 % late (2 of 3,000; 95 %: 0.02–0.2 %), results 1h30m later", "#reading")
+        await it.press("down")
+        await it.says("since the start", "#top")
+        await it.press("up", "H")
+        await it.says("last 24h, 69,000 records (all so far)", "#top")
+        await it.press("H")
+        await it.says("since the start", "#top")
+
+    drive(scenario, *told(live(whatif_recent=recent())))
+
+
+def test_of_an_idle_timeout_a_horizon_is_not_known() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("l", "i")
+        assert "instead" in it.said("#why") or "in force" in it.said("#why")
+        await it.press("H")
+        await it.says("idle timeout · last 15m", "#top")
+        await it.says("Not known for the last 15m", "#why")
+        assert re.search(r"1h +13:50:59 +\+3m +HA +– +–$", it.said("#ladder").splitlines()[2].rstrip())
+
+    drive(scenario, *told(live(whatif_recent=recent())))
+
+
+def test_without_horizons_the_key_says_so() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("l", "H")
+        assert len(it.toasts()) == 1
+        assert "horizon" not in it.said("KeyLine")
 
     drive(scenario, *told(live()))
 

@@ -93,6 +93,9 @@ ROWS: tuple[KeyRow, ...] = (
     KeyRow(_BOTH, "u", "undo the last change of a setting", (
         Bind("undo", "u", "undo", "undo the last change"),
     ), "undo", 3, writes=True),
+    KeyRow(_BOTH, "A", "autopilot: let it set the lateness, or not", (
+        Bind("autopilot", "A", "auto", "autopilot on or off"),
+    ), "autopilot", 14, writes=True),
     KeyRow(_BOTH, "Esc", "drop the preview; else go back, clear the filter", (
         Bind("drop", "escape", "drop", "drop the preview", priority=True),
         Bind("back", "escape", "back", "back"),
@@ -193,6 +196,9 @@ ROWS: tuple[KeyRow, ...] = (
         Bind("curve-previous", "up", "channel(-1)", "previous channel"),
         Bind("curve-next", "down", "channel(1)", "next channel"),
     ), "channel", 5),
+    KeyRow(("Lateness",), "H", "the last 15m, 1h, 24h, or all since the start", (
+        Bind("horizon", "H", "horizon", "next horizon"),
+    ), "horizon", 3),
     KeyRow(("Lateness",), "i Tab", "the idle timeout instead, and back", (
         Bind("lateness-or-idle", "i,tab,shift+tab", "other", "idle timeout or lateness", priority=True),
     ), "idle timeout", 2),
@@ -235,7 +241,7 @@ ROWS: tuple[KeyRow, ...] = (
 
 WRITING_ACTIONS = frozenset(bind.action for row in ROWS if row.writes for bind in row.binds)
 """The actions that change an engine or write a file; `permissions` has which screen lacks which."""
-NOT_IN_REPLAY = frozenset({"apply", "undo", "freeze", "record"})
+NOT_IN_REPLAY = frozenset({"apply", "undo", "autopilot", "freeze", "record"})
 """Keys, by name, that a replay does not have."""
 
 _BY_NAME = {bind.name: (row, bind) for row in ROWS for bind in row.binds}

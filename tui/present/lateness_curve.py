@@ -5,8 +5,10 @@ from math import sqrt
 
 from msgspec import Struct
 
-from ...engine.core.lateness import recommended_lateness_ms
-from ...engine.core.snapshot import Snapshot
+from ...engine.core.judgement.recent import FEW_LATE, wilson_interval
+from ...engine.core.lateness import DAY, recommended_lateness_ms
+from ...engine.core.snapshot import RecentLateness, Snapshot
+from . import formatting as f
 
 COMPLETENESS = (0.977, 0.99, 0.999)
 """For these shares of the records in time a lateness is recommended."""
@@ -17,7 +19,10 @@ DEVIATIONS = (2.0, 2.326, 3.09)
 
 
 class Curve(Struct, frozen=True):
-    """By edge (ms): how many records are that late and less than the next edge, the late share, the delay (ms)."""
+    """By edge (ms): how many records are that late and less than the next edge, the late share, the delay (ms).
+
+    Delays are always those since the start.
+    """
 
     edges: Sequence[int]
     counts: Sequence[int]
@@ -28,6 +33,10 @@ class Curve(Struct, frozen=True):
     channel: str | None = None
     """Of one channel alone: then the share is of its records behind the watermark."""
     upper_bound: bool = False
+    horizon_ms: int | None = None
+    """Of the records that came in the last so many ms of processing time; None: since the start."""
+    counts_known: bool = True
+    """Else `counts` are all 0 and mean nothing."""
 
     @property
     def on_time(self) -> int:
@@ -43,7 +52,7 @@ def curve_of(snapshot: Snapshot, channel: str | None = None) -> Curve | None:
     edges, delays = [row.lateness_ms for row in rows], [row.delay_ms for row in rows]
     if channel is None:
         behind = [row.behind_watermark for row in rows]
-        counts = [here - after for here, after in zip(behind, [*behind[1:], 0], strict=True)]
+        counts = _by_bucket(behind)
         shares = [row.late_share for row in rows]
         late, records = [row.late for row in rows], snapshot.totals.records or 0
         return Curve(edges, counts, shares, late, delays, records, upper_bound=snapshot.whatif_upper_bound)
@@ -54,6 +63,52 @@ def curve_of(snapshot: Snapshot, channel: str | None = None) -> Curve | None:
     late = [sum(counts[place:]) for place in range(len(counts))]
     known = [number / part.records if part.records else None for number in late]
     return Curve(edges, counts, known, late, delays, part.records, channel)
+
+
+def horizons_of(snapshot: Snapshot) -> list[int | None]:
+    """The horizons (ms) for which a curve of all records is known, since the start (None) first."""
+    return [None, *(part.horizon_ms for part in snapshot.whatif_recent or () if part.horizon_ms is not None)]
+
+
+def recent_of(snapshot: Snapshot, horizon_ms: int | None) -> RecentLateness | None:
+    """The what-if of a horizon (ms; None: since the start); None where it is not known."""
+    return next((part for part in snapshot.whatif_recent or () if part.horizon_ms == horizon_ms), None)
+
+
+def recent_curve_of(snapshot: Snapshot, horizon_ms: int) -> Curve | None:
+    """The curve of the records that came in the last `horizon_ms`; None where it is not known."""
+    recent, whole = recent_of(snapshot, horizon_ms), curve_of(snapshot)
+    if recent is None or whole is None or len(recent.rows) != len(whole.edges):
+        return None
+    behind = [row.behind_watermark for row in recent.rows]
+    known = [count for count in behind if count is not None]
+    return Curve(
+        edges=whole.edges,
+        counts=_by_bucket(known) if len(known) == len(behind) else [0] * len(behind),
+        shares=[row.late_share for row in recent.rows],
+        late=[row.late for row in recent.rows],
+        delays=whole.delays,
+        records=recent.records,
+        upper_bound=whole.upper_bound,
+        horizon_ms=horizon_ms,
+        counts_known=len(known) == len(behind),
+    )
+
+
+def horizon_words(horizon_ms: int | None) -> str:
+    """`last 15m`, `since the start`."""
+    return "since the start" if horizon_ms is None else f"last {horizon_name(horizon_ms)}"
+
+
+def horizon_name(horizon_ms: int) -> str:
+    """`15m`, `24h`."""
+    return "24h" if horizon_ms == DAY else f.setting(horizon_ms)
+
+
+def evidence(curve: Curve, lateness_ms: int) -> tuple[int, bool, tuple[float | None, float | None]]:
+    """How many records are late at an edge (ms), whether that is too few to recommend it, and the share's interval."""
+    late = curve.late[place_of(curve.edges, lateness_ms)]
+    return late, late < FEW_LATE, wilson_interval(late, curve.records)
 
 
 def shown(curve: Curve, values: Sequence[int | None]) -> tuple[int, int]:
@@ -76,9 +131,16 @@ def recommended(curve: Curve) -> list[int | None]:
     return [recommended_lateness_ms(curve.edges, curve.late, curve.records, share) for share in COMPLETENESS]
 
 
+def _by_bucket(at_least: Sequence[int]) -> list[int]:
+    return [here - after for here, after in zip(at_least, [*at_least[1:], 0], strict=True)]
+
+
 def moments(curve: Curve) -> tuple[float, float] | None:
-    """Mean and deviation (ms) of how late all records are, those on time 0; from the middles of the buckets."""
-    if not curve.records:
+    """Mean and deviation (ms) of how late all records are, those on time 0; from the middles of the buckets.
+
+    None: there are none, or the buckets are not known.
+    """
+    if not curve.records or not curve.counts_known:
         return None
     ends = [*curve.edges[1:], curve.edges[-1]]
     middles = [(low + high) / 2 for low, high in zip(curve.edges, ends, strict=True)]

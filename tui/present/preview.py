@@ -4,12 +4,13 @@ All of it answers "had it been so from the start".
 """
 
 from bisect import bisect_left
+from collections.abc import Sequence
 
 from msgspec import Struct
 
 from ...engine.core.judgement.applied_now import AppliedNow, applied_now
 from ...engine.core.settings import StrategyName
-from ...engine.core.snapshot import Snapshot, WhatIf
+from ...engine.core.snapshot import RecentRow, Snapshot, WhatIf
 from .wish import Wish
 
 
@@ -133,7 +134,7 @@ def _length(idle_after_ms: int | None) -> float:
     return float("inf") if idle_after_ms is None else idle_after_ms
 
 
-def late_at(rows: list[WhatIf], lateness_ms: int) -> Range | None:
+def late_at(rows: Sequence[WhatIf | RecentRow], lateness_ms: int) -> Range | None:
     """Late records fall as lateness grows: between two edges they lie between the two counts; below the first one
     (ms) nothing is known."""
     if not rows or lateness_ms < rows[0].lateness_ms:

@@ -1,10 +1,12 @@
 """What a previewed setting would have given, in words. Pure."""
 
 from ...engine.core.judgement.applied_now import AppliedNow
+from ...engine.core.lateness import HOUR
 from ...engine.core.snapshot import Snapshot
 from . import formatting as f
+from .lateness_curve import horizon_name, recent_of
 from .line import Part, part
-from .preview import LatenessPreview, Preview, Range
+from .preview import LatenessPreview, Preview, Range, late_at
 from .wording import name
 
 
@@ -75,6 +77,8 @@ def from_start_parts(snapshot: Snapshot, preview: Preview) -> list[Part]:
     if isinstance(preview, LatenessPreview):
         share = share_range(preview)
         parts.append(part((f"{share} late" if share else "late share not known", "preview"), gap=", "))
+        if (recent := _recent_share(snapshot, preview)) is not None:
+            parts.append(part((f" ({recent})", "preview"), rank=1, gap=""))
         if (delay := delay_change(preview)) is not None:
             parts.append(part((f"results {delay}", "preview"), rank=1, gap=", "))
         return parts
@@ -84,6 +88,18 @@ def from_start_parts(snapshot: Snapshot, preview: Preview) -> list[Part]:
         parts.append(part((f"held back by {name(preview.holder)}", "preview"), rank=1, gap=", "))
     parts.append(part((f"{preview.flaps:,} idle changes", "preview"), rank=2, gap=", "))
     return parts
+
+
+def _recent_share(snapshot: Snapshot, preview: LatenessPreview) -> str | None:
+    """The late share of the last hour, where that is not the whole run: `1h: 0.4 %`."""
+    recent = recent_of(snapshot, HOUR)
+    if recent is None or not recent.records or recent.records == snapshot.totals.records:
+        return None
+    late = late_at(recent.rows, preview.lateness_ms)
+    if late is None:
+        return None
+    low, high = f.share(late.low / recent.records), f.share(late.high / recent.records)
+    return f"{horizon_name(HOUR)}: {'≤ ' + high if preview.upper_bound else f.span(low, high)}"
 
 
 def applied_parts(words: str, moved_ms: int | None) -> list[Part]:

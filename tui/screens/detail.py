@@ -99,6 +99,10 @@ class Host(Protocol):
         """Undo the last change of a setting."""
         ...
 
+    def action_auto(self) -> None:
+        """Switch the autopilot on or off."""
+        ...
+
     def action_freeze(self) -> None:
         """Let the picture stand, or go on with the newest."""
         ...
@@ -281,7 +285,7 @@ class DetailScreen(Screen[None]):
             return self._seen.preview is not None
         if action == "detail":
             return parameters[0] != self.NAME
-        return action != "freeze" or not self._seen.replay
+        return action not in ("freeze", "auto") or not self._seen.replay
 
     def action_back(self) -> None:
         """Back to where it was opened."""
@@ -310,6 +314,10 @@ class DetailScreen(Screen[None]):
     def action_undo(self) -> None:
         """Undo the last change of a setting."""
         self.host.action_undo()
+
+    def action_auto(self) -> None:
+        """Switch the autopilot on or off."""
+        self.host.action_auto()
 
     def action_drop(self) -> None:
         """Drop the preview."""

@@ -7,16 +7,18 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from ...engine.core.snapshot import Snapshot
+from ...engine.core.judgement.autopilot import AUTO
+from ...engine.core.snapshot import SettingsChange, Snapshot
 from ..bindings import bindings
 from ..present import formatting as f
+from ..present.autopilot import change_words
 from ..present.holders import CAUSES, Hold
 from ..present.keys import Hint, hint
 from ..present.line import Run, clip
 from ..present.presenter import presenter_of
 from ..present.recent import Recent
 from ..widgets.holds import Held, HolderLanes
-from ..widgets.sheet import Item, Sheet
+from ..widgets.sheet import Item, Sheet, heading
 from .detail import DetailScreen, Help, Host
 
 _NAMES = (7, 24)
@@ -31,7 +33,8 @@ class HistoryScreen(DetailScreen):
         "end how long in all, the share of the time, and how often. Below, each time that a channel held it back: "
         "since when, how long, how far the watermark moved meanwhile, how far it was behind the fastest channel at "
         "most, and why, in the order in which the causes were seen. Times are processing time. The history begins with "
-        "what the engine remembered when this screen was connected, and keeps at most 500 changes.\n"
+        "what the engine remembered when this screen was connected, and keeps at most 500 changes. At the end: the "
+        "settings that were changed while it ran, when and by whom (auto: the autopilot).\n"
     )
     BINDINGS: ClassVar[list[BindingType]] = bindings("History")
 
@@ -54,7 +57,7 @@ class HistoryScreen(DetailScreen):
         last = max(holds[-1].until_ms, snapshot.now_ms or 0) if holds else 0
         lanes.show(Held(held, first, last, self._holder(snapshot), self.zone, presenter_of(snapshot).no_holders()))
         lanes.styles.height = min(len({hold.channel for hold in held}), max(self.size.height // 4, 3)) + 1
-        sheet.show(self._items(snapshot, held) if held else [])
+        sheet.show([*(self._items(snapshot, held) if held else []), *self._changes(snapshot)])
 
     def heading(self, snapshot: Snapshot) -> Sequence[Run]:
         changes = sum(hold.channel is not None for hold in self._holds)
@@ -87,6 +90,20 @@ class HistoryScreen(DetailScreen):
         now = held[-1] if self._holder(snapshot) == held[-1].channel else None
         lines = [Item((partial(self._line, hold, hold is now, names),), hold.key) for hold in reversed(held)]
         return [Item((partial(_title, names),)), *lines]
+
+    def _changes(self, snapshot: Snapshot) -> list[Item]:
+        """The settings that were changed while it ran, the newest first."""
+        if not snapshot.changes:
+            return []
+        lines = [partial(self._change, change) for change in reversed(snapshot.changes)]
+        return [heading(), heading((" settings changed while it ran", "dim")), *(Item((line,)) for line in lines)]
+
+    def _change(self, change: SettingsChange, width: int) -> list[Run]:
+        near = self.seen.snapshot.now_ms
+        at = f.UNKNOWN if change.now_ms is None else f.near(change.now_ms, self.zone, near).partition(".")[0]
+        who = f.label(change.who or f.UNKNOWN, 7)
+        ink = "good" if change.who == AUTO else "text"
+        return clip([(f" {f.pad(at, 8)}  ", "text"), (f.pad(who, 7), ink), (f" {change_words(change)}", "text")], width)
 
     def _line(self, hold: Hold, now: bool, names: int, width: int) -> list[Run]:
         snapshot = self.seen.snapshot

@@ -12,8 +12,23 @@ from ...engine.core.snapshot import Snapshot, WhatIfIdle
 from ..bindings import bindings
 from ..present import formatting as f
 from ..present import preview as what_if
+from ..present.autopilot import auto_parts, auto_refusal
 from ..present.keys import Hint, hint
-from ..present.lateness_curve import DEVIATIONS, TARGETS, Curve, curve_of, moments, place_of, recommended, shown
+from ..present.lateness_curve import (
+    DEVIATIONS,
+    TARGETS,
+    Curve,
+    curve_of,
+    evidence,
+    horizon_words,
+    horizons_of,
+    moments,
+    place_of,
+    recent_curve_of,
+    recent_of,
+    recommended,
+    shown,
+)
 from ..present.line import Part, Run, clip, part
 from ..present.presenter import presenter_of
 from ..present.preview import IdlePreview, LatenessPreview
@@ -38,9 +53,12 @@ class LatenessScreen(DetailScreen):
         "be behind the watermark at that lateness. ⣀ the share that would be late for its window, counted exactly at "
         "each lateness shown; ⠄ how long after their window's end results would come. ▲ now, ▸ the preview, "
         "◆ recommended: the smallest lateness with so many records in time. ≈ mean and deviation are read from the "
-        "bars; the normal distribution is for comparison only. All of it is for that lateness from the start.\n"
+        "bars; the normal distribution is for comparison only. All of it is for that lateness from the start; with "
+        "another horizon (H) of the records that came in the last 15m, 1h or 24h, but for the result delay. few: fewer "
+        "than 20 late records are too few to recommend from; the range is the 95 % interval of their share.\n"
         "Idle timeout: what the watermark, its holder, the changes between active and idle and the late share would be "
-        "with another timeout, each a run of its own beside this one; ≈ late records are not counted exactly.\n"
+        "with another timeout, each a run of its own beside this one; ≈ late records are not counted exactly. They are "
+        "counted since the start only.\n"
     )
     AUTO_FOCUS = ""
     BINDINGS: ClassVar[list[BindingType]] = bindings("Lateness")
@@ -49,8 +67,10 @@ class LatenessScreen(DetailScreen):
         super().__init__(host)
         self._channel: str | None = None
         self._cursor_ms: int | None = None
+        self._horizon_ms: int | None = None
+        """Since the start (None), or the last so many ms."""
         self._idle = isinstance(self.seen.preview, IdlePreview)
-        self._span: tuple[str | None, int, int] | None = None
+        self._span: tuple[tuple[str | None, int | None], int, int] | None = None
 
     def body(self) -> ComposeResult:
         with Vertical(id="curve"):
@@ -58,12 +78,16 @@ class LatenessScreen(DetailScreen):
             yield TextLine(id="moments")
             yield LatenessPlot(id="plot")
             yield TextLine(id="reading")
+        yield TextLine(id="auto")
         yield Sheet(id="ladder")
         yield Prose(id="why")
 
     def show(self, snapshot: Snapshot) -> None:
         self.query_one("#curve").display = not self._idle
         self.query_one("#ladder").display = self.query_one("#why").display = self._idle
+        auto = self.query_one("#auto", TextLine)
+        auto.display = not self._idle
+        auto.show(auto_parts(snapshot, self.zone))
         if self._idle:
             self._show_ladder(snapshot)
         else:
@@ -71,17 +95,25 @@ class LatenessScreen(DetailScreen):
             self._show_curve(snapshot)
 
     def heading(self, snapshot: Snapshot) -> Sequence[Run]:
-        if self._idle:
-            return [("  idle timeout", "text")]
-        if self._channel is None:
-            return [("  all channels", "text")]
-        return [("  channel ", "dim"), (name(self._channel), "accent")]
+        of: list[Run] = [("  idle timeout" if self._idle else "  all channels", "text")]
+        if self._channel is not None and not self._idle:
+            return [("  channel ", "dim"), (name(self._channel), "accent"), (" · since the start", "dim")]
+        of += [(" · ", "dim"), (horizon_words(self._horizon_ms), "accent")]
+        recent = recent_of(snapshot, self._horizon_ms)
+        if recent is not None and not self._idle:
+            every = " (all so far)" if self._horizon_ms and recent.records == snapshot.totals.records else ""
+            of.append((f", {f.count(recent.records)} records{every}", "dim"))
+        return of
 
     def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
         known = bool(snapshot.whatif_idle if self._idle else snapshot.whatif)
         out = [hint("lateness-or-idle", "lateness" if self._idle else None)]
         if known and self.preview is None:
             out.insert(0, hint("lateness-preview"))
+        if len(horizons_of(snapshot)) > 1:
+            out.append(hint("horizon"))
+        if not self._idle and not self.seen.replay and auto_refusal(snapshot) is None:
+            out.append(hint("autopilot", "autopilot" if snapshot.auto is None else "autopilot off", 4))
         if known and not self._idle:
             out += [hint("edge-longer"), hint("recommended-2")]
         if known and not self._idle and snapshot.lateness_by_channel:
@@ -111,7 +143,12 @@ class LatenessScreen(DetailScreen):
         lines["#reading"].show(_reading(snapshot, curve, cursor))
 
     def _curve(self, snapshot: Snapshot) -> Curve | None:
-        """The curve of the chosen channel; of all where it is no longer among those that are told of."""
+        """The curve of the chosen channel or horizon; of all where it is no longer known."""
+        if self._channel is None and self._horizon_ms is not None:
+            recent = recent_curve_of(snapshot, self._horizon_ms)
+            if recent is not None:
+                return recent
+            self._horizon_ms = None
         curve = curve_of(snapshot, self._channel)
         if curve is None and self._channel is not None:
             self._channel = None
@@ -120,10 +157,10 @@ class LatenessScreen(DetailScreen):
 
     def _widest(self, curve: Curve, span: tuple[int, int]) -> tuple[int, int]:
         """The span only grows, so that the picture does not jump."""
-        before = self._span
-        if before is not None and before[0] == curve.channel and before[2] < len(curve.edges):
+        before, of = self._span, (curve.channel, curve.horizon_ms)
+        if before is not None and before[0] == of and before[2] < len(curve.edges):
             span = min(span[0], before[1]), max(span[1], before[2])
-        self._span = (curve.channel, *span)
+        self._span = (of, *span)
         return span
 
     def _cursor(self, curve: Curve) -> int:
@@ -161,6 +198,17 @@ class LatenessScreen(DetailScreen):
         self._channel = order[(here + step) % len(order)]
         self.repaint()
 
+    def action_horizon(self) -> None:
+        """The next horizon."""
+        order = horizons_of(self.seen.snapshot)
+        if len(order) == 1:
+            self.notify("Only what holds since the start is known from here", markup=False, timeout=5)
+            return
+        self._channel = None  # of one channel only what holds since the start is known
+        here = order.index(self._horizon_ms) if self._horizon_ms in order else 0
+        self._horizon_ms = order[(here + 1) % len(order)]
+        self.repaint()
+
     def on_lateness_plot_picked(self, event: LatenessPlot.Picked) -> None:
         if (curve := self._curve(self.seen.snapshot)) is not None:
             self._put(curve.edges[event.place])
@@ -170,9 +218,8 @@ class LatenessScreen(DetailScreen):
     def _show_ladder(self, snapshot: Snapshot) -> None:
         sheet, preview = self.query_one(Sheet), self.preview
         rows = snapshot.whatif_idle or []
-        sheet.show(
-            _ladder(snapshot, rows, self) if rows else [heading((f" {presenter_of(snapshot).no_idle_ladder()}", "dim"))]
-        )
+        none = [heading((f" {presenter_of(snapshot).no_idle_ladder()}", "dim"))]
+        sheet.show(_ladder(snapshot, rows, self, self._horizon_ms) if rows else none)
         if isinstance(preview, IdlePreview):
             sheet.go_to(f.setting(preview.idle_after_ms))
         self._explain()
@@ -194,7 +241,7 @@ class LatenessScreen(DetailScreen):
 
     def _explain(self) -> None:
         row = self._rung()
-        self.query_one(Prose).show([] if row is None else _told(self.seen.snapshot, row))
+        self.query_one(Prose).show([] if row is None else _told(self.seen.snapshot, row, self._horizon_ms))
 
     # Both
 
@@ -230,8 +277,10 @@ def _targets(snapshot: Snapshot, curve: Curve, best: Sequence[int | None]) -> li
         in_time = what if not place else ""
         runs: list[Run] = [(f"{text} %{in_time} ", "dim"), ("none" if value is None else f.setting(value), "good")]
         parts.append(part(*runs, gap="   " if place else ""))
+        if value is not None and curve.channel is None:
+            parts += _few(curve, value)
         preview = None if value is None else what_if.lateness(snapshot, value)
-        if preview is not None and changes_delay(preview):
+        if preview is not None and changes_delay(preview) and curve.horizon_ms is None:
             parts.append(part((f" ({delay_change(preview)})", "dim"), rank=3, gap=""))
     if curve.upper_bound:
         bucket = snapshot.whatif_bucket_ms
@@ -240,11 +289,27 @@ def _targets(snapshot: Snapshot, curve: Curve, best: Sequence[int | None]) -> li
     return parts
 
 
+def _few(curve: Curve, lateness_ms: int) -> list[Part]:
+    """On how many late records a recommendation rests, where they are too few."""
+    late, few, (low, high) = evidence(curve, lateness_ms)
+    if not few:
+        return []
+    rests = f" few: {late} late"
+    return [part((rests, "stale"), rank=1, gap=""), part((f", {_interval(low, high)}", "dim"), rank=3, gap="")]
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    return f.span(f.share(low), f.share(high))
+
+
 def _moments(curve: Curve) -> list[Part]:
     """Mean and deviation, and what a normal distribution would say."""
+    if not curve.records:
+        none = "no record has come yet" if curve.horizon_ms is None else "no record came in this time"
+        return [part((f" {none}", "dim"))]
     known = moments(curve)
     if known is None:
-        return [part((" no record has come yet", "dim"))]
+        return [part((" mean, deviation and bars are not known: recorded by an older wmtop", "dim"))]
     mean, deviation = known
     normal = ", ".join(f.duration(mean + times * deviation) for times in DEVIATIONS)
     on_time = f.share_of(curve.on_time, curve.records)
@@ -261,12 +326,17 @@ def _reading(snapshot: Snapshot, curve: Curve, cursor: int) -> list[Part]:
     edge, late = curve.edges[cursor], curve.late[cursor]
     parts = [part((f" │ at {f.setting(edge)} ", "accent"))]
     preview = what_if.lateness(snapshot, edge)
-    of_which = f" ({f.count(late)} of {f.count(curve.records)})"
+    of_which = f" ({f.count(late)} of {f.count(curve.records)}"
+    if curve.channel is None and curve.records:
+        _, _, (low, high) = evidence(curve, edge)
+        of_which += f"; 95 %: {_interval(low, high)}"
+    of_which += ")"
     if curve.channel is not None:
         share = f.share(curve.shares[cursor])
         parts.append(part((share, "stale"), (" of its records behind the watermark", "text"), gap=""))
     else:
-        parts.append(part((share_range(preview) or f.UNKNOWN, "stale"), (" late", "text"), gap=""))
+        share = share_range(preview) if curve.horizon_ms is None else _recent_share(curve, cursor)
+        parts.append(part((share or f.UNKNOWN, "stale"), (" late", "text"), gap=""))
     parts.append(part((of_which, "dim"), rank=2, gap=""))
     delay = curve.delays[cursor]
     if (change := delay_change(preview)) is not None:
@@ -276,18 +346,27 @@ def _reading(snapshot: Snapshot, curve: Curve, cursor: int) -> list[Part]:
     return parts
 
 
-def _ladder(snapshot: Snapshot, rows: Sequence[WhatIfIdle], screen: LatenessScreen) -> list[Item]:
+def _recent_share(curve: Curve, cursor: int) -> str:
+    return ("≤ " if curve.upper_bound else "") + f.share(curve.shares[cursor])
+
+
+def _ladder(
+    snapshot: Snapshot, rows: Sequence[WhatIfIdle], screen: LatenessScreen, horizon_ms: int | None
+) -> list[Item]:
     """The timeouts, the shortest first, the one in force marked."""
     ordered = sorted(rows, key=lambda row: float("inf") if row.idle_after_ms is None else row.idle_after_ms)
     most = max((row.flaps for row in rows), default=0)
     title = " idle after    watermark      against now   held back by   changes  "
     items = [Item((lambda width: clip([(title + " " * _bar(width) + "late", "dim")], width),))]
     for row in ordered:
-        items.append(Item((partial(_rung_line, snapshot, row, most, screen),), f.setting(row.idle_after_ms)))
+        line = partial(_rung_line, snapshot, row, most, screen, horizon_ms)
+        items.append(Item((line,), f.setting(row.idle_after_ms)))
     return items
 
 
-def _rung_line(snapshot: Snapshot, row: WhatIfIdle, most: int, screen: LatenessScreen, width: int) -> list[Run]:
+def _rung_line(
+    snapshot: Snapshot, row: WhatIfIdle, most: int, screen: LatenessScreen, horizon_ms: int | None, width: int
+) -> list[Run]:
     now, level = snapshot.level.watermark_ms, row.watermark_ms
     in_force = row.idle_after_ms == snapshot.settings.idle_after_ms
     wished = isinstance(screen.preview, IdlePreview) and screen.preview.idle_after_ms == row.idle_after_ms
@@ -296,7 +375,7 @@ def _rung_line(snapshot: Snapshot, row: WhatIfIdle, most: int, screen: LatenessS
     change = f.UNKNOWN if level is None or now is None else f.signed(level - now)
     share = ("≈ " if row.late_error else "") + f.share_of(row.late, snapshot.totals.records)
     bar = _bar(width)
-    full = -(-max(bar - 2, 0) * row.flaps // most) if most else 0
+    full = -(-max(bar - 2, 0) * row.flaps // most) if most and horizon_ms is None else 0
     return clip(
         [
             (f" {f.pad(f.setting(row.idle_after_ms), 7)}", ink),
@@ -304,9 +383,9 @@ def _rung_line(snapshot: Snapshot, row: WhatIfIdle, most: int, screen: LatenessS
             (f" {f.pad(at, 12)}   ", "level" if level is not None else "dim"),
             (f.pad(change, 11, right=True), "dim" if change == "+0s" else "text"),
             (f"   {f.pad('no channel' if row.holder is None else f.label(row.holder, 14), 14)} ", "text"),
-            (f"{f.pad(f.count(row.flaps), 7, right=True)}  ", "text"),
+            (f"{f.pad(f.count(row.flaps) if horizon_ms is None else f.UNKNOWN, 7, right=True)}  ", "text"),
             (f.pad("▇" * full, bar), "idle"),
-            (share, "stale" if row.late else "dim"),
+            (share, "stale" if row.late else "dim") if horizon_ms is None else (f.UNKNOWN, "dim"),
         ],
         width,
     )
@@ -317,8 +396,13 @@ def _bar(width: int) -> int:
     return min(_BAR, max(width - 77, 0))
 
 
-def _told(snapshot: Snapshot, row: WhatIfIdle) -> list[Run]:
+def _told(snapshot: Snapshot, row: WhatIfIdle, horizon_ms: int | None) -> list[Run]:
     """What another timeout would have given, in a sentence."""
+    if horizon_ms is not None:
+        return [
+            (f"Not known for the {horizon_words(horizon_ms)}: ", "strong"),
+            ("late records and changes of an idle timeout are counted since the start only (H shows them).", "text"),
+        ]
     settings = snapshot.settings
     held = "no channel holds it back" if row.holder is None else f"held back by {name(row.holder)}"
     if row.idle_after_ms == settings.idle_after_ms:

@@ -24,6 +24,7 @@ from ..present import formatting as f
 from ..present import preview as what_if
 from ..present.applied import Applied
 from ..present.attached import restart_words
+from ..present.autopilot import auto_refusal, next_target, target_words
 from ..present.condition import Lost, condition, replay_condition
 from ..present.keys import LINKS
 from ..present.line import Part
@@ -321,7 +322,7 @@ class MainScreen(Screen[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("apply", "drop"):
             return self._preview is not None
-        return action != "freeze" or self._playback is None
+        return action not in ("freeze", "auto") or self._playback is None
 
     def action_lateness(self, direction: int) -> None:
         """Move the previewed lateness to the next value for which the answer is exact."""
@@ -390,6 +391,15 @@ class MainScreen(Screen[None]):
         else:
             change = Change(id=0, lateness_ms=wish.value_ms or 0, who="screen")
         self.post_message(self.ApplyWanted(change, wish.words()))
+
+    def action_auto(self) -> None:
+        """Switch the autopilot on or off."""
+        why = READ_ONLY if "auto" in self._cannot else auto_refusal(self._shown)
+        if why is not None:
+            self._say(why)
+            return
+        target = next_target(self._shown)
+        self.post_message(self.ApplyWanted(Change(id=0, auto_lateness=target, who="screen"), target_words(target)))
 
     def action_undo(self) -> None:
         """Undo the last change that this screen made."""

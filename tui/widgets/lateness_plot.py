@@ -9,7 +9,7 @@ from textual.events import Click
 from textual.message import Message
 
 from ..present.formatting import count, duration, pad, setting
-from ..present.lateness_curve import Curve, place_of
+from ..present.lateness_curve import Curve, horizon_words, place_of
 from ..present.line import Run, clip
 from .barrel import EIGHTHS
 from .canvas import Canvas
@@ -98,14 +98,17 @@ class _Drawing:
     def lines(self) -> list[list[Run]]:
         """All lines from top to bottom; where there is little room, the histogram alone."""
         one = self._curve.channel is not None
-        what = "records by how late they are" + (", of this channel" if one else "")
+        horizon = self._curve.horizon_ms
+        of = ", of this channel" if one else "" if horizon is None else f", {horizon_words(horizon)}"
+        what = f"records by how late they are{of}" if self._curve.counts_known else "how late records are is not known"
         title: list[Run] = [(" " * _LEFT, "dim"), (what, "active"), (" (log)", "dim")]
         if not self._rows:
             return [*([title] if self._titled else []), *self._histogram(), self._labels()]
         lines = [*self._histogram(), *self._curves(), *self._marks(), self._labels()]
         if self._titled:
             share = "share behind the watermark" if one else "late share"
-            lines.insert(self._bars, [(" " * _LEFT, "dim"), (f"⣀⣀ {share}", "stale"), ("   ⠄⠄ result delay", "level")])
+            delay = "   ⠄⠄ result delay" + ("" if horizon is None else " since the start")
+            lines.insert(self._bars, [(" " * _LEFT, "dim"), (f"⣀⣀ {share}", "stale"), (delay, "level")])
             lines.insert(0, title)
         return lines
 

@@ -1,10 +1,10 @@
 """What each lateness would have cost over the last 15 min, 1 h, 24 h and since the start (semantics 11.4).
 
-The late histogram of the what-if is also kept in slices of processing time, 60 to a horizon. A horizon H at time `now`
+Both histograms of the what-if are also kept in slices of processing time, 60 to a horizon. A horizon H at time `now`
 is the slices that began after `now - H`, the one under way included.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import sqrt
 
 from msgspec import Struct
@@ -21,19 +21,24 @@ _Z95 = 1.959963984540054
 
 
 class Sample(Struct, frozen=True):
-    """The records of a horizon, and how many of them would have been late at each edge."""
+    """The records of a horizon, and how many of them would have been late, and behind the watermark, at each edge.
+
+    `behind` None: not known, as some were counted by an older wmtop.
+    """
 
     records: int
     late: list[int]
+    behind: list[int] | None = None
 
 
 class Slice(Struct, array_like=True):
-    """The records of one slice; `late` by bucket, without zeros."""
+    """The records of one slice; `late` and `behind` by bucket, without zeros (`behind` None: not counted)."""
 
     number: int
     """It began at `number` times the slice's length (processing time)."""
     records: int
     late: dict[int, int]
+    behind: dict[int, int] | None = None
 
 
 class SlicedLateness(Struct):
@@ -47,26 +52,26 @@ class SlicedLateness(Struct):
         """The length of a slice (ms)."""
         return -(-self.horizon_ms // SLICES)
 
-    def add(self, now: int, records: int, late: Mapping[int, int]) -> None:
+    def add(self, now: int, records: int, late: Mapping[int, int], behind: Mapping[int, int]) -> None:
         """Count the records of a batch that came at processing time `now` (ms, never going back)."""
         number = now // self.slice_ms
         if not self.slices or self.slices[-1].number != number:
-            self.slices = [*self._within(now), Slice(number, 0, {})]
+            self.slices = [*self._within(now), Slice(number, 0, {}, {})]
         last = self.slices[-1]
         last.records += records
-        for bucket, count in late.items():
-            last.late[bucket] = last.late.get(bucket, 0) + count
+        _count(last.late, late)
+        if last.behind is not None:
+            _count(last.behind, behind)
 
     def sample(self, now: int, edges: int) -> Sample:
         """What came in the horizon that ends at processing time `now` (ms), for so many edges."""
         within = self._within(now)
-        late = [0] * edges
-        for part in within:
-            for bucket, count in part.late.items():
-                late[bucket] += count
-        for bucket in reversed(range(edges - 1)):
-            late[bucket] += late[bucket + 1]
-        return Sample(sum(part.records for part in within), late)
+        behind = [part.behind for part in within if part.behind is not None]
+        return Sample(
+            sum(part.records for part in within),
+            _at_least([part.late for part in within], edges),
+            _at_least(behind, edges) if len(behind) == len(within) else None,
+        )
 
     def _within(self, now: int) -> list[Slice]:
         return [part for part in self.slices if part.number * self.slice_ms > now - self.horizon_ms]
@@ -77,10 +82,10 @@ class RecentSlices(Struct):
 
     horizons: list[SlicedLateness]
 
-    def add(self, now: int, records: int, late: Mapping[int, int]) -> None:
-        """Count the records of a batch that came at processing time `now` (ms)."""
+    def add(self, now: int, records: int, late: Mapping[int, int], behind: Mapping[int, int]) -> None:
+        """Count the records of a batch that came at processing time `now` (ms), late and behind by bucket."""
         for horizon in self.horizons:
-            horizon.add(now, records, late)
+            horizon.add(now, records, late, behind)
 
     def sample(self, horizon_ms: int, now: int, edges: int) -> Sample:
         """What came in one of the horizons."""
@@ -99,10 +104,33 @@ def new_recent_slices(auto_horizon_ms: int | None) -> RecentSlices:
     return RecentSlices([SlicedLateness(horizon) for horizon in sorted({*HORIZONS_MS, *own})])
 
 
+def _count(counts: dict[int, int], more: Mapping[int, int]) -> None:
+    for bucket, count in more.items():
+        counts[bucket] = counts.get(bucket, 0) + count
+
+
+def _at_least(parts: Iterable[Mapping[int, int]], edges: int) -> list[int]:
+    """How many lie in each bucket or above it."""
+    sums = [0] * edges
+    for part in parts:
+        for bucket, count in part.items():
+            sums[bucket] += count
+    for bucket in reversed(range(edges - 1)):
+        sums[bucket] += sums[bucket + 1]
+    return sums
+
+
 def _view(horizon_ms: int | None, edges: list[int], sample: Sample) -> RecentLateness:
+    behind = [None] * len(edges) if sample.behind is None else sample.behind
     rows = [
-        RecentRow(edge, late, late / sample.records if sample.records else None, *wilson_interval(late, sample.records))
-        for edge, late in zip(edges, sample.late, strict=True)
+        RecentRow(
+            edge,
+            late,
+            late / sample.records if sample.records else None,
+            *wilson_interval(late, sample.records),
+            behind_watermark=behind_watermark,
+        )
+        for edge, late, behind_watermark in zip(edges, sample.late, behind, strict=True)
     ]
     return RecentLateness(horizon_ms, sample.records, rows, [_recommended(target, edges, sample) for target in TARGETS])
 

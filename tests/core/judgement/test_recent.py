@@ -37,25 +37,27 @@ def random_run(dice: Random) -> Iterator[Op]:
         yield Batch(tuple(rows), now)
 
 
-def late_by_batch(settings: Settings, lateness: int, ops: list[Op]) -> list[tuple[int, int, int]]:
-    """Time, usable records and late records of each batch of a run with that lateness."""
-    reference, batches = Reference(replace(settings, lateness_ms=lateness)), list[tuple[int, int, int]]()
+def late_by_batch(settings: Settings, lateness: int, ops: list[Op]) -> list[tuple[int, tuple[int, int, int]]]:
+    """Time of each batch of a run with that lateness; its usable records, those late, those behind the watermark."""
+    reference, batches = Reference(replace(settings, lateness_ms=lateness)), list[tuple[int, tuple[int, int, int]]]()
     for op in ops:
+        before = reference.totals.behind_watermark
         reference.apply(op)
         if isinstance(op, Batch):
             late = sum(line["records"] for line in reference.firings[-1] if line["kind"] == "late")
-            batches.append((op.now, sum(row.ts is not None for row in op.rows), late))
+            behind = reference.totals.behind_watermark - before
+            batches.append((op.now, (sum(row.ts is not None for row in op.rows), late, behind)))
     return batches
 
 
-def within(batches: list[tuple[int, int, int]], horizon: int | None, now: int) -> tuple[int, int]:
-    """Records and late records of the batches in the slices (a 60th each) that began within the horizon."""
+def within(batches: list[tuple[int, tuple[int, int, int]]], horizon: int | None, now: int) -> tuple[int, ...]:
+    """The counts of the batches in the slices (a 60th each) that began within the horizon."""
     kept = [
-        (records, late)
-        for time, records, late in batches
+        counts
+        for time, counts in batches
         if horizon is None or time // (horizon // 60) * (horizon // 60) > now - horizon
     ]
-    return sum(records for records, _ in kept), sum(late for _, late in kept)
+    return tuple(map(sum, zip(*kept, strict=True))) if kept else (0, 0, 0)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -87,8 +89,9 @@ def test_every_horizon_is_what_a_run_with_that_lateness_had(seed: int) -> None:
         batches = late_by_batch(settings, edges[place], ops)
         for horizon in recent:
             row = horizon.rows[place]
-            records, late = within(batches, horizon.horizon_ms, now)
-            assert (horizon.records, row.late) == (records, late), (horizon.horizon_ms, edges[place])
+            records, late, behind = within(batches, horizon.horizon_ms, now)
+            found = (horizon.records, row.late, row.behind_watermark)
+            assert found == (records, late, behind), (horizon.horizon_ms, edges[place])
             assert row.late_share == (late / records if records else None)
     for horizon in recent:
         check_recommended(horizon)
@@ -103,6 +106,17 @@ def check_recommended(horizon: RecentLateness) -> None:
         ]
         assert recommended.lateness_ms == (enough[0].lateness_ms if enough else None)
         assert recommended.few == ((enough[0] if enough else horizon.rows[-1]).late < 20)
+
+
+def test_slices_of_an_older_version_know_no_distances() -> None:
+    driver = Driver(Settings(lateness_ms=MINUTE, future_guard_ms=None))
+    driver.apply(Batch((Row(0, "a", 0), Row(0, "a", HOUR)), 0))
+    assert driver.monitor.whatif is not None
+    for horizon in driver.monitor.whatif.recent.horizons:
+        horizon.slices[0].behind = None
+    driver.apply(Batch((Row(1, "a", 5), Row(1, "a", HOUR)), 1))
+    recent = driver.snapshot().whatif_recent or []
+    assert [(row.rows[0].late, row.rows[0].behind_watermark) for row in recent] == [(1, None)] * 3 + [(1, 1)]
 
 
 def test_memory_is_bounded() -> None:

@@ -4,9 +4,20 @@ from math import isclose
 
 from msgspec.structs import replace
 from wmtop.engine.core.snapshot import ChannelLateness, Snapshot, Totals, WhatIf
-from wmtop.tui.present.lateness_curve import Curve, curve_of, moments, place_of, recommended, shown
+from wmtop.tui.present.lateness_curve import (
+    Curve,
+    curve_of,
+    evidence,
+    horizon_words,
+    horizons_of,
+    moments,
+    place_of,
+    recent_curve_of,
+    recommended,
+    shown,
+)
 
-from ..canned import EDGES, attached, empty, live
+from ..canned import DAY, EDGES, HOUR, MINUTE, attached, empty, live, recent
 
 ROWS = [
     WhatIf(0, 50, 0.05, 10.0, 100), WhatIf(10, 20, 0.02, 20.0, 60), WhatIf(20, 1, 0.001, None, 10),
@@ -75,3 +86,36 @@ def test_what_is_drawn_holds_all_bars_and_all_values_with_an_edge_to_spare() -> 
 
 def test_a_lateness_between_two_edges_belongs_to_the_lower_one() -> None:
     assert [place_of((0, 10, 20), value) for value in (0, 9, 10, 25)] == [0, 0, 1, 2]
+
+
+def test_a_horizon_has_a_curve_of_its_own_and_the_delays_since_the_start() -> None:
+    snapshot = live(whatif_recent=recent())
+    assert horizons_of(snapshot) == [None, 15 * MINUTE, HOUR, DAY]
+    hour, whole = recent_curve_of(snapshot, HOUR), curve_of(snapshot)
+    assert hour is not None
+    assert whole is not None
+    assert (hour.records, hour.late[0], hour.shares[0], hour.counts[0]) == (3_000, 100, 100 / 3_000, 14)
+    assert hour.delays == whole.delays
+    assert recommended(hour)[0] == EDGES[5]  # 65 late records are the first that are at most 2.3 % of 3,000
+    assert [horizon_words(horizon) for horizon in (None, HOUR, DAY)] == ["since the start", "last 1h", "last 24h"]
+
+
+def test_what_a_horizon_does_not_know_is_not_made_up() -> None:
+    assert horizons_of(live()) == [None]
+    assert recent_curve_of(live(), HOUR) is None
+    old = [replace(part, rows=[replace(row, behind_watermark=None) for row in part.rows]) for part in recent()]
+    found = recent_curve_of(live(whatif_recent=old), HOUR)
+    assert found is not None
+    assert not found.counts_known
+    assert moments(found) is None
+
+
+def test_the_evidence_of_a_recommendation() -> None:
+    hour = recent_curve_of(live(whatif_recent=recent()), HOUR)
+    assert hour is not None
+    late, few, (low, high) = evidence(hour, EDGES[13])
+    assert (late, few) == (9, True)
+    assert low is not None
+    assert high is not None
+    assert low < 9 / 3_000 < high
+    assert evidence(hour, EDGES[0])[1] is False
