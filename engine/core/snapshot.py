@@ -505,6 +505,7 @@ NoteCode = Literal[
     "max_drift_ignored",  # Spark's connector reads all partitions alike
     # What happened to the engine itself.
     "jvm_silent",  # pid, silent_ms
+    "start_stuck",  # step: the one that shows no progress, silent_ms
     "channels_folded",  # into, channels, at_least: 1 where there are more, records, limit
     "snapshot_too_long",  # channels: left out, with the windows; bytes, limit
     "alert_failed",  # command: of --on-alert, why; only the first failure

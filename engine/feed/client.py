@@ -242,11 +242,11 @@ def request(path: Path, command: ToEngine, timeout_s: float = 10.0, *, run_id: s
     return _within(ask, path, timeout_s)
 
 
-def first_snapshot(path: Path, timeout_s: float = 10.0) -> Snapshot:
+def first_snapshot(path: Path, timeout_s: float = 10.0, *, run_id: str | None = None) -> Snapshot:
     """The engine's newest snapshot; RunError if none comes. Not from within an event loop."""
 
     async def ask() -> Snapshot:
-        async with aclosing(Client(path, timeout_s=timeout_s).messages()) as messages:
+        async with aclosing(Client(path, timeout_s=timeout_s, run_id=run_id).messages()) as messages:
             async for message in messages:
                 if isinstance(message, Snapshot):
                     return message

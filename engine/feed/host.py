@@ -24,6 +24,9 @@ from .ring import Bounds
 from .rundir import Claim
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+STEP_STALE_AFTER_S = 60.0
+"""How long a step of the start may show no progress before the run is shown as stale."""
+_PULSE_S = 1.0
 
 
 class Host:
@@ -55,6 +58,9 @@ class Host:
         self._on_snapshot = on_snapshot
         self._say = say
         self._steps: list[Step] = []
+        self._progress_s: float | None = None
+        """When the step that is running last showed progress (monotonic); None while none has to."""
+        self._start_over = threading.Event()
         self._signal: int | None = None
         self._takes_signals = False
         self._recording: BackgroundWriter | None = None
@@ -71,6 +77,7 @@ class Host:
             signal.signal(number, _exit_at_once)
         if stop_on_eof:
             threading.Thread(target=_stop_at_eof, name="wmtop-parent", daemon=True).start()
+        threading.Thread(target=self._watch_start, name="wmtop-start", daemon=True).start()
 
     def record(self, path: Path, bounds: Bounds, existing: Existing) -> None:
         """Record what is published from now on; UsageError or RunError if the recording cannot be opened."""
@@ -110,32 +117,43 @@ class Host:
 
     def fail(self, error: Exception) -> None:
         """Publish that the engine has failed, with the reason in one line."""
+        self._start_over.set()
         self.publish(self._bare("failed", error=first_line(error)))
 
     @contextmanager
     def step(self, name: str) -> Generator[None]:
         """A step of the start: shown while it runs, afterwards with its seconds."""
-        began = time.monotonic()
-        self.open_step(name)
-        yield
+        began = self._progress_s = time.monotonic()
+        self._show_steps([*self._steps, Step(name)])
+        try:
+            yield
+        finally:
+            self._progress_s = None
         self._steps = [*self._steps[:-1], Step(name, time.monotonic() - began)]
 
     def open_step(self, name: str) -> None:
-        """A step that lasts until the start is over."""
-        self._steps = [*self._steps, Step(name)]
-        self.publish(self._bare("starting"))
+        """A step that lasts until the start is over, however long that takes."""
+        self._show_steps([*self._steps, Step(name)])
 
     def report(self, text: str) -> None:
-        """Replace the text of the step that is running."""
-        self._steps = [*self._steps[:-1], Step(text)]
-        self.publish(self._bare("starting"))
+        """Replace the text of the step that is running: it shows progress."""
+        self._progress_s = time.monotonic()
+        self._show_steps([*self._steps[:-1], Step(text)])
+
+    def show_start(self, *stuck: Note) -> None:
+        """Publish the steps again; with a note that says why it is stuck, as stale."""
+        if not self._start_over.is_set():
+            state: EngineState = "stale" if stuck else "starting"
+            self._publisher.publish(replace(self._bare(state), notes=[*self._notes(), *stuck]))
 
     def started(self) -> None:
         """The start is over: its steps are no longer shown."""
+        self._start_over.set()
         self._steps = []
 
     def close(self) -> None:
         """End the alerts, the recording and the stream."""
+        self._start_over.set()
         recording, self._recording = self._recording, None
         try:
             if self._alerts is not None:
@@ -147,6 +165,19 @@ class Host:
         finally:
             ended: dict[str, Literal["ended", "failed"]] = {"ended": "ended", "failed": "failed"}
             self._publisher.close(reason=ended.get(self._last_state, "stopped"))
+
+    def _show_steps(self, steps: list[Step]) -> None:
+        self._steps = steps
+        self.publish(self._bare("starting"))
+
+    def _watch_start(self) -> None:
+        """On a thread of its own: the main thread may wait for a JVM that has hung."""
+        while not self._start_over.wait(_PULSE_S):
+            since, steps = self._progress_s, self._steps
+            stuck_s = 0.0 if since is None else time.monotonic() - since
+            if stuck_s > STEP_STALE_AFTER_S:
+                args: dict[str, str | int | None] = {"step": steps[-1].name, "silent_ms": int(stuck_s * 1_000)}
+                self.show_start(Note(time.time_ns() // 1_000_000, "start_stuck", args))
 
     def _record(self, snapshot: Snapshot) -> None:
         """Record a snapshot; where that fails the run continues without a recording."""

@@ -225,9 +225,12 @@ class Engine:
                     raise
                 if ended:
                     return
-                if watch.began and run.monitor.channels and time.monotonic() - last >= SNAPSHOT_EVERY_S:
+                if watch.began and time.monotonic() - last >= SNAPSHOT_EVERY_S:
                     last = time.monotonic()
-                    self._publish_between_batches(watch.silent_s)
+                    if run.monitor.channels:
+                        self._publish_between_batches(watch.silent_s)
+                    else:
+                        self._host.show_start(*self._jvm_notes(watch.silent_s))
         finally:
             watch.stop()
 
@@ -278,16 +281,18 @@ class Engine:
         unread = self._unread()
         notes = self._notes()
         stale = unread is not None and unread.records is None
-        if silent_s > SILENT_AFTER_S:
-            stale = True
-            notes = [*notes, self._jvm_note(silent_s)]
-        if stale:
+        hung = self._jvm_notes(silent_s)
+        notes = [*notes, *hung]
+        if stale or hung:
             snapshot = replace(snapshot, state="stale")
         return replace(snapshot, verdict=verdict_of(snapshot), wall_ms=time.time_ns() // 1_000_000, notes=notes)
 
-    def _jvm_note(self, silent_s: float) -> Note:
+    def _jvm_notes(self, silent_s: float) -> list[Note]:
+        """The note on a JVM that has not answered for too long; empty where it answers."""
+        if silent_s <= SILENT_AFTER_S:
+            return []
         args: dict[str, str | int | None] = {"pid": self._jvm().pid, "silent_ms": int(silent_s * 1_000)}
-        return Note(time.time_ns() // 1_000_000, "jvm_silent", args)
+        return [Note(time.time_ns() // 1_000_000, "jvm_silent", args)]
 
     def _snapshot_now(self, timeout_s: float = -1) -> Snapshot | None:
         """The snapshot of this moment; None where a batch keeps the monitor for longer than `timeout_s`."""

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -92,8 +93,10 @@ def build_session(
         context = SparkContext(conf=spark_conf, gateway=_launch(spark_conf, log))
         context.setLogLevel(settings.get("spark.log.level", "WARN" if log else "ERROR"))
         session = SparkSession.builder.getOrCreate()
-    except Exception as error:
+    except BaseException as error:  # also a signal that stops the start
         _abandon()
+        if not isinstance(error, Exception):
+            raise
         raise RunError(_why_not(error, log, said_before)) from error
     if archive:
         class_archive.make_later(java)
@@ -179,10 +182,23 @@ def _settings(
 def _launch(conf: Any, log: Path | None) -> Any:
     from pyspark.java_gateway import launch_gateway  # pyright: ignore[reportUnknownVariableType]
 
-    if log is None:
-        return launch_gateway(conf)
-    with log.open("ab") as file:
-        return launch_gateway(conf, {"stdout": file, "stderr": file})
+    before = _children()
+    try:
+        if log is None:
+            return launch_gateway(conf)
+        with log.open("ab") as file:
+            return launch_gateway(conf, {"stdout": file, "stderr": file})
+    except BaseException:  # a JVM that hangs would not notice that we have ended
+        for pid in _children() - before:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        raise
+
+
+def _children() -> set[int]:
+    """The process ids of our children, whichever thread started them; empty where /proc does not list them."""
+    lists = (file.read_text().split() for file in Path("/proc/self/task").glob("*/children"))
+    return {int(pid) for pids in lists for pid in pids}
 
 
 def _abandon() -> None:

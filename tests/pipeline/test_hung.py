@@ -45,17 +45,22 @@ def until(wanted: Callable[[Snapshot], bool]) -> Snapshot:
         try:
             seen = first_snapshot(rundir.socket_path("stuck"), 5)
         except RunError:
+            time.sleep(0.1)
             continue
         if wanted(seen):
             return seen
         time.sleep(0.1)
-    raise AssertionError(f"not within {WITHIN_S} s: {seen}")
+    log = rundir.socket_path("stuck").with_suffix(".log").read_text()[-2_000:]
+    raise AssertionError(f"not within {WITHIN_S} s: {seen and (seen.state, seen.batch, seen.wall_ms)}, its log: {log}")
 
 
-def jvm_of(pid: int) -> int:
+def children_of(pid: int) -> list[int]:
     children = [file.read_text().split() for file in Path(f"/proc/{pid}/task").glob("*/children")]
-    pids = [int(child) for line in children for child in line]
-    return next(pid for pid in pids if Path(f"/proc/{pid}/comm").read_text().strip() == "java")
+    return [int(child) for line in children for child in line]
+
+
+def jvm_of(pid: int) -> int | None:
+    return next((pid for pid in children_of(pid) if Path(f"/proc/{pid}/comm").read_text().strip() == "java"), None)
 
 
 def test_neither_a_reader_nor_a_jvm_that_stops_holds_the_engine(engine: "subprocess.Popen[bytes]") -> None:
@@ -63,6 +68,7 @@ def test_neither_a_reader_nor_a_jvm_that_stops_holds_the_engine(engine: "subproc
     moved = until(lambda snapshot: (snapshot.batch or 0) >= 6)
     assert moved.state == "live"
     jvm = jvm_of(engine.pid)
+    assert jvm is not None
     os.kill(jvm, signal.SIGSTOP)
     try:
         stale = until(lambda snapshot: snapshot.state == "stale")
@@ -77,3 +83,14 @@ def test_neither_a_reader_nor_a_jvm_that_stops_holds_the_engine(engine: "subproc
     finally:
         if Path(f"/proc/{jvm}").exists():
             os.kill(jvm, signal.SIGKILL)
+
+
+def test_a_jvm_that_hangs_in_the_start_ends_with_the_engine(engine: "subprocess.Popen[bytes]") -> None:
+    while (jvm := jvm_of(engine.pid)) is None:
+        time.sleep(0.05)
+    os.kill(jvm, signal.SIGSTOP)
+    assert [child for child in children_of(engine.pid) if child == jvm] == [jvm]
+    engine.send_signal(signal.SIGTERM)
+    assert engine.wait(WITHIN_S) == 128 + signal.SIGTERM
+    assert not Path(f"/proc/{jvm}").exists()
+    assert rundir.list_runs() == []

@@ -4,7 +4,7 @@ import asyncio
 import stat
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import msgspec
 import typer
@@ -121,9 +121,9 @@ def attach(
         _refuse("without TARGET", of_flink | of_group | of_broker | of_query | of_watching)
         list_all()
         return
-    if (socket := socket_of(target)) is not None:
+    if (engine := engine_of(target)) is not None:
         _refuse("for a running engine", of_flink | of_group | of_broker | of_query | of_watching)
-        _show_engine(socket, once=once, json=json, read_only=read_only)
+        _show_engine(engine, once=once, json=json, read_only=read_only)
         return
     if target.startswith(FLINK):
         _refuse("for flink://", of_group | of_broker | of_query)
@@ -226,34 +226,47 @@ def _refuse(where: str, options: dict[str, Any]) -> None:
             raise UsageError(f"{option} has no effect {where}; leave it out")
 
 
-def socket_of(target: str) -> Path | None:
-    """The socket of a running engine that the target names, as a path or by the engine's name; None: no engine."""
+class EngineAddress(NamedTuple):
+    """Where a running engine is reached; what answers there must have that id, None: a socket given as a path."""
+
+    socket: Path
+    run_id: str | None
+
+
+def engine_of(target: str) -> EngineAddress | None:
+    """The running engine that the target names, as its socket's path or by its name; None: no engine."""
     path = Path(target)
     try:
         if stat.S_ISSOCK(path.stat().st_mode):
-            return path
+            return EngineAddress(path, None)
     except (OSError, ValueError):
         pass
     if "/" in target or path.exists():
         return None
-    return next((run.socket for run in rundir.list_runs() if run.name == target), None)
+    return next((EngineAddress(run.socket, run.id) for run in rundir.list_runs() if run.name == target), None)
 
 
-def _show_engine(socket: Path, *, once: bool, json: bool, read_only: bool) -> None:
+def socket_of(target: str) -> Path | None:
+    """The socket of the running engine that the target names; None: no engine."""
+    found = engine_of(target)
+    return None if found is None else found.socket
+
+
+def _show_engine(engine: EngineAddress, *, once: bool, json: bool, read_only: bool) -> None:
     """Show a running engine: its screen, a summary, or its snapshots."""
     if once:
-        snapshot = first_snapshot(socket)
+        snapshot = first_snapshot(engine.socket, run_id=engine.run_id)
         print(msgspec.json.encode(snapshot).decode() if json else summary(snapshot))
     elif json:
-        asyncio.run(_follow(socket))
+        asyncio.run(_follow(engine))
     elif has_terminal():
-        open_screen(Client(socket, read_only=read_only), "leave")
+        open_screen(Client(engine.socket, run_id=engine.run_id, read_only=read_only), "leave")
     else:
         raise UsageError("the screen needs a terminal; without one, use --once or --json")
 
 
-async def _follow(socket: Path) -> None:
-    async with aclosing(Client(socket).messages()) as messages:
+async def _follow(engine: EngineAddress) -> None:
+    async with aclosing(Client(engine.socket, run_id=engine.run_id).messages()) as messages:
         async for message in messages:
             if isinstance(message, Snapshot) and message.state != "starting":
                 print(msgspec.json.encode(message).decode(), flush=True)

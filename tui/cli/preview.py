@@ -63,7 +63,8 @@ def _snapshot(target: str, at: int | None) -> Snapshot:
     if not Path(target).is_file():
         if at is not None:
             raise UsageError(f"--at is for a recording, and {clean(target)} is not one")
-        return first_snapshot(rundir.find_run(target).socket)
+        run = rundir.find_run(target)
+        return first_snapshot(run.socket, run_id=run.id)
     with RecordingReader(Path(target)) as reader:
         if not len(reader):
             raise UsageError(f"{clean(target)} holds no snapshot")

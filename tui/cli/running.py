@@ -48,7 +48,7 @@ def lines_of_runs() -> list[str]:
 def _line_of(run: rundir.RunInfo) -> str:
     level: int | None = None
     try:
-        snapshot = first_snapshot(run.socket, LOOK_WITHIN_S)
+        snapshot = first_snapshot(run.socket, LOOK_WITHIN_S, run_id=run.id)
         level, verdict = snapshot.level.watermark_ms, verdict_line(snapshot)
     except RunError:
         verdict = f"{WORDS['unknown']}  {'no answer' if run.socket.exists() else 'starting'}"

@@ -87,6 +87,12 @@ def _jvm_silent(args: Args) -> str:
     return f"The JVM (process {_text(args, 'pid')}) has not answered{since}"
 
 
+def _start_stuck(args: Args) -> str:
+    silent_ms = _number(args, "silent_ms")
+    since = "" if silent_ms is None else f" for {f.duration(silent_ms)}"
+    return f"No progress{since} while {_text(args, 'step')}; the log may say why"
+
+
 def _channels_folded(args: Args) -> str:
     channels = f"{'≥ ' if args.get('at_least') else ''}{_count(args, 'channels')}"
     return (
@@ -159,6 +165,7 @@ _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
         "--max-drift has no effect: Spark's connector reads all partitions alike; use --reader python"
     ),
     "jvm_silent": _jvm_silent,
+    "start_stuck": _start_stuck,
     "channels_folded": _channels_folded,
     "snapshot_too_long": _snapshot_too_long,
     "alert_failed": _alert_failed,

@@ -1,0 +1,66 @@
+"""The start of an engine, as its viewers see it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from wmtop.engine.core.settings import Settings
+from wmtop.engine.core.snapshot import Note, Snapshot, SourceView
+from wmtop.engine.feed import host as hosts
+from wmtop.engine.feed import rundir
+from wmtop.engine.feed.client import first_snapshot
+from wmtop.engine.feed.host import Host
+from wmtop.engine.feed.messages import Reply
+
+
+@pytest.fixture
+def host(run_directory: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
+    monkeypatch.setattr(hosts, "_PULSE_S", 0.01)
+    monkeypatch.setattr(hosts.signal, "signal", lambda *_: None)
+    with rundir.claim("flights", "", 0) as claim:
+        made = Host(
+            claim,
+            Settings(),
+            describe=lambda: SourceView(kind="rate", description=""),
+            notes=list[Note],
+            on_change=lambda change: Reply(id=change.id, ok=True),
+            on_snapshot=lambda *_: None,
+            say=lambda _: None,
+        )
+        yield made
+        made.close()
+
+
+def seen(state: str) -> Snapshot:
+    """The first snapshot with that state that a viewer gets."""
+    while (snapshot := first_snapshot(rundir.socket_path("flights"))).state != state:
+        pass
+    return snapshot
+
+
+def test_a_step_without_progress_makes_the_start_stale_until_there_is_some(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hosts, "STEP_STALE_AFTER_S", 0.0)
+    host.begin(stop_on_eof=False)
+    with host.step("starting Spark"):
+        stuck = seen("stale")
+        assert [(note.code, note.args["step"]) for note in stuck.notes] == [("start_stuck", "starting Spark")]
+        assert [step.name for step in stuck.steps] == ["starting Spark"]
+    host.open_step("waiting for the first batch")  # this may take as long as it likes
+    assert seen("starting").notes == []
+
+
+def test_a_step_within_its_bound_is_starting(host: Host) -> None:
+    host.begin(stop_on_eof=False)
+    with host.step("starting Spark"):
+        assert seen("starting").notes == []
+
+
+def test_nothing_of_the_start_is_published_after_it(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hosts, "STEP_STALE_AFTER_S", 0.0)
+    with host.step("starting Spark"):
+        host.started()
+        host.publish(Snapshot(name="flights", state="live", settings=Settings(), batch=1))
+        host.show_start(Note(0, "jvm_silent"))
+        assert seen("live").batch == 1
