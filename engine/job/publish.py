@@ -229,7 +229,17 @@ class _Events:
         stream = query._jsq.streamingQuery()
         plan = read_plan(lines_of_tree(stream.lastExecution().executedPlan().toString()))
         root = one_line(str(stream.resolvedCheckpointRoot()).removeprefix("file:"), 4096)
-        return replace(plan, checkpoint=root), self._spark.conf.get(WATERMARK_POLICY, "min")
+        return replace(plan, checkpoint=root), self._policy(stream)
+
+    def _policy(self, stream: Any) -> str | None:
+        """The watermark policy that the query began with: it keeps it, whatever the session is set to since."""
+        try:
+            kept = stream.lastExecution().offsetSeqMetadata().conf().get(WATERMARK_POLICY)
+            if kept.isDefined():
+                return str(kept.get())
+        except Exception as error:  # another Spark's classes
+            _log.debug("wmtop reads the session's watermark policy: %r", error)
+        return self._spark.conf.get(WATERMARK_POLICY, "min")
 
     class Java:
         """For Py4J."""

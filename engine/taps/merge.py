@@ -95,10 +95,7 @@ def snapshot_of_query(
     in_force = {mark.batch: mark.watermark_ms for mark in checkpoint.history} if checkpoint is not None else {}
     mode = output_mode_of(plan, facts.windows, in_force)
     operators = operators_of(plan, run.progress if run is not None else None, facts.windows)
-    nothing = "the state is not looked at" if checkpoint is not None else "its state was not found"
-    if plan is not None and not plan.operators:
-        nothing = "the query keeps no state"
-    windows = windows_of(facts.windows, operators, mode, level.watermark_ms, in_force, nothing)
+    windows = windows_of(facts.windows, operators, mode, level.watermark_ms, in_force, _without_state(facts))
     barrel = None if elsewhere and not by_tap else barrel_rule(nodes, channels, level.watermark_ms, policy)
     bucket_ms = bucket_of(nodes)
     spark = replace(
@@ -153,9 +150,22 @@ def _current(facts: QueryFacts) -> QueryFacts:
     checkpoint, report = facts.checkpoint, facts.report
     if checkpoint is None or checkpoint.batch is None or report is None or report.run is None:
         return facts
-    last = _batch(None, report.run)
     over = report.run.ended or report.alive is False
-    return replace(facts, report=None) if over and (last is None or checkpoint.batch > last + 1) else facts
+    return replace(facts, report=None) if over and _went_on(checkpoint, report, report.run) else facts
+
+
+def _went_on(checkpoint: CheckpointFacts, report: Report, run: QueryRun) -> bool:
+    """Whether the checkpoint has batches that cannot be those of a run that is over.
+
+    A run that has failed leaves a batch behind that has begun and is not committed; in its first one it reports none.
+    """
+    last = _batch(None, run)
+    if last is None:
+        begun = checkpoint.batch_timestamp_ms
+        return report.heard_ms is None or begun is None or begun > report.heard_ms
+    committed = checkpoint.committed if run.ended else None
+    newest = checkpoint.batch
+    return (newest is not None and newest > last + 1) or (committed is not None and committed > last)
 
 
 def _state(facts: QueryFacts, now_ms: int) -> tuple[EngineState, Said | None]:
@@ -317,6 +327,18 @@ def _spark(
         query_id=run.id if run is not None else checkpoint.query_id if checkpoint is not None else None,
         query_name=run.name if run is not None else None,
     )
+
+
+def _without_state(facts: QueryFacts) -> str:
+    """Why no stateful operator was found, in one line."""
+    plan = facts.run.plan if facts.run is not None else None
+    if plan is not None and not plan.operators:
+        return "the query keeps no state"
+    if facts.checkpoint is None:
+        return "its state was not found"
+    if facts.windows is None:
+        return "the state is not looked at"
+    return "no batch has been committed yet" if facts.checkpoint.committed is None else "the query keeps no state"
 
 
 def _has_watermark(facts: QueryFacts, nodes: Sequence[Node], level_ms: int | None) -> bool | None:

@@ -34,10 +34,14 @@ class Node(Struct, frozen=True, kw_only=True):
 
     @property
     def spark_ms(self) -> int | None:
-        """Where it stands: the greatest event time of all channels, minus the delay."""
-        greatest = [tap.max_ms for tap in self.taps if tap.max_ms is not None]
-        greatest = greatest or [ms for ms in (self.max_ms,) if ms is not None]
-        return None if self.delay_ms is None or not greatest else max(greatest) - self.delay_ms
+        """Where it stands: the greatest event time of all channels, minus the delay.
+
+        Spark's own word goes before that of a tap: a filter behind `withWatermark` is moved in front of it, so that
+        rows that the tap has seen never reach the watermark.
+        """
+        seen = max((tap.max_ms for tap in self.taps if tap.max_ms is not None), default=None)
+        greatest = seen if self.max_ms is None else self.max_ms
+        return None if self.delay_ms is None or greatest is None else greatest - self.delay_ms
 
     @property
     def barrel_ms(self) -> int | None:

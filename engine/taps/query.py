@@ -112,11 +112,10 @@ class QueryWatch:
         """What the checkpoint and the query say; the one is looked for where the other tells of it."""
         checkpoint = self._poll_checkpoint()
         report = self._reports.poll(checkpoint.query_id if checkpoint is not None else None)
-        if checkpoint is None and report is not None and report.run is not None and report.run.plan is not None:
-            place = report.run.plan.checkpoint
-            if place is not None and is_checkpoint(Path(place)):
-                self._look_into(Path(place))
-                checkpoint = self._poll_checkpoint()
+        place = report.checkpoint if report is not None else None
+        if checkpoint is None and place is not None and is_checkpoint(Path(place)):
+            self._look_into(Path(place))
+            checkpoint = self._poll_checkpoint()
         return checkpoint, report
 
     def _look_into(self, path: Path) -> None:

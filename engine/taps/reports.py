@@ -33,6 +33,10 @@ class Report(Struct, frozen=True, kw_only=True):
     """One line on what could not be read."""
     siblings: list[SiblingQuery] | None = None
     """The last run of each other query of the application."""
+    heard_ms: int | None = None
+    """When something was last written there (epoch ms)."""
+    checkpoint: str | None = None
+    """The query's checkpoint directory, as this run or an earlier one of the same query names it."""
 
 
 class Reports(Protocol):
@@ -74,6 +78,8 @@ class LogReports:
             alive=False if facts.ended_ms is not None else None,
             trouble=facts.trouble,
             siblings=siblings_of(facts.queries, run),
+            heard_ms=facts.modified_ms,
+            checkpoint=_checkpoint_of(facts.queries, run),
         )
 
     def close(self) -> None:
@@ -124,6 +130,8 @@ class JobReports:
             alive=publication.alive,
             trouble=publication.trouble,
             siblings=siblings_of(publication.queries, run),
+            heard_ms=publication.written_ms,
+            checkpoint=_checkpoint_of(publication.queries, run),
         )
 
     def _search(self, query_id: str) -> None:
@@ -148,6 +156,12 @@ def siblings_of(runs: Sequence[QueryRun], chosen: QueryRun | None) -> list[Sibli
         for run in last.values()
     ]
     return sorted(found, key=lambda one: one.state != "failed")
+
+
+def _checkpoint_of(runs: Sequence[QueryRun], run: QueryRun | None) -> str | None:
+    """A run without a batch has no plan, but an earlier run of the same query may have had one."""
+    places = [one.plan.checkpoint for one in runs if run is not None and one.id == run.id and one.plan is not None]
+    return next((place for place in reversed(places) if place is not None), None)
 
 
 def choose(runs: Sequence[QueryRun], wanted: str | None, query_id: str | None) -> QueryRun | None:

@@ -9,6 +9,10 @@ from .events.query_runs import BatchProgress, PlanFacts, StateFacts
 
 _FOLLOW_THE_WATERMARK = ("aggregation", "session", None)
 """Operators whose output is not further behind than the watermark: below a join windows may stay longer."""
+_PASS_THE_WATERMARK_ON = ("aggregation", "session", "dedup", "dedup_within_watermark", "limit", None)
+"""Operators that pass the query's own watermark on to those above them."""
+_WITHOUT_WINDOWS = ("join", "dedup", "dedup_within_watermark", "limit")
+"""Operators that keep no windows: beside one that does, nothing is missing."""
 
 
 def operators_of(
@@ -97,13 +101,12 @@ def windows_of(
     nothing: str,
 ) -> Windows:
     """The open windows of all operators that could be read, and why others could not; `nothing`: why none were."""
-    if found is None:
-        return _no_windows(nothing)
     if not found:
-        return _no_windows("the query keeps no state")
+        return _no_windows(nothing)
     several = len(found) > 1
-    reasons = [f"operator {one.operator}: {one.reason}" if several else one.reason for one in found if one.reason]
     known = [one for one in found if one.batch is not None]
+    asked = [one for one in found if one.kind not in _WITHOUT_WINDOWS] if known else found
+    reasons = [f"operator {one.operator}: {one.reason}" if several else one.reason for one in asked if one.reason]
     if not known:
         return _no_windows(reasons[0] if reasons else "nothing could be read")
     planned = {one.operator: one.evicts for one in operators or ()}
@@ -112,6 +115,7 @@ def windows_of(
     for one in known:
         evicts = planned.get(one.operator, one.evicts)
         stays = mode == "complete" or evicts is False
+        short_known = level_ms is not None and not stays and not _behind_another(one, found)
         passed_ms = level_ms if stays else None
         ended = 0 if passed_ms is None else sum(window.end_ms <= passed_ms for window in one.windows)
         kept += ended
@@ -122,7 +126,7 @@ def windows_of(
                 end_ms=window.end_ms,
                 records=window.records,
                 waits_for=None,
-                short_ms=None if level_ms is None or stays else max(window.end_ms - level_ms, 0),
+                short_ms=max(window.end_ms - level_ms, 0) if short_known and level_ms is not None else None,
                 operator=one.operator if several else None,
             )
             for window in one.windows
@@ -137,6 +141,14 @@ def windows_of(
         kept=kept if mode == "complete" or False in planned.values() else None,
         unknown=reasons[0] if reasons else None,
     )
+
+
+def _behind_another(one: OpenWindows, found: Sequence[OpenWindows]) -> bool:
+    """Whether an operator nearer to the sources passes on an earlier watermark than the query's.
+
+    Spark numbers its operators from the sink on. A join with a time bound still emits rows that far behind.
+    """
+    return any(other.operator > one.operator and other.kind not in _PASS_THE_WATERMARK_ON for other in found)
 
 
 def _no_windows(why: str) -> Windows:

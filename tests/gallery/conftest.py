@@ -17,7 +17,8 @@ from wmtop.engine.java import find_java
 QUICK = (
     "tumbling_late", "tumbling_complete", "session_append", "join_min", "join_max", "join_empty_input",
     "chained_second_watermark", "watermark_overwritten", "dedup_without_watermark", "no_watermark",
-    "restart_longer_delay", "failed_query", "failed_sibling", "rocksdb",
+    "restart_longer_delay", "failed_query", "failed_in_its_first_batch", "failed_sibling", "rerun_without_data",
+    "windows_of_a_join", "totals_update", "rocksdb",
 )  # fmt: skip
 """What the suite runs; the others are variations of these."""
 PATIENCE_S = 900

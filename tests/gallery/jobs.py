@@ -364,6 +364,73 @@ def wait_for(query: StreamingQuery) -> None:
 
 
 @job
+def failed_in_its_first_batch(job: Job) -> Truth:
+    """It has reported no batch: only its end says why."""
+    query = job.start(by_window(job.late(STEADY)), each=_raise)
+    wait_for(query)
+    return told(query, "append") | {"watermark_ms": None, "open": None, "error": "the disk is full"}
+
+
+@job
+def failed_then_restarted(job: Job) -> Truth:
+    """The second run replays the batch in which the first one failed: its failure is over."""
+    failing = [True]
+
+    def each(batch: DataFrame, number: int) -> None:
+        if number == 1 and failing:
+            failing.clear()
+            raise ValueError("no such customer: 17")
+        batch.count()
+
+    df = by_window(job.late(STEADY))
+    wait_for(job.start(df, each=each))
+    return job.run(df, each=each) | {"watermark_ms": ms(54), "open": windows(ALL, 10, after=54)}
+
+
+@job
+def rerun_without_data(job: Job) -> Truth:
+    """Started again with nothing new to read, as a scheduled AvailableNow query is: the run has no batch."""
+    df = by_window(job.late(STEADY))
+    job.run(df)
+    return job.run(df) | {"watermark_ms": ms(54), "open": windows(ALL, 10, after=54), "mode": None}
+
+
+@job
+def windows_of_a_join(job: Job) -> Truth:
+    """Windows above a join with a time bound close later than the watermark passes their end."""
+    df = joined(job, RIGHT).groupBy(F.window("lts", "10 seconds")).count()
+    shown = job.run(df)
+    pairs = [(at, 0) for at, key in ALL for then, other in (row for file in RIGHT for row in file)
+             if key == other and at <= then <= at + 60]  # fmt: skip
+    rows: list[Row] = [(at, "") for at, _ in pairs]
+    return shown | {"watermark_ms": ms(24), "open": "any", "upper": windows(rows, 10), "held_by": 1}
+
+
+@job
+def dedup_then_windows(job: Job) -> Truth:
+    df = job.late([*STEADY, STEADY[2]]).dropDuplicatesWithinWatermark(["key", "ts"])
+    shown = job.run(df.groupBy(F.window("ts", "10 seconds")).count())
+    return shown | {"watermark_ms": ms(54), "open": windows(ALL, 10, after=54), "at": 0}
+
+
+@job
+def totals_complete(job: Job) -> Truth:
+    shown = job.run(job.read(STEADY).groupBy("key").count().orderBy("count"), "complete")
+    return shown | {"watermark_ms": None, "open": None, "no_watermark": True}
+
+
+@job
+def totals_update(job: Job) -> Truth:
+    shown = job.run(job.read(STEADY).groupBy("key").count(), "update")
+    return shown | {"watermark_ms": None, "open": None, "no_watermark": True, "keeps_forever": True}
+
+
+@job
+def stream_limit(job: Job) -> Truth:
+    return job.run(job.read(STEADY).limit(5)) | {"watermark_ms": None, "open": None, "no_watermark": True}
+
+
+@job
 def rate_source(job: Job) -> Truth:
     options = {"rowsPerBatch": 10, "numPartitions": 1, "startTimestamp": START_MS, "advanceMillisPerBatch": 5000}
     stream = job.spark.readStream.format("rate-micro-batch").options(**options).load()

@@ -1,5 +1,7 @@
 """What attach says of foreign jobs, by checkpoint and by event log, against what the jobs know themselves."""
 
+import json
+import sys
 import time
 from typing import Any
 
@@ -10,6 +12,7 @@ from wmtop.engine.core.snapshot import NoteCode, Snapshot, SourceView
 from wmtop.engine.taps.checkpoint.open_windows import OpenWindowsTap
 from wmtop.engine.taps.query import QueryWatch
 from wmtop.engine.taps.reports import LogReports
+from wmtop.tui import cli
 
 from .conftest import QUICK, Gallery
 from .jobs import JOBS
@@ -63,7 +66,7 @@ def test_attach_agrees_with_the_job(gallery: Gallery, job: str, tap: str) -> Non
     if truth["watermark_ms"] != ANY:
         assert shown.level.watermark_ms == truth["watermark_ms"]
     if isinstance(truth["open"], list):
-        inner = max((one.operator or 0 for one in shown.spark.operators or ()), default=0)
+        inner = truth.get("at", max((one.operator or 0 for one in shown.spark.operators or ()), default=0))
         assert windows_of(shown, inner) == sorted(truth["open"])
     elif truth["open"] is None:
         assert shown.windows.open_count is None
@@ -72,6 +75,13 @@ def test_attach_agrees_with_the_job(gallery: Gallery, job: str, tap: str) -> Non
         assert {(window.start_ms, window.end_ms) for window in shown.windows.open if window.operator == 0} == {
             (start, end) for start, end, _ in truth["outer"]
         }
+    if "upper" in truth:
+        upper = [window for window in shown.windows.open if window.operator == 0]
+        assert {(window.start_ms, window.end_ms) for window in upper} <= {
+            (start, end) for start, end, _ in truth["upper"]
+        }
+        assert any(window.end_ms <= (shown.level.watermark_ms or 0) for window in upper)
+        assert {window.short_ms for window in upper} == {None}
     if "kept" in truth:
         assert shown.windows.kept == truth["kept"]
     assert shown.windows.fired == (truth["kept"] if truth["mode"] == "complete" else None)
@@ -95,7 +105,7 @@ def test_the_event_log_tells_what_only_the_plan_knows(gallery: Gallery, job: str
         assert [node.delay_ms for node in nodes] == [truth["delay_ms"]]
     kept_forever = [one for one in operators if one.evicts is False and one.output_mode != "complete"]
     assert bool(kept_forever) == truth.get("keeps_forever", False)
-    if any(one.output_mode for one in operators):
+    if any(one.output_mode for one in operators) and truth["mode"]:
         assert spark.output_mode == truth["mode"]
 
 
@@ -124,6 +134,8 @@ FINDINGS: dict[str, dict[str, str]] = {
     "join_empty_input": {"checkpoint": "watermark-never-moved", "event log": "node-without-data"},
     "restart_longer_delay": {"event log": "frozen-by-lateness"},
     "failed_query": {"event log": "engine-failed"},
+    "failed_in_its_first_batch": {"event log": "engine-failed"},
+    "totals_update": {"event log": "no-watermark"},
     "failed_sibling": {"event log": "sibling-failed"},
     "watermark_overwritten": dict.fromkeys(TAPS, "state-never-removed"),
     "watermark_after_aggregation": dict.fromkeys(TAPS, "state-never-removed"),
@@ -132,6 +144,14 @@ FINDINGS: dict[str, dict[str, str]] = {
     "join_without_bound": {"event log": "state-never-removed"},
 }
 """What the doctor must find, by tap."""
+QUIET = {
+    "totals_complete": {"no-watermark", "state-never-removed"},
+    "stream_limit": {"no-watermark", "state-never-removed"},
+    "pandas_state": {"no-watermark", "state-never-removed"},
+    "transform_with_state": {"no-watermark", "state-never-removed"},
+    "failed_then_restarted": {"engine-failed", "query-stale"},
+}
+"""What the doctor must not find, by event log."""
 FINE = ("tumbling_late", "session_append", "join_min", "join_max", "tumbling_complete", "rocksdb", "dedup")
 WRONG = {
     "node-without-data", "watermark-pinned", "watermark-never-moved", "no-watermark", "state-never-removed",
@@ -149,6 +169,27 @@ def test_the_doctor_finds_it(gallery: Gallery, job: str) -> None:
         found = [finding.code for finding in diagnose(shown, [])]
         assert code in found, tap
         assert tap == "checkpoint" or code != "engine-failed" or found[0] == code
+
+
+@pytest.mark.parametrize("job", QUIET)
+def test_the_doctor_does_not_find_what_is_not_so(gallery: Gallery, job: str) -> None:
+    truth_of(gallery, job)
+    assert not {finding.code for finding in diagnose(attach(gallery, job, "event log"), [])} & QUIET[job]
+
+
+@pytest.mark.parametrize("job", ["tumbling_late", "chained_second_watermark", "rerun_without_data"])
+def test_check_reads_the_state_and_gives_a_reason_for_its_own_verdict(
+    gallery: Gallery, job: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    truth = truth_of(gallery, job)
+    for target in ([gallery.checkpoint(job)], [gallery.log, "--query", truth["id"]]):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "argv", ["wmtop", "check", *map(str, target), "--json", "--for", "1ms"])
+            with pytest.raises(SystemExit):
+                cli.main()
+        said = json.loads(capsys.readouterr().out)
+        assert said["facts"]["open_windows"] == len(truth["open"])
+        assert "failed" not in said["reason"]  # a sibling of it has, which is another matter
 
 
 @pytest.mark.parametrize("job", FINE)

@@ -53,8 +53,10 @@ LAST = replace(
 )
 
 
-def picture(last: QueryRun, *, alive: bool | None = True, checkpoint: CheckpointFacts | None = None) -> Snapshot:
-    report = Report(tap="publish", app="a", run=last, alive=alive, trouble=None)
+def picture(
+    last: QueryRun, *, alive: bool | None = True, checkpoint: CheckpointFacts | None = None, heard_ms: int | None = None
+) -> Snapshot:
+    report = Report(tap="publish", app="a", run=last, alive=alive, trouble=None, heard_ms=heard_ms)
     source = SourceView("published query", "a")
     return snapshot_of_query(QueryFacts(report=report, checkpoint=checkpoint), name="q", source=source, now_ms=NOW)
 
@@ -92,3 +94,20 @@ def test_a_report_of_an_earlier_run_is_left_out() -> None:
     assert (shown.channels, shown.spark.batch_ms) == ([], None)
     there = replace(moved_on, batch=8, committed=7, in_flight=True)
     assert picture(LAST, alive=False, checkpoint=there).channels != []
+
+
+def test_a_query_that_fails_in_its_first_batch_says_why_though_it_has_reported_none() -> None:
+    failed = replace(run(ORDERS), ended=True, error="no such module")
+    begun = CheckpointFacts(batch=0, in_flight=True, batch_timestamp_ms=NOW - 2_000)
+    shown = picture(failed, checkpoint=begun, heard_ms=NOW - 1_000)
+    assert (shown.state, shown.error) == ("failed", "no such module")
+    later = picture(failed, checkpoint=begun, heard_ms=NOW - 3_000)  # somebody has started it again
+    assert (later.state, later.error) == ("live", None)
+
+
+def test_a_batch_committed_after_a_run_has_ended_is_another_run_s() -> None:
+    ended = replace(LAST, ended=True, error="no such thing")
+    there = CheckpointFacts(batch=8, committed=7, in_flight=True, batch_timestamp_ms=NOW)
+    assert picture(ended, checkpoint=there).state == "failed"
+    again = replace(there, committed=8, in_flight=False)
+    assert picture(ended, checkpoint=again).state == "live"

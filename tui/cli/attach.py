@@ -200,7 +200,7 @@ def watched_of(
     _refuse("for a Spark query", {"--group": group})
     if bootstrap is None:
         _refuse("for a query without --bootstrap", {"--time": time, "--kafka-config": kafka_config})
-    return _query(target, query, None, broker_of(bootstrap, time, kafka_config))[0]
+    return _query(target, query, windows_of(None, once=True), broker_of(bootstrap, time, kafka_config))[0]
 
 
 def _watch(watched: "Watched[Any]", options: "WatchOptions", name: str | None, base: str, *, json: bool) -> int:

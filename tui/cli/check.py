@@ -2,7 +2,7 @@
 
 import asyncio
 import time as clock
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +12,7 @@ import typer
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...engine.core.doctor import diagnose
+from ...engine.core.doctor import accounts_for, diagnose
 from ...engine.core.doctor.progress import verdict_at
 from ...engine.core.judgement.observer import SnapshotJudge
 from ...engine.core.snapshot import Snapshot
@@ -22,7 +22,7 @@ from ...engine.feed.client import Client
 from ...engine.feed.messages import Header
 from ...engine.feed.recording import RecordingReader
 from ..present.check_facts import CheckInput, Value, facts_of
-from ..present.diagnosis import explain
+from ..present.diagnosis import Diagnosis, explain
 from ..present.fail_if import Expression, evaluate, parse_fail_if
 from ..present.formatting import clean, first_line
 from ..present.recent import Recent
@@ -256,7 +256,7 @@ def _result(target: str, look: _Look, expression: Expression | None) -> Checked:
     return Checked(
         target=target,
         verdict=given.verdict,
-        reason=said[0].title if said and given.verdict in (*_BAD, "unknown") else _REASONS[given.verdict],
+        reason=_reason(given, said),
         findings=[
             CheckedFinding(
                 code=one.code,
@@ -274,6 +274,16 @@ def _result(target: str, look: _Look, expression: Expression | None) -> Checked:
         met=met,
         not_known=not_known,
     )
+
+
+def _reason(given: CheckInput, said: Sequence[Diagnosis]) -> str:
+    """The verdict in words: of a bad one the first finding that accounts for it."""
+    if given.verdict in (*_BAD, "unknown"):
+        pairs = zip(given.findings, said, strict=True)
+        return next(
+            (one.title for finding, one in pairs if accounts_for(finding, given.verdict)), _REASONS[given.verdict]
+        )
+    return _REASONS[given.verdict]
 
 
 _REASONS = {

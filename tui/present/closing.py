@@ -133,7 +133,7 @@ def _without_holder(snapshot: Snapshot, window: OpenWindow, pace: float | None, 
             "never", "never: needs data", [("No record has come yet that could move the watermark.", "text")]
         )
     if window.short_ms is None:
-        return Closing("unknown", f.ELSEWHERE, [(f"The watermark is {f.ELSEWHERE}.", "text")])
+        return _beyond_the_watermark(snapshot, window)
     short = f.duration(window.short_ms)
     runs: list[Run] = [("The watermark is ", "text"), (short, "strong"), (" short of its end", "text")]
     needed = needs_ms(snapshot, window.end_ms)
@@ -143,6 +143,19 @@ def _without_holder(snapshot: Snapshot, window: OpenWindow, pace: float | None, 
     if not snapshot.channels:
         runs.append((f"; what holds it back is {f.ELSEWHERE}", "text"))
     return _at_pace(runs, window.short_ms, pace, "the watermark's pace")
+
+
+def _beyond_the_watermark(snapshot: Snapshot, window: OpenWindow) -> Closing:
+    """A window of an attached query that the query's watermark does not close, or not by itself."""
+    if snapshot.level.watermark_ms is None:
+        return Closing("unknown", f.ELSEWHERE, [(f"The watermark is {f.ELSEWHERE}.", "text")])
+    if snapshot.spark.output_mode == "complete":
+        why = "Complete mode: every batch emits it, and it stays in the state."
+        return Closing("never", "emitted by every batch", [(why, "text")])
+    if any(one.evicts is False and window.operator in (None, one.operator) for one in snapshot.spark.operators or ()):
+        return Closing("never", "never removed", [("Its operator never removes state: it stays open.", "text")])
+    why = "An operator before it passes on an earlier watermark than the query's: when it closes is "
+    return Closing("unknown", f.ELSEWHERE, [(f"{why}{f.ELSEWHERE}.", "text")])
 
 
 def _moving(snapshot: Snapshot, window: OpenWindow, pace: float | None, zone: tzinfo | None) -> Closing:

@@ -36,13 +36,14 @@ def whole_identity(snapshot: Snapshot) -> str:
 def output_words(snapshot: Snapshot) -> str | None:
     """How the query emits, and what that means for its windows; None: not known."""
     mode, kept = snapshot.spark.output_mode, snapshot.windows.kept
+    windowed = any(one.windowed for one in snapshot.spark.operators or ())
     if mode == "complete":
-        ended = "" if kept is None else f"; {f.count(kept)} ended windows stay in state"
-        return f"complete mode: every batch emits all windows{ended}"
-    if mode == "update":
+        ended = "" if kept is None or not windowed else f"; {f.count(kept)} ended windows stay in state"
+        return f"complete mode: every batch emits all {'windows' if windowed else 'results'}{ended}"
+    if mode == "update" and windowed:
         ended = "" if not kept else f"; {f.count(kept)} ended windows stay in state"
         return f"update mode: a batch emits the windows it changed{ended}"
-    if mode is None or not any(one.windowed for one in snapshot.spark.operators or ()):
+    if mode is None or not windowed:
         return None if mode is None else f"{mode} mode"
     return "append mode: a window is emitted once, when the watermark passes its end"
 

@@ -7,6 +7,7 @@ from statistics import median
 from ..history import HistoryPoint, Phases
 from .diagnosis_input import MINUTE, SECOND, DiagnosisInput, thirds
 from .finding import Finding, Fix
+from .spark import MANAGE_THEIR_STATE
 
 SLOW_MS, SLOW_TIMES, SLOW_PART, FEW = 2 * SECOND, 10, 50, 5
 """A batch is slow from here on, so many emit intervals, and a part of the normal delay; seen in a few batches."""
@@ -111,16 +112,19 @@ def hung_batch(given: DiagnosisInput) -> HungBatch | None:
 def state_grows(given: DiagnosisInput) -> StateGrows | None:
     """Twice the windows that the settings explain, and ever more; or state that grows while the watermark is frozen."""
     points = [p for p in given.last(15 * MINUTE) if p.state_rows is not None or p.open_windows is not None]
-    if given.snapshot.spark.output_mode in ("complete", "update"):
+    spark = given.snapshot.spark
+    if spark.output_mode in ("complete", "update"):
         return None  # these modes keep what they have emitted, by design
+    if spark.operators and all(one.kind in MANAGE_THEIR_STATE for one in spark.operators):
+        return None  # their own code removes state, and may keep all of it on purpose
     if given.ended or len(points) < 30 or points[-1].wall_ms - points[0].wall_ms < STATE_WATCHED_MS:
         return None
-    windows = [point.open_windows or 0 for point in points]
+    windows = [point.open_windows for point in points if point.open_windows is not None]
     rows = [point.state_rows or 0 for point in points]
     expected = None
     if given.slide_ms is not None and given.settings.lateness_ms is not None:
         expected = ceil(given.scale_ms / given.slide_ms) + 2
-    if expected is not None and any(windows):
+    if expected is not None and any(windows) and len(windows) == len(points):
         first, second, third = thirds(windows)
         if not (first + 1 <= second and second + 1 <= third and windows[-1] >= STATE_TIMES * expected):
             return None

@@ -51,7 +51,7 @@ from .finding import Finding, Severity
 from .idleness import flapping_idleness, idle_timeout_too_long, late_after_idle
 from .lateness import LatenessTooLarge, LatenessTooSmall, dropped, lateness_too_large, lateness_too_small
 from .plan import StateNeverRemoved, state_never_removed
-from .progress import unexplained, verdict_of
+from .progress import CannotTell, Slow, Stalled, unexplained, verdict_of
 from .spark import (
     NeverMoved,
     NodeWithoutData,
@@ -197,6 +197,11 @@ def diagnose(
     if not any(_explains(finding, verdict) for finding in found):
         found += [extra] if (extra := unexplained(given, verdict)) is not None else []
     return sorted(found, key=lambda finding: (_SEVERITIES.index(finding.severity), -finding.size))
+
+
+def accounts_for(finding: Finding, verdict: VerdictName) -> bool:
+    """Whether the finding is a reason for that verdict, or stands in for one that is not known."""
+    return isinstance(finding, Stalled | Slow | CannotTell) or _explains(finding, verdict)
 
 
 def _explains(finding: Finding, verdict: VerdictName) -> bool:

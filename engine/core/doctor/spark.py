@@ -1,11 +1,13 @@
 """Rules about Spark's clock: the fastest channel drives it, each node has one, and a delay of 0 drops equal times."""
 
-from ..snapshot import ChannelView
+from ..snapshot import ChannelView, OperatorKind
 from .diagnosis_input import SECOND, DiagnosisInput, loss_severity, share
 from .finding import Finding, Fix
 
 LOST_LEAST = 20
 """Fewer late records say nothing."""
+MANAGE_THEIR_STATE: tuple[OperatorKind, ...] = ("map_groups_with_state", "transform_with_state", "limit")
+"""Operators that remove state by their own code and timers, or keep one number: they need no watermark."""
 
 
 class LeftBehind(Finding, frozen=True, kw_only=True, tag="left-behind"):
@@ -103,7 +105,7 @@ def zero_delay(given: DiagnosisInput) -> ZeroDelay | None:
     zero = [node.column for node in nodes if node.delay_ms == 0]
     if not zero and given.settings.lateness_ms != 0:
         return None
-    windowed = given.settings.window is not None
+    windowed = given.settings.window is not None or any(one.windowed for one in given.snapshot.spark.operators or ())
     return ZeroDelay(
         severity="info" if windowed else "warning",
         column=zero[0] if len(zero) == 1 else None,
@@ -160,11 +162,18 @@ def never_moved(given: DiagnosisInput) -> NeverMoved | None:
 
 
 def no_watermark(given: DiagnosisInput) -> NoWatermark | None:
-    """A stateful query without a watermark; complete mode keeps everything by design."""
+    """A stateful query without a watermark; complete mode keeps everything by design.
+
+    Totals by key are often meant so: their state grows only with new keys.
+    """
     spark = given.snapshot.spark
-    if _over(given) or spark.has_watermark is not False or not spark.operators or spark.output_mode == "complete":
+    needing = [one for one in spark.operators or () if one.kind not in MANAGE_THEIR_STATE]
+    if _over(given) or spark.has_watermark is not False or not needing or spark.output_mode == "complete":
         return None
-    return NoWatermark(severity="warning", state_rows=spark.state_rows, fixes=(Fix(code="add-watermark"),))
+    totals = all(one.kind == "aggregation" and one.windowed is False for one in needing)
+    return NoWatermark(
+        severity="info" if totals else "warning", state_rows=spark.state_rows, fixes=(Fix(code="add-watermark"),)
+    )
 
 
 def sibling_failed(given: DiagnosisInput) -> SiblingFailed | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from ..files import UnreadableError, one_line
 from .plan_text import TAP, Line, read_plan
@@ -161,7 +162,7 @@ class _Run:
             self._running = None
         if last is not None and progress.batch_id <= last.batch_id:
             return  # said again: older Sparks report an idle trigger with the number of the last batch
-        event_ms = time_ms(progress.event_time.get("max"))
+        event_ms, before_ms = time_ms(progress.event_time.get("max")), self._max_event_ms
         delivered = tuple(place for place, source in enumerate(progress.sources) if source.num_input_rows > 0)
         self._delivered.update(delivered)
         if last is None:
@@ -176,7 +177,9 @@ class _Run:
             self._course.add(ProgressPoint(at_ms, progress.batch_id, watermark_ms, _rows(progress), duration_ms or 0))
         for name, observed in progress.observed_metrics.items():
             if name.startswith(TAP):
-                self._input(name.removeprefix(TAP)).apply(progress.batch_id, at_ms, observed, self._floor_ms())
+                self._input(name.removeprefix(TAP)).apply(
+                    progress.batch_id, at_ms, observed, self._floor_ms(), before_ms if self._one_clock() else UNSET
+                )
 
     def was_idle(self, event: QueryIdle) -> None:
         self._idle_ms = time_ms(event.timestamp)
@@ -210,6 +213,10 @@ class _Run:
             inputs=tuple(tapped.facts() for tapped in self._inputs.values()),
             observed={} if self._last is None else _observed(self._last),
         )
+
+    def _one_clock(self) -> bool:
+        """Whether what Spark reports of event time is of the only watermark there is."""
+        return self.plan is not None and len(self.plan.nodes) == 1
 
     def _floor_ms(self) -> int | None:
         """After a restart: the event time that the watermark of the run before stands for under today's delay."""

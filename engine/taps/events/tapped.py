@@ -7,7 +7,7 @@ from typing import Annotated, Any, cast
 
 import msgspec
 import numpy as np
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ...core.lateness import LADDER_MS, Histogram
 from ..files import UnreadableError, one_line
@@ -94,11 +94,19 @@ class TappedInput:
         self._entries = 0
         self._trouble: str | None = None
 
-    def apply(self, batch: int, timestamp_ms: int | None, observed: Any, floor_ms: int | None = None) -> None:
+    def apply(
+        self,
+        batch: int,
+        timestamp_ms: int | None,
+        observed: Any,
+        floor_ms: int | None = None,
+        clock_ms: int | UnsetType | None = UNSET,
+    ) -> None:
         """Add one batch; what cannot be read of it is told as trouble.
 
         `floor_ms`: the greatest event time that the watermark of an earlier run stands for: rows behind it are late,
-        though no row of this run has been there.
+        though no row of this run has been there. `clock_ms`: the greatest event time that Spark reported before this
+        batch; UNSET where it is not known to be that of this input: then the tap's own counts.
         """
         try:
             tapped = msgspec.convert(columns_of(observed), Tapped)
@@ -112,7 +120,7 @@ class TappedInput:
         if not tapped.rows:
             return
         if buckets is not None:
-            self._count_lateness(buckets, floor_ms)
+            self._count_lateness(buckets, floor_ms, self._max_ms if isinstance(clock_ms, UnsetType) else clock_ms)
         self._add_channels(channels, min(maxima.theta, rows.theta))
         self._rows += tapped.rows
         self._nulls += tapped.nulls
@@ -184,10 +192,10 @@ class TappedInput:
         placed = sum(found.values())
         return _Buckets(width, found, max(0, tapped.rows - tapped.nulls - placed) if sketch.exact else 0)
 
-    def _count_lateness(self, buckets: _Buckets, floor_ms: int | None) -> None:
+    def _count_lateness(self, buckets: _Buckets, floor_ms: int | None, clock_ms: int | None) -> None:
         if self._lateness is None or self._lateness.width != buckets.width:
             self._lateness = _Lateness(buckets.width)
-        self._lateness.count(buckets, max(_known(self._max_ms, floor_ms), default=None), self._barrel_ms)
+        self._lateness.count(buckets, max(_known(clock_ms, floor_ms), default=None), self._barrel_ms)
 
     def _remember(
         self,

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 from wmtop.engine.core.history import HistoryPoint
 from wmtop.engine.core.settings import Settings
-from wmtop.engine.core.snapshot import Cause, FiredWindow, Holder, Level, OpenWindow, Snapshot
+from wmtop.engine.core.snapshot import Cause, FiredWindow, Holder, Level, OpenWindow, Snapshot, StatefulOperator
 from wmtop.tui.present.closing import Closing, blockers, closing, fired_words, kept_until_ms, needs_ms, pace
 
 from ..canned import HOUR, LEVEL, MINUTE, NOON, NOW, SETTINGS, WALL, attached, empty, ended, live, never_seen, stalled
@@ -110,6 +110,20 @@ def test_a_query_of_others_says_what_is_known_and_what_is_not() -> None:
     assert "what holds it back is not known from here; at the watermark's pace in about 6m" in said(closes)
     nothing = closing(attached(), OpenWindow(NOON, END, None, None, None), None, UTC)
     assert (nothing.kind, nothing.brief) == ("unknown", "not known from here")
+
+
+def test_a_window_that_the_watermark_of_the_query_does_not_close_says_so() -> None:
+    unknown = OpenWindow(NOON, END, 3, None, None, operator=0)
+    shown = attached()
+    assert shown.level.watermark_ms is not None
+    behind = closing(shown, unknown, 2.0, UTC)
+    assert behind.kind == "unknown"
+    complete = replace(shown, spark=replace(shown.spark, output_mode="complete"))
+    kept = [StatefulOperator(operator=0, kind="aggregation", evicts=False), StatefulOperator(operator=1, kind="join")]
+    forever = replace(shown, spark=replace(shown.spark, operators=kept))
+    words = {closing(one, unknown, 2.0, UTC).brief for one in (shown, complete, forever)}
+    assert len(words) == 3
+    assert {closing(one, unknown, 2.0, UTC).kind for one in (complete, forever)} == {"never"}
 
 
 def test_without_a_record_it_needs_data() -> None:

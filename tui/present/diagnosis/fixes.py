@@ -22,7 +22,7 @@ _PLAIN: dict[FixCode, str] = {
     "add-capacity": "Add cores, or do less work for each record",
     "lengthen-trigger": "Set a trigger interval that is not shorter than a batch",
     "free-watermark": "Free the watermark: the main screen shows which channel holds it back, and why",
-    "add-watermark": "Call withWatermark before the aggregation",
+    "add-watermark": "Call withWatermark before the first stateful operator",
     "split-query": "Or give the slow channels a query of their own",
     "feed-input": "Send a record to the input without data, for example a heartbeat",
     "use-max-policy": "Or set spark.sql.streaming.multipleWatermarkPolicy=max, if that input may lose late rows",
