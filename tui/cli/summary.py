@@ -56,7 +56,8 @@ def _attached(snapshot: Snapshot) -> list[str]:
         lines.append(f"dropped as late: ≥ {count(snapshot.spark.dropped_at_least)}")
     delay = ELSEWHERE if settings.lateness_ms is None else setting(settings.lateness_ms)
     opened = "" if windows.open_count is None else f", {count(windows.open_count)} open"
-    lines.append(f"lateness {delay}, windows {window(settings)}{opened}")
+    size = f"size {ELSEWHERE}" if settings.window is None and windows.open_count else window(settings)
+    lines.append(f"lateness {delay}, windows {size}{opened}")
     lines += [] if (emits := output_words(snapshot)) is None else [emits]
     lines += node_lines(snapshot)
     return [*lines, *map(position, snapshot.sources or []), *sibling_lines(snapshot)]
