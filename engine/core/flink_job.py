@@ -43,5 +43,9 @@ class FlinkJob(Struct, frozen=True):
     restarts: int | None = None
     checkpoint_ms: int | None = None
     """When the last checkpoint was completed, by the JobManager's clock; None: none was, or not known."""
+    topics: list[str] = []
+    """The Kafka topics that its sources read; as metrics spell them (`_` for `.`) unless a broker is named."""
+    bootstrap: str | None = None
+    """The broker that was named for them."""
     clock_ms: int | None = None
     """The JobManager's clock at `now_ms` of the snapshot; the two machines' clocks may differ."""

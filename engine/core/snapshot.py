@@ -29,10 +29,11 @@ OperatorKind = Literal[
 ]
 Cause = Literal[
     "quiet", "backlog", "never_seen", "behind", "future_elsewhere", "slow_clock", "held_back", "paused", "in_flight",
-    "back_pressured", "slow_reader",
+    "back_pressured", "slow_reader", "stuck",
 ]  # fmt: skip
 """`in_flight`: the inputs are past the watermark, records wait before a busy operator; no channel is to blame.
-`back_pressured`: a busy operator keeps its source from reading; `slow_reader`: its source reads as fast as it can."""
+`back_pressured`: a busy operator keeps its source from reading; `slow_reader`: its source reads as fast as it can.
+`stuck`: its watermark does not move, and whether records come is not known."""
 
 
 STATE_SCHEMA = "state schema"

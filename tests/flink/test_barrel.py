@@ -2,7 +2,8 @@
 
 from wmtop.engine.core.times import MAX, MIN
 from wmtop.engine.taps.flink.barrel import Barrel, barrel_of, operators
-from wmtop.engine.taps.flink.samples import Input, Sample, Split, Subtask, Vertex, VertexSample
+from wmtop.engine.taps.flink.facts import FlinkFacts, seen
+from wmtop.engine.taps.flink.samples import Graph, Input, Job, Sample, Split, Subtask, Vertex, VertexSample
 from wmtop.engine.taps.flink.staircase import blockers_of
 
 SOURCE = Vertex("s", "Source: in", 2, "RUNNING")
@@ -127,6 +128,30 @@ def test_a_back_pressured_source_and_one_that_reads_as_fast_as_it_can_are_told_a
     assert cause(busy=0.1, back_pressured=0.9) == "back_pressured"
     assert cause(busy=0.95, back_pressured=0.0) == "slow_reader"
     assert cause(busy=0.1, back_pressured=0.0) == "behind"
+
+
+def test_no_data_is_said_only_where_it_is_known() -> None:
+    def held(*, offset: int | None = None, source_idle_ms: int = 0) -> tuple[str, int | None]:
+        split = Split("a", 10, offset=offset, quiet_ms=None if offset is None else 7_000)
+        before, now = (
+            sample(time, 10, [10, 60], [[split], [Split("c", 60)]], source_idle_ms=source_idle_ms)
+            for time in (0, 5_000)
+        )
+        found = barrel(now, before)
+        assert found.held is not None
+        return found.held.cause, found.channels[0].quiet_ms
+
+    assert held() == ("stuck", None)
+    assert held(offset=41) == ("quiet", 7_000)
+    assert held(source_idle_ms=9_000) == ("quiet", 9_000)
+
+
+def test_for_how_long_nothing_of_a_kafka_split_was_read() -> None:
+    job = Job("1", "orders", "RUNNING", 1)
+    facts = FlinkFacts(graph=Graph(job, 0), answered_ms=0)
+    for time, offset in ((0, 5), (1_000, 6), (9_000, 6)):
+        facts = seen(facts, sample(time, 10, [10, 60], [[Split("a", 10, offset=offset)], []]))
+    assert facts.samples[-1].vertices[1].subtasks[0].splits[0].quiet_ms == 8_000
 
 
 def test_the_end_of_stream_has_ended_and_shows_no_sentinel() -> None:

@@ -110,7 +110,7 @@ def _why(step: Blocker, views: Sequence[ChannelView]) -> str:
 
 def _frees(step: Blocker, view: ChannelView | None, snapshot: Snapshot) -> str:
     """What makes a step stop blocking."""
-    if step.cause in ("quiet", "never_seen"):
+    if step.cause in ("quiet", "never_seen", "stuck"):
         return _frees_quiet(view, snapshot)
     return {
         "backlog": "reading its backlog",

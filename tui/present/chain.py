@@ -10,7 +10,7 @@ from ...engine.core.history import max_event_ms
 from ...engine.core.snapshot import ChannelState, ChannelView, InstanceView, Snapshot
 from . import formatting as f
 from .query_words import output_words
-from .staves import PAUSED, Kind, holding, kind_of, rank
+from .staves import PAUSED, Kind, holding, holding_instance, kind_of, rank
 from .target import target_of
 from .wording import cause, name, window
 
@@ -33,6 +33,12 @@ class Stage(Struct, frozen=True):
     """The link holds back the watermark, and one channel is the cause."""
     stands_for: str = ""
     """Instead of a time where there is none."""
+    alarm: str = ""
+    """What is wrong with the operator itself, before `what`."""
+    key: str | None = None
+    """Of a task of a Flink job: what a cursor on it is known by."""
+    upstream: str | None = None
+    """The task, or the input of the barrel, that holds this task back: its key."""
 
 
 class Row(Struct, frozen=True):
@@ -173,7 +179,7 @@ class _Inputs:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._held = holding(snapshot)
-        self._held_instance = _held_instance(snapshot)
+        self._held_instance = holding_instance(snapshot)
         self._fastest = max((v.watermark_ms for v in snapshot.channels if v.watermark_ms is not None), default=None)
         held = self._held if snapshot.instances is None else self._held_instance
         rest = [v.watermark_ms for v in _valve_inputs(snapshot) if v.state == "active" and v.channel != held]
@@ -210,13 +216,10 @@ class _Inputs:
         return {"idle": "idle, left out", "catching_up": "realigning, left out"}.get(kind, kind.replace("_", " "))
 
 
-def _held_instance(snapshot: Snapshot) -> str | None:
-    """The instance that holds back the watermark: the holder itself, or the one that it is in."""
-    holder = snapshot.level.holder
-    if holder is None:
-        return None
-    inside = (view.channel for view in snapshot.instances or () if view.instance == holder.instance)
-    return holder.channel if holder.instance is None else next(inside, holder.channel)
+def held_instance(snapshot: Snapshot, channel: str) -> str | None:
+    """The row of the instance that a channel is in."""
+    number = next((view.instance for view in snapshot.channels if view.channel == channel), None)
+    return next((view.channel for view in snapshot.instances or () if view.instance == number), None)
 
 
 def gap(before: int | None, after: int | None) -> int | None:

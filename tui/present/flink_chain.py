@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from ...engine.core.flink_job import FlinkJob, FlinkVertex
 from ...engine.core.snapshot import Snapshot
 from . import formatting as f
@@ -18,7 +20,38 @@ def stages_of_job(snapshot: Snapshot) -> list[Stage]:
     if job is None:
         return [clock_stage(snapshot)]
     tasks = {one.id: one for one in job.vertices}
-    return [clock_stage(snapshot), *(_stage(snapshot, job, one, tasks) for one in job.vertices)]
+    stages = (_stage(snapshot, job, one, tasks) for one in job.vertices)
+    links = (
+        replace(stage, key=key_of(one.id), upstream=_upstream(snapshot, job, one, tasks), alarm=_alarm(one))
+        for stage, one in zip(stages, job.vertices, strict=True)
+    )
+    return [clock_stage(snapshot), *links]
+
+
+def key_of(id: str) -> str:
+    """What a task is known by on a screen; no channel is called so."""
+    return f"task {id}"
+
+
+def _upstream(snapshot: Snapshot, job: FlinkJob, task: FlinkVertex, tasks: dict[str, FlinkVertex]) -> str | None:
+    """What holds the task back, one step upstream: of the chosen operator and its sources the channel."""
+    holder = snapshot.level.holder
+    if holder is not None and any(one.channel == holder.channel for one in snapshot.channels):
+        feeds = job.operator is not None and task.id in tasks[job.operator].inputs and not task.inputs
+        if task.id == job.operator or feeds:
+            return holder.channel
+    inputs = [tasks[one] for one in task.inputs if one in tasks]
+    if not inputs:
+        return None
+    # No watermark yet is the lowest; the end of the stream holds nothing back.
+    open_ones = [one for one in inputs if one.status != "FINISHED"] or inputs
+    return key_of(min(open_ones, key=lambda one: (one.output_ms is not None, one.output_ms or 0)).id)
+
+
+def _alarm(task: FlinkVertex) -> str:
+    """A load that explains why its watermark, or that of what is upstream, is behind."""
+    loads = ((is_back_pressured(task), "BACK-PRESSURED", task.back_pressured), (is_busy(task), "BUSY", task.busy))
+    return ", ".join(f"{word} {f.share(load)}" for holds, word, load in loads if holds)
 
 
 def _stage(snapshot: Snapshot, job: FlinkJob, task: FlinkVertex, tasks: dict[str, FlinkVertex]) -> Stage:
@@ -70,10 +103,6 @@ def _what(task: FlinkVertex) -> str:
     parts = [f"×{task.parallelism}"]
     if task.status != "RUNNING":
         parts.append(task.status)
-    if is_back_pressured(task):
-        parts.append(f"BACK-PRESSURED {f.share(task.back_pressured)}")
-    if is_busy(task):
-        parts.append(f"BUSY {f.share(task.busy)}")
     if task.late:
         parts.append(f"{f.count(task.late)} dropped as late")
     if task.spread_ms:

@@ -12,11 +12,10 @@ from .own_run import held_back_by
 from .preview import LatenessPreview, Preview
 from .wording import cause
 
-NO_WHAT_IF = (
-    "Flink's REST API has no event times; wmtop run kafka BOOTSTRAP TOPIC on the job's topic answers the what-if"
-)
-NO_WHAT_IF_HERE = "no what-if from here: wmtop run kafka has it"
+NO_WHAT_IF = "A what-if needs event times, which Flink's REST API does not have"
+NO_WHAT_IF_HERE = "no what-if: Flink's REST API has no event times"
 NO_WINDOWS = "Flink's REST API does not show windows"
+_LINE = "Keys + - and [ ] choose a value on the main screen, Enter gives the line to change in the job."
 _SKEW_MS = 30_000
 """Clocks that differ by less are not worth a word."""
 
@@ -30,7 +29,7 @@ class FlinkJob(Attached):
 
     def no_steps(self) -> str:
         """Why there is no what-if, who has it, and how to get the line."""
-        return f"{NO_WHAT_IF}; = gives the line to change in the job"
+        return f"{NO_WHAT_IF}. {self._who_answers()}"
 
     def standing(self) -> tuple[str, str | None] | None:
         """The job's own state where it does not run, else how old its metrics are or that some are missing."""
@@ -98,11 +97,19 @@ class FlinkJob(Attached):
 
     def no_lateness(self) -> str:
         """There are no event times."""
-        return f"How late records are: {f.ELSEWHERE}\n{NO_WHAT_IF}"
+        return f"How late records are: {f.ELSEWHERE}\n{NO_WHAT_IF}.\n{self._who_answers()}\n{_LINE}"
 
     def no_idle_ladder(self) -> str:
         """The same."""
-        return f"What another idle timeout would give: {f.ELSEWHERE}\n{NO_WHAT_IF}"
+        return f"What another idle timeout would give: {f.ELSEWHERE}\n{NO_WHAT_IF}.\n{self._who_answers()}\n{_LINE}"
+
+    def _who_answers(self) -> str:
+        """The command that reads the event times itself, as complete as it can be."""
+        job = self._snapshot.flink
+        bootstrap = (job.bootstrap if job is not None else None) or "BOOTSTRAP"
+        topics = " ".join(job.topics) if job is not None and job.topics else "TOPIC"
+        where = "" if job is not None and job.topics else "If the job reads Kafka, this does: "
+        return f"{where or 'This command answers it: '}{f.clean(f'wmtop run kafka {bootstrap} {topics} --time PATH')}"
 
     def not_judged(self) -> str | None:
         """What the REST API does not have."""
@@ -135,7 +142,7 @@ def _age(snapshot: Snapshot, time_ms: int | None) -> str | None:
         clock_ms = snapshot.now_ms  # a recording of an older wmtop
     if time_ms is None or clock_ms is None:
         return None
-    return f.duration(max(clock_ms - time_ms, 0))
+    return f.duration(max(clock_ms - time_ms, 0) // f.SECOND * f.SECOND)
 
 
 def _clock_skew(snapshot: Snapshot) -> list[Part]:

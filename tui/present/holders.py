@@ -15,7 +15,7 @@ CAUSES: dict[str, str] = {
     "quiet": "no data", "backlog": "backlog", "never_seen": "never seen", "behind": "lagging",
     "future_elsewhere": "future timestamp elsewhere", "slow_clock": "slow clock", "held_back": "paused by --max-drift",
     "paused": "source paused", "in_flight": "records in a busy operator", "back_pressured": "source back-pressured",
-    "slow_reader": "source reads at full speed",
+    "slow_reader": "source reads at full speed", "stuck": "watermark does not move",
 }  # fmt: skip
 """The words for each `Cause`."""
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 from ...engine.core.judgement.applied_now import AppliedNow, applied_now
 from ...engine.core.settings import StrategyName
 from ...engine.core.snapshot import RecentRow, Snapshot, WhatIf
+from .target import target_of
 from .wish import Wish
 
 
@@ -39,13 +40,23 @@ class IdlePreview(Struct, frozen=True):
     idle_after_ms: int | None
     level_ms: int | None
     holder: str | None
-    flaps: int
-    late: int
+    flaps: int | None
+    late: int | None
     share: float | None
     about: bool
     """The late count is not exact."""
 
 
+_STEPS_MS = tuple(
+    number * unit
+    for unit, numbers in (
+        (1_000, (0, 1, 2, 5, 10, 20, 30, 45)),
+        (60_000, (1, 2, 5, 10, 15, 30)),
+        (3_600_000, (1, 2, 6, 12, 24)),
+    )
+    for number in numbers
+)
+"""Lateness and idle timeouts that people use (ms)."""
 Preview = LatenessPreview | IdlePreview
 
 
@@ -62,7 +73,7 @@ def untunable(strategy: StrategyName) -> str:
 
 def step_lateness(snapshot: Snapshot, lateness_ms: int, direction: int) -> int | None:
     """The next lateness (ms) above (1) or below (-1) `lateness_ms` for which the answer is exact; None at the end."""
-    edges = [row.lateness_ms for row in snapshot.whatif or ()]
+    edges = [row.lateness_ms for row in snapshot.whatif or ()] or _plain_steps(snapshot)
     if direction > 0:
         return next((edge for edge in edges if edge > lateness_ms), None)
     return next((edge for edge in reversed(edges) if edge < lateness_ms), None)
@@ -71,6 +82,9 @@ def step_lateness(snapshot: Snapshot, lateness_ms: int, direction: int) -> int |
 def step_idle(snapshot: Snapshot, idle_after_ms: int | None, direction: int) -> tuple[bool, int | None]:
     """The next idle timeout on the ladder (off is the longest), and whether there is one."""
     ladder = sorted((row.idle_after_ms for row in snapshot.whatif_idle or ()), key=_length)
+    if not ladder:
+        ladder = [step for step in _plain_steps(snapshot) if step]
+        idle_after_ms = idle_after_ms or 0
     if direction < 0:
         ladder.reverse()
     here = _length(idle_after_ms)
@@ -95,11 +109,17 @@ def lateness(snapshot: Snapshot, lateness_ms: int) -> LatenessPreview:
     )
 
 
+def _plain_steps(snapshot: Snapshot) -> Sequence[int]:
+    """What the keys step through where there is no what-if, but a line for the job."""
+    return _STEPS_MS if target_of(snapshot).kind == "flink" else ()
+
+
 def idle(snapshot: Snapshot, idle_after_ms: int | None) -> IdlePreview | None:
     """The picture with another idle timeout; None where the ladder does not have it."""
     row = next((row for row in snapshot.whatif_idle or () if row.idle_after_ms == idle_after_ms), None)
     if row is None:
-        return None
+        plain = not snapshot.whatif_idle and idle_after_ms in _plain_steps(snapshot)
+        return IdlePreview(idle_after_ms, None, None, None, None, None, about=False) if plain else None
     records = snapshot.totals.records
     return IdlePreview(
         idle_after_ms=idle_after_ms,

@@ -86,7 +86,8 @@ def from_start_parts(snapshot: Snapshot, preview: Preview) -> list[Part]:
     parts.append(part((f"{share} late", "preview"), gap=", "))
     if preview.holder is not None:
         parts.append(part((f"held back by {name(preview.holder)}", "preview"), rank=1, gap=", "))
-    parts.append(part((f"{preview.flaps:,} idle changes", "preview"), rank=2, gap=", "))
+    if preview.flaps is not None:
+        parts.append(part((f"{preview.flaps:,} idle changes", "preview"), rank=2, gap=", "))
     return parts
 
 

@@ -55,11 +55,19 @@ def holding(snapshot: Snapshot) -> str | None:
     return behind.channel if behind else None
 
 
+def holding_instance(snapshot: Snapshot) -> str | None:
+    """The instance that holds back the watermark: the holder itself, or the one that it is in."""
+    holder = snapshot.level.holder
+    if holder is None:
+        return None
+    inside = (view.channel for view in snapshot.instances or () if view.instance == holder.instance)
+    return holder.channel if holder.instance is None else next(inside, holder.channel)
+
+
 def staves(snapshot: Snapshot, inside: int | None) -> list[Stave]:
     """The source instances, or the channels where there are none, or those of instance `inside`; in their own order."""
     if snapshot.instances is not None and inside is None:
-        held = snapshot.level.holder
-        holder = held.channel if held else None
+        holder = holding_instance(snapshot)
         return [Stave(i.channel, i.watermark_ms, kind_of(i.channel, i.state, holder)) for i in snapshot.instances]
     if target_of(snapshot).one_clock:
         level_ms = snapshot.level.watermark_ms

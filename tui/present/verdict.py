@@ -38,6 +38,7 @@ _CAUSES: dict[Cause, tuple[str, str]] = {
     "in_flight": ("waits in a busy operator", "wait in a busy operator"),
     "back_pressured": ("is back-pressured", "are back-pressured"),
     "slow_reader": ("is read too slowly", "are read too slowly"),
+    "stuck": ("does not advance", "do not advance"),
 }
 
 

@@ -126,13 +126,13 @@ def cause(snapshot: Snapshot) -> str:
         "held_back": "paused by --max-drift until slower partitions catch up",
         "paused": "the source is paused",
         "in_flight": "its records are still in a busy operator",
+        "back_pressured": f"its source is back-pressured{busy_after(snapshot)}",
+        "slow_reader": "its source is busy all the time: it reads as fast as it can",
+        "stuck": f"its watermark {_stuck(snapshot, view)}",
     }
     if target_of(snapshot).kind == "flink":
-        words["quiet"] = f"no data{quiet}" if quiet else f"its watermark {_stuck(snapshot, view)}"
         words["paused"] = "paused by watermark alignment"
         words["in_flight"] = "no channel holds it back: records wait before a busy operator"
-        words["back_pressured"] = f"its source is back-pressured{busy_after(snapshot)}"
-        words["slow_reader"] = "its source is busy all the time: it reads as fast as it can"
     return words[holder.cause]
 
 

@@ -38,10 +38,13 @@ from ..present.wording import name
 from ..widgets.lateness_plot import LatenessPlot, Scene
 from ..widgets.lines import TextLine
 from ..widgets.prose import Prose
+from ..widgets.rows import wrapped
 from ..widgets.sheet import Item, Sheet, heading
 from .detail import DetailScreen, Help, Host
 
 _BAR = 16
+_FRAME = 4
+"""The cells left and right of the text that the frame takes."""
 
 
 class LatenessScreen(DetailScreen):
@@ -218,7 +221,8 @@ class LatenessScreen(DetailScreen):
     def _show_ladder(self, snapshot: Snapshot) -> None:
         sheet, preview = self.query_one(Sheet), self.preview
         rows = snapshot.whatif_idle or []
-        none = [heading((f" {presenter_of(snapshot).no_idle_ladder()}", "dim"))]
+        without = presenter_of(snapshot).no_idle_ladder()
+        none = _no_ladder(without, self.app.size.width - _FRAME)
         sheet.show(_ladder(snapshot, rows, self, self._horizon_ms) if rows else none)
         if isinstance(preview, IdlePreview):
             sheet.go_to(f.setting(preview.idle_after_ms))
@@ -267,6 +271,11 @@ class LatenessScreen(DetailScreen):
         if action in ("edge", "target", "channel"):
             return not self._idle
         return super().check_action(action, parameters)
+
+
+def _no_ladder(text: str, width: int) -> list[Item]:
+    """Why there is no ladder, in as many lines as it needs."""
+    return [heading((line, "dim")) for line in wrapped(text, max(width - 1, 20))]
 
 
 def _targets(snapshot: Snapshot, curve: Curve, best: Sequence[int | None]) -> list[Part]:

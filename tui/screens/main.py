@@ -329,24 +329,22 @@ class MainScreen(Screen[None]):
         snapshot, wish = self._shown, self._view.wish
         if not self._tunable():
             return
-        if not snapshot.whatif:
-            self._say(presenter_of(snapshot).no_steps())
-            return
         here = wish.value_ms if wish and not wish.idle else snapshot.settings.lateness_ms
         there = what_if.step_lateness(snapshot, here or 0, direction)
         if there is not None:
             self.want(Wish(False, there))
+        elif not snapshot.whatif:
+            self._say(presenter_of(snapshot).no_steps())
 
     def action_idle(self, direction: int) -> None:
         """Move the previewed idle timeout along its ladder."""
         snapshot, wish = self._shown, self._view.wish
-        if not snapshot.whatif_idle:
-            self._say(presenter_of(snapshot).no_steps())
-            return
         here = wish.value_ms if wish and wish.idle else snapshot.settings.idle_after_ms
         found, there = what_if.step_idle(snapshot, here, direction)
         if found:
             self.want(Wish(True, there))
+        elif not snapshot.whatif_idle:
+            self._say(presenter_of(snapshot).no_steps())
 
     def action_fix(self) -> None:
         """Preview the setting that the verdict's line names."""

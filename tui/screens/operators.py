@@ -1,7 +1,8 @@
 """Operators: the chain from source to windows with each one's time, what each link holds back, and who lags."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -10,7 +11,7 @@ from textual.binding import BindingType
 from ...engine.core.snapshot import Snapshot
 from ..bindings import bindings
 from ..present import formatting as f
-from ..present.chain import Row, Stage, rows
+from ..present.chain import Row, Stage, held_instance, rows
 from ..present.keys import Hint, hint
 from ..present.line import Run, clip
 from ..present.presenter import presenter_of
@@ -38,11 +39,15 @@ class OperatorsScreen(DetailScreen):
         "For an attached query: its sources, its watermark nodes with their delays, the watermark of the query, "
         "and what its state keeps; dropped ≥ N is a lower bound.\n"
         "For a Flink job: its tasks in the order of the plan, with the watermark that each takes in (a source: sends), "
-        "and by how much it is behind its fastest input.\n"
+        "and by how much it is behind its fastest input. BUSY and BACK-PRESSURED tasks are marked: behind a busy one "
+        "records wait, so its inputs are not to blame. Enter on a task goes one step upstream, to what holds it back: "
+        "another task, and in the end the subtask and the split.\n"
     )
     BINDINGS: ClassVar[list[BindingType]] = bindings("Operators")
 
     _opened: frozenset[str] = frozenset()
+    _upstream: Mapping[str, str | None] = MappingProxyType({})
+    """Of each task of a Flink job what holds it back, both by their keys."""
 
     def body(self) -> ComposeResult:
         yield Sheet(id="operators")
@@ -52,7 +57,10 @@ class OperatorsScreen(DetailScreen):
         self.query_one(Sheet).show([*self._chain(snapshot), *self._inputs(snapshot)])
 
     def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
-        row = self._rows.get(self.query_one(Sheet).cursor or "")
+        cursor = self.query_one(Sheet).cursor or ""
+        if self.preview is None and self._upstream.get(cursor) is not None:
+            return (hint("operators-open", "upstream to the blocker"),)
+        row = self._rows.get(cursor)
         if row is None or self.preview is not None:
             return ()
         word = "channel" if row.channels is None else "close" if row.key in self._opened else "channels inside"
@@ -62,8 +70,12 @@ class OperatorsScreen(DetailScreen):
         self.repaint()
 
     def action_open(self) -> None:
-        """Open or close the instance under the cursor; of a channel its page."""
-        row = self._rows.get(self.query_one(Sheet).cursor or "")
+        """Open or close the instance under the cursor; of a channel its page, of a task what holds it back."""
+        cursor = self.query_one(Sheet).cursor or ""
+        if (upstream := self._upstream.get(cursor)) is not None:
+            self._walk(upstream)
+            return
+        row = self._rows.get(cursor)
         if row is None:
             return
         if row.channels is None:
@@ -72,15 +84,23 @@ class OperatorsScreen(DetailScreen):
         self._opened = self._opened ^ {row.key}
         self.repaint()
 
+    def _walk(self, upstream: str) -> None:
+        """Put the cursor on what holds back the watermark; of a channel its instance is opened first."""
+        if upstream not in self._rows and (inside := held_instance(self.seen.snapshot, upstream)) is not None:
+            self._opened = self._opened | {inside}
+            self.repaint()
+        self.query_one(Sheet).go_to(upstream)
+
     def _chain(self, snapshot: Snapshot) -> list[Item]:
         chain = presenter_of(snapshot).stages(self.zone)
+        self._upstream = {stage.key: stage.upstream for stage in chain if stage.key is not None}
         most = max((stage.held_ms or 0 for stage in chain), default=0)
         cells = max(len(stage.name) + 2 for stage in chain), max(len(self._time(stage)) for stage in chain)
         items: list[Item] = []
         for place, stage in enumerate(chain):
             if place:
                 items.append(Item((partial(_link, stage, most),)))
-            items.append(Item((partial(self._stage, stage, cells),)))
+            items.append(Item((partial(self._stage, stage, cells),), stage.key))
         return items
 
     def _time(self, stage: Stage) -> str:
@@ -93,10 +113,10 @@ class OperatorsScreen(DetailScreen):
         ink = "level" if stage.name in ("valve", "one clock", "watermark") else "text"
         ink = "dim" if stage.time_ms is None else ink
         head: list[Run] = [(" ● ", "accent"), (f.pad(stage.name, names), "strong")]
-        what: Run = (stage.what, "dim")
-        if not time:
-            return clip([*head, what], width - _BESIDE)
-        return clip([*head, (f.pad(time, max(times, len(time))) + "  ", ink), what], width - _BESIDE)
+        if time:
+            head.append((f.pad(time, max(times, len(time))) + "  ", ink))
+        alarm: list[Run] = [(stage.alarm + "  ", "stale")] if stage.alarm else []
+        return clip([*head, *alarm, (stage.what, "dim")], width - _BESIDE)
 
     def _inputs(self, snapshot: Snapshot) -> list[Item]:
         if not target_of(snapshot).channels_known:

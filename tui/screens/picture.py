@@ -198,6 +198,8 @@ def hints(
         rank = 4 if preview is None else 1
         out += [hint("lateness-longer", rank=rank)] if can_apply or snapshot.whatif else []
         out.append(hint("lateness-type") if can_apply else hint("lateness-type", "lateness", 5))
+    elif target_of(snapshot).kind == "flink":
+        out += [hint("lateness-longer", rank=9), hint("lateness-type", "lateness", 9), hint("idle-longer", rank=9)]
     if snapshot.whatif_idle:
         out.append(hint("idle-longer", rank=5 if preview is None else 2))
     if preview is None and snapshot.instances is not None and view.inside is None:

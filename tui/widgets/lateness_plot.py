@@ -14,6 +14,7 @@ from ..present.line import Run, clip
 from .barrel import EIGHTHS
 from .canvas import Canvas
 from .dots import Dots
+from .rows import wrapped
 
 _LEFT, _RIGHT = 8, 8
 _EVEN, _WIDEST = 3, 12
@@ -70,7 +71,8 @@ class LatenessPlot(Canvas):
     def draw(self, width: int, height: int) -> list[list[Run]]:
         scene = self._scene
         if scene.curve is None or height < 3 or width < _LEFT + _RIGHT + 8:
-            return [*([] for _ in range(height // 3)), clip([(f" {scene.empty}", "dim")], width)]
+            said: list[list[Run]] = [[(line, "dim")] for line in wrapped(scene.empty, width)]
+            return [*([] for _ in range(height // 3)), *said][:height]
         return _Drawing(scene, scene.curve, width, height).lines()
 
 

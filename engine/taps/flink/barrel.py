@@ -163,12 +163,12 @@ def _cause(one: _Input, split: Split | None, state: ChannelState) -> Cause | Non
         return "paused"
     if (one.source.back_pressured or 0) >= BACK_PRESSURED:
         return "back_pressured"
-    if split is not None and before is not None:
-        stuck = (split.watermark, split.offset) == (before.watermark, before.offset)
-    else:
-        stuck = (one.source.source_idle_ms or 0) >= IDLE_STEP_MS
-    if stuck:
+    if (one.source.source_idle_ms or 0) >= IDLE_STEP_MS:
         return "quiet"
+    if split is not None and before is not None:
+        same = (split.watermark, split.offset) == (before.watermark, before.offset)
+        if same:
+            return "stuck" if split.offset is None else "quiet"
     return "slow_reader" if (one.source.busy or 0) >= BUSY else "behind"
 
 
@@ -221,7 +221,15 @@ def _channels(one: _Input, number: int, idle: dict[str, bool]) -> Iterator[Barre
         state = _state_of_split(split, one, idle[split.id])
         paused = state == "active" and _is_paused(split, one)
         cause = _cause(one, split, state)
-        yield BarrelChannel(split.id, number, time_of(split.watermark), state, None, cause, paused)
+        blocked = paused or (one.source.back_pressured or 0) >= BACK_PRESSURED  # there may be data that is not read
+        quiet_ms = None if blocked else _quiet_ms(split, one)
+        yield BarrelChannel(split.id, number, time_of(split.watermark), state, quiet_ms, cause, paused)
+
+
+def _quiet_ms(split: Split, one: _Input) -> int | None:
+    """For how long, at least, nothing of the split was read; None: not known, another split of its subtask is read."""
+    whole = one.source.source_idle_ms or 0
+    return max(whole, split.quiet_ms or 0) if whole >= IDLE_STEP_MS or split.quiet_ms is not None else None
 
 
 def _state_of_split(split: Split, one: _Input, is_idle: bool) -> ChannelState:

@@ -1,9 +1,10 @@
 """What is known of a Flink job after a look at it. Pure."""
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from .barrel import IDLE_STEP_MS
-from .samples import Graph, Sample
+from .samples import Graph, Sample, Split
 
 
 class FlinkFacts(Struct, frozen=True, kw_only=True):
@@ -18,6 +19,8 @@ class FlinkFacts(Struct, frozen=True, kw_only=True):
     failure: str | None = None
     restarts: int | None = None
     checkpoint_ms: int | None = None
+    read_ms: dict[str, tuple[int, int]] = {}
+    """Of each Kafka split the last offset read, and when that was first seen (JobManager's clock)."""
     late_before: dict[str, int] = {}
     """Late records of earlier attempts, by vertex: counters start again with each."""
     trouble: str | None = None
@@ -36,6 +39,28 @@ def late_of(facts: FlinkFacts) -> dict[str, int]:
         if counted:
             late[one.vertex.id] = late.get(one.vertex.id, 0) + sum(counted)
     return late
+
+
+def seen(facts: FlinkFacts, new: Sample) -> FlinkFacts:
+    """The facts with a new sample, in which Kafka splits say for how long nothing of them was read."""
+    read_ms: dict[str, tuple[int, int]] = {}
+
+    def known(split: Split) -> Split:
+        if split.offset is None:
+            return split
+        last = facts.read_ms.get(split.id)
+        same = last is not None and last[0] == split.offset
+        read_ms[split.id] = last if last is not None and same else (split.offset, new.at_ms)
+        return replace(split, quiet_ms=new.at_ms - read_ms[split.id][1] if same else None)
+
+    vertices = tuple(
+        replace(
+            one,
+            subtasks=tuple(replace(task, splits=tuple(known(split) for split in task.splits)) for task in one.subtasks),
+        )
+        for one in new.vertices
+    )
+    return replace(facts, samples=kept(facts.samples, replace(new, vertices=vertices)), read_ms=read_ms)
 
 
 def kept(samples: tuple[Sample, ...], new: Sample) -> tuple[Sample, ...]:

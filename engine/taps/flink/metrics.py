@@ -85,7 +85,8 @@ def _take(found: dict[int, _Found], one: str, value: str) -> None:
     elif match := _OFFSET.fullmatch(one):
         subtask, _, topic, partition = match.groups()
         split = f"{topic}-{partition}"
-        found.setdefault(int(subtask), _Found()).splits.setdefault(split, {})["currentOffset"] = value
+        metrics = found.setdefault(int(subtask), _Found()).splits.setdefault(split, {})
+        metrics |= {"currentOffset": value, "topic": topic, "partition": partition}
     elif match := _OPERATOR.fullmatch(one):
         subtask, operator, metric = match.groups()
         found.setdefault(int(subtask), _Found()).operators.setdefault(operator, {})[metric] = value
@@ -103,6 +104,8 @@ def _split(id: str, metrics: Mapping[str, str]) -> Split:
         paused_ms=_number(metrics.get("accumulatedPausedTimeMs")),
         paused_share=_share(metrics.get("pausedTimeMsPerSecond")),
         offset=None if offset is None or offset < 0 else offset,
+        topic=metrics.get("topic"),
+        partition=_number(metrics.get("partition")),
     )
 
 

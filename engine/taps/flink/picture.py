@@ -176,8 +176,16 @@ def _job(
         interval_ms=facts.interval_ms,
         restarts=facts.restarts,
         checkpoint_ms=facts.checkpoint_ms,
+        topics=sorted(topics_of(sample)),
         clock_ms=clock_ms,
     )
+
+
+def topics_of(sample: Sample | None) -> set[str]:
+    """The Kafka topics that the job's sources read, as its metrics spell them."""
+    vertices = sample.vertices if sample is not None else ()
+    splits = (split for one in vertices for task in one.subtasks for split in task.splits)
+    return {split.topic for split in splits if split.topic is not None}
 
 
 def _vertex(one: VertexSample, status: str, late: int | None) -> FlinkVertex:

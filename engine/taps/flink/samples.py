@@ -68,6 +68,11 @@ class Split(Struct, frozen=True):
     """Share of the last minute that it was paused, 0 to 1."""
     offset: int | None = None
     """Kafka: the last offset read; None where nothing was."""
+    topic: str | None = None
+    """Kafka: the topic, and the partition, that it reads."""
+    partition: int | None = None
+    quiet_ms: int | None = None
+    """Kafka: for how long, at least, nothing of it was read."""
 
 
 class Subtask(Struct, frozen=True):

@@ -19,7 +19,7 @@ from .collector import (
     restarts_of,
     update_interval_ms,
 )
-from .facts import FlinkFacts, kept, late_of
+from .facts import FlinkFacts, late_of, seen
 from .picture import picture_of
 from .rest import Rest, RestError, RestSecurity
 from .samples import RUNS, Graph, Job, Sample
@@ -113,14 +113,14 @@ class FlinkWatch:
             graph, answered_ms = again, self._now()
         if graph.job != job and (graph.job.id, graph.job.started_ms) != (job.id, job.started_ms):
             self._collector.forget()
-            facts = replace(facts, samples=(), late_before=late_of(facts))
+            facts = replace(facts, samples=(), read_ms={}, late_before=late_of(facts))
             self._asked_s = -SLOW_S
         self._job = graph.job
         facts = replace(facts, graph=graph, answered_ms=answered_ms)
         if graph.job.state != job.state or time.monotonic() - self._asked_s >= SLOW_S:
             facts = self._ask_slow(facts)
         if graph.job.state == "RUNNING" and (sample := self._sample(facts)) is not None:
-            facts = replace(facts, samples=kept(facts.samples, sample))
+            facts = seen(facts, sample)
         return facts
 
     def _sample(self, facts: FlinkFacts) -> Sample | None:

@@ -49,11 +49,12 @@ def text(parts: list[Part]) -> str:
     return "".join(run for one in parts for run, _ in one.runs)
 
 
-def test_a_quiet_split_is_not_said_to_have_no_backlog() -> None:
-    said = text(presenter_of(job()).holder(None))
+def test_a_split_whose_watermark_does_not_move_is_not_said_to_have_no_data() -> None:
+    said = text(presenter_of(job("stuck")).holder(None))
     assert "in-1" in said
     assert "backlog" not in said
     assert "no data" not in said
+    assert "backlog" not in text(presenter_of(job("quiet")).holder(None))
 
 
 def test_records_in_flight_blame_no_channel() -> None:
@@ -117,7 +118,8 @@ def test_the_graph_has_a_row_a_task_and_the_chosen_operator_names_the_split() ->
     assert (source.time_ms, source.held_ms) == (LEVEL_MS, 20_000)
     assert (window.time_ms, window.held_ms, window.holds) == (LEVEL_MS, 40_000, True)
     assert "in-1" in window.why
-    assert "BUSY" in window.what
+    assert "BUSY" in window.alarm
+    assert (sink.upstream, window.upstream, source.upstream) == (window.key, "in-1", "in-1")
     assert (sink.held_ms, sink.holds) == (0, False)
     unknown = replace(source_unknown := job(), flink=replace_first(source_unknown))
     assert presenter_of(unknown).stages(None)[2].held_ms is None
