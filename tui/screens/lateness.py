@@ -222,7 +222,7 @@ class LatenessScreen(DetailScreen):
         sheet, preview = self.query_one(Sheet), self.preview
         rows = snapshot.whatif_idle or []
         without = presenter_of(snapshot).no_idle_ladder()
-        none = _no_ladder(without, self.app.size.width - _FRAME)
+        none = _no_ladder(without, self.size.width - _FRAME)
         sheet.show(_ladder(snapshot, rows, self, self._horizon_ms) if rows else none)
         if isinstance(preview, IdlePreview):
             sheet.go_to(f.setting(preview.idle_after_ms))

@@ -10,7 +10,7 @@ from textual.message import Message
 
 from ..present.formatting import count, duration, pad, setting
 from ..present.lateness_curve import Curve, horizon_words, place_of
-from ..present.line import Run, clip
+from ..present.line import Run
 from .barrel import EIGHTHS
 from .canvas import Canvas
 from .dots import Dots
