@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from ..core.job_line import line_in_job
-from ..core.judgement.observer import SnapshotJudge
+from ..core.judgement.observer import Past, SnapshotJudge
 from ..core.settings import Settings
 from ..core.snapshot import Snapshot, SourceView
 from ..feed.host import Host
@@ -54,6 +54,10 @@ class Watched(Protocol[Facts]):
 
     def picture(self, name: str, facts: Facts, now_ms: int) -> Snapshot:
         """The snapshot of the facts at `now_ms` (epoch ms)."""
+        ...
+
+    def past(self, facts: Facts, now_ms: int) -> Past:
+        """What is on record of it from before `now_ms` (epoch ms), after the first `picture`; empty: nothing."""
         ...
 
     def close(self) -> None:
@@ -169,7 +173,10 @@ class WatchEngine(Generic[Facts]):
         return False
 
     def _publish(self, facts: Facts, *, last: bool = False) -> None:
-        seen = self._watched.picture(self._host.name, facts, time.time_ns() // 1_000_000)
+        now_ms = time.time_ns() // 1_000_000
+        seen = self._watched.picture(self._host.name, facts, now_ms)
+        if self._shown is None:
+            self._judge.remember(self._watched.past(facts, now_ms))
         self._shown = replace(seen, verdict=self._judge.verdict(seen))
         self._host.publish(self._shown, last=last)
 

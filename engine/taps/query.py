@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
+from ..core.judgement.observer import Past
 from ..core.settings import Settings
 from ..core.snapshot import Snapshot, SourceView
 from .checkpoint.checkpoint import CheckpointFacts, CheckpointTap, check, is_checkpoint
 from .checkpoint.open_windows import OpenWindows, OpenWindowsTap
 from .checkpoint.window_shape import WindowShape, spec_of
 from .merge import QueryFacts, snapshot_of_query
+from .past import past_of
 from .positions import offsets_of
 from .reports import JobReports, Report, Reports
 
@@ -99,6 +101,11 @@ class QueryWatch:
         """The facts of one poll as they are at `now_ms` (epoch ms)."""
         self._before = snapshot_of_query(facts, name=name, source=self._source, now_ms=now_ms, before=self._before)
         return self._before
+
+    def past(self, facts: QueryFacts, now_ms: int) -> Past:
+        """What its checkpoint, else its event log has on record; call it after `picture`."""
+        level = None if self._before is None else self._before.level.watermark_ms
+        return past_of(facts.checkpoint, facts.run, level, now_ms)
 
     def close(self) -> None:
         """Hang up on the broker."""

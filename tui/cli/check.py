@@ -224,9 +224,13 @@ def _opened(watched: "Watched[Any]") -> Generator[None]:
 
 def _pictures(watched: "Watched[Any]", until: float) -> Iterator[Snapshot]:
     """A snapshot with its verdict for each poll, one at least."""
-    judge = SnapshotJudge()
+    judge, first = SnapshotJudge(), True
     while True:
-        seen = watched.picture("check", watched.poll(), clock.time_ns() // 1_000_000)
+        facts, now_ms = watched.poll(), clock.time_ns() // 1_000_000
+        seen = watched.picture("check", facts, now_ms)
+        if first:
+            judge.remember(watched.past(facts, now_ms))
+            first = False
         yield replace(seen, verdict=judge.verdict(seen))
         if clock.monotonic() + watched.every_s >= until:
             return

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from ..settings import Session, Settings
 from ..snapshot import Blocker, Snapshot, Verdict
@@ -37,6 +37,15 @@ def judge_monitor(
     )
 
 
+class Past(Struct, frozen=True):
+    """What is on record of a query from before its first snapshot, without a gap, the oldest first (ms)."""
+
+    levels: tuple[tuple[int, int | None], ...] = ()
+    """Times, and the watermark from then on (None: none yet)."""
+    batches: tuple[tuple[int, int], ...] = ()
+    """The batches' numbers, and when each began."""
+
+
 class SnapshotJudge:
     """Judges a query that runs elsewhere by its snapshots, in the order in which they are taken."""
 
@@ -48,6 +57,18 @@ class SnapshotJudge:
         self._records: int | None = None
         self._advanced_ms: int | None = None
         self._record_ms: int | None = None
+        self._events_known_ms: int | None = None
+        """Since when event times of channels are seen, and records counted."""
+        self._records_known_ms: int | None = None
+
+    def remember(self, past: Past) -> None:
+        """Take what is on record from before the first snapshot for observed."""
+        for number, begun in past.batches:
+            self._judge.see_batch(begun)
+            self._batch = number
+        for time, level in past.levels:
+            self._judge.see_level(time, level)
+            self._level = level
 
     def verdict(self, snapshot: Snapshot) -> Verdict:
         """The verdict at a snapshot; what its tap does not tell is not guessed."""
@@ -59,7 +80,7 @@ class SnapshotJudge:
         return self._judge.verdict(
             Facts(
                 now_ms=now,
-                advanced_ms=self._advanced_ms if self._events else UNSET,
+                advanced_ms=self._advanced(now),
                 record_ms=self._last_record(snapshot, now),
                 unread=unread_of(snapshot),
                 window_ms=window_of(snapshot.settings),
@@ -79,6 +100,7 @@ class SnapshotJudge:
         if level is not None and before is not None and level < before:  # recreated: this is another one
             self._judge.restart()
             self._events = {}
+            self._events_known_ms = None
         self._level = before if level is None else level
         self._judge.see_level(now, level)
         began = not self._events
@@ -88,11 +110,23 @@ class SnapshotJudge:
             if event_ms is not None and event_ms > self._events.get(view.channel, event_ms - 1):
                 self._events[view.channel] = event_ms
                 self._advanced_ms = self._advanced_ms if began else now
+        if self._events and self._events_known_ms is None:
+            self._events_known_ms = now
         records = snapshot.totals.records
         if records is not None:
             if self._records is not None and records > self._records:
                 self._record_ms = now
             self._records = records
+            if self._records_known_ms is None:
+                self._records_known_ms = now
+
+    def _advanced(self, now: int) -> int | UnsetType | None:
+        """When some channel's event time last advanced; `UNSET`: not known, as it was not looked at for long enough."""
+        return UNSET if self._advanced_ms is None and self._unseen(self._events_known_ms, now) else self._advanced_ms
+
+    def _unseen(self, known_ms: int | None, now: int) -> bool:
+        """Whether what is seen since `known_ms` was not seen for a whole horizon."""
+        return known_ms is None or now - known_ms < (self._judge.horizon() or 0)
 
     def _last_record(self, snapshot: Snapshot, now: int) -> int | UnsetType | None:
         """When a record last came: as the channels say, else by the count of all records; `UNSET`: not known."""
@@ -104,7 +138,7 @@ class SnapshotJudge:
             heard.append(self._advanced_ms)  # of the channel that advanced, `quiet_ms` may not be known
         if heard:
             return max(heard)
-        return UNSET if self._records is None else None
+        return UNSET if self._unseen(self._records_known_ms, now) else None
 
 
 def held_by(blockers: list[Blocker] | None) -> list[str]:

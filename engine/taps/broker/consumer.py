@@ -5,6 +5,7 @@ import time
 from msgspec.structs import replace
 
 from ...core.counts import RateMeter
+from ...core.judgement.observer import Past
 from ...core.monitor import new_monitor
 from ...core.observation import BatchObservation, Group
 from ...core.settings import Settings, Tumbling
@@ -117,6 +118,10 @@ class TopicWatch:
             origin=_ORIGIN if self._group is None else {**_ORIGIN, "positions": "consumer group"},
             notes=_notes(facts, now_ms),
         )
+
+    def past(self, facts: TopicFacts, now_ms: int) -> Past:
+        """A broker keeps none of what was read when."""
+        return Past()
 
     def _reset(self, facts: TopicFacts) -> None:
         self._monitor = new_monitor(self._rules)

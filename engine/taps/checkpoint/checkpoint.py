@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ...errors import UsageError
 from ..files import Cached, T, UnreadableError, VanishedError, names, numbers, one_line, read_bytes, read_head
@@ -22,7 +23,8 @@ LOG_LIMIT = 16 * 1024 * 1024
 SCHEMA_LIMIT = 4 * 1024 * 1024
 _METADATA_LIMIT = 64 * 1024
 _STORES_LOOKED_AT = 64
-_BATCHES_LOOKED_BACK = 16
+_LEAST_LOOKED_BACK, _MOST_LOOKED_BACK, _LOOKED_BACK_MS = 16, 120, 90_000
+"""So many batches, and more of short ones: until they cover what a verdict needs."""
 _PARTS = ("commits", "metadata", "offsets", "sources", "state")
 EVENT_LOG_NAME = re.compile(r"events_\d+_.+|eventlog_v2_.+|(app|application|local)-\d+.*")
 _COMPRESSED = (".zstd", ".lz4", ".lzf", ".snappy")
@@ -39,11 +41,15 @@ class SourceFacts(Struct, frozen=True):
 
 
 class BatchMark(Struct, frozen=True):
-    """A batch that is still on record: when its input was fixed, and the watermark in force in it (ms)."""
+    """A batch that is still on record: when its input was fixed, and the watermark in force in it (ms).
+
+    `committed_ms` is when its commit was written, by the file system; None: it was not, or that is not known.
+    """
 
     batch: int
     timestamp_ms: int
     watermark_ms: int | None
+    committed_ms: int | None = None
 
 
 class WatermarkDelay(Struct, frozen=True):
@@ -145,7 +151,7 @@ class CheckpointTap:
             conf=offsets.conf if offsets else {},
             sources=_sources(offsets, self._before(batch)) if offsets else (),
             delays=self._delays,
-            history=self._history(query_id, batch),
+            history=self._history(query_id, batch, committed),
             trouble=_join(troubles),
         )
 
@@ -166,26 +172,29 @@ class CheckpointTap:
         except UnreadableError:
             return None
 
-    def _history(self, query_id: str | None, batch: int) -> tuple[BatchMark, ...]:
+    def _history(self, query_id: str | None, batch: int, committed: int | None) -> tuple[BatchMark, ...]:
         """The last batches, each read once."""
         if query_id != self._marks_of or batch < max(self._marks, default=batch):
             self._marks, self._marks_of = {}, query_id
-        first = max(batch - _BATCHES_LOOKED_BACK + 1, 0)
-        for number in range(batch, first - 1, -1):
-            if number in self._marks:
-                continue
-            path = self.path / "offsets" / str(number)
+        found: list[BatchMark] = []
+        for number in range(batch, max(batch - _MOST_LOOKED_BACK, -1), -1):
             try:
-                # Only the last two are needed again: others must not push them out.
-                offsets = (
-                    self._offsets.get(path) if number >= batch - 1 else decode_offsets(read_bytes(path, LOG_LIMIT))
-                )
+                mark = self._marks.get(number) or self._mark(number, batch)
             except UnreadableError:
-                first = number + 1
                 break
-            self._marks[number] = BatchMark(number, offsets.timestamp_ms, offsets.watermark_ms)
-        self._marks = {number: self._marks[number] for number in sorted(self._marks) if number >= first}
+            if mark.committed_ms is None and committed is not None and number <= committed:
+                mark = replace(mark, committed_ms=_written_ms(self.path / "commits" / str(number)))
+            found.append(mark)
+            if len(found) >= _LEAST_LOOKED_BACK and found[0].timestamp_ms - mark.timestamp_ms >= _LOOKED_BACK_MS:
+                break
+        self._marks = {mark.batch: mark for mark in reversed(found)}
         return tuple(self._marks.values())
+
+    def _mark(self, number: int, batch: int) -> BatchMark:
+        path = self.path / "offsets" / str(number)
+        # Only the last two are needed again: others must not push them out.
+        offsets = self._offsets.get(path) if number >= batch - 1 else decode_offsets(read_bytes(path, LOG_LIMIT))
+        return BatchMark(number, offsets.timestamp_ms, offsets.watermark_ms)
 
     def _find_delays(self, troubles: list[str]) -> tuple[WatermarkDelay, ...]:
         found: list[WatermarkDelay] = []
@@ -207,6 +216,14 @@ class CheckpointTap:
         except UnreadableError as error:
             troubles.append(str(error))
             return None
+
+
+def _written_ms(path: Path) -> int | None:
+    """When a file was last written (epoch ms); None where that is not known."""
+    try:
+        return os.stat(path).st_mtime_ns // 1_000_000
+    except OSError:
+        return None
 
 
 def check(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -40,6 +41,7 @@ WATERMARK_POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 MOST_QUERIES = 200
 """Runs that are kept, of an application that starts one after the other."""
 MOST_POINTS = 600
+MOST_RECENT = 120
 MOST_INPUTS = 64
 _MOST_COMBINATIONS = 64
 OFFSETS_LIMIT = 256 * 1024
@@ -210,6 +212,7 @@ class _Run:
             first_watermark_ms=self._first_watermark_ms,
             dropped_at_least=self._dropped,
             history=self._course.points(),
+            recent=tuple(self._course.recent),
             inputs=tuple(tapped.facts() for tapped in self._inputs.values()),
             observed={} if self._last is None else _observed(self._last),
         )
@@ -244,9 +247,11 @@ class _Course:
 
     def __init__(self) -> None:
         self._points: list[ProgressPoint] = []
+        self.recent: deque[ProgressPoint] = deque(maxlen=MOST_RECENT)
         self._each = 1
 
     def add(self, point: ProgressPoint) -> None:
+        self.recent.append(point)
         if self._points and self._points[-1].batches < self._each:
             self._points[-1] = _joined(self._points[-1], point)
         else:

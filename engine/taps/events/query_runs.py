@@ -223,6 +223,8 @@ class QueryRun(Struct, frozen=True, kw_only=True):
     """Late rows dropped since this run started."""
     history: tuple[ProgressPoint, ...]
     """Its whole course, coarser the longer it is."""
+    recent: tuple[ProgressPoint, ...] = ()
+    """Its last batches, each alone."""
     inputs: tuple[InputFacts, ...]
     observed: dict[str, Any]
     """What the query's own `observe`s said in the last batch, by name."""

@@ -6,6 +6,7 @@ from urllib.parse import unquote
 
 from msgspec.structs import replace
 
+from ...core.judgement.observer import Past
 from ...core.settings import Settings
 from ...core.snapshot import Snapshot, SourceView
 from ...errors import UsageError
@@ -94,6 +95,10 @@ class FlinkWatch:
             before=self._before,
         )  # fmt: skip
         return self._before
+
+    def past(self, facts: FlinkFacts, now_ms: int) -> Past:
+        """A JobManager keeps no metrics of before."""
+        return Past()
 
     def close(self) -> None:
         """Close the connections."""
