@@ -15,6 +15,7 @@ Killed at any moment, the recording is complete under its own name, and an open 
 the copy runs, it needs as much disk space as the recording.
 """
 
+import errno
 import io
 import os
 import threading
@@ -56,6 +57,7 @@ _INDEX_LIMIT = 1024**3  # some 13 M snapshots
 _CHUNK = 1024 * 1024
 _POINTS_BYTES = 16 * 1024 * 1024  # uncompressed; what is looked through for the sample at a jump
 _LEVEL = 3
+_ADVICE = dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "; free some space and record to another file")
 _WINDOW_LOG = 23  # 8 MiB: with 10,000 channels the snapshot before is still within reach
 
 
@@ -128,6 +130,8 @@ class RecordingWriter:
             self._remove_copy()  # of a writer that was killed while it copied
         except BaseException:
             self._file.close()
+            if existing == "refuse":  # ours, and nothing is in it: it must not be in the way of the next try
+                path.unlink(missing_ok=True)
             raise
         self._start = self._file.tell()
         self._frame = self._zstd.compressobj()
@@ -253,6 +257,7 @@ class RecordingWriter:
             self._file.close()
             raise RunError(
                 f"recording to {self.path} stopped: {error.strerror or error}; the part before stays readable"
+                f"{_ADVICE.get(error.errno or 0, '')}"
             ) from error
 
 

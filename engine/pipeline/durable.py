@@ -103,14 +103,17 @@ class StateDirectory:
     def note_jvm(self, pid: int) -> None:
         """Save the JVM's pid in the lock file: the next run waits until that JVM is gone."""
         assert self._lock_fd is not None
-        os.ftruncate(self._lock_fd, 0)
-        os.pwrite(self._lock_fd, str(pid).encode(), 0)
+        try:
+            os.ftruncate(self._lock_fd, 0)
+            os.pwrite(self._lock_fd, str(pid).encode(), 0)
+        except OSError as error:
+            raise unwritable(self.path / "lock", error) from error
 
     def note_outputs(self, paths: list[Path]) -> None:
         """Save which files this run writes: a resumed run appends to them although they exist."""
         known = {*own_outputs(self.path), *(path.absolute() for path in paths)}
         try:
-            (self.path / _OUTPUTS).write_bytes(msgspec.json.encode(sorted(map(str, known))))
+            replace_file(self.path / _OUTPUTS, msgspec.json.encode(sorted(map(str, known))))
         except OSError as error:
             raise unwritable(self.path / _OUTPUTS, error) from error
 

@@ -83,6 +83,8 @@ class Run:
         self._retry_at: float | None = None
         self.progress: dict[str, Any] | None = None
         """Spark's report of the last batch, as its JSON."""
+        self._was_waiting = False
+        """Whether the last trigger found no data, as last seen: the main loop must not wait for the JVM."""
         self._timers_ms: int | None = None
         """Until when (processing time) channels were checked for being quiet or only unread."""
 
@@ -141,8 +143,9 @@ class Run:
         return self._query is not None and not self._query.isActive and self._query.exception() is None
 
     def update_progress(self) -> None:
-        """Fetch Spark's report of the last batch (waits for the JVM)."""
+        """Fetch Spark's report of the last batch, and whether it waits for data (waits for the JVM)."""
         try:
+            self._is_waiting()
             # As JSON: PySpark's own object of it costs a call for each field.
             query: Any = self._query
             report = None if query is None else query._jsq.lastProgress()
@@ -229,7 +232,7 @@ class Run:
         return time.time_ns() // 1_000_000 if clock is None else clock.now_ms()
 
     def verdict(self, unread: Unread | None) -> Verdict:
-        """The verdict now, given what is not read yet (None: nothing ever is, or it is not known)."""
+        """The verdict now, given what is not read yet (None: nothing ever is, or it is not known); asks no JVM."""
         with self._lock:
             known = unread.records if unread is not None else self._nothing_unread()
             silent = unread is not None and unread.records is None
@@ -246,7 +249,7 @@ class Run:
 
     def _nothing_unread(self) -> int | None:
         """0 where nothing is unread, of a source that does not count its records; None: not known."""
-        return 0 if self._source.clock is not None or self._is_waiting() else None
+        return 0 if self._source.clock is not None or self._was_waiting else None
 
     def change(
         self,
@@ -353,12 +356,14 @@ class Run:
             balancer.balance(self.monitor.progress_of_active())
 
     def _is_waiting(self) -> bool:
-        """Whether the last trigger found no data."""
+        """Whether the last trigger found no data (waits for the JVM)."""
         status = self._query.status if self._query else {}
-        return not (status.get("isDataAvailable", True) or status.get("isTriggerActive", True))
+        self._was_waiting = not (status.get("isDataAvailable", True) or status.get("isTriggerActive", True))
+        return self._was_waiting
 
     def _apply(self, frame: "DataFrame", batch: int) -> None:
         with self._lock:
+            self._was_waiting = False
             if self._stopping:
                 # Returning would let Spark commit a batch that was not applied.
                 raise RuntimeError("stopping")

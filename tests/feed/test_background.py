@@ -87,3 +87,15 @@ def test_a_full_disk_is_raised_once_and_names_the_file(tmp_path: Path, header: H
     writer.close()
     with RecordingReader(path) as reader:
         assert len(reader) == 0
+
+
+def test_a_recording_that_cannot_begin_leaves_no_file(tmp_path: Path, header: Header) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
+        with pytest.raises(RunError, match="File too large"):
+            RecordingWriter(tmp_path / "a.rec", header)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list(tmp_path.iterdir()) == []
+    RecordingWriter(tmp_path / "a.rec", header).close()  # nothing is in the way

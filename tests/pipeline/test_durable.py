@@ -12,7 +12,7 @@ from wmtop.engine.core.firing import Firing
 from wmtop.engine.core.monitor import new_monitor
 from wmtop.engine.core.settings import Settings
 from wmtop.engine.errors import RunError, UsageError
-from wmtop.engine.pipeline.durable import STATE_VERSION, SavedState, StateDirectory
+from wmtop.engine.pipeline.durable import STATE_VERSION, SavedState, StateDirectory, own_outputs
 from wmtop.engine.pipeline.firings import FiringsFile
 
 SOURCE = {"kind": "replay", "files": ["a.parquet"]}
@@ -109,6 +109,20 @@ def test_a_full_disk_names_the_file_and_leaves_the_state_before(state: StateDire
     loaded = state.load(SOURCE, Settings())
     assert loaded is not None
     assert len(loaded.monitor.channels) == 2
+
+
+def test_a_full_disk_does_not_lose_which_files_the_run_wrote(state: StateDirectory, tmp_path: Path) -> None:
+    state.note_outputs([tmp_path / "firings.ndjson"])
+    with no_room(10), pytest.raises(RunError) as caught:
+        state.note_outputs([tmp_path / "a.rec"])
+    assert str(state.path / "outputs.json") in str(caught.value)
+    assert own_outputs(state.path) == [tmp_path / "firings.ndjson"]
+
+
+def test_a_full_disk_names_the_lock_file(state: StateDirectory) -> None:
+    with no_room(0), pytest.raises(RunError) as caught:
+        state.note_jvm(12345)
+    assert str(state.path / "lock") in str(caught.value)
 
 
 def firing(end_ms: int) -> Firing:
