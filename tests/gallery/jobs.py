@@ -416,7 +416,7 @@ def dedup_then_windows(job: Job) -> Truth:
 @job
 def totals_complete(job: Job) -> Truth:
     shown = job.run(job.read(STEADY).groupBy("key").count().orderBy("count"), "complete")
-    return shown | {"watermark_ms": None, "open": None, "no_watermark": True}
+    return shown | {"watermark_ms": None, "open": None, "no_watermark": True, "kept": None}
 
 
 @job

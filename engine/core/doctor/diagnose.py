@@ -49,10 +49,11 @@ from .condition import (
 from .diagnosis_input import DiagnosisInput
 from .finding import Finding, Severity
 from .idleness import flapping_idleness, idle_timeout_too_long, late_after_idle
-from .lateness import LatenessTooLarge, LatenessTooSmall, dropped, lateness_too_large, lateness_too_small
+from .lateness import Dropped, LatenessTooLarge, LatenessTooSmall, dropped, lateness_too_large, lateness_too_small
 from .plan import StateNeverRemoved, state_never_removed
 from .progress import CannotTell, Slow, Stalled, unexplained, verdict_of
 from .spark import (
+    LeftBehind,
     NeverMoved,
     NodeWithoutData,
     NoWatermark,
@@ -135,6 +136,7 @@ SUPPRESSED_BY: dict[type[Finding], tuple[type[Finding], ...]] = {
     ),
     QueryStale: (HungBatch,),
     NeverMoved: (NodeWithoutData, PinnedNode),
+    Dropped: (LeftBehind,),
     StateNeverRemoved: (NoWatermark,),
     WrongUnit: (NodeWithoutData, PinnedNode, NeverMoved),
 }

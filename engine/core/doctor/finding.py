@@ -30,6 +30,7 @@ FixCode = Literal[
     "lengthen-trigger",
     "free-watermark",
     "add-watermark",
+    "tap-events",
     "split-query",
     "feed-input",
     "use-max-policy",

@@ -29,6 +29,8 @@ class CannotTell(Finding, frozen=True, kw_only=True, tag="cannot-tell-yet"):
 
     watched_ms: int
     attached: bool
+    without_watermark: bool = False
+    """An attached query without a watermark: more time changes nothing."""
 
 
 def verdict_of(given: DiagnosisInput) -> VerdictName:
@@ -84,11 +86,12 @@ def unexplained(given: DiagnosisInput, verdict: VerdictName) -> Finding | None:
     if verdict == "slow":
         return Slow(severity="warning", behind_clock_ms=level.behind_clock_ms, fixes=(Fix(code="see-progress"),))
     if verdict == "unknown":
-        past = given.past
+        past, bare = given.past, given.snapshot.spark.has_watermark is False
         return CannotTell(
             severity="info",
             watched_ms=past[-1].wall_ms - past[0].wall_ms if past else 0,
             attached=given.is_attached,
-            fixes=(Fix(code="wait"),),
+            without_watermark=bare,
+            fixes=(Fix(code="tap-events" if bare else "wait"),),
         )
     return None

@@ -138,6 +138,8 @@ class SnapshotJudge:
             heard.append(self._advanced_ms)  # of the channel that advanced, `quiet_ms` may not be known
         if heard:
             return max(heard)
+        if _is_idle(snapshot):
+            return snapshot.spark.batch_timestamp_ms  # nothing has come since that batch
         return UNSET if self._unseen(self._records_known_ms, now) else None
 
 
@@ -148,11 +150,18 @@ def held_by(blockers: list[Blocker] | None) -> list[str]:
 
 def unread_of(snapshot: Snapshot) -> int | None:
     """Records that are not read yet, of channels or sources; None: not known of all of them."""
+    if _is_idle(snapshot):
+        return 0
     parts = [view.backlog for view in snapshot.channels]
     if not parts or None in parts:
         parts = [source.backlog for source in snapshot.sources or ()]
     known = [part for part in parts if part is not None]
     return sum(known) if known and len(known) == len(parts) else None
+
+
+def _is_idle(snapshot: Snapshot) -> bool:
+    """Whether an attached query has just said that its sources have nothing for it to read."""
+    return any(note.code == "query_idle" for note in snapshot.notes)
 
 
 def window_of(settings: Settings) -> int | None:

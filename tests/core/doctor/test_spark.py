@@ -6,9 +6,12 @@ import pytest
 from msgspec.structs import replace
 from wmtop.engine.core.doctor.batches import StateGrows
 from wmtop.engine.core.doctor.blocking import FrozenByLateness
+from wmtop.engine.core.doctor.lateness import Dropped
+from wmtop.engine.core.doctor.progress import CannotTell
 from wmtop.engine.core.doctor.spark import (
     NeverMoved,
     NodeWithoutData,
+    LeftBehind,
     NoWatermark,
     PinnedNode,
     SiblingFailed,
@@ -16,15 +19,18 @@ from wmtop.engine.core.doctor.spark import (
 )
 from wmtop.engine.core.snapshot import (
     Level,
+    OperatorKind,
+    Reason,
     SiblingQuery,
     Snapshot,
     SparkProgress,
     StatefulOperator,
     Totals,
+    Verdict,
     WatermarkNode,
 )
 
-from .patients import HOUR, MINUTE, NOW, SECOND, SETTINGS, before, found, healthy
+from .patients import HOUR, MINUTE, NOW, SECOND, SETTINGS, before, channel, found, healthy
 
 UNKNOWN = Totals(None, None, None, None, None, None)
 MOVING = Level(NOW - 10 * SECOND, None, 10 * SECOND)
@@ -83,10 +89,53 @@ def test_modes_that_keep_what_they_emitted_may_grow(mode: str, grows: bool) -> N
     assert (StateGrows in found(snapshot, past)) is grows
 
 
+OWN_STATE = ("map_groups_with_state", "transform_with_state", "limit")
+
+
+@pytest.mark.parametrize("kind", OWN_STATE)
+def test_state_that_the_query_s_own_code_removes_needs_no_watermark(kind: OperatorKind) -> None:
+    own = StatefulOperator(operator=0, kind=kind, output_mode="append")
+    bare: dict[str, Any] = {"has_watermark": False, "nodes": [], "state_rows": 900_000}
+    snapshot = query(Level(), operators=[own], **bare)
+    assert NoWatermark not in found(snapshot)
+    past = before(snapshot, state_rows=lambda ago: 900_000 - 2_500 * ago, watermark_ms=lambda ago: None)
+    assert StateGrows not in found(snapshot, past)
+    both = [own, StatefulOperator(operator=1, kind="dedup")]
+    assert found(query(Level(), operators=both, **bare))[NoWatermark].severity == "warning"
+
+
+def test_totals_by_key_without_a_watermark_are_often_meant() -> None:
+    totals = StatefulOperator(operator=0, kind="aggregation", windowed=False, output_mode="update", evicts=False)
+    windows = replace(totals, windowed=True)
+    severities = [
+        found(query(Level(), operators=[one], has_watermark=False, nodes=[]))[NoWatermark].severity
+        for one in (totals, windows)
+    ]
+    assert severities == ["info", "warning"]
+
+
+def test_a_query_without_a_watermark_is_not_told_to_wait() -> None:
+    unknown = Verdict("unknown", NOW, MINUTE, None, Reason("not_known"))
+    bare = replace(query(Level(), has_watermark=False, nodes=[], operators=[]), verdict=unknown)
+    finding = found(bare)[CannotTell]
+    assert finding.without_watermark
+    assert finding.fixes[0].code != "wait"
+    assert not found(replace(bare, spark=replace(bare.spark, has_watermark=True)))[CannotTell].without_watermark
+
+
+def test_rows_dropped_of_a_channel_that_is_left_behind_are_explained_by_it() -> None:
+    slow = [channel("a"), channel("c", 2 * HOUR, late=None, quiet_ms=0)]
+    snapshot = query(dropped_at_least=40)
+    assert Dropped in found(snapshot)
+    assert found(replace(snapshot, channels=slow)).keys() & {Dropped, LeftBehind} == {LeftBehind}
+
+
 def test_a_delay_of_zero_of_any_node() -> None:
     nodes = [WatermarkNode("ts", 0, NOW), WatermarkNode("other", 5_000, NOW)]
     finding = found(query(nodes=nodes))[ZeroDelay]
     assert (finding.column, finding.severity) == ("ts", "warning")
+    windows = [StatefulOperator(operator=0, kind="aggregation", windowed=True, evicts=True)]
+    assert found(query(nodes=nodes, operators=windows))[ZeroDelay].windowed
 
 
 def test_another_query_of_the_application_failed() -> None:

@@ -18,12 +18,15 @@ def _slow(it: SlowBatches, context: Context) -> Explanation:
     part = [] if it.phase is None else [f"{f.share(it.phase_share)} of that: {_PHASES[it.phase]}"]
     rates = [] if it.rows_in is None else [f"{f.rate(it.rows_in)} rows/s come, {f.rate(it.rows_done)} can be processed"]
     unread = [] if grows is None else [f"Backlog: {n(it.backlog, 'record')}, {f.rate(grows)} more each second"]
+    waits, why = "The watermark advances", "The watermark advances once a batch: while one runs, no window fires."
+    if context.snapshot.spark.has_watermark is False:
+        waits, why = "Results appear", "The results of a batch appear when it ends."
     return Explanation(
         "Batches do not keep up" if grows else "Batches are slow",
         f"Backlog of {n(it.backlog, 'record')}, and growing"
         if grows
-        else f"The watermark advances only every {span(it.batch_ms)}",
-        "The watermark advances once a batch: while one runs, no window fires.",
+        else f"{waits} only every {span(it.batch_ms)}",
+        why,
         [f"Median batch: {span(it.batch_ms)}{times}", *part, *rates, *unread],
         ("Progress",),
     )

@@ -150,6 +150,14 @@ def _slow(it: Slow, context: Context) -> Explanation:
 
 
 def _cannot_tell(it: CannotTell, context: Context) -> Explanation:
+    if it.without_watermark:
+        return Explanation(
+            "Event time is not known: the query has no watermark",
+            "Not an all-clear: only its batches can be judged",
+            "Spark reports event time where a watermark is, and this query has no withWatermark.",
+            ["0 calls of withWatermark"],
+            ("Progress",),
+        )
     why = "A verdict needs at least a minute of history, or ten batches."
     if it.attached:
         why += " Some facts of an attached query are not known from here."

@@ -36,6 +36,7 @@ _PLAIN: dict[FixCode, str] = {
     ),
     "key-with-window": "Group by a window of the event time as well, or remove old keys yourself (transformWithState)",
     "bound-join": "Add a bound on event time to the join condition (right BETWEEN left AND left + interval 1 hour)",
+    "tap-events": "To see its event time, put a tap (one line) on its input",
     "tap-input": "Count how late the rows are: put a tap (one line) before withWatermark",
     "check-query": "Check the query: is its process running, and what does its log say?",
     "check-source": "Check the source: can it be reached, with which credentials?",
