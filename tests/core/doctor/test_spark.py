@@ -9,9 +9,9 @@ from wmtop.engine.core.doctor.blocking import FrozenByLateness
 from wmtop.engine.core.doctor.lateness import Dropped
 from wmtop.engine.core.doctor.progress import CannotTell
 from wmtop.engine.core.doctor.spark import (
+    LeftBehind,
     NeverMoved,
     NodeWithoutData,
-    LeftBehind,
     NoWatermark,
     PinnedNode,
     SiblingFailed,

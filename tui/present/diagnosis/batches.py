@@ -23,9 +23,7 @@ def _slow(it: SlowBatches, context: Context) -> Explanation:
         waits, why = "Results appear", "The results of a batch appear when it ends."
     return Explanation(
         "Batches do not keep up" if grows else "Batches are slow",
-        f"Backlog of {n(it.backlog, 'record')}, and growing"
-        if grows
-        else f"{waits} only every {span(it.batch_ms)}",
+        f"Backlog of {n(it.backlog, 'record')}, and growing" if grows else f"{waits} only every {span(it.batch_ms)}",
         why,
         [f"Median batch: {span(it.batch_ms)}{times}", *part, *rates, *unread],
         ("Progress",),
