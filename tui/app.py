@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from os import environ
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import msgspec
+from msgspec import Struct
 from textual.app import App, SystemCommand
 from textual.binding import BindingType
 from textual.screen import Screen
@@ -18,10 +19,12 @@ from ..engine.core.snapshot import Snapshot
 from ..engine.errors import RunError, UsageError
 from ..engine.feed.messages import Change, Header, Reply, Stop
 from .bindings import bindings
+from .channel_commands import ChannelCommands
 from .messages import Client, HeaderCame, ReplyCame, SnapshotCame, StreamEnded
 from .present.condition import Lost
-from .present.formatting import clean, first_line
+from .present.formatting import clean, cut, first_line
 from .present.recent import Recent
+from .present.table import Chosen, as_csv, as_json
 from .recorder import Recorder, file_name, save_new
 from .screens.detail import DetailScreen
 from .screens.help import HelpScreen
@@ -31,6 +34,8 @@ from .screens.start import StartScreen
 from .themes import DARK, LIGHT
 
 OnQuit = Literal["ask", "stop", "leave"]
+_TOLD = 60
+"""The cells of a copied text that its notice shows."""
 _STOP_S = 2.0
 """How long quitting waits for an engine that does not take the order to stop."""
 
@@ -49,6 +54,7 @@ class WmtopApp(App[Answer]):
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (72, "-narrow"), (150, "-wide")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-short"), (20, "-tall"), (36, "-high")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = bindings("app")
+    COMMANDS = App.COMMANDS | {ChannelCommands}
 
     def __init__(
         self,
@@ -91,6 +97,12 @@ class WmtopApp(App[Answer]):
             yield SystemCommand("Save SVG", "Save the screen as a picture in this directory", self.action_save_svg)
         if self.check_action("record", ()):
             yield SystemCommand("Record or stop", "Record what this screen sees, in this directory", self.action_record)
+        if isinstance(screen, MainScreen | DetailScreen):
+            yield SystemCommand("Copy the name", "Of the selected row, to the clipboard", self.action_copy_name)
+            yield SystemCommand("Copy the row", "The selected row, to the clipboard", self.action_copy_row)
+            if self.check_action("save_csv", ()):
+                yield SystemCommand("Save as CSV", "The table of this screen, here", self.action_save_csv)
+                yield SystemCommand("Save as JSON", "The same as JSON", self.action_save_json)
         yield SystemCommand("Help", "The keys, and how to read the barrel", self.action_show_help)
         yield SystemCommand("Quit", "Leave wmtop", self.action_leave)
 
@@ -204,11 +216,46 @@ class WmtopApp(App[Answer]):
         """Dark to light and back."""
         self.theme = LIGHT.name if self.theme == DARK.name else DARK.name
 
+    def action_copy_name(self) -> None:
+        """Copy the name of the selected row."""
+        self._copy(lambda chosen: chosen.name)
+
+    def action_copy_row(self) -> None:
+        """Copy the selected row."""
+        self._copy(lambda chosen: chosen.row)
+
+    def _copy(self, part: Callable[[Chosen], str]) -> None:
+        """Copy through the terminal (OSC 52), and say what; the terminal does not report whether it allows that."""
+        chosen = self.screen.chosen() if isinstance(self.screen, MainScreen | DetailScreen) else None
+        if chosen is None:
+            self.notify("Nothing is selected here", markup=False, timeout=4)
+            return
+        text = part(chosen)
+        self.copy_to_clipboard(text)
+        self.notify(f"Copied (if the terminal allows it): {cut(text.splitlines()[0], _TOLD)}", markup=False, timeout=4)
+
+    def action_save_csv(self) -> None:
+        """Save the table of the screen as CSV where wmtop was started, and say where."""
+        self._save_table(as_csv, ".csv")
+
+    def action_save_json(self) -> None:
+        """The same as JSON."""
+        self._save_table(as_json, ".json")
+
+    def _save_table(self, written: Callable[[Sequence[Struct]], str], suffix: str) -> None:
+        table = self.screen.records() if isinstance(self.screen, MainScreen | DetailScreen) else None
+        if table is None or not table.rows:
+            self.notify("This screen has no rows to save", markup=False, timeout=4)
+            return
+        self._save(f"wmtop-{file_name(self._engine_name)}-{table.name}", suffix, written(table.rows))
+
     def action_save_svg(self) -> None:
         """Save the screen as a picture where wmtop was started, and say where."""
-        picture = self.export_screenshot()
+        self._save(f"wmtop-{file_name(self._engine_name)}", ".svg", self.export_screenshot())
+
+    def _save(self, name: str, suffix: str, text: str) -> None:
         try:
-            path = save_new(Path.cwd(), f"wmtop-{file_name(self._engine_name)}", ".svg", picture)
+            path = save_new(Path.cwd(), name, suffix, text)
         except OSError as error:
             self.notify(f"not saved: {error.filename}: {error.strerror}", severity="error", markup=False)
         else:

@@ -5,7 +5,11 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from wmtop.tui.channel_commands import ChannelCommands
+from wmtop.tui.screens.channel import ChannelScreen
 from wmtop.tui.screens.help import HelpScreen
+from wmtop.tui.screens.window import WindowScreen
+from wmtop.tui.screens.windows import WindowsScreen
 from wmtop.tui.widgets.barrel import Barrel
 from wmtop.tui.widgets.channels import ChannelTable
 
@@ -61,15 +65,16 @@ def test_a_click_selects_too() -> None:
     async def scenario(it: Driven) -> None:
         await it.pilot.click(ChannelTable, offset=(4, 2))
         await it.says("─  YV ", "#top")
-        await it.pilot.click(ChannelTable, offset=(4, 0))  # the header is no row
+        await it.pilot.click(ChannelTable, offset=(4, 0))  # the header is no row: it sorts
         await it.says("─  YV ", "#top")
+        await it.says("sort: name ▾", "#middle")
         labels = it.said("Barrel").splitlines()[-1]
         await it.pilot.click(Barrel, offset=(1 + labels.index("UA"), 8))
         await it.says("─  UA ", "#top")
         await it.pilot.resize_terminal(200, 50)
         keys = it.said("KeyLine")
         await it.pilot.click("KeyLine", offset=(keys.index("sort"), 0))
-        await it.says("sort: name", "#middle")
+        await it.says("sort: rate", "#middle")
 
     drive(scenario, *told(live()))
 
@@ -84,6 +89,69 @@ def test_sorting_goes_round() -> None:
         assert firsts == ["F9", "9E", "UA", "WN", "F9", "F9"]
 
     drive(scenario, *told(live()))
+
+
+def test_a_click_on_a_title_sorts_and_again_reverses_what_is_not_known_stays_last() -> None:
+    snapshot = live()
+    unknown = [replace(view, late=None) if view.channel == "UA" else view for view in snapshot.channels]
+
+    async def scenario(it: Driven) -> None:
+        titles = it.said("ChannelTable").splitlines()[0]
+        await it.pilot.click(ChannelTable, offset=(titles.index("late") + 1, 0))
+        await it.says("sort: late ▾", "#middle")
+        await it.says("▾   late", "ChannelTable")
+        first = rows(it)
+        assert first[0] == "WN"
+        assert first[-1] == "UA" or "UA" not in first
+        await it.pilot.click(ChannelTable, offset=(titles.index("late") + 1, 0))
+        await it.says("sort: late ▴", "#middle")
+        assert rows(it)[0] != "WN"
+        assert rows(it)[0] != "UA"
+        await it.press("r")
+        await it.says("sort: late ▾", "#middle")
+        assert rows(it) == first
+
+    drive(scenario, *told(replace(snapshot, channels=unknown)))
+
+
+def test_tab_goes_to_the_windows_and_enter_opens_the_selected_one() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.says("▶ Channels", "#middle")
+        await it.press("tab")
+        await it.says("▶ Windows", "#middle")
+        assert "▶ Channels" not in it.said("#middle")
+        await it.says("Enter window", "#keys")
+        await it.press("enter")
+        assert isinstance(it.app.screen, WindowScreen)
+        assert "13:00–14:00" in it.said("#top")
+        await it.press("escape")
+        await it.says("▶ Windows", "#middle")
+        await it.press("j", "enter")
+        assert isinstance(it.app.screen, WindowsScreen)  # several windows that wait alike
+
+    drive(scenario, *told(live()), size=(200, 50))
+
+
+def test_j_and_k_move_in_a_list() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("right", "j")
+        await it.says("─  YV ", "#top")
+        await it.press("k")
+        await it.says("─  F9 ", "#top")
+
+    drive(scenario, *told(live()))
+
+
+def test_the_palette_jumps_to_a_channel() -> None:
+    async def scenario(it: Driven) -> None:
+        hits = [hit async for hit in ChannelCommands(it.app.screen).search("events-777")]
+        assert [str(hit.text) for hit in hits] == ["Channel events-777"]
+        hits[0].command()
+        await it.until(lambda: isinstance(it.app.screen, ChannelScreen))
+        await it.says("events-777", "#top")
+        assert len([hit async for hit in ChannelCommands(it.app.screen).search("events")]) == 50
+
+    drive(scenario, *told(many()))
 
 
 def test_the_filter_is_a_regular_expression_and_a_bad_one_changes_nothing() -> None:

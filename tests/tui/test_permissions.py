@@ -11,7 +11,7 @@ from .canned import live, told
 from .drive import Driven, drive
 from .recorded import record, replay
 
-WRITING_KEYS = ("S", "R")
+WRITING_KEYS = ("S", "R", "X", "J")
 
 
 def test_what_is_denied() -> None:
@@ -40,12 +40,12 @@ def test_a_served_screen_writes_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     async def scenario(it: Driven) -> None:
         await it.press(*screen)
         said = await offers(it)
-        for word in (" S ", "SVG", " R ", "record what"):
+        for word in (" S ", "SVG", " R ", "record what", "CSV"):
             assert word not in said
         await it.press(*WRITING_KEYS, "question_mark", *WRITING_KEYS)
         for action in WRITES_FILES:
             await it.app.run_action(action)
-        assert not palette(it) & {"Save SVG", "Record or stop"}
+        assert not palette(it) & {"Save SVG", "Record or stop", "Save as CSV", "Save as JSON"}
         assert it.toasts() == []
 
     drive(scenario, *told(live()), size=(200, 50), denied=denied_to(served=True, read_only=False))

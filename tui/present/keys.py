@@ -8,10 +8,10 @@ from typing import Literal
 from msgspec import Struct
 
 Place = Literal[
-    "app", "main", "detail", "replay",
+    "app", "main", "detail", "replay", "list",
     "Blockers", "Windows", "Window", "Lateness", "Time", "Operators", "Doctor", "History", "Channel", "Progress",
 ]  # fmt: skip
-"""Everywhere, the main screen, every further screen, a replay, one further screen by its name."""
+"""Everywhere, the main screen, every further screen, a replay, every list, one further screen by its name."""
 
 
 class Bind(Struct, frozen=True):
@@ -70,6 +70,8 @@ LINKS = (
 """All further screens, in the order of the footer; `screens/further.py` has the class of each."""
 
 _BOTH: tuple[Place, ...] = ("main", "detail")
+LISTS: tuple[Place, ...] = ("Blockers", "Windows", "Window", "Operators", "Doctor", "History")
+"""The further screens that are lists."""
 
 ROWS: tuple[KeyRow, ...] = (
     # Tuning
@@ -105,12 +107,23 @@ ROWS: tuple[KeyRow, ...] = (
         Bind("channel-left", "left", "stave(-1)", "channel to the left"),
         Bind("channel-right", "right", "stave(1)", "channel to the right"),
     ), "select", 15),
-    KeyRow(("main",), "↑ ↓ Tab", "select a row, the barrel follows; go to the other table"),
-    KeyRow(("main",), "Enter", "open the channel's page, or the channels inside an instance", (
-        Bind("open", "enter", "open", "open the channel, or the channels inside"),
+    KeyRow(("list",), "↑ ↓ j k", "select a row; on the main screen the barrel follows (also PgUp, PgDn, Home, End)", (
+        Bind("row-up", "up,k", "by(-1)", "the row above"),
+        Bind("row-down", "down,j", "by(1)", "the row below"),
+        Bind("page-up", "pageup", "by(-1, True)", "a page up"),
+        Bind("page-down", "pagedown", "by(1, True)", "a page down"),
+        Bind("row-first", "home", "by(-1_000_000_000)", "the first row"),
+        Bind("row-last", "end", "by(1_000_000_000)", "the last row"),
+    )),
+    KeyRow(("main",), "Tab", "go to the other table"),
+    KeyRow(("main",), "Enter", "open the channel's page, the window's, or the channels inside an instance", (
+        Bind("open", "enter", "open", "open the channel, the window, or the channels inside"),
     ), "channel", 13),
-    KeyRow(("main",), "s", "sort the channels", (Bind("sort", "s", "sort", "sort"),), "sort", 11),
-    KeyRow(("main",), "/", "filter the channels by a regular expression", (
+    KeyRow(("main",), "s r", "sort the channels by the next column, reverse the order (or click a column's title)", (
+        Bind("sort", "s", "sort", "sort"),
+        Bind("sort-reverse", "r", "reverse", "reverse the order"),
+    ), "sort", 11),
+    KeyRow(("main", *LISTS), "/", "filter the list by a regular expression", (
         Bind("filter", "slash", "filter", "filter"),
     ), "filter", 11),
     KeyRow(("main",), "x", "event time, or log distance behind the fastest channel", (
@@ -129,6 +142,14 @@ ROWS: tuple[KeyRow, ...] = (
     KeyRow(("app",), "c", "dark or light theme", (Bind("theme", "c", "other_theme", "dark or light"),), "theme", 19),
     KeyRow(("app",), "S", "save the screen as SVG", (Bind("svg", "S", "save_svg", "save SVG"),), "SVG", 18,
            writes=True),
+    KeyRow(("app",), "y Y", "copy the name of the selected row, or the whole row, to the clipboard", (
+        Bind("copy-name", "y", "copy_name", "copy the name"),
+        Bind("copy-row", "Y", "copy_row", "copy the row"),
+    ), "copy", 20),
+    KeyRow(("app",), "X J", "save the table of this screen as CSV or as JSON, in a new file", (
+        Bind("table-csv", "X", "save_csv", "save the table as CSV"),
+        Bind("table-json", "J", "save_json", "save the table as JSON"),
+    ), "CSV/JSON", 21, writes=True),
     KeyRow(("app",), "R", "record what you see, to replay it; again to stop", (
         Bind("record", "R", "record", "record, or stop recording"),
     ), "record", 1, writes=True),
@@ -162,7 +183,6 @@ ROWS: tuple[KeyRow, ...] = (
         Bind("go-to", "G", "go_to", "go to a time"),
     ), "to a time", 4),
     # The further screens' own
-    KeyRow(("Blockers",), "↑ ↓", "select a step, or a group of windows"),
     KeyRow(("Blockers",), "Enter", "the channel's page, or the windows", (
         Bind("blocker-open", "enter", "open", "the channel, or the windows"),
     ), "open", 0),
@@ -170,7 +190,6 @@ ROWS: tuple[KeyRow, ...] = (
     KeyRow(("Windows",), "Enter", "its page, channel by channel", (
         Bind("windows-open", "enter", "open", "the window's page"),
     ), "why", 0),
-    KeyRow(("Window", "History"), "↑ ↓", "select a row"),
     KeyRow(("Window", "History"), "Enter", "the channel's page", (
         Bind("row-open", "enter", "open", "the channel's page"),
     ), "channel", 0),
@@ -223,11 +242,9 @@ ROWS: tuple[KeyRow, ...] = (
     KeyRow(("Time",), "a", "the records of all channels", (
         Bind("time-all-channels", "a", "channels", "all channels"),
     ), "all", 1),
-    KeyRow(("Operators",), "↑ ↓", "select an input of the valve"),
     KeyRow(("Operators",), "Enter", "open the channels inside; the channel's page", (
         Bind("operators-open", "enter", "open", "the channels inside, or the channel"),
     ), "channel", 2),
-    KeyRow(("Doctor",), "↑ ↓", "select a finding"),
     KeyRow(("Doctor",), "Enter", "open the screen that shows it; Esc returns", (
         Bind("finding-follow", "enter", "follow", "open the screen that shows it"),
     ), "follow", 1),

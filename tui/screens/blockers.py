@@ -14,6 +14,7 @@ from ..present.blockers import StepFacts, WindowGroup, steps, waits_for, window_
 from ..present.keys import Hint, hint
 from ..present.line import Run, clip
 from ..present.presenter import presenter_of
+from ..present.table import Records
 from ..present.target import target_of
 from ..widgets.sheet import Item, Sheet, heading
 from .detail import DetailScreen, Help
@@ -54,6 +55,16 @@ class BlockersScreen(DetailScreen):
     def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
         known = self.query_one(Sheet).cursor is not None
         return (hint("blocker-open"),) if self.preview is None and known else ()
+
+    def records(self) -> Records:
+        return Records("blockers", self.seen.snapshot.blockers or [])
+
+    def name_of(self, key: str) -> str:
+        what, _, rest = key.partition(" ")
+        if what == "step":
+            return rest
+        start, end = (int(part) for part in rest.split())
+        return f.interval(start, end, self.zone, self.seen.snapshot.now_ms)
 
     def action_open(self) -> None:
         """Open the page of the channel under the cursor, or the list of windows."""

@@ -15,6 +15,7 @@ from ..present.keys import Hint, hint
 from ..present.lateness_curve import TARGETS, curve_of, place_of, recommended, shown
 from ..present.line import Run, part
 from ..present.staves import holding, kind_of, rank
+from ..present.table import Chosen, Records
 from ..widgets.barrel import EIGHTHS
 from ..widgets.facts import Facts
 from ..widgets.lateness_plot import LatenessPlot, Scene
@@ -77,6 +78,17 @@ class ChannelScreen(DetailScreen):
 
     def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
         return (hint("channel-next"),) if len(snapshot.channels) > 1 else ()
+
+    def records(self) -> Records | None:
+        view = channel_named(self.seen.snapshot, self.seen.view.selected)
+        return None if view is None else Records("channel", [view])
+
+    def chosen(self) -> Chosen | None:
+        view = channel_named(self.seen.snapshot, self.seen.view.selected)
+        if view is None:
+            return None
+        told = "".join(text for text, _ in story(self.seen.snapshot, view))
+        return Chosen(f.clean(view.channel), f"{f.clean(view.channel)}: {told}")
 
     def action_other(self, step: int) -> None:
         """Go to the page of the channel before or after, the most behind first."""

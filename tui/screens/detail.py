@@ -4,6 +4,7 @@ A further screen gives itself a `NAME`, a `ABOUT`, a `body()` and a `show()`; th
 snapshot longer than until the next one, and asks nobody but its host, the main screen, to change what is looked at.
 """
 
+import re
 from abc import abstractmethod
 from collections.abc import Container, Sequence
 from datetime import tzinfo
@@ -15,16 +16,21 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.events import Resize, ScreenResume
 from textual.screen import Screen
+from textual.widget import Widget
 
 from ...engine.core.snapshot import Snapshot
 from ..bindings import bindings
 from ..permissions import allowed
-from ..present.keys import LINKS, Hint, Place, hint
+from ..present import formatting as f
+from ..present.keys import LINKS, LISTS, Hint, Place, hint
 from ..present.line import Run
 from ..present.preview import Preview
 from ..present.recent import Recent
+from ..present.table import HOW_TO_FILTER, Chosen, Records, pattern_of
 from ..present.wish import Wish
 from ..widgets.lines import Heading, KeyLine, Rule
+from ..widgets.prompt import Prompt
+from ..widgets.sheet import Sheet
 from ..widgets.top import Top, TopLines
 from .picture import View, apply_words
 
@@ -139,6 +145,8 @@ class DetailScreen(Screen[None]):
         super().__init__()
         self.host = host
         self._seen = host.seen
+        self._pattern: re.Pattern[str] | None = None
+        self._focused_before: Widget | None = None
 
     # What a further screen says for itself
 
@@ -169,6 +177,14 @@ class DetailScreen(Screen[None]):
         """What the command palette offers here: title, help, action."""
         others = [(link.name, link.about, f"detail('{link.name}')") for link in LINKS if link.name != self.NAME]
         return [("Back", "To where this screen was opened", "back"), *others]
+
+    def records(self) -> Records | None:
+        """The screen's table, to be saved; None where it has none."""
+        return None
+
+    def name_of(self, key: str) -> str:
+        """What the row with a key is called, to be copied."""
+        return key
 
     @property
     def crumb(self) -> str:
@@ -206,6 +222,8 @@ class DetailScreen(Screen[None]):
             yield from self.body()
         yield Rule("└┘", id="bottom")
         yield KeyLine(id="keys")
+        if self.PLACE in LISTS:
+            yield Prompt(id="prompt")
 
     def on_mount(self) -> None:
         self.take(self.host.seen)
@@ -241,7 +259,7 @@ class DetailScreen(Screen[None]):
             return
         seen = self._seen
         self.take_top(seen.top)
-        title = [*self._trail(), *self.heading(seen.snapshot)]
+        title = [*self._trail(), *self.heading(seen.snapshot), *self._filter_words()]
         self.query_one("#top", Rule).show([Heading(0, title, self.legend(seen.snapshot))], {})
         self.query_one("#bottom", Rule).show([], {})
         self.query_one("#keys", KeyLine).show(self._all_keys())
@@ -258,6 +276,7 @@ class DetailScreen(Screen[None]):
         hints = [
             *self._tuning_keys(),
             *self.keys(snapshot),
+            *([hint("filter", rank=8)] if self._pattern is None and self._lists else []),
             *([] if replay else [freeze]),
             hint("zone", "local" if view.zone else "UTC", 10),
             hint("help"),
@@ -267,7 +286,8 @@ class DetailScreen(Screen[None]):
 
     def _tuning_keys(self) -> list[Hint]:
         preview, snapshot = self._seen.preview, self._seen.snapshot
-        out = [hint("back") if preview is None else hint("drop", "drop")]
+        back = hint("back") if self._pattern is None else hint("back", "clear filter")
+        out = [back if preview is None else hint("drop", "drop")]
         if preview is not None and not self._seen.replay:
             out.insert(0, hint("apply", apply_words(snapshot, preview)))
         rank = 9 if preview is None else 1
@@ -276,6 +296,79 @@ class DetailScreen(Screen[None]):
         if snapshot.whatif_idle:
             out.append(hint("idle-longer", rank=rank + 1))
         return out
+
+    # The filter, and what it gives away
+
+    @property
+    def _lists(self) -> bool:
+        """There is a list to filter."""
+        return self.PLACE in LISTS and bool(self.query_one(Sheet).shares[1])
+
+    @property
+    def filtered(self) -> bool:
+        """A filter is in force."""
+        return self._pattern is not None
+
+    def chosen(self) -> Chosen | None:
+        """The row under the cursor."""
+        for sheet in self.query(Sheet):
+            if sheet.display and sheet.cursor is not None:
+                return Chosen(f.clean(self.name_of(sheet.cursor)), sheet.line(sheet.cursor))
+        return None
+
+    def action_filter(self) -> None:
+        """Ask for a filter."""
+        prompt = self.query_one(Prompt)
+        if not prompt.purpose:
+            self._focused_before = self.focused
+            self.query_one("#keys").display = False
+            prompt.open("filter", "/", self._pattern.pattern if self._pattern else "", HOW_TO_FILTER)
+
+    def on_prompt_typed(self, event: Prompt.Typed) -> None:
+        error = self._filter_by(event.text)
+        self.query_one(Prompt).say(error or HOW_TO_FILTER, error=error is not None)
+
+    def on_prompt_done(self, event: Prompt.Done) -> None:
+        if (error := self._filter_by(event.text)) is None:
+            self._close_prompt()
+        else:
+            self.query_one(Prompt).say(error, error=True)
+
+    def _close_prompt(self) -> None:
+        self.query_one(Prompt).close()
+        self.query_one("#keys").display = True
+        self.set_focus(self._focused_before)
+
+    def _filter_by(self, text: str) -> str | None:
+        """Filter by what was typed; a bad expression changes nothing: what is wrong with it, in one line."""
+        try:
+            self._pattern = pattern_of(text)
+        except ValueError as error:
+            return str(error)
+        self.query_one(Sheet).filter(self._pattern)
+        self.repaint()
+        return None
+
+    def _filter_words(self) -> list[Run]:
+        if self._pattern is None:
+            return []
+        left, all_ = self.query_one(Sheet).shares
+        return [(" ─ ", "frame"), (f"/{f.cut(f.clean(self._pattern.pattern), 20)}", "accent"),
+                (f"  {left:,} of {all_:,}", "dim")]  # fmt: skip
+
+    def action_back(self) -> None:
+        """Out of the prompt, the filter, the screen: one step."""
+        if any(prompt.purpose for prompt in self.query(Prompt)):
+            self._close_prompt()
+            self._filter_by("")
+        elif self._pattern is not None:
+            self._filter_by("")
+        else:
+            self.leave()
+
+    def leave(self) -> None:
+        """Back to where it was opened."""
+        self.dismiss(None)
 
     async def on_key_line_pressed(self, event: KeyLine.Pressed) -> None:
         await self.run_action(event.action)
@@ -286,10 +379,6 @@ class DetailScreen(Screen[None]):
         if action == "detail":
             return parameters[0] != self.NAME
         return action not in ("freeze", "auto") or not self._seen.replay
-
-    def action_back(self) -> None:
-        """Back to where it was opened."""
-        self.dismiss(None)
 
     def action_detail(self, name: str) -> None:
         """Open another further screen."""

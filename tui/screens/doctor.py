@@ -17,6 +17,7 @@ from ..present.keys import LINKS, Hint, hint
 from ..present.line import Run, clip
 from ..present.presenter import presenter_of
 from ..present.recent import Recent
+from ..present.table import Records
 from ..present.wording import name
 from ..widgets.report import Report, Section
 from ..widgets.sheet import Item, Sheet
@@ -104,6 +105,12 @@ class DoctorScreen(DetailScreen):
         self._explain()
         self.repaint()
 
+    def records(self) -> Records:
+        return Records("findings", self._found)
+
+    def name_of(self, key: str) -> str:
+        return next((found.title for found in self._found if found.code == key), key)
+
     def action_follow(self) -> None:
         """Open the screen that shows the finding."""
         chosen = self._chosen
@@ -118,12 +125,12 @@ class DoctorScreen(DetailScreen):
         """The finding alone, or with the list."""
         self._set_alone(not self._alone and self._chosen is not None)
 
-    def action_back(self) -> None:
+    def leave(self) -> None:
         """From the finding to the list, from the list to where it was opened."""
         if self._alone:
             self._set_alone(False)
         else:
-            super().action_back()
+            super().leave()
 
     def action_preview(self) -> None:
         """Preview the setting that fixes it."""
@@ -157,7 +164,8 @@ class DoctorScreen(DetailScreen):
         chosen = self._chosen
         report = self.query_one(Report)
         if chosen is None:
-            report.show(_no_findings(self.seen.snapshot, self.seen.recent))
+            hidden = bool(self._found) and self.filtered
+            report.show([] if hidden else _no_findings(self.seen.snapshot, self.seen.recent))
         else:
             head = [_head_section(chosen)] if self._alone else []
             report.show([*head, *_sections(chosen, self._where(chosen))])

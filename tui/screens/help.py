@@ -11,7 +11,7 @@ from textual.events import Resize
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from ..present.keys import LINKS, rows
+from ..present.keys import LINKS, LISTS, rows
 from .detail import DetailScreen, app_of
 from .further import FURTHER
 
@@ -48,7 +48,9 @@ class HelpScreen(ModalScreen[None]):
     ) -> None:
         super().__init__()
         self._about = about
-        here = rows("main" if about is None else "detail", "app", denied=denied, replay=replay)
+        place = "main" if about is None else "detail"
+        lists = about is None or about.PLACE in LISTS
+        here = rows(place, *(("list",) if lists else ()), "app", denied=denied, replay=replay)
         links = {link.key: link.name for link in LINKS}
         sections = [
             ("" if about is None else about.NAME, [] if about is None else rows(about.PLACE)),

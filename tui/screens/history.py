@@ -17,6 +17,7 @@ from ..present.keys import Hint, hint
 from ..present.line import Run, clip
 from ..present.presenter import presenter_of
 from ..present.recent import Recent
+from ..present.table import Records
 from ..widgets.holds import Held, HolderLanes
 from ..widgets.sheet import Item, Sheet, heading
 from .detail import DetailScreen, Help, Host
@@ -75,6 +76,12 @@ class HistoryScreen(DetailScreen):
     def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
         known = any(hold.channel is not None for hold in self._holds)
         return (hint("row-open"),) if known and self.preview is None else ()
+
+    def records(self) -> Records:
+        return Records("history", [hold for hold in self._holds if hold.channel is not None])
+
+    def name_of(self, key: str) -> str:
+        return _channel(key)
 
     def action_open(self) -> None:
         """Open the page of the channel under the cursor."""

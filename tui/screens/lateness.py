@@ -33,6 +33,7 @@ from ..present.line import Part, Run, clip, part
 from ..present.presenter import presenter_of
 from ..present.preview import IdlePreview, LatenessPreview
 from ..present.preview_words import changes_delay, delay_change, share_range
+from ..present.table import Records
 from ..present.wish import Wish
 from ..present.wording import name
 from ..widgets.lateness_plot import LatenessPlot, Scene
@@ -122,6 +123,10 @@ class LatenessScreen(DetailScreen):
         if known and not self._idle and snapshot.lateness_by_channel:
             out.append(hint("curve-next"))
         return out
+
+    def records(self) -> Records:
+        snapshot = self.seen.snapshot
+        return Records("idle", snapshot.whatif_idle or []) if self._idle else Records("lateness", snapshot.whatif or [])
 
     # The curve
 

@@ -1,6 +1,5 @@
 """The main screen: is event time moving, what holds it back, why, for how long, and what does that cost?"""
 
-import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, tzinfo
 from typing import Any, ClassVar
@@ -9,9 +8,10 @@ from msgspec.structs import replace
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
-from textual.events import Resize, ScreenResume
+from textual.events import DescendantFocus, Resize, ScreenResume
 from textual.message import Message
 from textual.screen import Screen
+from textual.widget import Widget
 
 from ...engine.core.doctor import Finding, diagnose
 from ...engine.core.job_line import line_in_job
@@ -25,6 +25,8 @@ from ..present import preview as what_if
 from ..present.applied import Applied
 from ..present.attached import restart_words
 from ..present.autopilot import auto_refusal, next_target, target_words
+from ..present.blockers import WindowGroup
+from ..present.channel_order import Entry, entries, next_sort
 from ..present.condition import Lost, condition, replay_condition
 from ..present.keys import LINKS
 from ..present.line import Part
@@ -34,12 +36,13 @@ from ..present.preview import Preview
 from ..present.preview_words import from_start_parts, now_parts
 from ..present.recent import Recent
 from ..present.staves import Stave, holding, staves
+from ..present.table import HOW_TO_FILTER, Chosen, Records, pattern_of
 from ..present.target import target_of
 from ..present.verdict import Offer, offer_of, verdict_parts
 from ..present.wish import Wish
 from ..present.wording import Condition, status_parts, watermark_parts
 from ..widgets.barrel import Barrel
-from ..widgets.channels import SORTS, ChannelTable, Entry, entries, name_cells
+from ..widgets.channels import ChannelTable, name_cells
 from ..widgets.holds import HolderStrip
 from ..widgets.lines import SPARK_CELL_MS, SPARK_CELLS, Heading, KeyLine, Rule, Story
 from ..widgets.prompt import Prompt
@@ -52,8 +55,8 @@ from .detail import DetailScreen, Seen, app_of, link_hints
 from .further import FURTHER
 from .history import HistoryScreen
 from .picture import View
-
-_HOW_TO_FILTER = "Enter keeps it · Esc clears it"
+from .window import WindowScreen, key_of
+from .windows import WindowsScreen
 
 
 class MainScreen(Screen[None]):
@@ -98,6 +101,7 @@ class MainScreen(Screen[None]):
         self._offer: Offer | None = None
         self._applied: Applied | None = None
         self._now: AppliedNow | None = None
+        self._focused_before: Widget | None = None
 
     def compose(self) -> ComposeResult:
         yield TopLines()
@@ -237,7 +241,7 @@ class MainScreen(Screen[None]):
             self._paint()
             return
         self._staves = staves(self._shown, view.inside)
-        self._entries = entries(self._shown, view.inside, view.pattern, view.sort)
+        self._entries = entries(self._shown, view.inside, view.pattern, view.sort, reverse=view.reverse)
         self._paint()
 
     def _look(self, **changes: Any) -> None:
@@ -269,7 +273,8 @@ class MainScreen(Screen[None]):
         self.query_one(TopLines).show(self._top_lines())
         replay = self._playback is not None
         links = link_hints(FURTHER, len(self._findings))
-        hints = picture.hints(self._shown, self._view, self._preview, links, replay=replay)
+        on_windows = self.focused is self.query_one(WindowTable)
+        hints = picture.hints(self._shown, self._view, self._preview, links, replay=replay, on_windows=on_windows)
         self.query_one("#keys", KeyLine).show(allowed(hints, self._cannot))
 
     @property
@@ -309,10 +314,12 @@ class MainScreen(Screen[None]):
         snapshot, view = self._shown, self._view
         barrel, windows = self.query_one(Barrel), self.query_one(WindowTable)
         top = picture.barrel_heading(snapshot, view, self._preview, self._staves, barrel.prefix)
-        headings: list[Heading] = [picture.channel_heading(snapshot, view, self._entries)]
         split = windows.region.x if windows.display else 0
+        on_channels = bool(split) and self.focused is self.query_one(ChannelTable)
+        headings: list[Heading] = [picture.channel_heading(snapshot, view, self._entries, focused=on_channels)]
         if split:
-            headings.append(picture.window_heading(snapshot, split, windows.region.width))
+            on_windows = self.focused is windows
+            headings.append(picture.window_heading(snapshot, split, windows.region.width, focused=on_windows))
         self.query_one("#top", Rule).show([top], {})
         self.query_one("#middle", Rule).show(headings, {split: "┬"} if split else {})
         self.query_one("#bottom", Rule).show([], {split: "┴"} if split else {})
@@ -434,19 +441,21 @@ class MainScreen(Screen[None]):
     # The prompt
 
     def _ask(self, purpose: str, label: str, text: str, note: str) -> None:
+        if not self.query_one(Prompt).purpose:
+            self._focused_before = self.focused
         self.query_one("#keys").display = False
         self.query_one(Prompt).open(purpose, label, text, note)
 
     def _close_prompt(self) -> None:
         self.query_one(Prompt).close()
         self.query_one("#keys").display = True
-        self.query_one(ChannelTable).focus()
+        (self._focused_before or self.query_one(ChannelTable)).focus()
 
     def on_prompt_typed(self, event: Prompt.Typed) -> None:
         prompt = self.query_one(Prompt)
         if event.purpose == "filter":
             if (error := self._filter_by(event.text)) is None:
-                prompt.say(_HOW_TO_FILTER)
+                prompt.say(HOW_TO_FILTER)
             else:
                 prompt.say(error, error=True)
             return
@@ -467,9 +476,9 @@ class MainScreen(Screen[None]):
     def _filter_by(self, text: str) -> str | None:
         """Filter by what was typed; a bad expression changes nothing: what is wrong with it, in one line."""
         try:
-            pattern = re.compile(text, re.IGNORECASE) if text else None
-        except (re.error, OverflowError, RecursionError) as error:
-            return f"not a regular expression: {f.first_line(str(error))}"
+            pattern = pattern_of(text)
+        except ValueError as error:
+            return str(error)
         self._look(pattern=pattern)
         self._arrange()
         return None
@@ -479,12 +488,24 @@ class MainScreen(Screen[None]):
     def action_filter(self) -> None:
         """Ask for a filter."""
         pattern = self._view.pattern
-        self._ask("filter", "/", pattern.pattern if pattern else "", _HOW_TO_FILTER)
+        self._ask("filter", "/", pattern.pattern if pattern else "", HOW_TO_FILTER)
 
     def action_sort(self) -> None:
         """Sort the channels in the next order."""
-        self._look(sort=SORTS[(SORTS.index(self._view.sort) + 1) % len(SORTS)])
+        self._look(sort=next_sort(self._view.sort), reverse=False)
         self._arrange()
+
+    def action_reverse(self) -> None:
+        """Sort the channels the other way round."""
+        self._look(reverse=not self._view.reverse)
+        self._arrange()
+
+    def on_channel_table_sort_wanted(self, event: ChannelTable.SortWanted) -> None:
+        if event.sort == self._view.sort:
+            self.action_reverse()
+        else:
+            self._look(sort=event.sort, reverse=False)
+            self._arrange()
 
     def action_axis(self) -> None:
         """Event time, or the distance behind the fastest channel."""
@@ -502,9 +523,14 @@ class MainScreen(Screen[None]):
         self._paint()
 
     def action_open(self) -> None:
-        """Open the selected (else the holding, else the first) stave: the channels inside it, or the channel's page."""
+        """Open the selected (else the holding, else the first) stave: the channels inside it, or the channel's page.
+
+        With the focus on the windows: the selected window's page, of several that wait alike the list.
+        """
         snapshot, view = self._shown, self._view
-        if snapshot.instances and view.inside is None:
+        if self.focused is (windows := self.query_one(WindowTable)):
+            self._open_windows(windows.chosen)
+        elif snapshot.instances and view.inside is None:
             holder = snapshot.level.holder
             key = picture.stave_of(snapshot, view) or (holder.channel if holder else None)
             chosen = next((i for i in snapshot.instances if i.channel == key), snapshot.instances[0])
@@ -514,6 +540,12 @@ class MainScreen(Screen[None]):
             known = [entry.view.channel for entry in self._entries]
             wanted = (view.selected, holding(snapshot), known[0])
             self.open_channel(next(channel for channel in wanted if channel in known))
+
+    def _open_windows(self, group: WindowGroup | None) -> None:
+        if group is None or len(group.windows) > 1:
+            self.open_detail(WindowsScreen.NAME)
+        else:
+            app_of(self).push_screen(WindowScreen(self, key_of(group.first)))
 
     def action_detail(self, name: str) -> None:
         """Open a further screen."""
@@ -552,9 +584,36 @@ class MainScreen(Screen[None]):
     def on_rows_clicked(self, event: Rows.Clicked) -> None:
         if isinstance(event.rows, ChannelTable) and (channel := event.rows.channel(event.row)) is not None:
             self._select(channel)
+        elif isinstance(event.rows, WindowTable):
+            event.rows.select(event.row // 2)
+
+    def on_descendant_focus(self, event: DescendantFocus) -> None:
+        self.call_after_refresh(self._paint_focus)
+
+    def _paint_focus(self) -> None:
+        if self.is_attached and self._detail is None:
+            self._paint_lines()
+            self._paint_rules()
 
     def on_channel_table_moved(self, event: ChannelTable.Moved) -> None:
         self._select(event.channel)
+
+    # What it gives away
+
+    def chosen(self) -> Chosen | None:
+        """The selected row: of the channels, or with the focus there of the windows."""
+        windows, table = self.query_one(WindowTable), self.query_one(ChannelTable)
+        if self.focused is windows and windows.chosen is not None:
+            return Chosen(windows.chosen_line.partition("  ")[0], windows.chosen_line)
+        channel = self._view.selected or holding(self._shown)
+        line = None if channel is None else table.line(channel)
+        return None if channel is None or line is None else Chosen(f.clean(channel), line)
+
+    def records(self) -> Records:
+        """The channels as they are filtered and sorted, or with the focus there the open windows."""
+        if self.focused is self.query_one(WindowTable):
+            return Records("windows", self._shown.windows.open)
+        return Records("channels", [entry.view for entry in self._entries])
 
     async def on_key_line_pressed(self, event: KeyLine.Pressed) -> None:
         await self.run_action(event.action)

@@ -15,6 +15,7 @@ from ..present.chain import Row, Stage, held_instance, rows
 from ..present.keys import Hint, hint
 from ..present.line import Run, clip
 from ..present.presenter import presenter_of
+from ..present.table import Records
 from ..present.target import target_of
 from ..widgets.sheet import Item, Sheet, heading
 from .detail import DetailScreen, Help
@@ -68,6 +69,9 @@ class OperatorsScreen(DetailScreen):
 
     def on_sheet_moved(self, event: Sheet.Moved) -> None:
         self.repaint()
+
+    def records(self) -> Records:
+        return Records("operators", list(self._rows.values()))
 
     def action_open(self) -> None:
         """Open or close the instance under the cursor; of a channel its page, of a task what holds it back."""

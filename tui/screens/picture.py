@@ -9,6 +9,7 @@ from msgspec import Struct
 from ...engine.core.snapshot import Snapshot
 from ..present import formatting as f
 from ..present import preview as what_if
+from ..present.channel_order import SORTS, Entry, Sort
 from ..present.keys import Hint, hint
 from ..present.line import Run
 from ..present.presenter import presenter_of
@@ -20,7 +21,7 @@ from ..present.target import target_of
 from ..present.wish import Wish
 from ..present.wording import name
 from ..widgets.barrel import Scene, legend
-from ..widgets.channels import SORTS, Entry, Sort, Table
+from ..widgets.channels import Table
 from ..widgets.holds import Held
 from ..widgets.lines import Heading
 from ..widgets.windows import OpenWindows
@@ -31,6 +32,7 @@ class View(Struct, frozen=True):
 
     wish: Wish | None = None
     sort: Sort = SORTS[0]
+    reverse: bool = False
     pattern: re.Pattern[str] | None = None
     inside: int | None = None
     """The source instance whose channels are shown."""
@@ -93,6 +95,8 @@ def table(snapshot: Snapshot, view: View, rows: Sequence[Entry], names: int) -> 
     holder = snapshot.level.holder
     return Table(
         entries=rows,
+        sort=view.sort,
+        reverse=view.reverse,
         level_ms=snapshot.level.watermark_ms,
         now_ms=snapshot.now_ms,
         held_since_ms=holder.since_ms if holder else None,
@@ -157,22 +161,28 @@ def barrel_heading(
     return Heading(0, title, words)
 
 
-def channel_heading(snapshot: Snapshot, view: View, rows: Sequence[Entry]) -> Heading:
+def _title(name: str, focused: bool) -> Run:
+    """A table's name, marked while the keys go there."""
+    return (f"▶ {name}", "accent") if focused else (name, "title")
+
+
+def channel_heading(snapshot: Snapshot, view: View, rows: Sequence[Entry], *, focused: bool) -> Heading:
     """The channel table's title: sort order and filter."""
-    title: list[Run] = [("Channels", "title"), (" ─ ", "frame"), ("sort: ", "dim"), (f"{view.sort} ▾", "text")]
+    order = f"{view.sort} {'▴' if view.reverse else '▾'}"
+    title: list[Run] = [_title("Channels", focused), (" ─ ", "frame"), ("sort: ", "dim"), (order, "text")]
     if view.pattern is not None:
         title += [(" ─ ", "frame"), (f"/{f.cut(f.clean(view.pattern.pattern), 20)}", "accent")]
         title.append((f"  {len(rows):,} of {len(snapshot.channels):,}", "dim"))
     return Heading(0, title)
 
 
-def window_heading(snapshot: Snapshot, start: int, width: int) -> Heading:
+def window_heading(snapshot: Snapshot, start: int, width: int, *, focused: bool) -> Heading:
     """The window table's title, `width` cells wide: the counts."""
     windows = snapshot.windows
     roomy = width >= 44
     figures = ((windows.open_count, "open"), (windows.fired, "fired"), (windows.late_firings, "refired"))
     known = [figure for figure in figures if figure[0] is not None]
-    title: list[Run] = [("Windows", "title"), (" ─" if roomy and known else "", "frame")]
+    title: list[Run] = [_title("Windows", focused), (" ─" if roomy and known else "", "frame")]
     for place, (number, word) in enumerate(known):
         title += [(" · " if place and roomy else " ", "dim"), (f.count(number), "text"), (f" {word}", "dim")]
     return Heading(start, title)
@@ -185,7 +195,13 @@ def apply_words(snapshot: Snapshot, preview: Preview) -> str:
 
 
 def hints(
-    snapshot: Snapshot, view: View, preview: Preview | None, further: Sequence[Hint] = (), *, replay: bool = False
+    snapshot: Snapshot,
+    view: View,
+    preview: Preview | None,
+    further: Sequence[Hint] = (),
+    *,
+    replay: bool = False,
+    on_windows: bool = False,
 ) -> list[Hint]:
     """The keys that do something now, the most important first, `further` those that open the further screens; of a
     replay those that it has itself are not here."""
@@ -202,7 +218,9 @@ def hints(
         out += [hint("lateness-longer", rank=9), hint("lateness-type", "lateness", 9), hint("idle-longer", rank=9)]
     if snapshot.whatif_idle:
         out.append(hint("idle-longer", rank=5 if preview is None else 2))
-    if preview is None and snapshot.instances is not None and view.inside is None:
+    if preview is None and on_windows:
+        out.append(hint("open", "window", 3))
+    elif preview is None and snapshot.instances is not None and view.inside is None:
         out.append(hint("open", "open instance", 3))
     elif preview is None and snapshot.channels:
         out.append(hint("open"))

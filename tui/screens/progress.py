@@ -8,6 +8,7 @@ from textual.events import Resize
 from ...engine.core.snapshot import Snapshot
 from ..present.line import Run
 from ..present.progress import cells_of, charts, step_ms, unread
+from ..present.table import Records
 from ..widgets.charts import Charts, Pictures, legend
 from .detail import DetailScreen, Help, app_of
 
@@ -36,6 +37,9 @@ class ProgressScreen(DetailScreen):
         cell_ms = step_ms(points, columns)
         cells = cells_of(points, columns, cell_ms)
         canvas.show(Pictures(charts(snapshot, points, cells), cell_ms, unread(snapshot)))
+
+    def records(self) -> Records:
+        return Records("progress", self.seen.recent.until(self.seen.snapshot))
 
     def legend(self, snapshot: Snapshot) -> Sequence[Run]:
         return legend(plain=app_of(self).no_color)

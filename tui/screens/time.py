@@ -14,6 +14,7 @@ from ..present.keys import Hint, hint
 from ..present.line import Run
 from ..present.presenter import presenter_of
 from ..present.preview import LatenessPreview
+from ..present.table import Records
 from ..present.target import target_of
 from ..present.time_plot import DIAGONAL, GRID, LATE, LEVEL, PREVIEW, Data, Look, data_of, grid_is_drawn, moved, zoomed
 from ..present.wording import name
@@ -93,6 +94,9 @@ class TimeScreen(DetailScreen):
         if self._look.channel is not None:
             out.append(hint("time-all-channels"))
         return out
+
+    def records(self) -> Records:
+        return Records("sample", [] if self._data is None else self._data.points)
 
     def action_zoom(self, by: int) -> None:
         """Zoom in or out."""

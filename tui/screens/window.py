@@ -14,6 +14,7 @@ from ..present.closing import blockers, closing, fired_words, pace
 from ..present.keys import Hint, hint
 from ..present.line import Run, clip
 from ..present.staves import STATES, holding
+from ..present.table import Records
 from ..widgets.prose import Prose
 from ..widgets.sheet import Item, Sheet, heading
 from .detail import DetailScreen, Help, Host
@@ -73,6 +74,15 @@ class WindowScreen(DetailScreen):
     def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
         known = self.query_one(Sheet).cursor is not None
         return (hint("row-open"),) if self.preview is None and known else ()
+
+    def records(self) -> Records | None:
+        window = find(self.seen.snapshot, self._key)
+        if not isinstance(window, OpenWindow):
+            return None
+        return Records("window-channels", blockers(self.seen.snapshot, window.end_ms))
+
+    def name_of(self, key: str) -> str:
+        return key.partition(" ")[2]
 
     def action_open(self) -> None:
         """Open the page of the channel that the cursor is on."""

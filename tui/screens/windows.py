@@ -14,6 +14,7 @@ from ..present.blockers import waits_for, window_groups
 from ..present.closing import closing, fired_words, kept_until_ms, pace
 from ..present.keys import Hint, hint
 from ..present.line import Run
+from ..present.table import Records
 from ..widgets.prose import Prose
 from ..widgets.sheet import Item, Sheet, heading
 from ..widgets.window_rows import (
@@ -73,6 +74,14 @@ class WindowsScreen(DetailScreen):
 
     def on_sheet_moved(self, event: Sheet.Moved) -> None:
         self._explain()
+
+    def records(self) -> Records:
+        windows = self.seen.snapshot.windows
+        return Records("windows", [*windows.open, *reversed(windows.last_fired)])
+
+    def name_of(self, key: str) -> str:
+        start, end = (int(part) for part in key.split()[:2])
+        return f.interval(start, end, self.zone, self.seen.snapshot.now_ms)
 
     def action_open(self) -> None:
         """Open the page of the window that the cursor is on."""

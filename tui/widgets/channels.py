@@ -1,34 +1,24 @@
 """The table of channels: sorted, filtered, one row each."""
 
-import re
 from collections.abc import Callable, Sequence
 from datetime import tzinfo
 from functools import lru_cache, partial
-from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 from rich.cells import cell_len
 from textual.message import Message
 
-from ...engine.core.snapshot import ChannelView, Snapshot
+from ...engine.core.snapshot import Snapshot
 from ..present import formatting as f
+from ..present.channel_order import Entry, Sort
 from ..present.line import Run
-from ..present.staves import PAUSED, STATES, Kind, holding, kind_of, rank, under_one_clock
-from ..present.target import ChannelFacts, target_of
-from .rows import Rows, wrapped
+from ..present.staves import PAUSED, STATES
+from ..present.target import ChannelFacts
+from .rows import Rows, text_of, wrapped
 
-Sort = Literal["behind", "name", "rate", "late", "state"]
-SORTS: tuple[Sort, ...] = ("behind", "name", "rate", "late", "state")
 _NAME = (7, 40)
 """The least and the most cells of a name."""
-
-
-class Entry(Struct, frozen=True):
-    """One channel and how it is drawn."""
-
-    view: ChannelView
-    kind: Kind
 
 
 class Column(Struct, frozen=True):
@@ -45,6 +35,8 @@ class Table(Struct, frozen=True):
     """What the table shows; `entries` are in order."""
 
     entries: Sequence[Entry] = ()
+    sort: Sort = "behind"
+    reverse: bool = False
     level_ms: int | None = None
     now_ms: int | None = None
     held_since_ms: int | None = None
@@ -55,18 +47,6 @@ class Table(Struct, frozen=True):
     empty: str = ""
 
 
-def entries(snapshot: Snapshot, inside: int | None, pattern: re.Pattern[str] | None, sort: Sort) -> list[Entry]:
-    """The channels (of instance `inside`) whose name `pattern` finds, in the order of `sort`."""
-    holder, level_ms = holding(snapshot), snapshot.level.watermark_ms
-    one_clock = target_of(snapshot).one_clock
-    found = [
-        Entry(view, under_one_clock(view, level_ms) if one_clock else kind_of(view.channel, view.state, holder))
-        for view in snapshot.channels
-        if (inside is None or view.instance == inside) and (pattern is None or pattern.search(view.channel))
-    ]
-    return sorted(found, key=_KEYS[sort])
-
-
 def name_cells(snapshot: Snapshot) -> int:
     """How wide the names are, within reason."""
     least, most = _NAME
@@ -74,7 +54,7 @@ def name_cells(snapshot: Snapshot) -> int:
 
 
 class ChannelTable(Rows):
-    """Draws a `Table`; says `Moved` when the cursor goes to another channel."""
+    """Draws a `Table`; says `Moved` when the cursor goes to another channel, `SortWanted` when a title is clicked."""
 
     HEADER = 1
 
@@ -83,6 +63,13 @@ class ChannelTable(Rows):
 
         def __init__(self, channel: str) -> None:
             self.channel = channel
+            super().__init__()
+
+    class SortWanted(Message):
+        """The title of a column was clicked."""
+
+        def __init__(self, sort: Sort) -> None:
+            self.sort: Sort = sort
             super().__init__()
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -114,13 +101,34 @@ class ChannelTable(Rows):
         """The channel of a row."""
         return self._table.entries[row].view.channel if 0 <= row < len(self._table.entries) else None
 
+    def line(self, channel: str) -> str | None:
+        """The row of a channel as it is shown."""
+        place = self._places.get(channel)
+        return None if place is None else text_of(self.row(place, self.size.width))
+
+    def on_rows_header_clicked(self, event: Rows.HeaderClicked) -> None:
+        names, columns = _layout(self.size.width, self._table.name_cells, self._table.facts)
+        end, sort = names + 1, _SORTED_BY["channel"]
+        for column in columns:
+            if event.x <= end:
+                break
+            end, sort = end + 2 + column.width, _SORTED_BY[column.title]
+        self.post_message(self.SortWanted(sort))
+
     def row_count(self) -> int:
         return len(self._table.entries) or len(wrapped(self._table.empty, self.size.width))
 
     def header(self, width: int) -> Sequence[Run]:
         names, columns = _layout(width, self._table.name_cells, self._table.facts)
-        cells = [f.pad(column.title, column.width, column.right) for column in columns]
-        return [(" " + f.pad("channel", names) + "".join("  " + cell for cell in cells), "dim")]
+        table = self._table
+        sign = "▴" if table.reverse else "▾"
+        titles = ["channel", *(column.title for column in columns)]
+        sorted_by = next((title for title in titles if _SORTED_BY[title] == table.sort), None)
+        runs: list[Run] = [(sign if sorted_by == "channel" else " ", "accent"), (f.pad("channel", names), "dim")]
+        for column in columns:
+            runs.append((f" {sign}" if column.title == sorted_by else "  ", "accent"))
+            runs.append((f.pad(column.title, column.width, column.right), "dim"))
+        return runs
 
     def row(self, index: int, width: int) -> Sequence[Run]:
         table = self._table
@@ -275,10 +283,9 @@ _COLUMNS: dict[ChannelFacts, tuple[Column, ...]] = {
 _ROOMY = 46
 _MILLION = 10**6
 
-_KEYS: dict[Sort, Callable[[Entry], Any]] = {
-    "behind": lambda entry: rank(entry.kind, entry.view.watermark_ms),
-    "name": lambda entry: entry.view.channel,
-    "rate": lambda entry: (-(entry.view.rate or 0), entry.view.channel),
-    "late": lambda entry: (-(entry.view.late or 0) / max(entry.view.records or 0, 1), entry.view.channel),
-    "state": lambda entry: (entry.kind != "holder", entry.view.state, rank(entry.kind, entry.view.watermark_ms)),
-}
+_SORTED_BY: dict[str, Sort] = {
+    "channel": "name", "watermark": "behind", "event time": "behind", "ahead": "behind", "rate/s": "rate",
+    "late": "late", "records": "records", "late n": "late n", "backlog": "backlog", "event lag": "event lag",
+    "no data": "no data", "flaps": "flaps", "state": "state",
+}  # fmt: skip
+"""The order that a click on a title asks for."""

@@ -5,28 +5,22 @@ from collections.abc import Sequence
 from textwrap import wrap
 from typing import ClassVar
 
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.events import Click, Resize
 from textual.geometry import Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from ..bindings import bindings
 from ..present.line import Run
 from .canvas import Palette, differ
 
 
 class Rows(ScrollView, can_focus=True, inherit_bindings=False):
-    """Rows of runs, `HEADER` fixed lines above them; says `Clicked` with the row."""
+    """Rows of runs, `HEADER` fixed lines above them; says `Clicked` with the row, `HeaderClicked` with the cell."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "by(-1)", "up"),
-        Binding("down", "by(1)", "down"),
-        Binding("pageup", "by(-1, True)", "a page up"),
-        Binding("pagedown", "by(1, True)", "a page down"),
-        Binding("home", "by(-1_000_000_000)", "the first"),
-        Binding("end", "by(1_000_000_000)", "the last"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("list")
     HEADER = 0
 
     class Clicked(Message):
@@ -39,6 +33,13 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
         @property
         def control(self) -> "Rows":
             return self.rows
+
+    class HeaderClicked(Message):
+        """The line above the rows was clicked, `x` cells from the left."""
+
+        def __init__(self, rows: "Rows", x: int) -> None:
+            self.rows, self.x = rows, x
+            super().__init__()
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -96,7 +97,11 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
 
     def on_click(self, event: Click) -> None:
         offset = event.get_content_offset(self)
-        if offset is not None and offset.y >= self.HEADER:
+        if offset is None:
+            return
+        if offset.y < self.HEADER:
+            self.post_message(self.HeaderClicked(self, offset.x))
+        else:
             row = offset.y - self.HEADER + self.scroll_offset.y
             if row < self.row_count():
                 self.post_message(self.Clicked(self, row))
@@ -106,6 +111,11 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
             return self.header(self.size.width)
         index = y - self.HEADER + self.scroll_offset.y
         return self.row(index, self.size.width) if index < self.row_count() else ()
+
+
+def text_of(runs: Sequence[Run]) -> str:
+    """What the runs say, without the blanks at either end."""
+    return "".join(text for text, _ in runs).strip()
 
 
 def wrapped(text: str, width: int) -> list[str]:

@@ -1,15 +1,21 @@
 """A list of items of one or more lines each, some of which a cursor can stand on."""
 
+import re
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 from textual.message import Message
 
 from ..present.line import Run, cells
-from .rows import Rows
+from .rows import Rows, text_of
 
 Draw = Callable[[int], list[Run]]
 """A line in at most so many cells."""
+
+
+NOTHING_MATCHES = "nothing matches the filter"
+_WHOLE = 400
+"""The cells in which an item is searched: nothing of it is cut."""
 
 
 class Item(Struct, frozen=True):
@@ -44,6 +50,22 @@ class Sheet(Rows):
         self._rows: list[tuple[int, int]] = []
         self._cursor: str | None = None
         self._chosen = False
+        self._all: Sequence[Item] = ()
+        self._pattern: re.Pattern[str] | None = None
+        self.shares = (0, 0)
+        """How many items with a key the filter leaves, and how many there are."""
+
+    def filter(self, pattern: re.Pattern[str] | None) -> None:
+        """Show only the items with a key in whose text `pattern` finds something; None: all."""
+        if pattern != self._pattern:
+            self._pattern = pattern
+            self.show(self._all)
+
+    def line(self, key: str) -> str:
+        """An item as it is shown."""
+        width = self.size.width
+        lines = next((item.lines for item in self._items if item.key == key), ())
+        return "\n".join(text_of(line(width)) for line in lines)
 
     @property
     def cursor(self) -> str | None:
@@ -52,12 +74,22 @@ class Sheet(Rows):
 
     def show(self, items: Sequence[Item]) -> None:
         """Draw `items`; once it was moved, the cursor stays with its item, else it is on the first."""
-        self._items = items
+        self._all = items
+        items = self._items = self._filtered(items)
         self._rows = [(place, line) for place, item in enumerate(items) for line in range(len(item.lines))]
         keys = self._keys()
         if not self._chosen or self._cursor not in keys:
             self._cursor, self._chosen = keys[0] if keys else None, False
         self.redraw()
+
+    def _filtered(self, items: Sequence[Item]) -> Sequence[Item]:
+        pattern, keyed = self._pattern, sum(item.key is not None for item in items)
+        if pattern is None:
+            self.shares = (keyed, keyed)
+            return items
+        left = [item for item in items if item.key is None or _found(pattern, item)]
+        self.shares = (sum(item.key is not None for item in left), keyed)
+        return left if self.shares[0] or not keyed else [heading((f" {NOTHING_MATCHES}", "dim"))]
 
     def go_to(self, key: str) -> None:
         """Put the cursor on an item, and scroll it into view."""
@@ -106,3 +138,7 @@ class Sheet(Rows):
 
     def _keys(self) -> list[str]:
         return [item.key for item in self._items if item.key is not None]
+
+
+def _found(pattern: re.Pattern[str], item: Item) -> bool:
+    return any(pattern.search(text_of(line(_WHOLE))) for line in item.lines)

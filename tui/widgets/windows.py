@@ -5,12 +5,14 @@ from datetime import tzinfo
 
 from msgspec import Struct
 from rich.cells import cell_len
+from textual.events import Blur, Focus
+from textual.message import Message
 
 from ...engine.core.snapshot import OpenWindow
 from ..present import formatting as f
 from ..present.blockers import WindowGroup, waits_for, window_groups
 from ..present.line import Run, cells, clip
-from .rows import Rows, wrapped
+from .rows import Rows, text_of, wrapped
 
 _BAR = (6, 24)
 _ROOMY = 42
@@ -31,20 +33,31 @@ class OpenWindows(Struct, frozen=True):
 
 
 class WindowTable(Rows):
-    """Draws `OpenWindows`: two lines a group, the bar full up to the watermark, light up to the fastest channel."""
+    """Draws `OpenWindows`: two lines a group, the bar full up to the watermark, light up to the fastest channel.
+
+    While it has the focus, the selected group is marked; says `Chosen` when that changes.
+    """
+
+    class Chosen(Message):
+        """Another group was selected, or the table gained or lost the focus."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._windows = OpenWindows()
         self._groups: list[WindowGroup] = []
         self._wide = (0, 0)
+        self._cursor = 0
 
     def show(self, windows: OpenWindows) -> None:
         """Draw `windows`."""
         if windows == self._windows:
             return
         self._windows = windows
+        before = self.chosen
         self._groups = window_groups(windows.open)
+        starts = [(group.first.start_ms, group.first.operator) for group in self._groups]
+        if before is not None and (was := (before.first.start_ms, before.first.operator)) in starts:
+            self._cursor = starts.index(was)
         self._wide = (
             max((cell_len(self._ends(group)) for group in self._groups), default=0),
             max((cell_len(f.count(group.records)) for group in self._groups), default=0),
@@ -67,7 +80,42 @@ class WindowTable(Rows):
         place = row // 2
         return self._groups[place] if 0 <= place < len(self._groups) else None
 
+    @property
+    def chosen(self) -> WindowGroup | None:
+        """The selected windows; the first ones until others are selected."""
+        return self._groups[min(self._cursor, len(self._groups) - 1)] if self._groups else None
+
+    @property
+    def chosen_line(self) -> str:
+        """The selected windows as they are shown."""
+        place = 2 * min(self._cursor, len(self._groups) - 1)
+        return "" if place < 0 else "\n".join(text_of(self._drawn(row, self.size.width)) for row in (place, place + 1))
+
+    def move(self, by: int) -> None:
+        if self._groups:
+            self.select(min(self._cursor, len(self._groups) - 1) + by)
+
+    def select(self, place: int) -> None:
+        """Select a group of windows."""
+        self._cursor = max(min(place, len(self._groups) - 1), 0)
+        self.show_row(2 * self._cursor + 1)
+        self.show_row(2 * self._cursor)
+        self.redraw()
+        self.post_message(self.Chosen())
+
+    def on_focus(self, event: Focus) -> None:
+        self.redraw()
+
+    def on_blur(self, event: Blur) -> None:
+        self.redraw()
+
     def row(self, index: int, width: int) -> Sequence[Run]:
+        runs = self._drawn(index, width)
+        if not self.has_focus or index // 2 != min(self._cursor, len(self._groups) - 1) or not self._groups:
+            return runs
+        return [*((text, f"{ink}@cursor") for text, ink in runs), (" " * (width - cells(runs)), "cursor")]
+
+    def _drawn(self, index: int, width: int) -> Sequence[Run]:
         windows = self._windows
         if not windows.open:
             return [(wrapped(windows.empty, width)[index], "dim")]

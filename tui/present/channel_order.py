@@ -1,0 +1,81 @@
+"""The rows of the channel table: which channels a filter leaves, and what they can be sorted by. Pure."""
+
+import re
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from ...engine.core.snapshot import ChannelView, Snapshot
+from .staves import Kind, holding, kind_of, rank, under_one_clock
+from .target import target_of
+
+Sort = Literal[
+    "behind", "name", "rate", "late", "state",
+    "records", "late n", "backlog", "event lag", "no data", "flaps",
+]  # fmt: skip
+SORTS: tuple[Sort, ...] = ("behind", "name", "rate", "late", "state")
+"""The orders that a key goes through; the others are reached by a click on a title."""
+
+
+class Entry(Struct, frozen=True):
+    """One channel and how it is drawn."""
+
+    view: ChannelView
+    kind: Kind
+
+
+class _Order(Struct, frozen=True):
+    """What an order compares (None: not known, always at the end), and whether the greatest comes first."""
+
+    value: Callable[[Entry], Any]
+    descending: bool = True
+
+
+def entries(
+    snapshot: Snapshot, inside: int | None, pattern: re.Pattern[str] | None, sort: Sort, *, reverse: bool = False
+) -> list[Entry]:
+    """The channels (of instance `inside`) whose name `pattern` finds, in the order of `sort` or in reverse."""
+    holder, level_ms = holding(snapshot), snapshot.level.watermark_ms
+    one_clock = target_of(snapshot).one_clock
+    found = [
+        Entry(view, under_one_clock(view, level_ms) if one_clock else kind_of(view.channel, view.state, holder))
+        for view in snapshot.channels
+        if (inside is None or view.instance == inside) and (pattern is None or pattern.search(view.channel))
+    ]
+    order = _ORDERS[sort]
+    found.sort(key=lambda entry: entry.view.channel)
+    valued = [(order.value(entry), entry) for entry in found]
+    known = sorted(
+        (pair for pair in valued if pair[0] is not None), key=itemgetter(0), reverse=order.descending != reverse
+    )
+    return [*(entry for _, entry in known), *(entry for value, entry in valued if value is None)]
+
+
+def next_sort(sort: Sort) -> Sort:
+    """The order after `sort` of those that a key goes through."""
+    return SORTS[(SORTS.index(sort) + 1) % len(SORTS)] if sort in SORTS else SORTS[0]
+
+
+def _late_share(entry: Entry) -> float | None:
+    late, records = entry.view.late, entry.view.records
+    return None if late is None or not records else late / records
+
+
+_ORDERS: dict[Sort, _Order] = {
+    "behind": _Order(lambda entry: rank(entry.kind, entry.view.watermark_ms), descending=False),
+    "name": _Order(lambda entry: entry.view.channel, descending=False),
+    "rate": _Order(lambda entry: entry.view.rate),
+    "late": _Order(_late_share),
+    "state": _Order(
+        lambda entry: (entry.kind != "holder", entry.view.state, rank(entry.kind, entry.view.watermark_ms)),
+        descending=False,
+    ),
+    "records": _Order(lambda entry: entry.view.records),
+    "late n": _Order(lambda entry: entry.view.late),
+    "backlog": _Order(lambda entry: entry.view.backlog),
+    "event lag": _Order(lambda entry: entry.view.behind_end_ms),
+    "no data": _Order(lambda entry: entry.view.quiet_ms),
+    "flaps": _Order(lambda entry: entry.view.flaps),
+}

@@ -1,0 +1,67 @@
+"""What a screen gives away: the selected row as text, its table as CSV or JSON. Pure."""
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from .formatting import first_line
+
+HOW_TO_FILTER = "Enter keeps it · Esc clears it"
+
+
+class Chosen(Struct, frozen=True):
+    """The selected row: its name (of a channel, a window, a finding), and all of it as it is shown."""
+
+    name: str
+    row: str
+
+
+class Records(Struct, frozen=True):
+    """A table under a name for its file; each row a struct whose field names and units are those of the JSON output."""
+
+    name: str
+    rows: Sequence[Struct]
+
+
+def as_json(rows: Sequence[Struct]) -> str:
+    """The rows as a JSON array, each with all of its fields."""
+    return msgspec.json.format(msgspec.json.encode([_fields(row) for row in rows]), indent=2).decode() + "\n"
+
+
+def as_csv(rows: Sequence[Struct]) -> str:
+    """The rows as CSV with a line of titles; not known is empty, a list or an object is JSON."""
+    plain = [_fields(row) for row in rows]
+    titles = list(dict.fromkeys(title for row in plain for title in row))
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(titles)
+    for row in plain:
+        writer.writerow([_cell(row.get(title)) for title in titles])
+    return out.getvalue()
+
+
+def _fields(row: Struct) -> dict[str, Any]:
+    """A row by its fields' names, also of a struct that the stream writes as an array."""
+    return {name: msgspec.to_builtins(getattr(row, name)) for name in row.__struct_fields__}
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, list | dict):
+        return msgspec.json.encode(value).decode()
+    if isinstance(value, bool):
+        return str(value).lower()
+    # a spreadsheet runs a cell that begins like this as a formula; names come from outside
+    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
+
+
+def pattern_of(text: str) -> re.Pattern[str] | None:
+    """The filter that was typed, None for nothing; ValueError with one line for a person."""
+    try:
+        return re.compile(text, re.IGNORECASE) if text else None
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ValueError(f"not a regular expression: {first_line(str(error))}") from None
