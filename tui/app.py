@@ -13,11 +13,13 @@ import msgspec
 from msgspec import Struct
 from textual.app import App, SystemCommand
 from textual.binding import BindingType
+from textual.events import Resize
 from textual.screen import Screen
 
 from ..engine.core.snapshot import Snapshot
 from ..engine.errors import RunError, UsageError
 from ..engine.feed.messages import Change, Header, Reply, Stop
+from . import preferences
 from .bindings import bindings
 from .channel_commands import ChannelCommands
 from .messages import Client, HeaderCame, ReplyCame, SnapshotCame, StreamEnded
@@ -31,7 +33,8 @@ from .screens.help import HelpScreen
 from .screens.main import MainScreen
 from .screens.quit import Answer, QuitScreen
 from .screens.start import StartScreen
-from .themes import DARK, LIGHT
+from .screens.too_small import TooSmallScreen, too_small
+from .themes import DARK, THEMES
 
 OnQuit = Literal["ask", "stop", "leave"]
 _TOLD = 60
@@ -45,6 +48,7 @@ class WmtopApp(App[Answer]):
 
     `on_quit` says what quitting does: `ask` (an engine that this terminal started), `stop` (the demo), `leave` (a
     viewer). `clock` gives monotonic seconds. `denied` names the actions that this screen does not have (`permissions`).
+    `preferences_file` is where the theme is remembered; None: it is not.
     """
 
     CSS_PATH = str(Path(__file__).with_name("wmtop.tcss"))
@@ -63,6 +67,7 @@ class WmtopApp(App[Answer]):
         on_quit: OnQuit,
         clock: Callable[[], float] = time.monotonic,
         denied: frozenset[str] = frozenset(),
+        preferences_file: Path | None = None,
     ) -> None:
         super().__init__(ansi_color=True if "NO_COLOR" in environ else None)
         self._feed = feed
@@ -78,9 +83,10 @@ class WmtopApp(App[Answer]):
         self._commands: dict[int, str] = {}
         self._start = StartScreen(clock)
         self._main: MainScreen | None = None
-        for theme in (DARK, LIGHT):
+        self._preferences = preferences_file
+        for theme in THEMES:
             self.register_theme(theme)
-        self.theme = DARK.name
+        self.theme = self._remembered_theme()
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return DARK.variables
@@ -92,7 +98,7 @@ class WmtopApp(App[Answer]):
         if isinstance(screen, MainScreen | DetailScreen):
             for title, words, action in screen.commands():
                 yield SystemCommand(title, words, lambda action=action: self.call_later(screen.run_action, action))
-        yield SystemCommand("Dark or light", "The other theme", self.action_other_theme)
+        yield SystemCommand("Theme", "Dark, light or high contrast", self.action_other_theme)
         if self.check_action("save_svg", ()):
             yield SystemCommand("Save SVG", "Save the screen as a picture in this directory", self.action_save_svg)
         if self.check_action("record", ()):
@@ -109,7 +115,23 @@ class WmtopApp(App[Answer]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return False if action in self._denied else super().check_action(action, parameters)
 
+    def on_resize(self, event: Resize) -> None:
+        self._fit()
+
+    def _fit(self) -> None:
+        """Cover everything while the terminal is too small."""
+        covered = isinstance(self.screen, TooSmallScreen)
+        if too_small(*self.size) and not covered:
+            self.push_screen(TooSmallScreen(None if self._main is None else self._main.seen.top))
+        elif covered and not too_small(*self.size):
+            self.pop_screen()
+
+    def _refresh_small(self) -> None:
+        if isinstance(self.screen, TooSmallScreen) and self._main is not None:
+            self.screen.show(self._main.seen.top)
+
     def on_mount(self) -> None:
+        self.set_interval(1.0, self._refresh_small)
         self.run_worker(self._follow(), name="feed")
 
     async def on_unmount(self) -> None:
@@ -213,8 +235,17 @@ class WmtopApp(App[Answer]):
             self.push_screen(HelpScreen(replay=self._replays, about=about, denied=denied))
 
     def action_other_theme(self) -> None:
-        """Dark to light and back."""
-        self.theme = LIGHT.name if self.theme == DARK.name else DARK.name
+        """Dark, light, high contrast; remembered for the next time."""
+        names = [theme.name for theme in THEMES]
+        here = names.index(self.theme) if self.theme in names else -1
+        self.theme = names[(here + 1) % len(names)]
+        if self._preferences is not None:
+            preferences.write(self._preferences, preferences.Preferences(theme=self.theme))
+
+    def _remembered_theme(self) -> str:
+        known = {theme.name for theme in THEMES}
+        wanted = None if self._preferences is None else preferences.read(self._preferences).theme
+        return wanted if wanted in known else DARK.name
 
     def action_copy_name(self) -> None:
         """Copy the name of the selected row."""

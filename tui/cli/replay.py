@@ -67,12 +67,17 @@ def replay(
 
 def play(reader: RecordingReader, speed: float | None, at_ms: int | None, *, playing: bool) -> None:
     """The screen on a recording, from `at_ms` on."""
+    from ..preferences import preferences_file
     from ..replay.app import ReplayApp
     from ..replay.player import SPEEDS
 
     number = 0 if at_ms is None else reader.seek(at_ms)
     denied = denied_to(served=is_served(), read_only=False)
-    ReplayApp(reader, speed=speed or SPEEDS[-1], number=number, playing=playing, denied=denied).run()
+    remembered = None if is_served() else preferences_file()
+    app = ReplayApp(
+        reader, speed=speed or SPEEDS[-1], number=number, playing=playing, denied=denied, preferences_file=remembered
+    )
+    app.run()
 
 
 def print_snapshots(reader: RecordingReader, path: Path, *, once: bool, json: bool, at_ms: int | None = None) -> None:

@@ -139,7 +139,9 @@ ROWS: tuple[KeyRow, ...] = (
         for place, link in enumerate(LINKS)
     ),
     # Everywhere
-    KeyRow(("app",), "c", "dark or light theme", (Bind("theme", "c", "other_theme", "dark or light"),), "theme", 19),
+    KeyRow(("app",), "c", "dark, light or high-contrast theme; remembered", (
+        Bind("theme", "c", "other_theme", "the next theme"),
+    ), "theme", 19),
     KeyRow(("app",), "S", "save the screen as SVG", (Bind("svg", "S", "save_svg", "save SVG"),), "SVG", 18,
            writes=True),
     KeyRow(("app",), "y Y", "copy the name of the selected row, or the whole row, to the clipboard", (

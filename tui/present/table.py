@@ -11,6 +11,8 @@ from msgspec import Struct
 
 from .formatting import first_line
 
+HOW_TO_PREVIEW = "like 45m · Enter keeps the preview · Esc drops it"
+"""The hint beside the prompt for a lateness of a recording, which cannot be changed."""
 HOW_TO_FILTER = "Enter keeps it · Esc clears it"
 
 

@@ -3,11 +3,13 @@
 import time
 from collections.abc import Callable, Iterable
 from datetime import UTC, tzinfo
+from pathlib import Path
 from typing import Any, ClassVar
 
 from textual.app import SystemCommand
 from textual.binding import BindingType
 from textual.screen import Screen
+from textual.widget import Widget
 
 from ...engine.feed.recording import RecordingReader
 from ..app import WmtopApp
@@ -39,9 +41,10 @@ class ReplayApp(WmtopApp):
         playing: bool = True,
         clock: Callable[[], float] = time.monotonic,
         denied: frozenset[str] = frozenset(),
+        preferences_file: Path | None = None,
     ) -> None:
         self._replay = replay = Replay(recording, speed=speed, number=number, playing=playing, clock=clock)
-        super().__init__(replay, on_quit="leave", clock=clock, denied=denied)
+        super().__init__(replay, on_quit="leave", clock=clock, denied=denied, preferences_file=preferences_file)
         self._track = Track(replay.points, replay.play_ms, marks_of(replay.points, replay.play_ms))
         self._main = MainScreen(recording.at(number), Recent(), clock, plain=self.no_color, denied=denied)
 
@@ -56,7 +59,6 @@ class ReplayApp(WmtopApp):
 
     def on_mount(self) -> None:
         self.screen_change_signal.subscribe(self, self._changed_to)  # pyright: ignore[reportUnknownMemberType]
-        self.call_after_refresh(self._add_bar, self.screen)
         self.set_interval(0.25, self._show)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -113,14 +115,11 @@ class ReplayApp(WmtopApp):
         return self._main.zone if self._main is not None else UTC
 
     def _changed_to(self, screen: Screen[Any]) -> None:
-        screen.call_after_refresh(self._add_bar, screen)
+        screen.call_after_refresh(self._show)
 
-    def _add_bar(self, screen: Screen[Any]) -> None:
-        """Put the timeline on every screen that is no dialogue."""
-        if not screen.is_modal and not screen.query(ReplayBar):
-            keys = screen.query("#keys")
-            screen.mount(ReplayBar(self._track), before=keys.first() if keys else None)
-        self._show()
+    def bars(self) -> Iterable[Widget]:
+        """The timeline, which stands above the footer of every screen that is no dialogue."""
+        yield ReplayBar(self._track)
 
     def _show(self) -> None:
         """Tell the main screen and the bars where the replay is."""

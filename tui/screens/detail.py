@@ -6,9 +6,9 @@ snapshot longer than until the next one, and asks nobody but its host, the main 
 
 import re
 from abc import abstractmethod
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from datetime import tzinfo
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from msgspec import Struct
 from textual.app import App, ComposeResult
@@ -123,6 +123,21 @@ def app_of(screen: Screen[None]) -> App[Any]:
     return screen.app  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
+def bars_of(screen: Screen[None]) -> Iterable[Widget]:
+    """What the app puts above the footer of each screen: of a recording its timeline."""
+    app = app_of(screen)
+    return app.bars() if isinstance(app, HasBars) else ()
+
+
+@runtime_checkable
+class HasBars(Protocol):
+    """An app that has something of its own to show on every screen."""
+
+    def bars(self) -> Iterable[Widget]:
+        """New widgets for a screen."""
+        ...
+
+
 class DetailScreen(Screen[None]):
     """A further screen; Esc leads back to where it was opened."""
 
@@ -221,6 +236,7 @@ class DetailScreen(Screen[None]):
         with Vertical(id="body"):
             yield from self.body()
         yield Rule("└┘", id="bottom")
+        yield from bars_of(self)
         yield KeyLine(id="keys")
         if self.PLACE in LISTS:
             yield Prompt(id="prompt")
@@ -375,7 +391,7 @@ class DetailScreen(Screen[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("apply", "drop"):
-            return self._seen.preview is not None
+            return self._seen.preview is not None and not (action == "apply" and self._seen.replay)
         if action == "detail":
             return parameters[0] != self.NAME
         return action not in ("freeze", "auto") or not self._seen.replay

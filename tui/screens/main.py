@@ -36,7 +36,7 @@ from ..present.preview import Preview
 from ..present.preview_words import from_start_parts, now_parts
 from ..present.recent import Recent
 from ..present.staves import Stave, holding, staves
-from ..present.table import HOW_TO_FILTER, Chosen, Records, pattern_of
+from ..present.table import HOW_TO_FILTER, HOW_TO_PREVIEW, Chosen, Records, pattern_of
 from ..present.target import target_of
 from ..present.verdict import Offer, offer_of, verdict_parts
 from ..present.wish import Wish
@@ -51,7 +51,7 @@ from ..widgets.top import Top, TopLines
 from ..widgets.windows import WindowTable
 from . import picture
 from .channel import ChannelScreen
-from .detail import DetailScreen, Seen, app_of, link_hints
+from .detail import DetailScreen, Seen, app_of, bars_of, link_hints
 from .further import FURTHER
 from .history import HistoryScreen
 from .picture import View
@@ -113,6 +113,7 @@ class MainScreen(Screen[None]):
             yield ChannelTable(id="channels")
             yield WindowTable(id="windows")
         yield Rule("└┘", id="bottom")
+        yield from bars_of(self)
         yield KeyLine(id="keys")
         yield Prompt(id="prompt")
 
@@ -328,7 +329,7 @@ class MainScreen(Screen[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("apply", "drop"):
-            return self._preview is not None
+            return self._preview is not None and not (action == "apply" and self._playback is not None)
         return action not in ("freeze", "auto") or self._playback is None
 
     def action_lateness(self, direction: int) -> None:
@@ -367,6 +368,8 @@ class MainScreen(Screen[None]):
 
     @property
     def _how_to_type(self) -> str:
+        if self._playback is not None:
+            return HOW_TO_PREVIEW
         return presenter_of(self._shown).how_to_type
 
     def action_apply(self) -> None:
