@@ -116,7 +116,7 @@ class WmtopApp(App[Answer]):
         return False if action in self._denied else super().check_action(action, parameters)
 
     def on_resize(self, event: Resize) -> None:
-        self._fit()
+        self.call_later(self._fit)
 
     def _fit(self) -> None:
         """Cover everything while the terminal is too small."""
@@ -127,6 +127,7 @@ class WmtopApp(App[Answer]):
             self.pop_screen()
 
     def _refresh_small(self) -> None:
+        self._fit()
         if isinstance(self.screen, TooSmallScreen) and self._main is not None:
             self.screen.show(self._main.seen.top)
 
@@ -187,15 +188,19 @@ class WmtopApp(App[Answer]):
             self._main.take(snapshot, self._recent)
             return
         starting = snapshot.state == "starting" or (snapshot.state == "failed" and snapshot.batch is None)
-        if starting or self.screen is not self._start:
+        covered = isinstance(self.screen, TooSmallScreen)
+        if starting or not (covered or self.screen is self._start):
             self._start.take(snapshot)
             return
+        if covered:
+            self.pop_screen()
         self._main = MainScreen(snapshot, self._recent, self._clock, plain=self.no_color, denied=self._denied)
         self._start.done()
         self._show_recording()
         self.push_screen(self._main)
         if self._lost is not None:
             self._main.lose(self._lost)
+        self._fit()
 
     async def on_main_screen_apply_wanted(self, event: MainScreen.ApplyWanted) -> None:
         change, words = event.change, event.words

@@ -87,7 +87,7 @@ CONTRAST = Theme(
     panel="#000000",
     success="#5cff5c",
     warning="#ffd700",
-    error="#ff9d9d",
+    error="#ffb3b3",
     variables={
         "dim": "#dcdcdc",
         "frame": "#9a9a9a",

@@ -391,7 +391,7 @@ class DetailScreen(Screen[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("apply", "drop"):
-            return self._seen.preview is not None and not (action == "apply" and self._seen.replay)
+            return self._seen.preview is not None
         if action == "detail":
             return parameters[0] != self.NAME
         return action not in ("freeze", "auto") or not self._seen.replay

@@ -329,7 +329,7 @@ class MainScreen(Screen[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("apply", "drop"):
-            return self._preview is not None and not (action == "apply" and self._playback is not None)
+            return self._preview is not None
         return action not in ("freeze", "auto") or self._playback is None
 
     def action_lateness(self, direction: int) -> None:
