@@ -282,7 +282,7 @@ def test_help_opens_over_it_and_data_keeps_coming() -> None:
 def test_the_palette_offers_what_the_keys_do() -> None:
     async def scenario(it: Driven) -> None:
         titles = [command.title for command in it.app.get_system_commands(it.app.screen)]
-        assert {"Type a lateness", "Freeze or resume", "Dark or light", "Save SVG", "Help", "Quit"} <= set(titles)
+        assert {"Type a lateness", "Freeze or resume", "Theme", "Save SVG", "Help", "Quit"} <= set(titles)
         await it.press("ctrl+p", *"freeze", "enter")
         await it.until(lambda: not it.app.screen.is_modal and "FROZEN" in it.said("#status"))
 
@@ -296,7 +296,7 @@ def test_the_other_theme_changes_colours_and_nothing_else() -> None:
         assert it.app.theme == "wmtop-light"
         assert it.said() == before
         assert it.app.screen.query_one(Barrel).render_line(10) != style
-        await it.press("c")
+        await it.press("c", "c")
         assert it.app.screen.query_one(Barrel).render_line(10) == style
 
     drive(scenario, *told(live()))

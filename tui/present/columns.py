@@ -43,8 +43,8 @@ def columns(count: int, width: int, label: int) -> Columns:
     rest = count - shown
     if rest <= 0:
         return Columns(0, pitch, pitch - 1, count)
-    per_cell = -(-rest // max(strip, 1))
-    return Columns(0, pitch, pitch - 1, shown, shown * pitch + 1, -(-rest // per_cell), per_cell)
+    per_cell = -(-rest // max(strip - 1, 1))  # one cell more where two groups each begin with a cell of their own
+    return Columns(0, pitch, pitch - 1, shown, shown * pitch + 1, -(-rest // per_cell) + 1, per_cell)
 
 
 def common(names: Sequence[str]) -> str:

@@ -41,6 +41,10 @@ def rank(kind: Kind, watermark_ms: int | None) -> tuple[int, float]:
     return group, float("-inf") if watermark_ms is None else watermark_ms
 
 
+LEFT_OUT: frozenset[Kind] = frozenset(("idle", "never_seen", "finished"))
+"""The kinds that do not take part in the minimum."""
+
+
 def holding(snapshot: Snapshot) -> str | None:
     """The channel that holds back the watermark: where an instance does, the one most behind in it."""
     holder = snapshot.level.holder
@@ -94,10 +98,16 @@ class Order:
         self._places: list[str] = []
         self._since: dict[str, tuple[bool, float]] = {}
 
-    def arrange(self, found: Sequence[Stave], now_s: float) -> list[Stave]:
-        """The staves from left to right at `now_s` (monotonic seconds)."""
-        by_key = {stave.key: stave for stave in found}
-        ranked = [stave.key for stave in sorted(found, key=lambda s: rank(s.kind, s.watermark_ms))]
+    def arrange(self, found: Sequence[Stave], now_s: float, most: int | None = None) -> list[Stave]:
+        """The staves from left to right at `now_s` (monotonic seconds).
+
+        Where there are more than `most`, the first `most` are those most behind, and only they keep their places; the
+        rest follows by rank.
+        """
+        by_rank = sorted(found, key=lambda s: rank(s.kind, s.watermark_ms))
+        first, rest = by_rank[:most], by_rank[len(by_rank) if most is None else most :]
+        by_key = {stave.key: stave for stave in first}
+        ranked = list(by_key)
         ranks = {key: place for place, key in enumerate(ranked)}
         known = set(self._places)
         places = [key for key in self._places if key in by_key]
@@ -109,7 +119,7 @@ class Order:
         for key in restless:
             del self._since[key]
         self._places = places
-        return [by_key[key] for key in places]
+        return [*(by_key[key] for key in places), *rest]
 
     def _restless(self, places: list[str], ranks: dict[str, int], now_s: float) -> set[str]:
         """Who has long been out of place; remembers since when the others are."""

@@ -15,7 +15,7 @@ from ..present.axis import Axis, LogAxis, Scale, follow, top_of
 from ..present.columns import Columns, columns, common
 from ..present.formatting import FINE, SECOND, brief, cut, cut_middle, duration, label, pad, short
 from ..present.line import Run, cells, joined
-from ..present.staves import Kind, Order, Stave
+from ..present.staves import LEFT_OUT, Kind, Order, Stave
 from .canvas import Canvas
 
 EIGHTHS = " ▁▂▃▄▅▆▇█"
@@ -74,6 +74,9 @@ class Barrel(Canvas):
         self._scene = Scene()
         self._order = Order()
         self._arranged: list[Stave] = []
+        self._arranged_for: tuple[Sequence[Stave], int | None] | None = None
+        self._now_s = 0.0
+        self._cells: list[list[Stave]] = []
         self._axis: Axis | None = None
         self._columns = Columns(0, 1, 1, 0)
         self._gutter = 0
@@ -94,7 +97,7 @@ class Barrel(Canvas):
     def show(self, scene: Scene, now_s: float) -> None:
         """Draw `scene`; `now_s` (monotonic seconds) is what the order's patience goes by."""
         if scene.staves is not self._scene.staves:
-            self._arranged = self._order.arrange(scene.staves, now_s)
+            self._now_s = now_s
             self._measure([stave.key for stave in scene.staves])
         elif scene == self._scene:
             return
@@ -114,17 +117,18 @@ class Barrel(Canvas):
         place = None if offset is None else self._columns.at(offset.x - self._gutter)
         if place is None:
             return
-        seen, folded = self._split()
-        key = seen[place].key if place >= 0 else folded[min((-1 - place) * self._columns.per_cell, len(folded) - 1)].key
-        self.post_message(self.Picked(key))
+        if place >= 0:
+            self.post_message(self.Picked(self._arranged[place].key))
+        elif -1 - place < len(self._cells):
+            self.post_message(self.Picked(self._cells[-1 - place][0].key))
 
     def draw(self, width: int, height: int) -> list[list[Run]]:
         scene, rows = self._scene, height - 1
-        if not self._arranged and scene.level_ms is not None and scene.clock_ms is not None and rows >= 3:
+        if not scene.staves and scene.level_ms is not None and scene.clock_ms is not None and rows >= 3:
             return self._still(width, height)
-        if not self._arranged or rows < 2:
+        if not scene.staves or rows < 2:
             return _message(scene.empty, width, height)
-        drawn_of = (self._arranged, replace(scene, selected=None), width, height)
+        drawn_of = (scene.staves, replace(scene, selected=None), width, height)
         if drawn_of != self._drawn_of:
             self._drawn_of = drawn_of
             self._picture = self._draw_picture(width, rows)
@@ -138,14 +142,31 @@ class Barrel(Canvas):
         gutter = _gutter(scale, scene, rows)
         self._gutter = cells(gutter[0])
         inner = width - self._gutter
-        many = len(self._arranged)
+        many = len(scene.staves)
         long = self._longest >= columns(many, inner, 0).pitch
         self.prefix = self._common if long else ""
         self._columns = columns(many, inner, self._longest - cell_len(self.prefix))
+        self._arrange()
         drawn = self._stand(scale, rows)
         water = _eighths(scale, scene.level_ms, rows)
         lines = _lines(scale, scene)
         return [gutter[row] + _row(drawn, row, inner, water, lines, self._plain) for row in range(rows - 1, -1, -1)]
+
+    def _arrange(self) -> None:
+        """Put the staves in order, and those that are folded in cells: first who takes part, then who is left out."""
+        staves, cols = self._scene.staves, self._columns
+        most = cols.shown if cols.fold_cells else None
+        if self._arranged_for is None or self._arranged_for[0] is not staves or self._arranged_for[1] != most:
+            self._arranged = self._order.arrange(staves, self._now_s, most)
+            self._arranged_for = (staves, most)
+        folded = self._arranged[cols.shown :]
+        out = next((place for place, stave in enumerate(folded) if stave.kind in LEFT_OUT), len(folded))
+        per_cell = max(cols.per_cell, 1)
+        self._cells = [
+            group[start : start + per_cell]
+            for group in (folded[:out], folded[out:])
+            for start in range(0, len(group), per_cell)
+        ]
 
     def _still(self, width: int, rows: int) -> list[list[Run]]:
         """One level and no channel: water up to it, the air up to the clock, and the text in the air."""
@@ -172,8 +193,9 @@ class Barrel(Canvas):
 
     def _scale(self, rows: int) -> Scale:
         scene = self._scene
-        times = [s.watermark_ms for s in self._arranged if s.watermark_ms is not None]
-        taking_part = [s.watermark_ms for s in self._arranged if s.watermark_ms is not None and s.kind != "idle"]
+        staves = scene.staves
+        times = [s.watermark_ms for s in staves if s.watermark_ms is not None]
+        taking_part = [s.watermark_ms for s in staves if s.watermark_ms is not None and s.kind != "idle"]
         level = scene.level_ms if scene.level_ms is not None else min(taking_part or times, default=0)
         top = top_of(taking_part or times, level)
         if scene.logarithmic:
@@ -190,25 +212,15 @@ class Barrel(Canvas):
         self._axis = follow(self._axis, low, high, max(scene.lateness_ms // 8, SECOND), rows)
         return self._axis
 
-    def _split(self) -> tuple[list[Stave], list[Stave]]:
-        """The staves that stand alone and the folded ones; the holder always stands alone."""
-        seen, folded = self._arranged[: self._columns.shown], self._arranged[self._columns.shown :]
-        place = next((i for i, stave in enumerate(folded) if stave.kind == "holder"), None)
-        if place is not None:
-            seen[0], folded[place] = folded[place], seen[0]
-        return seen, folded
-
     def _stand(self, scale: Scale, rows: int) -> list[_Column]:
         cols = self._columns
-        seen, folded = self._split()
         out: list[_Column] = []
-        for place, stave in enumerate(seen):
+        for place, stave in enumerate(self._arranged[: cols.shown]):
             left, width = cols.left + place * cols.pitch, cols.stave
             eighths = _eighths(scale, stave.watermark_ms, rows)
             mark = _mark(scale, stave.watermark_ms, self._scene.level_ms, rows)
             out.append(_Column(left, width, stave.kind, eighths, mark))
-        for cell in range(cols.fold_cells):
-            group = folded[cell * cols.per_cell : (cell + 1) * cols.per_cell]
+        for cell, group in enumerate(self._cells):
             lowest = min(group, key=lambda s: float("-inf") if s.watermark_ms is None else s.watermark_ms)
             eighths = _eighths(scale, lowest.watermark_ms, rows)
             out.append(_Column(cols.fold_left + cell, 1, lowest.kind, eighths, folded=True))
@@ -216,7 +228,7 @@ class Barrel(Canvas):
 
     def _names(self, width: int) -> list[Run]:
         cols, scene = self._columns, self._scene
-        seen, folded = self._split()
+        seen, folded = self._arranged[: cols.shown], self._arranged[cols.shown :]
         texts = [cut_middle(label(stave.key).removeprefix(self.prefix), cols.pitch - 1) for stave in seen]
         runs: list[Run] = []
         x = 0
@@ -230,7 +242,11 @@ class Barrel(Canvas):
         if folded:
             chosen = any(stave.key == scene.selected for stave in folded)
             runs.append((" " * (cols.fold_left - x), "dim"))
-            runs.append((f"+{len(folded):,}, {cols.per_cell} a cell", "selected" if chosen else "dim"))
+            text = f"+{len(folded):,}, {cols.per_cell} a cell"
+            out = sum(stave.kind in LEFT_OUT for stave in folded)
+            with_out = f"{text}, {out:,} left out ({PATTERNS['idle']})"
+            text = with_out if out and cols.fold_left + cell_len(with_out) <= width else text
+            runs.append((text, "selected" if chosen else "dim"))
         return runs
 
 
@@ -339,6 +355,8 @@ def _cell(column: _Column, row: int, water: int | None) -> Run | None:
     if column.eighths < 0 or row > full:
         return None
     if column.folded:
+        if column.kind in LEFT_OUT:
+            return (PATTERNS[column.kind], ink) if row < full or rest >= 3 else None
         return ("▌", ink) if row < full else ("▖", ink) if rest >= 3 else None
     if row < full:
         return PATTERNS[column.kind] * column.width, ink

@@ -54,6 +54,21 @@ def test_instances_stand_for_their_channels_until_one_is_opened() -> None:
     assert next(stave for stave in inside if stave.key == "F9").kind == "holder"
 
 
+def test_beyond_the_width_the_first_are_always_those_most_behind_in_a_stable_order() -> None:
+    order = Order(patience_s=8.0)
+
+    def found(**ahead: int) -> list[Stave]:
+        return [Stave(key, ms, "idle" if key == "z" else "active") for key, ms in ahead.items()]
+
+    def keys(now_s: float, **ahead: int) -> list[str]:
+        return [stave.key for stave in order.arrange(found(**ahead), now_s, 3)]
+
+    assert keys(0, a=1, b=2, c=3, d=4, e=5, z=0) == ["a", "b", "c", "d", "e", "z"]
+    assert keys(1, a=2, b=1, c=3, d=4, e=5, z=0)[:3] == ["a", "b", "c"]  # the eye can follow it
+    assert set(keys(2, a=2, b=1, c=9, d=4, e=0, z=0)[:3]) == {"a", "b", "e"}
+    assert keys(2, a=2, b=1, c=9, d=4, e=0, z=0)[3:] == ["d", "c", "z"]
+
+
 def test_nobody_holds_when_all_are_idle() -> None:
     assert holding(stalled()) is None
     assert {stave.kind for stave in staves(stalled(), None)} == {"idle"}
