@@ -84,7 +84,7 @@ class Barrel(Canvas):
         self._common = ""
         self._longest = 0
         self._plain = plain
-        self._drawn_of: tuple[list[Stave], Scene, int, int] | None = None
+        self._drawn_of: tuple[Sequence[Stave], Scene, int, int] | None = None
         self._picture: list[list[Run]] = []
         self.prefix = ""
         """What all names begin with, where the labels leave it out."""
