@@ -7,12 +7,16 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from wmtop.engine.feed.rundir import RUN_DIR_VARIABLE
 from wmtop.engine.java import find_java
+
+from .jobs import JOBS
 
 QUICK = (
     "tumbling_late", "tumbling_complete", "session_append", "join_min", "join_max", "join_empty_input",
@@ -21,6 +25,11 @@ QUICK = (
     "windows_of_a_join", "totals_update", "rocksdb",
 )  # fmt: skip
 """What the suite runs; the others are variations of these."""
+QUICK_PUBLISHED = (
+    "tumbling_late", "session_append", "join_min", "failed_in_its_first_batch", "rerun_without_data", "no_watermark",
+    "filter_behind_the_watermark",
+)  # fmt: skip
+"""The same of the jobs that publish."""
 PATIENCE_S = 900
 
 
@@ -40,18 +49,38 @@ class Gallery:
 
 
 @pytest.fixture(scope="session")
-def gallery(tmp_path_factory: pytest.TempPathFactory) -> Gallery:
+def gallery(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Gallery:
     """The gallery after all its jobs have ended."""
-    directory = tmp_path_factory.mktemp("gallery")
+    return _run(tmp_path_factory.mktemp("gallery"), "jobs.py", _names(request, "gallery", QUICK))
+
+
+@pytest.fixture(scope="session")
+def published(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Gallery:
+    """The same of jobs that publish their queries and tap their inputs."""
+    names = _names(request, "published", QUICK_PUBLISHED)
+    return _run(tmp_path_factory.mktemp("published"), "published_jobs.py", names)
+
+
+def _names(request: pytest.FixtureRequest, fixture: str, quick: Sequence[str]) -> Sequence[str]:
+    """The jobs that the selected tests (`-k`) are about; without `GALLERY=all` the quick ones of them."""
+    asked = {
+        item.callspec.params["job"]
+        for item in request.session.items
+        if isinstance(item, pytest.Function) and fixture in item.fixturenames and hasattr(item, "callspec")
+    }
+    return [job for job in JOBS if job in asked and (job in quick or os.environ.get("GALLERY") == "all")] or quick
+
+
+def _run(directory: Path, script: str, names: Sequence[str]) -> Gallery:
     python = os.environ.get("GALLERY_PYTHON", sys.executable)
-    names = () if os.environ.get("GALLERY") == "all" else QUICK
     environment = os.environ | {
         "JAVA_HOME": str(find_java().home),
         "PYSPARK_PYTHON": python,
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYTHONSAFEPATH": "1",
+        RUN_DIR_VARIABLE: str(directory / "run"),
     }
-    command = [python, Path(__file__).with_name("jobs.py"), directory, *names]
+    command = [python, Path(__file__).with_name(script), directory, *names]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, env=environment, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     truths = {truth["job"]: truth for truth in map(json.loads, done.stdout.splitlines())}

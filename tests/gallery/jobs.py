@@ -414,6 +414,14 @@ def dedup_then_windows(job: Job) -> Truth:
 
 
 @job
+def filter_behind_the_watermark(job: Job) -> Truth:
+    """Spark moves the filter in front of the watermark: only rows that pass it drive the clock."""
+    shown = job.run(by_window(job.late(STEADY).where("key = 'a'")))
+    rows = [row for row in ALL if row[1] == "a"]
+    return shown | {"watermark_ms": ms(42), "open": windows(rows, 10, after=42)}
+
+
+@job
 def totals_complete(job: Job) -> Truth:
     shown = job.run(job.read(STEADY).groupBy("key").count().orderBy("count"), "complete")
     return shown | {"watermark_ms": None, "open": None, "no_watermark": True, "kept": None}
@@ -565,7 +573,11 @@ def transform_with_state(job: Job) -> Truth:
     return job.run(df, stateStore_providerClass=ROCKSDB) | {"watermark_ms": ms(54), "open": None}
 
 
-def main() -> None:
+def main(
+    prepare: Callable[[SparkSession], None] = lambda spark: None,
+    tap: Callable[[DataFrame, str], DataFrame] = lambda df, time: df,
+) -> None:
+    """Run the jobs that the command line names; `prepare` gets the session, `tap` each input and its time column."""
     directory = Path(sys.argv[1])
     names = sys.argv[2:] or list(JOBS)
     (directory / "log").mkdir(parents=True)
@@ -583,11 +595,12 @@ def main() -> None:
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
+    prepare(spark)
     here = tuple(map(int, spark.version.split(".")[:2]))
     for name in names:
         if here >= tuple(map(int, NEEDS.get(name, "3.5").split("."))):
             try:
-                truth = JOBS[name](Job(spark, directory / name))
+                truth = JOBS[name](Job(spark, directory / name, tap))
             except Exception as error:
                 truth = {"broken": str(error)[:2000]}
             print(json.dumps({"job": name} | truth), flush=True)

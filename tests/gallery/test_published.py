@@ -1,0 +1,103 @@
+"""What attach says of the same jobs by `publish` and `tap`, against their truth and against their input files."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from wmtop.engine.core.doctor import diagnose
+from wmtop.engine.core.snapshot import Snapshot, SourceView
+from wmtop.engine.taps.checkpoint.open_windows import OpenWindowsTap
+from wmtop.engine.taps.events.published import SUFFIX, Published, PublishedTap
+from wmtop.engine.taps.query import QueryWatch
+from wmtop.engine.taps.reports import JobReports
+
+from .conftest import Gallery
+from .jobs import JOBS
+from .test_gallery import FINE, WRONG, truth_of, windows_of
+
+OF_LATER_RUNS = ("restart_longer_delay", "restart_shorter_delay", "failed_then_restarted", "rerun_without_data")
+"""A tap counts since the start of a run; the files have what earlier runs read, too."""
+UNREAD = ("failed_query", "failed_sibling", "failed_in_its_first_batch")
+"""Not all of the files were read."""
+
+
+def attach(published: Gallery, job: str) -> Snapshot:
+    """One look at a job's query by what it publishes."""
+    [path] = (published.directory / "run").glob(f"*{SUFFIX}")
+    publication = PublishedTap(path).poll()
+    assert publication is not None
+    reports = JobReports(Published("gallery", path, publication), published.truths[job]["id"])
+    watch = QueryWatch(SourceView("published query", job), reports=reports, windows=OpenWindowsTap)
+    watch.open()
+    try:
+        return watch.picture(job, watch.poll(), time.time_ns() // 1_000_000)
+    finally:
+        watch.close()
+
+
+def batches_of(directory: Path) -> list[list[tuple[int, str]]]:
+    """Event times (ms) and keys in the input, file by file as they are read."""
+    files = sorted(directory.glob("*.json"), key=lambda path: int(path.stem))
+    rows = [[json.loads(line) for line in path.read_text().splitlines()] for path in files]
+    return [[(round(row["t"] * 1000), row["key"]) for row in file] for file in rows]
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_a_published_query_agrees_with_its_job(published: Gallery, job: str) -> None:
+    truth = truth_of(published, job)
+    shown = attach(published, job)
+    assert shown.spark.query_id == truth["id"]
+    assert shown.spark.query_name is None or shown.spark.query_name in (job, "sibling")
+    assert shown.spark.dropped_at_least == truth["dropped"]
+    if truth["watermark_ms"] != "any":
+        assert shown.level.watermark_ms == truth["watermark_ms"]
+    if isinstance(truth["open"], list) and not truth.get("gone"):
+        inner = truth.get("at", max((one.operator or 0 for one in shown.spark.operators or ()), default=0))
+        assert windows_of(shown, inner) == sorted(truth["open"])
+    elif truth["open"] is None:
+        assert shown.windows.open_count is None
+    if "held_by" in truth:
+        assert [at for at, node in enumerate(shown.spark.nodes or ()) if node.holds] == [truth["held_by"]]
+    if "policy" in truth:
+        assert shown.spark.policy == truth["policy"]
+    if "error" in truth:
+        assert (shown.state, truth["error"] in (shown.error or "")) == ("failed", True)
+    if job in FINE:
+        assert not {finding.code for finding in diagnose(shown, [])} & WRONG
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_a_tap_counts_what_is_in_the_files(published: Gallery, job: str) -> None:
+    truth = truth_of(published, job)
+    directory = published.directory / job / "input"
+    shown = attach(published, job)
+    if job in (*OF_LATER_RUNS, *UNREAD) or not directory.is_dir() or shown.barrel is None:
+        pytest.skip("it has no tap, or the files are not what this run has read")
+    batches = batches_of(directory)
+    rows = [row for batch in batches for row in batch]
+    assert shown.totals.records == len(rows)
+    if shown.channels:  # by channel from Spark 4.3 on
+        keys = {key for _, key in rows}
+        assert {view.channel: view.max_event_ms for view in shown.channels} == {
+            key: max(at for at, other in rows if other == key) for key in keys
+        }
+        assert {view.channel: view.records for view in shown.channels} == {
+            key: sum(other == key for _, other in rows) for key in keys
+        }
+    passing = [[at for at, key in batch if key == "a" or job != "filter_behind_the_watermark"] for batch in batches]
+    bucket = shown.whatif_bucket_ms or 0
+    for row in shown.whatif or ():
+        least = _late(batches, passing, row.lateness_ms)
+        most = _late(batches, passing, row.lateness_ms - bucket)
+        assert least <= (row.late or 0) <= most, row.lateness_ms
+    assert truth["batches"]
+
+
+def _late(batches: list[list[tuple[int, str]]], passing: list[list[int]], delay_ms: int) -> int:
+    """Rows at or behind the watermark of their batch, had the delay been this one; `passing` drive the clock."""
+    late, clock = 0, None
+    for batch, times in zip(batches, passing, strict=True):
+        late += 0 if clock is None else sum(at <= clock - delay_ms for at, _ in batch)
+        clock = max([*times, *([] if clock is None else [clock])], default=None)
+    return late
