@@ -96,7 +96,8 @@ def test_a_tap_counts_what_is_in_the_files(published: Gallery, job: str) -> None
 
 def _late(batches: list[list[tuple[int, str]]], passing: list[list[int]], delay_ms: int) -> int:
     """Rows at or behind the watermark of their batch, had the delay been this one; `passing` drive the clock."""
-    late, clock = 0, None
+    late = 0
+    clock: int | None = None
     for batch, times in zip(batches, passing, strict=True):
         late += 0 if clock is None else sum(at <= clock - delay_ms for at, _ in batch)
         clock = max([*times, *([] if clock is None else [clock])], default=None)
