@@ -8,6 +8,7 @@ from msgspec import Struct
 from ...engine.core.snapshot import Blocker, ChannelView, OpenWindow, Snapshot
 from . import formatting as f
 from .line import Part, part
+from .target import target_of
 from .verdict import count_of, does, named
 from .wording import name
 
@@ -127,6 +128,8 @@ def _frees(step: Blocker, view: ChannelView | None, snapshot: Snapshot) -> str:
 
 def _frees_quiet(view: ChannelView | None, snapshot: Snapshot) -> str:
     timeout = snapshot.settings.idle_after_ms
+    if timeout is None and target_of(snapshot).kind == "flink":
+        return "a record, or an idle timeout in the job"
     if timeout is None:
         return "a record, or an idle timeout (none is set)"
     if view is None or view.timer_ms is None:

@@ -1,10 +1,13 @@
 """What the screens say of a Flink job: nothing that REST cannot know."""
 
 from msgspec.structs import replace
+from wmtop.engine.core.doctor.blocking import SilentChannels
+from wmtop.engine.core.doctor.finding import Fix
 from wmtop.engine.core.flink_job import FlinkJob, FlinkVertex
 from wmtop.engine.core.settings import Settings
 from wmtop.engine.core.snapshot import Cause, ChannelView, Holder, Level, Snapshot, SourceView, Totals
 from wmtop.tui.present.condition import condition
+from wmtop.tui.present.diagnosis.diagnoses import explain
 from wmtop.tui.present.flink_job import NO_WHAT_IF, NO_WHAT_IF_HERE, NO_WINDOWS
 from wmtop.tui.present.formatting import ELSEWHERE
 from wmtop.tui.present.line import Part
@@ -135,3 +138,14 @@ def test_the_job_is_told_apart_by_name_and_id() -> None:
     assert identity(job()) == "job 01234567"
     assert "0123456789abcdef" in whole_identity(job())
     assert "RUNNING" in whole_identity(job())
+
+
+def test_an_idle_timeout_that_is_not_known_is_not_said_to_be_off() -> None:
+    stuck = job()
+    finding = SilentChannels(
+        severity="critical", size=1.0, channels=("in-1",), quiet_ms=600_000, never_seen=0, held_ms=600_000,
+        gain_ms=40_000, windows=0, records=None, idle_after_ms=None, lagging=0, fixes=(Fix(code="add-idle-timeout"),),
+    )  # fmt: skip
+    said = str(explain(finding, stuck, None))
+    assert f"Idle timeout: {ELSEWHERE}" in said
+    assert ".withIdleness(" in said

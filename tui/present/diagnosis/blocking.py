@@ -2,6 +2,7 @@
 
 from ....engine.core.doctor.blocking import FrozenByLateness, Lagging, NoData, OnlyRealigning, SilentChannels
 from .. import formatting as f
+from ..target import target_of
 from .explanation import Context, Explainers, Explanation, n, names, only, span, verb
 
 
@@ -13,7 +14,12 @@ def _silent(it: SilentChannels, context: Context) -> Explanation:
     if it.windows:
         impact = f"{n(it.windows, 'window')} ({n(it.records, 'record')}) {'waits' if it.windows == 1 else 'wait'}"
     cause = "The watermark is the minimum over all channels that are not idle; without an idle timeout none turns idle."
-    if it.idle_after_ms is not None:
+    if target_of(context.snapshot).kind == "flink":
+        cause = (
+            "The watermark is the minimum over all inputs that are not idle: the job has no idle timeout, or it has not "
+            "passed yet."
+        )
+    elif it.idle_after_ms is not None:
         cause = "A channel without data holds back the watermark until its idle timeout has passed."
     evidence = [
         f"{'Last record' if one else 'First of them without data'}: {span(it.quiet_ms)} ago"
@@ -24,16 +30,22 @@ def _silent(it: SilentChannels, context: Context) -> Explanation:
         *([f"{n(it.never_seen, 'channel')} never had a record"] if it.never_seen and not never else []),
         *([f"{n(it.lagging, 'channel')} with data {verb('x' * it.lagging, 'holds', 'hold')} it back too"]
           if it.lagging else []),
-        f"Idle timeout: {f.setting(it.idle_after_ms)}",
+        f"Idle timeout: {_timeout(it.idle_after_ms, context)}",
     ]  # fmt: skip
     title = f"{who} {verb(it.channels, 'holds', 'hold')} back the watermark: {why}"
     return Explanation(title, impact, cause, evidence, ("Blockers", "Windows"), only(it.channels))
 
 
+def _timeout(idle_after_ms: int | None, context: Context) -> str:
+    """A Flink job's own is not in its REST API."""
+    unknown = idle_after_ms is None and target_of(context.snapshot).kind == "flink"
+    return f.ELSEWHERE if unknown else f.setting(idle_after_ms)
+
+
 def _no_data(it: NoData, context: Context) -> Explanation:
     evidence = [
         f"Newest record of all {n(len(it.channels), 'channel')}: {span(it.quiet_ms)} ago",
-        f"Idle timeout: {f.setting(it.idle_after_ms)}{'; all channels are idle' if it.idle else ''}",
+        f"Idle timeout: {_timeout(it.idle_after_ms, context)}{'; all channels are idle' if it.idle else ''}",
     ]
     if it.gain_ms and not it.idle:
         evidence.append(f"The slowest channel is {span(it.gain_ms)} behind the fastest")
@@ -44,7 +56,7 @@ def _no_data(it: NoData, context: Context) -> Explanation:
     if it.windows:
         impact = f"{n(it.windows, 'window')} ({n(it.records, 'record')}) cannot fire until new data arrives"
     cause = "A watermark advances only with records."
-    if it.gain_ms and it.idle_after_ms is None:
+    if it.gain_ms and it.idle_after_ms is None and target_of(context.snapshot).kind != "flink":
         cause += " Without an idle timeout it stays at the slowest channel."
     who = "All channels are idle" if it.idle else "No channel has data"
     return Explanation(f"{who}: no record for {span(it.quiet_ms)}", impact, cause, evidence, ("Windows", "Time"))

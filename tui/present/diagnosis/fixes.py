@@ -47,6 +47,7 @@ _PLAIN: dict[FixCode, str] = {
     "see-late-records": "See when late records come and how late they are (Lateness, key l)",
     "wait": "Wait: this needs more time or data",
 }
+_EXAMPLE_MS = 60_000
 _LONG = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 _FASTER = {
     "offsets_ms": "Make listing the source faster: fewer files or partitions, or a broker that is closer",
@@ -74,6 +75,8 @@ def fix_words(fix: Fix, finding: Finding, context: Context) -> str:
     if fix.code == "check-engine":
         log = context.snapshot.log
         return "Read the engine's log" + (f" ({f.clean(log)})" if log else "") + ", then start it again (wmtop run)"
+    if fix.code == "add-idle-timeout" and (line := line_in_job(context.snapshot, _EXAMPLE_MS, idle=True)) is not None:
+        return f"Set an idle timeout a little longer than the channels' usual pause in the job, for example {line}"
     if fix.code == "lengthen-lateness" and context.snapshot.origin is not None:
         line = line_in_job(context.snapshot, 2 * (context.snapshot.settings.lateness_ms or 0) or 10_000)
         return f"Set a longer delay in the job, for example {line}" if line else _PLAIN[fix.code]
