@@ -29,6 +29,7 @@ from .targets import (
     broker_of,
     flink_job,
     is_log,
+    join_of,
     local_path,
     nothing_there,
     published_query,
@@ -55,7 +56,7 @@ def attach(
     ] = None,
     group: Annotated[str | None, typer.Option(metavar="G", help="kafka: the consumer group to watch")] = None,
     bootstrap: Annotated[
-        str | None, typer.Option(metavar="B", help="query: the Kafka cluster that it reads from")
+        str | None, typer.Option(metavar="B", help="query, flink: the Kafka cluster that it reads from")
     ] = None,
     time: Annotated[
         str | None,
@@ -126,8 +127,11 @@ def attach(
         _show_engine(engine, once=once, json=json, read_only=read_only)
         return
     if target.startswith(FLINK):
-        _refuse("for flink://", of_group | of_broker | of_query)
-        watched, base = flink_job(target, operator, ca_file, client_cert, auth_file)
+        _refuse("for flink://", of_group | {"--state-reader": state_reader, "--query": query})
+        if bootstrap is None:
+            _refuse("for a Flink job without --bootstrap", of_broker)
+        join = join_of(bootstrap, time, kafka_config)
+        watched, base = flink_job(target, operator, ca_file, client_cert, auth_file, join)
     elif target.startswith(TOPIC):
         _refuse("for kafka://", of_flink | of_query)
         watched, base = topic_of(target, group, time, lateness or 0, idle_after, kafka_config)
@@ -191,9 +195,10 @@ def watched_of(
     """What a target names that is not a running engine: a Flink job, a topic, a consumer group or a query; UsageError
     if nothing."""
     if target.startswith(FLINK):
-        others = {"--bootstrap": bootstrap, "--time": time, "--group": group, "--kafka-config": kafka_config}
-        _refuse("for flink://", others | {"--query": query})
-        return flink_job(target, None, None, None, None)[0]
+        _refuse("for flink://", {"--group": group, "--query": query})
+        if bootstrap is None:
+            _refuse("for a Flink job without --bootstrap", {"--time": time, "--kafka-config": kafka_config})
+        return flink_job(target, None, None, None, None, join_of(bootstrap, time, kafka_config))[0]
     if target.startswith(TOPIC):
         _refuse("for kafka://", {"--bootstrap": bootstrap, "--query": query})
         return topic_of(target, group, time, 0, None, kafka_config)[0]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # a tap is imported by the command that uses it
     from ...engine.json_path import JsonPath
     from ...engine.taps.broker.broker import BrokerTap
     from ...engine.taps.broker.consumer import TopicWatch
+    from ...engine.taps.flink.kafka import KafkaJoin
     from ...engine.taps.flink.watch import FlinkWatch
     from ...engine.taps.query import QueryWatch, WindowsTap
 
@@ -150,16 +151,26 @@ def topic_of(
 
 
 def flink_job(
-    target: str, operator: str | None, ca: Path | None, certificate: Path | None, auth: Path | None
-) -> "tuple[FlinkWatch, str]":
+    target: str, operator: str | None, ca: Path | None, certificate: Path | None, auth: Path | None,
+    broker: "KafkaJoin | None" = None,
+) -> "tuple[FlinkWatch, str]":  # fmt: skip
     """A Flink job by its JobManager's address and, after it, its id or name; and what to call it."""
     from ...engine.taps.flink.rest import RestSecurity
     from ...engine.taps.flink.watch import FlinkWatch, place_of
 
     url, wanted = place_of(target)
-    watch = FlinkWatch(url, wanted, operator, RestSecurity(ca, certificate, auth))
+    watch = FlinkWatch(url, wanted, operator, RestSecurity(ca, certificate, auth), broker)
     watch.open()  # several jobs: the list is printed before there is a screen
     return watch, name_of(watch.job_name)
+
+
+def join_of(bootstrap: str | None, time: str | None, kafka_config: Path | None) -> "KafkaJoin | None":
+    """The Kafka cluster that a Flink job reads from, where its user names one."""
+    if bootstrap is None:
+        return None
+    from ...engine.taps.flink.kafka import KafkaJoin
+
+    return KafkaJoin(kafka_config_of(bootstrap, kafka_config), _path_of(time))
 
 
 def known_as(path: Path) -> str:

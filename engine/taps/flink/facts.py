@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from .barrel import IDLE_STEP_MS
 from .samples import Graph, Sample, Split
+from .unread import Unread
 
 
 class FlinkFacts(Struct, frozen=True, kw_only=True):
@@ -23,6 +24,13 @@ class FlinkFacts(Struct, frozen=True, kw_only=True):
     """Of each Kafka split the last offset read, and when that was first seen (JobManager's clock)."""
     late_before: dict[str, int] = {}
     """Late records of earlier attempts, by vertex: counters start again with each."""
+    unread: dict[str, Unread] | None = None
+    """Of Kafka splits, where a broker is asked."""
+    topics: list[str] = []
+    """The Kafka topics by their real names, where a broker is asked."""
+    bootstrap: str | None = None
+    broker_trouble: str | None = None
+    """Why the broker says nothing newer, in one line."""
     trouble: str | None = None
 
 

@@ -10,6 +10,7 @@ from ...core.snapshot import (
     Holder,
     InstanceView,
     Level,
+    Note,
     Snapshot,
     SourceView,
     Totals,
@@ -20,6 +21,7 @@ from .barrel import Barrel, BarrelChannel, barrel_of, operators
 from .facts import FlinkFacts, clock_of, late_of
 from .samples import Sample, VertexSample, time_of
 from .staircase import blockers_of
+from .unread import splits_of, with_backlog
 
 STALE_AFTER_MS = 15_000
 """Metrics are stale when they are this much older than their interval."""
@@ -41,6 +43,8 @@ def picture_of(
     older = facts.samples[0] if len(facts.samples) > 1 else None
     chosen = _chosen(sample, operator)
     barrel = None if chosen is None or sample is None else barrel_of(chosen, sample, older)
+    if barrel is not None and facts.unread is not None:
+        barrel = with_backlog(barrel, facts.unread)
     runs = facts.graph.job.state == "RUNNING"
     level = _level(barrel, now_ms, before, runs=runs)
     late = late_of(facts)
@@ -54,12 +58,14 @@ def picture_of(
         source=source,
         level=level,
         blockers=None if barrel is None or not runs else blockers_of(barrel),
-        channels=[] if barrel is None else _channels(barrel, now_ms, before),
+        channels=[] if barrel is None else _channels(barrel, facts, now_ms, before),
         instances=None if barrel is None or len(barrel.instances) == len(barrel.channels) else _instances(barrel),
         windows=Windows(open_count=None, fired=None, late_firings=None, unknown=NOT_IN_REST),
         totals=Totals(None, None, sum(late.values()) if late else None, None, None, None),
         flink=_job(facts, sample, chosen, late, clock_of(facts, now_ms)),
-        origin={"level": "flink", "channels": "flink", "totals": "flink"},
+        origin={"level": "flink", "channels": "flink", "totals": "flink"}
+        | ({} if facts.unread is None else {"backlog": "broker"}),
+        notes=[Note(now_ms, "broker_silent", {"why": facts.broker_trouble})] if facts.broker_trouble is not None else [],
         error=_error(facts),
     )
 
@@ -121,9 +127,10 @@ def _holder(barrel: Barrel, now_ms: int, last: Level | None) -> Holder | None:
     return Holder(held.channel, since, held.cause, held.instance)
 
 
-def _channels(barrel: Barrel, now_ms: int, before: Snapshot | None) -> list[ChannelView]:
+def _channels(barrel: Barrel, facts: FlinkFacts, now_ms: int, before: Snapshot | None) -> list[ChannelView]:
     inside = len(barrel.instances) != len(barrel.channels)
     last = {one.channel: one for one in before.channels} if before is not None else {}
+    unread = facts.unread or {}
     return [
         ChannelView(
             channel=one.name,
@@ -136,6 +143,8 @@ def _channels(barrel: Barrel, now_ms: int, before: Snapshot | None) -> list[Chan
             malformed=None,
             future=None,
             held_back=one.paused,
+            backlog=unread[one.name].backlog if one.name in unread else None,
+            behind_end_ms=unread[one.name].behind_end_ms if one.name in unread else None,
             quiet_ms=one.quiet_ms,
             since_ms=_since(one, last.get(one.name), now_ms),
             instance=one.instance if inside else None,
@@ -176,16 +185,10 @@ def _job(
         interval_ms=facts.interval_ms,
         restarts=facts.restarts,
         checkpoint_ms=facts.checkpoint_ms,
-        topics=sorted(topics_of(sample)),
+        topics=facts.topics or sorted({split.topic for split in splits_of(sample) if split.topic is not None}),
+        bootstrap=facts.bootstrap,
         clock_ms=clock_ms,
     )
-
-
-def topics_of(sample: Sample | None) -> set[str]:
-    """The Kafka topics that the job's sources read, as its metrics spell them."""
-    vertices = sample.vertices if sample is not None else ()
-    splits = (split for one in vertices for task in one.subtasks for split in task.splits)
-    return {split.topic for split in splits if split.topic is not None}
 
 
 def _vertex(one: VertexSample, status: str, late: int | None) -> FlinkVertex:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from msgspec.structs import replace
@@ -28,6 +29,8 @@ from .samples import RUNS, Graph, Job, Sample
 SLOW_S = 10.0
 """How often what rarely changes is asked for: restarts, checkpoints."""
 _MOST_NAMED = 10
+if TYPE_CHECKING:  # the Kafka client is loaded where there is a broker to ask
+    from .kafka import KafkaJoin
 
 
 class FlinkWatch:
@@ -38,11 +41,12 @@ class FlinkWatch:
 
     def __init__(
         self, url: str, wanted: str | None, operator: str | None, security: RestSecurity,
-        now: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        broker: "KafkaJoin | None" = None, now: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:  # fmt: skip
-        """`operator` chooses the barrel by a part of a vertex's name; None: the windows nearest the sources. `now` is
-        the clock that `picture` gets (epoch ms)."""
+        """`operator` chooses the barrel by a part of a vertex's name; None: the windows nearest the sources. `broker`
+        is asked about the Kafka topics that it reads; `now` is the clock that `picture` gets (epoch ms)."""
         self._now = now
+        self._broker = broker
         self._rest = Rest(url, security)
         self._wanted = wanted
         self._operator = operator
@@ -78,6 +82,8 @@ class FlinkWatch:
             self._facts = FlinkFacts(graph=graph, answered_ms=self._now(), interval_ms=interval_ms)
         except RestError as error:
             raise UsageError(str(error)) from None
+        if self._broker is not None:
+            self._broker.open()
 
     def poll(self) -> FlinkFacts:
         """One look; where the JobManager does not answer, the last facts with the trouble."""
@@ -103,6 +109,8 @@ class FlinkWatch:
     def close(self) -> None:
         """Close the connections."""
         self._rest.close()
+        if self._broker is not None:
+            self._broker.close()
 
     def _look(self, facts: FlinkFacts) -> FlinkFacts:
         job = facts.graph.job
@@ -126,6 +134,7 @@ class FlinkWatch:
             facts = self._ask_slow(facts)
         if graph.job.state == "RUNNING" and (sample := self._sample(facts)) is not None:
             facts = seen(facts, sample)
+            facts = facts if self._broker is None else _joined(facts, self._broker)
         return facts
 
     def _sample(self, facts: FlinkFacts) -> Sample | None:
@@ -152,6 +161,19 @@ class FlinkWatch:
             restarts=restarts_of(self._rest, id),
             checkpoint_ms=last_checkpoint_ms(self._rest, id),
         )
+
+
+def _joined(facts: FlinkFacts, broker: "KafkaJoin") -> FlinkFacts:
+    """The facts with what the broker says of the newest sample's splits."""
+    sample = facts.samples[-1]
+    said = broker.ask(sample)
+    return replace(
+        facts,
+        unread=broker.unread(said, sample, facts.samples[0] if len(facts.samples) > 1 else None),
+        topics=broker.topics(sample),
+        bootstrap=broker.bootstrap,
+        broker_trouble=said.trouble,
+    )
 
 
 def place_of(target: str) -> tuple[str, str | None]:

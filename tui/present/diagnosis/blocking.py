@@ -16,8 +16,8 @@ def _silent(it: SilentChannels, context: Context) -> Explanation:
     cause = "The watermark is the minimum over all channels that are not idle; without an idle timeout none turns idle."
     if target_of(context.snapshot).kind == "flink":
         cause = (
-            "The watermark is the minimum over all inputs that are not idle: the job has no idle timeout, or it has not "
-            "passed yet."
+            "The watermark is the minimum over all inputs that are not idle: the job has no idle timeout, or it has "
+            "not passed yet."
         )
     elif it.idle_after_ms is not None:
         cause = "A channel without data holds back the watermark until its idle timeout has passed."

@@ -1,0 +1,43 @@
+"""What a Flink job has not read of its Kafka partitions, and how that explains its barrel. Pure."""
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from .barrel import Barrel, BarrelChannel
+from .samples import Sample, Split
+
+
+class Unread(Struct, frozen=True):
+    """A partition when the last metrics were taken; `read` is how many records were read between the last samples."""
+
+    backlog: int
+    behind_end_ms: int | None = None
+    read: int | None = None
+
+
+def splits_of(sample: Sample | None) -> list[Split]:
+    """The Kafka splits of a sample."""
+    vertices = sample.vertices if sample is not None else ()
+    return [s for one in vertices for task in one.subtasks for s in task.splits if s.topic is not None]
+
+
+def with_backlog(barrel: Barrel, unread: dict[str, Unread]) -> Barrel:
+    """The barrel in which what is unread explains who holds back the watermark."""
+
+    def known(one: BarrelChannel) -> BarrelChannel:
+        there = unread.get(one.name)
+        if there is None or not there.backlog:
+            return one
+        # What it reads between two samples is no backlog: it is gone with the next one.
+        waits = one.cause in ("quiet", "stuck") or (
+            one.cause in ("behind", "slow_reader") and there.read is not None and there.backlog > there.read
+        )
+        return replace(one, quiet_ms=None, cause="backlog" if waits and one.cause != "slow_reader" else one.cause)
+
+    channels = tuple(known(one) for one in barrel.channels)
+    held = barrel.held
+    if held is not None and held.instance is not None:
+        mine = (one.cause for one in channels if (one.name, one.instance) == (held.channel, held.instance))
+        cause = next(mine, None)
+        held = replace(held, cause=cause or held.cause)
+    return replace(barrel, channels=channels, held=held)
