@@ -65,9 +65,13 @@ def picture_of(
         flink=_job(facts, sample, chosen, late, clock_of(facts, now_ms)),
         origin={"level": "flink", "channels": "flink", "totals": "flink"}
         | ({} if facts.unread is None else {"backlog": "broker"}),
-        notes=[Note(now_ms, "broker_silent", {"why": facts.broker_trouble})] if facts.broker_trouble is not None else [],
+        notes=_notes(facts, now_ms),
         error=_error(facts),
     )
+
+
+def _notes(facts: FlinkFacts, now_ms: int) -> list[Note]:
+    return [] if facts.broker_trouble is None else [Note(now_ms, "broker_silent", {"why": facts.broker_trouble})]
 
 
 def _chosen(sample: Sample | None, operator: str | None) -> VertexSample | None:
