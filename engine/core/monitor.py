@@ -445,6 +445,7 @@ class Monitor(Struct, kw_only=True, dict=True):
     def _emit(self, now: int, heard: dict[int, int]) -> list[Firing]:
         """One emit round: `heard` are the channels with records, and what they emitted at once (`MIN`: nothing)."""
         watermarks = heard
+        before, changed = self.level, self.resend and self.settings.emit_every_ms > 0
         if self.settings.emit_every_ms:
             everyone = self.resend or self.settings.strategy == "custom"
             speaking = self.unfinished if everyone else heard
@@ -462,6 +463,14 @@ class Monitor(Struct, kw_only=True, dict=True):
             idled = clock.emit(now, lagged[lateness], self.timers)
             if clock is self.clock:
                 self.idle_cycles.turned_idle(idled, now)
+        if changed:
+            moved = None if before == MIN else self.level - before
+            self.changes = [
+                change
+                if change.emitted_ms is not None
+                else msgspec.structs.replace(change, emitted_ms=now, moved_ms=moved)
+                for change in self.changes
+            ]
         return self._advance(now)
 
     def _advance(self, now: int) -> list[Firing]:

@@ -360,6 +360,10 @@ class SettingsChange(Struct, frozen=True):
     share: float | None = None
     now_ms: int | None = None
     """Processing time."""
+    emitted_ms: int | None = None
+    """Processing time of the first emit with it; None: not yet."""
+    moved_ms: int | None = None
+    """How far the watermark advanced at that emit; None: there was none before."""
 
 
 class WatermarkNode(Struct, frozen=True):

@@ -87,6 +87,7 @@ def test_a_read_only_screen_does_not_switch_it() -> None:
 def test_changes_are_in_the_history() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("h")
+        await it.says("settings changed while it ran", "#holds")
         await it.says("14:20:10  auto    lateness 45m (0.08 % late)", "#holds")
 
     drive(scenario, *told(steered()))

@@ -2,9 +2,10 @@
 
 from msgspec.structs import replace
 from wmtop.engine.core.settings import Settings
+from wmtop.engine.core.snapshot import SettingsChange
 from wmtop.engine.feed.messages import Change, Reply
 
-from .canned import HOUR, LEVEL, MINUTE, SETTINGS, live, many, told
+from .canned import HOUR, LEVEL, MINUTE, NOW, SETTINGS, live, many, told
 from .drive import Driven, drive
 
 
@@ -49,14 +50,18 @@ def test_u_undoes_what_was_applied_once_the_engine_has_it() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("plus", "enter", "u")
         assert len(it.client.sent) == 1  # not in force yet: there is nothing to undo
-        longer = live(settings=replace(SETTINGS, lateness_ms=45 * MINUTE, version=2))
-        moved = replace(longer, level=replace(longer.level, watermark_ms=LEVEL + 4 * MINUTE))
-        await it.push(Reply(id=1, ok=True), moved)
+        made = SettingsChange(2, 7, 1, "screen", lateness_ms=45 * MINUTE, now_ms=NOW)
+        longer = live(settings=replace(SETTINGS, lateness_ms=45 * MINUTE, version=2), changes=[made])
+        await it.push(Reply(id=1, ok=True), longer)
+        assert "applied" not in it.said("#now")  # no emit has applied it yet
+        emitted = replace(made, emitted_ms=NOW, moved_ms=4 * MINUTE)
+        await it.push(replace(longer, changes=[emitted]))
         await it.says("lateness 45m: +4m", "#now")
         await it.press("u")
         assert it.client.sent[1:] == [Change(id=2, lateness_ms=30 * MINUTE, who="screen")]
-        await it.push(Reply(id=2, ok=True), live(settings=replace(SETTINGS, version=3)))
-        await it.says("lateness 30m: −4m", "#now")
+        back = SettingsChange(3, 8, 1, "screen", lateness_ms=30 * MINUTE, now_ms=NOW, emitted_ms=NOW, moved_ms=0)
+        await it.push(Reply(id=2, ok=True), live(settings=replace(SETTINGS, version=3), changes=[emitted, back]))
+        await it.says("lateness 30m: the watermark did not move", "#now")
 
     drive(scenario, *told(live()))
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...engine.core.snapshot import Snapshot
+from ...engine.core.snapshot import SettingsChange, Snapshot
 from .line import Part
 from .preview_words import applied_parts
 from .wish import Wish
@@ -15,14 +15,14 @@ SHOWN_MS = 120_000
 
 
 class Applied(Struct, frozen=True):
-    """A change that was sent to the engine; it counts from the first snapshot that has it."""
+    """A change that was sent to the engine; it counts from the first snapshot after the emit that applied it."""
 
     wish: Wish
     before: Wish
-    level_ms: int | None
-    """The watermark (epoch ms) when it was sent."""
+    version: int
+    """Of the settings in force when it was sent."""
     moved_ms: int | None = None
-    """How far the watermark had moved in the first snapshot with the setting."""
+    """How far the watermark advanced at the emit that applied it; None: there was none before."""
     since_ms: int | None = None
     """When (wall clock, epoch ms) that snapshot was taken."""
 
@@ -35,9 +35,14 @@ class Applied(Struct, frozen=True):
         """With what it did, once a snapshot has it."""
         if self.since_ms is not None or not self.in_force(snapshot):
             return self
-        level = snapshot.level.watermark_ms
-        moved = None if level is None or self.level_ms is None else level - self.level_ms
-        return replace(self, moved_ms=moved, since_ms=snapshot.wall_ms)
+        made = next((change for change in reversed(snapshot.changes) if self._is(change)), None)
+        if made is None or made.emitted_ms is None:
+            return self
+        return replace(self, moved_ms=made.moved_ms, since_ms=snapshot.wall_ms)
+
+    def _is(self, change: SettingsChange) -> bool:
+        value = change.idle_after_ms if self.wish.idle else change.lateness_ms
+        return change.version > self.version and value == self.wish.value_ms
 
     def parts(self, snapshot: Snapshot) -> Sequence[Part]:
         """What it did, for a line, while that is news; else nothing."""

@@ -6,6 +6,7 @@ from itertools import takewhile
 from msgspec import Struct
 
 from ...engine.core.doctor import Finding
+from ...engine.core.doctor.blocking import SilentChannels
 from ...engine.core.judgement.verdict import lost_state, verdict_of
 from ...engine.core.snapshot import Blocker, Cause, Snapshot, Verdict, VerdictName
 from . import formatting as f
@@ -83,12 +84,12 @@ def verdict_parts(
         head.append((f" {since}", ink))
     parts = [part(*head)]
     text_ink = "text" if verdict.verdict in ("moving", "ended") else ink
-    for place, text in enumerate(_reason(snapshot, verdict, silent_ms)):
+    for place, text in enumerate(_reason(snapshot, verdict, findings, silent_ms)):
         parts.append(part((text, text_ink), rank=place, gap=" · " if place else "  "))
     if verdict.verdict in ("stalled", "slow"):
         parts += _cost_and_fix(snapshot, findings, offer, key)
-    elif serious := [found for found in findings if found.severity != "info"]:
-        words = f"{len(serious)} finding{'s' * (len(serious) != 1)}"
+    elif any(found.severity != "info" for found in findings):
+        words = f"{len(findings)} finding{'s' * (len(findings) != 1)}"
         parts.append(part((words, "stale"), (" (d)" if key else "", "dim"), rank=2, gap=" · "))
     return parts
 
@@ -122,6 +123,20 @@ def blame(snapshot: Snapshot) -> str | None:
     return f"{named([channel for step in same for channel in step.channels], count_of(same))} {does(same)}"
 
 
+def _blamed(snapshot: Snapshot, findings: Sequence[Finding]) -> str | None:
+    """As `blame`, with the channels that the doctor counts where it has found silent ones."""
+    silent = _silent_in(findings)
+    if silent is None:
+        return blame(snapshot)
+    count = len(silent.channels)
+    cause: Cause = "never_seen" if silent.never_seen == count else "quiet"
+    return f"{named(silent.channels, count)} {_CAUSES[cause][count > 1]}"
+
+
+def _silent_in(findings: Sequence[Finding]) -> SilentChannels | None:
+    return next((found for found in findings if isinstance(found, SilentChannels)), None)
+
+
 def does(steps: Sequence[Blocker]) -> str:
     """What the channels of steps with one cause do: `has no data`, `have no data`."""
     return _CAUSES[steps[0].cause][count_of(steps) > 1]
@@ -149,14 +164,14 @@ def _age(snapshot: Snapshot, verdict: Verdict) -> str | None:
     return f.duration(max(now - since, 0))
 
 
-def _reason(snapshot: Snapshot, verdict: Verdict, silent_ms: int | None) -> list[str]:
+def _reason(snapshot: Snapshot, verdict: Verdict, findings: Sequence[Finding], silent_ms: int | None) -> list[str]:
     """Why, the most important first."""
     if verdict.verdict == "moving":
         behind = snapshot.level.behind_fastest_ms
         still = [] if verdict.speed != 0 else [f"not advanced in the last {f.duration(verdict.horizon_ms or 0)}"]
         return [*still, f"{f.duration(behind)} behind fastest"] if behind else still
     reason = verdict.reason
-    who = blame(snapshot)
+    who = _blamed(snapshot, findings)
     if verdict.verdict == "slow":
         lost = f"{f.duration(reason.ms or 0)} lost in {f.duration(verdict.horizon_ms or 0)}"
         return [lost] if who is None else [lost, who]
@@ -196,6 +211,8 @@ def _gone(silent_ms: int | None) -> str:
 
 def _cost_and_fix(snapshot: Snapshot, findings: Sequence[Finding], offer: Offer | None, key: str | None) -> list[Part]:
     waiting, more = waiting_windows(snapshot)
+    if (silent := _silent_in(findings)) is not None:  # as many as the doctor says
+        waiting, more = silent.windows, more and silent.windows == waiting
     parts: list[Part] = []
     if waiting:
         verb = "window waits" if waiting == 1 and not more else "windows wait"

@@ -52,6 +52,7 @@ class DoctorScreen(DetailScreen):
     def __init__(self, host: Host) -> None:
         super().__init__(host)
         self._found: list[Diagnosis] = []
+        self._found_for: tuple[Snapshot, tuple[object, ...]] | None = None
         self._alone = False
 
     def body(self) -> ComposeResult:
@@ -70,7 +71,11 @@ class DoctorScreen(DetailScreen):
     def show(self, snapshot: Snapshot) -> None:
         seen = self.seen
         past = seen.recent.until(snapshot)
-        self._found = diagnoses(snapshot, past, self.zone, lost=seen.lost, silent_ms=seen.silent_ms)
+        silent_s = None if seen.silent_ms is None else seen.silent_ms // 1_000
+        asked, known = (seen.lost, self.zone, silent_s), self._found_for
+        if known is None or known[0] is not snapshot or known[1] != asked:
+            self._found_for = snapshot, asked  # not for every key: ten thousand channels take a while to judge
+            self._found = diagnoses(snapshot, past, self.zone, lost=seen.lost, silent_ms=seen.silent_ms)
         sheet = self.query_one(Sheet)
         wide = self.size.width >= _BESIDE
         sheet.show([_item(found, wide) for found in self._found])

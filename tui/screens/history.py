@@ -23,6 +23,8 @@ from ..widgets.sheet import Item, Sheet, heading
 from .detail import DetailScreen, Help, Host
 
 _NAMES = (7, 24)
+_CHANGES = 4
+"""So many of the last changes of settings are listed."""
 
 
 class HistoryScreen(DetailScreen):
@@ -34,8 +36,8 @@ class HistoryScreen(DetailScreen):
         "end how long in all, the share of the time, and how often. Below, each time that a channel held it back: "
         "since when, how long, how far the watermark moved meanwhile, how far it was behind the fastest channel at "
         "most, and why, in the order in which the causes were seen. Times are processing time. The history begins with "
-        "what the engine remembered when this screen was connected, and keeps at most 500 changes. At the end: the "
-        "settings that were changed while it ran, when and by whom (auto: the autopilot).\n"
+        "what the engine remembered when this screen was connected, and keeps at most 500 changes. Above: the "
+        "last settings that were changed while it ran, when and by whom (auto: the autopilot).\n"
     )
     BINDINGS: ClassVar[list[BindingType]] = bindings("History")
 
@@ -58,7 +60,7 @@ class HistoryScreen(DetailScreen):
         last = max(holds[-1].until_ms, snapshot.now_ms or 0) if holds else 0
         lanes.show(Held(held, first, last, self._holder(snapshot), self.zone, presenter_of(snapshot).no_holders()))
         lanes.styles.height = min(len({hold.channel for hold in held}), max(self.size.height // 4, 3)) + 1
-        sheet.show([*(self._items(snapshot, held) if held else []), *self._changes(snapshot)])
+        sheet.show([*self._changes(snapshot), *(self._items(snapshot, held) if held else [])])
 
     def heading(self, snapshot: Snapshot) -> Sequence[Run]:
         changes = sum(hold.channel is not None for hold in self._holds)
@@ -99,11 +101,13 @@ class HistoryScreen(DetailScreen):
         return [Item((partial(_title, names),)), *lines]
 
     def _changes(self, snapshot: Snapshot) -> list[Item]:
-        """The settings that were changed while it ran, the newest first."""
+        """The last settings that were changed while it ran, the newest first."""
         if not snapshot.changes:
             return []
-        lines = [partial(self._change, change) for change in reversed(snapshot.changes)]
-        return [heading(), heading((" settings changed while it ran", "dim")), *(Item((line,)) for line in lines)]
+        lines = [partial(self._change, change) for change in reversed(snapshot.changes[-_CHANGES:])]
+        earlier = len(snapshot.changes) - len(lines)
+        words = " settings changed while it ran" + (f", {earlier:,} more before" if earlier else "")
+        return [heading((words, "dim")), *(Item((line,)) for line in lines), heading()]
 
     def _change(self, change: SettingsChange, width: int) -> list[Run]:
         near = self.seen.snapshot.now_ms

@@ -393,7 +393,7 @@ class MainScreen(Screen[None]):
         """Have the engine change a setting, and remember what it was."""
         settings = self._shown.settings
         before = Wish(wish.idle, settings.idle_after_ms if wish.idle else settings.lateness_ms)
-        self._applied = Applied(wish, before, self._shown.level.watermark_ms)
+        self._applied = Applied(wish, before, settings.version)
         if wish.idle:
             change = Change(id=0, idle_after_ms=wish.value_ms, who="screen")
         else:

@@ -91,6 +91,10 @@ def silent_channels(given: DiagnosisInput) -> SilentChannels | None:
     next_ms = min((ms for view, ms in given.active if view.channel not in silent), default=None)
     top_ms = given.fastest_ms if next_ms is None else next_ms
     gain_ms = None if level is None or top_ms is None else top_ms - level
+    if next_ms is not None:  # those above it do not hold the watermark back
+        silent = {name: view for name, view in silent.items() if (view.watermark_ms or next_ms - 1) < next_ms}
+        if not silent:
+            return None
     lagging = [ms for view, ms in given.active if view.channel in sending and top_ms is not None and ms <= (level or 0)]
     waiting = [w for w in given.snapshot.windows.open if top_ms is not None and w.end_ms - 1 <= top_ms]
     if not _matters(given, silent, gain_ms, len(waiting)):

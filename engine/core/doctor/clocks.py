@@ -77,12 +77,14 @@ def future_timestamps(given: DiagnosisInput) -> FutureTimestamps | None:
         return None
     if totals.future and (last := given.snapshot.last_future) is not None:
         return _set_aside(given, totals.future, last)
+    if not given.by_wall_clock or settings.future_guard_ms is not None:
+        return None
     ahead = [
         (view.max_event_ms - given.now_ms, view)
         for view in given.channels
         if view.max_event_ms is not None and view.state != "finished"
     ]
-    if not ahead or not given.by_wall_clock or settings.future_guard_ms is not None:
+    if not ahead:
         return None
     ahead_ms, worst = max(ahead, key=lambda pair: pair[0])
     if ahead_ms <= 5 * MINUTE:
@@ -150,10 +152,12 @@ def wrong_unit(given: DiagnosisInput) -> WrongUnit | None:
     times = [view.max_event_ms for view in given.channels if view.max_event_ms is not None]
     if not times and level is not None:
         times = [level + (given.settings.lateness_ms or 0)]
+    if any(map(_recent, times)):
+        return None
     for steps in (-1, 1, 2) if times else ():  # the values are coarser than they are read as, or finer
         meant = [_read_as(ms, steps) for ms in times]
         place = _UNITS.index(read or "ms") + steps
-        if 0 <= place < len(_UNITS) and all(map(_recent, meant)) and not any(map(_recent, times)):
+        if 0 <= place < len(_UNITS) and all(map(_recent, meant)):
             return WrongUnit(
                 severity="critical",
                 size=1,

@@ -292,6 +292,12 @@ def a_partition_with_a_backlog() -> Stream:
     return stream.run(240, traffic(ABCD, behind={"d": 10 * MINUTE}))
 
 
+@ill("lagging-channels")
+def a_dead_partition_that_is_ahead_of_the_lagging_one() -> Stream:
+    behind = {"d": 10 * MINUTE}
+    return Stream(NO_TIMEOUT).run(120, traffic(ABCD, behind=behind)).run(180, traffic("abd", behind=behind))
+
+
 @ill("frozen-by-lateness")
 def lateness_raised_while_running() -> Stream:
     stream = Stream().run(120, traffic(ABCD)).change(lateness_ms=30 * MINUTE)

@@ -5,11 +5,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from wmtop.engine.core.doctor import Fix
-from wmtop.engine.core.doctor.blocking import NoData
+from wmtop.engine.core.doctor.blocking import NoData, SilentChannels
 from wmtop.engine.core.snapshot import Blocker, Reason, Snapshot, Verdict, VerdictName
 from wmtop.tui.present import verdict as v
 from wmtop.tui.present.line import Part
 from wmtop.tui.present.wish import Wish
+
+from tests.core.doctor.streams import SETTINGS, Stream, traffic
 
 from .. import canned
 from ..canned import HOUR, LEVEL, MINUTE, NOW
@@ -131,3 +133,18 @@ def test_words() -> None:
     snapshot = judged("stalled", Reason("event_time_ahead"), blockers=QUIET[:1])
     assert v.verdict_line(snapshot).startswith("STALLED 40m  F9 has no data · 1 window waits")
     assert v.verdict_line(judged("moving")) == "MOVING ×1.0  43m behind fastest"
+
+
+def test_the_line_counts_as_the_doctor_does() -> None:
+    stream = Stream(replace(SETTINGS, idle_after_ms=None)).run(60, traffic("abcd")).run(180, traffic("ab"))
+    assert stream.snapshot is not None
+    [silent] = stream.findings()
+    assert isinstance(silent, SilentChannels)
+    line = v.verdict_line(stream.snapshot, [silent])
+    assert f"{name_list(silent.channels)} have no data" in line
+    assert f"{silent.windows} windows wait" in line
+    assert str(silent.windows + 7) in v.verdict_line(stream.snapshot, [replace(silent, windows=silent.windows + 7)])
+
+
+def name_list(channels: tuple[str, ...]) -> str:
+    return ", ".join(channels)
