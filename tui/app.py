@@ -16,14 +16,18 @@ from textual.binding import BindingType
 from textual.events import Resize
 from textual.screen import Screen
 
+from ..engine.core.alerts import LOST_AFTER_MS
 from ..engine.core.snapshot import Snapshot
 from ..engine.errors import RunError, UsageError
 from ..engine.feed.messages import Change, Header, Reply, Stop
 from . import preferences
+from .alerting import alert
 from .bindings import bindings
 from .channel_commands import ChannelCommands
+from .incident import Incident, LastMinutes, write_new
 from .messages import Client, HeaderCame, ReplyCame, SnapshotCame, StreamEnded
 from .present.condition import Lost
+from .present.event_words import alert_severity, alert_text, alert_title
 from .present.formatting import clean, cut, first_line
 from .present.recent import Recent
 from .present.table import Chosen, as_csv, as_json
@@ -49,6 +53,7 @@ class WmtopApp(App[Answer]):
     `on_quit` says what quitting does: `ask` (an engine that this terminal started), `stop` (the demo), `leave` (a
     viewer). `clock` gives monotonic seconds. `denied` names the actions that this screen does not have (`permissions`).
     `preferences_file` is where the theme is remembered; None: it is not.
+    Without `alerts` an alert is a notice on the screen only: no bell, no notification of the desktop.
     """
 
     CSS_PATH = str(Path(__file__).with_name("wmtop.tcss"))
@@ -68,16 +73,20 @@ class WmtopApp(App[Answer]):
         clock: Callable[[], float] = time.monotonic,
         denied: frozenset[str] = frozenset(),
         preferences_file: Path | None = None,
+        alerts: bool = True,
     ) -> None:
         super().__init__(ansi_color=True if "NO_COLOR" in environ else None)
         self._feed = feed
         self._on_quit = on_quit
         self._clock = clock
         self._denied = denied
+        self._loud = alerts
+        self._heard_s = clock()
         self._engine_name = ""
         self._header: Header | None = None
         self._recorder = Recorder()
         self._recent = Recent()
+        self._minutes = LastMinutes()
         self._snapshot: Snapshot | None = None
         self._lost: Lost | None = None
         self._commands: dict[int, str] = {}
@@ -109,6 +118,9 @@ class WmtopApp(App[Answer]):
             if self.check_action("save_csv", ()):
                 yield SystemCommand("Save as CSV", "The table of this screen, here", self.action_save_csv)
                 yield SystemCommand("Save as JSON", "The same as JSON", self.action_save_json)
+        if self.check_action("export_incident", ()):
+            words = "Text, picture and the last minutes as a recording, in this directory"
+            yield SystemCommand("Incident report", words, self.action_export_incident)
         yield SystemCommand("Help", "The keys, and how to read the barrel", self.action_show_help)
         yield SystemCommand("Quit", "Leave wmtop", self.action_leave)
 
@@ -134,6 +146,7 @@ class WmtopApp(App[Answer]):
     def on_mount(self) -> None:
         self.set_interval(1.0, self._refresh_small)
         self.run_worker(self._follow(), name="feed")
+        self.set_interval(1.0, self._look_for_silence)
 
     async def on_unmount(self) -> None:
         await self._feed.close()
@@ -162,17 +175,43 @@ class WmtopApp(App[Answer]):
     def on_header_came(self, event: HeaderCame) -> None:
         self._header = event.header
         self._engine_name = event.header.name
-        self._recent = Recent(event.header.history, event.header.points)
+        self._recent = self._recent_of(event.header)
 
     def on_snapshot_came(self, event: SnapshotCame) -> None:
-        self._snapshot = event.snapshot
+        first, self._snapshot = self._snapshot is None, event.snapshot
         self._engine_name = event.snapshot.name
         self._recent.add(event.snapshot)
+        self._minutes.add(event.snapshot)
+        self._heard_s = self._clock()
+        if first:
+            self._recent.log.take_alerts()  # it was so before this screen was opened, which shows it
+        self._alert()
         self._route()
+
+    def _recent_of(self, header: Header) -> Recent:
+        return Recent(header.history, header.points)
+
+    def _alert(self) -> None:
+        """Tell of what is new."""
+        for event in self._recent.log.take_alerts():
+            severity = alert_severity(event)
+            alert(self, alert_title(self._engine_name), alert_text(event), severity, loud=self._loud)
+
+    def _look_for_silence(self) -> None:
+        """An engine whose snapshots do not come is lost, too."""
+        snapshot, silent_ms = self._snapshot, round(1_000 * (self._clock() - self._heard_s))
+        if snapshot is None or snapshot.wall_ms is None or snapshot.ended or snapshot.state in ("ended", "starting"):
+            return
+        if self._lost is not None and self._lost.reason is not None:
+            self._recent.log.lose(snapshot.wall_ms + silent_ms, self._lost.reason)
+        elif self._lost is None and silent_ms >= LOST_AFTER_MS:
+            self._recent.log.lose(snapshot.wall_ms + silent_ms, silent_ms=silent_ms)
+        self._alert()
 
     def on_stream_ended(self, event: StreamEnded) -> None:
         self._lost = Lost(event.reason)
         self._start.lose(self._lost)
+        self._look_for_silence()
         if self._main is not None:
             self._main.lose(self._lost)
 
@@ -296,6 +335,31 @@ class WmtopApp(App[Answer]):
             self.notify(f"not saved: {error.filename}: {error.strerror}", severity="error", markup=False)
         else:
             self.notify(f"saved {path}", markup=False)
+
+    async def action_export_incident(self) -> None:
+        """Write what is shown, and the minutes before it, to a zip in the directory in which wmtop was started."""
+        incident = self._incident()
+        if incident is None:
+            return
+        self.notify("writing an incident report …", timeout=3)
+        try:
+            path = await asyncio.to_thread(write_new, incident, Path.cwd(), datetime.now())
+        except (UsageError, RunError, OSError) as error:
+            self.notify(f"no report was written: {error}", severity="error", markup=False, timeout=8)
+        else:
+            self.notify(f"wrote {path}", markup=False, timeout=8)
+
+    def _incident(self) -> Incident | None:
+        """The incident at the snapshot that is shown; None before there is one."""
+        if self._header is None or self._main is None:
+            return None
+        shown = self._main.seen.snapshot
+        return Incident(
+            header=self._header,
+            snapshots=self._minutes.until(shown),
+            points=self._recent.until(shown),
+            lost=None if self._lost is None else self._lost.text,
+        )
 
     async def action_record(self) -> None:
         """Start recording in the directory in which wmtop was started, and say to which file; again: stop."""

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .history import HistoryPoint
+from .history import HistoryPoint, is_overtaken
 from .snapshot import Cause, VerdictName
 
 QUIET_MS = 120_000
@@ -19,6 +19,8 @@ QUIET_MS = 120_000
 the same records. What changed meanwhile is alerted afterwards, if it is still so."""
 UNKNOWN_MS = 10_000
 """`unknown` is an alert once it has lasted: it is the only verdict that comes without having held for a while."""
+LOST_AFTER_MS = 15_000
+"""An engine is lost when no snapshot has come for so long; they come once a second."""
 RECENT_MS = 60_000
 """A burst is judged over the records of so long."""
 BURST_SHARE, BURST_TIMES, BURST_LEAST = 0.01, 3, 10
@@ -33,6 +35,8 @@ class Event(Struct, frozen=True, kw_only=True, tag_field="code"):
     wall_ms: int
     now_ms: int | None = None
     alert: bool = False
+    delayed: bool = False
+    """The alert of something that happened before, when it had to be quiet."""
 
     @property
     def code(self) -> str:
@@ -110,6 +114,8 @@ class AlertRule:
     def see(self, point: HistoryPoint) -> list[Event]:
         """What the next point shows."""
         last = self._last
+        if is_overtaken(point, last):
+            return []
         if last is not None and (point.wall_ms < last.wall_ms or point.records < last.records):
             self._forget()
         self._last = point
@@ -123,12 +129,16 @@ class AlertRule:
             # The loss is the news: its verdict is not, and neither is the next good one.
             self._verdicts.alerted, self._unknown_ms = None, None
         alert = self._losses.alerts(True, wall_ms)
-        return [replace(lost, wall_ms=wall_ms, alert=alert)] if first or alert else []
+        return [replace(lost, wall_ms=wall_ms, alert=alert, delayed=not first)] if first or alert else []
 
     def _back(self, point: HistoryPoint) -> list[Event]:
         was_lost, self._lost = self._lost is not None, None
         alert = self._losses.alerts(False, point.wall_ms)
-        return [EngineBack(wall_ms=point.wall_ms, now_ms=point.now_ms, alert=alert)] if was_lost or alert else []
+        return (
+            [EngineBack(wall_ms=point.wall_ms, now_ms=point.now_ms, alert=alert, delayed=not was_lost)]
+            if was_lost or alert
+            else []
+        )
 
     def _see_verdict(self, point: HistoryPoint) -> list[Event]:
         verdict, before, wall = point.verdict, self._verdict, point.wall_ms
@@ -146,6 +156,7 @@ class AlertRule:
                 wall_ms=wall,
                 now_ms=point.now_ms,
                 alert=alert,
+                delayed=not changed,
                 verdict=verdict,
                 before=before if changed else alerted,
                 channel=point.holder,
@@ -187,13 +198,19 @@ class AlertRule:
             usual = _usual(base)
             return [
                 LateBurst(
-                    wall_ms=point.wall_ms, now_ms=point.now_ms, alert=alert,
+                    wall_ms=point.wall_ms, now_ms=point.now_ms, alert=alert, delayed=now == was,
                     late=late, records=records, share=share or 0.0, usual=usual,
                 )
             ]  # fmt: skip
         return [
             LateBurstEnded(
-                wall_ms=point.wall_ms, now_ms=point.now_ms, alert=alert, late=late, records=records, share=share
+                wall_ms=point.wall_ms,
+                now_ms=point.now_ms,
+                alert=alert,
+                delayed=now == was,
+                late=late,
+                records=records,
+                share=share,
             )
         ]
 

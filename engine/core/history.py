@@ -61,6 +61,15 @@ class HistoryPoint(Struct, frozen=True, array_like=True):
     """The verdict in force; None: not judged (an older wmtop)."""
 
 
+STALE_MS = 10_000
+"""A point that is older than the one before by less was overtaken by it; by more: it is another run's."""
+
+
+def is_overtaken(point: HistoryPoint, last: HistoryPoint | None) -> bool:
+    """Whether a newer point came before it: a batch's snapshot may wait while one of that moment is sent."""
+    return last is not None and last.wall_ms - STALE_MS < point.wall_ms < last.wall_ms
+
+
 def history_point(snapshot: Snapshot) -> HistoryPoint | None:
     """The point of history that `snapshot` is; None before the first one that has a time."""
     if snapshot.now_ms is None or snapshot.wall_ms is None:

@@ -179,6 +179,15 @@ def test_another_run_begins_again() -> None:
     assert alerts(run([*first, *again])) == [(60, "stalled")]
 
 
+def test_a_point_that_was_overtaken_changes_nothing() -> None:
+    points = verdicts((60, "moving"), (60, "stalled"))
+    late = replace(points[-1], wall_ms=points[-1].wall_ms - 300, verdict="moving")
+    rule = AlertRule()
+    assert alerts(event for each in points for event in rule.see(each)) == [(60, "stalled")]
+    assert rule.see(late) == []
+    assert rule.verdict == "stalled"
+
+
 def test_a_command_gets_the_facts() -> None:
     event = VerdictChanged(wall_ms=5, now_ms=7, alert=True, verdict="stalled", before="moving", channel="F9")
     assert json.loads(as_json(event, "flights", "stalled")) == {
@@ -186,5 +195,12 @@ def test_a_command_gets_the_facts() -> None:
         "target": "flights",
         "code": "verdict_changed",
         "verdict": "stalled",
-        "args": {"now_ms": 7, "verdict": "stalled", "before": "moving", "channel": "F9", "cause": None},
+        "args": {
+            "now_ms": 7,
+            "delayed": False,
+            "verdict": "stalled",
+            "before": "moving",
+            "channel": "F9",
+            "cause": None,
+        },
     }

@@ -11,7 +11,7 @@ from .canned import live, told
 from .drive import Driven, drive
 from .recorded import record, replay
 
-WRITING_KEYS = ("S", "R", "X", "J")
+WRITING_KEYS = ("S", "R", "X", "J", "E")
 
 
 def test_what_is_denied() -> None:
@@ -45,7 +45,8 @@ def test_a_served_screen_writes_nothing(tmp_path: Path, monkeypatch: pytest.Monk
         await it.press(*WRITING_KEYS, "question_mark", *WRITING_KEYS)
         for action in WRITES_FILES:
             await it.app.run_action(action)
-        assert not palette(it) & {"Save SVG", "Record or stop", "Save as CSV", "Save as JSON"}
+        written = {"Save SVG", "Record or stop", "Save as CSV", "Save as JSON", "Incident report"}
+        assert not palette(it) & written
         assert it.toasts() == []
 
     drive(scenario, *told(live()), size=(200, 50), denied=denied_to(served=True, read_only=False))

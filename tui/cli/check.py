@@ -153,7 +153,7 @@ def _seen(target: str, expression: Expression | None, for_ms: int, at: int | Non
     path = Path(target)
     if (socket := socket_of(target)) is not None:
         return asyncio.run(_engine(socket, expression, for_ms))
-    if _is_recording(path):
+    if is_recording(path):
         return _recorded(path, at)
     if at is not None:
         raise UsageError(f"--at is for a recording, and {clean(target)} is not one")
@@ -161,9 +161,9 @@ def _seen(target: str, expression: Expression | None, for_ms: int, at: int | Non
 
     watched = watched_of(target, **options)
     look = _Look(Recent())
-    with _opened(watched):
+    with opened(watched):
         until = clock.monotonic() + for_ms / 1_000
-        for snapshot in _pictures(watched, until):
+        for snapshot in pictures(watched, until):
             look.snapshot = snapshot
             look.recent.add(snapshot)
             if _decided(look, expression):
@@ -171,7 +171,7 @@ def _seen(target: str, expression: Expression | None, for_ms: int, at: int | Non
     return look
 
 
-def _is_recording(path: Path) -> bool:
+def is_recording(path: Path) -> bool:
     if not path.is_file():
         return False
     try:
@@ -214,7 +214,7 @@ async def _engine(socket: Path, expression: Expression | None, for_ms: int) -> _
 
 
 @contextmanager
-def _opened(watched: "Watched[Any]") -> Generator[None]:
+def opened(watched: "Watched[Any]") -> Generator[None]:
     watched.open()
     try:
         yield
@@ -222,12 +222,12 @@ def _opened(watched: "Watched[Any]") -> Generator[None]:
         watched.close()
 
 
-def _pictures(watched: "Watched[Any]", until: float) -> Iterator[Snapshot]:
+def pictures(watched: "Watched[Any]", until: float, name: str = "check") -> Iterator[Snapshot]:
     """A snapshot with its verdict for each poll, one at least."""
     judge, first = SnapshotJudge(), True
     while True:
         facts, now_ms = watched.poll(), clock.time_ns() // 1_000_000
-        seen = watched.picture("check", facts, now_ms)
+        seen = watched.picture(name, facts, now_ms)
         if first:
             judge.remember(watched.past(facts, now_ms))
             first = False

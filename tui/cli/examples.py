@@ -36,6 +36,10 @@ EXAMPLES = {
         "wmtop replay run.rec --once --json --at 2013-02-08T14:30:00Z",
         "wmtop replay run.rec --redact shared.rec",
     ),
+    "report": (
+        "wmtop report flights -o incident.zip",
+        "wmtop report run.rec --at 2013-02-08T14:30:00Z -o incident.zip --redact",
+    ),
     "runs": ("wmtop runs",),
     "stop": ("wmtop stop flights",),
     "set": ("wmtop set flights --lateness 45m", "wmtop set flights --idle-after off"),

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ...engine.errors import RunError, UsageError, first_line
-from . import attach, check, preview, replay, run, running, serve
+from . import attach, check, preview, replay, report, run, running, serve
 from .examples import epilog
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ app.command(epilog=epilog("preview"))(preview.preview)
 app.command(epilog=epilog("runs"))(running.runs)
 app.command(epilog=epilog("stop"))(running.stop)
 app.command(epilog=epilog("replay"))(replay.replay)
+app.command(epilog=epilog("report"))(report.report)
 app.command("set", epilog=epilog("set"))(running.set_command)
 app.command(epilog=epilog("serve"))(serve.serve)
 

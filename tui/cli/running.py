@@ -143,10 +143,17 @@ def _choose(names: list[str]) -> str:
 
 def open_screen(client: Client, on_quit: Literal["ask", "stop", "leave"]) -> Literal["stop", "leave"]:
     """Show the engine until the user quits; returns what to do with the engine."""
+    from ..alerting import wants_alerts
     from ..app import WmtopApp
     from ..permissions import denied_to
     from ..preferences import preferences_file
 
     denied = denied_to(served=is_served(), read_only=client.read_only)
-    app = WmtopApp(client, on_quit=on_quit, denied=denied, preferences_file=None if is_served() else preferences_file())
+    app = WmtopApp(
+        client,
+        on_quit=on_quit,
+        denied=denied,
+        preferences_file=None if is_served() else preferences_file(),
+        alerts=wants_alerts(),
+    )
     return "stop" if app.run() == "stop" else "leave"

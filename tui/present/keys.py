@@ -10,6 +10,7 @@ from msgspec import Struct
 Place = Literal[
     "app", "main", "detail", "replay", "list",
     "Blockers", "Windows", "Window", "Lateness", "Time", "Operators", "Doctor", "History", "Channel", "Progress",
+    "Events",
 ]  # fmt: skip
 """Everywhere, the main screen, every further screen, a replay, every list, one further screen by its name."""
 
@@ -66,11 +67,12 @@ LINKS = (
     Link("g", "Progress", "Rows, batches, backlog and state over time"),
     Link("d", "Doctor", "What is wrong, what it costs, and the fix"),
     Link("h", "History", "Which channel held back the watermark, how long, and why"),
+    Link("e", "Events", "Alerts, verdicts, takeovers and changed settings, with their times"),
 )
 """All further screens, in the order of the footer; `screens/further.py` has the class of each."""
 
 _BOTH: tuple[Place, ...] = ("main", "detail")
-LISTS: tuple[Place, ...] = ("Blockers", "Windows", "Window", "Operators", "Doctor", "History")
+LISTS: tuple[Place, ...] = ("Blockers", "Windows", "Window", "Operators", "Doctor", "History", "Events")
 """The further screens that are lists."""
 
 ROWS: tuple[KeyRow, ...] = (
@@ -155,6 +157,9 @@ ROWS: tuple[KeyRow, ...] = (
     KeyRow(("app",), "R", "record what you see, to replay it; again to stop", (
         Bind("record", "R", "record", "record, or stop recording"),
     ), "record", 1, writes=True),
+    KeyRow(("app",), "E", "write an incident report: text, picture, recording (zip)", (
+        Bind("incident", "E", "export_incident", "write an incident report"),
+    ), "incident", 18, writes=True),
     KeyRow(("app",), "ctrl+p", "all commands"),
     KeyRow(("app",), "?", "this help", (Bind("help", "question_mark", "show_help", "help"),), "help", 0),
     KeyRow(("app",), "q", "quit", (
@@ -244,6 +249,9 @@ ROWS: tuple[KeyRow, ...] = (
     KeyRow(("Time",), "a", "the records of all channels", (
         Bind("time-all-channels", "a", "channels", "all channels"),
     ), "all", 1),
+    KeyRow(("Events",), "Enter", "its channel's page; in a recording go to its moment", (
+        Bind("event-open", "enter", "open", "the moment, or the channel's page"),
+    ), "channel", 0),
     KeyRow(("Operators",), "Enter", "open the channels inside; the channel's page", (
         Bind("operators-open", "enter", "open", "the channels inside, or the channel"),
     ), "channel", 2),

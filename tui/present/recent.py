@@ -3,9 +3,10 @@
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-from ...engine.core.history import HistoryPoint, history_point
+from ...engine.core.history import HistoryPoint, history_point, is_overtaken
 from ...engine.core.points import PointSample
 from ...engine.core.snapshot import Snapshot, TimePoint
+from .events import EventLog
 from .holders import Hold, Holders
 from .target import target_of
 
@@ -15,15 +16,24 @@ NOW_MS = 60_000
 
 
 class Recent:
-    """Points by the engine's wall clock (ms), the oldest dropped after `KEEP_MS`."""
+    """Points by the engine's wall clock (ms), the oldest dropped after `KEEP_MS`.
 
-    def __init__(self, history: Iterable[HistoryPoint] = (), sample: Iterable[TimePoint] = ()) -> None:
+    `log` has the events of a whole recording; without one it is made of what comes.
+    """
+
+    def __init__(
+        self, history: Iterable[HistoryPoint] = (), sample: Iterable[TimePoint] = (), log: EventLog | None = None
+    ) -> None:
         self._points: deque[HistoryPoint] = deque()
         self._sample = PointSample(sample)
         self._newest: dict[str, int | None] = {}
         self._holders = Holders()
+        self._has_log = log is not None
+        self.log = EventLog() if log is None else log
         for point in history:
             self._append(point)
+        if not self._has_log:
+            self.log.take_alerts()  # they were alerts before this screen was connected
 
     def add(self, snapshot: Snapshot) -> None:
         """Remember a snapshot; one without clocks says nothing."""
@@ -31,6 +41,8 @@ class Recent:
         if point is not None:
             self._append(point)
             self._sample.add(snapshot.points or self._greatest(snapshot), self._points[0].now_ms)
+        if not self._has_log:
+            self.log.add(snapshot)
 
     @property
     def points(self) -> Sequence[HistoryPoint]:
@@ -97,9 +109,13 @@ class Recent:
 
     def _append(self, point: HistoryPoint) -> None:
         points = self._points
+        if points and is_overtaken(point, points[-1]):
+            return
         if points and point.wall_ms < points[-1].wall_ms:
             points.clear()  # another engine, or its clock was set back
         points.append(point)
         self._holders.add(point)
+        if not self._has_log:
+            self.log.see(point)
         while points[0].wall_ms < point.wall_ms - KEEP_MS:
             points.popleft()

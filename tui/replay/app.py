@@ -11,11 +11,15 @@ from textual.binding import BindingType
 from textual.screen import Screen
 from textual.widget import Widget
 
+from ...engine.feed.messages import Header
 from ...engine.feed.recording import RecordingReader
 from ..app import WmtopApp
 from ..bindings import bindings
+from ..incident import Incident, incident_of
 from ..messages import SnapshotCame
+from ..present.events import log_of
 from ..present.recent import Recent
+from ..screens.events import EventsScreen
 from ..screens.main import MainScreen
 from .go_to import GoToScreen
 from .marks import marks_of
@@ -45,8 +49,12 @@ class ReplayApp(WmtopApp):
     ) -> None:
         self._replay = replay = Replay(recording, speed=speed, number=number, playing=playing, clock=clock)
         super().__init__(replay, on_quit="leave", clock=clock, denied=denied, preferences_file=preferences_file)
+        self._recording = recording
+        self._whole_log = log_of(replay.points, recording.at(len(recording) - 1))
         self._track = Track(replay.points, replay.play_ms, marks_of(replay.points, replay.play_ms))
-        self._main = MainScreen(recording.at(number), Recent(), clock, plain=self.no_color, denied=denied)
+        self._main = MainScreen(
+            recording.at(number), Recent(log=self._whole_log), clock, plain=self.no_color, denied=denied
+        )
 
     def get_default_screen(self) -> Screen[Any]:
         assert self._main is not None
@@ -65,6 +73,22 @@ class ReplayApp(WmtopApp):
         return False if action == "record" else super().check_action(action, parameters)
 
     def on_snapshot_came(self, event: SnapshotCame) -> None:
+        self._show()
+
+    def _incident(self) -> Incident | None:
+        return incident_of(self._recording, self._replay.playback.number)
+
+    def _look_for_silence(self) -> None:
+        """A recording that is paused is not lost."""
+
+    def _recent_of(self, header: Header) -> Recent:
+        return Recent(header.history, header.points, self._whole_log)
+
+    def on_events_screen_jump_wanted(self, event: EventsScreen.JumpWanted) -> None:
+        """Go to the moment of an event, and pause there."""
+        points = self._replay.points
+        after = (n for n, point in enumerate(points) if point is not None and point.wall_ms >= event.wall_ms)
+        self._replay.step(next(after, len(points) - 1) - self._replay.playback.number)
         self._show()
 
     def on_timeline_scrubbed(self, event: Timeline.Scrubbed) -> None:

@@ -3,6 +3,7 @@
 from .blockers import BlockersScreen
 from .detail import DetailScreen
 from .doctor import DoctorScreen
+from .events import EventsScreen
 from .history import HistoryScreen
 from .lateness import LatenessScreen
 from .operators import OperatorsScreen
@@ -21,5 +22,6 @@ FURTHER: dict[str, type[DetailScreen]] = {
         ProgressScreen,
         DoctorScreen,
         HistoryScreen,
+        EventsScreen,
     )
 }

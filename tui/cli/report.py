@@ -1,0 +1,196 @@
+"""`wmtop report`: an incident as Markdown, a picture and a recording, of a recording or of what a target shows now."""
+
+import asyncio
+import os
+import sys
+import time as clock
+from collections.abc import Callable
+from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ...engine.core.history import history_point
+from ...engine.core.judgement.verdict import verdict_of
+from ...engine.core.snapshot import Snapshot
+from ...engine.errors import RunError, UsageError, first_line
+from ...engine.feed.client import Client
+from ...engine.feed.messages import Header
+from ...engine.feed.recording import RecordingReader
+from ..present.formatting import clean, stamp
+from .arguments import FORCE_HELP, parsed
+from .check import is_recording, opened, pictures
+from .options import parse_duration, parse_time
+
+if TYPE_CHECKING:  # it draws with Textual: only imported once it is needed
+    from ..incident import Incident
+
+DEFAULT_FOR_MS = 30_000
+LEAST_MS = 5_000
+"""A running target is looked at for so long at least, so that there is a recording."""
+
+
+def report(
+    target: Annotated[
+        str,
+        typer.Argument(metavar="TARGET|RECORDING", help="a recording, a run, or anything that 'wmtop attach' takes"),
+    ],
+    out: Annotated[
+        Path, typer.Option("-o", "--out", metavar="FILE.zip", help="where to: a .zip, or a directory of another name")
+    ],
+    redact: Annotated[
+        bool, typer.Option("--redact", help="no names of channels, files and columns, in no part of it")
+    ] = False,
+    at: Annotated[
+        int | None, typer.Option(parser=parsed(parse_time), metavar="TIME", help="a recording: that moment (its end)")
+    ] = None,
+    look_for: Annotated[
+        int,
+        typer.Option(
+            "--for",
+            parser=parsed(parse_duration),
+            metavar="D",
+            help="a target: how long to wait for a verdict (30s)",
+            show_default=False,
+        ),
+    ] = DEFAULT_FOR_MS,
+    force: Annotated[bool, typer.Option("--force", help=FORCE_HELP)] = False,
+    bootstrap: Annotated[str | None, typer.Option(metavar="B", help="a query: the Kafka cluster it reads from")] = None,
+    time: Annotated[str | None, typer.Option(metavar="PATH", help="kafka: event time, a field of a JSON value")] = None,
+    group: Annotated[str | None, typer.Option(metavar="G", help="kafka: the consumer group")] = None,
+    kafka_config: Annotated[Path | None, typer.Option(metavar="FILE", help="kafka: client properties")] = None,
+    query: Annotated[str | None, typer.Option(metavar="NAME", help="event log, published: which query")] = None,
+) -> None:
+    """Write an incident report: Markdown, a picture of the main screen, and the last minutes as a recording."""
+    from ..incident import check_target, redacted, write_incident
+
+    path = Path(target)
+    inputs = [one for one in (path, kafka_config) if one is not None and one.exists()]
+    check_target(out, inputs, force=force)
+    options = {"bootstrap": bootstrap, "time": time, "group": group, "kafka_config": kafka_config, "query": query}
+    with _Progress() as progress:
+        if is_recording(path):
+            for option, value in options.items():
+                if value is not None:
+                    raise UsageError(f"--{option.replace('_', '-')} has no effect for a recording; leave it out")
+            incident = _recorded(path, at)
+        elif at is not None:
+            raise UsageError(f"--at is for a recording, and {clean(target)} is not one")
+        else:
+            incident = _looked_at(target, look_for, options, progress.say)
+        if redact:
+            progress.say("redacting")
+            incident = redacted(incident)
+        write_incident(incident, out, force=force, step=progress.say)
+    last = incident.snapshots[-1]
+    moment = "" if last.now_ms is None else f", {stamp(last.now_ms, None)}"
+    print(f"{out}: {verdict_of(last).verdict.upper()}{moment}, {len(incident.snapshots):,} snapshots")
+
+
+class _Progress:
+    """What is being done, on one line of standard error where that is a terminal."""
+
+    def __enter__(self) -> "_Progress":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if sys.stderr.isatty():
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+    def say(self, text: str) -> None:
+        """Show it instead of what was there."""
+        if sys.stderr.isatty():
+            print(f"\r\x1b[K{text} …", end="", file=sys.stderr, flush=True)
+
+
+def _recorded(path: Path, at: int | None) -> "Incident":
+    from ..incident import incident_of
+
+    with RecordingReader(path) as reader:
+        if not len(reader):
+            raise UsageError(f"{path} has no snapshots")
+        first = next((point for point in reader.points if point is not None), None)
+        if at is not None and (first is None or at < first.now_ms):
+            start = "its snapshots have no times" if first is None else f"it starts at {stamp(first.now_ms, None)}"
+            raise UsageError(f"--at {stamp(at, None)}: {path} has no snapshot that early; {start}")
+        return incident_of(reader, len(reader) - 1 if at is None else reader.seek(at))
+
+
+def _looked_at(target: str, for_ms: int, options: dict[str, Any], say: Callable[[str], None]) -> "Incident":
+    from .attach import socket_of
+
+    if (socket := socket_of(target)) is not None:
+        for option, value in options.items():
+            if value is not None:
+                raise UsageError(f"--{option.replace('_', '-')} has no effect for a running engine; leave it out")
+        return asyncio.run(_engine(socket, for_ms, say))
+    from .attach import watched_of
+
+    watched = watched_of(target, **options)
+    began = clock.monotonic()
+    seen: list[Snapshot] = []
+    with opened(watched):
+        for snapshot in pictures(watched, began + for_ms / 1_000, name=_name_of(target)):
+            seen.append(snapshot)
+            if _enough(snapshot, began, for_ms, say):
+                break
+    from ..incident import Incident
+
+    header = Header(
+        name=seen[-1].name,
+        pid=os.getpid(),
+        started_ms=seen[0].wall_ms or 0,
+        source=watched.describe(),
+        settings=seen[-1].settings,
+    )
+    points = [point for one in seen if (point := history_point(one)) is not None]
+    return Incident(header=header, snapshots=seen, points=points)
+
+
+def _name_of(target: str) -> str:
+    from .engines import name_of
+    from .targets import known_as
+
+    path = Path(target)
+    return name_of(known_as(path) if path.exists() else target.rpartition("/")[2])
+
+
+async def _engine(socket: Path, for_ms: int, say: Callable[[str], None]) -> "Incident":
+    """A running engine: its history, and what it sends until there is a verdict."""
+    from ..incident import Incident
+
+    header: Header | None = None
+    seen: list[Snapshot] = []
+    lost: str | None = None
+    began = clock.monotonic()
+    try:
+        async with asyncio.timeout(for_ms / 1_000), aclosing(Client(socket, read_only=True).messages()) as messages:
+            async for message in messages:
+                if isinstance(message, Header):
+                    header = message
+                elif isinstance(message, Snapshot) and message.state != "starting":
+                    seen.append(message)
+                    if _enough(message, began, for_ms, say):
+                        break
+            else:
+                lost = "The engine stopped while it was looked at"
+    except TimeoutError:
+        pass
+    except RunError as error:
+        lost = first_line(str(error))
+    if header is None or not seen:
+        why = lost or f"it sent no snapshot within {for_ms / 1_000:g} s: is it still starting?"
+        raise UsageError(f"there is nothing to report of the engine {socket.stem} yet: {why}")
+    points = [*header.history, *(point for one in seen if (point := history_point(one)) is not None)]
+    return Incident(header=header, snapshots=seen, points=points, lost=lost)
+
+
+def _enough(snapshot: Snapshot, began_s: float, for_ms: int, say: Callable[[str], None]) -> bool:
+    """Whether there is a verdict, and a few seconds for the recording."""
+    passed_ms = 1_000 * (clock.monotonic() - began_s)
+    verdict = verdict_of(snapshot).verdict
+    say(f"looking at {clean(snapshot.name)}: {verdict}, {passed_ms / 1_000:.0f} of at most {for_ms / 1_000:g} s")
+    if snapshot.state in ("failed", "ended"):
+        return True
+    return verdict != "unknown" and passed_ms >= min(LEAST_MS, for_ms)

@@ -1,0 +1,139 @@
+"""What an event says: its line in the list, and the notice of an alert. Pure."""
+
+from datetime import tzinfo
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ...engine.core.alerts import EngineBack, EngineLost, Event, LateBurst, LateBurstEnded, VerdictChanged
+from . import formatting as f
+from .events import DelayChanged, HolderChanged, Noted, SettingChanged, changed_settings
+from .holders import CAUSES
+from .notes import note_text
+from .verdict import INKS, WORDS
+
+Severity = Literal["information", "warning", "error"]
+_SEVERITIES: dict[str, Severity] = {"bad": "error", "stale": "warning"}
+ALERTED = "▲"
+_NAME = 32
+
+
+class EventWords(Struct, frozen=True):
+    """A line of the list: its sign and what happened (`ink` is theirs), and how it came to that."""
+
+    sign: str
+    what: str
+    ink: str
+    detail: str = ""
+    channel: str | None = None
+    """The channel whose page shows more."""
+
+
+def event_words(event: Event) -> EventWords:
+    """An event in words; of an alert that had to wait, that it is still so."""
+    words = _words(event)
+    return replace(words, detail=f"still · {words.detail}" if words.detail else "still") if event.delayed else words
+
+
+def _words(event: Event) -> EventWords:
+    if isinstance(event, VerdictChanged):
+        was = f"was {WORDS[event.before]}" if event.before is not None else ""
+        detail = " · ".join(part for part in (was, _held_by(event)) if part)
+        return EventWords("●", WORDS[event.verdict], INKS[event.verdict], detail, event.channel)
+    if isinstance(event, LateBurst):
+        return EventWords("!", "late burst", "bad", f"{_late(event)}; {f.share(event.usual)} before")
+    if isinstance(event, LateBurstEnded):
+        return EventWords("!", "late burst over", "good", _late(event))
+    if isinstance(event, EngineLost):
+        return EventWords("×", "engine lost", "bad", _lost(event))
+    if isinstance(event, EngineBack):
+        return EventWords("×", "engine back", "good", "snapshots come again")
+    if isinstance(event, HolderChanged):
+        return _takeover(event)
+    if isinstance(event, SettingChanged):
+        return _setting(event)
+    if isinstance(event, DelayChanged):
+        return EventWords(
+            "=",
+            "setting",
+            "accent",
+            f"watermark delay {f.setting(event.now_delay_ms)}, was {f.setting(event.before_ms)}",
+        )
+    if isinstance(event, Noted):
+        return EventWords("i", "source", "text", note_text(event.note))
+    return EventWords(" ", event.code, "text")
+
+
+def event_time(event: Event, zone: tzinfo | None, near_ms: int | None) -> str:
+    """When it was, in processing time where that is known, at most twelve cells; with its date on another day."""
+    at_ms = event.wall_ms if event.now_ms is None else event.now_ms
+    return f.near(at_ms, zone, near_ms).partition(".")[0]
+
+
+def alert_title(name: str) -> str:
+    """The title of an alert's notice."""
+    return f"wmtop {f.label(name, _NAME)}"
+
+
+def alert_text(event: Event) -> str:
+    """An alert in one line."""
+    words = event_words(event)
+    return f"{words.what}: {words.detail}" if words.detail else words.what
+
+
+def alert_severity(event: Event) -> Severity:
+    """How the notice looks."""
+    return _SEVERITIES.get(event_words(event).ink, "information")
+
+
+def _held_by(event: VerdictChanged) -> str:
+    if event.channel is None or event.verdict not in ("slow", "stalled"):
+        return ""
+    cause = f": {CAUSES[event.cause]}" if event.cause is not None else ""
+    return f"{f.label(event.channel, _NAME)} holds back the watermark{cause}"
+
+
+def _late(event: LateBurst | LateBurstEnded) -> str:
+    if event.share is None:
+        return "no records in the last minute"
+    return (
+        f"{f.share(event.share)} of the last minute's records late ({f.count(event.late)} of {f.count(event.records)})"
+    )
+
+
+def _lost(event: EngineLost) -> str:
+    if event.why is not None:
+        return f.first_line(event.why)
+    return "it stopped" if event.silent_ms is None else f"no snapshot for {f.duration(event.silent_ms)}"
+
+
+def _takeover(event: HolderChanged) -> EventWords:
+    held = f"for {f.duration(event.held_ms)}"
+    if event.channel is None:
+        return EventWords("◇", "none", "dim", f"no channel holds back the watermark, {held}")
+    cause = [CAUSES[event.cause]] if event.cause is not None else []
+    after = [f"after {f.label(event.before, _NAME)}"] if event.before is not None else []
+    return EventWords(
+        "◆",
+        f.label(event.channel, _NAME),
+        "holder",
+        " · ".join(["holds back the watermark", *cause, held, *after]),
+        event.channel,
+    )
+
+
+def _setting(event: SettingChanged) -> EventWords:
+    change = event.change
+    said = [_value(name, value) for name, value in changed_settings(change).items()]
+    share = "" if change.share is None else f"; {f.share(change.share)} of the horizon's records late with it"
+    who = {"auto": "by the autopilot", "screen": "from a screen"}.get(
+        change.who, f"by {f.label(change.who, _NAME)}" if change.who else ""
+    )
+    return EventWords("=", "setting", "accent", f"{', '.join(said)} {who}{share}".strip())
+
+
+def _value(name: str, value: float | None) -> str:
+    if name == "auto":
+        return "autopilot off" if value is None else f"autopilot {f.share(value)} on time"
+    return f"{name} {f.setting(None if value is None else int(value))}"

@@ -1,0 +1,137 @@
+"""The events: alerts, verdicts, takeovers, changed settings and notes of a run, the newest first."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.message import Message
+
+from ...engine.core.alerts import Event
+from ...engine.core.snapshot import Snapshot
+from ..bindings import bindings
+from ..present import formatting as f
+from ..present.event_words import ALERTED, EventWords, event_time, event_words
+from ..present.events import brief_ms
+from ..present.keys import Hint, hint
+from ..present.line import Run, clip
+from ..present.table import Records
+from ..widgets.sheet import Item, Sheet, heading
+from .detail import DetailScreen, Help, Host
+
+_WHAT = (8, 24)
+_NOTHING = "No events yet: verdicts, late bursts, takeovers and changed settings are listed here as they happen"
+
+
+class EventsScreen(DetailScreen):
+    """A row for each event; in a recording Enter goes to its moment, else it opens the channel's page."""
+
+    NAME = PLACE = "Events"
+    ABOUT = Help(
+        reading="One line an event, the newest first: ● a verdict, ! a burst of late records, × a lost engine, "
+        "◆ a channel begins to hold back the watermark, = a setting was changed, i a note of the source. "
+        f"{ALERTED} it was an alert. Times are processing time. A channel is listed once it has held back the "
+        "watermark as long as a verdict has to hold; the history (h) has the brief ones. The list begins with what "
+        "the engine remembered when this screen was connected; of a recording it is the whole recording.\n"
+    )
+    BINDINGS: ClassVar[list[BindingType]] = bindings("Events")
+
+    class JumpWanted(Message):
+        """A recording is to be shown as it was at this moment (wall clock, epoch ms)."""
+
+        def __init__(self, wall_ms: int) -> None:
+            self.wall_ms = wall_ms
+            super().__init__()
+
+    def __init__(self, host: Host) -> None:
+        super().__init__(host)
+        self._events: list[tuple[Event, EventWords]] = []
+
+    def body(self) -> ComposeResult:
+        yield Sheet(id="events")
+
+    def show(self, snapshot: Snapshot) -> None:
+        seen = self.seen
+        until = snapshot.wall_ms if seen.view.frozen else None
+        found = seen.recent.log.events(until, brief_ms(snapshot))
+        self._events = [(event, event_words(event)) for event in reversed(found)]
+        self.query_one(Sheet).show(self._items(snapshot))
+
+    def heading(self, snapshot: Snapshot) -> Sequence[Run]:
+        count = len(self._events)
+        alerts = sum(event.alert for event, _ in self._events)
+        words = f"  {count:,} event{'s' * (count != 1)}, {alerts:,} alert{'s' * (alerts != 1)}"
+        return [(words, "dim")] if count else ()
+
+    def legend(self, snapshot: Snapshot) -> Sequence[Run]:
+        return [(ALERTED, "stale"), (" alert", "dim")] if any(event.alert for event, _ in self._events) else ()
+
+    def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
+        chosen = self._chosen
+        if chosen is None or self.preview is not None:
+            return ()
+        if self.seen.replay:
+            return [hint("event-open", "go there")]
+        return [hint("event-open", "channel")] if self._channel_of(chosen[1]) is not None else ()
+
+    def records(self) -> Records:
+        return Records("events", [event for event, _ in self._events])
+
+    def name_of(self, key: str) -> str:
+        return next((words.what for event, words in self._events if _key(event, words) == key), key)
+
+    def on_sheet_moved(self, event: Sheet.Moved) -> None:
+        self._paint_frame()
+
+    def action_open(self) -> None:
+        """Go to the moment of the event in a recording; else open the page of its channel."""
+        chosen = self._chosen
+        if chosen is None:
+            return
+        event, words = chosen
+        if self.seen.replay:
+            self.dismiss(None)
+            self.post_message(self.JumpWanted(event.wall_ms))
+        elif (channel := self._channel_of(words)) is not None:
+            self.host.open_channel(channel)
+
+    @property
+    def _chosen(self) -> tuple[Event, EventWords] | None:
+        key = self.query_one(Sheet).cursor
+        return next((pair for pair in self._events if _key(*pair) == key), None)
+
+    def _channel_of(self, words: EventWords) -> str | None:
+        known = any(view.channel == words.channel for view in self.seen.snapshot.channels)
+        return words.channel if known else None
+
+    def _items(self, snapshot: Snapshot) -> list[Item]:
+        if not self._events:
+            return [heading((f" {_NOTHING}", "dim"))]
+        what = max(_WHAT[0], min(_WHAT[1], max(len(words.what) for _, words in self._events)))
+        here_ms = snapshot.wall_ms if self.seen.replay else None
+        items: list[Item] = []
+        before = False
+        for event, words in self._events:
+            ahead = here_ms is not None and event.wall_ms > here_ms
+            if here_ms is not None and not ahead and not before:
+                before = True
+                items.append(heading((" ─── the moment shown ───", "level")))
+            items.append(Item((partial(self._line, event, words, what, ahead),), _key(event, words)))
+        return items
+
+    def _line(self, event: Event, words: EventWords, what: int, ahead: bool, width: int) -> list[Run]:
+        time = event_time(event, self.zone, self.seen.snapshot.now_ms)
+        return clip(
+            [
+                (f" {f.pad(time, 11)} ", "dim" if ahead else "text"),
+                (f"{ALERTED if event.alert else ' '} ", "stale"),
+                (f"{words.sign} {f.pad(words.what, what)}  ", words.ink),
+                (words.detail, "dim" if ahead else "text"),
+            ],
+            width,
+        )
+
+
+def _key(event: Event, words: EventWords) -> str:
+    return f"{event.wall_ms} {event.code} {words.what}"
