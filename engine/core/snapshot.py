@@ -226,6 +226,42 @@ class FiredWindow(Struct, frozen=True):
     """The end of the stream fired it."""
 
 
+WindowsUnknownCode = Literal[
+    # Of the state of a Spark query.
+    "no_state",
+    "state_not_read",
+    "state_not_found",
+    "no_batch",
+    "commits_unreadable",
+    "settings_unreadable",
+    "partitions_unknown",
+    "nothing_read",
+    "no_windows",  # kind: the operator keeps no windows
+    "no_time_window",
+    "several_time_windows",
+    "time_window_form",
+    "state_store",  # name: only Spark itself reads it
+    "state_encoding",  # name: only Spark itself reads it
+    "too_many_keys",  # limit
+    "vanished",  # why: files that were purged meanwhile
+    "unreadable",  # why
+    "spark_starting",
+    "spark_slow",  # seconds
+    "spark_failed",  # why
+    "spark_unreadable",  # why
+    # Of what has no windows to show.
+    "not_in_broker",
+    "not_in_rest",
+]
+
+
+class WindowsUnknown(Struct, frozen=True):
+    """Why nothing (or nothing newer) is known of windows: a code and its arguments; the screen has the words."""
+
+    code: WindowsUnknownCode
+    args: dict[str, str | int | None] = {}
+
+
 class Windows(Struct, frozen=True):
     """The windows by end; `open` lists the earliest, `open_count` says how many there are."""
 
@@ -240,7 +276,9 @@ class Windows(Struct, frozen=True):
     kept: int | None = None
     """Windows that are in the state although their end has passed: complete mode keeps what it has emitted."""
     unknown: str | None = None
-    """Why nothing (or nothing newer) is known of them, in one line."""
+    """Why nothing (or nothing newer) is known of them: a `WindowsUnknownCode`; in older recordings a line."""
+    unknown_args: dict[str, str | int | None] = {}
+    """The arguments of that code; `operator` where it is about one of several."""
 
 
 class Totals(Struct, frozen=True):
@@ -528,7 +566,7 @@ NoteCode = Literal[
     "time_needed",  # column: of the watermark, None where it is not known
     "channels_sampled",  # tap, kept, of
     "nodes_without_tap",  # columns
-    "windows_unknown",  # why
+    "windows_unknown",  # code: a `WindowsUnknownCode`, and its arguments; in older recordings why: a line
     "no_watermark",  # sure: 1, or None where no record may have reached it yet
     "watermark_pinned",  # columns, why: no_input or own_output
     "watermark_unmoved",  # nodes: how many watermarks are known, sources: those that have read nothing

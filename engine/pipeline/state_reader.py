@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
+from ..core.snapshot import WindowsUnknown
 from ..errors import RunError, UsageError
 from ..taps.checkpoint.checkpoint import CheckpointFacts
 from ..taps.checkpoint.open_windows import (
@@ -41,7 +42,7 @@ class SparkWindows:
         self._waits = waits
         self._answered = threading.Event()
         self._wanted: int | None = None
-        self._read: tuple[OpenWindows, ...] = (OpenWindows(operator=0, reason="Spark starts, to read the state"),)
+        self._read: tuple[OpenWindows, ...] = (OpenWindows(operator=0, reason=WindowsUnknown("spark_starting")),)
         self._news = threading.Condition()
         self._stopping = False
         self._thread: threading.Thread | None = None
@@ -56,7 +57,7 @@ class SparkWindows:
             self._thread = threading.Thread(target=self._follow, name="wmtop-state", daemon=True)
             self._thread.start()
             if self._waits and facts.committed is not None and not self._answered.wait(PATIENCE_S):
-                return (OpenWindows(operator=0, reason=f"Spark has not read the state within {PATIENCE_S:.0f} s"),)
+                return (OpenWindows(operator=0, reason=WindowsUnknown("spark_slow", {"seconds": round(PATIENCE_S)})),)
         return self._read
 
     def close(self) -> None:
@@ -71,7 +72,9 @@ class SparkWindows:
         try:
             session = build_session(master="local[1]", app_name="wmtop state reader", needed=(4, 0))
         except (UsageError, RunError) as error:
-            self._read = (OpenWindows(operator=0, reason=one_line(str(error))),)
+            self._read = (
+                OpenWindows(operator=0, reason=WindowsUnknown("spark_failed", {"why": one_line(str(error))})),
+            )
             self._answered.set()
             return
         try:
@@ -109,7 +112,7 @@ class SparkWindows:
         except Exception as error:  # whatever Spark says: the next batch may be read
             known = next((one for one in self._read if one.operator == operator), None)
             windows = known.windows if known is not None else ()
-            reason = f"Spark could not read it: {one_line(str(error), 160)}"
+            reason = WindowsUnknown("spark_unreadable", {"why": one_line(str(error), 160)})
             return OpenWindows(operator=operator, batch=batch, windows=windows, open=len(windows), reason=reason)
 
 
@@ -142,10 +145,10 @@ def read_windows(session: "SparkSession", path: Path, operator: int, batch: int)
     )
 
 
-def _without_windows(session: "SparkSession", path: Path, operator: int) -> str:
+def _without_windows(session: "SparkSession", path: Path, operator: int) -> WindowsUnknown:
     about = session.read.format("state-metadata").load(str(path)).where(F.col("operatorId") == operator).first()
     kind = None if about is None else OPERATOR_KINDS.get(about["operatorName"])
-    return NO_WINDOWS.get(kind, "the aggregation is not by a time window") if kind else "its rows have no time window"
+    return WindowsUnknown("no_windows", {"kind": kind}) if kind in NO_WINDOWS else WindowsUnknown("no_time_window")
 
 
 def _window_of(frame: "DataFrame", side: str) -> "Column | None":

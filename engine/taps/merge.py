@@ -23,6 +23,7 @@ from ..core.snapshot import (
     SparkProgress,
     Totals,
     Windows,
+    WindowsUnknownCode,
 )
 from .broker.topic_facts import TopicFacts
 from .checkpoint.checkpoint import CheckpointFacts
@@ -41,7 +42,7 @@ from .query_channels import (
     whatif_by_spark,
 )
 from .reports import Report
-from .said import Said, not_known, sibling_failed, time_needed, troubles_of_watermark, unreadable, why
+from .said import Said, not_known, sibling_failed, time_needed, troubles_of_watermark, unreadable, why, windows_unknown
 from .state_view import operators_of, output_mode_of, windows_of
 
 STALE_AFTER_MS = 30_000
@@ -118,7 +119,7 @@ def snapshot_of_query(
         why("broker_silent", silent),
         time_needed(nodes) if elsewhere and not by_tap else None,
         *not_known(nodes, inputs, barrel),
-        why("windows_unknown", windows.unknown),
+        windows_unknown(windows),
     ]
     return Snapshot(
         name=name,
@@ -329,16 +330,16 @@ def _spark(
     )
 
 
-def _without_state(facts: QueryFacts) -> str:
-    """Why no stateful operator was found, in one line."""
+def _without_state(facts: QueryFacts) -> WindowsUnknownCode:
+    """Why no stateful operator was found."""
     plan = facts.run.plan if facts.run is not None else None
     if plan is not None and not plan.operators:
-        return "the query keeps no state"
+        return "no_state"
     if facts.checkpoint is None:
-        return "its state was not found"
+        return "state_not_found"
     if facts.windows is None:
-        return "the state is not looked at"
-    return "no batch has been committed yet" if facts.checkpoint.committed is None else "the query keeps no state"
+        return "state_not_read"
+    return "no_batch" if facts.checkpoint.committed is None else "no_state"
 
 
 def _has_watermark(facts: QueryFacts, nodes: Sequence[Node], level_ms: int | None) -> bool | None:

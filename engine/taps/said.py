@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from ..core.snapshot import BarrelRule, NoteCode, SiblingQuery, SparkProgress
+from ..core.snapshot import BarrelRule, NoteCode, SiblingQuery, SparkProgress, Windows
 from .checkpoint.checkpoint import CheckpointFacts
 from .nodes import Node
 from .query_channels import Tapped
@@ -14,6 +14,11 @@ Said = tuple[NoteCode, dict[str, str | int | None]]
 def why(code: NoteCode, text: str | None) -> Said | None:
     """A note that has a line as its reason; None without one."""
     return (code, {"why": text}) if text else None
+
+
+def windows_unknown(windows: Windows) -> Said | None:
+    """Why nothing, or nothing newer, is known of the windows: their code and its arguments."""
+    return None if windows.unknown is None else ("windows_unknown", {**windows.unknown_args, "code": windows.unknown})
 
 
 def unreadable(*lines: str | None) -> list[Said | None]:

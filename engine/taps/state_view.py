@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from ..core.snapshot import OpenWindow, OutputMode, StatefulOperator, Windows
+from ..core.snapshot import OpenWindow, OutputMode, StatefulOperator, Windows, WindowsUnknown, WindowsUnknownCode
 from ..core.view import MOST_OPEN_WINDOWS
 from .checkpoint.open_windows import OPERATOR_KINDS, OpenWindows
 from .events.query_runs import BatchProgress, PlanFacts, StateFacts
@@ -98,17 +98,17 @@ def windows_of(
     mode: OutputMode | None,
     level_ms: int | None,
     in_force: Mapping[int, int | None],
-    nothing: str,
+    nothing: WindowsUnknownCode,
 ) -> Windows:
     """The open windows of all operators that could be read, and why others could not; `nothing`: why none were."""
     if not found:
-        return _no_windows(nothing)
+        return _no_windows(WindowsUnknown(nothing))
     several = len(found) > 1
     known = [one for one in found if one.batch is not None]
     asked = [one for one in found if one.kind not in _WITHOUT_WINDOWS] if known else found
-    reasons = [f"operator {one.operator}: {one.reason}" if several else one.reason for one in asked if one.reason]
+    reasons = [_of_operator(one.reason, one.operator if several else None) for one in asked if one.reason]
     if not known:
-        return _no_windows(reasons[0] if reasons else "nothing could be read")
+        return _no_windows(reasons[0] if reasons else WindowsUnknown("nothing_read"))
     planned = {one.operator: one.evicts for one in operators or ()}
     listed: list[OpenWindow] = []
     open_count = kept = 0
@@ -139,7 +139,8 @@ def windows_of(
         fired=kept if mode == "complete" else None,
         late_firings=None,
         kept=kept if mode == "complete" or False in planned.values() else None,
-        unknown=reasons[0] if reasons else None,
+        unknown=reasons[0].code if reasons else None,
+        unknown_args=reasons[0].args if reasons else {},
     )
 
 
@@ -151,5 +152,9 @@ def _behind_another(one: OpenWindows, found: Sequence[OpenWindows]) -> bool:
     return any(other.operator > one.operator and other.kind not in _PASS_THE_WATERMARK_ON for other in found)
 
 
-def _no_windows(why: str) -> Windows:
-    return Windows(open_count=None, fired=None, late_firings=None, unknown=why)
+def _of_operator(reason: WindowsUnknown, operator: int | None) -> WindowsUnknown:
+    return reason if operator is None else WindowsUnknown(reason.code, reason.args | {"operator": operator})
+
+
+def _no_windows(why: WindowsUnknown) -> Windows:
+    return Windows(open_count=None, fired=None, late_firings=None, unknown=why.code, unknown_args=why.args)

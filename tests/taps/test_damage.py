@@ -84,8 +84,9 @@ def test_a_state_file_that_was_changed_inside_is_read_or_named(
     [found] = OpenWindowsTap(copy.path).poll(facts)
     assert (found.reason is None) == (found.batch is not None)
     if found.reason is not None:
-        assert found.reason.startswith("state 0/0/1.delta: ")
-        assert found.reason.isprintable()
+        why = str(found.reason.args["why"])
+        assert why.startswith("state 0/0/1.delta: ")
+        assert why.isprintable()
 
 
 def test_a_frame_that_promises_more_than_it_holds_is_refused(written: dict[str, Written]) -> None:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 from wmtop.engine.core.settings import Tumbling
-from wmtop.engine.core.snapshot import Note, Snapshot, SourcePosition, SourceView, WatermarkNode
+from wmtop.engine.core.snapshot import Note, Snapshot, SourcePosition, SourceView, WatermarkNode, WindowsUnknown
 from wmtop.engine.taps.broker.topic_facts import PartitionFacts, TopicFacts
 from wmtop.engine.taps.checkpoint.checkpoint import BatchMark, CheckpointFacts, SourceFacts, WatermarkDelay
 from wmtop.engine.taps.checkpoint.offset_log import SourceOffsets
@@ -166,17 +166,19 @@ def test_windows_close_when_the_level_reaches_their_end() -> None:
 
 def test_windows_of_several_operators_by_end_and_why_others_are_not_there() -> None:
     read = OpenWindows(operator=1, batch=3, windows=(window(0),), open=1, keys=1)
-    also = OpenWindows(operator=2, batch=2, windows=(window(-5),), open=1, keys=1, reason="purged just now?")
-    join = OpenWindows(operator=0, reason="a stream-stream join: only windowed aggregations are read")
+    also = OpenWindows(
+        operator=2, batch=2, windows=(window(-5),), open=1, keys=1, reason=WindowsUnknown("vanished", {"why": "0/1"})
+    )
+    join = OpenWindows(operator=0, reason=WindowsUnknown("no_windows", {"kind": "join"}))
     shown = picture(facts(), (join, read, also))
     assert [w.operator for w in shown.windows.open] == [2, 1]
     assert shown.windows.open_count == 2
-    assert shown.windows.unknown == "operator 0: a stream-stream join: only windowed aggregations are read"
+    assert (shown.windows.unknown, shown.windows.unknown_args) == ("no_windows", {"kind": "join", "operator": 0})
     assert shown.origin is not None
     assert shown.origin["windows"] == "state files"
     nothing = picture(facts(), (join,))
-    assert (nothing.windows.open_count, nothing.windows.unknown) == (None, join.reason)
-    assert nothing.notes == [Note(NOW, "windows_unknown", {"why": join.reason})]
+    assert (nothing.windows.open_count, nothing.windows.unknown) == (None, "no_windows")
+    assert nothing.notes == [Note(NOW, "windows_unknown", {"code": "no_windows", "kind": "join"})]
 
 
 def kafka(offsets: dict[str, int], per_second: float | None, number: str = "0") -> SourceFacts:

@@ -70,14 +70,14 @@ def query(**more: Any) -> Snapshot:
 
 def stale() -> Snapshot:
     """No batch has begun for 12 minutes, and its state is none of those that can be read."""
-    why = "the state store is RocksDB: only Spark itself can read it"
+    args: dict[str, str | int | None] = {"name": "RocksDB"}
     silent = replace(query().spark, batch_timestamp_ms=NOW - 12 * MINUTE, input_rows_per_second=None)
     return query(
         state="stale",
         spark=silent,
         level=replace(query().level, moved_ms=NOW - 12 * MINUTE),
-        windows=Windows(open_count=None, fired=None, late_firings=None, unknown=why),
-        notes=[Note(NOW, "no_new_batch"), Note(NOW, "windows_unknown", {"why": why})],
+        windows=Windows(open_count=None, fired=None, late_firings=None, unknown="state_store", unknown_args=args),
+        notes=[Note(NOW, "no_new_batch"), Note(NOW, "windows_unknown", {**args, "code": "state_store"})],
     )
 
 
@@ -143,7 +143,7 @@ def group(kind: str = "group") -> Snapshot:
             LEVEL - 1, 41_000, NOW - LEVEL, Holder("2", NOW - 90_000, "backlog"), at_zero_lateness_ms=LEVEL - 1
         ),
         channels=views,
-        windows=Windows(open_count=None, fired=None, late_firings=None, unknown="the broker knows nothing of windows"),
+        windows=Windows(open_count=None, fired=None, late_firings=None, unknown="not_in_broker"),
         spark=SparkProgress(),
         sources=[SourcePosition("kafka orders, 4 partitions", {"orders/0": 12, "orders/2": 7}, 13_164)],
         origin={"channels": "broker", "level": "broker", "positions": "consumer group"},

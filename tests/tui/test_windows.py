@@ -4,6 +4,7 @@ import re
 
 from msgspec.structs import replace
 from wmtop.engine.core.snapshot import Windows
+from wmtop.tui.present.windows_unknown import unknown_text
 from wmtop.tui.screens.channel import ChannelScreen
 from wmtop.tui.screens.windows import WindowsScreen
 
@@ -105,9 +106,9 @@ def test_nothing_and_not_known_have_their_words() -> None:
         await it.push(canned.attached())
         await it.says("fired windows: not known from here", "#windows")
         await it.says("13:00–14:00", "#windows")
-        unknown = Windows(open_count=None, fired=None, late_firings=None, unknown="the state is not looked at")
+        unknown = Windows(open_count=None, fired=None, late_firings=None, unknown="state_not_read")
         await it.push(replace(canned.attached(), windows=unknown))
-        await it.says("the state is not looked at", "#windows")
+        await it.says(unknown_text("state_not_read", {}) or "", "#windows")
         await it.says("open windows: not known from here", "#windows")
         assert "Enter" not in it.said("#keys")
 

@@ -12,6 +12,7 @@ from .preview import IdlePreview, LatenessPreview, Preview, late_at, untunable
 from .query_chain import stages_of_query
 from .query_words import delay_words, without_watermark
 from .target import target_of
+from .windows_unknown import unknown_text
 from .wording import moved, window
 
 ONE_CLOCK = "one clock for the whole query"
@@ -85,7 +86,8 @@ class Attached:
         windows = self._snapshot.windows
         if windows.open_count is not None:
             return "no window is open"
-        return f.ELSEWHERE if windows.unknown is None else f"{f.ELSEWHERE}: {f.clean(windows.unknown)}"
+        unknown = unknown_text(windows.unknown, windows.unknown_args)
+        return f.ELSEWHERE if unknown is None else f"{f.ELSEWHERE}: {unknown}"
 
     def no_holders(self) -> str:
         """Not known."""

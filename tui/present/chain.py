@@ -12,6 +12,7 @@ from . import formatting as f
 from .query_words import output_words
 from .staves import PAUSED, Kind, holding, holding_instance, kind_of, rank
 from .target import target_of
+from .windows_unknown import unknown_text
 from .wording import cause, name, window
 
 MOST_ROWS = 300
@@ -142,7 +143,9 @@ def windows_stage(snapshot: Snapshot, zone: tzinfo | None) -> Stage:
     if windows.kept:
         what = f"{what}, {f.count(windows.kept)} ended and kept"
     if windows.open_count is None:
-        return Stage("windows", None, what, why=f.clean(windows.unknown or ""), stands_for=f.ELSEWHERE)
+        return Stage(
+            "windows", None, what, why=unknown_text(windows.unknown, windows.unknown_args) or "", stands_for=f.ELSEWHERE
+        )
     if not windows.open:
         return Stage("windows", None, what, why="no window is open", stands_for="all closed" if snapshot.ended else "")
     if (mode := output_words(snapshot)) is not None and snapshot.spark.output_mode != "append":

@@ -10,11 +10,11 @@ from .flink_chain import stages_of_job
 from .line import Part, part
 from .own_run import held_back_by
 from .preview import LatenessPreview, Preview
+from .windows_unknown import unknown_text
 from .wording import cause
 
 NO_WHAT_IF = "A what-if needs event times, which Flink's REST API does not have"
 NO_WHAT_IF_HERE = "no what-if: Flink's REST API has no event times"
-NO_WINDOWS = "Flink's REST API does not show windows"
 _LINE = "Keys + - and [ ] choose a value on the main screen, Enter gives the line to change in the job."
 _SKEW_MS = 30_000
 """Clocks that differ by less are not worth a word."""
@@ -93,7 +93,7 @@ class FlinkJob(Attached):
 
     def no_windows(self) -> str:
         """They are not in the REST API."""
-        return f"{f.ELSEWHERE}: {NO_WINDOWS}"
+        return f"{f.ELSEWHERE}: {unknown_text('not_in_rest', {})}"
 
     def no_lateness(self) -> str:
         """There are no event times."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from ...engine.core.snapshot import Note, NoteCode
 from . import formatting as f
+from .windows_unknown import unknown_text
 
 Args = Mapping[str, str | int | None]
 
@@ -151,6 +152,11 @@ def _sibling_failed(args: Args) -> str:
     return f"Another query of this application, {_text(args, 'name')}, failed: {_text(args, 'why')}{others}"
 
 
+def _windows_unknown(args: Args) -> str:
+    code = args.get("code")
+    return _text(args, "why") if code is None else unknown_text(str(code), args) or f.UNKNOWN
+
+
 _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
     "topic_missing": _topic_missing,
     "topic_gone": _topic_gone,
@@ -181,7 +187,7 @@ _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
     "broker_silent": lambda args: _text(args, "why"),
     "channels_sampled": _channels_sampled,
     "nodes_without_tap": _nodes_without_tap,
-    "windows_unknown": lambda args: _text(args, "why"),
+    "windows_unknown": _windows_unknown,
     "time_needed": _time_needed,
     "no_watermark": _no_watermark,
     "watermark_pinned": _watermark_pinned,

@@ -15,6 +15,7 @@ from ..present.closing import closing, fired_words, kept_until_ms, pace
 from ..present.keys import Hint, hint
 from ..present.line import Run
 from ..present.table import Records
+from ..present.windows_unknown import unknown_text
 from ..widgets.prose import Prose
 from ..widgets.sheet import Item, Sheet, heading
 from ..widgets.window_rows import (
@@ -108,8 +109,9 @@ class WindowsScreen(DetailScreen):
         windows = snapshot.windows
         both: list[OpenWindow | FiredWindow] = [*windows.open, *windows.last_fired]
         shape = shape_of(both, snapshot.level.watermark_ms, fastest_ms(snapshot), snapshot.now_ms, self.zone)
-        unknown = [heading((f" {f.clean(windows.unknown)}", "stale"))] if windows.unknown else []
-        return [*unknown, *self._open_items(snapshot, shape), heading(), *self._fired_items(snapshot, shape)]
+        unknown = unknown_text(windows.unknown, windows.unknown_args)
+        why = [] if unknown is None else [heading((f" {unknown}", "stale"))]
+        return [*why, *self._open_items(snapshot, shape), heading(), *self._fired_items(snapshot, shape)]
 
     def _open_items(self, snapshot: Snapshot, shape: Shape) -> list[Item]:
         windows = snapshot.windows

@@ -55,6 +55,8 @@ class PartlyUnknown(Finding, frozen=True, kw_only=True, tag="partly-unknown"):
     """Some of the query, or some of its channels, cannot be seen."""
 
     unknown: str | None
+    """A `WindowsUnknownCode`."""
+    unknown_args: dict[str, str | int | None] = {}  # noqa: RUF012 (msgspec copies it)
     left_out: int | None = None
     """So many channels, and the windows, were left out of the snapshot, which was too long to send."""
 
@@ -138,7 +140,9 @@ def partly_unknown(given: DiagnosisInput) -> PartlyUnknown | None:
         return PartlyUnknown(severity="warning", size=left_out, unknown=None, left_out=left_out, fixes=fixes)
     if given.snapshot.state != "partial":
         return None
-    return PartlyUnknown(severity="info", unknown=given.snapshot.windows.unknown, fixes=(Fix(code="check-source"),))
+    windows = given.snapshot.windows
+    fixes = (Fix(code="check-source"),)
+    return PartlyUnknown(severity="info", unknown=windows.unknown, unknown_args=windows.unknown_args, fixes=fixes)
 
 
 def no_records(given: DiagnosisInput) -> NoRecords | None:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ...core.times import MIN
 from ...durable_file import replace_file
-from ...errors import UsageError, first_line
+from ...errors import RunError, UsageError, first_line
 from .base import ARRIVAL, CHANNEL, TIME, WATERMARK
 from .columns import Columns, channels, spark_type, times, typed_text
 from .staged import ARRIVALS, BATCH_ROWS, PREFIX, ROWS
@@ -55,7 +55,10 @@ def stage(
         _write(directory / ROWS, table)
         np.save(directory / ARRIVALS, arrivals)
     except OSError as error:
-        raise UsageError(f"cannot stage the rows in {directory}: {error.strerror or error}") from None
+        raise RunError(
+            f"cannot stage the rows in {directory}: {error.strerror or error}; free some space there, or give another "
+            "directory with --state-dir or TMPDIR"
+        ) from None
     staged = Staged(table.num_rows, origin)
     replace_file(manifest, msgspec.json.encode(staged))
     return staged

@@ -22,7 +22,6 @@ _HOUR_MS = 3_600_000
 _ONE_WINDOW_MS = 2**53
 """Longer than any span of event time: the monitor needs windows, and here nothing looks at them."""
 _ORIGIN = {"channels": "broker", "sources": "broker", "level": "broker"}
-_NO_WINDOWS = "the broker knows nothing of windows"
 
 
 class TopicWatch:
@@ -112,7 +111,7 @@ class TopicWatch:
             level=seen.level,
             blockers=seen.blockers,
             channels=_channels({view.channel: view for view in seen.channels}, facts),
-            windows=Windows(open_count=None, fired=None, late_firings=None, unknown=_NO_WINDOWS),
+            windows=Windows(open_count=None, fired=None, late_firings=None, unknown="not_in_broker"),
             totals=NOTHING_KNOWN,
             sources=[self._position(facts)],
             origin=_ORIGIN if self._group is None else {**_ORIGIN, "positions": "consumer group"},

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...core.snapshot import OperatorKind
+from ...core.snapshot import OperatorKind, WindowsUnknown, WindowsUnknownCode
 from ..files import Cached, UnreadableError, VanishedError, names, numbers, one_line, read_bytes
 from .checkpoint import SCHEMA_LIMIT, CheckpointFacts
 from .state_files import Layout, PartitionWindows, TooManyKeysError, Window
@@ -50,14 +50,10 @@ OPERATOR_KINDS: dict[str, OperatorKind] = {
     "transformWithStateInPySparkExec": "transform_with_state",
 }
 """What Spark calls its stateful operators in `_metadata/metadata` and in progress reports."""
-NO_WINDOWS: dict[OperatorKind, str] = {
-    "join": "a stream-stream join keeps rows, not windows",
-    "dedup": "dropDuplicates keeps keys, not windows",
-    "dedup_within_watermark": "dropDuplicatesWithinWatermark keeps keys, not windows",
-    "limit": "limit keeps a count, not windows",
-    "map_groups_with_state": "state of its own form, with timeouts: its windows are not known",
-    "transform_with_state": "state of its own form, with timers: its windows are not known",
-}
+NO_WINDOWS: frozenset[OperatorKind] = frozenset(
+    ("join", "dedup", "dedup_within_watermark", "limit", "map_groups_with_state", "transform_with_state")
+)
+"""Operators whose state has no windows that are known."""
 _MOST_OPERATORS = 100
 _MOST_PARTITIONS = 10_000
 
@@ -100,8 +96,23 @@ class OpenWindows(Struct, frozen=True, kw_only=True):
     """What keeps the state; None: it does not say (Spark before 4.0)."""
     evicts: bool | None = None
     """Its key carries a watermark, so that the state may be removed; None: not known."""
-    reason: str | None = None
-    """One line on why nothing is known, or nothing newer than what stands here."""
+    reason: WindowsUnknown | None = None
+    """Why nothing is known, or nothing newer than what is here."""
+
+
+class NotReadError(UnreadableError):
+    """The windows of an operator cannot be read, for a reason that has a code."""
+
+    def __init__(self, code: WindowsUnknownCode, **args: str | int | None) -> None:
+        super().__init__(code)
+        self.reason = WindowsUnknown(code, args)
+
+
+def reason_of(error: UnreadableError) -> WindowsUnknown:
+    """The reason of an error: its code, or what is wrong with a file."""
+    return (
+        error.reason if isinstance(error, NotReadError) else WindowsUnknown("unreadable", {"why": one_line(str(error))})
+    )
 
 
 class OpenWindowsTap:
@@ -124,7 +135,7 @@ class OpenWindowsTap:
         except VanishedError:
             return ()
         except UnreadableError as error:
-            return (OpenWindows(operator=0, reason=str(error)),)
+            return (OpenWindows(operator=0, reason=reason_of(error)),)
         return tuple(self._operator(number).poll(facts) for number in operators)
 
     def close(self) -> None:
@@ -160,12 +171,12 @@ class _OperatorTap:
             return self._answer[1]
         try:
             if batch is None and facts.in_flight is None and facts.batch is not None:
-                raise UnreadableError("the commits cannot be read, so it is not known which state counts")
+                raise NotReadError("commits_unreadable")
             if batch is None:
-                raise UnreadableError("no batch has been committed yet")
+                raise NotReadError("no_batch")
             rows, partitions = self._rows_of(facts), _partitions(facts)
         except UnreadableError as error:
-            return self._nothing(str(error))
+            return self._nothing(reason_of(error))
         # A failure is kept too: damaged files are not read again before there are newer ones.
         self._answer = batch, self._read(batch, partitions, rows)
         return self._answer[1]
@@ -175,23 +186,23 @@ class _OperatorTap:
             self._load(batch + 1, partitions, rows)
             self._seen = self._look(batch, rows)
         except VanishedError as error:
-            reason = f"{error}: was it purged just now?"
-            return replace(self._seen, reason=one_line(reason)) if self._seen else self._nothing(reason)
+            reason = WindowsUnknown("vanished", {"why": one_line(str(error))})
+            return replace(self._seen, reason=reason) if self._seen else self._nothing(reason)
         except TooManyKeysError:
             self._too_many = True
             self._partitions = []
-            return self._nothing(_too_many(self._max_keys))
+            return self._nothing(WindowsUnknown("too_many_keys", {"limit": self._max_keys}))
         except UnreadableError as error:
-            return self._nothing(str(error))
+            return self._nothing(reason_of(error))
         return self._seen
 
     def _rows_of(self, facts: CheckpointFacts) -> "_Rows":
         """What the rows look like; UnreadableError where they are not those of windows in files."""
         if self._too_many:
-            raise UnreadableError(_too_many(self._max_keys))
+            raise NotReadError("too_many_keys", limit=self._max_keys)
         self._kind = self._kind or self._ask_kind()
         if self._kind in NO_WINDOWS:
-            raise UnreadableError(NO_WINDOWS[self._kind])
+            raise NotReadError("no_windows", kind=self._kind)
         _check_settings(facts)
         schema = self._schema.get(self._directory / "0" / "_metadata" / "schema")
         self._evicts = _carries_watermark(schema)
@@ -274,8 +285,8 @@ class _OperatorTap:
             top=tuple(rows.top(parts, self._top)) if counted else (),
         )
 
-    def _nothing(self, reason: str) -> OpenWindows:
-        return OpenWindows(operator=self._number, reason=one_line(reason), kind=self._kind, evicts=self._evicts)
+    def _nothing(self, reason: WindowsUnknown) -> OpenWindows:
+        return OpenWindows(operator=self._number, reason=reason, kind=self._kind, evicts=self._evicts)
 
 
 class _Column(NamedTuple):
@@ -302,13 +313,13 @@ class _Rows(Struct, frozen=True):
 
 def _check_settings(facts: CheckpointFacts) -> None:
     if not facts.conf:
-        raise UnreadableError("the query's settings could not be read")
+        raise NotReadError("settings_unreadable")
     if facts.state_provider != _PROVIDER:
         name = one_line(facts.state_provider or "unknown", 60).removesuffix("StateStoreProvider")
-        raise UnreadableError(f"the state store is {name}: --state-reader spark reads it")
+        raise NotReadError("state_store", name=name)
     encoding = facts.conf.get(_ENCODING, "unsaferow")
     if encoding != "unsaferow":
-        raise UnreadableError(f"the state is encoded as {one_line(encoding, 20)}: --state-reader spark reads it")
+        raise NotReadError("state_encoding", name=one_line(encoding, 20))
 
 
 def _kind_by_stores(partition: Path) -> OperatorKind | None:
@@ -335,7 +346,7 @@ def _carries_watermark(schema: StateSchema) -> bool:
 def _partitions(facts: CheckpointFacts) -> int:
     partitions = facts.shuffle_partitions
     if partitions is None or not 0 < partitions <= _MOST_PARTITIONS:
-        raise UnreadableError("over how many partitions the state is spread is not known")
+        raise NotReadError("partitions_unknown")
     return partitions
 
 
@@ -345,10 +356,10 @@ def _rows(schema: StateSchema, *, checksummed: bool) -> _Rows:
     at = sessions or _places(schema.key, TIME_WINDOW)
     row = schema.value if sessions else schema.key
     if len(at) != 1:
-        raise UnreadableError("the aggregation is not by a time window" if not at else "it has several time windows")
+        raise NotReadError("several_time_windows" if at else "no_time_window")
     window = nested(row.fields[at[0]])
     if window is None or [field.type for field in window.fields] not in (["timestamp"] * 2, ["timestamp_ntz"] * 2):
-        raise UnreadableError("its time window is of an unknown form")
+        raise NotReadError("time_window_form")
     layout = Layout(
         window_at=word_at(len(row.fields), at[0]),
         counts_at=tuple(_counts_at(schema.key, schema.value)),
@@ -378,7 +389,3 @@ def _other_columns(key: RowType, window: int) -> Iterator[_Column]:
     for index, field in enumerate(key.fields):
         if index != window:
             yield _Column(one_line(field.name, 60), text_reader(key, index))
-
-
-def _too_many(limit: int) -> str:
-    return f"more than {limit:,} keys in the state: they are not read"

@@ -25,7 +25,6 @@ from .unread import splits_of, with_backlog
 
 STALE_AFTER_MS = 15_000
 """Metrics are stale when they are this much older than their interval."""
-NOT_IN_REST = "Flink's REST API does not show windows"
 NO_METRICS = "metrics.fetcher.update-interval is 0, so the JobManager fetches no metrics: set it to 10 s"
 _STATES: dict[str, EngineState] = {
     "INITIALIZING": "starting", "CREATED": "starting", "RUNNING": "live", "FAILED": "failed", "CANCELED": "ended",
@@ -60,7 +59,7 @@ def picture_of(
         blockers=None if barrel is None or not runs else blockers_of(barrel),
         channels=[] if barrel is None else _channels(barrel, facts, now_ms, before),
         instances=None if barrel is None or len(barrel.instances) == len(barrel.channels) else _instances(barrel),
-        windows=Windows(open_count=None, fired=None, late_firings=None, unknown=NOT_IN_REST),
+        windows=Windows(open_count=None, fired=None, late_firings=None, unknown="not_in_rest"),
         totals=Totals(None, None, sum(late.values()) if late else None, None, None, None),
         flink=_job(facts, sample, chosen, late, clock_of(facts, now_ms)),
         origin={"level": "flink", "channels": "flink", "totals": "flink"}

@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from wmtop.engine.core.snapshot import Snapshot
+from wmtop.engine.core.snapshot import Snapshot, WindowsUnknown
 from wmtop.engine.pipeline.state_reader import read_windows
 from wmtop.engine.taps.checkpoint.checkpoint import CheckpointFacts, CheckpointTap
 from wmtop.engine.taps.checkpoint.open_windows import OpenWindows, OpenWindowsTap
@@ -131,7 +131,7 @@ def test_what_has_vanished_leaves_what_was_seen_before(written: dict[str, Writte
     tap = OpenWindowsTap(copy.path)
     before = only(tap.poll(facts_of(copy, 3)))
     shutil.rmtree(copy.path / "state/0/1")
-    reason = "0/1 is not there: was it purged just now?"
+    reason = WindowsUnknown("vanished", {"why": "0/1 is not there"})
     assert only(tap.poll(facts_of(copy))) == replace(before, reason=reason)
     fresh = only(windows_of(copy))
     assert (fresh.windows, fresh.batch, fresh.reason) == ((), None, reason)
@@ -152,13 +152,13 @@ def test_another_query_in_the_same_directory_is_read_from_the_start(
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("rocksdb", "the state store is RocksDB: --state-reader spark reads it"),
-        ("join", "a stream-stream join keeps rows, not windows"),
-        ("deduplicated", "dropDuplicates keeps keys, not windows"),
-        ("unwindowed", "the aggregation is not by a time window"),
+        ("rocksdb", WindowsUnknown("state_store", {"name": "RocksDB"})),
+        ("join", WindowsUnknown("no_windows", {"kind": "join"})),
+        ("deduplicated", WindowsUnknown("no_windows", {"kind": "dedup"})),
+        ("unwindowed", WindowsUnknown("no_time_window")),
     ],
 )
-def test_what_cannot_be_read_is_named(written: dict[str, Written], name: str, reason: str) -> None:
+def test_what_cannot_be_read_is_named(written: dict[str, Written], name: str, reason: WindowsUnknown) -> None:
     found = only(windows_of(written[name]))
     assert (found.reason, found.windows, found.open, found.keys) == (reason, (), 0, 0)
 
@@ -205,7 +205,7 @@ def test_a_stateless_query_has_no_operators(written: dict[str, Written], name: s
 def test_before_the_first_commit_nothing_is_known(written: dict[str, Written], tmp_path: Path) -> None:
     copy = written["counts"].copy(tmp_path / "copy", last=0)
     (copy.path / "commits/0").unlink()
-    assert only(windows_of(copy)).reason == "no batch has been committed yet"
+    assert only(windows_of(copy)).reason == WindowsUnknown("no_batch")
 
 
 def test_too_many_keys_are_not_held(written: dict[str, Written]) -> None:
@@ -213,7 +213,7 @@ def test_too_many_keys_are_not_held(written: dict[str, Written]) -> None:
     facts = facts_of(written["counts"])
     assert only(OpenWindowsTap(written["counts"].path, max_keys=keys * 10).poll(facts)).keys == keys
     tap = OpenWindowsTap(written["counts"].path, max_keys=keys - 1)
-    assert only(tap.poll(facts)).reason == f"more than {keys - 1} keys in the state: they are not read"
+    assert only(tap.poll(facts)).reason == WindowsUnknown("too_many_keys", {"limit": keys - 1})
     assert only(tap.poll(replace(facts, committed=0))).keys == 0
 
 
@@ -225,15 +225,15 @@ DEEP_SCHEMA = b"\0\2v2" + b"".join(struct.pack(">iH", 1, len(DEEP)) + DEEP for _
 @pytest.mark.parametrize(
     ("conf", "reason"),
     [
-        ({}, "the query's settings could not be read"),
-        ({CONF + "encodingFormat": "avro"}, "the state is encoded as avro: --state-reader spark reads it"),
-        ({CONF + "providerClass": "a.b.MyProvider"}, "the state store is MyProvider: --state-reader spark reads it"),
-        ({"spark.sql.shuffle.partitions": "2000000000"}, "over how many partitions the state is spread is not known"),
-        ({"spark.sql.shuffle.partitions": "many"}, "over how many partitions the state is spread is not known"),
+        ({}, WindowsUnknown("settings_unreadable")),
+        ({CONF + "encodingFormat": "avro"}, WindowsUnknown("state_encoding", {"name": "avro"})),
+        ({CONF + "providerClass": "a.b.MyProvider"}, WindowsUnknown("state_store", {"name": "MyProvider"})),
+        ({"spark.sql.shuffle.partitions": "2000000000"}, WindowsUnknown("partitions_unknown")),
+        ({"spark.sql.shuffle.partitions": "many"}, WindowsUnknown("partitions_unknown")),
     ],
 )
 def test_settings_that_are_not_understood_are_named(
-    written: dict[str, Written], conf: dict[str, str], reason: str
+    written: dict[str, Written], conf: dict[str, str], reason: WindowsUnknown
 ) -> None:
     facts = facts_of(written["counts"])
     facts = replace(facts, conf=facts.conf | conf if conf else {})
@@ -266,8 +266,10 @@ def test_damaged_files_are_named(
         path.write_bytes(content)
     found = only(windows_of(copy, batch=0)).reason
     assert found is not None
-    assert found.startswith(reason)
-    assert found.isprintable()
+    assert found.code == "unreadable"
+    why = str(found.args["why"])
+    assert why.startswith(reason)
+    assert why.isprintable()
 
 
 def test_damaged_state_is_read_again_when_there_is_a_newer_batch(written: dict[str, Written], tmp_path: Path) -> None:

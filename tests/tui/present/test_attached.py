@@ -9,6 +9,7 @@ from wmtop.engine.core.snapshot import BarrelRule, Note, Snapshot
 from wmtop.engine.errors import RunError
 from wmtop.engine.feed.messages import Change, Reply, ToEngine
 from wmtop.tui.present.notes import note_text
+from wmtop.tui.present.windows_unknown import unknown_text
 
 from ..attached import LEVEL, NOW, group, query, stale, tapped, two_nodes
 from ..canned import MINUTE, header
@@ -67,8 +68,7 @@ def test_a_stale_query_says_since_when_and_what_that_may_mean() -> None:
     async def scenario(it: Driven) -> None:
         await it.says("STALE 12m", "#status")
         assert note_text(Note(NOW, "no_new_batch")) in it.said("#banner")
-        await it.says("not known from here: the state store is", "WindowTable")
-        await it.says("only Spark itself can read", "WindowTable")
+        assert str(unknown_text("state_store", {"name": "RocksDB"})) in " ".join(it.said("WindowTable").split())
 
     show(stale(), scenario)
 
@@ -162,7 +162,7 @@ def test_a_consumer_group_shows_what_is_unread() -> None:
         assert "backlog  event lag" in table
         assert "13,161        44s" in table
         assert "late" not in table
-        assert "broker knows nothing of windows" in " ".join(it.said("WindowTable").split())
+        assert str(unknown_text("not_in_broker", {})) in " ".join(it.said("WindowTable").split())
         await it.press("equals_sign", "1", "m", "enter")
         assert it.app.clipboard == "forBoundedOutOfOrderness(Duration.ofMinutes(1))"
 

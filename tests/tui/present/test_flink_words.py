@@ -8,12 +8,13 @@ from wmtop.engine.core.settings import Settings
 from wmtop.engine.core.snapshot import Cause, ChannelView, Holder, Level, Snapshot, SourceView, Totals
 from wmtop.tui.present.condition import condition
 from wmtop.tui.present.diagnosis.diagnoses import explain
-from wmtop.tui.present.flink_job import NO_WHAT_IF, NO_WHAT_IF_HERE, NO_WINDOWS
+from wmtop.tui.present.flink_job import NO_WHAT_IF, NO_WHAT_IF_HERE
 from wmtop.tui.present.formatting import ELSEWHERE
 from wmtop.tui.present.line import Part
 from wmtop.tui.present.presenter import presenter_of
 from wmtop.tui.present.preview import lateness
 from wmtop.tui.present.query_words import identity, whole_identity
+from wmtop.tui.present.windows_unknown import unknown_text
 
 NOW_MS = 1_700_000_100_000
 LEVEL_MS = NOW_MS - 60_000
@@ -97,7 +98,7 @@ def test_a_preview_says_who_answers_the_what_if() -> None:
     assert not presenter.can_apply
     assert NO_WHAT_IF in presenter.no_steps()
     assert NO_WHAT_IF_HERE in text(presenter.tuning(lateness(job(), 45_000), None))
-    assert NO_WINDOWS in presenter.no_windows()
+    assert str(unknown_text("not_in_rest", {})) in presenter.no_windows()
 
 
 def test_a_job_that_restarts_shows_its_state_and_the_cause() -> None:

@@ -13,6 +13,7 @@ from ....engine.core.doctor.condition import (
 )
 from ....engine.core.doctor.progress import CannotTell, Slow, Stalled
 from .. import formatting as f
+from ..windows_unknown import unknown_text
 from .explanation import Context, Explainers, Explanation, n, names, span
 
 _OLD = "Everything else on the screen is from before that."
@@ -111,7 +112,7 @@ def _partly(it: PartlyUnknown, context: Context) -> Explanation:
         "Part of the picture is unknown",
         "A channel or window that is not shown may be stuck",
         "Some of the taps do not answer.",
-        [f.clean(it.unknown) if it.unknown else "State: partial"],
+        [unknown_text(it.unknown, it.unknown_args) or "State: partial"],
         ("Progress",),
     )
 
