@@ -62,6 +62,8 @@ class Fix(Struct, frozen=True, kw_only=True):
     more_late: int | None = None
     """How many more records would have been late."""
     late_share: float | None = None
+    horizon_ms: int | None = None
+    """`late_share` is that of the records of the last so many ms; None: of all since the start."""
     later_ms: float | None = None
     """How much later results would come (below 0: sooner)."""
     unit: str | None = None

@@ -1,7 +1,15 @@
-"""Rules about lateness: too small, larger than needed, a burst of late records, rows that Spark drops."""
+"""Rules about lateness: too small, larger than needed, a burst of late records, rows that Spark drops.
 
-from ..lateness import recommended_lateness_ms
-from ..snapshot import WhatIf
+What to set instead is judged by recent records (semantics 11.4) where enough of them came, else by all since the start.
+"""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from ..judgement.recent import FEW_LATE
+from ..lateness import HOUR, recommended_lateness_ms
+from ..snapshot import RecentRow, WhatIf
 from .diagnosis_input import SECOND, DiagnosisInput, loss_severity, share
 from .finding import Finding, Fix
 
@@ -25,6 +33,8 @@ class LatenessTooSmall(Finding, frozen=True, kw_only=True, tag="lateness-too-sma
     lateness_ms: int | None
     burst: bool
     """Only lately: since the start the share is small."""
+    horizon_ms: int | None = None
+    """The fix is judged by the records of the last so many ms; None: since the start."""
 
 
 class Dropped(Finding, frozen=True, kw_only=True, tag="dropped"):
@@ -44,6 +54,36 @@ class LatenessTooLarge(Finding, frozen=True, kw_only=True, tag="lateness-too-lar
     """The lateness at which 99.9 % would have been on time."""
     enough_share: float
     sooner_ms: float
+    horizon_ms: int | None = None
+    """Judged by the records of the last so many ms; None: since the start."""
+
+
+class _Sample(Struct, frozen=True):
+    """The records that a recommendation rests on: those of a horizon (ms), or all since the start (None)."""
+
+    horizon_ms: int | None
+    records: int
+    rows: Sequence[WhatIf | RecentRow]
+
+    def enough(self, target: float) -> WhatIf | RecentRow | None:
+        """The shortest lateness with which so large a share of them would have been on time."""
+        edges, late = [row.lateness_ms for row in self.rows], [row.late for row in self.rows]
+        found = recommended_lateness_ms(edges, late, self.records, target) if self.records else None
+        return next((row for row in self.rows if row.lateness_ms == found), None)
+
+    def at(self, lateness_ms: int | None) -> WhatIf | RecentRow | None:
+        """What that lateness would have cost; None between two edges."""
+        return next((row for row in self.rows if row.lateness_ms == lateness_ms), None)
+
+
+def _samples(given: DiagnosisInput) -> list[_Sample]:
+    """The recent ones, the shortest first, then all since the start."""
+    recent = [
+        _Sample(part.horizon_ms, part.records, part.rows)
+        for part in given.snapshot.whatif_recent or ()
+        if part.horizon_ms is not None
+    ]
+    return [*recent, _Sample(None, given.snapshot.totals.records or 0, given.snapshot.whatif or [])]
 
 
 def lateness_too_small(given: DiagnosisInput) -> LatenessTooSmall | None:
@@ -58,6 +98,7 @@ def lateness_too_small(given: DiagnosisInput) -> LatenessTooSmall | None:
         return None
     if burst and (recent is None or recent < BURST_TIMES * late_share):
         return None
+    sample = _needing(given)
     return LatenessTooSmall(
         severity=loss_severity(recent if burst else late_share),
         size=recent if burst and recent is not None else late_share,
@@ -66,24 +107,40 @@ def lateness_too_small(given: DiagnosisInput) -> LatenessTooSmall | None:
         recent_share=recent,
         lateness_ms=settings.lateness_ms,
         burst=burst,
-        fixes=_longer(given, burst=burst),
+        horizon_ms=sample.horizon_ms,
+        fixes=_longer(given, sample, burst=burst),
     )
 
 
-def _longer(given: DiagnosisInput, *, burst: bool) -> tuple[Fix, ...]:
+def _needing(given: DiagnosisInput) -> _Sample:
+    """The shortest horizon of enough records that are late with the lateness in force; else all since the start."""
+    *recent, whole = _samples(given)
+    for sample in recent:
+        own = sample.at(given.settings.lateness_ms)
+        if sample.records >= ENOUGH and own is not None and own.late >= FEW_LATE:
+            return sample
+    return whole
+
+
+def _longer(given: DiagnosisInput, sample: _Sample, *, burst: bool) -> tuple[Fix, ...]:
     """The lateness at which 99 % would have been on time, where there is one."""
     if given.settings.lateness_ms is None:
         return (Fix(code="use-strategy-with-lateness"),)
-    rows = given.snapshot.whatif or []
-    edges, late = [row.lateness_ms for row in rows], [row.late for row in rows]
-    records = given.snapshot.totals.records or 0
-    needed_ms = None if burst or not rows else recommended_lateness_ms(edges, late, records, WANTED)
-    needed = next((row for row in rows if row.lateness_ms == needed_ms), None)
+    # Of a burst the records since the start say nothing.
+    needed = None if burst and sample.horizon_ms is None else sample.enough(WANTED)
     if needed is None or needed.lateness_ms <= given.settings.lateness_ms:
         return (Fix(code="see-late-records"),)  # what is late now was let through by the settings of before
-    later_ms = _delay(needed, given.own_lateness)
-    fix = Fix(code="set-lateness", value_ms=needed.lateness_ms, late_share=needed.late_share, later_ms=later_ms)
-    return (fix,)
+    whole = next((row for row in given.snapshot.whatif or () if row.lateness_ms == needed.lateness_ms), None)
+    later_ms = _delay(whole, given.own_lateness)
+    return (
+        Fix(
+            code="set-lateness",
+            value_ms=needed.lateness_ms,
+            late_share=needed.late_share,
+            horizon_ms=sample.horizon_ms,
+            later_ms=later_ms,
+        ),
+    )
 
 
 def dropped(given: DiagnosisInput) -> Dropped | None:
@@ -104,31 +161,45 @@ def dropped(given: DiagnosisInput) -> Dropped | None:
 
 def lateness_too_large(given: DiagnosisInput) -> LatenessTooLarge | None:
     """A third of the lateness would do for 999 of 1,000 records, and results would come clearly sooner."""
-    totals, own, lateness_ms = given.snapshot.totals, given.own_lateness, given.settings.lateness_ms
-    rows = given.snapshot.whatif or []
-    if own is None or not lateness_ms or (totals.records or 0) < ENOUGH_KEPT or own.delay_ms is None:
+    own, lateness_ms = given.own_lateness, given.settings.lateness_ms
+    sample = _supporting(given)
+    if own is None or not lateness_ms or sample is None or own.delay_ms is None:
         return None
-    enough_ms = recommended_lateness_ms(
-        [row.lateness_ms for row in rows], [row.late for row in rows], totals.records or 0, KEPT_SHARE
-    )
-    enough = next((row for row in rows if row.lateness_ms == enough_ms), None)
-    if enough is None or enough.lateness_ms * SHORTER > lateness_ms or enough.delay_ms is None:
+    enough, own_late = sample.enough(KEPT_SHARE), sample.at(lateness_ms)
+    if enough is None or own_late is None or enough.lateness_ms * SHORTER > lateness_ms:
         return None
-    sooner_ms = own.delay_ms - enough.delay_ms
+    whole = next((row for row in given.snapshot.whatif or () if row.lateness_ms == enough.lateness_ms), None)
+    if whole is None or whole.delay_ms is None:
+        return None
+    sooner_ms = own.delay_ms - whole.delay_ms
     if sooner_ms < max(SECOND, SOONER * (given.window_ms + own.delay_ms)):
         return None
     return LatenessTooLarge(
         severity="info",
         size=sooner_ms,
         lateness_ms=lateness_ms,
-        late_share=own.late_share or 0.0,
+        late_share=own_late.late_share or 0.0,
         enough_ms=enough.lateness_ms,
         enough_share=enough.late_share or 0.0,
         sooner_ms=sooner_ms,
+        horizon_ms=sample.horizon_ms,
         fixes=(
-            Fix(code="set-lateness", value_ms=enough.lateness_ms, late_share=enough.late_share, later_ms=-sooner_ms),
+            Fix(
+                code="set-lateness",
+                value_ms=enough.lateness_ms,
+                late_share=enough.late_share,
+                horizon_ms=sample.horizon_ms,
+                later_ms=-sooner_ms,
+            ),
         ),
     )
+
+
+def _supporting(given: DiagnosisInput) -> _Sample | None:
+    """The longest recent horizon of enough records, an hour at least; else all since the start; None: too few."""
+    *recent, whole = _samples(given)
+    long = [one for one in reversed(recent) if one.horizon_ms is not None and one.horizon_ms >= HOUR]
+    return next((one for one in (*long, whole) if one.records >= ENOUGH_KEPT), None)
 
 
 def _recent_share(given: DiagnosisInput) -> float | None:

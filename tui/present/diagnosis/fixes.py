@@ -3,6 +3,7 @@
 from ....engine.core.doctor import Finding, Fix, FixCode
 from ....engine.core.job_line import line_in_job
 from .. import formatting as f
+from ..lateness_curve import horizon_words
 from ..wish import Wish
 from .explanation import Context, names
 
@@ -109,7 +110,8 @@ def _effects(fix: Fix) -> list[str]:
     if fix.more_late:
         out.append(f"{f.count(abs(fix.more_late))} {'more' if fix.more_late > 0 else 'fewer'} late records so far")
     if fix.late_share is not None:
-        out.append(f"{f.share(fix.late_share)} late so far")
+        when = "so far" if fix.horizon_ms is None else f"in the {horizon_words(fix.horizon_ms)}"
+        out.append(f"{f.share(fix.late_share)} late {when}")
     if fix.later_ms is not None and round(fix.later_ms):
         out.append(f"results {f.duration(round(abs(fix.later_ms)))} {'later' if fix.later_ms > 0 else 'sooner'}")
     return out

@@ -2,6 +2,7 @@
 
 from ....engine.core.doctor.lateness import Dropped, LatenessTooLarge, LatenessTooSmall
 from .. import formatting as f
+from ..lateness_curve import horizon_words
 from .explanation import Context, Explainers, Explanation, n, span
 
 
@@ -12,6 +13,8 @@ def _too_small(it: LatenessTooSmall, context: Context) -> Explanation:
         *recent,
         f"Lateness: {'none' if it.lateness_ms is None else f.setting(it.lateness_ms)}",
     ]
+    if it.horizon_ms is not None:
+        evidence.append(f"The fix is judged by the records of the {horizon_words(it.horizon_ms)}")
     if it.burst:
         return Explanation(
             "A burst of late records",
@@ -49,7 +52,7 @@ def _too_large(it: LatenessTooLarge, context: Context) -> Explanation:
         "Every window waits for the whole lateness, whether records still come or not.",
         [
             f"Late with lateness {f.setting(it.enough_ms)}: {f.share(it.enough_share)}, "
-            f"with {f.setting(it.lateness_ms)}: {f.share(it.late_share)}",
+            f"with {f.setting(it.lateness_ms)}: {f.share(it.late_share)} ({horizon_words(it.horizon_ms)})",
             f"Results {span(it.sooner_ms)} sooner, on average over all closed windows",
         ],
         ("Lateness",),
