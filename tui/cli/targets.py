@@ -32,7 +32,7 @@ FLINK = ("flink://", "http://", "https://")
 WHAT = "a run, a checkpoint directory, an event log, a published query, kafka://BOOTSTRAP/TOPIC or flink://HOST:PORT"
 _LISTS = "'wmtop attach' lists what can be watched"
 _NAMELESS = re.compile(
-    r"[_.]?(checkpoints?|checkpoint[_-]?(dir|location)|ckpts?|chk(pt)?s?)([_-]?\d+)?|", re.IGNORECASE
+    r"[_.]?(checkpoints?|checkpoint[_-]?(dir|location)|ckpts?|chk(pt)?s?|ck|cp)([_-]?\d+)?|", re.IGNORECASE
 )
 """Names of directories that say only what they are."""
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?=/)")

@@ -18,6 +18,8 @@ CLOSE = 10 * SECOND
 """Milliseconds of times are worth showing within this distance."""
 FINE = 5 * MINUTE
 """An axis with steps below this needs seconds."""
+MONTH, YEAR = 30 * DAY, 365 * DAY
+"""From such steps on a label names the month or the year (ms)."""
 
 _UNITS = {"ms": 1, "s": SECOND, "m": MINUTE, "h": HOUR, "d": DAY}
 _DURATION = re.compile(r"(?:\d+(?:ms|s|m|h|d))+")
@@ -132,8 +134,10 @@ def stamp(ms: int, zone: tzinfo | None) -> str:
 
 
 def brief(ms: int, zone: tzinfo | None, step_ms: int) -> str:
-    """A time as finely as steps of `step_ms` need it: `02-08`, `14:30`, `14:30:05` or `05.250`."""
+    """A time as finely as steps of `step_ms` need it: `2013`, `2013-02`, `02-08`, `14:30`, `14:30:05` or `05.250`."""
     moment = at(ms, zone)
+    if step_ms >= MONTH:  # with such steps an axis goes over the end of a year
+        return f"{moment.year:04d}" if step_ms >= YEAR else f"{moment.year:04d}-{moment.month:02d}"
     if step_ms >= DAY or (step_ms >= FINE and not (moment.hour or moment.minute or moment.second)):
         return f"{moment.month:02d}-{moment.day:02d}"
     if step_ms >= FINE:

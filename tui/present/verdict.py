@@ -13,6 +13,7 @@ from . import formatting as f
 from .diagnosis.fixes import wish_of
 from .line import Part, Run, lay, part
 from .preview import now_gain_ms
+from .target import target_of
 from .wish import Wish
 from .wording import NAME_CELLS, name
 
@@ -193,9 +194,17 @@ def _reason(snapshot: Snapshot, verdict: Verdict, findings: Sequence[Finding], s
             "engine_lost": _gone(silent_ms),
             "not_known": "what a verdict needs is not known from here",
             "not_judged": "no verdict in this snapshot (older wmtop)",
-            "ended": "the stream has ended, all windows closed",
+            "ended": _over(snapshot),
         }.get(reason.code, reason.code.replace("_", " "))
     ]
+
+
+def _over(snapshot: Snapshot) -> str:
+    """A run of our own fires all that is open at its end; an attached query that was stopped keeps it."""
+    if not target_of(snapshot).is_attached:
+        return "the stream has ended, all windows closed"
+    still = snapshot.windows.open_count
+    return "the query was stopped" + (f", open windows: {f.count(still)}" if still else "")
 
 
 def _too_short(verdict: Verdict) -> str:

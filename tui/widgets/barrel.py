@@ -13,7 +13,7 @@ from textual.message import Message
 
 from ..present.axis import Axis, LogAxis, Scale, follow, top_of
 from ..present.columns import Columns, columns, common
-from ..present.formatting import FINE, SECOND, brief, cut, cut_middle, duration, label, pad, short
+from ..present.formatting import FINE, MONTH, SECOND, brief, cut, cut_middle, duration, label, pad, short
 from ..present.line import Run, cells, joined
 from ..present.staves import LEFT_OUT, Kind, Order, Stave
 from .canvas import Canvas
@@ -285,6 +285,7 @@ def _gutter(scale: Scale, scene: Scene, rows: int) -> list[list[Run]]:
     linear = isinstance(scale, Axis)
     step = scale.tick_ms if linear else 1
     wide = 5 if not linear or step >= FINE else 8 if step >= SECOND else 6
+    wide = 7 if linear and step >= MONTH else wide
 
     def told(time_ms: int) -> str:
         if linear:

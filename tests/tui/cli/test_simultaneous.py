@@ -100,6 +100,7 @@ def test_each_screen_shows_its_own_query(terminals: list[Terminal], tmp_path: Pa
         ("a/orders/checkpoint", "orders"),
         ("a/orders/checkpoints/checkpoint-2", "orders"),
         ("a/orders/chk", "orders"),
+        ("a/orders/ck", "orders"),
         ("a/orders", "orders"),
         ("a/checkpoint-orders", "checkpoint-orders"),
     ],

@@ -54,6 +54,7 @@ def test_times_are_as_fine_as_they_need_to_be() -> None:
     assert f.stamp(NOON, timezone(timedelta(hours=5, minutes=30), "IST")) == "2013-02-08 17:30:00 IST"
     steps = [f.brief(NOON + 5_250, UTC, step) for step in (100, 10 * SECOND, HOUR, DAY)]
     assert steps == ["05.250", "12:00:05", "12:00", "02-08"]
+    assert [f.brief(NOON, UTC, step) for step in (14 * DAY, 90 * DAY, 1_825 * DAY)] == ["02-08", "2013-02", "2013"]
     assert f.brief(NOON - 12 * HOUR, UTC, HOUR) == "02-08"  # midnight is a day
     assert [f.near(NOON - back, UTC, NOON) for back in (0, 13 * HOUR, DAY, 400 * DAY)] == [
         "12:00:00.000", "02-07 23:00", "02-07 12:00", "2012-01-05",

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 from wmtop.engine.core.doctor import Fix
 from wmtop.engine.core.doctor.blocking import NoData, SilentChannels
-from wmtop.engine.core.snapshot import Blocker, Reason, Snapshot, Verdict, VerdictName
+from wmtop.engine.core.snapshot import Blocker, Reason, Snapshot, Verdict, VerdictName, Windows
 from wmtop.tui.present import verdict as v
 from wmtop.tui.present.line import Part
 from wmtop.tui.present.wish import Wish
@@ -148,3 +148,11 @@ def test_the_line_counts_as_the_doctor_does() -> None:
 
 def name_list(channels: tuple[str, ...]) -> str:
     return ", ".join(channels)
+
+
+def test_an_attached_query_that_was_stopped_keeps_its_windows() -> None:
+    own = judged("ended", Reason("ended"), ended=True, state="ended")
+    stopped = replace(own, ended=False, origin={"level": "event log"}, windows=Windows(open_count=3))
+    ours, theirs = v.verdict_line(own), v.verdict_line(stopped)
+    assert ours != theirs
+    assert "3" in theirs
