@@ -287,6 +287,8 @@ def _reason(given: CheckInput, said: Sequence[Diagnosis]) -> str:
         return next(
             (one.title for finding, one in pairs if accounts_for(finding, given.verdict)), _REASONS[given.verdict]
         )
+    if given.verdict == "ended" and given.snapshot.origin is not None:
+        return "The query was stopped"
     return _REASONS[given.verdict]
 
 

@@ -11,6 +11,7 @@ from wmtop.engine.core.doctor import Finding, Fix, FixCode, Severity
 from wmtop.engine.core.doctor.blocking import SilentChannels
 from wmtop.engine.core.doctor.clocks import FutureTimestamps, WrongUnit
 from wmtop.engine.core.doctor.lateness import LatenessTooSmall
+from wmtop.engine.core.doctor.spark import SiblingFailed
 from wmtop.engine.core.snapshot import SparkProgress, WatermarkNode
 from wmtop.tui.present.diagnosis import SEVERITIES, Diagnosis, explain
 from wmtop.tui.present.diagnosis.diagnoses import EXPLAINERS
@@ -128,3 +129,9 @@ def test_times_beyond_the_calendar() -> None:
     found = of(WrongUnit, seen_ms=NOON * 1000, fixes=(Fix(code="set-time-unit", unit="us"),))
     assert found.evidence[0].endswith("the year 45,076")
     assert "--time-unit us" in found.fixes[0]
+
+
+def test_many_failed_queries_are_queries_and_not_channels() -> None:
+    title = of(SiblingFailed, queries=("a", "b", "c", "d", "e"), error="boom").title
+    assert "2 more queries" in title
+    assert "channel" not in title

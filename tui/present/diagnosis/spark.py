@@ -14,6 +14,9 @@ from ..wording import name
 from .explanation import Context, Explainers, Explanation, column, n, names, only, span
 
 
+_QUERIES_NAMED = 3
+
+
 def _left_behind(it: LeftBehind, context: Context) -> Explanation:
     late = [] if it.late is None else [f"{n(it.late, 'record')} of these channels late so far"]
     return Explanation(
@@ -87,8 +90,13 @@ def _no_watermark(it: NoWatermark, context: Context) -> Explanation:
 
 
 def _sibling(it: SiblingFailed, context: Context) -> Explanation:
+    more = len(it.queries) - _QUERIES_NAMED
+    which = names(it.queries)
+    if more > 0:
+        first = ", ".join(name(query) for query in it.queries[:_QUERIES_NAMED])
+        which = f"{first} and {more} more quer{'y' if more == 1 else 'ies'}"
     return Explanation(
-        f"{names(it.queries)} of the same application {'has' if len(it.queries) == 1 else 'have'} failed",
+        f"{which} of the same application {'has' if len(it.queries) == 1 else 'have'} failed",
         f"{n(len(it.queries), 'other query').replace('querys', 'queries')} of this application: no results",
         "The query reported an error and ended.",
         [f.first_line(f.clean(it.error)) if it.error else f"{len(it.queries)} failed"],
