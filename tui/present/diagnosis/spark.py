@@ -13,7 +13,6 @@ from .. import formatting as f
 from ..wording import name
 from .explanation import Context, Explainers, Explanation, column, n, names, only, span
 
-
 _QUERIES_NAMED = 3
 
 
