@@ -189,6 +189,7 @@ class WmtopApp(App[Answer]):
         self._route()
 
     def _recent_of(self, header: Header) -> Recent:
+        """What went before, as far as a header has it."""
         return Recent(header.history, header.points)
 
     def _alert(self) -> None:

@@ -131,6 +131,9 @@ ROWS: tuple[KeyRow, ...] = (
     KeyRow(("main",), "x", "event time, or log distance behind the fastest channel", (
         Bind("axis", "x", "axis", "linear or log axis"),
     ), "log", 16),
+    KeyRow(("main",), "m", "heat map: how far each channel was behind, over time; again: the barrel", (
+        Bind("heat", "m", "heat", "heat map or barrel"),
+    ), "heat map", 14),
     KeyRow(_BOTH, "p", "freeze the picture; data keeps coming", (Bind("freeze", "p", "freeze", "freeze"),),
            "freeze", 10),
     KeyRow(_BOTH, "T", "UTC or local time", (Bind("zone", "T", "zone", "UTC or local time"),), "local", 17),

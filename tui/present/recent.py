@@ -8,6 +8,7 @@ from ...engine.core.points import PointSample
 from ...engine.core.snapshot import Snapshot, TimePoint
 from .events import EventLog
 from .holders import Hold, Holders
+from .past import Past
 from .target import target_of
 
 KEEP_MS = 900_000
@@ -30,6 +31,8 @@ class Recent:
         self._holders = Holders()
         self._has_log = log is not None
         self.log = EventLog() if log is None else log
+        self.past = Past(KEEP_MS)
+        """What each channel was like."""
         for point in history:
             self._append(point)
         if not self._has_log:
@@ -38,6 +41,7 @@ class Recent:
     def add(self, snapshot: Snapshot) -> None:
         """Remember a snapshot; one without clocks says nothing."""
         point = history_point(snapshot)
+        self.past.add(snapshot)
         if point is not None:
             self._append(point)
             self._sample.add(snapshot.points or self._greatest(snapshot), self._points[0].now_ms)

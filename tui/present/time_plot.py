@@ -23,6 +23,9 @@ _LAGS, _TICK_CELLS, _TICK_ROWS = 3, 14, 3
 """How many lags the picture is wide at first, and the least distances between two labels."""
 _FAR = 4
 """A diagonal that is farther away than so many pictures is not drawn to scale."""
+_SAME = (0.8, 1.34)
+"""The scale stays while a column is so many times as wide as it would be with another one: nothing trembles, and the
+picture is nearly as wide as its data."""
 _GRID_ROWS = 2
 """Window ends nearer than this to one another are not drawn."""
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
@@ -125,11 +128,11 @@ def _window(settings: Settings) -> tuple[int | None, int | None, int]:
 def frame_of(data: Data, look: Look, columns: int, rows: int, last: Frame | None) -> Frame:
     """The part to show; `last` is what was shown before, whose scales are kept while they still fit."""
     oldest = min([point.now_ms for point in data.points[:1]] + [now for now, _ in data.line[:1]], default=data.now_ms)
-    kept = max(data.now_ms - oldest, data.scale_ms, f.SECOND)
-    span = min(_LAGS * max(data.lag_ms, data.scale_ms // 2) + data.scale_ms, 2 * kept)
+    kept = max(data.now_ms - oldest, f.MINUTE)
+    span = min(_LAGS * max(data.lag_ms, data.scale_ms // 2) + data.scale_ms, kept)
     wanted = span * ZOOM**-look.zoom / columns
     same = last if last is not None and last.zoom == look.zoom and last.columns == columns else None
-    cell = same.cell_ms if same is not None and 0.5 <= same.cell_ms / wanted <= 2 else _nice(wanted)
+    cell = same.cell_ms if same is not None and _SAME[0] <= same.cell_ms / wanted <= _SAME[1] else _nice(wanted)
     right = -(-(data.now_ms - look.back_ms) // cell) * cell
     left = right - cell * columns
     low, high = _event_span(data, left, right)

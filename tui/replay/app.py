@@ -26,6 +26,8 @@ from .marks import marks_of
 from .player import Replay
 from .timeline import ReplayBar, Timeline, Track
 
+_NEAR_MS, _READ = 60_000, 60
+"""A jump farther than this reads so many snapshots before it, for what the channels were like."""
 SCRUB = 0.05
 """The share of the recording that one key press scrubs over."""
 
@@ -72,6 +74,18 @@ class ReplayApp(WmtopApp):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return False if action == "record" else super().check_action(action, parameters)
 
+    def _recent_of(self, header: Header) -> Recent:
+        """A header comes with each jump: what is known of the channels stays, or is read where the jump leads to."""
+        recent = Recent(header.history, header.points, self._whole_log)
+        number = self._replay.playback.number
+        point, last_ms = self._replay.points[number], self._recent.past.last_wall_ms
+        if point is not None and last_ms is not None and 0 <= point.wall_ms - last_ms <= _NEAR_MS:
+            recent.past = self._recent.past
+        else:
+            for snapshot in self._replay.before(number, _READ):
+                recent.past.add(snapshot)
+        return recent
+
     def on_snapshot_came(self, event: SnapshotCame) -> None:
         self._show()
 
@@ -80,9 +94,6 @@ class ReplayApp(WmtopApp):
 
     def _look_for_silence(self) -> None:
         """A recording that is paused is not lost."""
-
-    def _recent_of(self, header: Header) -> Recent:
-        return Recent(header.history, header.points, self._whole_log)
 
     def on_events_screen_jump_wanted(self, event: EventsScreen.JumpWanted) -> None:
         """Go to the moment of an event, and pause there."""

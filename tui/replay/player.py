@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from ...engine.core.history import HistoryPoint
 from ...engine.core.points import PointSample
+from ...engine.core.snapshot import Snapshot
 from ...engine.errors import RunError
 from ...engine.feed.messages import Change, FromEngine, Header, Reply, ToEngine
 from ...engine.feed.recording import RecordingReader
@@ -65,6 +66,13 @@ class Replay:
     def points(self) -> Sequence[HistoryPoint | None]:
         """A point for each snapshot, None for one without clocks."""
         return self._recording.points
+
+    def before(self, number: int, most: int) -> list[Snapshot]:
+        """At most `most` snapshots before one, as far as they can be read."""
+        out: list[Snapshot] = []
+        with suppress(RunError):  # reading the snapshot itself reports the damage
+            out.extend(self._recording.at(place) for place in range(max(number - most, 0), number))
+        return out
 
     async def messages(self) -> AsyncIterator[FromEngine]:
         """A header, then the snapshots as they are due, until `close`."""

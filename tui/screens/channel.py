@@ -1,6 +1,5 @@
 """One channel: its watermark against the level, its quiet periods, its counts, how late its records are."""
 
-from collections import deque
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -14,6 +13,7 @@ from ..present.channel_facts import channel_named, facts, story
 from ..present.keys import Hint, hint
 from ..present.lateness_curve import TARGETS, curve_of, place_of, recommended, shown
 from ..present.line import Run, part
+from ..present.past import Moment
 from ..present.staves import holding, kind_of, rank
 from ..present.table import Chosen, Records
 from ..widgets.barrel import EIGHTHS
@@ -21,31 +21,23 @@ from ..widgets.facts import Facts
 from ..widgets.lateness_plot import LatenessPlot, Scene
 from ..widgets.lines import TextLine
 from ..widgets.prose import Prose
-from .detail import DetailScreen, Help, Host
+from .detail import DetailScreen, Help
 
-MOST_SEEN = 600
-"""How many snapshots of the channel are remembered while its page is open."""
-_SPARK = 60
+_BESIDE = 48
+"""The cells beside a line of bars."""
 
 
 class ChannelScreen(DetailScreen):
-    """The selected channel; what it did while the page was open is drawn as lines of bars."""
+    """The selected channel; what it did in the last minutes is drawn as lines of bars."""
 
     NAME = PLACE = "Channel"
     ABOUT = Help(
-        reading="First the state of the channel, then its counts since the start. Two lines of bars show the time "
-        "since this page was opened, the newest at the right: how far the channel was ahead of the watermark, and for "
+        reading="First the state of the channel, then its counts since the start. Two lines of bars show at "
+        "most the last 15 minutes, the newest at the right: how far the channel was ahead of the watermark, and for "
         "how long it had no data (a ramp ends with the next record). Below, how late its records are, if it is among "
         "the 16 channels with most late ones: the share is of those behind the watermark.\n"
     )
     BINDINGS: ClassVar[list[BindingType]] = bindings("Channel")
-
-    def __init__(self, host: Host) -> None:
-        super().__init__(host)
-        self._of: str | None = None
-        self._seen_ms: int | None = None
-        self._ahead: deque[int | None] = deque(maxlen=MOST_SEEN)
-        self._quiet: deque[int | None] = deque(maxlen=MOST_SEEN)
 
     def body(self) -> ComposeResult:
         yield Prose(id="story")
@@ -68,12 +60,15 @@ class ChannelScreen(DetailScreen):
             table.show([])
             self._show_curve(snapshot, None)
             return
-        self._remember(snapshot, view)
+        moments = self.seen.recent.past.until(snapshot)
         prose.show(story(snapshot, view))
         table.show(facts(snapshot, view, self.zone))
         table.styles.height = table.rows(self.size.width - 2)
-        self._show_past("#ahead", "ahead of watermark", self._ahead, "level")
-        self._show_past("#quiet", "no data for", self._quiet, "idle")
+        ahead = [_ahead(moment, view.channel) for moment in moments]
+        quiet = [moment.quiet_ms(view.channel) for moment in moments]
+        since_ms = moments[0].now_ms if moments else None
+        self._show_past("#ahead", "ahead of watermark", ahead, "level", since_ms)
+        self._show_past("#quiet", "no data for", quiet, "idle", since_ms)
         self._show_curve(snapshot, view)
 
     def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
@@ -104,27 +99,20 @@ class ChannelScreen(DetailScreen):
         place = names.index(here) + step if here in names else 0
         self.host.open_channel(names[place % len(names)])
 
-    def _remember(self, snapshot: Snapshot, view: ChannelView) -> None:
-        """What the lines of bars show; of another channel, or after a jump back, from the beginning."""
-        if view.channel != self._of or (snapshot.now_ms or 0) < (self._seen_ms or 0):
-            self._ahead.clear()
-            self._quiet.clear()
-        elif snapshot.now_ms == self._seen_ms and self._ahead:
-            return
-        self._of, self._seen_ms = view.channel, snapshot.now_ms
-        level = snapshot.level.watermark_ms
-        known = view.watermark_ms is not None and level is not None
-        self._ahead.append(max((view.watermark_ms or 0) - (level or 0), 0) if known else None)
-        self._quiet.append(view.quiet_ms)
-
-    def _show_past(self, selector: str, what: str, past: deque[int | None], ink: str) -> None:
-        values = list(past)[-max(self.size.width - 40, _SPARK) :]
+    def _show_past(self, selector: str, what: str, past: Sequence[int | None], ink: str, since_ms: int | None) -> None:
+        """A line of bars over all that is remembered; a bar is the greatest of a stretch."""
+        room = max(self.size.width - _BESIDE, 10)
+        stretch = max(-(-len(past) // room), 1)
+        values = [_greatest(past[start : start + stretch]) for start in range(0, len(past), stretch)]
         most = max((value for value in values if value is not None), default=None)
-        bars = "".join(" " if value is None else EIGHTHS[1 + 7 * value // max(most or 0, 1)] for value in values)
+        signs = (" " if value is None else EIGHTHS[1 + 7 * value // max(most or 0, 1)] for value in values)
+        bars = "".join(sign * max(room // len(values), 1) for sign in signs)
         line: list[Run] = [(f" {f.pad(what, 19)}", "dim"), (bars, ink)]
         top = [part((f"≤{f.duration(most)}", "dim"), gap=" ")] if most is not None else []
-        opened = part((" since this page was opened", "dim"), rank=1, gap="")
-        self.query_one(selector, TextLine).show([part(*line), *top, opened])
+        since = "" if since_ms is None else f" since {f.clock(since_ms, self.zone, self.seen.snapshot.now_ms)}"
+        self.query_one(selector, TextLine).show(
+            [part(*line), *top, part((since.partition(".")[0], "dim"), rank=1, gap="")]
+        )
 
     def _show_curve(self, snapshot: Snapshot, view: ChannelView | None) -> None:
         plot = self.query_one(LatenessPlot)
@@ -136,6 +124,16 @@ class ChannelScreen(DetailScreen):
         first, last = shown(curve, [now])
         marks = list(zip(recommended(curve), TARGETS, strict=True))
         plot.show(Scene(curve, first, last, place_of(curve.edges, now or 0), now, None, marks))
+
+
+def _ahead(moment: Moment, channel: str) -> int | None:
+    """How far the channel was ahead of the watermark (ms)."""
+    time = moment.watermark_ms(channel)
+    return None if time is None or moment.level_ms is None else max(time - moment.level_ms, 0)
+
+
+def _greatest(values: Sequence[int | None]) -> int | None:
+    return max((value for value in values if value is not None), default=None)
 
 
 def _no_curve(view: ChannelView) -> str:

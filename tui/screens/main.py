@@ -43,6 +43,7 @@ from ..present.wish import Wish
 from ..present.wording import Condition, status_parts, watermark_parts
 from ..widgets.barrel import Barrel
 from ..widgets.channels import ChannelTable, name_cells
+from ..widgets.heat_map import HeatMap
 from ..widgets.holds import HolderStrip
 from ..widgets.lines import SPARK_CELL_MS, SPARK_CELLS, Heading, KeyLine, Rule, Story
 from ..widgets.prompt import Prompt
@@ -108,6 +109,7 @@ class MainScreen(Screen[None]):
         yield HolderStrip(id="holders")
         yield Rule("┌┐", id="top")
         yield Barrel(plain=self._plain, id="barrel")
+        yield HeatMap(id="heat")
         yield Rule("├┤", id="middle")
         with Horizontal(id="tables"):
             yield ChannelTable(id="channels")
@@ -173,6 +175,7 @@ class MainScreen(Screen[None]):
             ("Sort the channels", "The next order", "sort"),
             ("Linear or log axis", "Event time, or distance behind the fastest channel", "axis"),
             *([freeze] if self._playback is None else []),
+            ("Heat map or barrel", "How far each channel was behind, over time", "heat"),
             ("UTC or local time", "How times are shown", "zone"),
             *((link.name, link.about, f"detail('{link.name}')") for link in LINKS if link.name in FURTHER),
         ]
@@ -260,8 +263,11 @@ class MainScreen(Screen[None]):
         strip = self.query_one(HolderStrip)
         strip.show(picture.held(snapshot, self._recent))
         strip.set_class(target_of(snapshot).one_clock, "-nobody")  # no channel holds back one clock
-        scene = picture.scene(snapshot, view, self._preview, self._staves)
-        self.query_one(Barrel).show(scene, self._clock())
+        if view.heat:
+            self.query_one(HeatMap).show(picture.heat(snapshot, view, self._recent, self._entries), self._clock())
+        else:
+            scene = picture.scene(snapshot, view, self._preview, self._staves)
+            self.query_one(Barrel).show(scene, self._clock())
         self.query_one(ChannelTable).show(picture.table(snapshot, view, self._entries, self._name_cells))
         self.query_one(WindowTable).show(picture.open_windows(snapshot, view))
         self._paint_rules()
@@ -515,6 +521,13 @@ class MainScreen(Screen[None]):
         self._look(logarithmic=not self._view.logarithmic)
         self._paint()
 
+    def action_heat(self) -> None:
+        """The heat map in the barrel's place, or the barrel again."""
+        self._look(heat=not self._view.heat)
+        self.query_one(Barrel).display = not self._view.heat
+        self.query_one(HeatMap).display = self._view.heat
+        self._paint()
+
     def action_freeze(self) -> None:
         """Let the picture stand, or go on with the newest."""
         self._look(frozen=not self._view.frozen)
@@ -617,6 +630,9 @@ class MainScreen(Screen[None]):
         if self.focused is self.query_one(WindowTable):
             return Records("windows", self._shown.windows.open)
         return Records("channels", [entry.view for entry in self._entries])
+
+    def on_heat_map_picked(self, event: HeatMap.Picked) -> None:
+        self._select(event.key)
 
     async def on_key_line_pressed(self, event: KeyLine.Pressed) -> None:
         await self.run_action(event.action)

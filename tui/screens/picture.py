@@ -22,6 +22,7 @@ from ..present.wish import Wish
 from ..present.wording import name
 from ..widgets.barrel import Scene, legend
 from ..widgets.channels import Table
+from ..widgets.heat_map import Heat
 from ..widgets.holds import Held
 from ..widgets.lines import Heading
 from ..widgets.windows import OpenWindows
@@ -41,6 +42,8 @@ class View(Struct, frozen=True):
     logarithmic: bool = False
     zone: tzinfo | None = UTC
     frozen: bool = False
+    heat: bool = False
+    """The heat map is shown in the barrel's place."""
 
 
 def preview_of(snapshot: Snapshot, wish: Wish | None) -> Preview | None:
@@ -79,6 +82,14 @@ def scene(snapshot: Snapshot, view: View, preview: Preview | None, found: Sequen
         clock_ms=snapshot.now_ms if target_of(snapshot).is_attached else None,
         empty=presenter_of(snapshot).empty_barrel(),
     )
+
+
+def heat(snapshot: Snapshot, view: View, recent: Recent, rows: Sequence[Entry]) -> Heat:
+    """The heat map's part: of the channels that the filter leaves."""
+    one_clock = target_of(snapshot).one_clock
+    found = [Stave(e.view.channel, e.view.max_event_ms if one_clock else e.view.watermark_ms, e.kind) for e in rows]
+    empty = presenter_of(snapshot).empty_barrel() if not snapshot.channels else ""
+    return Heat(found, recent.past.until(snapshot), view.selected, view.zone, empty)
 
 
 def held(snapshot: Snapshot, recent: Recent) -> Held:
@@ -143,7 +154,7 @@ def barrel_heading(
 ) -> Heading:
     """The barrel's title, what is selected, and what its patterns mean."""
     what = "instance" if snapshot.instances is not None and view.inside is None else "channel"
-    title: list[Run] = [("Barrel", "title")]
+    title: list[Run] = [("Heat map" if view.heat else "Barrel", "title")]
     if found:
         title.append((f"  {len(found):,} {what}{'s' * (len(found) != 1)}", "dim"))
     if view.inside is not None:
@@ -155,7 +166,7 @@ def barrel_heading(
     title += _selection(snapshot, view)
     if preview is not None:
         return Heading(0, title, [("┈ ", "preview"), (told(preview), "preview")], firm=True)
-    words = legend({stave.kind for stave in found})
+    words = [("how far behind the fastest, over time", "dim")] if view.heat else legend({s.kind for s in found})
     if snapshot.barrel is not None and snapshot.barrel.watermark_ms is not None:
         words += [("   ╌ ", "held"), ("watermark by the slowest channel", "dim")]
     return Heading(0, title, words)
@@ -229,7 +240,13 @@ def hints(
     out += further
     if snapshot.channels:
         axis = hint("axis", "linear" if view.logarithmic else "log")
-        out += [hint("channel-right"), hint("sort"), hint("filter"), axis]
+        out += [
+            hint("channel-right"),
+            hint("sort"),
+            hint("filter"),
+            axis,
+            hint("heat", "barrel" if view.heat else None),
+        ]
     freeze = hint("freeze", "resume", 0) if view.frozen else hint("freeze")
     return [
         *out,

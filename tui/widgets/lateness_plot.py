@@ -17,8 +17,8 @@ from .dots import Dots
 from .rows import wrapped
 
 _LEFT, _RIGHT = 8, 8
-_EVEN, _WIDEST = 3, 12
-"""From so many cells an edge on all have the same, and at most so many."""
+_EVEN = 3
+"""From so many cells an edge on all have the same."""
 _DECADES = 4
 """The share's axis goes down by so many powers of ten, from all."""
 _BOTH, _TITLED = 7, 15
@@ -80,7 +80,7 @@ def _x(scene: Scene, place: int, width: int) -> int:
     """Where an edge is, in cells from the left of the plot."""
     many, room = scene.last - scene.first + 1, width - _LEFT - _RIGHT
     if room >= _EVEN * many:
-        room = min(room // many, _WIDEST) * many
+        room = room // many * many
     return (place - scene.first) * room // many
 
 

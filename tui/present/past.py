@@ -1,0 +1,105 @@
+"""What each channel was like in the last minutes: its watermark and how long it had no data. Viewer-side, pure."""
+
+from array import array
+from collections import deque
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from ...engine.core.snapshot import Snapshot
+from .target import target_of
+
+SLOT_MS = 2_000
+"""One entry is kept for so much of the engine's wall clock: the last one."""
+MOST_VALUES = 1_500_000
+"""With very many channels fewer entries are kept: so many values in all."""
+_UNKNOWN = -(2**63)
+
+
+class Moment(Struct, frozen=True):
+    """The channels of one snapshot, in its order (`places`: where each name is); times are epoch ms."""
+
+    slot: int
+    now_ms: int
+    level_ms: int | None
+    fastest_ms: int | None
+    places: dict[str, int]
+    watermarks: "array[int]"
+    quiet: "array[int]"
+
+    def watermark_ms(self, channel: str) -> int | None:
+        """The watermark of a channel, under Spark's one clock its greatest event time (epoch ms)."""
+        return self._value(self.watermarks, channel)
+
+    def quiet_ms(self, channel: str) -> int | None:
+        """For how long a channel had no data (ms)."""
+        return self._value(self.quiet, channel)
+
+    def lag_ms(self, channel: str) -> int | None:
+        """How far the watermark of a channel was behind the fastest one (ms)."""
+        watermark = self.watermark_ms(channel)
+        return None if watermark is None or self.fastest_ms is None else max(self.fastest_ms - watermark, 0)
+
+    def _value(self, values: "array[int]", channel: str) -> int | None:
+        place = self.places.get(channel)
+        value = _UNKNOWN if place is None else values[place]
+        return None if value == _UNKNOWN else value
+
+
+class Past:
+    """The moments of the last `keep_ms` of the engine's wall clock, the oldest first."""
+
+    def __init__(self, keep_ms: int) -> None:
+        self._keep = keep_ms // SLOT_MS
+        self._moments: deque[Moment] = deque()
+
+    def add(self, snapshot: Snapshot) -> None:
+        """Remember a snapshot; one without clocks, or without channels, says nothing."""
+        wall, now, views = snapshot.wall_ms, snapshot.now_ms, snapshot.channels
+        if wall is None or now is None or not views:
+            return
+        moments, slot = self._moments, wall // SLOT_MS
+        if moments and (slot < moments[-1].slot or now < moments[-1].now_ms):
+            moments.clear()  # another engine, or its clock was set back
+        if moments and moments[-1].slot == slot:
+            moments.pop()
+        names = [view.channel for view in views]
+        places = moments[-1].places if moments else {}
+        if len(places) != len(names) or list(places) != names:
+            places = {name: place for place, name in enumerate(names)}
+        one_clock = target_of(snapshot).one_clock
+        times = [view.max_event_ms if one_clock else view.watermark_ms for view in views]
+        moments.append(
+            Moment(
+                slot, now, snapshot.level.watermark_ms,
+                max((time for time in times if time is not None), default=None),
+                places,
+                array("q", [_UNKNOWN if time is None else time for time in times]),
+                array("q", [_UNKNOWN if view.quiet_ms is None else view.quiet_ms for view in views]),
+            )
+        )  # fmt: skip
+        most = max(min(self._keep, MOST_VALUES // len(names)), 1)
+        while len(moments) > most or moments[0].slot <= slot - self._keep:
+            moments.popleft()
+
+    @property
+    def last_wall_ms(self) -> int | None:
+        """When the newest moment was (the engine's wall clock, epoch ms)."""
+        return self._moments[-1].slot * SLOT_MS if self._moments else None
+
+    def until(self, snapshot: Snapshot) -> Sequence[Moment]:
+        """The moments up to a snapshot: the newest one, or that of a frozen picture."""
+        if snapshot.wall_ms is None:
+            return list(self._moments)
+        last = snapshot.wall_ms // SLOT_MS
+        return [moment for moment in self._moments if moment.slot <= last]
+
+
+def heat_lags(moments: Sequence[Moment], channel: str, cells: int) -> list[int | None]:
+    """How far a channel was behind the fastest (ms), at most `cells` values, each the greatest of a stretch."""
+    stretch = max(-(-len(moments) // max(cells, 1)), 1)
+    out: list[int | None] = []
+    for start in range(0, len(moments), stretch):
+        lags = [moment.lag_ms(channel) for moment in moments[start : start + stretch]]
+        out.append(max((lag for lag in lags if lag is not None), default=None))
+    return out
