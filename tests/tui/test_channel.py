@@ -9,7 +9,7 @@ from wmtop.tui.screens.channel import ChannelScreen
 from wmtop.tui.screens.main import MainScreen
 
 from . import canned
-from .canned import HOUR, MINUTE, NOW, channel, instances, live, many, told
+from .canned import HOUR, MINUTE, NOW, WALL, channel, instances, live, many, told
 from .drive import Driven, drive
 
 
@@ -115,17 +115,21 @@ def test_with_instances_enter_first_opens_the_channels_inside() -> None:
     drive(scenario, *told(instances()))
 
 
-def test_what_it_did_since_the_page_was_opened_is_drawn() -> None:
+def test_what_it_did_before_the_page_was_opened_is_drawn_too() -> None:
+    def bars(it: Driven, line: str) -> str:
+        return re.sub(r"([▁-█])\1+", r"\1", it.said(line))  # a value is several cells wide
+
     async def scenario(it: Driven) -> None:
-        await it.press("enter")
         for minute in range(1, 9):
             quiet = 5 * (minute % 4) * MINUTE
-            snapshot = replace(with_channel("F9", quiet_ms=quiet), now_ms=NOW + minute * MINUTE)
+            snapshot = with_channel("F9", quiet_ms=quiet)
+            snapshot = replace(snapshot, now_ms=NOW + minute * MINUTE, wall_ms=WALL + minute * MINUTE)
             await it.push(replace(snapshot, level=replace(snapshot.level, watermark_ms=canned.LEVEL - minute * MINUTE)))
-        assert re.search(r"ahead of watermark +▁▁▂▃▄▅▆▇█ ≤8m", it.said("#ahead"))
-        assert re.search(r"no data for +█▂▃▅▁▂▃▅▁ ≤26m", it.said("#quiet"))
+        await it.press("enter")
+        assert re.search(r"ahead of watermark +▁▂▃▄▅▆▇█ ≤8m", bars(it, "#ahead"))
+        assert re.search(r"no data for +█▂▃▅▁▂▃▅▁ ≤26m since 14:32:10", bars(it, "#quiet"))
         await it.press("right")
-        assert re.search(r"no data for +█ ≤4m", it.said("#quiet"))
+        assert re.search(r"no data for +█ ≤4m", bars(it, "#quiet"))
 
     drive(scenario, *told(live()))
 
