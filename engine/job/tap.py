@@ -43,7 +43,7 @@ def tap(
 ) -> "DataFrame":
     """See `wmtop.engine.tap`."""
     if bucket_ms < 1:
-        raise UsageError(f"tap: bucket_ms={bucket_ms!r} is no width, e.g. 10_000")
+        raise UsageError(f"tap: bucket_ms={bucket_ms!r} is not a width, e.g. 10_000")
     sketches = hasattr(F, "tuple_sketch_agg_double")
     if not sketches:
         _log.warning(

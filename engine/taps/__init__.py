@@ -1,1 +1,1 @@
-"""Observations from queries that others run: what they leave on disk, read without a JVM and without writing."""
+"""Observations from existing queries: what they leave on disk, read without a JVM and without writing."""

@@ -1,4 +1,4 @@
-"""Files that somebody else writes, moves and deletes while we look at them."""
+"""Files that another process writes, moves and deletes while we look at them."""
 
 import os
 import re

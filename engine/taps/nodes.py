@@ -1,4 +1,4 @@
-"""The watermark nodes of a query that others run: where each stands by Spark's rule, and by the barrel's. Pure.
+"""The watermark nodes of an existing query: where each is by Spark's rule, and by the barrel's. Pure.
 
 Spark has one clock a node, which the fastest channel drives, and makes one level of several nodes by its policy; the
 barrel's rule takes in each node the slowest channel instead.

@@ -1,4 +1,4 @@
-"""Where the sources of a query that others run stand, and what they have not read. Pure."""
+"""How far the sources of an existing query are read, and what they have not read. Pure."""
 
 from ..core.snapshot import SourcePosition
 from .broker.topic_facts import TopicFacts

@@ -1,4 +1,4 @@
-"""The channels of a query that others run: of its taps, or else the partitions that the broker tells of. Pure."""
+"""The channels of an existing query: from its taps, or else the partitions that the broker reports. Pure."""
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise

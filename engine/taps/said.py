@@ -1,4 +1,4 @@
-"""The notes on a query that others run, as codes: what is wrong with it, and what of it is not known. Pure."""
+"""The notes on an existing query, as codes: what is wrong with it, and what of it is not known. Pure."""
 
 from collections.abc import Iterator, Sequence
 
@@ -27,7 +27,7 @@ def unreadable(*lines: str | None) -> list[Said | None]:
 
 
 def not_known(nodes: Sequence[Node], inputs: Sequence[Tapped], barrel: BarrelRule | None) -> list[Said]:
-    """What the taps in the job do not tell, though there are some."""
+    """What the taps in the job do not report, though there are some."""
     notes: list[Said] = [
         ("channels_sampled", {"tap": one.tap.name, "kept": one.tap.sampled.kept, "of": one.tap.sampled.of})
         for one in inputs

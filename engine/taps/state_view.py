@@ -1,4 +1,4 @@
-"""What a query that others run keeps in its state: its stateful operators, its output mode, its open windows. Pure."""
+"""What an existing query keeps in its state: its stateful operators, its output mode, its open windows. Pure."""
 
 from collections.abc import Mapping, Sequence
 
@@ -18,7 +18,7 @@ _WITHOUT_WINDOWS = ("join", "dedup", "dedup_within_watermark", "limit")
 def operators_of(
     plan: PlanFacts | None, progress: BatchProgress | None, state: Sequence[OpenWindows] | None
 ) -> list[StatefulOperator] | None:
-    """As the plan has them, else as the state has them, else as they were reported; None: nobody tells."""
+    """As the plan has them, else as the state has them, else as they were reported; None: not known."""
     reported = _by_number(progress)
     if plan is not None:
         return [

@@ -51,7 +51,7 @@ def test_offsets_as_spark_writes_them() -> None:
 
 
 class TestKnownTopics:
-    """A topic that was made anew is read from its start, once."""
+    """A topic that was recreated is read from its start, once."""
 
     def topic(self, key: str | None) -> dict[str, Topic]:
         return {"t": Topic("t", key, [A, B])}

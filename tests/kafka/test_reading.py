@@ -135,7 +135,7 @@ def test_a_run_goes_on_with_the_other_reader(
         before = it.until(lambda p: 0 < p.totals.records < 300)
     produce(topic, [Record(of(NOON_MS + i), partition=i % 3) for i in range(300, 400)])
     with running(both_readers, broker, topic, tmp_path, reader=then, batch_records=50) as it:
-        assert it.picture().totals.records >= before.totals.records, "it did not begin anew"
+        assert it.picture().totals.records >= before.totals.records, "it did not start over"
         picture = it.read(400)
     assert picture.totals.records == 400
     assert [channel.records for channel in picture.channels] == [134, 133, 133]

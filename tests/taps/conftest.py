@@ -19,7 +19,7 @@ def written(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture(scope="session")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> "dict[str, Seen]":
-    """What the taps saw of two jobs that somebody else ran, by the kind of their event log."""
+    """What the taps saw of two jobs of another process, by the kind of their event log."""
     from .jobs import start_job, watch_plain, watch_rolled
 
     plain = start_job(tmp_path_factory.mktemp("plain"), "plain")

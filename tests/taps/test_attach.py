@@ -225,7 +225,7 @@ WRONG = {
     "nowhere": "there is no run or directory nowhere: give a run, a checkpoint directory, an event log, a published",
     "seem": "did you mean seen?",
     "./orders/checkpoit": "did you mean orders/checkpoint?",
-    "orders": "orders is no checkpoint directory: did you mean orders/checkpoint?",
+    "orders": "orders is not a checkpoint directory: did you mean orders/checkpoint?",
     "file": "file is a file: give the query's checkpoint directory",
     "s3://bucket/checkpoint": "s3://bucket/checkpoint is not on a file system of this machine",
     "kafka://host": "kafka://host is not kafka://BOOTSTRAP/TOPIC, e.g. kafka://localhost:9092/orders",

@@ -296,7 +296,7 @@ def test_a_tap_wants_a_timestamp(spark: "SparkSession") -> None:
     df = spark.sql("select timestamp '2026-01-01' as ts, 1 as number")
     with pytest.raises(UsageError, match="tap: 'number' is of type int: give the event-time column"):
         tap(df, "number")
-    with pytest.raises(UsageError, match="bucket_ms=0 is no width"):
+    with pytest.raises(UsageError, match="bucket_ms=0 is not a width"):
         tap(df, "ts", bucket_ms=0)
 
 

@@ -127,7 +127,7 @@ class Writer:
             time.sleep(0.05)
 
     def stop_maintenance(self) -> None:
-        """Nothing moves in the checkpoints any more; the next query starts it anew, with its own interval."""
+        """Nothing moves in the checkpoints any more; the next query starts it again, with its own interval."""
         jvm: Any = self._spark._jvm  # pyright: ignore[reportPrivateUsage]
         getattr(getattr(jvm.org.apache.spark.sql.execution.streaming.state, "StateStore$"), "MODULE$").stop()
 

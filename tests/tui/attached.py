@@ -1,4 +1,4 @@
-"""Canned snapshots of what others run: a query seen through its checkpoint, and a consumer group."""
+"""Canned snapshots of existing queries: a query seen through its checkpoint, and a consumer group."""
 
 from typing import Any
 

@@ -193,7 +193,7 @@ def fired(end_ms: int) -> list[FiredWindow]:
 
 
 def attached() -> Snapshot:
-    """A query that others run, seen through its checkpoint: one level, sources, windows; no channel, no count."""
+    """An existing query, seen through its checkpoint: one level, sources, windows; no channel, no count."""
     start = NOON + HOUR
     return Snapshot(
         name="orders",

@@ -58,7 +58,7 @@ def kafka() -> Sequence[FromEngine]:
 
 
 def of_others() -> Sequence[FromEngine]:
-    """A query that others run, with two watermark nodes."""
+    """An existing query, with two watermark nodes."""
     spark = SparkProgress(
         input_rows_per_second=840.0,
         watermark_ms=LEVEL + 1,

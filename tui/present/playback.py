@@ -4,7 +4,7 @@ from msgspec import Struct
 
 
 class Playback(Struct, frozen=True):
-    """Where a replay is (snapshot `number` of `count`, from 0), and how it goes on; `note` is one line, or None."""
+    """Where a replay is (snapshot `number` of `count`, from 0), and how it continues; `note` is one line, or None."""
 
     number: int
     count: int

@@ -25,7 +25,7 @@ from .detail import DetailScreen, Help, Host
 
 CHECKED = (
     "The engine, the query and the source: failed, stale, not started, without records",
-    "The watermark: silent or lagging channels, no data, channels that realign, a raised lateness",
+    "The watermark: channels without data or lagging, no data, channels that realign, a raised lateness",
     "Idleness: channels that turn idle again and again, or return too late",
     "Event times: in the future, in another unit or time zone, not event times at all; rows without one",
     "Lateness: too small, larger than needed, a burst; rows that Spark drops, a delay of 0",

@@ -18,7 +18,7 @@ class ProgressScreen(DetailScreen):
 
     NAME = PLACE = "Progress"
     ABOUT = Help(
-        reading="Time goes from left to right, by the engine's wall clock, the newest at the right; a column stands "
+        reading="Time runs from left to right, by the engine's wall clock, the newest at the right; a column stands "
         "for two seconds or more. The number at the axis is its top; ▲ goes beyond it.\n"
         "rows in: records per second, and how many were done in a second of a batch's own time. results out: windows "
         "that fired, each time. batch: how long the slowest batch of a column took, and with what: work is reading and "

@@ -273,7 +273,7 @@ def _eighths(scale: Scale, time_ms: int | None, rows: int) -> int | None:
 
 
 def _mark(scale: Scale, time_ms: int | None, level_ms: int | None, rows: int) -> str:
-    """`▼3d` for a stave that ends below the picture, 3 d behind the level, `▲3d` for one that goes on above it."""
+    """`▼3d` for a stave that ends below the picture, 3 d behind the level, `▲3d` for one that continues above it."""
     if time_ms is None or not isinstance(scale, Axis) or 0 <= scale.height(time_ms) <= rows:
         return ""
     distance = short(abs(time_ms - (scale.low_ms if level_ms is None else level_ms)))

@@ -102,7 +102,7 @@ def _chart(chart: Chart, rows: int, width: int, airy: int, plain: bool) -> list[
 def stacked(columns: Sequence[Stack | None], eighths: int, top: float, *, plain: bool = False) -> list[list[Run]]:
     """The columns, `top` as high as so many eighths of a row, in rows of runs, the upper one first.
 
-    What is not known stays empty, 0 has a foot, and `▲` goes on above. `plain`: parts are told by pattern, not colour.
+    What is not known stays empty, 0 has a foot, and `▲` continues above. `plain`: parts differ by pattern, not colour.
     """
     edges = [None if column is None else _edges(column, eighths / top if top > 0 else 0.0) for column in columns]
     rows = range(-(-eighths // 8) - 1, -1, -1)

@@ -235,15 +235,15 @@ def check(path: Path) -> None:
     if is_checkpoint(path):
         return
     if EVENT_LOG_NAME.fullmatch(path.name) or any(map(EVENT_LOG_NAME.fullmatch, inside)):
-        raise UsageError(f"{path} holds Spark event logs: it is no checkpoint directory")
+        raise UsageError(f"{path} holds Spark event logs: it is not a checkpoint directory")
     if path.absolute().name in _PARTS and is_checkpoint(path.absolute().parent):
         raise UsageError(f"{path} is a part of a checkpoint: give {path.absolute().parent}")
     near = [str(path / name) for name in sorted(inside)[:1000] if is_checkpoint(path / name)]
     if near:
         more = f" (or one of {len(near) - 1} others in it)" if len(near) > 1 else ""
-        raise UsageError(f"{path} is no checkpoint directory: did you mean {near[0]}{more}?")
+        raise UsageError(f"{path} is not a checkpoint directory: did you mean {near[0]}{more}?")
     raise UsageError(
-        f"{path} is no checkpoint directory: it has no offsets/; give the query's checkpointLocation, "
+        f"{path} is not a checkpoint directory: it has no offsets/; give the query's checkpointLocation, "
         "and start the query if it has never run"
     )
 

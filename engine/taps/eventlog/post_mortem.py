@@ -57,7 +57,7 @@ def record(
     sure_of(facts.queries, wanted)
     meant = choose(facts.queries, wanted, None)
     if meant is None:
-        raise UsageError(f"{path} tells of no streaming query")
+        raise UsageError(f"{path} has no streaming query")
     name = name or meant.name or facts.app or path.name
     source = SourceView(kind="event log", description=str(path.absolute()))
     course = _Course(name, source, facts, meant.id)

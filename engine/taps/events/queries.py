@@ -79,7 +79,7 @@ class Queries:
                 self._execution(event)
 
     def set_plan(self, run_id: str, plan: PlanFacts, policy: str | None) -> None:
-        """What somebody has learned of a run's plan; nothing where the run is not known."""
+        """What is known of a run's plan; nothing where the run is not known."""
         if (run := self._runs.get(run_id)) is not None:
             run.plan, run.policy, run.shown = plan, policy, None
 

@@ -1,4 +1,4 @@
-"""What is known of a query that others run: the same records from its event log and from the job itself (times ms)."""
+"""What is known of an existing query: the same records from its event log and from the job itself (times ms)."""
 
 from typing import Any
 

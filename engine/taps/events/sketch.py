@@ -52,7 +52,7 @@ def decode_sketch(content: bytes) -> Sketch:
     try:
         longs, version, family, kind, flags, seed = _HEAD.unpack_from(content)
         if (version, family, kind) != (_VERSION, _FAMILY, _COMPACT) or not 1 <= longs <= 3:
-            raise UnreadableError("it is no compact tuple sketch")
+            raise UnreadableError("it is not a compact tuple sketch")
         if seed != _SEED_HASH:
             raise UnreadableError(f"it is a sketch whose keys are hashed with a seed other than {SEED}")
         if flags & _EMPTY:

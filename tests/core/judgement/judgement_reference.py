@@ -1,4 +1,4 @@
-"""Section 11 once more, from its text: lists of everything that was seen, searched anew for each answer."""
+"""Section 11 once more, from its text: lists of everything that was seen, searched again for each answer."""
 
 from dataclasses import dataclass, field
 from itertools import pairwise

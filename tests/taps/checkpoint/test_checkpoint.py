@@ -287,14 +287,14 @@ def test_what_is_no_checkpoint_is_refused_with_what_to_do(written: dict[str, Wri
     (tmp_path / "loop").symlink_to("loop")
     assert "cannot read" in refusal(tmp_path / "loop")
     (tmp_path / "empty").mkdir()
-    assert "is no checkpoint directory: it has no offsets/" in refusal(tmp_path / "empty")
+    assert "is not a checkpoint directory: it has no offsets/" in refusal(tmp_path / "empty")
 
 
 def test_a_directory_near_a_checkpoint_names_it(written: dict[str, Written], tmp_path: Path) -> None:
     copy = written["plain"].copy(tmp_path / "all" / "mine")
     for part in ("offsets", "commits", "sources"):
         assert refusal(copy.path / part) == f"{copy.path / part} is a part of a checkpoint: give {copy.path}"
-    assert refusal(copy.path.parent) == f"{copy.path.parent} is no checkpoint directory: did you mean {copy.path}?"
+    assert refusal(copy.path.parent) == f"{copy.path.parent} is not a checkpoint directory: did you mean {copy.path}?"
     written["plain"].copy(tmp_path / "all" / "other")
     assert refusal(copy.path.parent).endswith(f"did you mean {copy.path} (or one of 1 others in it)?")
 
@@ -308,7 +308,7 @@ def test_an_event_log_is_told_apart(tmp_path: Path) -> None:
     single.write_text('{"Event":"SparkListenerLogStart","Spark Version":"4.3.0"}\n')
     os.truncate(single, 1 << 30)  # they grow large
     for directory in (rolling, tmp_path):
-        assert refusal(directory) == f"{directory} holds Spark event logs: it is no checkpoint directory"
+        assert refusal(directory) == f"{directory} holds Spark event logs: it is not a checkpoint directory"
     for file in (events, single):
         assert refusal(file) == f"{file} is a Spark event log, not a checkpoint: give the query's checkpoint directory"
 

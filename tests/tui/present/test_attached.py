@@ -1,4 +1,4 @@
-"""The screen on what others run: what is seen is said, what is not is `not known from here`, and nothing is 0."""
+"""The screen on existing queries: what is seen is said, what is not is `not known from here`, and nothing is 0."""
 
 from collections.abc import Callable
 from typing import Any

@@ -5,7 +5,7 @@ from ..query_chain import OPERATORS
 from .explanation import Context, Explainers, Explanation, n
 
 _KEPT: dict[KeptReason | None, str] = {
-    "no_watermark": "No withWatermark comes before it, so nothing tells when its state is no longer needed.",
+    "no_watermark": "No withWatermark comes before it, so Spark does not know when its state is no longer needed.",
     "watermark_after": "withWatermark comes after it: a watermark is only known to what follows it.",
     "watermark_lost": "Its window or key uses a column without the watermark: overwritten, or derived from it.",
     "key_without_window": "Its key has no window: the watermark does not say when a key is finished.",

@@ -82,7 +82,7 @@ def _no_watermark(it: NoWatermark, context: Context) -> Explanation:
     return Explanation(
         "The query keeps state without a watermark",
         "State grows with each new key: nothing is ever removed",
-        "Only a watermark tells Spark which state is no longer needed.",
+        "Without a watermark, Spark does not know which state is no longer needed.",
         [f"{n(it.state_rows, 'row')} in state" if it.state_rows is not None else "0 calls of withWatermark"],
         ("Operators", "Progress"),
     )
