@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from os import environ
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -26,9 +26,11 @@ from .bindings import bindings
 from .channel_commands import ChannelCommands
 from .incident import Incident, LastMinutes, write_new
 from .messages import Client, HeaderCame, ReplyCame, SnapshotCame, StreamEnded
+from .present.appearance import Appearance
 from .present.condition import Lost
 from .present.event_words import alert_severity, alert_text, alert_title
 from .present.formatting import clean, cut, first_line
+from .present.keys import chosen_keys
 from .present.recent import Recent
 from .present.table import Chosen, as_csv, as_json
 from .recorder import Recorder, file_name, save_new
@@ -96,6 +98,16 @@ class WmtopApp(App[Answer]):
         for theme in THEMES:
             self.register_theme(theme)
         self.theme = self._remembered_theme()
+        self._first_zone: tzinfo | None = UTC
+
+    def apply_appearance(self, appearance: Appearance) -> None:
+        """Look as the configuration says, with the keys that it gives; before `run`."""
+        if appearance.theme is not None:
+            self.theme = f"wmtop-{appearance.theme}"
+        self._first_zone = None if appearance.zone == "local" else UTC
+        self.set_keymap(chosen_keys())
+        if self._main is not None:
+            self._main.use_zone(self._first_zone)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return DARK.variables
@@ -235,6 +247,7 @@ class WmtopApp(App[Answer]):
         if covered:
             self.pop_screen()
         self._main = MainScreen(snapshot, self._recent, self._clock, plain=self.no_color, denied=self._denied)
+        self._main.use_zone(self._first_zone)
         self._start.done()
         self._show_recording()
         self.push_screen(self._main)

@@ -29,6 +29,22 @@ def line_in_job(snapshot: Snapshot, value_ms: int | None, *, idle: bool = False)
     return f'withWatermark("{column or "<event-time column>"}", "{_interval(value_ms)}")'
 
 
+def lines_in_jobs(lateness_ms: int, idle_after_ms: int | None, column: str = "ts") -> dict[str, str]:
+    """The line that sets a lateness, and an idle timeout (None: leave it as it is), in each kind of job.
+
+    Spark has no idle timeout; Kafka Streams has a grace period in its place, and no idle timeout either.
+    """
+    idle_java = "" if idle_after_ms is None else f".withIdleness({_java(idle_after_ms)})"
+    idle_sql = "" if idle_after_ms is None else f"; WITH ('scan.watermark.idle-timeout' = '{_option(idle_after_ms)}')"
+    bounded = f"forBoundedOutOfOrderness({_java(lateness_ms)})"
+    return {
+        "spark": f'withWatermark("{column}", "{_interval(lateness_ms)}")',
+        "flink_java": f"WatermarkStrategy.<Event>{bounded}{idle_java}",
+        "flink_sql": f"WATERMARK FOR {column} AS {column} - INTERVAL {_sql(lateness_ms)}{idle_sql}",
+        "kafka_streams": f"TimeWindows.ofSizeAndGrace(size, {_java(lateness_ms)})",
+    }
+
+
 def is_sql(snapshot: Snapshot) -> bool:
     """Whether the Flink job comes from SQL or the Table API, by the names of its operators."""
     return snapshot.flink is not None and any(_SQL_NODE.search(one.name) for one in snapshot.flink.vertices)

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from wmtop.tui import cli
 from tests.core.doctor.streams import MINUTE, SETTINGS, Stream, traffic
 
 from .canned import header
+from .cli.checkpoints import checkpoint
 
 HEALTHY = Stream().run(120, traffic("abcd"))
 STUCK = Stream(replace(SETTINGS, idle_after_ms=None)).run(60, traffic("abcd")).run(180, traffic("ab"))
@@ -107,3 +109,69 @@ def test_neither_textual_nor_pyspark_is_imported(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", script, str(well)], capture_output=True, text=True, timeout=60)
     assert done.stdout.splitlines()[-2:] == ["0", "[]"], done.stderr
+
+
+def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **targets: str) -> None:
+    """A configuration with these targets, and no engine that runs."""
+    lines = [line for name, rest in targets.items() for line in (f"[targets.{name}]", rest)]
+    (tmp_path / "config.toml").write_text("\n".join(lines))
+    monkeypatch.setenv("WMTOP_CONFIG", str(tmp_path / "config.toml"))
+    monkeypatch.setenv("WMTOP_RUN_DIR", tempfile.mkdtemp(prefix="wmtop-"))  # short: it holds sockets
+
+
+def test_configured_targets_are_checked_by_name_and_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded(tmp_path / "well.rec", HEALTHY)
+    recorded(tmp_path / "ill.rec", STUCK)
+    configured(
+        tmp_path,
+        monkeypatch,
+        well='attach = "./well.rec"\nfail-if = "behind_fastest > 1d"',
+        ill='attach = "./ill.rec"',
+        gone='attach = "./gone"',
+    )
+    assert checked(capsys, "well")[0] == 0
+    assert checked(capsys, "ill")[0] == 1
+    assert checked(capsys, "gone")[0] == 3
+    code, out, err = checked(capsys, "--all", "--json")
+    assert err == ""
+    by_name = {result["target"]: result for result in map(json.loads, out.splitlines())}
+    assert code == 1
+    assert {name: by_name[name]["verdict"] for name in ("well", "ill", "gone")} == {
+        "well": "moving",
+        "ill": "stalled",
+        "gone": "unknown",
+    }
+    assert set(by_name["gone"]["facts"].values()) == {None}
+    code, out, _ = checked(capsys, "--all")
+    rows = [line.split()[0] for line in out.splitlines()]
+    assert (rows[:2], rows.index("gone") < rows.index("well")) == (["TARGET", "ill"], True)
+
+
+def test_performance_data_is_what_plugins_print(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    well, ill = recorded(tmp_path / "well.rec", HEALTHY), recorded(tmp_path / "ill.rec", STUCK)
+    code, out, _ = checked(capsys, well, "--nagios")
+    [line] = out.splitlines()
+    words, data = line.split(" | ")
+    assert (code, words.startswith("WMTOP OK - ")) == (0, True)
+    values = dict(pair.split("=") for pair in data.split(" "))
+    assert values["'behind_fastest'"].endswith("s")
+    assert values["'late_share'"].endswith("%")
+    assert "'backlog_time'" not in values
+    code, out, _ = checked(capsys, well, ill, "--nagios")
+    assert (code, out.splitlines()[0].startswith("WMTOP WARNING - "), len(out.splitlines())) == (1, True, 3)
+    assert all(line.count(" | ") <= 1 for line in out.splitlines())
+
+
+def test_looking_at_a_checkpoint_imports_neither_textual_nor_pyspark(tmp_path: Path) -> None:
+    path = checkpoint(tmp_path / "orders", 7)
+    script = (
+        "import sys; from wmtop.tui import cli; sys.argv = ['wmtop', 'check', sys.argv[1], '--for', '1ms']\n"
+        "try: cli.main()\n"
+        "except SystemExit as over: print(over.code)\n"
+        "heavy = {'textual', 'pyspark', 'py4j', 'pyarrow.parquet', 'pandas', 'kafka', 'prometheus_client'}\n"
+        "print(sorted(name for name in sys.modules if name in heavy))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, timeout=60)
+    assert done.stdout.splitlines()[-2:] == ["3", "[]"], done.stderr

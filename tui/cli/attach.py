@@ -2,6 +2,7 @@
 
 import asyncio
 import stat
+from collections.abc import Mapping
 from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -16,6 +17,7 @@ from ...engine.feed.client import Client, first_snapshot
 from ...engine.outputs import check_outputs
 from ..present.formatting import DAY
 from .arguments import FORCE_HELP, duration_option, off_option, on_alert_option
+from .config.targets import with_configured_target
 from .engines import bounds_of, command_of, run_claimed, show, stop_on_eof
 from .launch import launched
 from .listing import list_all, list_inside
@@ -46,6 +48,7 @@ if TYPE_CHECKING:  # a tap is imported by the command that uses it
     from .targets import Windows
 
 
+@with_configured_target
 def attach(
     target: Annotated[
         str | None,
@@ -183,29 +186,44 @@ def _query(target: str, wanted: str | None, windows: "Windows", broker: "BrokerT
     return query_of_checkpoint(path, windows, broker)
 
 
-def watched_of(
-    target: str,
-    *,
-    bootstrap: str | None = None,
-    time: str | None = None,
-    group: str | None = None,
-    kafka_config: Path | None = None,
-    query: str | None = None,
-) -> "Watched[Any]":
+WATCH_OPTIONS = (
+    "bootstrap", "time", "group", "kafka_config", "query", "operator", "ca_file", "client_cert", "auth_file",
+    "state_reader", "lateness", "idle_after",
+)  # fmt: skip
+"""The options of `attach`, by parameter, that say what is looked at and how."""
+_OF_FLINK = ("operator", "ca_file", "client_cert", "auth_file")
+_OF_GROUP = ("group", "lateness", "idle_after")
+_OF_BROKER = ("time", "kafka_config")
+_OF_QUERY = ("state_reader", "bootstrap", "query")
+
+
+def watched_of(target: str, options: Mapping[str, Any]) -> "Watched[Any]":
     """What a target names that is not a running engine: a Flink job, a topic, a consumer group or a query; UsageError
-    if nothing."""
+    if nothing.
+
+    `options` are of `WATCH_OPTIONS`; None or missing: not given.
+    """
+    given = {name: options.get(name) for name in WATCH_OPTIONS}
+
+    def refuse(where: str, *names: str) -> None:
+        _refuse(where, {f"--{name.replace('_', '-')}": given[name] for name in names})
+
     if target.startswith(FLINK):
-        _refuse("for flink://", {"--group": group, "--query": query})
-        if bootstrap is None:
-            _refuse("for a Flink job without --bootstrap", {"--time": time, "--kafka-config": kafka_config})
-        return flink_job(target, None, None, None, None, join_of(bootstrap, time, kafka_config))[0]
+        refuse("for flink://", "group", "lateness", "idle_after", "state_reader", "query")
+        if given["bootstrap"] is None:
+            refuse("for a Flink job without --bootstrap", *_OF_BROKER)
+        join = join_of(given["bootstrap"], given["time"], given["kafka_config"])
+        operator, ca_file, client_cert, auth_file = (given[name] for name in _OF_FLINK)
+        return flink_job(target, operator, ca_file, client_cert, auth_file, join)[0]
+    group, time, kafka_config = given["group"], given["time"], given["kafka_config"]
     if target.startswith(TOPIC):
-        _refuse("for kafka://", {"--bootstrap": bootstrap, "--query": query})
-        return topic_of(target, group, time, 0, None, kafka_config)[0]
-    _refuse("for a Spark query", {"--group": group})
-    if bootstrap is None:
-        _refuse("for a query without --bootstrap", {"--time": time, "--kafka-config": kafka_config})
-    return _query(target, query, windows_of(None, once=True), broker_of(bootstrap, time, kafka_config))[0]
+        refuse("for kafka://", *_OF_FLINK, *_OF_QUERY)
+        return topic_of(target, group, time, given["lateness"] or 0, given["idle_after"], kafka_config)[0]
+    refuse("for a Spark query", *_OF_FLINK, *_OF_GROUP)
+    if given["bootstrap"] is None:
+        refuse("for a query without --bootstrap", *_OF_BROKER)
+    windows = windows_of(given["state_reader"], once=True)
+    return _query(target, given["query"], windows, broker_of(given["bootstrap"], time, kafka_config))[0]
 
 
 def _watch(watched: "Watched[Any]", options: "WatchOptions", name: str | None, base: str, *, json: bool) -> int:

@@ -1,82 +1,30 @@
-"""`wmtop check`: look at a target until a verdict is possible, print verdict and findings, and exit accordingly."""
+"""`wmtop check`: look at targets until a verdict is possible, print verdict and findings, and exit accordingly."""
 
-import asyncio
+import threading
 import time as clock
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import aclosing, contextmanager
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 import typer
 from msgspec import Struct
-from msgspec.structs import replace
 
-from ...engine.core.doctor import accounts_for, diagnose
-from ...engine.core.doctor.progress import verdict_at
-from ...engine.core.judgement.observer import SnapshotJudge
-from ...engine.core.snapshot import Snapshot
-from ...engine.errors import RunError, UsageError
-from ...engine.feed import rundir
-from ...engine.feed.client import Client
-from ...engine.feed.messages import Header
-from ...engine.feed.recording import RecordingReader
-from ..present.check_facts import CheckInput, Value, facts_of
-from ..present.diagnosis import Diagnosis, explain
+from ...engine.errors import RunError, UsageError, first_line
+from ..present.check_facts import FACTS, facts_of
+from ..present.check_words import BAD, Checked, CheckedFinding, lines, nagios_text, reason_of, table
+from ..present.diagnosis import explain
 from ..present.fail_if import Expression, evaluate, parse_fail_if
-from ..present.formatting import clean, first_line
-from ..present.recent import Recent
+from ..present.formatting import duration
 from .arguments import parsed
+from .fleet.members import Member, some_members
+from .look import Look, look_at
 from .options import parse_duration, parse_time
-
-if TYPE_CHECKING:
-    from ...engine.taps.engine import Watched
 
 FINE, MET, CANNOT_TELL = 0, 1, 3
 DEFAULT_FOR_MS = 30_000
-_BAD = ("slow", "stalled")
-
-
-class CheckedFinding(Struct, frozen=True):
-    """A finding as `--json` prints it; the first five names are contract."""
-
-    code: str
-    severity: str
-    channels: list[str]
-    cause: str
-    fix: str
-    title: str
-    evidence: list[str]
-
-
-class Checked(Struct, frozen=True):
-    """The result for one target; `facts` are durations in ms, shares from 0 to 1, None where not known."""
-
-    target: str
-    verdict: str
-    reason: str
-    findings: list[CheckedFinding]
-    facts: dict[str, Value]
-    exit: int
-    met: str | None = None
-    """The comparisons that made `--fail-if` true, with their numbers."""
-    not_known: str | None = None
-    """The facts that `--fail-if` needs and this target does not have."""
-
-
-class _Look(Struct):
-    """What was seen of a target."""
-
-    recent: Recent
-    snapshot: Snapshot | None = None
-    lost: str | None = None
-
-    def given(self) -> CheckInput:
-        """For facts and findings."""
-        assert self.snapshot is not None
-        past = self.recent.until(self.snapshot)
-        findings = diagnose(self.snapshot, past, lost=self.lost)
-        return CheckInput(self.snapshot, past, verdict_at(self.snapshot, past, lost=self.lost), findings)
+HANGS_AFTER_S = 10
+"""How long after `--for` several targets may take to answer."""
 
 
 def check(
@@ -84,7 +32,7 @@ def check(
         list[str] | None,
         typer.Argument(metavar="TARGET…", help="a run, a recording, or anything that 'wmtop attach' takes"),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="all running engines and published queries")] = False,
+    every: Annotated[bool, typer.Option("--all", help="all that runs, is configured or is published")] = False,
     fail_if: Annotated[
         str | None, typer.Option(metavar="EXPR", help="exit 1 if it is true, e.g. 'level_lag > 10m or late_share > 1%'")
     ] = None,
@@ -106,16 +54,38 @@ def check(
     group: Annotated[str | None, typer.Option(metavar="G", help="kafka: the consumer group")] = None,
     kafka_config: Annotated[Path | None, typer.Option(metavar="FILE", help="kafka: client properties")] = None,
     query: Annotated[str | None, typer.Option(metavar="NAME", help="event log, published: which query")] = None,
+    nagios: Annotated[
+        bool, typer.Option("--nagios", help="print one line with performance data, as Nagios plugins do")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="print one JSON object a target")] = False,
 ) -> None:
     """Check a target: exit 0 fine, 1 slow, stalled or EXPR is true, 2 unusable input, 3 cannot tell."""
     expression = _parsed(fail_if)
-    names = [*(targets or []), *(_everything() if every else [])]
-    if not names:
+    found = some_members(targets or [], every=every)
+    if not found:
         raise UsageError("check what? Give a TARGET (a run, a recording, a checkpoint, …) or --all")
     options = {"bootstrap": bootstrap, "time": time, "group": group, "kafka_config": kafka_config, "query": query}
-    codes = [_check(name, expression, look_for, at, options, json=json) for name in names]
+    asked = _Asked(expression, look_for, at, options)
+    results: list[Checked] = []
+    for result in [_check(found[0], asked)] if len(found) == 1 else _check_all(found, asked):
+        results.append(result)
+        if json:
+            print(msgspec.json.encode(result).decode(), flush=True)
+    if nagios:
+        print(nagios_text(results))
+    elif not json:
+        print("\n".join(table(results) if every else [line for result in results for line in lines(result)]))
+    codes = [result.exit for result in results]
     raise typer.Exit(next((code for code in (MET, CANNOT_TELL) if code in codes), FINE))
+
+
+class _Asked(Struct, frozen=True):
+    """What is asked of every target."""
+
+    expression: Expression | None
+    for_ms: int
+    at: int | None
+    options: dict[str, Any]
 
 
 def _parsed(text: str | None) -> Expression | None:
@@ -127,117 +97,44 @@ def _parsed(text: str | None) -> Expression | None:
         raise UsageError(f"--fail-if: {error}") from None
 
 
-def _everything() -> list[str]:
-    from ...engine.taps.events.published import list_published
+def _check_all(members: list[Member], asked: _Asked) -> Iterator[Checked]:
+    """All at the same time, in their order: one that hangs costs the others nothing."""
+    outcomes: dict[str, Checked | Exception] = {}
 
-    names = dict.fromkeys([run.name for run in rundir.list_runs()])
-    names |= dict.fromkeys(name for job in list_published() for name in job.names)
-    if not names:
-        raise UsageError("--all: no engine is running and no query is published; name a TARGET")
-    return list(names)
+    def look(member: Member) -> None:
+        try:
+            outcomes[member.name] = _check(member, asked)
+        except Exception as error:  # noqa: BLE001 - it is raised, or reported, by the thread that waits
+            outcomes[member.name] = error
 
-
-def _check(
-    target: str, expression: Expression | None, for_ms: int, at: int | None, options: dict[str, Any], *, json: bool
-) -> int:
-    look = _seen(target, expression, for_ms, at, options)
-    result = _result(target, look, expression)
-    print(msgspec.json.encode(result).decode() if json else "\n".join(_lines(result)), flush=True)
-    return result.exit
-
-
-def _seen(target: str, expression: Expression | None, for_ms: int, at: int | None, options: dict[str, Any]) -> _Look:
-    """Look at the target until the verdict (and the expression) is known, or the time is over."""
-    from .attach import socket_of
-
-    path = Path(target)
-    if (socket := socket_of(target)) is not None:
-        return asyncio.run(_engine(socket, expression, for_ms))
-    if is_recording(path):
-        return _recorded(path, at)
-    if at is not None:
-        raise UsageError(f"--at is for a recording, and {clean(target)} is not one")
-    from .attach import watched_of
-
-    watched = watched_of(target, **options)
-    look = _Look(Recent())
-    with opened(watched):
-        until = clock.monotonic() + for_ms / 1_000
-        for snapshot in pictures(watched, until):
-            look.snapshot = snapshot
-            look.recent.add(snapshot)
-            if _decided(look, expression):
-                break
-    return look
+    threads = {each.name: threading.Thread(target=look, args=(each,), daemon=True) for each in members}
+    for thread in threads.values():
+        thread.start()
+    until = clock.monotonic() + asked.for_ms / 1_000 + HANGS_AFTER_S
+    for name, thread in threads.items():
+        thread.join(max(until - clock.monotonic(), 0))
+        outcome = outcomes.get(name)
+        if isinstance(outcome, Exception):
+            raise outcome
+        yield outcome or _unknown(name, f"no answer within {duration(asked.for_ms + HANGS_AFTER_S * 1_000)}")
 
 
-def is_recording(path: Path) -> bool:
-    if not path.is_file():
-        return False
+def _check(member: Member, asked: _Asked) -> Checked:
+    expression = _parsed(member.fail_if) if asked.expression is None else asked.expression
+
+    def decided(look: Look) -> bool:
+        return _decided(look, expression)
+
     try:
-        with RecordingReader(path):
-            return True
-    except UsageError:
-        return False
+        look = look_at(member, decided, asked.for_ms, asked.at, asked.options)
+    except (UsageError, RunError) as error:
+        if not member.forgiving:
+            raise
+        return _unknown(member.name, first_line(error))
+    return _result(member.name, look, expression)
 
 
-def _recorded(path: Path, at: int | None) -> _Look:
-    with RecordingReader(path) as reader:
-        if not len(reader):
-            raise UsageError(f"{path} holds no snapshot")
-        number = len(reader) - 1 if at is None else reader.seek(at)
-        points = [point for point in reader.points[: number + 1] if point is not None]
-        return _Look(Recent(points), reader.at(number))
-
-
-async def _engine(socket: Path, expression: Expression | None, for_ms: int) -> _Look:
-    """A running engine: what it sends, its history first."""
-    look = _Look(Recent())
-    try:
-        async with asyncio.timeout(for_ms / 1_000), aclosing(Client(socket, read_only=True).messages()) as messages:
-            async for message in messages:
-                if isinstance(message, Header):
-                    look.recent = Recent(message.history)
-                elif isinstance(message, Snapshot):
-                    look.snapshot = message
-                    look.recent.add(message)
-                    if _decided(look, expression):
-                        return look
-        look.lost = "the engine stopped while it was checked"
-    except TimeoutError:
-        pass
-    except RunError as error:
-        look.lost = first_line(str(error))
-    if look.snapshot is None:
-        raise RunError(look.lost or f"the engine {socket.stem} sent no snapshot within {for_ms / 1_000:g} s")
-    return look
-
-
-@contextmanager
-def opened(watched: "Watched[Any]") -> Generator[None]:
-    watched.open()
-    try:
-        yield
-    finally:
-        watched.close()
-
-
-def pictures(watched: "Watched[Any]", until: float, name: str = "check") -> Iterator[Snapshot]:
-    """A snapshot with its verdict for each poll, one at least."""
-    judge, first = SnapshotJudge(), True
-    while True:
-        facts, now_ms = watched.poll(), clock.time_ns() // 1_000_000
-        seen = watched.picture(name, facts, now_ms)
-        if first:
-            judge.remember(watched.past(facts, now_ms))
-            first = False
-        yield replace(seen, verdict=judge.verdict(seen))
-        if clock.monotonic() + watched.every_s >= until:
-            return
-        clock.sleep(watched.every_s)
-
-
-def _decided(look: _Look, expression: Expression | None) -> bool:
+def _decided(look: Look, expression: Expression | None) -> bool:
     """Whether more time would not change the answer: it is over, or there is a verdict and the expression is known."""
     if look.snapshot is None:
         return False
@@ -247,20 +144,26 @@ def _decided(look: _Look, expression: Expression | None) -> bool:
     return given.verdict != "unknown" and (expression is None or evaluate(expression, given).met is not None)
 
 
-def _result(target: str, look: _Look, expression: Expression | None) -> Checked:
+def _unknown(target: str, reason: str) -> Checked:
+    """The result for a target that could not be looked at: nothing is known, and least of all that it is fine."""
+    return Checked(target, "unknown", reason, [], dict.fromkeys(FACTS), CANNOT_TELL)
+
+
+def _result(target: str, look: Look, expression: Expression | None) -> Checked:
     given = look.given()
     snapshot = given.snapshot
     said = [explain(finding, snapshot, None) for finding in given.findings]
-    exit_code = MET if given.verdict in _BAD else CANNOT_TELL if given.verdict == "unknown" else FINE
+    exit_code = MET if given.verdict in BAD else CANNOT_TELL if given.verdict == "unknown" else FINE
     met = not_known = None
     if expression is not None:
         outcome = evaluate(expression, given)
         exit_code = {True: MET, False: FINE, None: CANNOT_TELL}[outcome.met]
         met, not_known = (outcome.words if outcome.met else None), (outcome.words if outcome.met is None else None)
+    holder = snapshot.level.holder
     return Checked(
         target=target,
         verdict=given.verdict,
-        reason=_reason(given, said),
+        reason=reason_of(given, said),
         findings=[
             CheckedFinding(
                 code=one.code,
@@ -277,39 +180,5 @@ def _result(target: str, look: _Look, expression: Expression | None) -> Checked:
         exit=exit_code,
         met=met,
         not_known=not_known,
+        held_back_by=None if holder is None else holder.channel,
     )
-
-
-def _reason(given: CheckInput, said: Sequence[Diagnosis]) -> str:
-    """The verdict in words: of a bad one the first finding that accounts for it."""
-    if given.verdict in (*_BAD, "unknown"):
-        pairs = zip(given.findings, said, strict=True)
-        return next(
-            (one.title for finding, one in pairs if accounts_for(finding, given.verdict)), _REASONS[given.verdict]
-        )
-    if given.verdict == "ended" and given.snapshot.origin is not None:
-        return "The query was stopped"
-    return _REASONS[given.verdict]
-
-
-_REASONS = {
-    "moving": "The watermark advances",
-    "waiting": "No record has come lately, and nothing is unread",
-    "ended": "The stream has ended",
-    "slow": "Event time loses ground",
-    "stalled": "The watermark does not advance",
-    "unknown": "Too little is known for a verdict",
-}
-
-
-def _lines(result: Checked) -> Iterator[str]:
-    yield f"{clean(result.target)}: {result.verdict.upper()}  {result.reason}"
-    if result.met is not None:
-        yield f"  true: {result.met}"
-    if result.not_known is not None:
-        yield f"  not known from this target: {result.not_known}"
-    for finding in result.findings:
-        yield f"  {finding.severity}: {finding.title}"
-        yield f"    {finding.cause}"
-        if finding.fix:
-            yield f"    fix: {finding.fix}"

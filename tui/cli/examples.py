@@ -26,7 +26,15 @@ EXAMPLES = {
         "wmtop attach kafka://localhost:9092/orders --group billing",
         "wmtop attach flink://localhost:8081/orders",
     ),
-    "check": ("wmtop check flights --for 1m", "wmtop check run.rec --at 2013-02-08T14:30:00Z --json"),
+    "check": (
+        "wmtop check flights --for 1m",
+        "wmtop check --all --nagios",
+        "wmtop check run.rec --at 2013-02-08T14:30:00Z --json",
+    ),
+    "advise": (
+        "wmtop advise flights --target 99.9% --horizon 1h",
+        "wmtop advise run.rec --horizon all --at 2013-02-08T14:30:00Z --json",
+    ),
     "preview": (
         "wmtop preview flights --idle-after 2h",
         "wmtop preview run.rec --lateness 45m --at 2013-02-08T14:30:00Z --json",
@@ -40,6 +48,7 @@ EXAMPLES = {
         "wmtop report flights -o incident.zip",
         "wmtop report run.rec --at 2013-02-08T14:30:00Z -o incident.zip --redact",
     ),
+    "config": ("wmtop config", "wmtop --config wmtop.toml config", "wmtop config --keys"),
     "runs": ("wmtop runs",),
     "stop": ("wmtop stop flights",),
     "set": ("wmtop set flights --lateness 45m", "wmtop set flights --idle-after off"),

@@ -2,12 +2,15 @@
 
 import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ...engine.errors import RunError, UsageError, first_line
-from . import attach, check, preview, replay, report, run, running, serve
+from . import advise, attach, check, preview, replay, report, run, running, serve
+from .config.command import config_command
+from .config.force import FILE_VARIABLE, default_map
 from .examples import epilog
 
 app = typer.Typer(
@@ -21,18 +24,24 @@ app.command(epilog=epilog("demo"))(run.demo)
 app.add_typer(run.run_app, name="run")
 app.command(epilog=epilog("attach"))(attach.attach)
 app.command(epilog=epilog("check"))(check.check)
+app.command(epilog=epilog("advise"))(advise.advise)
 app.command(epilog=epilog("preview"))(preview.preview)
 app.command(epilog=epilog("runs"))(running.runs)
 app.command(epilog=epilog("stop"))(running.stop)
 app.command(epilog=epilog("replay"))(replay.replay)
 app.command(epilog=epilog("report"))(report.report)
+app.command("config", epilog=epilog("config"))(config_command)
 app.command("set", epilog=epilog("set"))(running.set_command)
 app.command(epilog=epilog("serve"))(serve.serve)
 
 
 @app.callback(invoke_without_command=True)
 def main_command(
-    context: typer.Context, version: Annotated[bool, typer.Option("--version", help="print the version")] = False
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="print the version")] = False,
+    config: Annotated[
+        Path | None, typer.Option("--config", metavar="FILE", help="the configuration file (see 'wmtop config')")
+    ] = None,
 ) -> None:
     """Open the screen on the running engine."""
     if version:
@@ -40,6 +49,10 @@ def main_command(
 
         print(f"wmtop {installed('wmtop')}")
         raise typer.Exit
+    if config is not None:
+        os.environ[FILE_VARIABLE] = str(config.absolute())  # engines that this process starts see it, too
+    if context.invoked_subcommand == "run":
+        context.default_map = default_map()
     if context.invoked_subcommand is None:
         running.open_running()
 

@@ -17,7 +17,7 @@ from ..permissions import denied_to
 from ..present.formatting import count, stamp
 from .arguments import FORCE_HELP, parsed
 from .options import parse_speed, parse_time
-from .running import has_terminal, is_served
+from .running import apply_configuration, has_terminal, is_served
 from .summary import summary
 
 
@@ -77,6 +77,7 @@ def play(reader: RecordingReader, speed: float | None, at_ms: int | None, *, pla
     app = ReplayApp(
         reader, speed=speed or SPEEDS[-1], number=number, playing=playing, denied=denied, preferences_file=remembered
     )
+    apply_configuration(app)
     app.run()
 
 

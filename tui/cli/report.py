@@ -20,7 +20,8 @@ from ...engine.feed.messages import Header
 from ...engine.feed.recording import RecordingReader
 from ..present.formatting import clean, stamp
 from .arguments import FORCE_HELP, parsed
-from .check import is_recording, opened, pictures
+from .config.targets import with_configured_target
+from .look import is_recording, opened, pictures
 from .options import parse_duration, parse_time
 
 if TYPE_CHECKING:  # it draws with Textual: only imported once it is needed
@@ -31,6 +32,7 @@ LEAST_MS = 5_000
 """A running target is looked at for so long at least, so that there is a recording."""
 
 
+@with_configured_target
 def report(
     target: Annotated[
         str,
@@ -127,7 +129,7 @@ def _looked_at(target: str, for_ms: int, options: dict[str, Any], say: Callable[
         return asyncio.run(_engine(socket, for_ms, say))
     from .attach import watched_of
 
-    watched = watched_of(target, **options)
+    watched = watched_of(target, options)
     began = clock.monotonic()
     seen: list[Snapshot] = []
     with opened(watched):

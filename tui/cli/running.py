@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from msgspec import UNSET, UnsetType
@@ -13,10 +13,15 @@ from ...engine.feed import rundir
 from ...engine.feed.client import Client, first_snapshot, request
 from ...engine.feed.messages import Change, Stop
 from ..present.formatting import NO_DATA, clean, stamp
+from ..present.keys import use_keys
 from ..present.verdict import WORDS, verdict_line
 from .arguments import parsed
+from .config.force import appearance, config
 from .launch import launched
 from .options import parse_duration, parse_duration_or_off, parse_share_or_off
+
+if TYPE_CHECKING:
+    from ..app import WmtopApp
 
 LOOK_WITHIN_S = 2.0
 """How long an engine may take to answer."""
@@ -141,6 +146,12 @@ def _choose(names: list[str]) -> str:
     raise UsageError(f"'{answer}' is not in the list; give a number from 1 to {len(names)} or a name")
 
 
+def apply_configuration(app: "WmtopApp") -> None:
+    """Give the screen the theme, the zone and the keys of the configuration."""
+    use_keys(config().keys)
+    app.apply_appearance(appearance())
+
+
 def open_screen(client: Client, on_quit: Literal["ask", "stop", "leave"]) -> Literal["stop", "leave"]:
     """Show the engine until the user quits; returns what to do with the engine."""
     from ..alerting import wants_alerts
@@ -156,4 +167,5 @@ def open_screen(client: Client, on_quit: Literal["ask", "stop", "leave"]) -> Lit
         preferences_file=None if is_served() else preferences_file(),
         alerts=wants_alerts(),
     )
+    apply_configuration(app)
     return "stop" if app.run() == "stop" else "leave"

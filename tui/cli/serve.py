@@ -11,6 +11,7 @@ import typer
 from ...engine.errors import RunError, UsageError
 from ...engine.feed.recording import RecordingReader
 from .attach import socket_of
+from .config.force import configured
 from .targets import is_published, known_as, nothing_there
 
 LOOPBACK = "127.0.0.1"
@@ -57,6 +58,8 @@ def _name(target: str) -> str:
 def _screen_command(target: str, allow_changes: bool) -> list[str]:
     """The command that each browser tab runs."""
     wmtop = [sys.executable, "-m", "wmtop.tui.cli"]
+    if configured(target) is not None:
+        return [*wmtop, "attach", target, *([] if allow_changes else ["--read-only"])]
     path = Path(target)
     if path.is_file() and _is_recording(path):
         return [*wmtop, "replay", str(path.absolute())]

@@ -3,9 +3,13 @@
 A key is added here and nowhere else. `Bind.name` is what a configuration file calls it.
 """
 
+from collections.abc import Mapping
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
+
+from .key_names import key_label, key_name
 
 Place = Literal[
     "app", "main", "detail", "replay", "list",
@@ -275,6 +279,62 @@ NOT_IN_REPLAY = frozenset({"apply", "undo", "autopilot", "freeze", "record"})
 """Keys, by name, that a replay does not have."""
 
 _BY_NAME = {bind.name: (row, bind) for row in ROWS for bind in row.binds}
+BIND_NAMES = tuple(_BY_NAME)
+"""What a configuration file calls the actions."""
+_chosen: dict[str, str] = {}
+"""Other keys for some of them, by name."""
+
+
+def use_keys(chosen: Mapping[str, str]) -> None:
+    """Give actions other keys (by `Bind.name`; by character or Textual's name): footers and help show them."""
+    _chosen.clear()
+    _chosen.update({name: key_name(key) for name, key in chosen.items()})
+
+
+def chosen_keys() -> dict[str, str]:
+    """The other keys by `Bind.name`, as Textual names them."""
+    return dict(_chosen)
+
+
+def binds_by_name() -> dict[str, Bind]:
+    """Every key of the table by the name that a configuration has for it."""
+    return {name: bind for name, (_, bind) in _BY_NAME.items()}
+
+
+def check_keys(chosen: Mapping[str, str], among: Mapping[str, str]) -> None:
+    """ValueError where a key of `chosen` already has another action in the same place, `among` being all other keys."""
+    for name, key in chosen.items():
+        wanted = key_name(key)
+        row, own = _BY_NAME[name]
+        for other_row, other in _BY_NAME.values():
+            taken = key_name(among[other.name]) if other.name in among else other.key
+            if other is not own and wanted in taken.split(",") and _meet(row.places, other_row.places):
+                raise ValueError(f"{name} = '{key}': that key already has the action {other.name}; choose another key")
+
+
+def links() -> list[Link]:
+    """`LINKS` with the keys in force."""
+    return [
+        Link(key_label(_chosen[link.name.lower()]), link.name, link.about) if link.name.lower() in _chosen else link
+        for link in LINKS
+    ]
+
+
+def _meet(ones: tuple[Place, ...], others: tuple[Place, ...]) -> bool:
+    """Whether there is a screen on which the keys of both places work."""
+    return any(one == other or _around(one, other) or _around(other, one) for one in ones for other in others)
+
+
+def _around(one: Place, other: Place) -> bool:
+    return one == "app" or (one == "replay" and other != "app") or (one == "detail" and other[0].isupper())
+
+
+def _in_force(row: KeyRow) -> KeyRow:
+    """The row with the keys that its actions have now."""
+    if not any(bind.name in _chosen for bind in row.binds):
+        return row
+    keys = [key_label(_chosen.get(bind.name, bind.key).split(",")[0]) for bind in row.binds]
+    return replace(row, shown=" ".join(keys))
 
 
 def binds(*places: Place) -> list[Bind]:
@@ -285,7 +345,7 @@ def binds(*places: Place) -> list[Bind]:
 def rows(*places: Place, denied: frozenset[str] = frozenset(), replay: bool = False) -> list[KeyRow]:
     """The rows of the help for the places; without denied actions, and those that a replay does not have."""
     return [
-        row
+        _in_force(row)
         for row in ROWS
         if not set(places).isdisjoint(row.places)
         and denied.isdisjoint(bind.action for bind in row.binds)
@@ -296,6 +356,7 @@ def rows(*places: Place, denied: frozenset[str] = frozenset(), replay: bool = Fa
 def hint(name: str, label: str | None = None, rank: int | None = None) -> Hint:
     """The footer's hint for the row that has the key `name`, with another label or rank where the state asks for it."""
     row, bind = _BY_NAME[name]
+    row = _in_force(row)
     owner = "" if set(row.places).isdisjoint(("app", "replay")) else "app."
     keys = row.shown.replace("+ -", "+/-").replace("← → ↑ ↓", "←→↑↓").replace("← →", "←→").replace("↑ ↓", "↑↓")
     return Hint(keys, row.label if label is None else label, owner + bind.action, row.rank if rank is None else rank)
@@ -303,12 +364,14 @@ def hint(name: str, label: str | None = None, rank: int | None = None) -> Hint:
 
 def readme_table() -> str:
     """The keys of the main screen as the README's table (Markdown)."""
-    links = {link.key: link for link in LINKS}
+    linked = {link.key for link in LINKS}
     lines = ["| keys | |", "|---|---|"]
     for row in rows("main", "app"):
-        if row.shown not in links:
+        if row.shown not in linked:
             lines.append(f"| {' '.join(f'`{key}`' for key in row.shown.split())} | {row.help} |")
         elif row.shown == LINKS[0].key:
             names = ", ".join(link.name.lower() for link in LINKS)
-            lines.append(f"| {' '.join(f'`{key}`' for key in links)} | {names}; `Esc` comes back |")
+            lines.append(
+                f"| {' '.join(f'`{key}`' for key in (link.key for link in LINKS))} | {names}; `Esc` comes back |"
+            )
     return "\n".join(lines) + "\n"

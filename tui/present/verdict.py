@@ -11,6 +11,7 @@ from ...engine.core.judgement.verdict import lost_state, verdict_of
 from ...engine.core.snapshot import Blocker, Cause, Snapshot, Verdict, VerdictName
 from . import formatting as f
 from .diagnosis.fixes import wish_of
+from .keys import hint
 from .line import Part, Run, lay, part
 from .preview import now_gain_ms
 from .target import target_of
@@ -91,7 +92,7 @@ def verdict_parts(
         parts += _cost_and_fix(snapshot, findings, offer, key)
     elif any(found.severity != "info" for found in findings):
         words = f"{len(findings)} finding{'s' * (len(findings) != 1)}"
-        parts.append(part((words, "stale"), (" (d)" if key else "", "dim"), rank=2, gap=" · "))
+        parts.append(part((words, "stale"), (f" ({hint('doctor').keys})" if key else "", "dim"), rank=2, gap=" · "))
     return parts
 
 
@@ -233,5 +234,5 @@ def _cost_and_fix(snapshot: Snapshot, findings: Sequence[Finding], offer: Offer 
         if key:
             parts.append(part((f" ({key})", "key"), rank=1, gap=""))
     elif findings and key:
-        parts.append(part(("see the doctor ", "dim"), ("(d)", "key"), rank=2, gap=" · "))
+        parts.append(part(("see the doctor ", "dim"), (f"({hint('doctor').keys})", "key"), rank=2, gap=" · "))
     return parts

@@ -11,7 +11,7 @@ from textual.events import Resize
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from ..present.keys import LINKS, LISTS, rows
+from ..present.keys import LISTS, links, rows
 from .detail import DetailScreen, app_of
 from .further import FURTHER
 
@@ -51,12 +51,12 @@ class HelpScreen(ModalScreen[None]):
         place = "main" if about is None else "detail"
         lists = about is None or about.PLACE in LISTS
         here = rows(place, *(("list",) if lists else ()), "app", denied=denied, replay=replay)
-        links = {link.key: link.name for link in LINKS}
+        names = {link.key: link.name for link in links()}
         sections = [
             ("" if about is None else about.NAME, [] if about is None else rows(about.PLACE)),
             ("Replay", rows("replay") if replay else []),
-            ("Keys" if about is None else "Everywhere", [row for row in here if row.shown not in links]),
-            ("Screens", [row for row in here if links.get(row.shown) in FURTHER]),
+            ("Keys" if about is None else "Everywhere", [row for row in here if row.shown not in names]),
+            ("Screens", [row for row in here if names.get(row.shown) in FURTHER]),
         ]
         self._sections = [(title, found) for title, found in sections if found]
         self._composed_for = 0

@@ -28,7 +28,7 @@ from ..present.autopilot import auto_refusal, next_target, target_words
 from ..present.blockers import WindowGroup
 from ..present.channel_order import Entry, entries, next_sort
 from ..present.condition import Lost, condition, replay_condition
-from ..present.keys import LINKS
+from ..present.keys import LINKS, hint
 from ..present.line import Part
 from ..present.playback import Playback
 from ..present.presenter import presenter_of
@@ -156,6 +156,10 @@ class MainScreen(Screen[None]):
         self._recording = on
         if self.is_mounted:
             self._paint_lines()
+
+    def use_zone(self, zone: tzinfo | None) -> None:
+        """Show times in this zone (None: local) until the user changes it; before the first paint."""
+        self._view = replace(self._view, zone=zone)
 
     @property
     def _lost_text(self) -> str | None:
@@ -295,7 +299,12 @@ class MainScreen(Screen[None]):
         return Top(
             status=status_parts(snapshot, now, view.zone),
             verdict=verdict_parts(
-                snapshot, self._findings, offer=self._offer, lost=self._lost_text, silent_ms=self._silent_ms, key="v"
+                snapshot,
+                self._findings,
+                offer=self._offer,
+                lost=self._lost_text,
+                silent_ms=self._silent_ms,
+                key=hint("verdict-fix").keys,
             ),
             story=Story(watermark_parts(snapshot, view.zone), words.holder(view.zone), self._lags),
             tuning=words.tuning(self._preview, self._now_share),
@@ -363,7 +372,7 @@ class MainScreen(Screen[None]):
     def action_fix(self) -> None:
         """Preview the setting that the verdict's line names."""
         if self._offer is None:
-            self._say("No setting fixes this: the doctor (d) says what does")
+            self._say(f"No setting fixes this: the doctor ({hint('doctor').keys}) says what does")
         else:
             self.want(self._offer.wish)
 

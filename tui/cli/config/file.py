@@ -1,0 +1,253 @@
+"""What may stand in a configuration file, and what stands in one. Pure: text in, `Config` or `ConfigError` out."""
+
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, cast
+
+from msgspec import Struct
+
+from ...present.appearance import ALERTS, THEMES, ZONES
+from ...present.fail_if import parse_fail_if
+from ...present.formatting import clean
+from ...present.keys import BIND_NAMES, check_keys
+from ..options import parse_duration, parse_duration_or_off
+from .lines import line_of
+from .run_options import RUN_OPTIONS
+
+_SECRET_IN_ADDRESS = re.compile(r"^[a-z0-9+.-]+://[^/@]*:[^/@]*@", re.IGNORECASE)
+_SECRET_NAME = re.compile(r"passw|secret|token|credential|access.?key", re.IGNORECASE)
+READERS = ("none", "files", "spark")
+
+
+class ConfigError(Exception):
+    """One line: where in the file, what it has, and what to write instead."""
+
+
+class ConfiguredTarget(Struct, frozen=True, kw_only=True):
+    """A target by its name in the file; the fields are the options of `wmtop attach` (durations in ms, -1: off)."""
+
+    name: str
+    attach: str
+    bootstrap: str | None = None
+    time: str | None = None
+    group: str | None = None
+    kafka_config: Path | None = None
+    query: str | None = None
+    operator: str | None = None
+    ca_file: Path | None = None
+    client_cert: Path | None = None
+    auth_file: Path | None = None
+    state_reader: str | None = None
+    lateness: int | None = None
+    idle_after: int | None = None
+    fail_if: str | None = None
+
+    def options(self) -> dict[str, Any]:
+        """What is set, by the parameter names of the commands; without `name`, `attach` and `fail_if`."""
+        values = {name: getattr(self, name) for name in self.__struct_fields__}
+        own = ("name", "attach", "fail_if")
+        return {name: value for name, value in values.items() if name not in own and value is not None}
+
+
+class Config(Struct, frozen=True):
+    """A file's content: `ui` (refresh in ms), `keys` by `Bind.name`, `run` as the command line would have it."""
+
+    targets: dict[str, ConfiguredTarget] = {}
+    ui: dict[str, Any] = {}
+    keys: dict[str, str] = {}
+    run: dict[str, Any] = {}
+
+
+Read = Callable[[Any], Any]
+"""Turns a value of the file into ours; ValueError with what is wrong and an example."""
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError('needs a text, e.g. "orders"')
+    return value
+
+
+def _duration(value: Any) -> int:
+    return parse_duration(_text_for(value, "45s"))
+
+
+def _duration_or_off(value: Any) -> int:
+    ms = parse_duration_or_off(_text_for(value, "2h"))
+    return -1 if ms is None else ms
+
+
+def _text_for(value: Any, example: str) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f'needs a text, e.g. "{example}"')
+    return value
+
+
+def _one_of(*allowed: str) -> Read:
+    def read(value: Any) -> str:
+        if value not in allowed:
+            raise ValueError(f"is {_shown(value)}; use {_or(allowed)}")
+        return value
+
+    return read
+
+
+def _some_of(*allowed: str) -> Read:
+    def read(value: Any) -> tuple[str, ...]:
+        if value == "off":
+            return ()
+        values = cast(list[Any], value) if isinstance(value, list) else [value]
+        if wrong := [each for each in values if each not in allowed]:
+            raise ValueError(f'is {", ".join(map(_shown, wrong))}; use "off" or a list of {_or(allowed)}')
+        return tuple(values)
+
+    return read
+
+
+def _condition(value: Any) -> str:
+    text = _text_for(value, "stalled_for > 5m")
+    parse_fail_if(text)
+    return text
+
+
+def _address(value: Any) -> str:
+    text = _text(value)
+    if _SECRET_IN_ADDRESS.match(text):
+        raise ValueError("has a password in it: keep secrets out of this file; name a file or an environment variable")
+    return text
+
+
+TARGET_KEYS: dict[str, Read] = {
+    "attach": _address,
+    "bootstrap": _text,
+    "time": _text,
+    "group": _text,
+    "kafka-config": _text,
+    "query": _text,
+    "operator": _text,
+    "ca-file": _text,
+    "client-cert": _text,
+    "auth-file": _text,
+    "state-reader": _one_of(*READERS),
+    "lateness": _duration,
+    "idle-after": _duration_or_off,
+    "fail-if": _condition,
+}
+"""The options of `wmtop attach` that a target may set, and the condition that `check` goes by."""
+_FILES = ("kafka-config", "ca-file", "client-cert", "auth-file")
+UI_KEYS: dict[str, Read] = {
+    "theme": _one_of(*THEMES),
+    "zone": _one_of(*ZONES),
+    "alerts": _some_of(*ALERTS),
+    "refresh": _duration,
+}
+SECTIONS = ("targets", "ui", "keys", "defaults")
+
+
+def parse_config(text: str, path: Path) -> Config:
+    """The content of a file; ConfigError names file, line, and near names. `path` is what relative paths start from."""
+    return _Reader(text, path).config()
+
+
+def check_target_name(name: str) -> None:
+    """ValueError where a name cannot be told from a path or an address."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+        raise ValueError("a target's name has letters, digits, '.', '_' and '-' only, e.g. [targets.orders]")
+
+
+class _Reader:
+    def __init__(self, text: str, path: Path) -> None:
+        self._text, self._path = text, path
+
+    def config(self) -> Config:
+        try:
+            content = tomllib.loads(self._text)
+        except tomllib.TOMLDecodeError as error:
+            raise ConfigError(f"{self._path}: {str(error)[0].lower()}{str(error)[1:]}") from None
+        self._known((), content, SECTIONS)
+        defaults = self._table(("defaults",), content.get("defaults", {}))
+        self._known(("defaults",), defaults, ("run",))
+        targets = self._table(("targets",), content.get("targets", {}))
+        return Config(
+            targets={name: self._target(name, value) for name, value in targets.items()},
+            ui=self._values(("ui",), content.get("ui", {}), UI_KEYS),
+            keys=self._keys(content.get("keys", {})),
+            run=self._values(("defaults", "run"), defaults.get("run", {}), RUN_OPTIONS),
+        )
+
+    def _target(self, name: str, value: Any) -> ConfiguredTarget:
+        where = ("targets", name)
+        try:
+            check_target_name(name)
+        except ValueError as error:
+            raise self._error(where, str(error)) from None
+        values = self._values(where, value, TARGET_KEYS)
+        if "attach" not in values:
+            raise self._error(where, f'target {clean(name)} needs attach = "…", what wmtop attach would take')
+        for key in _FILES:
+            if key in values:
+                values[key] = self._beside(values[key])
+        attach = str(values["attach"])
+        if "://" not in attach and ("/" in attach or attach.startswith("~")):
+            values["attach"] = str(self._beside(attach))
+        return ConfiguredTarget(name=name, **{key.replace("-", "_"): read for key, read in values.items()})
+
+    def _beside(self, path: str) -> Path:
+        """A path as seen from the directory that the file is in."""
+        return self._path.parent / Path(path).expanduser()
+
+    def _keys(self, value: Any) -> dict[str, str]:
+        keys = self._values(("keys",), value, dict.fromkeys(BIND_NAMES, _text))
+        for name in keys:
+            try:
+                check_keys({name: keys[name]}, among=keys)
+            except ValueError as error:
+                raise self._error(("keys", name), str(error)) from None
+        return keys
+
+    def _values(self, where: tuple[str, ...], value: Any, known: Mapping[str, Read]) -> dict[str, Any]:
+        table = self._table(where, value)
+        self._known(where, table, known)
+        out: dict[str, Any] = {}
+        for key, raw in table.items():
+            try:
+                out[key] = known[key](raw)
+            except ValueError as error:
+                raise self._error((*where, key), f"{key} {error}") from None
+        return out
+
+    def _table(self, where: tuple[str, ...], value: Any) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise self._error(where, f"{'.'.join(where)} is a table: write [{'.'.join(where)}]")
+        return value  # pyright: ignore[reportUnknownVariableType]
+
+    def _known(self, where: tuple[str, ...], table: dict[str, Any], known: Iterable[str]) -> None:
+        """ConfigError for the first key that is not among `known`."""
+        names = list(known)
+        for key in table:
+            if key in names:
+                continue
+            kind = "section" if not where else "key"
+            place = f" in [{'.'.join(where)}]" if where else ""
+            if _SECRET_NAME.search(key):
+                hint = "keep secrets out of this file; name a file (kafka-config, auth-file) or an environment variable"
+            elif near := get_close_matches(key.replace("_", "-"), names, 2):
+                hint = f"did you mean {_or(near)}?"
+            else:
+                hint = f"use {_or(names)}" if len(names) <= 15 else "see wmtop config --help"
+            raise self._error((*where, key), f"unknown {kind} '{clean(key)}'{place}; {hint}")
+
+    def _error(self, where: tuple[str, ...], words: str) -> ConfigError:
+        return ConfigError(f"{self._path}:{line_of(self._text, where)}: {words}")
+
+
+def _shown(value: Any) -> str:
+    return f"'{clean(value)}'" if isinstance(value, str) else str(value).lower()
+
+
+def _or(words: Iterable[str]) -> str:
+    *most, last = words
+    return f"{', '.join(most)} or {last}" if most else last

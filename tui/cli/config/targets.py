@@ -1,0 +1,36 @@
+"""Targets by their name in the configuration: what a command gets in place of the name."""
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from ....engine.feed import rundir
+from .force import configured
+
+
+def with_configured_target(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command that takes `target` take a name of the configuration; options of the command line win.
+
+    A run that the command starts for it gets its name, where that is free.
+    """
+    known = inspect.signature(command).parameters
+
+    @functools.wraps(command)
+    def run(**values: Any) -> None:
+        target = values.get("target")
+        found = None if target is None else configured(target)
+        if found is not None:
+            values["target"] = found.attach
+            for option, value in found.options().items():
+                if option in known and values.get(option) is None:
+                    values[option] = value
+            if (
+                "name" in known
+                and values["name"] is None
+                and found.name not in {run.name for run in rundir.list_runs()}
+            ):
+                values["name"] = found.name
+        command(**values)
+
+    return run

@@ -1,0 +1,51 @@
+"""What `wmtop advise` says. Pure."""
+
+from collections.abc import Iterator
+
+from ...engine.core.judgement.advice import Advice, IdleOutcome, LatenessOutcome
+from . import formatting as f
+
+LINE_NAMES = {
+    "spark": "Spark",
+    "flink_java": "Flink (Java)",
+    "flink_sql": "Flink (SQL)",
+    "kafka_streams": "Kafka Streams",
+}
+
+
+def advice_lines(advice: Advice) -> Iterator[str]:
+    """The recommendation, what it costs, what it rests on; then the same of the idle timeout."""
+    goal = f"{100 * advice.target:.10g} %"
+    if advice.lateness is None:
+        yield f"  lateness      no lateness keeps {goal} on time: even the greatest one has more late records"
+    else:
+        setting = f.setting(advice.lateness.lateness_ms)
+        yield f"  lateness      {setting} keeps {goal} on time: {_cost(advice, advice.lateness)}"
+    if advice.current is not None:
+        yield f"  now           {f.setting(advice.current.lateness_ms)}: {_cost(advice, advice.current)}"
+    yield f"  evidence      {_evidence(advice)}"
+    if advice.idle is not None:
+        yield f"  idle timeout  {f.setting(advice.idle.idle_after_ms)}: {_idle(advice.idle)}"
+        if advice.current_idle is not None and advice.current_idle != advice.idle:
+            yield f"  now           {f.setting(advice.current_idle.idle_after_ms)}: {_idle(advice.current_idle)}"
+
+
+def _cost(advice: Advice, outcome: LatenessOutcome) -> str:
+    bound = "≤ " if advice.upper_bound else ""
+    late = f"{bound}{f.share(outcome.late_share)} late ({f.count(outcome.late)} records;"
+    interval = f" 95 % interval {f.share(outcome.low)} to {f.share(outcome.high)})"
+    delay = "" if outcome.delay_ms is None else f", results {f.duration(outcome.delay_ms)} after their window's end"
+    return late + interval + delay
+
+
+def _evidence(advice: Advice) -> str:
+    when = "since the start" if advice.horizon_ms is None else f"of the last {f.setting(advice.horizon_ms)}"
+    few = "; few late records: watch longer before you rely on it" if advice.few else ""
+    fine = "" if advice.bucket_ms is None else f"; counted in steps of {f.setting(advice.bucket_ms)}"
+    return f"{f.count(advice.records)} records {when}{fine}{few}"
+
+
+def _idle(outcome: IdleOutcome) -> str:
+    gain = "" if not outcome.gain_ms else f", watermark {f.signed(outcome.gain_ms)}"
+    changes = f"{f.count(outcome.flaps)} changes between idle and active"
+    return f"{f.share(outcome.late_share)} late ({f.count(outcome.late)} records), {changes}{gain}"

@@ -1,0 +1,156 @@
+"""What `wmtop check` prints: lines, a table, a Nagios plugin's line. Pure."""
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+from rich.cells import cell_len
+
+from ...engine.core.doctor import accounts_for
+from . import formatting as f
+from .check_facts import FACTS, CheckInput, Kind, Value
+from .diagnosis import Diagnosis
+from .fail_if import shown
+from .verdict import WORDS, speed
+
+BAD = ("slow", "stalled")
+
+
+class CheckedFinding(Struct, frozen=True):
+    """A finding as `--json` prints it; the first five names are contract."""
+
+    code: str
+    severity: str
+    channels: list[str]
+    cause: str
+    fix: str
+    title: str
+    evidence: list[str]
+
+
+class Checked(Struct, frozen=True):
+    """The result for one target; `facts` are durations in ms, shares from 0 to 1, None where not known."""
+
+    target: str
+    verdict: str
+    reason: str
+    findings: list[CheckedFinding]
+    facts: dict[str, Value]
+    exit: int
+    met: str | None = None
+    """The comparisons that made `--fail-if` true, with their numbers."""
+    not_known: str | None = None
+    """The facts that `--fail-if` needs and this target does not have."""
+    held_back_by: str | None = None
+
+
+_REASONS = {
+    "moving": "The watermark advances",
+    "waiting": "No record has come lately, and nothing is unread",
+    "ended": "The stream has ended",
+    "slow": "Event time loses ground",
+    "stalled": "The watermark does not advance",
+    "unknown": "Too little is known for a verdict",
+}
+
+
+def reason_of(given: CheckInput, said: Sequence[Diagnosis]) -> str:
+    """The verdict in a sentence: of a bad one the first finding (`said`) that accounts for it, else its numbers."""
+    if given.verdict in (*BAD, "unknown"):
+        pairs = zip(given.findings, said, strict=True)
+        title = next((one.title for finding, one in pairs if accounts_for(finding, given.verdict)), None)
+        if title is not None:
+            return title
+    if given.verdict == "ended" and given.snapshot.origin is not None:
+        return "The query was stopped"
+    level, verdict = given.snapshot.level, given.snapshot.verdict
+    numbers: list[str] = []
+    if verdict.speed is not None and given.verdict in ("moving", *BAD):
+        numbers.append(f"speed ×{speed(verdict.speed)}")
+    if level.behind_fastest_ms is not None and given.verdict != "ended":
+        numbers.append(f"{f.duration(level.behind_fastest_ms)} behind the fastest channel")
+    if level.behind_clock_ms is not None and given.verdict != "ended":
+        numbers.append(f"{f.duration(level.behind_clock_ms)} behind the clock")
+    return "; ".join([_REASONS[given.verdict], ", ".join(numbers)] if numbers else [_REASONS[given.verdict]])
+
+
+def lines(result: Checked) -> Iterator[str]:
+    """A target in full: verdict, condition, findings."""
+    yield f"{f.clean(result.target)}: {result.verdict.upper()}  {result.reason}"
+    if result.met is not None:
+        yield f"  true: {result.met}"
+    if result.not_known is not None:
+        yield f"  not known from this target: {result.not_known}"
+    for finding in result.findings:
+        yield f"  {finding.severity}: {finding.title}"
+        yield f"    {finding.cause}"
+        if finding.fix:
+            yield f"    fix: {finding.fix}"
+
+
+_COLUMNS = ("TARGET", "VERDICT", "LAG", "HELD BACK BY", "LATE", "BACKLOG", "REASON")
+
+
+def table(results: Sequence[Checked]) -> list[str]:
+    """All targets, a row each, the worst first."""
+    order = {"stalled": 0, "slow": 1, "unknown": 2, "waiting": 3, "moving": 4, "ended": 5}
+    ranked = sorted(results, key=lambda one: ({1: 0, 3: 1}.get(one.exit, 2), order.get(one.verdict, 2)))
+    rows = [_COLUMNS, *(_row(result) for result in ranked)]
+    widths = [max(cell_len(row[place]) for row in rows) for place in range(len(_COLUMNS) - 1)]
+    return [
+        "  ".join([*(_pad(text, width) for text, width in zip(row, widths, strict=False)), row[-1]]) for row in rows
+    ]
+
+
+def _row(result: Checked) -> tuple[str, ...]:
+    facts = result.facts
+    lag = facts["behind_fastest"] if facts["behind_fastest"] is not None else facts["level_lag"]
+    held = f.UNKNOWN if result.held_back_by is None else f.clean(result.held_back_by)
+    why = result.met or (result.reason if result.not_known is None else f"not known: {result.not_known}")
+    word = next((word for name, word in WORDS.items() if name == result.verdict), result.verdict)
+    cells = (shown(lag, "duration"), held, shown(facts["late_share"], "share"), shown(facts["backlog"], "count"))
+    return (f.clean(result.target), word, *cells, why)
+
+
+def _pad(text: str, width: int) -> str:
+    return text + " " * (width - cell_len(text))
+
+
+_STATUS = {0: "OK", 1: "WARNING", 3: "UNKNOWN"}
+"""What Nagios calls the exit codes that `check` has."""
+
+
+def nagios_text(results: Sequence[Checked]) -> str:
+    """A plugin's output: a status line with performance data; of several targets a line each follows."""
+    code = next((code for code in (1, 3) if any(one.exit == code for one in results)), 0)
+    data = " ".join(each for one in results for each in _performance(one, several=len(results) > 1))
+    if len(results) == 1:
+        [one] = results
+        return f"WMTOP {_STATUS[code]} - {_nagios_line(one)} | {data}".rstrip("| ")
+    fine = sum(one.exit == 0 for one in results)
+    own = [f"{_STATUS[one.exit]} {_nagios_line(one)}" for one in results]
+    return "\n".join([f"WMTOP {_STATUS[code]} - {fine} of {len(results)} targets are fine | {data}".rstrip("| "), *own])
+
+
+def _nagios_line(result: Checked) -> str:
+    text = f"{f.clean(result.target)} {result.verdict.upper()}: {result.met or result.not_known or result.reason}"
+    return text.replace("|", "/")
+
+
+_UNITS: dict[Kind, str] = {"duration": "s", "share": "%", "count": "", "ratio": "", "word": ""}
+
+
+def _performance(result: Checked, *, several: bool) -> Iterator[str]:
+    """`'level_lag'=12.5s` for each number that is known; durations in seconds, shares in per cent."""
+    for name, fact in FACTS.items():
+        value: Value = result.facts.get(name)
+        if value is None or isinstance(value, str):
+            continue
+        number = value / 1_000 if fact.kind == "duration" else value * 100 if fact.kind == "share" else value
+        label = f"{f.clean(result.target)} {name}" if several else name
+        yield f"{_label(label)}={number:.10g}{_UNITS[fact.kind]}"
+
+
+def _label(text: str) -> str:
+    """Quoted as plugins do; `=` and `'` cannot stand in a label."""
+    plain = text.replace("'", "_").replace("=", "_").replace("|", "_")
+    return f"'{plain}'"
