@@ -221,7 +221,7 @@ def _gone(silent_ms: int | None) -> str:
 
 def _cost_and_fix(snapshot: Snapshot, findings: Sequence[Finding], offer: Offer | None, key: str | None) -> list[Part]:
     waiting, more = waiting_windows(snapshot)
-    if (silent := _silent_in(findings)) is not None:  # as many as the doctor says
+    if (silent := _silent_in(findings)) is not None and silent.windows:  # as many as the doctor says
         waiting, more = silent.windows, more and silent.windows == waiting
     parts: list[Part] = []
     if waiting:
