@@ -99,6 +99,7 @@ class WmtopApp(App[Answer]):
             self.register_theme(theme)
         self.theme = self._remembered_theme()
         self._first_zone: tzinfo | None = UTC
+        self._of_fleet = False
 
     def apply_appearance(self, appearance: Appearance) -> None:
         """Look as the configuration says, with the keys that it gives; before `run`."""
@@ -108,6 +109,14 @@ class WmtopApp(App[Answer]):
         self.set_keymap(chosen_keys())
         if self._main is not None:
             self._main.use_zone(self._first_zone)
+
+    def return_to_fleet(self) -> None:
+        """Let Esc on the main screen go back to the fleet: `run` then returns "fleet"; before `run`."""
+        self._of_fleet = True
+
+    def on_main_screen_left(self, event: MainScreen.Left) -> None:
+        if self._of_fleet:
+            self.exit("fleet")
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return DARK.variables

@@ -1,7 +1,12 @@
 """The examples at the end of each command's `--help`, as a user types them."""
 
 EXAMPLES = {
-    "": ("wmtop demo", "wmtop run replay flights.parquet --time scheduled", "wmtop attach /data/orders/checkpoint"),
+    "": (
+        "wmtop",
+        "wmtop demo",
+        "wmtop run replay flights.parquet --time scheduled",
+        "wmtop attach /data/orders/checkpoint",
+    ),
     "demo": ("wmtop demo", "wmtop demo --speed 1200", "wmtop demo --kafka"),
     "run": (
         "wmtop run replay flights.parquet --time scheduled --channel carrier",
@@ -30,6 +35,12 @@ EXAMPLES = {
         "wmtop check flights --for 1m",
         "wmtop check --all --nagios",
         "wmtop check run.rec --at 2013-02-08T14:30:00Z --json",
+    ),
+    "export": (
+        "wmtop export --all --prometheus :9464",
+        "wmtop export orders flights --json",
+        "wmtop export --dashboard > wmtop.json",
+        "wmtop export --alert-rules > wmtop.yml",
     ),
     "advise": (
         "wmtop advise flights --target 99.9% --horizon 1h",

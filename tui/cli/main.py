@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ...engine.errors import RunError, UsageError, first_line
-from . import advise, attach, check, preview, replay, report, run, running, serve
+from . import advise, attach, check, export, preview, replay, report, run, running, serve
 from .config.command import config_command
 from .config.force import FILE_VARIABLE, default_map
 from .examples import epilog
@@ -25,6 +25,7 @@ app.add_typer(run.run_app, name="run")
 app.command(epilog=epilog("attach"))(attach.attach)
 app.command(epilog=epilog("check"))(check.check)
 app.command(epilog=epilog("advise"))(advise.advise)
+app.command(epilog=epilog("export"))(export.export)
 app.command(epilog=epilog("preview"))(preview.preview)
 app.command(epilog=epilog("runs"))(running.runs)
 app.command(epilog=epilog("stop"))(running.stop)
@@ -42,8 +43,10 @@ def main_command(
     config: Annotated[
         Path | None, typer.Option("--config", metavar="FILE", help="the configuration file (see 'wmtop config')")
     ] = None,
+    json: Annotated[bool, typer.Option("--json", help="print the fleet, one JSON line a refresh")] = False,
+    once: Annotated[bool, typer.Option("--once", help="with --json: print one line and exit")] = False,
 ) -> None:
-    """Open the screen on the running engine."""
+    """Show all targets in one table, the worst first; with exactly one, open it."""
     if version:
         from importlib.metadata import version as installed
 
@@ -53,8 +56,14 @@ def main_command(
         os.environ[FILE_VARIABLE] = str(config.absolute())  # engines that this process starts see it, too
     if context.invoked_subcommand == "run":
         context.default_map = default_map()
+    if context.invoked_subcommand is not None and (json or once):
+        raise UsageError("--json and --once before a command have no effect; put them after it")
     if context.invoked_subcommand is None:
-        running.open_running()
+        from .fleet.command import open_fleet, print_fleet
+
+        if once and not json:
+            raise UsageError("--once prints one line of --json: give both")
+        print_fleet(once=once) if json else open_fleet()
 
 
 def main() -> None:

@@ -65,8 +65,10 @@ def replay(
             play(reader, speed, at, playing=at is None)
 
 
-def play(reader: RecordingReader, speed: float | None, at_ms: int | None, *, playing: bool) -> None:
-    """The screen on a recording, from `at_ms` on."""
+def play(
+    reader: RecordingReader, speed: float | None, at_ms: int | None, *, playing: bool, of_fleet: bool = False
+) -> str | None:
+    """The screen on a recording, from `at_ms` on; "fleet" where the user goes back there (only with `of_fleet`)."""
     from ..preferences import preferences_file
     from ..replay.app import ReplayApp
     from ..replay.player import SPEEDS
@@ -78,7 +80,9 @@ def play(reader: RecordingReader, speed: float | None, at_ms: int | None, *, pla
         reader, speed=speed or SPEEDS[-1], number=number, playing=playing, denied=denied, preferences_file=remembered
     )
     apply_configuration(app)
-    app.run()
+    if of_fleet:
+        app.return_to_fleet()
+    return app.run()
 
 
 def print_snapshots(reader: RecordingReader, path: Path, *, once: bool, json: bool, at_ms: int | None = None) -> None:

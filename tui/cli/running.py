@@ -3,14 +3,14 @@
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 
 import typer
 from msgspec import UNSET, UnsetType
 
 from ...engine.errors import RunError, UsageError
 from ...engine.feed import rundir
-from ...engine.feed.client import Client, first_snapshot, request
+from ...engine.feed.client import first_snapshot, request
 from ...engine.feed.messages import Change, Stop
 from ..present.formatting import NO_DATA, clean, stamp
 from ..present.keys import use_keys
@@ -22,6 +22,15 @@ from .options import parse_duration, parse_duration_or_off, parse_share_or_off
 
 if TYPE_CHECKING:
     from ..app import WmtopApp
+    from ..messages import Client as StreamClient
+
+    class Feed(StreamClient, Protocol):
+        """A stream that a screen follows."""
+
+        read_only: bool
+
+
+Answer = Literal["stop", "leave", "fleet"]
 
 LOOK_WITHIN_S = 2.0
 """How long an engine may take to answer."""
@@ -122,38 +131,14 @@ def set_command(
     print(f"{name}: {reply.text}")
 
 
-def open_running() -> None:
-    found = rundir.list_runs()
-    if not found:
-        print("no engine is running; start one: 'wmtop demo' (real flights) or 'wmtop run replay FILE --time COL'")
-        return
-    if len(found) > 1:
-        name = _choose([run.name for run in found])
-        found = [run for run in found if run.name == name]
-    open_screen(Client(found[0].socket, run_id=found[0].id), "leave")
-
-
-def _choose(names: list[str]) -> str:
-    if not sys.stdin.isatty():
-        raise UsageError(f"several engines are running ({', '.join(names)}): run wmtop in a terminal to choose one")
-    for number, name in enumerate(names, 1):
-        print(f"{number}  {clean(name)}")
-    answer = input("which engine? ").strip()
-    if answer.isdigit() and 1 <= int(answer) <= len(names):
-        return names[int(answer) - 1]
-    if answer in names:
-        return answer
-    raise UsageError(f"'{answer}' is not in the list; give a number from 1 to {len(names)} or a name")
-
-
 def apply_configuration(app: "WmtopApp") -> None:
     """Give the screen the theme, the zone and the keys of the configuration."""
     use_keys(config().keys)
     app.apply_appearance(appearance())
 
 
-def open_screen(client: Client, on_quit: Literal["ask", "stop", "leave"]) -> Literal["stop", "leave"]:
-    """Show the engine until the user quits; returns what to do with the engine."""
+def open_screen(client: "Feed", on_quit: Literal["ask", "stop", "leave"], *, of_fleet: bool = False) -> Answer:
+    """Show the engine until the user quits; returns what to do with the engine, or "fleet" (only with `of_fleet`)."""
     from ..alerting import wants_alerts
     from ..app import WmtopApp
     from ..permissions import denied_to
@@ -168,4 +153,6 @@ def open_screen(client: Client, on_quit: Literal["ask", "stop", "leave"]) -> Lit
         alerts=wants_alerts(),
     )
     apply_configuration(app)
-    return "stop" if app.run() == "stop" else "leave"
+    if of_fleet:
+        app.return_to_fleet()
+    return app.run() or "leave"

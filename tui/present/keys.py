@@ -15,6 +15,7 @@ Place = Literal[
     "app", "main", "detail", "replay", "list",
     "Blockers", "Windows", "Window", "Lateness", "Time", "Operators", "Doctor", "History", "Channel", "Progress",
     "Events",
+    "Fleet",
 ]  # fmt: skip
 """Everywhere, the main screen, every further screen, a replay, every list, one further screen by its name."""
 
@@ -196,6 +197,19 @@ ROWS: tuple[KeyRow, ...] = (
     KeyRow(("replay",), "G", "go to a time: 14:30, 02-08 14:30, +10m, -1h", (
         Bind("go-to", "G", "go_to", "go to a time"),
     ), "to a time", 4),
+    # The fleet
+    KeyRow(("Fleet",), "↑ ↓", "select a target"),
+    KeyRow(("Fleet",), "Enter", "open the target; Esc there returns", (
+        Bind("fleet-open", "enter", "open", "open the target"),
+    ), "open", 0),
+    KeyRow(("Fleet",), "s", "sort by the next column; a click on a title sorts by it", (
+        Bind("fleet-sort", "s", "sort", "sort by the next column"),
+    ), "sort", 3),
+    KeyRow(("Fleet",), "r", "reverse the order", (Bind("fleet-reverse", "r", "reverse", "reverse the order"),)),
+    KeyRow(("Fleet",), "/", "filter the targets by a regular expression", (
+        Bind("fleet-filter", "slash", "filter", "filter"),
+    ), "filter", 4),
+    KeyRow(("Fleet",), "Esc", "drop the filter", (Bind("fleet-clear", "escape", "clear", "drop the filter"),)),
     # The further screens' own
     KeyRow(("Blockers",), "Enter", "the channel's page, or the windows", (
         Bind("blocker-open", "enter", "open", "the channel, or the windows"),

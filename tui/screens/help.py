@@ -11,7 +11,7 @@ from textual.events import Resize
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from ..present.keys import LISTS, links, rows
+from ..present.keys import LISTS, Place, links, rows
 from .detail import DetailScreen, app_of
 from .further import FURTHER
 
@@ -44,13 +44,20 @@ class HelpScreen(ModalScreen[None]):
     ]
 
     def __init__(
-        self, *, replay: bool = False, about: DetailScreen | None = None, denied: frozenset[str] = frozenset()
+        self,
+        *,
+        replay: bool = False,
+        about: DetailScreen | None = None,
+        place: Place | None = None,
+        denied: frozenset[str] = frozenset(),
     ) -> None:
+        """`place`: only the keys of that place, and those that work everywhere."""
         super().__init__()
+        self._place = place
         self._about = about
-        place = "main" if about is None else "detail"
+        around = "main" if about is None else "detail"
         lists = about is None or about.PLACE in LISTS
-        here = rows(place, *(("list",) if lists else ()), "app", denied=denied, replay=replay)
+        here = rows(around, *(("list",) if lists else ()), "app", denied=denied, replay=replay)
         names = {link.key: link.name for link in links()}
         sections = [
             ("" if about is None else about.NAME, [] if about is None else rows(about.PLACE)),
@@ -58,6 +65,8 @@ class HelpScreen(ModalScreen[None]):
             ("Keys" if about is None else "Everywhere", [row for row in here if row.shown not in names]),
             ("Screens", [row for row in here if names.get(row.shown) in FURTHER]),
         ]
+        if place is not None:
+            sections = [(place, rows(place)), ("Everywhere", rows("app", denied=denied))]
         self._sections = [(title, found) for title, found in sections if found]
         self._composed_for = 0
 
@@ -71,7 +80,7 @@ class HelpScreen(ModalScreen[None]):
             for title, found in self._sections:
                 lines = [_row(row.shown, row.help, self._words_cells) for row in found]
                 yield Static(Content("").join([Content.styled(title + "\n", "bold $accent"), *lines]))
-            if self._about is None:
+            if self._about is None and self._place is None:
                 yield Static(_reading("the barrel", *READING))
 
     def on_resize(self, event: Resize) -> None:

@@ -72,6 +72,9 @@ class MainScreen(Screen[None]):
             self.change, self.words = change, words
             super().__init__()
 
+    class Left(Message):
+        """There is nothing to go back from here, but the target itself."""
+
     def __init__(
         self,
         snapshot: Snapshot,
@@ -587,6 +590,8 @@ class MainScreen(Screen[None]):
             self._arrange()
         elif self._view.pattern is not None:
             self._filter_by("")
+        else:
+            self.post_message(self.Left())
 
     def action_stave(self, step: int) -> None:
         """Select the next stave."""

@@ -9,7 +9,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-Answer = Literal["stop", "leave"]
+Answer = Literal["stop", "leave", "fleet"]
 
 
 class QuitScreen(ModalScreen[Answer | None]):

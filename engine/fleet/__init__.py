@@ -1,0 +1,1 @@
+"""Watching many targets from one process."""

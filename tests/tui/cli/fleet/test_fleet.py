@@ -1,0 +1,157 @@
+"""The fleet: dead and hanging targets delay nobody and are never fine; metrics are what Prometheus's parsers read."""
+
+import re
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+
+import pytest
+from msgspec.structs import replace
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
+from prometheus_client.parser import text_string_to_metric_families as plain
+from wmtop.engine.core.snapshot import Snapshot
+from wmtop.engine.errors import RunError
+from wmtop.engine.fleet.watcher import Take, Watcher, WatchTarget
+from wmtop.tui.cli.fleet.observe import FleetRows
+from wmtop.tui.cli.fleet.prometheus import serve_metrics
+from wmtop.tui.present import metrics
+from wmtop.tui.present.dashboard import alert_rules, dashboard, query_of
+from wmtop.tui.present.fleet import SILENT_MS, FleetRow, aged, layout, ordered, row_line
+
+from tests.core.doctor.streams import Stream, traffic
+
+HEALTHY = Stream().run(120, traffic("abcd")).published[-1]
+
+
+class Shows:
+    """A target that shows one snapshot and then lives on."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._stopped = threading.Event()
+
+    def follow(self, take: Take) -> None:
+        take(self._snapshot)
+        self._stopped.wait(30)
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+
+class Hangs(Shows):
+    """A target that never answers."""
+
+    def follow(self, take: Take) -> None:
+        self._stopped.wait(30)
+
+
+def refuses() -> Shows:
+    raise RunError("no answer from there")
+
+
+def until(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def watcher() -> Iterator[Watcher]:
+    targets = [
+        WatchTarget("hangs", lambda: Hangs(HEALTHY)),
+        WatchTarget("dead", refuses),
+        WatchTarget("fine", lambda: Shows(HEALTHY)),
+        WatchTarget('odd "name"\n', lambda: Shows(replace(HEALTHY, level=replace(HEALTHY.level, holder=None)))),
+    ]
+    found = Watcher(lambda: targets)
+    found.start()
+    until(lambda: all(row.lost or row.findings for row in FleetRows(found).rows() if row.target != "hangs"))
+    yield found
+    found.stop()
+
+
+def test_a_dead_or_hanging_target_is_unknown_and_delays_nobody(watcher: Watcher) -> None:
+    rows = {row.target: row for row in FleetRows(watcher).rows()}
+    assert {name: row.verdict for name, row in rows.items()} == {
+        "hangs": "unknown", "dead": "unknown", "fine": "moving", 'odd "name"\n': "moving"
+    }  # fmt: skip
+    assert rows["dead"].lost == "no answer from there"
+    assert rows["hangs"].findings is None
+    assert [row.verdict for row in ordered(list(rows.values()))][:2] == ["unknown", "unknown"]
+
+
+def test_what_was_silent_for_long_is_not_known_to_be_fine() -> None:
+    row = FleetRow(target="a", kind="run", verdict="moving")
+    assert aged(row, SILENT_MS).verdict == "moving"
+    old = aged(row, SILENT_MS + 1)
+    assert (old.verdict, old.lost is not None) == ("unknown", True)
+    assert aged(replace(row, verdict="ended"), SILENT_MS + 1).verdict == "ended"
+
+
+def test_rows_are_sorted_and_filtered() -> None:
+    rows = [
+        FleetRow(target="b", kind="run", verdict="moving", behind_fastest_ms=5),
+        FleetRow(target="a", kind="run", verdict="moving", behind_fastest_ms=9),
+        FleetRow(target="c", kind="run", verdict="stalled"),
+    ]
+    assert [row.target for row in ordered(rows)] == ["c", "a", "b"]
+    assert [row.target for row in ordered(rows, "target", reverse=True)] == ["c", "b", "a"]
+    assert [row.target for row in ordered(rows, "lag")] == ["a", "b", "c"]
+    assert [row.target for row in ordered(rows, pattern=re.compile("[ab]"))] == ["a", "b"]
+
+
+@pytest.mark.parametrize("width", [40, 80, 120, 200])
+def test_a_row_fits(width: int) -> None:
+    row = FleetRow(target="x" * 60, kind="event log", verdict="stalled", held_back_by="y" * 60)
+    text = "".join(part for part, _ in row_line(row, layout([row], width), width))
+    assert len(text) <= width
+    assert "STALLED" in text
+
+
+def scraped(port: int, accept: str) -> str:
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers={"Accept": accept})
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return answer.read().decode()
+
+
+def test_a_scrape_is_what_the_official_parsers_read(watcher: Watcher) -> None:
+    port = serve_metrics(watcher, "127.0.0.1", 0)
+    families = {family.name: family for family in plain(scraped(port, "text/plain"))}
+    assert set(families) >= {"wmtop_up", "wmtop_verdict", "wmtop_records", "wmtop_watermark_behind_fastest_seconds"}
+    up = {sample.labels["target"]: sample.value for sample in families["wmtop_up"].samples}
+    assert up == {"hangs": 0, "dead": 0, "fine": 1, 'odd "name"\n': 1}
+    records = {sample.labels["target"]: sample.value for sample in families["wmtop_records"].samples}
+    assert records["fine"] == HEALTHY.totals.records
+    assert set(records) == {"fine", 'odd "name"\n'}  # not known is absent, never 0
+    verdicts = families["wmtop_verdict"].samples
+    assert {s.labels["target"] for s in verdicts if s.labels["verdict"] == "unknown" and s.value} == {"hangs", "dead"}
+    text = scraped(port, "application/openmetrics-text; version=1.0.0")
+    assert text.endswith("# EOF\n")
+    assert {family.name for family in openmetrics(text)} >= {"wmtop_up", "wmtop_target", "wmtop_records"}
+
+
+def test_channels_are_bounded_and_the_rest_is_other() -> None:
+    many = [replace(HEALTHY.channels[0], channel=f"c{number}", backlog=1) for number in range(100)]
+    given = metrics.CheckInput(replace(HEALTHY, channels=many), [], "moving", [])
+    [lags] = [metric for metric in metrics.METRICS if metric.name == "channel_watermark_lag_seconds"]
+    [backlogs] = [metric for metric in metrics.METRICS if metric.name == "channel_backlog_records"]
+    assert len(list(lags.take(given))) == metrics.TOP_CHANNELS + 1
+    assert dict(backlogs.take(given))[(metrics.OTHER,)] == 100 - metrics.TOP_CHANNELS
+
+
+def test_names_follow_prometheus_rules() -> None:
+    for metric in metrics.all_metrics():
+        assert re.fullmatch(r"wmtop_[a-z][a-z_]*", metric.series)
+        assert metric.help.endswith(".")
+        assert metric.series.endswith("_total") == (metric.kind == "counter")
+        assert not metric.unit or metric.unit == "records" or metric.name.endswith(metric.unit)
+
+
+def test_dashboard_and_rules_ask_for_metrics_that_there_are() -> None:
+    series = {metric.series for metric in metrics.all_metrics()}
+    asked = [query_of(metric) for metric in metrics.all_metrics()] + [alert.expr for alert in metrics.alerts()]
+    assert set(re.findall(r"wmtop_\w+", " ".join(asked))) <= series
+    assert alert_rules().count("- alert:") == len({alert.name for alert in metrics.alerts()})
+    assert '"panels"' in dashboard()

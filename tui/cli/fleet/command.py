@@ -1,0 +1,88 @@
+"""`wmtop` without a command: the fleet on the screen, or as lines of JSON."""
+
+import time
+from pathlib import Path
+
+from ....engine.errors import UsageError
+from ....engine.feed.client import Client
+from ....engine.feed.recording import RecordingReader
+from ....engine.fleet.watcher import TargetWatch, Watcher
+from ...present.keys import use_keys
+from ..attach import socket_of
+from ..config.force import appearance, config
+from ..look import is_recording
+from ..running import has_terminal, open_screen
+from .feed import WatchedFeed
+from .members import members
+from .observe import FleetRows, fleet_line, wait_for_all, watcher_of
+
+HOW_TO_START = (
+    "nothing to watch: no engine is running, no target is configured, no query is published\n"
+    "  wmtop demo                      real flights, replayed through Spark\n"
+    "  wmtop run replay FILE --time COL   your data\n"
+    "  wmtop attach                    lists the queries that can be watched\n"
+    "  wmtop config                    where to name targets"
+)
+FIRST_LOOK_S = 5.0
+
+
+def print_fleet(*, once: bool) -> None:
+    """A line of JSON a refresh; with `once` one line when every target was seen, or after a few seconds."""
+    watcher = watcher_of(members, appearance().refresh_ms / 1_000)
+    watcher.start()
+    rows = FleetRows(watcher)
+    try:
+        if once:
+            wait_for_all(watcher, FIRST_LOOK_S)
+            print(fleet_line(rows.rows(), time.time_ns() // 1_000_000))
+            return
+        while True:
+            time.sleep(appearance().refresh_ms / 1_000)
+            print(fleet_line(rows.rows(), time.time_ns() // 1_000_000), flush=True)
+    finally:
+        watcher.stop()
+
+
+def open_fleet() -> None:
+    """The fleet's screen; exactly one target opens at once, none: how to start."""
+    found = members()
+    if not found:
+        print(HOW_TO_START)
+        return
+    if not has_terminal():
+        raise UsageError("the screen needs a terminal; without one, use wmtop --json or wmtop check --all")
+    watcher = watcher_of(members, appearance().refresh_ms / 1_000)
+    watcher.start()
+    try:
+        _between(watcher, found[0].name if len(found) == 1 else None)
+    finally:
+        watcher.stop()
+
+
+def _between(watcher: Watcher, opened: str | None) -> None:
+    """Go between the table and its targets until the user quits; `opened` is shown first. The watching never stops."""
+    from ...fleet_app import FleetApp
+
+    use_keys(config().keys)
+    rows, selected = FleetRows(watcher), opened
+    while True:
+        if opened is None:
+            opened = FleetApp(rows.rows, appearance(), selected).run()
+        watch = None if opened is None else watcher.watch(opened)
+        if watch is None or not _show(watch):
+            return
+        selected, opened = opened, None
+
+
+def _show(watch: TargetWatch) -> bool:
+    """The screen of a target; whether the user goes back to the fleet."""
+    target = next((member.target for member in members() if member.name == watch.sight.name), None)
+    path = None if target is None else Path(target)
+    if path is not None and is_recording(path):
+        from ..replay import play
+
+        with RecordingReader(path) as reader:
+            return play(reader, 1.0, None, playing=True, of_fleet=True) == "fleet"
+    socket = None if target is None else socket_of(target)
+    feed = WatchedFeed(watch) if socket is None else Client(socket)
+    return open_screen(feed, "leave", of_fleet=True) == "fleet"

@@ -1,0 +1,79 @@
+"""A target of the watcher as the stream that a screen follows."""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncGenerator
+
+from msgspec import UNSET, UnsetType
+
+from ....engine.core.job_line import line_in_job
+from ....engine.core.snapshot import Snapshot
+from ....engine.errors import RunError
+from ....engine.feed.messages import Change, FromEngine, Header, Reply, Stop, ToEngine
+from ....engine.fleet.watcher import TargetWatch
+
+
+class WatchedFeed:
+    """What a screen reads of a target that the fleet watches; nothing of it can be changed from here."""
+
+    read_only = False
+
+    def __init__(self, watch: TargetWatch) -> None:
+        self._watch = watch
+        self._queue: asyncio.Queue[FromEngine | None] = asyncio.Queue()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._last: Snapshot | None = None
+
+    async def messages(self) -> AsyncGenerator[FromEngine, None]:
+        """A header with the fleet's history, then each snapshot; a lost target is silent until it is back."""
+        self._loop = asyncio.get_running_loop()
+        introduced = False
+        end = self._watch.listen(self._take)
+        try:
+            while (message := await self._queue.get()) is not None:
+                if isinstance(message, Snapshot):
+                    self._last = message
+                    if not introduced:
+                        introduced = True
+                        yield self._header(message)
+                yield message
+        finally:
+            end()
+
+    async def send(self, command: ToEngine) -> None:
+        """Answer a change with what to do instead."""
+        if isinstance(command, Stop):
+            raise RunError("a target of the fleet is not stopped from here")
+        await self._queue.put(Reply(id=command.id, ok=False, text=self._instead(command)))
+
+    async def close(self) -> None:
+        """End `messages`."""
+        await self._queue.put(None)
+
+    def _take(self, message: Header | Snapshot) -> None:
+        """On the target's thread."""
+        loop = self._loop
+        if loop is None or loop.is_closed() or isinstance(message, Header):
+            return
+        loop.call_soon_threadsafe(self._queue.put_nowait, message)
+
+    def _header(self, first: Snapshot) -> Header:
+        return Header(
+            name=first.name,
+            pid=os.getpid(),
+            started_ms=time.time_ns() // 1_000_000,
+            source=first.source,
+            settings=first.settings,
+            history=self._watch.points,
+        )
+
+    def _instead(self, change: Change) -> str:
+        lateness, idle = change.lateness_ms, change.idle_after_ms
+        wanted = idle if lateness is UNSET else lateness
+        line = None
+        if self._last is not None and not isinstance(wanted, UnsetType):
+            line = line_in_job(self._last, wanted, idle=lateness is UNSET)
+        if line is not None:
+            return f"it cannot be changed from here: change its job to {line}"
+        return "it cannot be changed from here; change it in its job"

@@ -1,0 +1,100 @@
+"""The watcher of the fleet, and what each target's row and facts are."""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from time import monotonic, sleep
+
+import msgspec
+
+from ....engine.core.doctor import diagnose
+from ....engine.core.doctor.progress import verdict_at
+from ....engine.core.snapshot import Snapshot
+from ....engine.fleet.watcher import Looker, Sight, TargetWatch, Watcher, WatchTarget
+from ...present.check_facts import CheckInput
+from ...present.fleet import FleetRow, aged, fleet_row, ordered
+from ..look import is_recording
+from ..targets import FLINK, TOPIC
+from .members import Member
+
+
+def watcher_of(find: Callable[[], Iterable[Member]], every_s: float) -> Watcher:
+    """A watcher of the targets that `find` returns; foreign ones are polled every `every_s` seconds."""
+
+    def discover() -> list[WatchTarget]:
+        return [
+            WatchTarget(member.name, partial(looker_of, member, every_s), _kind_of(member.target)) for member in find()
+        ]
+
+    return Watcher(discover)
+
+
+def looker_of(member: Member, every_s: float) -> Looker:
+    """What looks at a target; UsageError, RunError where it is nothing, or cannot be reached."""
+    from ....engine.fleet.lookers import EngineLooker, RecordingLooker, TapLooker
+    from ..attach import socket_of, watched_of
+
+    if (socket := socket_of(member.target)) is not None:
+        return EngineLooker(socket)
+    path = Path(member.target)
+    if is_recording(path):
+        return RecordingLooker(path, every_s)
+    return TapLooker(member.name, watched_of(member.target, member.options), every_s)
+
+
+def _kind_of(target: str) -> str:
+    """As far as the address says it."""
+    if target.startswith(TOPIC):
+        return "topic"
+    if target.startswith(FLINK):
+        return "flink"
+    return "recording" if is_recording(Path(target)) else ""
+
+
+class FleetRows:
+    """The rows of all targets; one is made again only where its target has said something."""
+
+    def __init__(self, watcher: Watcher, clock: Callable[[], float] = monotonic) -> None:
+        self._watcher = watcher
+        self._clock = clock
+        self._made: dict[str, tuple[Snapshot | None, str | None, FleetRow]] = {}
+
+    def rows(self) -> list[FleetRow]:
+        """All rows, in the order in which their targets were found."""
+        return [self._row(watch) for watch in self._watcher.watches()]
+
+    def _row(self, watch: TargetWatch) -> FleetRow:
+        sight = watch.sight
+        snapshot, lost, row = self._made.get(sight.name, (None, None, None))
+        if row is None or snapshot is not sight.snapshot or lost != sight.lost:
+            row = fleet_row(sight.name, sight.kind, sight.snapshot, watch.points, sight.lost)
+            self._made[sight.name] = (sight.snapshot, sight.lost, row)
+        return aged(row, age_ms(sight, self._clock()))
+
+
+def age_ms(sight: Sight, now_s: float) -> int | None:
+    """How long ago (ms) the target last said something; None: never."""
+    return None if sight.heard_s is None else max(int((now_s - sight.heard_s) * 1_000), 0)
+
+
+def facts_input(watch: TargetWatch, lost: str | None) -> CheckInput | None:
+    """What facts and metrics of a target are taken from; None before its first snapshot."""
+    snapshot, past = watch.sight.snapshot, watch.points
+    if snapshot is None:
+        return None
+    return CheckInput(snapshot, past, verdict_at(snapshot, past, lost=lost), diagnose(snapshot, past, lost=lost))
+
+
+def fleet_line(rows: Iterable[FleetRow], wall_ms: int) -> str:
+    """The fleet as a line of JSON, the worst first."""
+    return msgspec.json.encode({"version": 1, "wall_ms": wall_ms, "targets": ordered(list(rows))}).decode()
+
+
+def wait_for_all(watcher: Watcher, most_s: float) -> None:
+    """Until every target has been seen or is lost; one that hangs is not waited for longer than `most_s`."""
+    until = monotonic() + most_s
+    while monotonic() < until:
+        sights = [watch.sight for watch in watcher.watches()]
+        if all(sight.snapshot is not None or sight.lost is not None for sight in sights):
+            return
+        sleep(0.05)

@@ -1,0 +1,95 @@
+"""The fleet as metrics of prometheus-client, made anew at each scrape from what the watcher knows."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from ....engine.fleet.watcher import Sight, TargetWatch, Watcher
+from ...present import metrics as table
+from ...present.fleet import SILENT_MS
+from .observe import age_ms, facts_input
+
+Family = GaugeMetricFamily | CounterMetricFamily | InfoMetricFamily
+
+
+class FleetCollector(Collector):
+    """All metrics of all targets; `clock` gives monotonic seconds."""
+
+    def __init__(self, watcher: Watcher, clock: Callable[[], float] = time.monotonic) -> None:
+        self._watcher = watcher
+        self._clock = clock
+
+    def collect(self) -> Iterable[Metric]:
+        """The families, with a sample for each value that is known."""
+        families = {metric.name: family_of(metric) for metric in table.all_metrics()}
+        for watch in self._watcher.watches():
+            self._add(families, watch)
+        return list(families.values())
+
+    def _add(self, families: dict[str, Family], watch: TargetWatch) -> None:
+        sight = watch.sight
+        age = age_ms(sight, self._clock())
+        lost = _lost(sight, age)
+        add_sample(
+            families[table.UP.name], table.UP, sight.name, (), float(sight.snapshot is not None and lost is None)
+        )
+        add_sample(families[table.TARGET.name], table.TARGET, sight.name, (sight.kind or "unknown",), 1.0)
+        if age is not None:
+            add_sample(families[table.AGE.name], table.AGE, sight.name, (), age / 1_000)
+        given = facts_input(watch, lost)
+        if given is None:
+            add_sample(families["verdict"], _VERDICT, sight.name, ("unknown",), 1.0)
+            return
+        for metric in table.METRICS:
+            if lost is not None and metric is not _VERDICT:
+                continue  # what a lost target last said is not how it is
+            for labels, value in metric.take(given):
+                add_sample(families[metric.name], metric, sight.name, labels, value)
+
+
+_VERDICT = next(metric for metric in table.METRICS if metric.name == "verdict")
+
+
+def _lost(sight: Sight, age: int | None) -> str | None:
+    """Why nothing is known of the target now; of one that has ended all is known."""
+    snapshot = sight.snapshot
+    if snapshot is not None and (snapshot.ended or snapshot.state in ("ended", "failed")):
+        return None
+    if sight.lost is not None:
+        return sight.lost
+    return "no answer" if age is not None and age > SILENT_MS else None
+
+
+def family_of(metric: table.Metric) -> Family:
+    """An empty family."""
+    name = table.PREFIX + metric.name
+    labels = ("target", *metric.labels)
+    if metric.kind == "counter":
+        return CounterMetricFamily(name, metric.help, labels=labels)
+    if metric.kind == "info":
+        return InfoMetricFamily(name, metric.help, labels=())
+    return GaugeMetricFamily(name, metric.help, labels=labels)
+
+
+def add_sample(family: Family, metric: table.Metric, target: str, labels: tuple[str, ...], value: float) -> None:
+    """A value of a target; `labels` are those of the metric's own labels."""
+    if isinstance(family, InfoMetricFamily):
+        family.add_metric([], dict(zip(("target", *metric.labels), (target, *labels), strict=True)))
+    else:
+        family.add_metric([target, *labels], value)
+
+
+def serve_metrics(watcher: Watcher, host: str, port: int) -> int:
+    """Serve them from a thread; returns the port (0: any). Text format or OpenMetrics, as the scraper asks for."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(FleetCollector(watcher))
+    server, _ = start_http_server(port, addr=host, registry=registry)
+    return int(server.server_port)
+
+
+def samples(watcher: Watcher) -> Iterator[Metric]:
+    """All families that have a sample, as a scrape has them."""
+    yield from (family for family in FleetCollector(watcher).collect() if family.samples)

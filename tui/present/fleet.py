@@ -1,0 +1,270 @@
+"""The fleet: a row for each target, the worst first, as a table and as JSON. Pure."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+from rich.cells import cell_len
+
+from ...engine.core.doctor import diagnose
+from ...engine.core.doctor.finding import Severity
+from ...engine.core.doctor.progress import verdict_at
+from ...engine.core.history import HistoryPoint
+from ...engine.core.snapshot import Snapshot, VerdictName
+from . import formatting as f
+from .check_facts import FACTS, CheckInput
+from .line import Run, clip
+from .verdict import INKS, WORDS, blame
+from .wording import name as shown_name
+
+SILENT_MS = 10_000
+"""Without a snapshot for longer, a target's verdict is not known."""
+WORST: tuple[VerdictName, ...] = ("stalled", "slow", "unknown", "waiting", "moving", "ended")
+SPARK_CELLS, SPARK_CELL_MS = 12, 10_000
+_EIGHTHS = "▁▂▃▄▅▆▇█"
+_OVER = ("ended", "failed")
+
+
+class FleetRow(Struct, frozen=True, kw_only=True):
+    """One target; times in ms, None where not known. `lost` is why no more is seen of it."""
+
+    target: str
+    kind: str
+    verdict: VerdictName = "unknown"
+    reason: str = ""
+    watermark_ms: int | None = None
+    behind_fastest_ms: int | None = None
+    behind_clock_ms: int | None = None
+    held_back_by: str | None = None
+    late_share_recent: float | None = None
+    backlog: int | None = None
+    findings: dict[Severity, int] | None = None
+    age_ms: int | None = None
+    """How long ago its last snapshot came."""
+    lost: str | None = None
+    lags: tuple[int | None, ...] = ()
+    """The lag of the last minutes, the newest last."""
+
+    @property
+    def lag_ms(self) -> int | None:
+        """Behind the fastest channel; behind the clock where no channel is known."""
+        return self.behind_clock_ms if self.behind_fastest_ms is None else self.behind_fastest_ms
+
+
+def fleet_row(
+    target: str, kind: str, snapshot: Snapshot | None, past: Sequence[HistoryPoint], lost: str | None
+) -> FleetRow:
+    """The row of a target by its last snapshot (None: there was none yet) and its history."""
+    if snapshot is None:
+        return FleetRow(target=target, kind=kind, reason=lost or "no answer yet", lost=lost)
+    over = snapshot.ended or snapshot.state in _OVER
+    gone = None if over else lost
+    findings = diagnose(snapshot, past, lost=gone)
+    verdict = verdict_at(snapshot, past, lost=gone)
+    given = CheckInput(snapshot, past, verdict, findings)
+    late, backlog = FACTS["late_share_recent"].take(given), FACTS["backlog"].take(given)
+    holder, level = snapshot.level.holder, snapshot.level
+    who = None if holder is None else holder.channel
+    failed = f.first_line(snapshot.error) if snapshot.state == "failed" and snapshot.error else None
+    return FleetRow(
+        target=target,
+        kind=_kind(kind, snapshot),
+        verdict=verdict,
+        reason=gone or failed or (blame(snapshot) if verdict in ("stalled", "slow") else None) or "",
+        watermark_ms=level.watermark_ms,
+        behind_fastest_ms=level.behind_fastest_ms,
+        behind_clock_ms=level.behind_clock_ms,
+        held_back_by=who,
+        late_share_recent=late if isinstance(late, float) else None,
+        backlog=backlog if isinstance(backlog, int) else None,
+        findings={level: sum(one.severity == level for one in findings) for level in ("critical", "warning", "info")},
+        lost=gone or failed,
+        lags=_lags(past),
+    )
+
+
+def aged(row: FleetRow, age_ms: int | None) -> FleetRow:
+    """The row when its last snapshot is `age_ms` old: what has been silent for long is not known to be fine."""
+    row = replace(row, age_ms=age_ms)
+    if age_ms is None or age_ms <= SILENT_MS or row.verdict in ("ended", "unknown"):
+        return row
+    silent = f"no answer for {f.duration(age_ms // 1_000 * 1_000)}"
+    return replace(row, verdict="unknown", reason=silent, lost=silent)
+
+
+def _kind(kind: str, snapshot: Snapshot) -> str:
+    source = snapshot.source
+    return kind if source is None or kind == "recording" else source.kind if snapshot.origin is not None else "run"
+
+
+def _lags(past: Sequence[HistoryPoint]) -> tuple[int | None, ...]:
+    out: list[int | None] = [None] * SPARK_CELLS
+    if not past:
+        return tuple(out)
+    newest = past[-1].wall_ms // SPARK_CELL_MS
+    for point in reversed(past):
+        place = SPARK_CELLS - 1 - (newest - point.wall_ms // SPARK_CELL_MS)
+        if place < 0:
+            break
+        lag = point.behind_fastest_ms
+        if lag is None and point.watermark_ms is not None:
+            lag = max(point.now_ms - point.watermark_ms, 0)
+        if lag is not None:
+            out[place] = max(lag, out[place] or 0)
+    return tuple(out)
+
+
+# Order and filter
+
+Key = Callable[[FleetRow], Any]
+
+
+def _worst(row: FleetRow) -> tuple[Any, ...]:
+    found = row.findings or {}
+    return (WORST.index(row.verdict), -found.get("critical", 0), -found.get("warning", 0), -(row.lag_ms or 0))
+
+
+def _greatest(of: Callable[[FleetRow], float | None]) -> Key:
+    """What is not known comes last."""
+
+    def key(row: FleetRow) -> tuple[bool, float]:
+        value = of(row)
+        return (value is None, -(value or 0))
+
+    return key
+
+
+SORTS: dict[str, Key] = {
+    "verdict": _worst,
+    "target": lambda row: row.target.casefold(),
+    "kind": lambda row: row.kind,
+    "lag": _greatest(lambda row: row.lag_ms),
+    "held back by": lambda row: (row.held_back_by is None, row.held_back_by or ""),
+    "late": _greatest(lambda row: row.late_share_recent),
+    "backlog": _greatest(lambda row: row.backlog),
+    "findings": _worst,
+    "age": _greatest(lambda row: row.age_ms),
+}
+"""How the rows can be sorted, by the column's title; equal ones by the worst, then by name."""
+
+
+def ordered(
+    rows: Sequence[FleetRow], sort: str = "verdict", pattern: re.Pattern[str] | None = None, *, reverse: bool = False
+) -> list[FleetRow]:
+    """The rows whose target `pattern` finds, in the order of a column; reversed where that is wanted."""
+    found = [row for row in rows if pattern is None or pattern.search(row.target)]
+    found.sort(key=lambda row: (_worst(row), row.target.casefold()))
+    found.sort(key=SORTS[sort], reverse=reverse)
+    return found
+
+
+def headline(rows: Sequence[FleetRow]) -> list[Run]:
+    """How many targets have which verdict."""
+    runs: list[Run] = [(f" {len(rows):,} target{'s' * (len(rows) != 1)} ", "strong")]
+    for verdict in WORST:
+        if count := sum(row.verdict == verdict for row in rows):
+            runs += [("  ", "dim"), (f"● {count:,} {WORDS[verdict]}", INKS[verdict])]
+    return runs
+
+
+# The table
+
+
+class Column(Struct, frozen=True):
+    """A column: `rank` 0 is always there, the others give way, the greatest first."""
+
+    title: str
+    cells: int
+    text: Callable[[FleetRow], str]
+    rank: int = 0
+    right: bool = False
+    ink: Callable[[FleetRow], str] = lambda row: "text"
+
+
+def _spark(row: FleetRow) -> str:
+    greatest = max((lag for lag in row.lags if lag is not None), default=0)
+    return "".join(" " if lag is None else _EIGHTHS[7 * lag // max(greatest, 1)] for lag in row.lags)
+
+
+def _findings(row: FleetRow) -> str:
+    found = row.findings
+    if found is None:
+        return f.UNKNOWN
+    return (
+        " ".join(f"{count}{mark}" for mark, count in (("!", found["critical"]), ("?", found["warning"])) if count)
+        or "0"
+    )
+
+
+def _duration(ms: int | None) -> str:
+    return f.UNKNOWN if ms is None else f.duration(ms)
+
+
+COLUMNS: tuple[Column, ...] = (
+    Column("verdict", 9, lambda row: f"● {WORDS[row.verdict]}", ink=lambda row: INKS[row.verdict]),
+    Column("target", 16, lambda row: f.clean(row.target), ink=lambda row: "strong"),
+    Column("kind", 11, lambda row: f.clean(row.kind) or f.UNKNOWN, rank=5, ink=lambda row: "dim"),
+    Column("lag", 7, lambda row: _duration(row.lag_ms), right=True),
+    Column("last 2 min", SPARK_CELLS, _spark, rank=4, ink=lambda row: "holder"),
+    Column("late", 7, lambda row: f.share(row.late_share_recent), rank=2, right=True),
+    Column("backlog", 9, lambda row: f.count(row.backlog), rank=3, right=True),
+    Column("findings", 8, _findings, rank=1, right=True,
+           ink=lambda row: "bad" if (row.findings or {}).get("critical") else "text"),
+    Column("age", 5, lambda row: _duration(row.age_ms), rank=6, right=True, ink=lambda row: "dim"),
+)  # fmt: skip
+LAST = "held back by"
+"""The title of the last column, which takes the rest: who holds the watermark back, or why nothing is known."""
+_LEAST_LAST = 14
+_MOST_TARGET = 32
+
+
+def layout(rows: Sequence[FleetRow], width: int) -> list[Column]:
+    """The columns that fit, the target's as wide as its names ask for."""
+    longest = max((cell_len(f.clean(row.target)) for row in rows), default=0)
+    columns = [
+        replace(column, cells=max(6, min(longest, _MOST_TARGET))) if column.title == "target" else column
+        for column in COLUMNS
+    ]
+    while _cells(columns) + _LEAST_LAST > width and any(column.rank for column in columns):
+        columns.remove(max(columns, key=lambda column: column.rank))
+    return columns
+
+
+def header_line(columns: Sequence[Column], sort: str, width: int, *, reverse: bool = False) -> list[Run]:
+    """The titles; the one that sorts has an arrow."""
+    runs: list[Run] = [(" ", "dim")]
+    for title, cells, right in [*((c.title, c.cells, c.right) for c in columns), (LAST, 0, False)]:
+        arrow = ("▴" if reverse else "▾") if title == sort else ""
+        ink = "strong" if arrow else "dim"
+        runs.append((f.pad(title + arrow, cells, right=right) + "  ", ink))
+    return clip(runs, width)
+
+
+def title_at(columns: Sequence[Column], x: int) -> str:
+    """The title of the column at cell `x`."""
+    right = 1
+    for column in columns:
+        right += column.cells + 2
+        if x < right:
+            return column.title
+    return LAST
+
+
+def row_line(row: FleetRow, columns: Sequence[Column], width: int) -> list[Run]:
+    """A target's line."""
+    runs: list[Run] = [(" ", "text")]
+    for column in columns:
+        text = f.cut(column.text(row), column.cells)
+        runs.append((f.pad(text, column.cells, right=column.right) + "  ", column.ink(row)))
+    held = "" if row.held_back_by is None else shown_name(row.held_back_by)
+    if row.reason:
+        runs.append((f.clean(row.reason), "stale" if row.lost else "text"))
+    else:
+        runs.append((held, "holder"))
+    return clip(runs, width)
+
+
+def _cells(columns: Sequence[Column]) -> int:
+    return 1 + sum(column.cells + 2 for column in columns)

@@ -1,0 +1,131 @@
+"""The fleet: all targets in one table, the worst first; Enter opens one."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.events import Resize
+from textual.message import Message
+from textual.screen import Screen
+
+from ..bindings import bindings
+from ..present.fleet import LAST, SORTS, FleetRow, headline, ordered
+from ..present.keys import hint
+from ..present.line import part
+from ..widgets.fleet import FleetTable
+from ..widgets.lines import KeyLine, TextLine
+from ..widgets.prompt import Prompt
+from ..widgets.rows import Rows
+
+FILTER = "filter"
+
+
+class FleetScreen(Screen[None]):
+    """Draws what `rows` returns, every `every_s` seconds; says `Opened` with a target's name."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings("Fleet")
+
+    class Opened(Message):
+        """A target is to be shown."""
+
+        def __init__(self, target: str) -> None:
+            self.target = target
+            super().__init__()
+
+    def __init__(self, rows: Callable[[], Sequence[FleetRow]], every_s: float, selected: str | None = None) -> None:
+        super().__init__()
+        self._rows = rows
+        self._every_s = every_s
+        self._selected = selected
+        self._sort, self._reverse = next(iter(SORTS)), False
+        self._pattern: re.Pattern[str] | None = None
+
+    def compose(self) -> ComposeResult:
+        yield TextLine(id="status")
+        yield FleetTable(id="fleet")
+        yield KeyLine(id="keys")
+        yield Prompt(id="prompt")
+
+    def on_mount(self) -> None:
+        self.query_one(FleetTable).focus()
+        if self._selected is not None:
+            self.query_one(FleetTable).select(self._selected)
+        self.set_interval(self._every_s, self.show)
+        self.show()
+
+    def on_resize(self, event: Resize) -> None:
+        self.call_after_refresh(self.show)
+
+    def show(self) -> None:
+        """Draw the rows as they are now."""
+        rows = self._rows()
+        shown = ordered(rows, self._sort, self._pattern, reverse=self._reverse)
+        filtered = [] if self._pattern is None else [(f"  /{self._pattern.pattern}", "preview")]
+        self.query_one("#status", TextLine).show([part((" wmtop ", "strong"), *headline(rows), *filtered)])
+        empty = "No target matches the filter" if rows else "No targets yet: start one with wmtop demo"
+        self.query_one(FleetTable).show(shown, self._sort, reverse=self._reverse, empty=empty)
+        names = ("fleet-open", "fleet-sort", "fleet-filter", "theme", "help", "quit")
+        self.query_one(KeyLine).show([hint(name) for name in names])
+
+    def action_open(self) -> None:
+        """Open the selected target."""
+        row = self.query_one(FleetTable).selected_row
+        if row is None:
+            return
+        if row.findings is None:
+            self.notify(f"{row.target}: {row.reason}", severity="warning", markup=False)
+        else:
+            self.post_message(self.Opened(row.target))
+
+    def action_sort(self, step: int = 1) -> None:
+        """Sort by the next column."""
+        titles = list(SORTS)
+        self._sort, self._reverse = titles[(titles.index(self._sort) + step) % len(titles)], False
+        self.show()
+
+    def action_reverse(self) -> None:
+        """Turn the order round."""
+        self._reverse = not self._reverse
+        self.show()
+
+    def action_filter(self) -> None:
+        """Ask for a filter."""
+        text = "" if self._pattern is None else self._pattern.pattern
+        self.query_one(Prompt).open(FILTER, "/", text, "a regular expression on names; Enter keeps it, Esc drops it")
+
+    def action_clear(self) -> None:
+        """Drop the filter."""
+        prompt = self.query_one(Prompt)
+        if prompt.purpose:
+            prompt.close()
+        self._pattern = None
+        self.query_one(FleetTable).focus()
+        self.show()
+
+    def on_prompt_typed(self, event: Prompt.Typed) -> None:
+        try:
+            self._pattern = re.compile(event.text, re.IGNORECASE) if event.text else None
+        except re.error as error:
+            self.query_one(Prompt).say(f"not a regular expression: {error}", error=True)
+            return
+        self.query_one(Prompt).say("")
+        self.show()
+
+    def on_prompt_done(self, event: Prompt.Done) -> None:
+        self.query_one(Prompt).close()
+        self.query_one(FleetTable).focus()
+
+    def on_rows_clicked(self, event: Rows.Clicked) -> None:
+        table = self.query_one(FleetTable)
+        if table.select_row(event.row):
+            self.action_open()
+
+    def on_rows_header_clicked(self, event: Rows.HeaderClicked) -> None:
+        title = self.query_one(FleetTable).title_at(event.x)
+        title = title if title in SORTS else LAST
+        if title in SORTS:
+            self._reverse = not self._reverse if title == self._sort else False
+            self._sort = title
+            self.show()
