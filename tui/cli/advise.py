@@ -15,6 +15,7 @@ from ...engine.core.snapshot import Snapshot
 from ...engine.errors import UsageError
 from ..present.advice_words import LINE_NAMES, advice_lines
 from ..present.formatting import clean, setting
+from ..present.target import target_of
 from .arguments import parsed
 from .fleet.members import Member, member_of
 from .look import Look, look_at
@@ -145,7 +146,7 @@ def _no_evidence(member: Member, snapshot: Snapshot) -> list[str]:
             "  wmtop run kafka BOOTSTRAP TOPIC --time PATH --once --record input.rec",
             "  wmtop advise input.rec --horizon all",
         ]
-    if snapshot.origin is not None:
+    if target_of(snapshot).is_attached:
         return [
             f"{told}: how late the records of this query are is not known from outside. Add two lines to its job:",
             "  from wmtop.engine import publish, tap",

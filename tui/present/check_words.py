@@ -10,6 +10,7 @@ from . import formatting as f
 from .check_facts import FACTS, CheckInput, Kind, Value
 from .diagnosis import Diagnosis
 from .fail_if import shown
+from .target import target_of
 from .verdict import WORDS, speed
 
 BAD = ("slow", "stalled")
@@ -60,7 +61,7 @@ def reason_of(given: CheckInput, said: Sequence[Diagnosis]) -> str:
         title = next((one.title for finding, one in pairs if accounts_for(finding, given.verdict)), None)
         if title is not None:
             return title
-    if given.verdict == "ended" and given.snapshot.origin is not None:
+    if given.verdict == "ended" and target_of(given.snapshot).is_attached:
         return "The query was stopped"
     level, verdict = given.snapshot.level, given.snapshot.verdict
     numbers: list[str] = []

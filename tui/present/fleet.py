@@ -16,6 +16,7 @@ from ...engine.core.snapshot import Snapshot, VerdictName
 from . import formatting as f
 from .check_facts import FACTS, CheckInput
 from .line import Run, clip
+from .target import target_of
 from .verdict import INKS, WORDS, blame
 from .wording import name as shown_name
 
@@ -96,7 +97,7 @@ def aged(row: FleetRow, age_ms: int | None) -> FleetRow:
 
 def _kind(kind: str, snapshot: Snapshot) -> str:
     source = snapshot.source
-    return kind if source is None or kind == "recording" else source.kind if snapshot.origin is not None else "run"
+    return kind if source is None or kind == "recording" else source.kind if target_of(snapshot).is_attached else "run"
 
 
 def _lags(past: Sequence[HistoryPoint]) -> tuple[int | None, ...]:

@@ -49,7 +49,7 @@ def test_only_what_is_attached_has_a_standing_of_its_own() -> None:
 
 def test_nothing_else_in_the_screen_asks_what_is_followed() -> None:
     tui = Path(present.__file__).parent.parent
-    asks = re.compile(r"\.origin\b|strategy [!=]= .spark.")
+    asks = re.compile(r"snapshot\.origin\b|strategy [!=]= .spark.")
     allowed = {"target.py", "attached.py"}
     found = {
         str(path.relative_to(tui))

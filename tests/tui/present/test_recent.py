@@ -35,7 +35,7 @@ def test_lags_are_the_greatest_of_each_stretch() -> None:
 
 
 def test_an_engine_that_was_started_again_starts_again() -> None:
-    recent = Recent([point(WALL, 1, 900, 90), point(WALL - 1, 1, 0, 0), point(WALL, 1, 10, 1)])
+    recent = Recent([point(WALL, 1, 900, 90), point(WALL - MINUTE, 1, 0, 0), point(WALL, 1, 10, 1)])
     assert recent.late_share() == 0.1
 
 
