@@ -169,7 +169,7 @@ def attach(
         once=once,
         stop_on_eof=stop_on_eof(),
     )
-    raise typer.Exit(_watch(watched, options, name, base, json=json))
+    raise typer.Exit(watch(watched, options, name, base, json=json))
 
 
 def _query(target: str, wanted: str | None, windows: "Windows", broker: "BrokerTap | None") -> "tuple[QueryWatch, str]":
@@ -226,7 +226,7 @@ def watched_of(target: str, options: Mapping[str, Any]) -> "Watched[Any]":
     return _query(target, given["query"], windows, broker_of(given["bootstrap"], time, kafka_config))[0]
 
 
-def _watch(watched: "Watched[Any]", options: "WatchOptions", name: str | None, base: str, *, json: bool) -> int:
+def watch(watched: "Watched[Any]", options: "WatchOptions", name: str | None, base: str, *, json: bool) -> int:
     """Run the attached engine in this process."""
     from ...engine.taps.engine import WatchEngine
 

@@ -2,14 +2,25 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NoReturn
 
 import typer
 
 from ... import sample_data
 from ...engine.errors import UsageError
-from .arguments import DEFAULT_IDLE_AFTER_MS, EngineArguments, duration_option, parsed, with_engine_arguments
-from .engines import check_engine_outputs, has_screen, name_of, settings_for, show, staging, start
+from .arguments import DEFAULT_IDLE_AFTER_MS, EngineArguments, duration_option, or_off, parsed, with_engine_arguments
+from .attach import watch
+from .engines import (
+    bounds_of,
+    check_engine_outputs,
+    has_screen,
+    name_of,
+    settings_for,
+    show,
+    staging,
+    start,
+    stop_on_eof,
+)
 from .examples import epilog
 from .kafka import kafka_columns, kafka_config_of, kafka_start
 from .options import parse_duration, parse_speed, parse_time
@@ -18,6 +29,7 @@ run_app = typer.Typer(
     help="Start an engine on a source.", epilog=epilog("run"), rich_markup_mode=None, no_args_is_help=False
 )
 DEMO_NAME = "flights"
+_DEMO_LATENESS_MS = 1_800_000
 SOURCES = "replay FILE… --time COL, files DIR --time COL, kafka BOOTSTRAP TOPIC…, or rate"
 
 
@@ -38,13 +50,20 @@ def demo(
     kafka: Annotated[
         bool, typer.Option("--kafka", help="send the flights through a local Kafka broker, started for the demo")
     ] = False,
+    flink: Annotated[
+        bool, typer.Option("--flink", help="send the flights through a local Flink, started for the demo, and attach")
+    ] = False,
 ) -> None:
     """Replay real flights through Spark; the engine stops when you quit."""
+    if kafka and flink:
+        raise UsageError("give --kafka or --flink, not both")
     if has_screen(engine):  # the input is our own: nothing to check before the first paint
         settings_for(engine, live=False)
         check_engine_outputs(engine, [])
         show(engine.name, DEMO_NAME, "stop")
         return
+    if flink:
+        _demo_flink(engine, speed)
     # With few rows a batch the JVM's optimising compiler costs more than it saves: it doubles the start's work.
     engine = replace(engine, conf=["spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1", *(engine.conf or [])])
     if kafka:
@@ -64,6 +83,30 @@ def demo(
     directory, keep = staging(engine)
     source = Replay([sample_data.flights()], columns, directory, keep=keep, speed=speed)
     start(source, engine, live=False, name=DEMO_NAME, inputs=[sample_data.flights()])
+
+
+def _demo_flink(engine: EngineArguments, speed: float) -> NoReturn:
+    from ...engine.taps.engine import WatchOptions
+    from ...engine.taps.flink_demo.job import DemoFlights, FlightsWatch
+
+    start_ms = parse_time(sample_data.DEMO_START)
+    rows = DemoFlights(sample_data.flights(), sample_data.TIME, sample_data.ARRIVAL, sample_data.CHANNEL, start_ms)
+    idle_after = or_off(engine.idle_after) or DEFAULT_IDLE_AFTER_MS
+    watched = FlightsWatch(
+        rows,
+        speed=speed,
+        lateness_ms=_DEMO_LATENESS_MS if engine.lateness is None else engine.lateness,
+        idle_after_ms=max(1_000, int(idle_after / speed)),  # Flink's idle timer goes by the clock, not by event time
+    )
+    options = WatchOptions(
+        record=engine.record,
+        record_bounds=bounds_of(engine.record_keep),
+        verdict_after_ms=engine.verdict_after,
+        force=engine.force,
+        once=engine.once,
+        stop_on_eof=stop_on_eof(),
+    )
+    raise typer.Exit(watch(watched, options, engine.name, DEMO_NAME, json=engine.json))
 
 
 def _demo_kafka(engine: EngineArguments, speed: float) -> None:

@@ -46,8 +46,14 @@ def kafka_jars(report: Callable[[str], None] = lambda text: None) -> Path:
     return fetched_jars(f"kafka-{KAFKA_VERSION}", _POM, f"fetching Kafka {KAFKA_VERSION} (45 MB, once)", report)
 
 
-def fetched_jars(name: str, pom: str, doing: str, report: Callable[[str], None] = lambda text: None) -> Path:
-    """The directory of what a pom depends on, by a name of its own in the cache; errors as of `kafka_jars`."""
+def fetched_jars(
+    name: str, pom: str, doing: str, report: Callable[[str], None] = lambda text: None, *,
+    what: str = "a local Kafka broker", instead: str = "give a running broker: wmtop run kafka BOOTSTRAP TOPIC",
+) -> Path:  # fmt: skip
+    """The directory of what a pom depends on, by a name of its own in the cache; errors as of `kafka_jars`.
+
+    `what` needs the jars, and `instead` is what to do where there is no Maven.
+    """
     cache = Path(platformdirs.user_cache_dir("wmtop"))
     jars = cache / name
     if jars.is_dir():
@@ -55,19 +61,18 @@ def fetched_jars(name: str, pom: str, doing: str, report: Callable[[str], None] 
     maven = shutil.which("mvn")
     if maven is None:
         raise UsageError(
-            "a local Kafka broker needs Maven, once, to fetch its jars, and no mvn was found; install Maven, "
-            "or give a running broker: wmtop run kafka BOOTSTRAP TOPIC"
+            f"{what} needs Maven, once, to fetch its jars, and no mvn was found; install Maven, or {instead}"
         )
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / "kafka.lock").open("w") as lock:
         lock_file(lock)
         if not jars.is_dir():  # else another process has fetched them meanwhile
             report(doing)
-            _fetch(maven, pom, jars)
+            _fetch(maven, pom, jars, what)
     return jars
 
 
-def _fetch(maven: str, pom: str, jars: Path) -> None:
+def _fetch(maven: str, pom: str, jars: Path, what: str) -> None:
     """Have Maven put them beside `jars`, and rename: what is at `jars` is complete."""
     for left in jars.parent.glob(f"{_PARTIAL}*"):  # left by a process that was killed
         shutil.rmtree(left, ignore_errors=True)
@@ -85,7 +90,7 @@ def _fetch(maven: str, pom: str, jars: Path) -> None:
             check=False,
         )
         if done.returncode or not any(made.glob("*.jar")):
-            raise RunError(f"Maven could not fetch Kafka's jars: {_reason(done.stdout)}")
+            raise RunError(f"Maven could not fetch the jars of {what}: {_reason(done.stdout)}")
         made.rename(jars)
 
 

@@ -1,0 +1,1 @@
+"""The demo's Flink: real flights through a real job on this machine."""

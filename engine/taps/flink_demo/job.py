@@ -1,0 +1,158 @@
+"""The flights as a real Flink job on this machine; its jars are fetched once by Maven."""
+
+import contextlib
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from ...errors import RunError, UsageError, first_line
+from ...java import find_java
+from ...kafka.local.jars import fetched_jars
+from ..flink.rest import RestSecurity
+from ..flink.watch import FlinkWatch
+
+FLINK_VERSION = "2.3.0"
+ARTIFACTS = (
+    ("org.apache.flink", "flink-clients", FLINK_VERSION),
+    ("org.apache.flink", "flink-runtime-web", FLINK_VERSION),
+    ("org.apache.flink", "flink-connector-base", FLINK_VERSION),
+    ("org.slf4j", "slf4j-simple", "1.7.36"),
+    ("org.eclipse.jdt", "ecj", "3.32.0"),  # compiles the job where there is a JRE only
+)
+HOST = "127.0.0.1"
+_OPENED = ("lang", "util", "lang.invoke", "time", "util.concurrent", "net")
+JAVA_OPTIONS = (
+    "-Xmx500m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+    *(f"--add-opens=java.base/java.{package}=ALL-UNNAMED" for package in _OPENED),
+)  # fmt: skip
+_START_S = 120.0
+_JOB = Path(__file__).parent / "FlightsJob.java"
+
+
+class DemoFlights:
+    """Rows of `file` (Parquet) with the names of their columns, from `start_ms` of arrival (epoch ms) on."""
+
+    def __init__(self, file: Path, time: str, arrival: str, channel: str, start_ms: int) -> None:
+        self.start_ms = start_ms
+        self._file = file
+        self._columns = (time, arrival, channel)
+
+    def write(self, directory: Path) -> None:
+        """A file for each channel: lines of arrival and event time (epoch ms), by arrival."""
+        time, arrival, channel = self._columns
+        # pyarrow types its filters only in part
+        table: Any = pq.read_table(self._file, columns=[time, arrival, channel])  # pyright: ignore[reportUnknownMemberType]
+        columns = [table[name].cast("timestamp[ms]").cast("int64").to_pylist() for name in (arrival, time)]
+        rows = zip(*columns, table[channel].to_pylist(), strict=True)
+        lines: dict[str, list[tuple[int, int]]] = {}
+        for at, event, name in rows:
+            if at is not None and event is not None and at >= self.start_ms:
+                lines.setdefault(str(name), []).append((at, event))
+        directory.mkdir()
+        for name, found in lines.items():
+            found.sort(key=itemgetter(0))
+            (directory / name).write_text("".join(f"{at},{event}\n" for at, event in found))
+
+
+class FlightsWatch(FlinkWatch):
+    """The demo's job, started with `open` and ended with `close`, as something that `WatchEngine` watches."""
+
+    step = "starting Flink (the first time its jars are fetched: 105 MB)"
+
+    def __init__(self, flights: DemoFlights, *, speed: float, lateness_ms: int, idle_after_ms: int) -> None:
+        """Idleness goes by the clock of this machine, event time by the replay's, which is `speed` times as fast."""
+        self._port = free_port()
+        super().__init__(f"http://{HOST}:{self._port}", None, None, RestSecurity())
+        self._flights = flights
+        self._numbers = (flights.start_ms, speed, lateness_ms, idle_after_ms)
+        self._directory: Path | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def open(self) -> None:
+        """Start Flink and wait for its job; UsageError without Java or Maven, RunError where it does not start."""
+        java = str(find_java().home / "bin" / "java")
+        jars = flink_jars()
+        self._directory = Path(tempfile.mkdtemp(prefix="wmtop-flink-"))
+        data, classes = self._directory / "flights", self._directory / "classes"
+        self._flights.write(data)
+        compile_job(java, jars, _JOB, classes)
+        start_ms, speed, lateness_ms, idle_after_ms = self._numbers
+        arguments = [self._port, data, start_ms, speed, lateness_ms, idle_after_ms]
+        log = self._directory / "flink.log"
+        own = [f"-Djava.io.tmpdir={self._directory}", "-cp", f"{classes}:{jars}/*", "FlightsJob"]
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(
+                [java, *JAVA_OPTIONS, *own, *(str(one) for one in arguments)],
+                stdin=subprocess.PIPE,  # it ends when this process does, however that ends
+                stdout=output,
+                stderr=output,
+            )
+        self._wait(super().open, log)
+
+    def close(self) -> None:
+        """End Flink, and remove what it has written."""
+        super().close()
+        if self._process is not None:
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(5)
+            self._process.kill()
+            self._process.wait()
+        if self._directory is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _wait(self, opened: Callable[[], None], log: Path) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + _START_S
+        while True:
+            try:
+                opened()
+                return
+            except UsageError as error:  # nobody answers yet, or there is no job yet
+                if self._process.poll() is not None or time.monotonic() > deadline:
+                    said = log.read_text(errors="replace")
+                    raise RunError(f"Flink did not start: {first_line(said) or error}") from None
+            time.sleep(0.3)
+
+
+def flink_jars() -> Path:
+    """The directory of Flink's jars, which are fetched where they are not there yet; errors as of `fetched_jars`."""
+    wanted = "".join(
+        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version></dependency>"
+        for group, name, version in ARTIFACTS
+    )
+    pom = (
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion><groupId>wmtop</groupId>'
+        "<artifactId>flink-jars</artifactId><version>1</version><packaging>pom</packaging>"
+        f"<dependencies>{wanted}</dependencies></project>"
+    )
+    doing = f"fetching Flink {FLINK_VERSION} (105 MB, once)"
+    instead = "run the demo without --flink"
+    return fetched_jars(f"flink-{FLINK_VERSION}", pom, doing, what="a local Flink", instead=instead)
+
+
+def compile_job(java: str, jars: Path, source: Path, classes: Path) -> None:
+    """Compile a job against Flink's jars; RunError where that fails."""
+    compiler = "org.eclipse.jdt.internal.compiler.batch.Main"
+    jar_files = ":".join(str(jar) for jar in jars.glob("*.jar"))
+    command = [java, "-cp", f"{jars}/*", compiler, "-17", "-nowarn", "-d", str(classes), "-cp", jar_files, str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RunError(f"the job cannot be compiled: {first_line(done.stderr or done.stdout)}")
+
+
+def free_port() -> int:
+    """A port of the loopback interface that is free now."""
+    with socket.socket() as listener:
+        listener.bind((HOST, 0))
+        return listener.getsockname()[1]
