@@ -120,7 +120,7 @@ def test_the_zone_is_that_of_all_screens() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("w")
         await it.says("T local", "#keys")
-        await it.press("T", "escape")
+        await it.press("T", "escape", "b")
         await it.says("T UTC", "#keys")
 
     drive(scenario, *told(live()), size=(240, 50))
