@@ -22,6 +22,8 @@ class FlinkVertex(Struct, frozen=True):
     """The subtask with the lowest output."""
     late: int | None = None
     """Records that its windows dropped, restarts included."""
+    late_at_least: bool = False
+    """A two-phase SQL aggregate drops partial rows, each of one record or more: `late` is a lower bound."""
     busy: float | None = None
     """Of its busiest subtask, the share of time."""
     back_pressured: float | None = None

@@ -104,7 +104,7 @@ def _what(task: FlinkVertex) -> str:
     if task.status != "RUNNING":
         parts.append(task.status)
     if task.late:
-        parts.append(f"{f.count(task.late)} dropped as late")
+        parts.append(f"{'≥ ' if task.late_at_least else ''}{f.count(task.late)} dropped as late")
     if task.spread_ms:
         slowest = "" if task.slowest is None else f", slowest #{task.slowest}"
         parts.append(f"outputs {f.duration(task.spread_ms)} apart{slowest}")

@@ -57,11 +57,9 @@ class FlinkJob(Attached):
                 part((NO_WHAT_IF_HERE, "dim"), rank=1),
             ]
         late = snapshot.totals.late
-        parts = [
-            part(
-                (" late ", "dim"), (f.ELSEWHERE if late is None else f.count(late), "dim" if late is None else "strong")
-            )
-        ]
+        bound = "≥ " if job is not None and any(one.late and one.late_at_least for one in job.vertices) else ""
+        known = f.ELSEWHERE if late is None else f"{bound}{f.count(late)}"
+        parts = [part((" late ", "dim"), (known, "dim" if late is None else "strong"))]
         if job is not None:
             parts += [*_ages(snapshot), *_clock_skew(snapshot)]
             if job.restarts:

@@ -194,6 +194,10 @@ def _job(
     )
 
 
+TWO_PHASE = "GlobalWindowAggregate"
+"""Flink SQL's second phase of a window aggregate (`StreamExecGlobalWindowAggregate`)."""
+
+
 def _vertex(one: VertexSample, status: str, late: int | None) -> FlinkVertex:
     inputs = [task.input for task in one.subtasks if task.input is not None]
     outputs = [task.output for task in one.subtasks if task.output is not None]
@@ -210,6 +214,7 @@ def _vertex(one: VertexSample, status: str, late: int | None) -> FlinkVertex:
         spread_ms=max(sane) - min(sane) if len(sane) == len(outputs) and sane else None,
         slowest=next((task.index for task in one.subtasks if task.output == lowest), None) if outputs else None,
         late=late,
+        late_at_least=TWO_PHASE in one.vertex.name,
         busy=_greatest(task.busy for task in one.subtasks),
         back_pressured=_greatest(task.back_pressured for task in one.subtasks),
         windowed=one.windowed,

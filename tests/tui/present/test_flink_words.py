@@ -150,3 +150,12 @@ def test_an_idle_timeout_that_is_not_known_is_not_said_to_be_off() -> None:
     said = str(explain(finding, stuck, None))
     assert f"Idle timeout: {ELSEWHERE}" in said
     assert ".withIdleness(" in said
+
+
+def test_partial_rows_that_were_dropped_are_a_lower_bound() -> None:
+    seen = job()
+    assert "≥" not in text(presenter_of(seen).tuning(None, None))
+    assert seen.flink is not None
+    vertices = [replace(one, late_at_least=one.id == "w") for one in seen.flink.vertices]
+    two_phase = replace(seen, flink=replace(seen.flink, vertices=vertices))
+    assert "≥ 3" in text(presenter_of(two_phase).tuning(None, None))
