@@ -1,6 +1,6 @@
 """How an alert reaches people: a notice on the screen, the terminal's bell, the desktop's notifications."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from os import environ
 from typing import Any
 
@@ -9,27 +9,22 @@ from textual.app import App
 from .present.event_words import Severity
 from .present.formatting import clean
 
-VARIABLE = "WMTOP_ALERTS"
-_OFF = ("off", "0", "no", "false")
 _SECONDS = 15
 _LONGEST = 200
 _KNOWS_BOTH = ("WezTerm", "ghostty")
 """Terminals that would show the same notification twice."""
 
 
-def wants_alerts(variables: Mapping[str, str] = environ) -> bool:
-    """Whether alerts may ring and notify; `WMTOP_ALERTS=off` leaves the notice on the screen."""
-    return variables.get(VARIABLE, "").strip().lower() not in _OFF
-
-
-def alert(app: App[Any], title: str, text: str, severity: Severity, *, loud: bool) -> None:
-    """Show a notice; `loud`: ring the bell and ask the desktop to notify, too."""
-    app.notify(text, title=title, severity=severity, markup=False, timeout=_SECONDS)
-    if not loud or app.is_headless or app.is_web:
+def alert(app: App[Any], title: str, text: str, severity: Severity, ways: Collection[str]) -> None:
+    """Report an alert in these ways (`appearance.ALERTS`): a notice, the bell, a notification of the desktop."""
+    if "toast" in ways:
+        app.notify(text, title=title, severity=severity, markup=False, timeout=_SECONDS)
+    if app.is_headless or app.is_web:
         return
-    app.bell()
+    if "bell" in ways:
+        app.bell()
     driver = app._driver  # pyright: ignore[reportPrivateUsage]
-    if driver is not None:
+    if "desktop" in ways and driver is not None:
         driver.write(notification(title, text))
         driver.flush()
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, tzinfo
 from os import environ
@@ -26,7 +26,7 @@ from .bindings import bindings
 from .channel_commands import ChannelCommands
 from .incident import Incident, LastMinutes, write_new
 from .messages import Client, HeaderCame, ReplyCame, SnapshotCame, StreamEnded
-from .present.appearance import Appearance
+from .present.appearance import ALERTS, Appearance
 from .present.condition import Lost
 from .present.event_words import alert_severity, alert_text, alert_title
 from .present.formatting import clean, cut, first_line
@@ -55,7 +55,7 @@ class WmtopApp(App[Answer]):
     `on_quit` says what quitting does: `ask` (an engine that this terminal started), `stop` (the demo), `leave` (a
     viewer). `clock` gives monotonic seconds. `denied` names the actions that this screen does not have (`permissions`).
     `preferences_file` is where the theme is remembered; None: it is not.
-    Without `alerts` an alert is a notice on the screen only: no bell, no notification of the desktop.
+    `alerts` are the ways in which an alert is reported.
     """
 
     CSS_PATH = str(Path(__file__).with_name("wmtop.tcss"))
@@ -75,14 +75,14 @@ class WmtopApp(App[Answer]):
         clock: Callable[[], float] = time.monotonic,
         denied: frozenset[str] = frozenset(),
         preferences_file: Path | None = None,
-        alerts: bool = True,
+        alerts: Collection[str] = ALERTS,
     ) -> None:
         super().__init__(ansi_color=True if "NO_COLOR" in environ else None)
         self._feed = feed
         self._on_quit = on_quit
         self._clock = clock
         self._denied = denied
-        self._loud = alerts
+        self._alert_ways = alerts
         self._heard_s = clock()
         self._engine_name = ""
         self._header: Header | None = None
@@ -217,7 +217,7 @@ class WmtopApp(App[Answer]):
         """Tell of what is new."""
         for event in self._recent.log.take_alerts():
             severity = alert_severity(event)
-            alert(self, alert_title(self._engine_name), alert_text(event), severity, loud=self._loud)
+            alert(self, alert_title(self._engine_name), alert_text(event), severity, self._alert_ways)
 
     def _look_for_silence(self) -> None:
         """An engine whose snapshots do not come is lost, too."""

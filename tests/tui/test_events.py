@@ -7,7 +7,7 @@ import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
 from wmtop.engine.core.snapshot import Holder, Note, Reason, SettingsChange, Snapshot, Totals, Verdict, VerdictName
-from wmtop.tui.alerting import notification, wants_alerts
+from wmtop.tui.alerting import alert, notification
 from wmtop.tui.present.formatting import label
 from wmtop.tui.screens.channel import ChannelScreen
 from wmtop.tui.screens.main import MainScreen
@@ -193,7 +193,12 @@ def test_through_tmux_and_terminals_that_know_both() -> None:
     assert notification("wmtop a", "b", {"TERM_PROGRAM": "WezTerm"}).count("\x1b]") == 1
 
 
-@pytest.mark.parametrize(("value", "wanted"), [("off", False), ("OFF", False), ("0", False), ("on", True), ("", True)])
-def test_they_can_be_switched_off(value: str, wanted: bool) -> None:
-    assert wants_alerts({"WMTOP_ALERTS": value}) is wanted
-    assert wants_alerts({})
+def test_each_way_can_be_switched_off() -> None:
+    for ways, toasts in ((("toast",), 1), (("bell", "desktop"), 0), ((), 0)):
+
+        async def scenario(it: Driven, ways: tuple[str, ...] = ways, toasts: int = toasts) -> None:
+            alert(it.app, "wmtop flights", "STALLED", "error", ways)
+            await it.pilot.pause()
+            assert len(it.toasts()) == toasts
+
+        drive(scenario, header(), judged(0, "moving"))

@@ -139,7 +139,6 @@ def apply_configuration(app: "WmtopApp") -> None:
 
 def open_screen(client: "Feed", on_quit: Literal["ask", "stop", "leave"], *, of_fleet: bool = False) -> Answer:
     """Show the engine until the user quits; returns what to do with the engine, or "fleet" (only with `of_fleet`)."""
-    from ..alerting import wants_alerts
     from ..app import WmtopApp
     from ..permissions import denied_to
     from ..preferences import preferences_file
@@ -150,7 +149,7 @@ def open_screen(client: "Feed", on_quit: Literal["ask", "stop", "leave"], *, of_
         on_quit=on_quit,
         denied=denied,
         preferences_file=None if is_served() else preferences_file(),
-        alerts=wants_alerts(),
+        alerts=appearance().alerts,
     )
     apply_configuration(app)
     if of_fleet:

@@ -14,5 +14,5 @@ class Appearance(Struct, frozen=True):
     theme: str | None = None
     """None: the one that was chosen last."""
     zone: str = ZONES[0]
-    alerts: tuple[str, ...] = ("toast",)
+    alerts: tuple[str, ...] = ALERTS
     refresh_ms: int = 1_000

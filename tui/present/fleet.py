@@ -2,19 +2,22 @@
 
 import re
 from collections.abc import Callable, Sequence
+from datetime import UTC
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 from rich.cells import cell_len
 
-from ...engine.core.doctor import diagnose
+from ...engine.core.doctor import accounts_for, diagnose
 from ...engine.core.doctor.finding import Severity
 from ...engine.core.doctor.progress import verdict_at
 from ...engine.core.history import HistoryPoint
 from ...engine.core.snapshot import Snapshot, VerdictName
 from . import formatting as f
 from .check_facts import FACTS, CheckInput
+from .check_words import BAD
+from .diagnosis.diagnoses import explain
 from .line import Run, clip
 from .target import target_of
 from .verdict import INKS, WORDS, blame
@@ -71,9 +74,9 @@ def fleet_row(
     failed = f.first_line(snapshot.error) if snapshot.state == "failed" and snapshot.error else None
     return FleetRow(
         target=target,
-        kind=_kind(kind, snapshot),
+        kind=kind_of(kind, snapshot),
         verdict=verdict,
-        reason=gone or failed or (blame(snapshot) if verdict in ("stalled", "slow") else None) or "",
+        reason=gone or failed or _reason(given),
         watermark_ms=level.watermark_ms,
         behind_fastest_ms=level.behind_fastest_ms,
         behind_clock_ms=level.behind_clock_ms,
@@ -86,6 +89,16 @@ def fleet_row(
     )
 
 
+def _reason(given: CheckInput) -> str:
+    """Why the verdict is no good one: who blocks the watermark, else what the doctor found."""
+    if given.verdict in BAD and (blamed := blame(given.snapshot)) is not None:
+        return blamed
+    if given.verdict not in (*BAD, "unknown"):
+        return ""
+    found = next((one for one in given.findings if accounts_for(one, given.verdict)), None)
+    return "" if found is None else explain(found, given.snapshot, UTC).title
+
+
 def aged(row: FleetRow, age_ms: int | None) -> FleetRow:
     """The row when its last snapshot is `age_ms` old: what has been silent for long is not known to be fine."""
     row = replace(row, age_ms=age_ms)
@@ -95,7 +108,8 @@ def aged(row: FleetRow, age_ms: int | None) -> FleetRow:
     return replace(row, verdict="unknown", reason=silent, lost=silent)
 
 
-def _kind(kind: str, snapshot: Snapshot) -> str:
+def kind_of(kind: str, snapshot: Snapshot) -> str:
+    """What the target is, where its address (`kind`) does not say it."""
     source = snapshot.source
     return kind if source is None or kind == "recording" else source.kind if target_of(snapshot).is_attached else "run"
 

@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 
 from ....engine.fleet.watcher import Sight, TargetWatch, Watcher
 from ...present import metrics as table
-from ...present.fleet import SILENT_MS
+from ...present.fleet import SILENT_MS, kind_of
 from .observe import age_ms, facts_input
 
 Family = GaugeMetricFamily | CounterMetricFamily | InfoMetricFamily
@@ -36,7 +36,8 @@ class FleetCollector(Collector):
         add_sample(
             families[table.UP.name], table.UP, sight.name, (), float(sight.snapshot is not None and lost is None)
         )
-        add_sample(families[table.TARGET.name], table.TARGET, sight.name, (sight.kind or "unknown",), 1.0)
+        kind = sight.kind if sight.snapshot is None else kind_of(sight.kind, sight.snapshot)
+        add_sample(families[table.TARGET.name], table.TARGET, sight.name, (kind or "unknown",), 1.0)
         if age is not None:
             add_sample(families[table.AGE.name], table.AGE, sight.name, (), age / 1_000)
         given = facts_input(watch, lost)

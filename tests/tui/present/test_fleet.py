@@ -1,0 +1,23 @@
+"""A row of the fleet: a verdict that is not good has a reason, and the target a kind."""
+
+from collections.abc import Callable
+
+import pytest
+from wmtop.engine.core.snapshot import Snapshot
+from wmtop.tui.present.fleet import fleet_row, kind_of
+
+from .. import attached, canned
+
+
+@pytest.mark.parametrize("build", [canned.live, canned.failed, canned.stalled, attached.stale, attached.tapped])
+def test_a_verdict_that_is_not_good_has_a_reason(build: Callable[[], Snapshot]) -> None:
+    row = fleet_row("orders", "", build(), (), None)
+    assert bool(row.reason) == (row.verdict not in ("moving", "waiting", "ended")), row
+
+
+def test_the_kind_is_the_sources_where_the_address_does_not_say_it() -> None:
+    assert kind_of("", canned.live()) == "run"
+    assert kind_of("recording", canned.live()) == "recording"
+    tapped = attached.tapped()
+    assert tapped.source is not None
+    assert kind_of("", tapped) == tapped.source.kind
