@@ -8,9 +8,10 @@ from .chain import Stage, stages_of_run
 from .line import Part, Run, part
 from .notes import note_text
 from .own_run import ONE_CLOCK_FOLLOWS, held_back_by
-from .preview import IdlePreview, LatenessPreview, Preview, late_at, untunable
+from .preview import IdlePreview, LatenessPreview, Preview, late_at
 from .query_chain import stages_of_query
 from .query_words import delay_words, without_watermark
+from .snapshot_words import SnapshotWords
 from .target import target_of
 from .windows_unknown import unknown_text
 from .wording import moved, window
@@ -21,23 +22,11 @@ THE_LINE = 'events = tap(events, "…", channel="…")'
 """As `wmtop.engine` has it; before `withWatermark`, once an input."""
 
 
-class Attached:
+class Attached(SnapshotWords):
     """The words for what cannot be changed from here; much of it is not known."""
 
     can_apply = False
     how_to_type = "like 45m · Enter gives the line for the job · Esc drops"
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
-
-    def untunable(self) -> str | None:
-        """Only some strategies have a lateness."""
-        settings = self._snapshot.settings
-        return None if settings.tunable else untunable(settings.strategy)
-
-    def no_steps(self) -> str:
-        """A lateness can still be typed."""
-        return "No what-if is known here: type a lateness with ="
 
     def standing(self) -> tuple[str, str | None] | None:
         """Since when no batch has begun, and what that may mean."""

@@ -9,7 +9,8 @@ from .autopilot import auto_mark
 from .blockers import short_staircase
 from .chain import Stage, stages_of_run
 from .line import Part, Run, part
-from .preview import IdlePreview, LatenessPreview, Preview, untunable
+from .preview import IdlePreview, LatenessPreview, Preview
+from .snapshot_words import SnapshotWords
 from .staves import holding
 from .target import target_of
 from .wording import cause, name, window
@@ -18,23 +19,11 @@ ONE_CLOCK_FOLLOWS = "no channel holds back the watermark: Spark's one clock foll
 NO_RECORD = "no record has come yet"
 
 
-class OwnRun:
+class OwnRun(SnapshotWords):
     """The words for a run whose records are all counted; a `Presenter`."""
 
     can_apply = True
     how_to_type = "like 45m · Enter applies · Esc drops"
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
-
-    def untunable(self) -> str | None:
-        """Only some strategies have a lateness."""
-        settings = self._snapshot.settings
-        return None if settings.tunable else untunable(settings.strategy)
-
-    def no_steps(self) -> str:
-        """A lateness can still be typed."""
-        return "No what-if is known here: type a lateness with ="
 
     def standing(self) -> tuple[str, str | None] | None:
         """Nothing special: the engine itself says how it is."""
@@ -98,8 +87,7 @@ class OwnRun:
 
     def no_lateness(self) -> str:
         """Before the first record, or with a strategy that has no lateness."""
-        settings = self._snapshot.settings
-        return NO_RECORD if settings.tunable else untunable(settings.strategy)
+        return self.untunable() or NO_RECORD
 
     def no_idle_ladder(self) -> str:
         """Before the first record, or under Spark's rule."""
