@@ -130,6 +130,14 @@ def test_a_back_pressured_source_and_one_that_reads_as_fast_as_it_can_are_told_a
     assert cause(busy=0.1, back_pressured=0.0) == "behind"
 
 
+def test_a_source_that_is_busy_for_a_moment_is_not_called_slow() -> None:
+    before = sample(0, 10, [10, 60], [[Split("a", 10)], [Split("c", 60)]], busy=0.1)
+    now = sample(5_000, 12, [12, 70], [[Split("a", 12)], [Split("c", 70)]], busy=0.95)
+    for found in (barrel(now, before), barrel(now)):
+        assert found.held is not None
+        assert found.held.cause == "behind"
+
+
 def test_no_data_is_said_only_where_it_is_known() -> None:
     def held(*, offset: int | None = None, source_idle_ms: int = 0) -> tuple[str, int | None]:
         split = Split("a", 10, offset=offset, quiet_ms=None if offset is None else 7_000)

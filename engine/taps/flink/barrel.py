@@ -74,6 +74,8 @@ class _Input(Struct):
     before: Subtask | None
     source: Subtask
     """The source subtask behind edges that are not shuffled; `now` itself where there is none."""
+    source_before: Subtask | None
+    """The same in the older sample."""
     splits_before: dict[str, Split]
     apart_ms: int
     """How far the samples are apart; 0: there is one."""
@@ -169,7 +171,12 @@ def _cause(one: _Input, split: Split | None, state: ChannelState) -> Cause | Non
         same = (split.watermark, split.offset) == (before.watermark, before.offset)
         if same:
             return "stuck" if split.offset is None else "quiet"
-    return "slow_reader" if (one.source.busy or 0) >= BUSY else "behind"
+    return "slow_reader" if _stays_busy(one) else "behind"
+
+
+def _stays_busy(one: _Input) -> bool:
+    """Whether the source reads as fast as it can, in both samples: for a moment any source is busy."""
+    return all(task is not None and (task.busy or 0) >= BUSY for task in (one.source, one.source_before))
 
 
 def _is_paused(split: Split | None, one: _Input) -> bool:
@@ -256,6 +263,7 @@ def _inputs(operator: VertexSample, now: Sample, before: Sample | None) -> Itera
                 now=task,
                 before=then,
                 source=source,
+                source_before=source_then,
                 splits_before={split.id: split for split in (source_then.splits if source_then is not None else ())},
                 apart_ms=0 if before is None else now.at_ms - before.at_ms,
                 vertex_ended=upstream.vertex.status == "FINISHED",
