@@ -201,7 +201,7 @@ def test_without_jars_and_maven_it_says_what_to_do(empty_cache: Path, tmp_path: 
 
 def test_jars_are_there_whole_or_not_at_all(empty_cache: Path, tmp_path: Path) -> None:
     maven(tmp_path, 'mkdir -p "$out"; echo part >"$out/kafka_2.13.jar"; echo "[ERROR] no route to host"; exit 1')
-    with pytest.raises(RunError, match=r"^Maven could not fetch Kafka's jars: no route to host$"):
+    with pytest.raises(RunError, match=r"^Maven could not fetch the jars of a local Kafka broker: no route to host$"):
         kafka_jars()
     assert [path.name for path in empty_cache.iterdir()] == ["kafka.lock"]
 

@@ -84,15 +84,17 @@ def test_the_open_windows_are_those_of_the_state(
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("rocksdb", "the state store is RocksDB"), ("join", "a stream-stream join")]
+    ("name", "code", "argument"), [("rocksdb", "state_store", "RocksDB"), ("join", "no_windows", "join")]
 )
 def test_what_cannot_be_read_is_null_with_its_reason(
-    written: dict[str, Written], name: str, said: str, tmp_path: Path
+    written: dict[str, Written], name: str, code: str, argument: str, tmp_path: Path
 ) -> None:
     told = snapshot(written[name].copy(tmp_path / "q").path)
     assert told["windows"]["open_count"] is None
-    assert said in told["windows"]["unknown"]
-    assert said in told["notes"][-1]["args"]["why"]
+    assert told["windows"]["unknown"] == code
+    assert argument in told["windows"]["unknown_args"].values()
+    note = told["notes"][-1]
+    assert (note["code"], note["args"]["code"]) == ("windows_unknown", code)
     assert told["level"]["watermark_ms"] is not None
 
 

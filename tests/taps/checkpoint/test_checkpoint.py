@@ -110,7 +110,7 @@ def test_a_tap_follows_the_query(written: dict[str, Written], tmp_path: Path) ->
     tap = CheckpointTap(copy.path)
     for batch in range(last + 1):
         for log in ("offsets", "commits"):
-            shutil.copy(written["counts"].path / log / str(batch), copy.path / log)
+            shutil.copy2(written["counts"].path / log / str(batch), copy.path / log)
             facts = tap.poll()
             assert (facts.batch, facts.in_flight) == (batch, log == "offsets" and batch > 0)
             assert facts == poll(copy)
@@ -160,7 +160,7 @@ def test_a_log_may_move_on_while_it_is_read(written: dict[str, Written], tmp_pat
         for batch in range(1, batches):
             for log in (offsets, commits):
                 temporary = log / f".{batch}.tmp"
-                shutil.copy(written["plain"].path / log.name / "0", temporary)
+                shutil.copy2(written["plain"].path / log.name / "0", temporary)
                 temporary.rename(log / str(batch))
             for log in (offsets, commits):
                 (log / str(batch - 1)).unlink()

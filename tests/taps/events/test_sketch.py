@@ -109,7 +109,7 @@ def test_what_was_cut_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("at", "byte", "why"),
-    [(1, 2, "no compact tuple"), (2, 3, "no compact tuple"), (3, 0, "no compact"), (6, 0, "seed")],
+    [(1, 2, "not a compact tuple"), (2, 3, "not a compact tuple"), (3, 0, "not a compact"), (6, 0, "seed")],
 )
 def test_other_sketches_are_told_apart(at: int, byte: int, why: str) -> None:
     content = bytearray(WHOLE)
