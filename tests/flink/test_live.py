@@ -33,15 +33,18 @@ def test_a_lagging_split_holds_and_then_is_idle(lagging: Flink) -> None:
         lagging.write("in-1", 500 + go_on.second)
         lagging.write("in-2", 60 + go_on.second / 1000)  # it still sends, but far behind
         holder = snapshot.level.holder
-        return holder is not None and holder.channel == "in-2" and watermarks(snapshot)["in-0"] > BASE_MS + 600_000
+        # On a busy machine a write may be so late that the split is idle for a while, or stuck between two samples;
+        # the source may even be what is slow.
+        sends = holder is not None and holder.channel == "in-2" and holder.cause in ("behind", "slow_reader")
+        return (
+            sends and set(states(snapshot).values()) == {"active"} and watermarks(snapshot)["in-0"] > BASE_MS + 600_000
+        )
 
     go_on.second = 0
     before = lagging.level()
     snapshot = watching.see(go_on, "in-2 holds")
     after = lagging.level()
     assert before <= snapshot.level.watermark_ms <= after
-    # On a busy machine the source may really be what is slow.
-    assert snapshot.level.holder.cause in ("behind", "slow_reader")
     assert snapshot.level.watermark_ms <= watermarks(snapshot)["in-2"]
     assert states(snapshot) == {"in-0": "active", "in-1": "active", "in-2": "active"}
     assert [one.channels for one in snapshot.instances] == [2, 1]
