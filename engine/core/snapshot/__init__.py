@@ -1,0 +1,151 @@
+"""The frozen picture that every reader gets: screens, recordings, `--json`, checks.
+
+Encoded with msgspec it *is* the JSON contract of the command line. Times are epoch ms, durations ms; `None` is "no
+watermark yet" or "not known", never a sentinel and never zero.
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from ..flink_job import FlinkJob
+from ..settings import Settings
+from .channels import ChannelState, ChannelView, Folded, InstanceView, Offender, TimePoint, Totals
+from .lateness import (
+    AutoView,
+    ChannelLateness,
+    RecentLateness,
+    RecentRow,
+    Recommended,
+    SettingsChange,
+    WhatIf,
+    WhatIfIdle,
+)
+from .query import (
+    STATE_SCHEMA,
+    BarrelRule,
+    OperatorKind,
+    OutputMode,
+    SiblingQuery,
+    SparkProgress,
+    StatefulOperator,
+    WatermarkNode,
+)
+from .source import Note, NoteCode, SourcePosition, SourceView, Step
+from .watermark import Blocker, Cause, Holder, Level, Reason, ReasonCode, Verdict, VerdictName
+from .windows import ChannelRecords, FiredWindow, OpenWindow, Windows, WindowsUnknown, WindowsUnknownCode
+
+__all__ = [
+    "SNAPSHOT_VERSION",
+    "STATE_SCHEMA",
+    "AutoView",
+    "BarrelRule",
+    "Blocker",
+    "Cause",
+    "ChannelLateness",
+    "ChannelRecords",
+    "ChannelState",
+    "ChannelView",
+    "EngineState",
+    "FiredWindow",
+    "Folded",
+    "Holder",
+    "InstanceView",
+    "Level",
+    "Note",
+    "NoteCode",
+    "Offender",
+    "OpenWindow",
+    "OperatorKind",
+    "OutputMode",
+    "Reason",
+    "ReasonCode",
+    "RecentLateness",
+    "RecentRow",
+    "Recommended",
+    "SettingsChange",
+    "SiblingQuery",
+    "Snapshot",
+    "SourcePosition",
+    "SourceView",
+    "SparkProgress",
+    "StatefulOperator",
+    "Step",
+    "TimePoint",
+    "Totals",
+    "Verdict",
+    "VerdictName",
+    "WatermarkNode",
+    "WhatIf",
+    "WhatIfIdle",
+    "Windows",
+    "WindowsUnknown",
+    "WindowsUnknownCode",
+]
+
+
+SNAPSHOT_VERSION = 1
+
+
+EngineState = Literal["starting", "live", "partial", "stale", "paused", "ended", "failed"]
+
+
+class Snapshot(Struct, frozen=True, kw_only=True, tag_field="kind", tag="snapshot"):
+    """Everything a screen shows, at one moment."""
+
+    version: int = SNAPSHOT_VERSION
+    name: str
+    state: EngineState
+    batch: int | None = None
+    now_ms: int | None = None
+    """Processing time: in a replay the replay clock."""
+    wall_ms: int | None = None
+    """Wall clock of the engine's host when this was taken."""
+    ended: bool = False
+    settings: Settings
+    source: SourceView | None = None
+    level: Level = Level()
+    verdict: Verdict = Verdict()
+    blockers: list[Blocker] | None = None
+    """The channels that hold back the watermark, step by step; None: not known, or without a valve (Spark's rule)."""
+    channels: list[ChannelView] = []
+    folded: Folded | None = None
+    """None: every channel is on its own."""
+    instances: list[InstanceView] | None = None
+    windows: Windows = Windows()
+    totals: Totals = Totals()
+    whatif: list[WhatIf] | None = None
+    whatif_idle: list[WhatIfIdle] | None = None
+    whatif_recent: list[RecentLateness] | None = None
+    """The same for the last 15 min, 1 h, 24 h and since the start; None without a what-if."""
+    auto: AutoView | None = None
+    """None: off."""
+    whatif_upper_bound: bool = False
+    """The what-if counts are upper bounds (session windows, an attached query): show `≤`."""
+    whatif_bucket_ms: int | None = None
+    """Of an attached query: how wide the buckets were that were counted, and so how far the counts may be off."""
+    lateness_by_channel: list[ChannelLateness] = []
+    """Of the channels with most records behind the watermark."""
+    last_future: Offender | None = None
+    last_malformed: Offender | None = None
+    changes: list[SettingsChange] = []
+    """The latest changes of settings while running, oldest first."""
+    spark: SparkProgress = SparkProgress()
+    flink: FlinkJob | None = None
+    """Of a Flink job."""
+    sources: list[SourcePosition] | None = None
+    """The sources of an attached query."""
+    barrel: BarrelRule | None = None
+    """Of an attached query whose channels are known."""
+    siblings: list[SiblingQuery] | None = None
+    """The other queries of the application, of an attached query; None: not known."""
+    origin: dict[str, str] | None = None
+    """Of an attached query: which tap each part comes from."""
+    points: list[TimePoint] = []
+    """A few of the records that came since the snapshot before."""
+    notes: list[Note] = []
+    """What happened to the source that its user should know, the oldest first."""
+    steps: list[Step] = []
+    error: str | None = None
+    log: str | None = None
+    """The log file of a failed or starting engine."""
