@@ -13,7 +13,8 @@ from typing import Any
 
 from msgspec import Struct
 from pyspark.sql import DataFrame, SparkSession
-from wmtop.engine.core.monitor import Monitor, encode_monitor
+from wmtop.engine.core.monitor import Monitor
+from wmtop.engine.core.monitor_state import encode_monitor
 from wmtop.engine.core.settings import Settings, Tumbling
 from wmtop.engine.core.view import snapshot_of
 from wmtop.engine.json_path import JsonPath

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 import zstandard
 from wmtop.engine.core.history import HistoryPoint
-from wmtop.engine.core.monitor import new_monitor
+from wmtop.engine.core.monitor_state import new_monitor
 from wmtop.engine.core.observation import BatchObservation, Group
 from wmtop.engine.core.settings import Settings
 from wmtop.engine.core.snapshot import Snapshot

@@ -17,7 +17,8 @@ import termios
 import time
 from collections.abc import Callable
 
-from wmtop.engine.core.monitor import Monitor, new_monitor
+from wmtop.engine.core.monitor import Monitor
+from wmtop.engine.core.monitor_state import new_monitor
 from wmtop.engine.core.observation import BatchObservation, Group
 from wmtop.engine.core.settings import Settings
 from wmtop.engine.core.snapshot import Snapshot

@@ -8,7 +8,8 @@ import statistics
 import time
 from collections.abc import Callable
 
-from wmtop.engine.core.monitor import Monitor, new_monitor
+from wmtop.engine.core.monitor import Monitor
+from wmtop.engine.core.monitor_state import new_monitor
 from wmtop.engine.core.observation import BatchObservation, Group
 from wmtop.engine.core.settings import Settings
 from wmtop.engine.core.valve import Valve

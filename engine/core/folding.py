@@ -1,5 +1,6 @@
 """Channels beyond `--max-channels` share one channel, so that state and snapshots stay bounded."""
 
+from collections.abc import Set
 from hashlib import blake2b
 
 from msgspec import Struct
@@ -57,6 +58,13 @@ class FoldedChannels(Struct, dict=True):
                 continue
             self.digests.add(_digest(name))
             self._seen.add(name)
+
+
+def beyond_limit(names: set[str], known: Set[str], limit: int) -> set[str]:
+    """Those of the channels that do not fit beside the known ones: new ones in the order of their names."""
+    new = names - known - {OTHER}
+    room = max(0, limit - len(known) + (OTHER in known))
+    return set() if len(new) <= room else set(sorted(new)[room:])
 
 
 def _digest(name: str) -> int:

@@ -2,8 +2,9 @@
 
 from msgspec import Struct
 
+from .channels import Channel
 from .lateness import MINUTE
-from .monitor import Channel, Monitor
+from .monitor import Monitor
 from .snapshot import Cause
 from .times import MIN
 from .unread import Unread

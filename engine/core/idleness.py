@@ -5,6 +5,8 @@ which more than the timeout has elapsed finds the channel idle. None of this dep
 clock compares the same inactivity with its own.
 """
 
+from collections.abc import Iterable
+
 from msgspec import Struct
 
 
@@ -43,7 +45,7 @@ class IdlenessTimers(Struct):
         self.active = set()
         return started
 
-    def exclude(self, duration: int, channels: list[int] | None = None) -> None:
+    def exclude(self, duration: int, channels: Iterable[int] | None = None) -> None:
         """Let `duration` (ms) not count towards any timeout (paused, stopped, held back, backlog)."""
         for channel in self.since if channels is None else channels:
             if channel in self.since:

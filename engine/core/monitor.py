@@ -4,44 +4,29 @@ It is one msgspec record, so that its JSON is the saved state. It knows no clock
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Literal
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from .changes import changed, emitted, noted
+from .channels import Channel, Left, Registry
+from .clocks import Clocks
 from .counts import ChannelCounts
 from .firing import FiredWindows, Firing
-from .folding import OTHER, FoldedChannels
+from .folding import OTHER, FoldedChannels, beyond_limit
 from .idle_cycles import IdleCycles
 from .idleness import IdlenessTimers
-from .judgement.autopilot import AUTO, Autopilot, with_target
+from .judgement.autopilot import AUTO, Autopilot
 from .judgement.verdict import Judge
-from .observation import BatchObservation
-from .operator_clock import Clock, FastestClock, OperatorClock, new_clock
-from .points import points_of
+from .observation import BatchObservation, greatest_times
+from .operator_clock import Clock
+from .points import WaitingPoints, points_of
 from .settings import AutoLateness, Settings
 from .snapshot import Offender, SettingsChange, TimePoint
-from .times import MIN, shift
-from .watermarks import Generator, SilentWatermarks, absorb, new_generator
-from .whatif import IdleRung, LatenessWhatIf, new_idle_rungs, new_lateness_whatif, panes_of
-from .window_operator import WindowOperator, new_window_operator
-
-MOST_CHANGES = 50
-MOST_POINTS = 120
-"""How many records of the sample wait for the next snapshot."""
-
-
-class Channel(Struct):
-    """A channel: its generator, and when it last had a record (processing time, ms)."""
-
-    name: str
-    generator: Generator
-    max_event_ms: int | None = None
-    last_record_ms: int | None = None
-    added_ms: int = 0
-    longest_quiet_ms: int | None = None
-    left: Literal["finished", "removed"] | None = None
-    """It sends nothing more; a removed one only keeps its number."""
+from .times import MIN
+from .watermarks import Generator, absorb, new_generator
+from .whatif import IdleRung, LatenessWhatIf, panes_of
+from .window_operator import WindowOperator
 
 
 class Monitor(Struct, kw_only=True, dict=True):
@@ -83,8 +68,9 @@ class Monitor(Struct, kw_only=True, dict=True):
     ended: bool = False
 
     def __post_init__(self) -> None:
-        self._numbers = {c.name: number for number, c in enumerate(self.channels) if c.left != "removed"}
-        self._points: list[TimePoint] = []
+        self._registry = Registry(self.channels)
+        self._clocks = Clocks(self.clock, self.shadow, self.rungs)
+        self._points = WaitingPoints()
 
     @property
     def level(self) -> int:
@@ -110,8 +96,9 @@ class Monitor(Struct, kw_only=True, dict=True):
     def add_channels(self, names: list[str], now: int) -> None:
         """Register channels that the source knows before their first record (processing time, ms)."""
         folded = self._beyond_limit(set(names))
-        names = [OTHER if name in folded else name for name in names]
-        for name in sorted(set(names) - self._numbers.keys()):
+        for name in sorted({OTHER if name in folded else name for name in names}):
+            if name in self._registry:
+                continue
             now = self._pass_time(now)
             self.timers.add(self._new_channel(name, now))
             self._note_level(now)
@@ -121,7 +108,7 @@ class Monitor(Struct, kw_only=True, dict=True):
 
         With the last unfinished channel the stream ends. Names that are not known or have finished change nothing.
         """
-        leaving = {self._numbers[name] for name in names if name in self._numbers}
+        leaving = self._registry.known(names)
         return self._let_go({number for number in leaving if self.channels[number].left is None}, "finished", now)
 
     def remove_channels(self, names: Iterable[str], now: int | None) -> list[Firing]:
@@ -130,9 +117,9 @@ class Monitor(Struct, kw_only=True, dict=True):
         Where only finished channels remain, the stream ends. A record or `add_channels` makes a removed channel a new
         one. Names that are not known change nothing.
         """
-        return self._let_go({self._numbers[name] for name in names if name in self._numbers}, "removed", now)
+        return self._let_go(self._registry.known(names), "removed", now)
 
-    def _let_go(self, leaving: set[int], left: Literal["finished", "removed"], now: int | None) -> list[Firing]:
+    def _let_go(self, leaving: set[int], left: Left, now: int | None) -> list[Firing]:
         assert not self.ended
         if not leaving:
             return []
@@ -142,24 +129,20 @@ class Monitor(Struct, kw_only=True, dict=True):
             self._note_left(number, left)
         if unfinished and not self.unfinished and any(channel.left == "finished" for channel in self.channels):
             return self.end(now)
-        for clock in self._clocks():
-            for number in sorted(leaving):
-                clock.finish_channel(number) if left == "finished" else clock.remove_channel(number)
+        leave = self._clocks.finish_channels if left == "finished" else self._clocks.remove_channels
+        leave(sorted(leaving))
         return self._noted(self._advance(now))
 
-    def _note_left(self, number: int, left: Literal["finished", "removed"]) -> None:
-        channel = self.channels[number]
-        channel.left = left
+    def _note_left(self, number: int, left: Left) -> None:
+        self._registry.leave(number, left)
         self.timers.forget(number)
         if left == "removed":
-            del self._numbers[channel.name]
-            channel.generator = SilentWatermarks()
             self.idle_cycles.forget(number)
 
     @property
     def unfinished(self) -> list[int]:
         """The numbers of the channels that may still send something."""
-        return [number for number, channel in enumerate(self.channels) if channel.left is None]
+        return self._registry.unfinished
 
     def progress_of_active(self) -> dict[str, int | None]:
         """The greatest event time (ms) of each channel that is neither idle nor finished; None: no record."""
@@ -179,7 +162,7 @@ class Monitor(Struct, kw_only=True, dict=True):
         The holder counts as one since `now`.
         """
         for name, time_ms in last_record_ms.items():
-            channel = self.channels[self._numbers[name]]
+            channel = self.channels[self._registry.number(name)]
             channel.added_ms = channel.last_record_ms = time_ms
         self.holder_since_ms = now
 
@@ -192,8 +175,7 @@ class Monitor(Struct, kw_only=True, dict=True):
         self.batch = observation.batch
         self.last_future = observation.last_future or self.last_future
         self.last_malformed = observation.last_malformed or self.last_malformed
-        self._points += points_of(observation, self.settings, self.level, now)
-        del self._points[:-MOST_POINTS]
+        self._points.add(points_of(observation, self.settings, self.level, now))
         firings = self._count(observation)
         watermarks = self._absorb(observation, now)
         self.judge.see_batch(now)
@@ -203,8 +185,7 @@ class Monitor(Struct, kw_only=True, dict=True):
 
     def take_points(self) -> list[TimePoint]:
         """A few of the records since the last call."""
-        points, self._points = self._points, []
-        return points
+        return self._points.take()
 
     def tick(self, now: int) -> list[Firing]:
         """One emit between batches; what it made windows do."""
@@ -238,9 +219,9 @@ class Monitor(Struct, kw_only=True, dict=True):
             return None
         if self.timers.pending or self.resend or self.settings.strategy == "custom":
             return MIN
-        if any(clock.outdated for clock in self._clocks()):
+        if self._clocks.outdated:
             return MIN
-        due = [time for clock in self._clocks() if (time := clock.next_due_ms()) is not None]
+        due = self._clocks.due_ms()
         if self._steers() is not None and self.autopilot.next_ms is not None:
             due.append(self.autopilot.next_ms)
         return min(due, default=None)
@@ -262,27 +243,13 @@ class Monitor(Struct, kw_only=True, dict=True):
         The ticks owed until then come first, with the old settings: returns what they made windows do. `now` None: no
         ticks are owed. ValueError where the strategy has no such setting or the value is not possible.
         """
-        settings = self.settings
-        if any(isinstance(value, int) and value < 0 for value in (lateness_ms, idle_after_ms)):
-            raise ValueError("a duration cannot be negative")
-        if idle_after_ms == 0:
-            raise ValueError("an idle timeout must be longer than 0; 'off' means no idle timeout")
-        if lateness_ms is not UNSET:
-            if not settings.tunable:
-                raise ValueError(f"the strategy '{settings.strategy}' has no lateness")
-            settings = msgspec.structs.replace(settings, lateness_ms=lateness_ms)
-        if idle_after_ms is not UNSET:
-            if isinstance(self.clock, FastestClock):
-                raise ValueError("Spark's clock knows no idleness")
-            settings = msgspec.structs.replace(settings, idle_after_ms=idle_after_ms)
-        if auto_lateness is not UNSET:
-            settings = with_target(settings, auto_lateness)
+        version = self.settings.version + 1
+        change = SettingsChange(version, self.batch, wall_ms, who, lateness_ms, idle_after_ms, auto_lateness)
+        settings = changed(self.settings, change)
         firings = [] if now is None else self.tick_until(now)
         if lateness_ms is UNSET:  # those ticks may have changed it
             settings = msgspec.structs.replace(settings, lateness_ms=self.settings.lateness_ms)
-        change = SettingsChange(
-            self.settings.version + 1, self.batch, wall_ms, who, lateness_ms, idle_after_ms, auto_lateness
-        )
+        change = msgspec.structs.replace(change, version=self.settings.version + 1, batch=self.batch)
         if auto_lateness is not UNSET:
             self.autopilot = Autopilot()
         if lateness_ms is not UNSET and settings.auto is not None:
@@ -292,10 +259,13 @@ class Monitor(Struct, kw_only=True, dict=True):
 
     def _take(self, settings: Settings, change: SettingsChange) -> None:
         """These settings are in force from the next emit on."""
-        self._set_clocks(change.lateness_ms, change.idle_after_ms)
+        if isinstance(change.lateness_ms, int):
+            self._clocks.set_lateness(change.lateness_ms)
+        if change.idle_after_ms is not UNSET:
+            self._clocks.set_idle_after(change.idle_after_ms)
         self.settings = msgspec.structs.replace(settings, version=change.version)
         self.resend = True
-        self.changes = [*self.changes, msgspec.structs.replace(change, now_ms=self.now_ms)][-MOST_CHANGES:]
+        self.changes = noted(self.changes, change, self.now_ms)
 
     def _steers(self) -> AutoLateness | None:
         """The autopilot's settings; None where it is off."""
@@ -317,21 +287,11 @@ class Monitor(Struct, kw_only=True, dict=True):
             )
             self._take(settings, change)
 
-    def _set_clocks(self, lateness_ms: int | UnsetType | None, idle_after_ms: int | UnsetType | None) -> None:
-        if isinstance(lateness_ms, int):
-            for clock in (self.clock, *(rung.clock for rung in self.rungs)):
-                clock.lateness_ms = lateness_ms
-        if idle_after_ms is not UNSET:
-            for clock in (self.clock, self.shadow):
-                if isinstance(clock, OperatorClock):
-                    clock.idle_after_ms = idle_after_ms
-
     def exclude(self, duration_ms: int, channels: list[str] | None = None) -> None:
         """Exclude a time from idleness (paused, stopped; of some channels: held back, unread records)."""
-        if channels is not None and not self._numbers.keys() >= set(channels):
+        if channels is not None and not all(name in self._registry for name in channels):
             channels = [*channels, OTHER]  # some may be folded
-        known = None if channels is None else [self._numbers[name] for name in channels if name in self._numbers]
-        self.timers.exclude(duration_ms, known)
+        self.timers.exclude(duration_ms, None if channels is None else self._registry.known(channels))
 
     def end(self, now: int | None = None) -> list[Firing]:
         """End of stream: the watermark passes everything, and all open windows fire."""
@@ -341,17 +301,12 @@ class Monitor(Struct, kw_only=True, dict=True):
 
     def durable_fingerprint(self) -> tuple[int, ...]:
         """Differs whenever an emit changed something that must be saved: a watermark, a status."""
-        numbers = [number for clock in self._clocks() for number in (clock.level, sum(clock.flaps.values()))]
         due = self.autopilot.next_ms or 0
-        return (*numbers, len(self.unfinished), self.ended, due)
+        return (*self._clocks.fingerprint(), len(self.unfinished), self.ended, due)
 
     def _noted(self, firings: list[Firing]) -> list[Firing]:
         self.fired.take(firings, self.now_ms)
         return firings
-
-    def _clocks(self) -> list[Clock]:
-        rungs = [rung.clock for rung in self.rungs]
-        return [self.clock, *rungs] if self.shadow is None else [self.clock, self.shadow, *rungs]
 
     def _pass_time(self, now: int | None) -> int:
         """Advance processing time, never back; 0 while it is not known (before the first channel)."""
@@ -360,28 +315,17 @@ class Monitor(Struct, kw_only=True, dict=True):
         return self.now_ms or 0
 
     def _beyond_limit(self, names: set[str]) -> set[str]:
-        """Those of the channels that are beyond `max_channels`: new ones in the order of their names."""
-        new = names - self.counts.keys() - {OTHER}
-        room = max(0, self.settings.max_channels - len(self.counts) + (OTHER in self.counts))
-        return set() if len(new) <= room else set(sorted(new)[room:])
-
-    def _has_left(self, name: str) -> bool:
-        """Whether no channel of that name takes part: it is unknown, or has finished."""
-        number = self._numbers.get(name)
-        return number is None or self.channels[number].left is not None
+        return beyond_limit(names, self.counts.keys(), self.settings.max_channels)
 
     def _new_channel(self, name: str, now: int) -> int:
-        if name in self._numbers:
+        if name in self._registry:
             # It had finished, and has a record again: that makes it a new channel.
-            finished = self._numbers[name]
+            finished = self._registry.number(name)
             self._note_left(finished, "removed")
-            for clock in self._clocks():
-                clock.remove_channel(finished)
-        number = self._numbers[name] = len(self.channels)
-        self.channels.append(Channel(name, new_generator(self.settings), added_ms=now))
+            self._clocks.remove_channels([finished])
+        number = self._registry.add(Channel(name, new_generator(self.settings), added_ms=now))
         self.counts.setdefault(name, ChannelCounts())
-        for clock in self._clocks():
-            clock.add_channel(now)
+        self._clocks.add_channel(now)
         return number
 
     def _count(self, observation: BatchObservation) -> list[Firing]:
@@ -414,63 +358,37 @@ class Monitor(Struct, kw_only=True, dict=True):
 
     def _absorb(self, observation: BatchObservation, now: int) -> dict[int, int]:
         """Let the generators see their records, wake the channels; what `on_event` emitted, by channel."""
-        greatest: dict[str, tuple[int, int | None]] = {}
-        for group in observation.groups:
-            if group.max_event_ms is not None:
-                seen, emitted = greatest.get(group.channel, (MIN, None))
-                sent = group.emitted_ms
-                emitted = sent if emitted is None or (sent is not None and sent > emitted) else emitted
-                greatest[group.channel] = (max(seen, group.max_event_ms), emitted)
+        greatest = greatest_times(observation.groups)
         sequences = {sequence.channel: sequence for sequence in observation.sequences}
-        known = {self._numbers[name] for name in greatest if not self._has_left(name)}
-        for clock in self._clocks():
-            clock.wake(known)
-        for name in sorted(name for name in greatest if self._has_left(name)):
+        known = {name for name in greatest if self._registry.takes_part(name)}
+        self._clocks.wake(self._registry.known(known))
+        for name in sorted(greatest.keys() - known):
             self._new_channel(name, now)
         heard: dict[int, int] = {}
         for name, (max_event_ms, emitted_ms) in greatest.items():
-            number = self._numbers[name]
+            number = self._registry.number(name)
             channel = self.channels[number]
             emitted = absorb(channel.generator, max_event_ms, emitted_ms, sequences.get(name))
             heard[number] = MIN if emitted is None else emitted
             self.timers.activity(number)
-            if channel.last_record_ms is not None:
-                channel.longest_quiet_ms = max(channel.longest_quiet_ms or 0, now - channel.last_record_ms)
-            channel.last_record_ms = now
-            if channel.max_event_ms is None or max_event_ms > channel.max_event_ms:
-                channel.max_event_ms = max_event_ms
+            if channel.record(max_event_ms, now):
                 self.advanced_ms = now
         return heard
 
     def _emit(self, now: int, heard: dict[int, int]) -> list[Firing]:
         """One emit round: `heard` are the channels with records, and what they emitted at once (`MIN`: nothing)."""
-        watermarks = heard
-        before, changed = self.level, self.resend and self.settings.emit_every_ms > 0
+        watermarks, started = heard, list[tuple[int, int]]()
+        before, resent = self.level, self.resend and self.settings.emit_every_ms > 0
         if self.settings.emit_every_ms:
             everyone = self.resend or self.settings.strategy == "custom"
             speaking = self.unfinished if everyone else heard
             self.resend = False
             watermarks = {number: max(heard.get(number, MIN), self._periodic(number)) for number in speaking}
             started = [(now, number) for number in self.timers.emit(now)]
-            for clock in self._clocks():
-                clock.start_waiting(started)
         watermarks = {number: watermarks[number] for number in sorted(watermarks) if watermarks[number] != MIN}
-        lagged: dict[int, dict[int, int]] = {}
-        for clock in self._clocks():
-            lateness = clock.lateness_ms
-            if lateness not in lagged:
-                lagged[lateness] = {number: shift(watermark, -lateness) for number, watermark in watermarks.items()}
-            idled = clock.emit(now, lagged[lateness], self.timers)
-            if clock is self.clock:
-                self.idle_cycles.turned_idle(idled, now)
-        if changed:
-            moved = None if before == MIN else self.level - before
-            self.changes = [
-                change
-                if change.emitted_ms is not None
-                else msgspec.structs.replace(change, emitted_ms=now, moved_ms=moved)
-                for change in self.changes
-            ]
+        self.idle_cycles.turned_idle(self._clocks.emit(now, watermarks, started, self.timers), now)
+        if resent:
+            self.changes = emitted(self.changes, now, None if before == MIN else self.level - before)
         return self._advance(now)
 
     def _advance(self, now: int) -> list[Firing]:
@@ -494,26 +412,3 @@ class Monitor(Struct, kw_only=True, dict=True):
         holder = self.clock.holder()
         if holder != self.holder:
             self.holder, self.holder_since_ms = holder, now
-
-
-def new_monitor(settings: Settings) -> Monitor:
-    """A monitor that has seen nothing yet."""
-    lateness = settings.lateness_ms if settings.tunable and settings.lateness_ms is not None else 0
-    return Monitor(
-        settings=settings,
-        clock=new_clock(settings.strategy, lateness, settings.idle_after_ms, settings.subtasks),
-        shadow=new_clock(settings.strategy, 0, settings.idle_after_ms, settings.subtasks) if settings.tunable else None,
-        rungs=new_idle_rungs(settings),
-        operator=new_window_operator(settings),
-        whatif=new_lateness_whatif(settings),
-    )
-
-
-def encode_monitor(monitor: Monitor) -> bytes:
-    """The monitor as JSON."""
-    return msgspec.json.encode(monitor)
-
-
-def decode_monitor(data: bytes) -> Monitor:
-    """The monitor that `encode_monitor` wrote; raises `msgspec.DecodeError`."""
-    return msgspec.json.decode(data, type=Monitor)

@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from .snapshot import Offender
+from .times import MIN
 
 
 class Group(Struct, frozen=True, gc=False):
@@ -57,3 +58,15 @@ class BatchObservation(Struct, frozen=True, kw_only=True):
     sequences: list[Sequence] = []
     last_future: Offender | None = None
     last_malformed: Offender | None = None
+
+
+def greatest_times(groups: list[Group]) -> dict[str, tuple[int, int | None]]:
+    """Of each channel with usable records the greatest timestamp, and the greatest watermark emitted for them (ms)."""
+    greatest: dict[str, tuple[int, int | None]] = {}
+    for group in groups:
+        if group.max_event_ms is not None:
+            seen, emitted = greatest.get(group.channel, (MIN, None))
+            sent = group.emitted_ms
+            emitted = sent if emitted is None or (sent is not None and sent > emitted) else emitted
+            greatest[group.channel] = (max(seen, group.max_event_ms), emitted)
+    return greatest

@@ -13,6 +13,7 @@ from .windows import window_count
 
 MOST_LATE, MOST_ON_TIME = 500, 1_500
 """How many records a sample keeps; a larger share of the late ones, so that they are visible."""
+_MOST_WAITING = 120
 _PER_BATCH = (20, 40)
 _MOST_GROUPS = 500
 """The most groups of a batch that records are taken from."""
@@ -42,6 +43,23 @@ def is_late(group: Group, event_ms: int, settings: Settings, level: int) -> bool
     else:
         end = group.start_ms + spec.size_ms if window_count(spec, group.head) else event_ms + 1
     return level != MIN and saturate(end - 1 + settings.allowed_lateness_ms) <= level
+
+
+class WaitingPoints:
+    """Records of the sample that wait for the next snapshot, the latest of them."""
+
+    def __init__(self) -> None:
+        self._points: list[TimePoint] = []
+
+    def add(self, points: list[TimePoint]) -> None:
+        """Take those of a batch."""
+        self._points += points
+        del self._points[:-_MOST_WAITING]
+
+    def take(self) -> list[TimePoint]:
+        """All since the last call."""
+        points, self._points = self._points, []
+        return points
 
 
 class PointSample:

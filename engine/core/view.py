@@ -3,11 +3,12 @@
 from heapq import nlargest
 from operator import itemgetter
 
+from .channels import Channel
 from .counts import totals_of
 from .holder_cause import Around, cause_of_channel
 from .judgement.autopilot import view_of
 from .judgement.blockers import Staircase, staircase
-from .monitor import Channel, Monitor
+from .monitor import Monitor
 from .operator_clock import InstanceFacts
 from .settings import Session
 from .snapshot import (

@@ -21,7 +21,8 @@ from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
 from ..core.firing import Firing
 from ..core.judgement.observer import judge_monitor
 from ..core.judgement.verdict import LEAST_MS
-from ..core.monitor import Monitor, new_monitor
+from ..core.monitor import Monitor
+from ..core.monitor_state import new_monitor
 from ..core.observation import BatchObservation
 from ..core.settings import Settings
 from ..core.snapshot import Offender, Reason, Verdict

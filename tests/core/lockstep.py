@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from wmtop.engine.core.monitor import Monitor, new_monitor
+from wmtop.engine.core.monitor import Monitor
+from wmtop.engine.core.monitor_state import new_monitor
 from wmtop.engine.core.settings import Settings
 from wmtop.engine.core.snapshot import Snapshot
 from wmtop.engine.core.times import MIN

@@ -3,7 +3,8 @@
 import msgspec
 import pytest
 from wmtop.engine.core import windows
-from wmtop.engine.core.monitor import Monitor, decode_monitor, encode_monitor, new_monitor
+from wmtop.engine.core.monitor import Monitor
+from wmtop.engine.core.monitor_state import decode_monitor, encode_monitor, new_monitor
 from wmtop.engine.core.settings import Session, Settings, Sliding, Tumbling, WindowSpec
 from wmtop.engine.core.windows import TooManyWindowsError
 

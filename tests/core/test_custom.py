@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 from hypothesis import given
-from wmtop.engine.core.monitor import decode_monitor, encode_monitor
+from wmtop.engine.core.monitor_state import decode_monitor, encode_monitor
 from wmtop.engine.core.settings import Settings
 from wmtop.engine.core.times import FIRST_USABLE_MS, LAST_USABLE_MS
 from wmtop.engine.core.watermarks import load_factory

@@ -3,7 +3,8 @@
 import msgspec
 import pytest
 from wmtop.engine.core.folding import TooManyChannelsError
-from wmtop.engine.core.monitor import Monitor, decode_monitor, encode_monitor, new_monitor
+from wmtop.engine.core.monitor import Monitor
+from wmtop.engine.core.monitor_state import decode_monitor, encode_monitor, new_monitor
 from wmtop.engine.core.settings import MOST_CHANNELS, Settings, StrategyName, Tumbling
 from wmtop.engine.core.snapshot import ChannelView, Snapshot
 from wmtop.engine.core.view import snapshot_of

@@ -7,7 +7,7 @@ from unittest.mock import patch
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
-from wmtop.engine.core.monitor import decode_monitor, encode_monitor
+from wmtop.engine.core.monitor_state import decode_monitor, encode_monitor
 from wmtop.engine.core.settings import Session, Settings, StrategyName, Tumbling
 from wmtop.engine.core.times import MAX, MIN
 

@@ -7,7 +7,7 @@ from hashlib import sha256
 import pytest
 from pyspark.sql import SparkSession
 from wmtop.engine.core.lateness import bucket_of
-from wmtop.engine.core.monitor import new_monitor
+from wmtop.engine.core.monitor_state import new_monitor
 from wmtop.engine.core.settings import Session, Settings, Sliding, Tumbling, WindowSpec
 from wmtop.engine.core.times import MIN
 from wmtop.engine.core.windows import window_count

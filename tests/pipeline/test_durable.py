@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from wmtop.engine.core.firing import Firing
-from wmtop.engine.core.monitor import new_monitor
+from wmtop.engine.core.monitor_state import new_monitor
 from wmtop.engine.core.settings import Settings
 from wmtop.engine.errors import RunError, UsageError
 from wmtop.engine.pipeline.durable import STATE_VERSION, SavedState, StateDirectory, own_outputs

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from wmtop.engine.core.monitor import decode_monitor, encode_monitor
+from wmtop.engine.core.monitor_state import decode_monitor, encode_monitor
 from wmtop.engine.core.settings import Settings, Tumbling
 from wmtop.engine.feed.messages import Header
 from wmtop.engine.feed.recording import RecordingWriter

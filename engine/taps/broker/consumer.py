@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from ...core.counts import RateMeter
 from ...core.judgement.observer import Past
-from ...core.monitor import new_monitor
+from ...core.monitor_state import new_monitor
 from ...core.observation import BatchObservation, Group
 from ...core.settings import Settings, Tumbling
 from ...core.snapshot import ChannelView, EngineState, Note, Snapshot, SourcePosition, SourceView, Windows

@@ -9,7 +9,7 @@ from wmtop.engine.core.doctor import Finding, diagnose
 from wmtop.engine.core.history import HistoryPoint, history_point
 from wmtop.engine.core.judgement.observer import judge_monitor
 from wmtop.engine.core.judgement.verdict import LEAST_MS
-from wmtop.engine.core.monitor import new_monitor
+from wmtop.engine.core.monitor_state import new_monitor
 from wmtop.engine.core.settings import Settings, Tumbling
 from wmtop.engine.core.snapshot import EngineState, Offender, Reason, Snapshot, SourceView, SparkProgress, Verdict
 from wmtop.engine.core.unread import Unread

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 from wmtop.engine.core.judgement.applied_now import applied_now
-from wmtop.engine.core.monitor import Monitor, decode_monitor, encode_monitor
+from wmtop.engine.core.monitor import Monitor
+from wmtop.engine.core.monitor_state import decode_monitor, encode_monitor
 from wmtop.engine.core.settings import Settings
 from wmtop.engine.core.snapshot import Snapshot
 from wmtop.engine.core.times import MIN

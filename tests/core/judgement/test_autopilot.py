@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 from wmtop.engine.core.lateness import HOUR, MINUTE, SECOND, bucket_edges
-from wmtop.engine.core.monitor import decode_monitor, encode_monitor
+from wmtop.engine.core.monitor_state import decode_monitor, encode_monitor
 from wmtop.engine.core.settings import AutoLateness, Settings, Tumbling
 from wmtop.engine.core.snapshot import SettingsChange
 

@@ -1,0 +1,82 @@
+"""All clocks of a run, driven alike: its own, the one at lateness 0 (W0), and those of the idle what-if."""
+
+from collections.abc import Iterable
+
+from .idleness import IdlenessTimers
+from .operator_clock import Clock, OperatorClock
+from .times import shift
+from .whatif import IdleRung
+
+
+class Clocks:
+    """The clocks that the monitor keeps; every channel has the same number in each."""
+
+    def __init__(self, own: Clock, shadow: Clock | None, rungs: list[IdleRung]) -> None:
+        self._own, self._shadow, self._rungs = own, shadow, [rung.clock for rung in rungs]
+        self._all = [own, *self._rungs] if shadow is None else [own, shadow, *self._rungs]
+
+    def add_channel(self, now: int) -> None:
+        """Register the next channel (processing time, ms)."""
+        for clock in self._all:
+            clock.add_channel(now)
+
+    def finish_channels(self, numbers: Iterable[int]) -> None:
+        """These channels send nothing more (semantics 3.5)."""
+        for clock in self._all:
+            for number in numbers:
+                clock.finish_channel(number)
+
+    def remove_channels(self, numbers: Iterable[int]) -> None:
+        """These channels no longer exist (semantics 3.7)."""
+        for clock in self._all:
+            for number in numbers:
+                clock.remove_channel(number)
+
+    def wake(self, numbers: set[int]) -> None:
+        """These channels have records."""
+        for clock in self._all:
+            clock.wake(numbers)
+
+    def emit(
+        self, now: int, watermarks: dict[int, int], started: list[tuple[int, int]], timers: IdlenessTimers
+    ) -> set[int]:
+        """Pass the channels' watermarks at lateness 0 on, each clock at its own lateness.
+
+        `started` are the inactivity clocks that started now: time and channel. Returns the channels that turned idle
+        in the run's own clock.
+        """
+        lagged: dict[int, dict[int, int]] = {}
+        idled: set[int] = set()
+        for clock in self._all:
+            clock.start_waiting(started)
+            lateness = clock.lateness_ms
+            if lateness not in lagged:
+                lagged[lateness] = {number: shift(watermark, -lateness) for number, watermark in watermarks.items()}
+            turned_idle = clock.emit(now, lagged[lateness], timers)
+            if clock is self._own:
+                idled = turned_idle
+        return idled
+
+    def set_lateness(self, lateness_ms: int) -> None:
+        """From the next emit on; W0 stays at 0."""
+        for clock in (self._own, *self._rungs):
+            clock.lateness_ms = lateness_ms
+
+    def set_idle_after(self, idle_after_ms: int | None) -> None:
+        """From the next emit on; the rungs of the idle what-if keep theirs."""
+        for clock in (self._own, self._shadow):
+            if isinstance(clock, OperatorClock):
+                clock.idle_after_ms = idle_after_ms
+
+    @property
+    def outdated(self) -> bool:
+        """Whether one has an instance that must be combined at the next emit."""
+        return any(clock.outdated for clock in self._all)
+
+    def due_ms(self) -> list[int]:
+        """When each next turns a channel idle (processing time, ms), of those that will."""
+        return [time for clock in self._all if (time := clock.next_due_ms()) is not None]
+
+    def fingerprint(self) -> tuple[int, ...]:
+        """Differs whenever a watermark or a status changed."""
+        return tuple(number for clock in self._all for number in (clock.level, sum(clock.flaps.values())))

@@ -1,0 +1,32 @@
+"""A monitor that is new, or as saved state: its JSON."""
+
+import msgspec
+
+from .monitor import Monitor
+from .operator_clock import new_clock
+from .settings import Settings
+from .whatif import new_idle_rungs, new_lateness_whatif
+from .window_operator import new_window_operator
+
+
+def new_monitor(settings: Settings) -> Monitor:
+    """A monitor that has seen nothing yet."""
+    lateness = settings.lateness_ms if settings.tunable and settings.lateness_ms is not None else 0
+    return Monitor(
+        settings=settings,
+        clock=new_clock(settings.strategy, lateness, settings.idle_after_ms, settings.subtasks),
+        shadow=new_clock(settings.strategy, 0, settings.idle_after_ms, settings.subtasks) if settings.tunable else None,
+        rungs=new_idle_rungs(settings),
+        operator=new_window_operator(settings),
+        whatif=new_lateness_whatif(settings),
+    )
+
+
+def encode_monitor(monitor: Monitor) -> bytes:
+    """The monitor as JSON."""
+    return msgspec.json.encode(monitor)
+
+
+def decode_monitor(data: bytes) -> Monitor:
+    """The monitor that `encode_monitor` wrote; raises `msgspec.DecodeError`."""
+    return msgspec.json.decode(data, type=Monitor)
