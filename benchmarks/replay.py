@@ -22,9 +22,9 @@ from wmtop.engine.core.observation import BatchObservation, Group
 from wmtop.engine.core.settings import Settings
 from wmtop.engine.core.snapshot import Snapshot
 from wmtop.engine.core.view import snapshot_of
-from wmtop.engine.feed.frames import SUMMARY, index_frame, skippable
 from wmtop.engine.feed.messages import Header
 from wmtop.engine.feed.recording import FrameInfo, RecordingReader, RecordingWriter
+from wmtop.engine.feed.recording.frames import SUMMARY, index_frame, skippable
 from wmtop.tui.replay.marks import marks_of
 from wmtop.tui.replay.player import play_times
 

@@ -25,9 +25,8 @@ from ..engine.core.history import HistoryPoint, history_point
 from ..engine.core.snapshot import Snapshot
 from ..engine.errors import RunError, UsageError
 from ..engine.feed.messages import Header
-from ..engine.feed.recording import RecordingReader, RecordingWriter
+from ..engine.feed.recording import UNBOUNDED, RecordingReader, RecordingWriter
 from ..engine.feed.redaction import Redaction
-from ..engine.feed.ring import UNBOUNDED
 from ..engine.outputs import check_outputs, create
 from .present.condition import Lost
 from .present.events import brief_ms, log_of

@@ -19,8 +19,7 @@ from .alert_command import AlertCommand
 from .background import BackgroundWriter
 from .messages import Change, Header, Reply, ToEngine
 from .publisher import Publisher
-from .recording import RecordingWriter
-from .ring import Bounds
+from .recording import Bounds, RecordingWriter
 from .rundir import Claim
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)

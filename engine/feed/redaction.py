@@ -11,8 +11,7 @@ from msgspec import Struct
 
 from ..core.snapshot import InstanceView, Note, Snapshot, SourceView, SparkProgress
 from .messages import Header
-from .recording import RecordingReader, RecordingWriter
-from .ring import UNBOUNDED
+from .recording import UNBOUNDED, RecordingReader, RecordingWriter
 
 REDACTED = "redacted"
 _CHANNELS = ("channel", "channels", "blockers", "holder", "waits_for")

@@ -25,7 +25,7 @@ from ..errors import RunError
 from ..exit_status import how_it_ended
 from ..feed.host import Host
 from ..feed.messages import Change, Reply
-from ..feed.ring import Bounds
+from ..feed.recording import Bounds
 from ..feed.rundir import Claim
 from ..outputs import Existing, existing
 from .custom import ship_custom

@@ -15,7 +15,7 @@ from ..core.settings import Settings
 from ..core.snapshot import Snapshot, SourceView
 from ..feed.host import Host
 from ..feed.messages import Change, Reply
-from ..feed.ring import Bounds
+from ..feed.recording import Bounds
 from ..feed.rundir import Claim
 from ..outputs import existing
 

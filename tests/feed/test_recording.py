@@ -12,9 +12,10 @@ import zstandard
 from wmtop.engine.core.history import history_point
 from wmtop.engine.core.snapshot import Snapshot
 from wmtop.engine.errors import RunError, UsageError
-from wmtop.engine.feed import frames, recording
 from wmtop.engine.feed.messages import OLDEST_VERSION, STREAM_VERSION, Header, decode_from_engine
-from wmtop.engine.feed.recording import GROUP, RecordingReader, RecordingWriter
+from wmtop.engine.feed.recording import RecordingReader, RecordingWriter, frames, groups
+from wmtop.engine.feed.recording import writer as writing
+from wmtop.engine.feed.recording.writer import GROUP
 
 MakeSnapshot = Callable[..., Snapshot]
 
@@ -107,7 +108,7 @@ def test_seek(path: Path, header: Header, snapshot: MakeSnapshot) -> None:
 def test_cut_at_every_byte_a_prefix_is_left(
     path: Path, header: Header, snapshot: MakeSnapshot, monkeypatch: pytest.MonkeyPatch, closed: bool
 ) -> None:
-    monkeypatch.setattr(recording, "GROUP", 2)
+    monkeypatch.setattr(writing, "GROUP", 2)
     written = [snapshot(number, channels=1) for number in range(3)]
     (record if closed else abandon)(path, header, written)
     whole = path.read_bytes()
@@ -163,7 +164,7 @@ def test_a_recording_is_continued(path: Path, header: Header, snapshot: MakeSnap
 def test_cut_at_any_byte_it_can_be_continued(
     path: Path, header: Header, snapshot: MakeSnapshot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recording, "GROUP", 2)
+    monkeypatch.setattr(writing, "GROUP", 2)
     record(path, header, [snapshot(number, channels=1) for number in range(2)])
     record(path, header, [snapshot(2, channels=1)])
     whole = path.read_bytes()
@@ -197,7 +198,7 @@ def test_a_later_run_over_the_same_time_is_found_first(path: Path, header: Heade
 def test_large_snapshots_make_smaller_groups(
     path: Path, header: Header, snapshot: MakeSnapshot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recording, "_GROUP_BYTES", 1_000_000)
+    monkeypatch.setattr(writing, "GROUP_BYTES", 1_000_000)
     written = [snapshot(number, channels=2000) for number in range(7)]
     record(path, header, written)
     with RecordingReader(path) as reader:
@@ -344,7 +345,7 @@ def test_damage_inside_never_crashes(path: Path, header: Header, snapshot: MakeS
 def test_a_frame_that_unpacks_without_end_is_damage(path: Path, header: Header, snapshot: MakeSnapshot) -> None:
     abandon(path, header, [snapshot(1)])
     with path.open("ab") as file:
-        file.write(recording.LAST_BLOCK + zstandard.compress(bytes(recording._FRAME_LIMIT + 1)))
+        file.write(frames.LAST_BLOCK + zstandard.compress(bytes(groups.FRAME_LIMIT + 1)))
     with pytest.raises(RunError, match=r"flights.wmtop is damaged at byte \d+$"):
         RecordingReader(path)
 

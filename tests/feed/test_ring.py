@@ -13,8 +13,9 @@ from msgspec import Struct
 from wmtop.engine.core.snapshot import Snapshot
 from wmtop.engine.errors import RunError
 from wmtop.engine.feed.messages import Header
-from wmtop.engine.feed.recording import GROUP, RecordingReader, RecordingWriter
-from wmtop.engine.feed.ring import UNBOUNDED, Bounds, first_kept
+from wmtop.engine.feed.recording import UNBOUNDED, Bounds, RecordingReader, RecordingWriter
+from wmtop.engine.feed.recording.ring import first_kept
+from wmtop.engine.feed.recording.writer import GROUP
 
 MakeSnapshot = Callable[..., Snapshot]
 SECOND, HOUR = 1_000, 3_600_000
@@ -174,12 +175,11 @@ import os, signal
 from pathlib import Path
 from wmtop.engine.core.settings import Settings
 from wmtop.engine.core.snapshot import Snapshot
-from wmtop.engine.feed import recording
 from wmtop.engine.feed.messages import Header
-from wmtop.engine.feed.ring import Bounds
+from wmtop.engine.feed.recording import Bounds, writer as module
 header = Header(name="a", pid=1, started_ms=0, settings=Settings())
-writer = recording.RecordingWriter(Path({str(path)!r}), header, Bounds(None, 200_000))
-copied = recording._write_all
+writer = module.RecordingWriter(Path({str(path)!r}), header, Bounds(None, 200_000))
+copied = module._write_all
 def die_in_the_copy(file, data):
     copied(file, data[: len(data) // 2])
     if file.name != writer._file.name:
@@ -187,8 +187,8 @@ def die_in_the_copy(file, data):
     copied(file, data[len(data) // 2 :])
 for number in range(10_000):
     if number == 150:
-        recording._write_all = die_in_the_copy
-        recording._CHUNK = 100
+        module._write_all = die_in_the_copy
+        module.CHUNK = 100
     one = Snapshot(name="a", state="live", batch=number, now_ms=1, wall_ms=1000 * number, settings=Settings())
     writer.append(one)
     print(number, flush=True)

@@ -18,7 +18,7 @@ from ...engine.errors import RunError, UsageError, first_line
 from ...engine.feed import rundir
 from ...engine.feed.alert_command import parse_command
 from ...engine.feed.client import Client
-from ...engine.feed.ring import UNBOUNDED, Bounds
+from ...engine.feed.recording import UNBOUNDED, Bounds
 from ...engine.outputs import check_outputs
 from ..present.notes import note_text
 from .arguments import EngineArguments, or_off
