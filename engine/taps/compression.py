@@ -3,8 +3,8 @@
 import struct
 from typing import Any
 
-import pyarrow as pa
 import zstandard
+from lz4 import block as lz4  # pyright: ignore[reportMissingTypeStubs]
 
 from .files import UnreadableError
 
@@ -53,19 +53,14 @@ def _lz4_block(method: int, block: bytes, size: int) -> bytes:
         return block
     if method != _LZ4_COMPRESSED:
         raise UnreadableError("it is damaged: an LZ4 frame of an unknown method")
-    found = _lz4_raw(block, size)
-    # The codec takes the size on trust: given one that is too great, it leaves the rest as the memory was.
-    if found is None or _lz4_raw(block, size - 1) is not None:
+    codec: Any = lz4  # without types
+    try:
+        found: bytes = codec.decompress(block, uncompressed_size=size)
+    except codec.LZ4BlockError:
+        found = b""
+    if len(found) != size:
         raise UnreadableError("it is damaged: an LZ4 frame does not decompress to its length")
     return found
-
-
-def _lz4_raw(block: bytes, size: int) -> bytes | None:
-    codec: Any = pa.Codec("lz4_raw")
-    try:
-        return codec.decompress(block, decompressed_size=size, asbytes=True)
-    except (pa.ArrowException, OSError):
-        return None
 
 
 def _zstd(content: bytes, limit: int) -> bytes:

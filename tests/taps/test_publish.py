@@ -28,7 +28,8 @@ from wmtop.engine.taps.events.published import (
     remove_leftovers,
 )
 from wmtop.engine.taps.events.query_runs import ChannelFacts, InputFacts, QueryRun
-from wmtop.engine.taps.events.sketch import key_of, keys_of_longs
+from wmtop.engine.taps.events.sketch import key_of
+from wmtop.engine.taps.events.sketch_keys import keys_of_longs
 from wmtop.engine.taps.events.tapped import MOST_CHANNELS, TappedInput
 
 from .events.test_sketch import compact

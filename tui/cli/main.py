@@ -2,41 +2,68 @@
 
 import os
 import sys
+from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ...engine.errors import RunError, UsageError, first_line
-from . import advise, attach, check, export, preview, replay, report, run, running, serve
-from .config.command import config_command
-from .config.force import FILE_VARIABLE, default_map
 from .examples import epilog
 
-app = typer.Typer(
-    help="top for stream watermarks: which channel holds back the watermark, why, and what more lateness would cost.",
-    epilog=epilog(""),
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
-app.command(epilog=epilog("demo"))(run.demo)
-app.add_typer(run.run_app, name="run")
-app.command(epilog=epilog("attach"))(attach.attach)
-app.command(epilog=epilog("check"))(check.check)
-app.command(epilog=epilog("advise"))(advise.advise)
-app.command(epilog=epilog("export"))(export.export)
-app.command(epilog=epilog("preview"))(preview.preview)
-app.command(epilog=epilog("runs"))(running.runs)
-app.command(epilog=epilog("stop"))(running.stop)
-app.command(epilog=epilog("replay"))(replay.replay)
-app.command(epilog=epilog("report"))(report.report)
-app.command("config", epilog=epilog("config"))(config_command)
-app.command("set", epilog=epilog("set"))(running.set_command)
-app.command(epilog=epilog("serve"))(serve.serve)
+COMMANDS = {
+    "demo": ".run:demo",
+    "run": ".run:run_app",
+    "attach": ".attach:attach",
+    "check": ".check:check",
+    "advise": ".advise:advise",
+    "export": ".export:export",
+    "preview": ".preview:preview",
+    "runs": ".running:runs",
+    "stop": ".running:stop",
+    "replay": ".replay:replay",
+    "report": ".report:report",
+    "config": ".config.command:config_command",
+    "set": ".running:set_command",
+    "serve": ".serve:serve",
+}
+"""Each command, and where it is: only the one that is given is imported, so that `check` starts quickly."""
+
+VALUED = ("--config",)
+"""Options before the command that take a value."""
+HELP = "top for stream watermarks: which channel holds back the watermark, why, and what more lateness would cost."
 
 
-@app.callback(invoke_without_command=True)
+def command_line(arguments: Sequence[str]) -> typer.Typer:
+    """The command line for these arguments: with the command they name, or all where they name none."""
+    app = typer.Typer(
+        help=HELP, epilog=epilog(""), add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
+    )
+    app.callback(invoke_without_command=True)(main_command)
+    named = _command_in(arguments)
+    for name, place in COMMANDS.items():
+        if named in (None, name):
+            module, _, attribute = place.partition(":")
+            found = getattr(import_module(module, __package__), attribute)
+            if isinstance(found, typer.Typer):
+                app.add_typer(found, name=name)
+            else:
+                app.command(name, epilog=epilog(name))(found)
+    return app
+
+
+def _command_in(arguments: Sequence[str]) -> str | None:
+    """The command that the arguments name; None: none, or it is not known, so that the near ones can be said."""
+    rest = iter(arguments)
+    for argument in rest:
+        if argument in VALUED:
+            next(rest, None)
+        elif not argument.startswith("-"):
+            return argument if argument in COMMANDS else None
+    return None
+
+
 def main_command(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="print the version")] = False,
@@ -53,8 +80,12 @@ def main_command(
         print(f"wmtop {installed('wmtop')}")
         raise typer.Exit
     if config is not None:
+        from .config.force import FILE_VARIABLE
+
         os.environ[FILE_VARIABLE] = str(config.absolute())  # engines that this process starts see it, too
     if context.invoked_subcommand == "run":
+        from .config.force import default_map
+
         context.default_map = default_map()
     if context.invoked_subcommand is not None and (json or once):
         raise UsageError("--json and --once before a command have no effect; put them after it")
@@ -73,7 +104,7 @@ def main() -> None:
 
 def _run_command() -> int:
     try:
-        code = app(standalone_mode=False)
+        code = command_line(sys.argv[1:])(standalone_mode=False)
     except typer.TyperException as error:
         return _say(" ".join(error.format_message().split()), 2)
     except UsageError as error:

@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-import numpy as np
 from msgspec import Struct
 
 from ..files import UnreadableError
@@ -100,6 +99,8 @@ def _boolean(row: bytes, at: int) -> str:
 
 
 def _float(row: bytes, at: int) -> str:
+    import numpy as np  # only for this: it takes longer to load than a checkpoint to be read
+
     return str(np.float32(struct.unpack_from("<f", row, at)[0]))
 
 

@@ -5,11 +5,8 @@ seed (u16); from two longs on the number of entries (i32, 4 bytes unused), at th
 """
 
 import struct
-from typing import Any, cast
 
-import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
 from ..files import UnreadableError
 
@@ -20,10 +17,11 @@ _COUNT = struct.Struct("<i4x")
 _THETA = struct.Struct("<q")
 _VERSION, _FAMILY, _COMPACT = 3, 9, 1
 _EMPTY = 0x04
-_ENTRY = np.dtype([("key", "<u8"), ("value", "<f8"), ("mode", "u1")])
+_ENTRY = struct.Struct("<QdB")  # key, value, mode
 _ALL_BITS = 2**64 - 1
-_C1, _C2 = 0x87C37B91114253D5, 0x4CF5AD432745937F
-_MIX1, _MIX2 = 0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53
+C1, C2 = 0x87C37B91114253D5, 0x4CF5AD432745937F
+MIX1, MIX2 = 0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53
+"""Of the hash: MurmurHash3 x64 128."""
 
 
 ALL_KEYS = 2**63
@@ -61,11 +59,10 @@ def decode_sketch(content: bytes) -> Sketch:
         theta = _THETA.unpack_from(content, 16)[0] if longs > 2 else ALL_KEYS
     except struct.error:
         raise UnreadableError("it is cut short: a sketch without its preamble") from None
-    if count < 0 or len(content) != 8 * longs + count * _ENTRY.itemsize or theta <= 0:
+    if count < 0 or len(content) != 8 * longs + count * _ENTRY.size or theta <= 0:
         raise UnreadableError("it is cut short or damaged: a sketch of another length than it says")
-    entries = np.frombuffer(content, _ENTRY, count, 8 * longs)
-    keys, values = cast("list[int]", entries["key"].tolist()), cast("list[float]", entries["value"].tolist())
-    return Sketch(dict(zip(keys, values, strict=True)), theta)
+    entries = _ENTRY.iter_unpack(memoryview(content)[8 * longs :])
+    return Sketch({key: value for key, value, _ in entries}, theta)
 
 
 def key_of(text: str) -> int:
@@ -84,22 +81,12 @@ def key_of(text: str) -> int:
     return (_finished(h1) + _finished(h2) & _ALL_BITS) >> 1
 
 
-def keys_of_longs(longs: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """The keys under which a sketch has longs: `key_of` for exactly 8 bytes, for many at once."""
-    h1 = longs.astype(np.uint64) * np.uint64(_C1)
-    h1 = (h1 << np.uint64(31) | h1 >> np.uint64(33)) * np.uint64(_C2)
-    h1 ^= np.uint64(SEED ^ 8)
-    h2 = np.uint64(SEED ^ 8)
-    h1 = h1 + h2
-    return (_finished_all(h1) + _finished_all(h1 + h2)) >> np.uint64(1)
-
-
 def _first(k1: int) -> int:
-    return _rotated(k1 * _C1 & _ALL_BITS, 31) * _C2 & _ALL_BITS
+    return _rotated(k1 * C1 & _ALL_BITS, 31) * C2 & _ALL_BITS
 
 
 def _second(k2: int) -> int:
-    return _rotated(k2 * _C2 & _ALL_BITS, 33) * _C1 & _ALL_BITS
+    return _rotated(k2 * C2 & _ALL_BITS, 33) * C1 & _ALL_BITS
 
 
 def _rotated(word: int, by: int) -> int:
@@ -107,13 +94,6 @@ def _rotated(word: int, by: int) -> int:
 
 
 def _finished(word: int) -> int:
-    word = (word ^ word >> 33) * _MIX1 & _ALL_BITS
-    word = (word ^ word >> 33) * _MIX2 & _ALL_BITS
+    word = (word ^ word >> 33) * MIX1 & _ALL_BITS
+    word = (word ^ word >> 33) * MIX2 & _ALL_BITS
     return word ^ word >> 33
-
-
-def _finished_all(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    shift: Any = np.uint64(33)
-    words = (words ^ words >> shift) * np.uint64(_MIX1)
-    words = (words ^ words >> shift) * np.uint64(_MIX2)
-    return words ^ words >> shift

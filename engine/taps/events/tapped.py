@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from typing import Annotated, Any, cast
 
 import msgspec
-import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ...core.lateness import LADDER_MS, Histogram
 from ..files import UnreadableError, one_line
 from .query_events import Count
 from .query_runs import ChannelFacts, InputBatch, InputFacts, LatenessCounts, Sampled
-from .sketch import ALL_KEYS, Sketch, decode_sketch, key_of, keys_of_longs
+from .sketch import ALL_KEYS, Sketch, decode_sketch, key_of
 
 MOST_CHANNELS = 8192
 MOST_RECENT = 64
@@ -180,6 +179,10 @@ class TappedInput:
         width, low, high = tapped.bucket_ms, tapped.min_ms, tapped.max_ms
         if tapped.rows_by_bucket is None or width is None or low is None or high is None:
             return None
+        import numpy as np  # loaded where there is a sketch to read
+
+        from .sketch_keys import keys_of_longs
+
         sketch = decode_sketch(tapped.rows_by_bucket)
         newest = high if self._max_ms is None else min(high, max(low, self._max_ms))
         first = max(low // width, newest // width - MOST_BUCKETS)

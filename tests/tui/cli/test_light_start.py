@@ -1,0 +1,70 @@
+"""What only looks starts at once: it loads neither Spark nor, where there is no screen, Textual, Arrow or numpy."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from .checkpoints import course
+
+FLIGHTS = Path(__file__).parents[2] / "core" / "doctor" / "flights-lateness-3h.rec"
+
+SPARK = {"pyspark", "py4j", "wmtop.engine.pipeline"}
+SCREEN = {"textual", "rich.console"}
+TABLES = {"pyarrow", "numpy", "pandas"}
+RUN = """
+import sys
+from wmtop.tui import cli
+try:
+    cli.main()
+finally:
+    print(*sys.modules, sep="\\n", file=open({modules!r}, "w"))
+"""
+
+NOTHING_HEAVY = SPARK | SCREEN | TABLES
+CASES = {
+    "check CK": NOTHING_HEAVY,
+    "check REC": NOTHING_HEAVY,
+    "attach CK --once --json": NOTHING_HEAVY,
+    "advise REC": NOTHING_HEAVY,
+    "replay REC --once --json": NOTHING_HEAVY,
+    "export --dashboard": NOTHING_HEAVY,
+    "--json --once": NOTHING_HEAVY,
+    "runs": NOTHING_HEAVY,
+    "config": NOTHING_HEAVY,
+    "--help": NOTHING_HEAVY,
+    "report REC -o out.zip": SPARK,
+}
+
+
+@pytest.mark.parametrize("command", CASES)
+def test_a_command_that_looks_loads_nothing_heavy(command: str, tmp_path: Path) -> None:
+    words = command.split()
+    places = {"CK": tmp_path / "orders", "REC": FLIGHTS}
+    if "CK" in words or "--json" in words[:1]:
+        course(places["CK"], now_ms=time.time_ns() // 1_000_000, batches=100, every_ms=2_000)
+    (tmp_path / "config.toml").write_text(f'[targets.orders]\nattach = "{places["CK"]}"\n')
+    modules = tmp_path / "modules"
+    done = subprocess.run(
+        [sys.executable, "-c", RUN.format(modules=str(modules)), *(str(places.get(word, word)) for word in words)],
+        cwd=tmp_path,
+        env=os.environ
+        | {
+            "WMTOP_RUN_DIR": str(tmp_path / "runs"),
+            "WMTOP_CONFIG": str(tmp_path / "config.toml"),
+            "PATH": str(tmp_path),  # no java to be found
+            "JAVA_HOME": "",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode in (0, 1, 3), done.stderr
+    assert "unexpected" not in done.stderr
+    loaded = set(modules.read_text().split())
+    assert "msgspec" in loaded or command == "--help"
+    assert sorted(CASES[command] & loaded) == []
