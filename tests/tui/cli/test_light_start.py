@@ -3,7 +3,9 @@
 import os
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -40,8 +42,15 @@ CASES = {
 }
 
 
+@pytest.fixture
+def run_dir() -> Iterator[str]:
+    """Its path must be short: there are sockets in it."""
+    with tempfile.TemporaryDirectory(prefix="wmtop-", dir="/tmp") as path:
+        yield path
+
+
 @pytest.mark.parametrize("command", CASES)
-def test_a_command_that_looks_loads_nothing_heavy(command: str, tmp_path: Path) -> None:
+def test_a_command_that_looks_loads_nothing_heavy(command: str, tmp_path: Path, run_dir: str) -> None:
     words = command.split()
     places = {"CK": tmp_path / "orders", "REC": FLIGHTS}
     if "CK" in words or "--json" in words[:1]:
@@ -53,7 +62,7 @@ def test_a_command_that_looks_loads_nothing_heavy(command: str, tmp_path: Path) 
         cwd=tmp_path,
         env=os.environ
         | {
-            "WMTOP_RUN_DIR": str(tmp_path / "runs"),
+            "WMTOP_RUN_DIR": run_dir,
             "WMTOP_CONFIG": str(tmp_path / "config.toml"),
             "PATH": str(tmp_path),  # no java to be found
             "JAVA_HOME": "",
