@@ -6,7 +6,7 @@ snapshot longer than until the next one, and asks nobody but its host, the main 
 
 import re
 from abc import abstractmethod
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import tzinfo
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -22,23 +22,19 @@ from ...engine.core.snapshot import Snapshot
 from ..bindings import bindings
 from ..permissions import allowed
 from ..present import formatting as f
+from ..present.footer import apply_words
 from ..present.keys import LINKS, LISTS, Hint, Place, hint
 from ..present.line import Run
 from ..present.preview import Preview
 from ..present.recent import Recent
 from ..present.table import HOW_TO_FILTER, Chosen, Records, pattern_of
+from ..present.top import Top
+from ..present.view import View
 from ..present.wish import Wish
 from ..widgets.lines import Heading, KeyLine, Rule
 from ..widgets.prompt import Prompt
 from ..widgets.sheet import Sheet
-from ..widgets.top import Top, TopLines
-from .picture import View, apply_words
-
-
-def link_hints(names: Container[str], findings: int = 0) -> list[Hint]:
-    """The footer's hints for those of the further screens that are named; the doctor's says how much it has found."""
-    words = {"Doctor": f"doctor ({findings})"} if findings else {}
-    return [hint(link.name.lower(), words.get(link.name)) for link in LINKS if link.name in names]
+from ..widgets.top import TopLines
 
 
 class Help(Struct, frozen=True):

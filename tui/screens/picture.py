@@ -1,24 +1,18 @@
 """What each part of the main screen shows, made from a snapshot and the way it is looked at. Pure."""
 
-import re
 from collections.abc import Sequence
-from datetime import UTC, tzinfo
-
-from msgspec import Struct
 
 from ...engine.core.snapshot import Snapshot
 from ..present import formatting as f
-from ..present import preview as what_if
-from ..present.channel_order import SORTS, Entry, Sort
-from ..present.keys import Hint, hint
+from ..present.channel_order import Entry
 from ..present.line import Run
 from ..present.presenter import presenter_of
-from ..present.preview import LatenessPreview, Preview
+from ..present.preview import Preview
 from ..present.preview_words import told
 from ..present.recent import Recent
 from ..present.staves import Stave
 from ..present.target import target_of
-from ..present.wish import Wish
+from ..present.view import View, fastest_ms, stave_of
 from ..present.wording import name
 from ..widgets.barrel import Scene, legend
 from ..widgets.channels import Table
@@ -26,46 +20,6 @@ from ..widgets.heat_map import Heat
 from ..widgets.holds import Held
 from ..widgets.lines import Heading
 from ..widgets.windows import OpenWindows
-
-
-class View(Struct, frozen=True):
-    """How the snapshot is looked at."""
-
-    wish: Wish | None = None
-    sort: Sort = SORTS[0]
-    reverse: bool = False
-    pattern: re.Pattern[str] | None = None
-    inside: int | None = None
-    """The source instance whose channels are shown."""
-    selected: str | None = None
-    """The selected channel."""
-    logarithmic: bool = False
-    zone: tzinfo | None = UTC
-    frozen: bool = False
-    heat: bool = False
-    """The heat map is shown in the barrel's place."""
-
-
-def preview_of(snapshot: Snapshot, wish: Wish | None) -> Preview | None:
-    """The preview that is wished for; None where there is none."""
-    if wish is None:
-        return None
-    if wish.idle:
-        return what_if.idle(snapshot, wish.value_ms)
-    return None if wish.value_ms is None else what_if.lateness(snapshot, wish.value_ms)
-
-
-def instance_of(snapshot: Snapshot, channel: str | None) -> int | None:
-    """The source instance of a channel."""
-    return next((view.instance for view in snapshot.channels if view.channel == channel), None)
-
-
-def stave_of(snapshot: Snapshot, view: View) -> str | None:
-    """The stave that shows the selected channel: its own, or its instance's."""
-    if snapshot.instances is None or view.inside is not None:
-        return view.selected
-    instance = instance_of(snapshot, view.selected)
-    return next((i.channel for i in snapshot.instances if i.instance == instance), None)
 
 
 def scene(snapshot: Snapshot, view: View, preview: Preview | None, found: Sequence[Stave]) -> Scene:
@@ -117,14 +71,6 @@ def table(snapshot: Snapshot, view: View, rows: Sequence[Entry], names: int) -> 
         facts=target_of(snapshot).channel_facts,
         empty=_no_channel(snapshot),
     )
-
-
-def fastest_ms(snapshot: Snapshot) -> int | None:
-    """The watermark (epoch ms) of the fastest channel."""
-    level = snapshot.level
-    if level.watermark_ms is None or level.behind_fastest_ms is None:
-        return None
-    return level.watermark_ms + level.behind_fastest_ms
 
 
 def _no_channel(snapshot: Snapshot) -> str:
@@ -197,67 +143,6 @@ def window_heading(snapshot: Snapshot, start: int, width: int, *, focused: bool)
     for place, (number, word) in enumerate(known):
         title += [(" · " if place and roomy else " ", "dim"), (f.count(number), "text"), (f" {word}", "dim")]
     return Heading(start, title)
-
-
-def apply_words(snapshot: Snapshot, preview: Preview) -> str:
-    """What Enter does with a preview."""
-    value = preview.lateness_ms if isinstance(preview, LatenessPreview) else preview.idle_after_ms
-    return f"apply {f.setting(value)}" if presenter_of(snapshot).can_apply else "line for the job"
-
-
-def hints(
-    snapshot: Snapshot,
-    view: View,
-    preview: Preview | None,
-    further: Sequence[Hint] = (),
-    *,
-    replay: bool = False,
-    on_windows: bool = False,
-) -> list[Hint]:
-    """The keys that do something now, the most important first, `further` those that open the further screens; of a
-    replay those that it has itself are not here."""
-    out: list[Hint] = []
-    can_apply = presenter_of(snapshot).can_apply
-    if preview is not None:
-        out += [] if replay else [hint("apply", apply_words(snapshot, preview))]
-        out.append(hint("drop", "drop"))
-    if snapshot.settings.tunable:
-        rank = 4 if preview is None else 1
-        out += [hint("lateness-longer", rank=rank)] if can_apply or snapshot.whatif else []
-        out.append(hint("lateness-type") if can_apply else hint("lateness-type", "lateness", 5))
-    elif target_of(snapshot).kind == "flink":
-        out += [hint("lateness-longer", rank=9), hint("lateness-type", "lateness", 9), hint("idle-longer", rank=9)]
-    if snapshot.whatif_idle:
-        out.append(hint("idle-longer", rank=5 if preview is None else 2))
-    if preview is None and on_windows:
-        out.append(hint("open", "window", 3))
-    elif preview is None and snapshot.instances is not None and view.inside is None:
-        out.append(hint("open", "open instance", 3))
-    elif preview is None and snapshot.channels:
-        out.append(hint("open"))
-    if preview is None and (view.inside is not None or view.pattern is not None):
-        out.append(hint("back", "back" if view.inside is not None else "clear filter", 3))
-    out += further
-    if snapshot.channels:
-        axis = hint("axis", "linear" if view.logarithmic else "log")
-        out += [
-            hint("channel-right"),
-            hint("sort"),
-            hint("filter"),
-            axis,
-            hint("heat", "barrel" if view.heat else None),
-        ]
-    freeze = hint("freeze", "resume", 0) if view.frozen else hint("freeze")
-    return [
-        *out,
-        *([] if replay else [freeze]),
-        hint("zone", "local" if view.zone else "UTC"),
-        hint("theme"),
-        hint("svg"),
-        *([] if replay else [hint("record")]),
-        hint("help"),
-        hint("quit"),
-    ]
 
 
 def _selection(snapshot: Snapshot, view: View) -> list[Run]:

@@ -5,8 +5,9 @@ from textual.events import Resize
 from textual.screen import ModalScreen
 
 from ..present.line import part
+from ..present.top import Top
 from ..widgets.lines import TextLine
-from ..widgets.top import Top, TopLines
+from ..widgets.top import TopLines
 from .detail import app_of
 
 LEAST_WIDTH, LEAST_HEIGHT = 60, 15

@@ -15,6 +15,7 @@ from ..present.closing import closing, fired_words, kept_until_ms, pace
 from ..present.keys import Hint, hint
 from ..present.line import Run
 from ..present.table import Records
+from ..present.view import fastest_ms
 from ..present.windows_unknown import unknown_text
 from ..widgets.prose import Prose
 from ..widgets.sheet import Item, Sheet, heading
@@ -29,7 +30,6 @@ from ..widgets.window_rows import (
     shape_of,
 )
 from .detail import DetailScreen, Help, app_of
-from .picture import fastest_ms
 from .window import WindowScreen, find, key_of
 
 

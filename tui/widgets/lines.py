@@ -9,11 +9,10 @@ from textual.message import Message
 from ..present.formatting import duration
 from ..present.keys import Hint
 from ..present.line import Part, Run, cells, clip, lay
+from ..present.top import SPARK_CELLS, Story
 from .barrel import EIGHTHS
 from .canvas import Canvas
 
-SPARK_CELL_MS = 5_000
-SPARK_CELLS = 36
 _LEAST_SPARK = 8
 
 
@@ -32,14 +31,6 @@ class TextLine(Canvas):
 
     def draw(self, width: int, height: int) -> list[list[Run]]:
         return [lay(self._parts, width)]
-
-
-class Story(Struct, frozen=True):
-    """The level line: the level, its holder, and the lags of the last minutes (ms, the newest last)."""
-
-    level: Sequence[Part] = ()
-    holder: Sequence[Part] = ()
-    lags: Sequence[int | None] = ()
 
 
 class LevelLine(Canvas):

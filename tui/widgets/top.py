@@ -1,29 +1,12 @@
 """The lines at the top of every screen: how things stand, the level and its holder, the settings and their cost."""
 
-from collections.abc import Sequence
-
-from msgspec import Struct
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from ..present.formatting import clean
-from ..present.line import Part, part
-from .lines import LevelLine, Story, TextLine
-
-
-class Top(Struct, frozen=True):
-    """What the lines say; `banner` (text and ink) and `log` are there only when they say something."""
-
-    status: Sequence[Part] = ()
-    verdict: Sequence[Part] = ()
-    story: Story = Story()
-    tuning: Sequence[Part] = ()
-    now: Sequence[Part] = ()
-    """What the preview does at the next emit, or what a setting did when it was applied; else nothing."""
-    from_start: Sequence[Part] = ()
-    """What the preview would have given from the start; without one nothing."""
-    banner: tuple[str, str] | None = None
-    log: str | None = None
+from ..present.line import part
+from ..present.top import Top
+from .lines import LevelLine, TextLine
 
 
 class TopLines(Vertical):

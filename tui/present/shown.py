@@ -1,0 +1,158 @@
+"""What the main screen shows: the newest snapshot, how it is looked at, and what follows from both. Pure."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from ...engine.core.doctor import Finding, diagnose
+from ...engine.core.judgement.applied_now import AppliedNow
+from ...engine.core.snapshot import Snapshot
+from . import preview as what_if
+from .applied import Applied
+from .channel_order import Entry, entries
+from .condition import Lost, condition, replay_condition
+from .keys import hint
+from .line import Part
+from .playback import Playback
+from .presenter import presenter_of
+from .preview import Preview
+from .preview_words import from_start_parts, now_parts
+from .recent import Recent
+from .staves import Stave, staves
+from .top import SPARK_CELL_MS, SPARK_CELLS, Story, Top
+from .verdict import Offer, offer_of, verdict_parts
+from .view import View, preview_of
+from .wish import Wish
+from .wording import Condition, status_parts, watermark_parts
+
+
+class Shown:
+    """The snapshot that is shown, which is not the newest while the picture is frozen; `clock` is monotonic (s)."""
+
+    def __init__(self, snapshot: Snapshot, recent: Recent, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._newest = self.snapshot = snapshot
+        self.recent = recent
+        self._heard_s = clock()
+        self.view = View()
+        self.lost: Lost | None = None
+        self.playback: Playback | None = None
+        self.recording = False
+        self.preview: Preview | None = None
+        self.now: AppliedNow | None = None
+        """What the preview would do at the next emit."""
+        self.applied: Applied | None = None
+        """The last change that was made here."""
+        self.offer: Offer | None = None
+        """The setting that the verdict's line names."""
+        self.findings: Sequence[Finding] = ()
+        self.staves: list[Stave] = []
+        self.entries: list[Entry] = []
+        self._lags: list[int | None] = []
+        self._now_share: float | None = None
+
+    def take(self, snapshot: Snapshot, recent: Recent) -> None:
+        """The newest snapshot, to be shown by `adopt`."""
+        self._newest, self.recent, self._heard_s = snapshot, recent, self._clock()
+
+    def adopt(self) -> None:
+        """Show the newest snapshot."""
+        self.snapshot = self._newest
+        self._lags = self.recent.lags(SPARK_CELLS, SPARK_CELL_MS)
+        self._now_share = self.recent.late_share()
+        self.diagnose()
+
+    def lose(self, lost: Lost) -> None:
+        """No more will come."""
+        self.lost = lost
+        self.diagnose()
+
+    def diagnose(self) -> None:
+        """What is wrong, the setting that would fix it, and what became of the last change."""
+        past = self.recent.until(self.snapshot)
+        self.findings = diagnose(self.snapshot, past, lost=self.lost_text)
+        self.offer = offer_of(self.snapshot, self.findings)
+        if self.applied is not None:
+            self.applied = self.applied.seen(self.snapshot)
+
+    def look(self, **changes: Any) -> None:
+        """Look at it in another way: fields of `View`."""
+        self.view = replace(self.view, **changes)
+
+    def arrange(self) -> None:
+        """Find and sort the staves and the rows of the table."""
+        view = self.view
+        self.staves = staves(self.snapshot, view.inside)
+        self.entries = entries(self.snapshot, view.inside, view.pattern, view.sort, reverse=view.reverse)
+
+    def update_preview(self) -> None:
+        """Compute the preview of the setting that is wished for."""
+        wish = self.view.wish
+        self.preview = preview_of(self.snapshot, wish)
+        self.now = None if wish is None or self.preview is None else what_if.now(self.snapshot, wish)
+
+    def wants(self, wish: Wish | None) -> None:
+        """Wish for a setting; none where it is the one in force."""
+        settings = self.snapshot.settings
+        if wish is not None and wish.value_ms == (settings.idle_after_ms if wish.idle else settings.lateness_ms):
+            wish = None
+        self.look(wish=wish)
+
+    def apply(self, wish: Wish) -> None:
+        """Remember a change that is made now, and what it replaces."""
+        settings = self.snapshot.settings
+        before = Wish(wish.idle, settings.idle_after_ms if wish.idle else settings.lateness_ms)
+        self.applied = Applied(wish, before, settings.version)
+
+    @property
+    def is_replay(self) -> bool:
+        """A recording is shown: nothing can be applied or frozen."""
+        return self.playback is not None
+
+    @property
+    def lost_text(self) -> str | None:
+        """Why no further snapshot will come."""
+        return None if self.lost is None else self.lost.text
+
+    @property
+    def silent_ms(self) -> int | None:
+        """How long no snapshot has come; None: of a recording."""
+        return None if self.is_replay else round(1_000 * (self._clock() - self._heard_s))
+
+    @property
+    def condition(self) -> Condition:
+        """How the run is, in one word, and a note."""
+        if self.playback is not None:
+            return replay_condition(self.snapshot, self.playback)
+        silent_s = self._clock() - self._heard_s
+        now = condition(self.snapshot, frozen=self.view.frozen, silent_s=silent_s, lost=self.lost)
+        return replace(now, word=f"{now.word} · REC") if self.recording else now
+
+    @property
+    def top(self) -> Top:
+        """The lines at the top, which also change without a new snapshot."""
+        snapshot, zone = self.snapshot, self.view.zone
+        now, words = self.condition, presenter_of(snapshot)
+        return Top(
+            status=status_parts(snapshot, now, zone),
+            verdict=verdict_parts(
+                snapshot,
+                self.findings,
+                offer=self.offer,
+                lost=self.lost_text,
+                silent_ms=self.silent_ms,
+                key=hint("verdict-fix").keys,
+            ),
+            story=Story(watermark_parts(snapshot, zone), words.holder(zone), self._lags),
+            tuning=words.tuning(self.preview, self._now_share),
+            now=self._now_line(words.can_apply),
+            from_start=from_start_parts(snapshot, self.preview) if self.preview and words.can_apply else (),
+            banner=None if now.note is None else (now.note, now.ink),
+            log=snapshot.log if now.ink == "bad" else None,
+        )
+
+    def _now_line(self, can_apply: bool) -> Sequence[Part]:
+        if self.preview is not None:
+            return now_parts(self.snapshot, self.now, can_apply=can_apply)
+        return () if self.applied is None else self.applied.parts(self.snapshot)

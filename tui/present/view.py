@@ -1,0 +1,60 @@
+"""How the main screen's snapshot is looked at, and what follows from that. Pure."""
+
+import re
+from datetime import UTC, tzinfo
+
+from msgspec import Struct
+
+from ...engine.core.snapshot import Snapshot
+from . import preview as what_if
+from .channel_order import SORTS, Sort
+from .preview import Preview
+from .wish import Wish
+
+
+class View(Struct, frozen=True):
+    """How the snapshot is looked at."""
+
+    wish: Wish | None = None
+    sort: Sort = SORTS[0]
+    reverse: bool = False
+    pattern: re.Pattern[str] | None = None
+    inside: int | None = None
+    """The source instance whose channels are shown."""
+    selected: str | None = None
+    """The selected channel."""
+    logarithmic: bool = False
+    zone: tzinfo | None = UTC
+    frozen: bool = False
+    heat: bool = False
+    """The heat map is shown in the barrel's place."""
+
+
+def preview_of(snapshot: Snapshot, wish: Wish | None) -> Preview | None:
+    """The preview that is wished for; None where there is none."""
+    if wish is None:
+        return None
+    if wish.idle:
+        return what_if.idle(snapshot, wish.value_ms)
+    return None if wish.value_ms is None else what_if.lateness(snapshot, wish.value_ms)
+
+
+def instance_of(snapshot: Snapshot, channel: str | None) -> int | None:
+    """The source instance of a channel."""
+    return next((view.instance for view in snapshot.channels if view.channel == channel), None)
+
+
+def stave_of(snapshot: Snapshot, view: View) -> str | None:
+    """The stave that shows the selected channel: its own, or its instance's."""
+    if snapshot.instances is None or view.inside is not None:
+        return view.selected
+    instance = instance_of(snapshot, view.selected)
+    return next((i.channel for i in snapshot.instances if i.instance == instance), None)
+
+
+def fastest_ms(snapshot: Snapshot) -> int | None:
+    """The watermark (epoch ms) of the fastest channel."""
+    level = snapshot.level
+    if level.watermark_ms is None or level.behind_fastest_ms is None:
+        return None
+    return level.watermark_ms + level.behind_fastest_ms
