@@ -84,7 +84,7 @@ def engine(spark: SparkSession, directory: Path, settings: Settings) -> list[dic
 
 def phases(reports: list[Any]) -> list[dict[str, int]]:
     """The batches that had data, without a round's cold start."""
-    return [report["durationMs"] for report in reports if report["numInputRows"]][COLD:]
+    return [report["durationMs"] for report in reports if "addBatch" in report["durationMs"]][COLD:]
 
 
 def main() -> None:

@@ -29,10 +29,11 @@ from ..core.snapshot import Offender, Reason, Verdict
 from ..core.unread import Unread
 from ..errors import RunError
 from ..outputs import Existing
-from .aggregate import Aggregation, Levels, levels_of
 from .durable import SavedState, StateDirectory
 from .firings import FiringsFile
-from .sources.base import Source, canonical_columns
+from .groups import Levels, levels_of
+from .observer import Observer
+from .sources.base import Source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -73,8 +74,7 @@ class Run:
         self._lock = threading.RLock()
         self._stopping = False
         self._frame: DataFrame | None = None
-        self._aggregation: Aggregation | None = None
-        self._warming: threading.Thread | None = None
+        self._observer: Observer | None = None
         self._query: StreamingQuery | None = None
         self.failure: BaseException | None = None
         self._read_failure: BaseException | None = None
@@ -99,14 +99,8 @@ class Run:
 
     def load(self, spark: "SparkSession") -> None:
         """Make the query's plan; meanwhile, and until the first batch is there, Spark compiles what each will run."""
-        columns = canonical_columns(
-            self.monitor.settings, replay=self._source.clock is not None, parts=self._source.part_name is not None
-        )
-        self._aggregation = Aggregation(self.monitor.settings, self.monitor.edges, list(columns))
-        rows = spark.range(2).selectExpr(*[f"cast(id as {kind}) as {name}" for name, kind in columns.items()])
-        self._warming = threading.Thread(target=self._aggregation.warm_up, args=(rows,), name="wmtop-warm-up")
-        self._warming.start()
-        self._frame = self._source.load(spark)
+        self._observer = Observer(spark, self._source, self.monitor.settings, self.monitor.edges)
+        self._frame = self._observer.frame
 
     def start(self) -> None:
         """Start the loaded query from the saved state."""
@@ -302,7 +296,8 @@ class Run:
     def stop(self) -> None:
         """Stop the query between two batches, or drop the one that takes too long; what is applied is saved already."""
         self._stopping = True
-        self._warmed_up()
+        if self._observer is not None:
+            self._observer.warmed_up()
         if self._lock.acquire(timeout=STOP_WITHIN_S):
             self._lock.release()
         elif self._frame is not None:
@@ -377,8 +372,8 @@ class Run:
                 time_ms = self._batch_time(batch)
                 self._finish_channels(time_ms)
                 levels = levels_of(self.monitor, time_ms)
-                observation = self._observe(frame, batch, levels)
                 ends = self._state.source_offsets(batch)
+                observation = self._observe(frame, batch, levels, ends)
                 backlog = self._source.backlog
                 if time_ms is not None:
                     self._keep_timers(time_ms, None if backlog is None else backlog.left_by(ends, time_ms))
@@ -399,20 +394,13 @@ class Run:
             self.update_progress()
             self._on_batch()
 
-    def _observe(self, frame: "DataFrame", batch: int, levels: Levels) -> BatchObservation:
-        assert self._aggregation is not None
-        self._warmed_up()
+    def _observe(self, frame: "DataFrame", batch: int, levels: Levels, ends: list[str]) -> BatchObservation:
+        assert self._observer is not None
         try:
-            return self._aggregation.observe(frame, batch, levels, self.monitor)
+            return self._observer.observe(frame, batch, levels, self.monitor, ends)
         except Exception as error:
             self._read_failure = error
             raise
-
-    def _warmed_up(self) -> None:
-        """Wait for the warm-up, which does the same work as the first batch."""
-        warming, self._warming = self._warming, None
-        if warming is not None:
-            warming.join()
 
     def _named_parts(self, observation: BatchObservation) -> BatchObservation:
         """The offenders with the names of the parts of the source that they are in."""

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.settings import Settings
 from ...core.snapshot import SourceView
-from .capabilities import Backlog, Balancer, Journal, KnownChannels, LeavingChannels, ProcessingClock, Retries
+from .capabilities import (
+    Backlog,
+    Balancer,
+    ColumnReader,
+    Journal,
+    KnownChannels,
+    LeavingChannels,
+    ProcessingClock,
+    Retries,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -87,6 +96,10 @@ class Source(ABC):
     @abstractmethod
     def load(self, spark: "SparkSession") -> "DataFrame":
         """The streaming DataFrame in the canonical columns."""
+
+    def columns_of(self, spark: "SparkSession") -> ColumnReader | None:
+        """The source's other way to the same records, which is used instead of `load`; None where there is none."""
+        return None
 
     @abstractmethod
     def trigger(self) -> dict[str, Any]:

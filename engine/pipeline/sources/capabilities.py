@@ -1,10 +1,39 @@
 """What only some sources can do: a source has each capability, or None in its place, and the engine asks for it."""
 
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ...core.snapshot import Note
 from ...core.unread import Unread
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+
+class ColumnReader(Protocol):
+    """Another way to the same records: the query's frame only describes them, and tasks read them as Arrow columns."""
+
+    @property
+    def frame(self) -> "DataFrame":
+        """The streaming DataFrame of descriptions."""
+        ...
+
+    def shares(self, batch: "DataFrame", first_row: int, ends: list[str]) -> list[list[Any]]:
+        """What each task reads of a batch; `first_row` and `ends` (`Backlog.applied`) are where it begins and ends."""
+        ...
+
+    @property
+    def read(self) -> "Callable[[Any], Iterator[pa.Table]]":
+        """Run in a task (pickled): the rows of a part of a share, in the canonical columns with encoded channels.
+
+        NotReadableError where only Spark's reader can tell what they are.
+        """
+        ...
+
+    def rows(self, batch: "DataFrame") -> "DataFrame":
+        """The same records through Spark's reader."""
+        ...
 
 
 class ProcessingClock(Protocol):

@@ -13,7 +13,9 @@ from .base import CHANNEL, MARKER, NO_CHANNEL, OFFSET, ONE_CHANNEL, TIME, WATERM
 from .columns import Columns, check_alike, check_columns, spark_type, typed_text
 from .event_time_sql import text_literal, to_ms_sql, untyped_to_ms_sql, variant_to_ms_sql
 from .marker import marked
+from .parquet_rows import ParquetColumns, ParquetRows, is_channel_type, readable_type, reads_as_written
 from .table_files import SUFFIXES, Format, TableFile, look_at, sample
+from .workers import is_local
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -23,6 +25,8 @@ _POLL_MS = 200
 _BYTES_PER_BATCH = 64 << 20
 """Existing files are read in batches of this size: in a single batch no record could be late."""
 _LOOKED_AT = 3
+_BINARY_FILE = "path string, modificationTime timestamp, length bigint, content binary"
+"""The schema of Spark's source of whole files, which must be given; what is not selected is not read."""
 _SPARK_DIGITS = 38
 
 
@@ -64,12 +68,11 @@ class Files(Source):
     def load(self, spark: "SparkSession") -> "DataFrame":
         """The stream of files; `UsageError` for a `--marker` that is not a condition."""
         file = self._looked_at()[0]
-        if file.format == "parquet":
-            # Arrow's and pandas's nanoseconds, which Spark otherwise refuses, are read as integers.
-            spark.conf.set("spark.sql.legacy.parquet.nanosAsLong", "true")
         schema = _schema(spark, file, self._columns)
         reader = spark.readStream.format(file.format).schema(schema).options(**self._options(file))
-        rows = reader.load(str(self._directory.absolute()))
+        return self._canonical(reader.load(str(self._directory.absolute())), file, schema)
+
+    def _canonical(self, rows: "DataFrame", file: TableFile, schema: "StructType") -> "DataFrame":
         types = {field.name: field.dataType for field in schema.fields}
         canonical = [
             f"{_channel_sql(file, self._columns.channel, types)} as {CHANNEL}",
@@ -82,6 +85,29 @@ class Files(Source):
         if self._columns.marker is not None:
             return marked(rows, self._columns.marker, canonical, MARKER)
         return rows.selectExpr(*canonical)
+
+    def columns_of(self, spark: "SparkSession") -> "ParquetColumns | None":
+        """Parquet files whose values Arrow reads as Spark does, where Spark runs on this machine.
+
+        The query then reads the names and sizes of new files only. A `--marker` is evaluated by Spark.
+        """
+        file, columns = self._looked_at()[0], self._columns
+        types = {name: readable_type(kind) for name, kind in (file.types or {}).items()}
+        known = {name: kind for name in columns.needed_of(file) if (kind := types.get(name)) is not None}
+        if columns.marker is not None or len(known) < len(columns.needed_of(file)) or not is_local(spark):
+            return None
+        if (columns.channel is not None and not is_channel_type(known[columns.channel])) or not reads_as_written(spark):
+            return None
+        files = spark.readStream.format("binaryFile").schema(_BINARY_FILE).options(**self._options(file))
+        frame = files.load(str(self._directory.absolute())).select("path", "length")
+        read = ParquetRows(columns.time, columns.channel, columns.watermark, columns.unit, known)
+        schema = _schema(spark, file, columns)
+
+        def rows(paths: list[str]) -> "DataFrame":
+            reader = spark.read.format("parquet").schema(schema).option("__globPaths__", "false")
+            return self._canonical(reader.load(paths), file, schema)
+
+        return ParquetColumns(frame, read, rows)
 
     def trigger(self) -> dict[str, Any]:
         """With `once`: what is there, then the end."""
@@ -155,6 +181,8 @@ def _schema(spark: "SparkSession", file: TableFile, columns: Columns) -> "Struct
 
     needed = columns.needed_of(file)
     if file.format == "parquet":
+        # Arrow's and pandas's nanoseconds, which Spark otherwise refuses, are read as integers.
+        spark.conf.set("spark.sql.legacy.parquet.nanosAsLong", "true")
         return spark.read.parquet(str(file.path.absolute())).select(*map(_quoted, needed)).schema
     kinds: dict[str, DataType] = _marker_types(file, columns)
     if columns.channel is not None:

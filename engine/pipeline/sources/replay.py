@@ -1,11 +1,13 @@
 """`run replay`: files with an end, in order of arrival, at a speed of the user's choice or in batches of exact size."""
 
 import hashlib
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import Struct
 
 from ...core.snapshot import SourceView
 from ...errors import UsageError
@@ -16,12 +18,30 @@ from .columns import Columns, check_alike, check_columns
 from .event_time_sql import text_literal
 from .marker import marked
 from .replay_time import ReplayTime
-from .staged import PREFIX, arrivals_of
+from .staged import PREFIX, StagedRows, arrivals_of
 from .table_files import TableFile, look_at
-from .workers import start_workers
+from .workers import is_local, start_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+class StagedColumns(Struct, frozen=True):
+    """A `ColumnReader` of staged rows: a batch is a range of them, and the frame's own rows are never asked for."""
+
+    frame: Any
+    read: StagedRows
+
+    def shares(self, batch: "DataFrame", first_row: int, ends: list[str]) -> list[list[tuple[int, int]]]:
+        """A range of rows for each task."""
+        from .replay_stream import ranges
+
+        last = json.loads(ends[0])["row"]
+        return [[part] for part in ranges(first_row, last, batch.sparkSession.sparkContext.defaultParallelism)]
+
+    def rows(self, batch: "DataFrame") -> "DataFrame":
+        """The batch: its rows come from the same file."""
+        return batch
 
 
 class Replay(Source):
@@ -115,6 +135,13 @@ class Replay(Source):
         if columns.marker is not None:
             return marked(rows, columns.marker, canonical, MARKER)
         return rows.selectExpr(*canonical)
+
+    def columns_of(self, spark: "SparkSession") -> "StagedColumns | None":
+        """The staged rows as they are, where Spark runs on this machine; a `--marker` is evaluated by Spark."""
+        if self._columns.marker is not None or not is_local(spark):
+            return None
+        read = StagedRows(str(self._directory.absolute()), self._columns.channel is not None)
+        return StagedColumns(self.load(spark), read)
 
     def trigger(self) -> dict[str, Any]:
         """As fast as possible: batch after batch, and the query ends with the rows. Paced: a look now and then."""

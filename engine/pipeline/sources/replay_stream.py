@@ -42,6 +42,13 @@ def next_end(
     return end if most is None else min(end, start + most)
 
 
+def ranges(first: int, last: int, tasks: int) -> list[tuple[int, int]]:
+    """The rows `first <= row < last` in at most so many parts, each worth a task."""
+    count = min(tasks, -(-(last - first) // _ROWS_PER_TASK))
+    edges = [first + (last - first) * i // max(count, 1) for i in range(count + 1)]
+    return list(pairwise(edges))
+
+
 class RowRange(InputPartition):
     """Rows that one task reads."""
 
@@ -113,10 +120,7 @@ class ReplayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[RowRange]:
         """Row ranges in order, as many as there are cores, fewer for a small batch."""
-        first, last = start["row"], end["row"]
-        count = min(self._tasks, -(-(last - first) // _ROWS_PER_TASK))
-        edges = [first + (last - first) * i // max(count, 1) for i in range(count + 1)]
-        return [RowRange(low, high) for low, high in pairwise(edges)]
+        return [RowRange(low, high) for low, high in ranges(start["row"], end["row"], self._tasks)]
 
     def read(self, partition: InputPartition) -> "Iterator[Any]":
         """The rows of a task as Arrow record batches."""

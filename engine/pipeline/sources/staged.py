@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 from numpy.typing import NDArray
 
-from .base import OFFSET
+from .base import CHANNEL, OFFSET, ONE_CHANNEL
 
 BATCH_ROWS = 65_536
 """Rows of an IPC batch."""
@@ -46,6 +47,30 @@ def read_rows(directory: Path, start: int, stop: int) -> Iterator[Any]:
             batch = reader.get_batch(number).slice(low - first, high - low)
             plain = [_plain(values) for values in batch.columns]
             yield pa.RecordBatch.from_arrays([*plain, pa.array(np.arange(low, high, dtype=np.int64))], schema=schema)
+
+
+class StagedRows(Struct, frozen=True):
+    """Reads ranges of staged rows in the canonical columns (a `ColumnReader`'s `read`); pickled to the tasks."""
+
+    directory: str
+    channel: bool
+    """Whether there is a column of channels."""
+
+    def __call__(self, rows: tuple[int, int]) -> Iterator[Any]:
+        """The rows `start <= row < stop` as tables, a few IPC batches each."""
+        start, stop = rows
+        with pa.memory_map(str(Path(self.directory, ROWS))) as source:
+            reader = pa.ipc.open_file(source)
+            for number in range(start // BATCH_ROWS, -(-stop // BATCH_ROWS)):
+                first = number * BATCH_ROWS
+                low, high = max(start, first), min(stop, first + BATCH_ROWS)
+                batch = reader.get_batch(number).slice(low - first, high - low)
+                columns = {name.removeprefix(PREFIX): batch.column(name) for name in batch.schema.names}
+                if not self.channel:
+                    numbers = np.zeros(high - low, np.int32)
+                    columns[CHANNEL] = pa.DictionaryArray.from_arrays(numbers, [ONE_CHANNEL])
+                columns[OFFSET] = pa.array(np.arange(low, high, dtype=np.int64))
+                yield pa.table(columns)
 
 
 def _plain(values: Any) -> Any:

@@ -9,6 +9,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+def is_local(spark: "SparkSession") -> bool:
+    """Whether the workers run on this machine, with what is installed here."""
+    return spark.sparkContext.master.partition("[")[0] == "local"
+
+
 def start_workers(spark: "SparkSession") -> None:
     """Start a worker for each core in the background, while Spark plans: the first batch then finds them there."""
     threading.Thread(target=_run_in_all, args=(spark,), name="wmtop-workers", daemon=True).start()
@@ -17,10 +22,11 @@ def start_workers(spark: "SparkSession") -> None:
 def _run_in_all(spark: "SparkSession") -> None:
     cores = spark.sparkContext.defaultParallelism
     with contextlib.suppress(Exception):  # a worker that cannot start fails again when it is needed
-        spark.range(0, cores, 1, cores).mapInArrow(_import_sources, "id bigint").collect()
+        spark.sparkContext.parallelize(range(cores), cores).mapPartitions(_import_sources).collect()
 
 
-def _import_sources(batches: Iterable[Any]) -> Iterator[Any]:
+def _import_sources(rows: Iterable[Any]) -> Iterator[Any]:
+    from .. import columnar  # noqa: F401 # pyright: ignore[reportUnusedImport]
     from . import rate, replay_stream  # noqa: F401 # pyright: ignore[reportUnusedImport]
 
-    yield from batches
+    yield from rows

@@ -1,0 +1,213 @@
+"""The groups of records that are there as Arrow columns, with numpy: the same table as `aggregate` makes of rows.
+
+It runs in Spark's tasks and knows nothing of Spark. See `groups` for the table.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# (Arrow's types are known in part only.)
+
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from ..core.settings import Session, Settings
+from ..core.times import MIN
+from .groups import LONGEST_NAME, NO_BUCKET, Keys, Levels, Limits, keys_of, limits_of
+from .sources.base import ARRIVAL, CHANNEL, OFFSET, TIME, WATERMARK
+
+Longs = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+_DENSE = 1 << 16
+"""Up to so many possible keys, or four a record, each has a place of its own; else only those that occur."""
+
+
+class _Rows(Struct):
+    """The records of a batch, by column: times are 0 where `usable` is false."""
+
+    codes: Longs
+    """Numbers of channels."""
+    times: Longs
+    usable: Flags
+    starts: Longs
+    """Starts of panes (ms)."""
+    future: Flags | None
+
+
+class _Slots(Struct):
+    """The group of each record, and of each group where its key is."""
+
+    of_record: Longs
+    count: int
+    kept: Longs
+    """The slots that have records."""
+    records: Longs
+    """How many, of each of `kept`."""
+
+    def counted(self, where: Flags) -> Longs:
+        """How many records of each group are so."""
+        return np.bincount(self.of_record[where], minlength=self.count)[self.kept]
+
+    def greatest(self, values: Longs, where: Flags | None = None) -> Longs:
+        """The greatest value of each group, `MIN` for none."""
+        slots = self.of_record
+        if where is not None:
+            slots, values = slots[where], values[where]
+        greatest = np.full(self.count, MIN, np.int64)
+        np.maximum.at(greatest, slots, values)
+        return greatest[self.kept]
+
+
+def column_groups(rows: "pa.Table", settings: Settings, edges: list[int], levels: Levels) -> "pa.Table":
+    """The groups of `rows`: columns as in `sources.base`, `channel` dictionary-encoded, no marker, no part.
+
+    `edges` (ms) are the what-if's, empty without one. Of channels whose names occur more than once among the
+    dictionary's values there are several rows of a key.
+    """
+    limits, keys = limits_of(settings, levels), keys_of(settings, edges)
+    channels = rows[CHANNEL].unify_dictionaries().combine_chunks()
+    channels = channels.chunk(0) if isinstance(channels, pa.ChunkedArray) else channels
+    codes = channels.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    times, usable = _longs(rows[TIME])
+    arrivals = _longs(rows[ARRIVAL]) if ARRIVAL in rows.column_names else None
+    future = _future(times, usable, settings, arrivals, levels)
+    read = _Rows(codes, times, usable, _starts(times, settings), future)
+    names = [short_name(name) for name in channels.dictionary.to_pylist()]
+    columns, slots = _keyed(read, keys, np.array(edges, np.int64), limits, names)
+    columns["records"] = slots.records
+    columns |= _aggregates(rows, read, slots, keys, settings, limits)
+    if arrivals is not None:
+        columns["arrival"] = _known(slots.greatest(*arrivals))
+    return pa.table(columns)
+
+
+def short_name(name: str) -> str:
+    """A channel's name, cut where it is longer than `LONGEST_NAME` characters."""
+    if len(name) <= LONGEST_NAME:
+        return name
+    return f"{name[:LONGEST_NAME]}~{sha256(name.encode()).hexdigest()[:8]}"
+
+
+def _starts(times: Longs, settings: Settings) -> Longs:
+    window = settings.spec
+    every, offset = (window.gap_ms, 0) if isinstance(window, Session) else (window.slide_ms, window.offset_ms)
+    return (times - offset) // every * every + offset
+
+
+def _future(
+    times: Longs, usable: Flags, settings: Settings, arrivals: tuple[Longs, Flags] | None, levels: Levels
+) -> Flags | None:
+    guard = settings.future_guard_ms
+    if guard is None:
+        return None
+    if arrivals is None:
+        return usable & (times - (levels.now_ms or 0) > guard)
+    return usable & arrivals[1] & (times - arrivals[0] > guard)
+
+
+def _keyed(read: _Rows, keys: Keys, edges: Longs, limits: Limits, names: list[str]) -> "tuple[dict[str, Any], _Slots]":
+    """The key columns of the groups, and which record is in which group."""
+    starts_of, panes = _panes(read)
+    head = read.usable & (read.times - read.starts < keys.head_ms)
+    parts: list[tuple[str, Longs, int]] = [("start", panes, len(starts_of))]
+    if keys.head_ms:
+        parts.append(("head", head.astype(np.int64), 2))
+    if keys.behind:
+        parts.append(("behind_bucket", _buckets(limits.w0 - read.times, read.usable, edges), len(edges) + 1))
+    if keys.late:
+        counts = read.usable & ~head if keys.gaps else read.usable
+        parts.append(("late_bucket", _buckets(limits.late_from - read.times, counts, edges), len(edges) + 1))
+    packed = read.codes
+    for _, numbers, size in parts:
+        packed = packed * size + numbers
+    possible = len(names)
+    for _, _, size in parts:
+        possible *= size
+    found, slots = _slots(packed, possible)
+    columns: dict[str, Any] = {}
+    for name, _, size in reversed(parts):
+        found, numbers = found // size, found % size
+        if name == "start":
+            columns[name] = _known(starts_of[numbers])
+        else:
+            columns[name] = numbers == 1 if name == "head" else numbers + NO_BUCKET
+    columns[CHANNEL] = pa.DictionaryArray.from_arrays(found.astype(np.int32), pa.array(names, pa.string()))
+    return dict(reversed(columns.items())), slots
+
+
+def _slots(packed: Longs, possible: int) -> tuple[Longs, _Slots]:
+    """The keys that occur, and which record has which."""
+    if possible <= max(_DENSE, 4 * len(packed)):
+        counts = np.bincount(packed, minlength=possible)
+        kept = np.flatnonzero(counts)
+        return kept, _Slots(packed, possible, kept, counts[kept])
+    encoded = pa.array(packed).dictionary_encode()
+    found, slots = encoded.dictionary.to_numpy(), encoded.indices.to_numpy().astype(np.int64)
+    counts = np.bincount(slots, minlength=len(found))
+    return found, _Slots(slots, len(found), np.arange(len(found)), counts)
+
+
+def _panes(read: _Rows) -> tuple[Longs, Longs]:
+    """The distinct starts, `MIN` (malformed) the last of them, and the number of each record's."""
+    encoded = pa.array(read.starts).dictionary_encode()
+    starts = np.append(encoded.dictionary.to_numpy(), MIN)
+    return starts, np.where(read.usable, encoded.indices.to_numpy(), len(starts) - 1).astype(np.int64)
+
+
+def _buckets(distances: Longs, where: Flags, edges: Longs) -> Longs:
+    """The left-closed bucket of each distance plus 1; 0 below the first, and where not asked for."""
+    buckets = np.zeros(len(distances), np.int64)
+    inside = np.flatnonzero(where & (distances >= 0))
+    buckets[inside] = np.searchsorted(edges, distances[inside], "right")
+    return buckets
+
+
+def _aggregates(
+    rows: "pa.Table", read: _Rows, slots: _Slots, keys: Keys, settings: Settings, limits: Limits
+) -> dict[str, Any]:
+    usable, times = read.usable, read.times
+    reaching = usable if read.future is None else usable & ~read.future
+    columns: dict[str, Any] = {
+        "behind": slots.counted(usable & (times <= limits.level)),
+        "max_event_ms": _known(slots.greatest(times, reaching)),
+    }
+    offsets = _longs(rows[OFFSET]) if OFFSET in rows.column_names else (times, np.zeros(len(times), np.bool_))
+    columns["malformed_offset"] = _known(slots.greatest(offsets[0], offsets[1] & ~usable))
+    if keys.gaps:
+        head = times - read.starts < keys.head_ms
+        columns["late_in_gap"] = slots.counted(usable & ~head & (times <= limits.gap))
+    if read.future is not None:
+        columns["future"] = slots.counted(read.future)
+        columns["future_offset"] = _known(slots.greatest(offsets[0], read.future & offsets[1]))
+        columns["future_ms"] = _known(_last_future(slots, times, offsets, read.future))
+    if isinstance(settings.spec, Session):
+        columns["min_ms"] = _known(-slots.greatest(-times, usable))
+        columns["max_ms"] = _known(slots.greatest(times, usable))
+    if settings.strategy == "source":
+        watermarks, known = _longs(rows[WATERMARK])
+        columns["emitted_ms"] = _known(slots.greatest(watermarks, known & reaching))
+    return columns
+
+
+def _last_future(slots: _Slots, times: Longs, offsets: tuple[Longs, Flags], future: Flags) -> Longs:
+    """The event time of the future record with the greatest offset (any, where there are none) of each group."""
+    last = np.full(slots.count, MIN, np.int64)
+    at = np.flatnonzero(future)
+    at = at[np.argsort(np.where(offsets[1], offsets[0], 0)[at], kind="stable")]
+    last[slots.of_record[at]] = times[at]  # the last assignment wins
+    return last[slots.kept]
+
+
+def _known(values: Longs) -> "pa.Array":
+    """As Arrow, with null for `MIN`."""
+    return pa.array(values, pa.int64(), mask=values == MIN)
+
+
+def _longs(values: Any) -> tuple[Longs, Flags]:
+    """A column's values, 0 where null, and where they are not null."""
+    valid = np.ones(len(values), np.bool_) if not values.null_count else values.is_valid().to_numpy()
+    return values.fill_null(0).to_numpy().astype(np.int64, copy=False), valid

@@ -1,0 +1,62 @@
+"""How a run's batches become observations: of rows by Spark's expressions, or of columns that tasks read themselves."""
+
+import threading
+from typing import TYPE_CHECKING
+
+from ..core.monitor import Monitor
+from ..core.observation import BatchObservation
+from ..core.settings import Settings
+from .aggregate import ORDERED, Aggregation
+from .columnar import Work, groups_of_shares
+from .groups import Levels, observation_of
+from .sources.base import Source, canonical_columns
+from .sources.workers import start_workers
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class Observer:
+    """The query's frame, and what is made of each batch of it.
+
+    Columns are read where the source can and the strategy does not depend on the order of records; a batch that only
+    Spark's own reader can read goes the way of rows.
+    """
+
+    def __init__(self, spark: "SparkSession", source: Source, settings: Settings, edges: list[int]) -> None:
+        """Load the source. Meanwhile, and until `warmed_up`, Spark prepares for the first batch."""
+        self._settings = settings
+        self._edges = edges
+        columns = canonical_columns(settings, replay=source.clock is not None, parts=source.part_name is not None)
+        self._aggregation = Aggregation(settings, edges, list(columns))
+        self._reader = None if settings.strategy in ORDERED else source.columns_of(spark)
+        self._warming: threading.Thread | None = None
+        if self._reader is not None:
+            start_workers(spark)
+            self.frame = self._reader.frame
+            return
+        rows = spark.range(2).selectExpr(*[f"cast(id as {kind}) as {name}" for name, kind in columns.items()])
+        self._warming = threading.Thread(target=self._aggregation.warm_up, args=(rows,), name="wmtop-warm-up")
+        self._warming.start()
+        self.frame = source.load(spark)
+
+    def observe(
+        self, batch: "DataFrame", number: int, levels: Levels, monitor: Monitor, ends: list[str]
+    ) -> BatchObservation:
+        """The observation of a batch that follows what `monitor` has seen; `ends` as in `Backlog.applied`."""
+        self.warmed_up()
+        reader = self._reader
+        if reader is None:
+            return self._aggregation.observe(batch, number, levels, monitor)
+        shares = reader.shares(batch, monitor.rows, ends)
+        work = Work(reader.read, self._settings, self._edges, levels)
+        groups = groups_of_shares(batch.sparkSession, shares, work) if shares else None
+        if groups is None:
+            return self._aggregation.observe(reader.rows(batch), number, levels, monitor)
+        return observation_of(groups, number, levels, [])
+
+    def warmed_up(self) -> None:
+        """Wait for the warm-up, which does the same work as the first batch."""
+        warming, self._warming = self._warming, None
+        if warming is not None:
+            warming.join()

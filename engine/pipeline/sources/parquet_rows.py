@@ -1,0 +1,161 @@
+"""Parquet files read by tasks as Arrow columns: only those that Spark's own reader would give the same values of.
+
+It runs in Spark's workers, and imports little.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# (Arrow's types are known in part only.)
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from msgspec import Struct
+
+from ...event_time import TimeUnit, to_ms
+from .base import CHANNEL, ONE_CHANNEL, TIME, WATERMARK
+from .columns import channels
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ROWS = 1 << 20
+"""Rows read at once."""
+_ALONE_BYTES = 8 << 20
+"""Only files from this size on are divided: to look into every small one would take longer than to read it."""
+_LEGACY = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
+"""Spark converts the times of such files from another calendar."""
+
+
+class NotReadableError(Exception):
+    """A file that Spark has to read itself: it may convert its values, or knows better what is wrong with it."""
+
+
+class Piece(Struct, frozen=True):
+    """Some row groups of a file; None: all."""
+
+    path: str
+    size: int
+    """In bytes; of a part, its share."""
+    row_groups: tuple[int, ...] | None = None
+
+
+class ParquetRows(Struct, frozen=True):
+    """The columns to read, and the types that they must have (as text: types are not pickled alike)."""
+
+    time: str
+    channel: str | None
+    watermark: str | None
+    unit: TimeUnit
+    types: dict[str, str]
+
+    def __call__(self, piece: Piece) -> "Iterator[pa.Table]":
+        """The piece's rows in the canonical columns, some at a time; NotReadableError where Spark must read it."""
+        names = list(dict.fromkeys(name for name in (self.time, self.channel, self.watermark) if name is not None))
+        try:
+            file = _open(piece.path, self.channel)
+            self._check(file)
+            for batch in file.iter_batches(ROWS, columns=names, row_groups=piece.row_groups):
+                yield self._canonical(batch)
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            raise NotReadableError(f"{piece.path}: {error}") from None
+
+    def _check(self, file: Any) -> None:
+        schema, kinds = file.schema_arrow, {}
+        for name in self.types:
+            if schema.names.count(name) != 1:
+                raise NotReadableError(f"no column {name} of its own")
+            kinds[name] = readable_type(schema.field(name).type)
+        if kinds != self.types or is_legacy(file):
+            raise NotReadableError("other types than the first file's")
+
+    def _canonical(self, batch: Any) -> "pa.Table":
+        columns = {TIME: to_ms(batch.column(self.time), self.unit)}
+        if self.channel is None:
+            columns[CHANNEL] = pa.DictionaryArray.from_arrays(np.zeros(len(batch), np.int32), [ONE_CHANNEL])
+        else:
+            columns[CHANNEL] = channels(batch.column(self.channel))
+        if self.watermark is not None:
+            columns[WATERMARK] = to_ms(batch.column(self.watermark), self.unit)
+        return pa.table(columns)
+
+
+class ParquetColumns(Struct, frozen=True):
+    """A `ColumnReader` of Parquet files: the frame has their paths and sizes."""
+
+    frame: Any
+    read: ParquetRows
+    rows_of: Callable[[list[str]], "DataFrame"]
+    """The rows of files through Spark's reader."""
+
+    def shares(self, batch: "DataFrame", first_row: int, ends: list[str]) -> list[list[Piece]]:
+        """The batch's files, for as many tasks as there are cores."""
+        files = [(row["path"].removeprefix("file:"), row["length"]) for row in batch.collect()]
+        return pieces_of(files, batch.sparkSession.sparkContext.defaultParallelism)
+
+    def rows(self, batch: "DataFrame") -> "DataFrame":
+        """The files of the batch through Spark's reader."""
+        return self.rows_of([row["path"] for row in batch.collect()])
+
+
+def reads_as_written(spark: "SparkSession") -> bool:
+    """Whether Spark is not asked to convert old times between calendars."""
+    modes = [spark.conf.get(f"spark.sql.parquet.{kind}RebaseModeInRead") for kind in ("datetime", "int96")]
+    return modes == ["CORRECTED", "CORRECTED"]
+
+
+def readable_type(kind: Any) -> str | None:
+    """A name of the values' type, the same for types that are read alike; None where Spark must read it."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return "string"
+    alike = (pa.types.is_signed_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_date32)
+    if any(test(kind) for test in alike) and not pa.types.is_float16(kind):
+        return str(kind)
+    return str(kind) if pa.types.is_timestamp(kind) and kind.unit != "s" else None
+
+
+def is_channel_type(kind: str | None) -> bool:
+    """Whether Arrow and Spark write values of that type alike."""
+    return kind is not None and (kind in ("string", "bool") or kind.startswith("int"))
+
+
+def is_legacy(file: Any) -> bool:
+    """Whether Spark would convert the file's times from the Julian calendar."""
+    metadata = file.metadata.metadata or {}
+    version = metadata.get(b"org.apache.spark.version", b"4.0").decode(errors="replace").split(".")
+    return any(key in metadata for key in _LEGACY) or [number.zfill(3) for number in version[:2]] < ["003", "001"]
+
+
+def pieces_of(paths: list[tuple[str, int]], tasks: int) -> list[list[Piece]]:
+    """Files (path, bytes) as one list of pieces for each of at most `tasks` tasks, of about the same size."""
+    pieces = [piece for path, size in paths for piece in _divided(path, size, tasks)]
+    shares: list[list[Piece]] = [[] for _ in range(min(tasks, len(pieces)))]
+    sizes = [0] * len(shares)
+    for piece in sorted(pieces, key=lambda piece: -piece.size):
+        least = sizes.index(min(sizes))
+        shares[least].append(piece)
+        sizes[least] += piece.size
+    return shares
+
+
+def _divided(path: str, size: int, tasks: int) -> list[Piece]:
+    """A large file in as many pieces as there are tasks, if it has as many row groups."""
+    if tasks == 1 or size < _ALONE_BYTES:
+        return [Piece(path, size)]
+    try:
+        groups = _open(path, None).num_row_groups
+    except (pa.ArrowException, OSError):  # the task that reads it will say so
+        return [Piece(path, size)]
+    parts = min(tasks, groups)
+    edges = [groups * part // parts for part in range(parts + 1)]
+    return [Piece(path, size // parts, tuple(range(low, high))) for low, high in pairwise(edges)]
+
+
+def _open(path: str, text: str | None) -> Any:
+    """The file; the text of column `text` comes dictionary-encoded, as it is stored."""
+    encoded = [] if text is None else [text]
+    return pq.ParquetFile(path, read_dictionary=encoded, coerce_int96_timestamp_unit="us", memory_map=True)
