@@ -69,7 +69,7 @@ def column_groups(rows: "pa.Table", settings: Settings, edges: list[int], levels
     dictionary's values there are several rows of a key.
     """
     limits, keys = limits_of(settings, levels), keys_of(settings, edges)
-    channels = rows[CHANNEL].unify_dictionaries().combine_chunks()
+    channels: Any = rows[CHANNEL].unify_dictionaries().combine_chunks()
     channels = channels.chunk(0) if isinstance(channels, pa.ChunkedArray) else channels
     codes = channels.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     times, usable = _longs(rows[TIME])
@@ -202,7 +202,7 @@ def _last_future(slots: _Slots, times: Longs, offsets: tuple[Longs, Flags], futu
     return last[slots.kept]
 
 
-def _known(values: Longs) -> "pa.Array":
+def _known(values: Longs) -> Any:
     """As Arrow, with null for `MIN`."""
     return pa.array(values, pa.int64(), mask=values == MIN)
 

@@ -36,9 +36,9 @@ def groups_of_shares(spark: "SparkSession", shares: list[list[Any]], work: Work)
     None where Spark's own reader must read the batch.
     """
     answers = spark.sparkContext.parallelize(shares, len(shares)).mapPartitions(_task(work)).collect()
-    if any(answer is None for answer in answers):
+    tables = [pa.ipc.open_stream(answer).read_all() for answer in answers if answer is not None]
+    if len(tables) < len(answers):
         return None
-    tables = [pa.ipc.open_stream(answer).read_all() for answer in answers]
     return pa.concat_tables([table for table in tables if table.num_rows] or tables[:1])
 
 

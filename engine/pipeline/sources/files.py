@@ -25,6 +25,8 @@ _POLL_MS = 200
 _BYTES_PER_BATCH = 64 << 20
 """Existing files are read in batches of this size: in a single batch no record could be late."""
 _LOOKED_AT = 3
+_NO_PATTERNS = ("__globPaths__", "false")
+"""Spark's option, which its streams use too: a name with an asterisk is a name."""
 _BINARY_FILE = "path string, modificationTime timestamp, length bigint, content binary"
 """The schema of Spark's source of whole files, which must be given; what is not selected is not read."""
 _SPARK_DIGITS = 38
@@ -102,9 +104,10 @@ class Files(Source):
         frame = files.load(str(self._directory.absolute())).select("path", "length")
         read = ParquetRows(columns.time, columns.channel, columns.watermark, columns.unit, known)
         schema = _schema(spark, file, columns)
+        self.counted_by_spark = False  # it counts files
 
         def rows(paths: list[str]) -> "DataFrame":
-            reader = spark.read.format("parquet").schema(schema).option("__globPaths__", "false")
+            reader = spark.read.format("parquet").schema(schema).option(*_NO_PATTERNS)
             return self._canonical(reader.load(paths), file, schema)
 
         return ParquetColumns(frame, read, rows)
@@ -183,7 +186,7 @@ def _schema(spark: "SparkSession", file: TableFile, columns: Columns) -> "Struct
     if file.format == "parquet":
         # Arrow's and pandas's nanoseconds, which Spark otherwise refuses, are read as integers.
         spark.conf.set("spark.sql.legacy.parquet.nanosAsLong", "true")
-        return spark.read.parquet(str(file.path.absolute())).select(*map(_quoted, needed)).schema
+        return spark.read.option(*_NO_PATTERNS).parquet(str(file.path.absolute())).select(*map(_quoted, needed)).schema
     kinds: dict[str, DataType] = _marker_types(file, columns)
     if columns.channel is not None:
         kinds[columns.channel] = StringType()

@@ -60,7 +60,7 @@ class ParquetRows(Struct, frozen=True):
             self._check(file)
             for batch in file.iter_batches(ROWS, columns=names, row_groups=piece.row_groups):
                 yield self._canonical(batch)
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError) as error:
             raise NotReadableError(f"{piece.path}: {error}") from None
 
     def _check(self, file: Any) -> None:
@@ -75,7 +75,7 @@ class ParquetRows(Struct, frozen=True):
     def _canonical(self, batch: Any) -> "pa.Table":
         columns = {TIME: to_ms(batch.column(self.time), self.unit)}
         if self.channel is None:
-            columns[CHANNEL] = pa.DictionaryArray.from_arrays(np.zeros(len(batch), np.int32), [ONE_CHANNEL])
+            columns[CHANNEL] = pa.DictionaryArray.from_arrays(np.zeros(len(batch), np.int32), pa.array([ONE_CHANNEL]))
         else:
             columns[CHANNEL] = channels(batch.column(self.channel))
         if self.watermark is not None:

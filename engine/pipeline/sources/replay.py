@@ -140,6 +140,7 @@ class Replay(Source):
         """The staged rows as they are, where Spark runs on this machine; a `--marker` is evaluated by Spark."""
         if self._columns.marker is not None or not is_local(spark):
             return None
+        self.counted_by_spark = False  # nothing is read through the frame
         read = StagedRows(str(self._directory.absolute()), self._columns.channel is not None)
         return StagedColumns(self.load(spark), read)
 

@@ -68,7 +68,7 @@ class StagedRows(Struct, frozen=True):
                 columns = {name.removeprefix(PREFIX): batch.column(name) for name in batch.schema.names}
                 if not self.channel:
                     numbers = np.zeros(high - low, np.int32)
-                    columns[CHANNEL] = pa.DictionaryArray.from_arrays(numbers, [ONE_CHANNEL])
+                    columns[CHANNEL] = pa.DictionaryArray.from_arrays(numbers, pa.array([ONE_CHANNEL]))
                 columns[OFFSET] = pa.array(np.arange(low, high, dtype=np.int64))
                 yield pa.table(columns)
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 def is_local(spark: "SparkSession") -> bool:
     """Whether the workers run on this machine, with what is installed here."""
-    return spark.sparkContext.master.partition("[")[0] == "local"
+    return str(spark.sparkContext.master).partition("[")[0] == "local"
 
 
 def start_workers(spark: "SparkSession") -> None:
