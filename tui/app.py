@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime, tzinfo
 from os import environ
@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import msgspec
-from msgspec import Struct
 from textual.app import App, SystemCommand
 from textual.binding import BindingType
 from textual.events import Resize
@@ -24,16 +23,16 @@ from . import preferences
 from .alerting import alert
 from .bindings import bindings
 from .channel_commands import ChannelCommands
+from .giving import GivingApp
 from .incident import Incident, LastMinutes, write_new
 from .messages import Client, HeaderCame, ReplyCame, SnapshotCame, StreamEnded
 from .present.appearance import ALERTS, Appearance
 from .present.condition import Lost
 from .present.event_words import alert_severity, alert_text, alert_title
-from .present.formatting import clean, cut, first_line
+from .present.formatting import clean, first_line
 from .present.keys import chosen_keys
 from .present.recent import Recent
-from .present.table import Chosen, as_csv, as_json
-from .recorder import Recorder, file_name, save_new
+from .recorder import Recorder
 from .screens.detail import DetailScreen
 from .screens.help import HelpScreen
 from .screens.main import MainScreen
@@ -43,13 +42,11 @@ from .screens.too_small import TooSmallScreen, too_small
 from .themes import DARK, THEMES
 
 OnQuit = Literal["ask", "stop", "leave"]
-_TOLD = 60
-"""The cells of a copied text that its notice shows."""
 _STOP_S = 2.0
 """How long quitting waits for an engine that does not take the order to stop."""
 
 
-class WmtopApp(App[Answer]):
+class WmtopApp(GivingApp):
     """Shows the engine that `feed` is connected to; `run` returns whether it was asked to stop or left running.
 
     `on_quit` says what quitting does: `ask` (an engine that this terminal started), `stop` (the demo), `leave` (a
@@ -84,7 +81,6 @@ class WmtopApp(App[Answer]):
         self._denied = denied
         self._alert_ways = alerts
         self._heard_s = clock()
-        self._engine_name = ""
         self._header: Header | None = None
         self._recorder = Recorder()
         self._recent = Recent()
@@ -313,51 +309,6 @@ class WmtopApp(App[Answer]):
         known = {theme.name for theme in THEMES}
         wanted = None if self._preferences is None else preferences.read(self._preferences).theme
         return wanted if wanted in known else DARK.name
-
-    def action_copy_name(self) -> None:
-        """Copy the name of the selected row."""
-        self._copy(lambda chosen: chosen.name)
-
-    def action_copy_row(self) -> None:
-        """Copy the selected row."""
-        self._copy(lambda chosen: chosen.row)
-
-    def _copy(self, part: Callable[[Chosen], str]) -> None:
-        """Copy through the terminal (OSC 52), and say what; the terminal does not report whether it allows that."""
-        chosen = self.screen.chosen() if isinstance(self.screen, MainScreen | DetailScreen) else None
-        if chosen is None:
-            self.notify("Nothing is selected here", markup=False, timeout=4)
-            return
-        text = part(chosen)
-        self.copy_to_clipboard(text)
-        self.notify(f"Copied (if the terminal allows it): {cut(text.splitlines()[0], _TOLD)}", markup=False, timeout=4)
-
-    def action_save_csv(self) -> None:
-        """Save the table of the screen as CSV where wmtop was started, and say where."""
-        self._save_table(as_csv, ".csv")
-
-    def action_save_json(self) -> None:
-        """The same as JSON."""
-        self._save_table(as_json, ".json")
-
-    def _save_table(self, written: Callable[[Sequence[Struct]], str], suffix: str) -> None:
-        table = self.screen.records() if isinstance(self.screen, MainScreen | DetailScreen) else None
-        if table is None or not table.rows:
-            self.notify("This screen has no rows to save", markup=False, timeout=4)
-            return
-        self._save(f"wmtop-{file_name(self._engine_name)}-{table.name}", suffix, written(table.rows))
-
-    def action_save_svg(self) -> None:
-        """Save the screen as a picture where wmtop was started, and say where."""
-        self._save(f"wmtop-{file_name(self._engine_name)}", ".svg", self.export_screenshot())
-
-    def _save(self, name: str, suffix: str, text: str) -> None:
-        try:
-            path = save_new(Path.cwd(), name, suffix, text)
-        except OSError as error:
-            self.notify(f"not saved: {error.filename}: {error.strerror}", severity="error", markup=False)
-        else:
-            self.notify(f"saved {path}", markup=False)
 
     async def action_export_incident(self) -> None:
         """Write what is shown, and the minutes before it, to a zip in the directory in which wmtop was started."""

@@ -218,11 +218,10 @@ class AlertRule:
         """The share that makes a burst, while there is one; it ends below half of the share that began it."""
         if self._threshold is not None:
             return self._threshold if share is not None and 2 * share >= self._threshold else None
-        least = max(BURST_SHARE, BURST_TIMES * _usual(base))
         # Fewer records before than in the last minute say nothing about what is usual.
-        if share is None or base.records < records or late < BURST_LEAST or share < least:
+        if base.records < records or not is_burst(late, records, _usual(base)):
             return None
-        return least
+        return _least_share(_usual(base))
 
 
 class _Quiet(Struct, Generic[_T]):
@@ -237,6 +236,15 @@ class _Quiet(Struct, Generic[_T]):
             return False
         self.alerted, self.at_ms = state, wall_ms
         return True
+
+
+def is_burst(late: int, records: int, usual: float) -> bool:
+    """Whether so many late of these records are a burst, where usually the share `usual` is late."""
+    return records > 0 and late >= BURST_LEAST and late >= _least_share(usual) * records
+
+
+def _least_share(usual: float) -> float:
+    return max(BURST_SHARE, BURST_TIMES * usual)
 
 
 def _usual(base: HistoryPoint) -> float:

@@ -4,18 +4,14 @@ A tap gives facts; what no tap gives is null in the snapshot, never 0.
 """
 
 from collections.abc import Sequence
-from itertools import pairwise
-from statistics import median
 from typing import Literal
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ..core.settings import Settings, WindowSpec
 from ..core.snapshot import (
     STATE_SCHEMA,
     ChannelView,
-    EngineState,
     Level,
     Note,
     Snapshot,
@@ -25,9 +21,7 @@ from ..core.snapshot import (
     Windows,
     WindowsUnknownCode,
 )
-from .broker.topic_facts import TopicFacts
 from .checkpoint.checkpoint import CheckpointFacts
-from .checkpoint.open_windows import OpenWindows
 from .events.query_runs import QueryRun
 from .nodes import Node, Policy, delay_of, frozen_ms, nodes_of, shown
 from .positions import positions
@@ -41,47 +35,21 @@ from .query_channels import (
     tapped_inputs,
     whatif_by_spark,
 )
-from .reports import Report
-from .said import Said, not_known, sibling_failed, time_needed, troubles_of_watermark, unreadable, why, windows_unknown
+from .query_facts import Mark, QueryFacts, batch_of, begun_ms, history_of
+from .query_state import current, state_of
+from .said import not_known, sibling_failed, time_needed, troubles_of_watermark, unreadable, why, windows_unknown
 from .state_view import operators_of, output_mode_of, windows_of
 
-STALE_AFTER_MS = 30_000
-STALE_AFTER_BATCHES = 3
-"""A query is stale when no batch has begun for so long, and for so many times its usual distance between two."""
 NOTHING_KNOWN = Totals(None, None, None, None, None, None)
-
-
-class QueryFacts(Struct, frozen=True, kw_only=True):
-    """What the taps on one query say at one moment; None: there is no such tap on it."""
-
-    checkpoint: CheckpointFacts | None = None
-    report: Report | None = None
-    windows: tuple[OpenWindows, ...] | None = None
-    window: WindowSpec | None = None
-    """What the windows seen so far tell of how they are made."""
-    topics: TopicFacts | None = None
-    """What the broker says of the query's topics."""
-
-    @property
-    def run(self) -> QueryRun | None:
-        """The query's last run, as it tells of it."""
-        return self.report.run if self.report is not None else None
-
-
-class _Mark(Struct):
-    """A batch on record: when it began, and the watermark in force in it (ms)."""
-
-    timestamp_ms: int
-    watermark_ms: int | None
 
 
 def snapshot_of_query(
     facts: QueryFacts, *, name: str, source: SourceView, now_ms: int, before: Snapshot | None = None
 ) -> Snapshot:
     """The picture at `now_ms` (epoch ms), `before` it the last one."""
-    facts = _current(facts)
+    facts = current(facts)
     checkpoint, run, topics = facts.checkpoint, facts.run, facts.topics
-    state, said = _state(facts, now_ms)
+    state, said = state_of(facts, now_ms)
     nodes, policy = nodes_of(checkpoint, run), _policy(checkpoint, run)
     inputs = tapped_inputs(nodes, run)
     channels = channels_of_taps(inputs, now_ms)
@@ -108,7 +76,7 @@ def snapshot_of_query(
     )
     siblings = facts.report.siblings if facts.report is not None else None
     notes = [
-        *troubles_of_watermark(spark, checkpoint, begun=_batch(checkpoint, run) is not None),
+        *troubles_of_watermark(spark, checkpoint, begun=batch_of(checkpoint, run) is not None),
         said,
         sibling_failed(siblings),
         *unreadable(
@@ -124,7 +92,7 @@ def snapshot_of_query(
     return Snapshot(
         name=name,
         state="partial" if state == "live" and silent else state,
-        batch=_batch(checkpoint, run),
+        batch=batch_of(checkpoint, run),
         now_ms=now_ms,
         wall_ms=now_ms,
         settings=settings,
@@ -144,85 +112,6 @@ def snapshot_of_query(
         notes=[Note(now_ms, *note) for note in notes if note],
         error=run.error if run is not None and run.ended else None,
     )
-
-
-def _current(facts: QueryFacts) -> QueryFacts:
-    """Without a report of an earlier run: the query was started again by a job that tells nothing."""
-    checkpoint, report = facts.checkpoint, facts.report
-    if checkpoint is None or checkpoint.batch is None or report is None or report.run is None:
-        return facts
-    over = report.run.ended or report.alive is False
-    return replace(facts, report=None) if over and _went_on(checkpoint, report, report.run) else facts
-
-
-def _went_on(checkpoint: CheckpointFacts, report: Report, run: QueryRun) -> bool:
-    """Whether the checkpoint has batches that cannot be those of a run that is over.
-
-    A run that has failed leaves a batch behind that has begun and is not committed; in its first one it reports none.
-    """
-    last = _batch(None, run)
-    if last is None:
-        begun = checkpoint.batch_timestamp_ms
-        return report.heard_ms is None or begun is None or begun > report.heard_ms
-    committed = checkpoint.committed if run.ended else None
-    newest = checkpoint.batch
-    return (newest is not None and newest > last + 1) or (committed is not None and committed > last)
-
-
-def _state(facts: QueryFacts, now_ms: int) -> tuple[EngineState, Said | None]:
-    """How the query stands, and what is to be said of that."""
-    report, run = facts.report, facts.run
-    if report is None or run is None:
-        if facts.checkpoint is not None:
-            return _state_of_checkpoint(facts, facts.checkpoint, now_ms)
-        return "stale", ("not_started", {}) if report is None or not report.trouble else None
-    if run.ended:
-        return ("failed", None) if run.error else ("ended", ("stopped", {}))
-    if report.alive is False:
-        return "stale", ("application_gone", {})
-    if run.running is not None:
-        took_ms = now_ms - run.running.since_ms
-        if took_ms > max(STALE_AFTER_MS, STALE_AFTER_BATCHES * _longest_ms(run)):
-            return "stale", ("batch_unfinished", {"batch": run.running.batch})
-        return "live", None
-    heard_ms = now_ms - (run.last_event_ms or now_ms)
-    if heard_ms > max(STALE_AFTER_MS, STALE_AFTER_BATCHES * _usual_ms(facts)):
-        return "stale", ("query_silent", {"alive": 1 if report.alive else None})
-    return "live", ("query_idle", {}) if run.idle_ms is not None else None
-
-
-def _state_of_checkpoint(
-    facts: QueryFacts, checkpoint: CheckpointFacts, now_ms: int
-) -> tuple[EngineState, Said | None]:
-    """The same, and what of it cannot be told from a checkpoint."""
-    age_ms = checkpoint.age_ms(now_ms)
-    if checkpoint.batch is None:
-        return "stale", ("no_batch", {}) if checkpoint.trouble is None else None
-    if age_ms is None:
-        return "partial", None
-    if age_ms <= max(STALE_AFTER_MS, STALE_AFTER_BATCHES * _usual_ms(facts)):
-        return "partial" if checkpoint.trouble else "live", None
-    if checkpoint.in_flight:
-        return "stale", ("batch_unfinished", {"batch": checkpoint.batch})
-    return "stale", ("no_new_batch", {})
-
-
-def _usual_ms(facts: QueryFacts) -> float:
-    """The usual time between the beginnings of two batches."""
-    times = [mark.timestamp_ms for mark in _history(facts)]
-    return median([after - before for before, after in pairwise(times)] or [0])
-
-
-def _longest_ms(run: QueryRun) -> int:
-    return max((point.duration_ms for point in run.history), default=0)
-
-
-def _batch(checkpoint: CheckpointFacts | None, run: QueryRun | None) -> int | None:
-    """The last batch that has begun."""
-    said = [checkpoint.batch if checkpoint is not None else None]
-    if run is not None:
-        said += [run.progress.batch if run.progress else None, run.running.batch if run.running else None]
-    return max((batch for batch in said if batch is not None), default=None)
 
 
 def _policy(checkpoint: CheckpointFacts | None, run: QueryRun | None) -> Policy | None:
@@ -259,7 +148,7 @@ def _level(
     if level is None:
         return Level()
     fastest = [view.watermark_ms for view in channels if view.watermark_ms is not None]
-    since = _moved_ms(_history(facts), level)
+    since = _moved_ms(history_of(facts), level)
     if before is not None and before.level.watermark_ms == level and before.level.moved_ms is not None:
         since = before.level.moved_ms if since is None else min(since, before.level.moved_ms)
     delay = delay_of(nodes)
@@ -285,14 +174,7 @@ def _next_watermark(facts: QueryFacts, nodes: Sequence[Node]) -> int | None:
     return clock if in_force is None else max(clock, in_force)
 
 
-def _history(facts: QueryFacts) -> Sequence[_Mark]:
-    """The batches on record, the newest last."""
-    if facts.checkpoint is not None and facts.checkpoint.history:
-        return [_Mark(mark.timestamp_ms, mark.watermark_ms) for mark in facts.checkpoint.history]
-    return [_Mark(point.timestamp_ms, point.watermark_ms) for point in facts.run.history] if facts.run else []
-
-
-def _moved_ms(history: Sequence[_Mark], level: int) -> int | None:
+def _moved_ms(history: Sequence[Mark], level: int) -> int | None:
     """When the batch began whose end made the level what it is, at the latest: older ones may not be on record."""
     for mark in reversed(history):
         if mark.watermark_ms != level:
@@ -318,7 +200,7 @@ def _spark(
         watermark_ms=level_ms,
         dropped_at_least=run.dropped_at_least if run is not None else None,
         batch_watermark_ms=begun.watermark_ms if begun else progress.watermark_ms if progress else None,
-        batch_timestamp_ms=_begun_ms(begun, run),
+        batch_timestamp_ms=begun_ms(begun, run),
         in_flight=False if run is not None and run.ended else begun.in_flight if begun else running,
         nodes=shown(nodes, level_ms, policy) or None,
         policy=policy,
@@ -359,15 +241,6 @@ def _never_moved(facts: QueryFacts, nodes: Sequence[Node], level_ms: int | None)
     # Kafka's first batch has offsets also where there is no record.
     delivered = done is not None and any(one.offsets.kind not in ("nothing", "kafka") for one in done.sources)
     return level_ms is None and (read or kept or (len(nodes) > 1 and delivered))
-
-
-def _begun_ms(checkpoint: CheckpointFacts | None, run: QueryRun | None) -> int | None:
-    """When the last batch began."""
-    if checkpoint is not None:
-        return checkpoint.batch_timestamp_ms
-    if run is None:
-        return None
-    return run.running.since_ms if run.running else run.progress.timestamp_ms if run.progress else None
 
 
 def _rows_per_second(facts: QueryFacts) -> float | None:

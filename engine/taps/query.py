@@ -12,9 +12,10 @@ from ..core.snapshot import Snapshot, SourceView
 from .checkpoint.checkpoint import CheckpointFacts, CheckpointTap, check, is_checkpoint
 from .checkpoint.open_windows import OpenWindows, OpenWindowsTap
 from .checkpoint.window_shape import WindowShape, spec_of
-from .merge import QueryFacts, snapshot_of_query
+from .merge import snapshot_of_query
 from .past import past_of
 from .positions import offsets_of
+from .query_facts import QueryFacts
 from .reports import JobReports, Report, Reports
 
 if TYPE_CHECKING:  # the Kafka client is loaded where there is a broker to ask

@@ -11,7 +11,9 @@ from wmtop.engine.taps.broker.topic_facts import PartitionFacts, TopicFacts
 from wmtop.engine.taps.checkpoint.checkpoint import BatchMark, CheckpointFacts, SourceFacts, WatermarkDelay
 from wmtop.engine.taps.checkpoint.offset_log import SourceOffsets
 from wmtop.engine.taps.checkpoint.open_windows import OpenWindow, OpenWindows
-from wmtop.engine.taps.merge import STALE_AFTER_MS, QueryFacts, snapshot_of_query
+from wmtop.engine.taps.merge import snapshot_of_query
+from wmtop.engine.taps.query_facts import QueryFacts
+from wmtop.engine.taps.query_state import STALE_AFTER_MS
 
 NOW = 1_700_000_000_000
 LEVEL = NOW - 60_000

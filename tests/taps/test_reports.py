@@ -6,7 +6,8 @@ from wmtop.engine.core.snapshot import Snapshot, SourceView
 from wmtop.engine.errors import UsageError
 from wmtop.engine.taps.checkpoint.checkpoint import CheckpointFacts
 from wmtop.engine.taps.events.query_runs import BatchProgress, ProgressPoint, QueryRun, RunningBatch
-from wmtop.engine.taps.merge import QueryFacts, snapshot_of_query
+from wmtop.engine.taps.merge import snapshot_of_query
+from wmtop.engine.taps.query_facts import QueryFacts
 from wmtop.engine.taps.reports import Report, choose, sure_of
 
 from .test_nodes import ORDERS, PLAN, run

@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from ...engine.core.alerts import is_burst
 from ...engine.core.history import HistoryPoint
 from ..present import formatting as f
 
@@ -18,8 +19,6 @@ LEAST_HELD = 3
 """A holder counts when it held back the watermark for so many snapshots, and for a part of the recording."""
 STALL_MS, STALL_TIMES = 60_000, 2
 """A stall: the watermark was frozen at least so long (processing time), and so many times the median."""
-BURST_SHARE, BURST_TIMES, BURST_LEAST = 0.01, 3, 10
-"""A burst: at least this share of a part's records is late, so many times the recording's share, so many records."""
 
 
 class Mark(Struct, frozen=True):
@@ -78,14 +77,16 @@ def stalls(points: Points) -> Iterator[Mark]:
 
 
 def bursts(points: Points, play_ms: Sequence[int]) -> Iterator[Mark]:
-    """Where far more records than usual were late; parts side by side are one burst."""
+    """Where far more records than usual were late; parts side by side are one burst.
+
+    A part is judged as an alert judges a minute (semantics 11.7), but against the whole recording: it has hindsight.
+    """
     parts = list(_parts(points, play_ms))
     records = sum(part.records for part in parts)
     usual = sum(part.late for part in parts) / records if records else 0.0
-    least = max(BURST_SHARE, BURST_TIMES * usual)
     found: list[Part] = []
     for part in parts:
-        if part.late >= BURST_LEAST and part.late >= least * part.records:
+        if is_burst(part.late, part.records, usual):
             joined = found and found[-1].end + 1 == part.start
             found.append(found.pop().with_next(part) if joined else part)
     for part in found:

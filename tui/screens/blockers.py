@@ -17,7 +17,8 @@ from ..present.presenter import presenter_of
 from ..present.table import Records
 from ..present.target import target_of
 from ..widgets.sheet import Item, Sheet, heading
-from .detail import DetailScreen, Help
+from .detail import DetailScreen
+from .host import Help
 
 _WHO, _GAIN = (8, 30), 8
 _BAR = (6, 40)

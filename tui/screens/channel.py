@@ -21,7 +21,8 @@ from ..widgets.facts import Facts
 from ..widgets.lateness_plot import LatenessPlot, Scene
 from ..widgets.lines import TextLine
 from ..widgets.prose import Prose
-from .detail import DetailScreen, Help
+from .detail import DetailScreen
+from .host import Help
 
 _BESIDE = 48
 """The cells beside a line of bars."""

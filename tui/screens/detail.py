@@ -6,12 +6,11 @@ snapshot longer than until the next one, and asks nobody but its host, the main 
 
 import re
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import tzinfo
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
-from msgspec import Struct
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.events import Resize, ScreenResume
@@ -29,109 +28,11 @@ from ..present.preview import Preview
 from ..present.recent import Recent
 from ..present.table import HOW_TO_FILTER, Chosen, Records, pattern_of
 from ..present.top import Top
-from ..present.view import View
-from ..present.wish import Wish
 from ..widgets.lines import Heading, KeyLine, Rule
 from ..widgets.prompt import Prompt
 from ..widgets.sheet import Sheet
 from ..widgets.top import TopLines
-
-
-class Help(Struct, frozen=True):
-    """How to read a screen, for its help."""
-
-    reading: str = ""
-
-
-class Seen(Struct, frozen=True):
-    """What is shown at the moment: the snapshot, how it is looked at, and the lines on top."""
-
-    snapshot: Snapshot
-    recent: Recent
-    view: View
-    preview: Preview | None
-    top: Top
-    replay: bool
-    """It is a recording: nothing can be applied or frozen."""
-    lost: str | None = None
-    """Why no further snapshot will come."""
-    silent_ms: int | None = None
-    """How long none has come; None: of a recording."""
-    denied: frozenset[str] = frozenset()
-    """The actions that this screen does not have."""
-
-
-class Host(Protocol):
-    """The main screen, as the further ones see it."""
-
-    @property
-    def seen(self) -> Seen:
-        """What is shown at the moment."""
-        ...
-
-    def want(self, wish: Wish | None) -> None:
-        """Preview a setting, or none."""
-        ...
-
-    def open_detail(self, name: str) -> None:
-        """Open a further screen, or go back to it."""
-        ...
-
-    def open_channel(self, channel: str) -> None:
-        """Open a channel's page."""
-        ...
-
-    def action_lateness(self, direction: int) -> None:
-        """Preview a longer (1) or shorter (-1) lateness."""
-        ...
-
-    def action_idle(self, direction: int) -> None:
-        """Preview a longer (1) or shorter (-1) idle timeout."""
-        ...
-
-    def action_fix(self) -> None:
-        """Preview the fix that the verdict names."""
-        ...
-
-    def action_apply(self) -> None:
-        """Apply the preview."""
-        ...
-
-    def action_undo(self) -> None:
-        """Undo the last change of a setting."""
-        ...
-
-    def action_auto(self) -> None:
-        """Switch the autopilot on or off."""
-        ...
-
-    def action_freeze(self) -> None:
-        """Let the picture stand, or go on with the newest."""
-        ...
-
-    def action_zone(self) -> None:
-        """UTC or local time."""
-        ...
-
-
-def app_of(screen: Screen[None]) -> App[Any]:
-    """The app that a screen belongs to."""
-    return screen.app  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-
-
-def bars_of(screen: Screen[None]) -> Iterable[Widget]:
-    """What the app puts above the footer of each screen: of a recording its timeline."""
-    app = app_of(screen)
-    return app.bars() if isinstance(app, HasBars) else ()
-
-
-@runtime_checkable
-class HasBars(Protocol):
-    """An app that has something of its own to show on every screen."""
-
-    def bars(self) -> Iterable[Widget]:
-        """New widgets for a screen."""
-        ...
+from .host import Help, Host, Seen, app_of, bars_of
 
 
 class DetailScreen(Screen[None]):

@@ -21,7 +21,8 @@ from ..present.table import Records
 from ..present.wording import name
 from ..widgets.report import Report, Section
 from ..widgets.sheet import Item, Sheet
-from .detail import DetailScreen, Help, Host
+from .detail import DetailScreen
+from .host import Help, Host
 
 CHECKED = (
     "The engine, the query and the source: failed, stale, not started, without records",

@@ -18,7 +18,8 @@ from ..present.keys import Hint, hint
 from ..present.line import Run, clip
 from ..present.table import Records
 from ..widgets.sheet import Item, Sheet, heading
-from .detail import DetailScreen, Help, Host
+from .detail import DetailScreen
+from .host import Help, Host
 
 _WHAT = (8, 24)
 _NOTHING = "No events yet: verdicts, late bursts, takeovers and changed settings are listed here as they happen"

@@ -12,8 +12,9 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from ..present.keys import LISTS, Place, links, rows
-from .detail import DetailScreen, app_of
+from .detail import DetailScreen
 from .further import FURTHER
+from .host import app_of
 
 _WIDEST, _KEYS = 100, 10
 """The box at its widest (wmtop.tcss), and what the keys take of a line."""

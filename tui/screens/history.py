@@ -20,7 +20,8 @@ from ..present.recent import Recent
 from ..present.table import Records
 from ..widgets.holds import Held, HolderLanes
 from ..widgets.sheet import Item, Sheet, heading
-from .detail import DetailScreen, Help, Host
+from .detail import DetailScreen
+from .host import Help, Host
 
 _NAMES = (7, 24)
 _CHANGES = 4

@@ -11,28 +11,24 @@ from textual.containers import Vertical
 from ...engine.core.snapshot import Snapshot, WhatIfIdle
 from ..bindings import bindings
 from ..present import formatting as f
-from ..present import preview as what_if
 from ..present.autopilot import auto_parts, auto_refusal
 from ..present.keys import Hint, hint
 from ..present.lateness_curve import (
-    DEVIATIONS,
     TARGETS,
     Curve,
     curve_of,
-    evidence,
     horizon_words,
     horizons_of,
-    moments,
     place_of,
     recent_curve_of,
     recent_of,
     recommended,
     shown,
 )
-from ..present.line import Part, Run, clip, part
+from ..present.lateness_words import moments_line, reading_line, targets_line, timeout_words
+from ..present.line import Run, clip
 from ..present.presenter import presenter_of
 from ..present.preview import IdlePreview, LatenessPreview
-from ..present.preview_words import changes_delay, delay_change, share_range
 from ..present.table import Records
 from ..present.wish import Wish
 from ..present.wording import name
@@ -41,7 +37,8 @@ from ..widgets.lines import TextLine
 from ..widgets.prose import Prose
 from ..widgets.rows import wrapped
 from ..widgets.sheet import Item, Sheet, heading
-from .detail import DetailScreen, Help, Host
+from .detail import DetailScreen
+from .host import Help, Host
 
 _BAR = 16
 _FRAME = 4
@@ -146,9 +143,9 @@ class LatenessScreen(DetailScreen):
         cursor = self._cursor(curve)
         marks = list(zip(best, TARGETS, strict=True))
         plot.show(Scene(curve, first, last, cursor, now, there, marks))
-        lines["#targets"].show(_targets(snapshot, curve, best))
-        lines["#moments"].show(_moments(curve))
-        lines["#reading"].show(_reading(snapshot, curve, cursor))
+        lines["#targets"].show(targets_line(snapshot, curve, best))
+        lines["#moments"].show(moments_line(curve))
+        lines["#reading"].show(reading_line(snapshot, curve, cursor))
 
     def _curve(self, snapshot: Snapshot) -> Curve | None:
         """The curve of the chosen channel or horizon; of all where it is no longer known."""
@@ -250,7 +247,7 @@ class LatenessScreen(DetailScreen):
 
     def _explain(self) -> None:
         row = self._rung()
-        self.query_one(Prose).show([] if row is None else _told(self.seen.snapshot, row, self._horizon_ms))
+        self.query_one(Prose).show([] if row is None else timeout_words(self.seen.snapshot, row, self._horizon_ms))
 
     # Both
 
@@ -281,87 +278,6 @@ class LatenessScreen(DetailScreen):
 def _no_ladder(text: str, width: int) -> list[Item]:
     """Why there is no ladder, in as many lines as it needs."""
     return [heading((line, "dim")) for line in wrapped(text, max(width - 1, 20))]
-
-
-def _targets(snapshot: Snapshot, curve: Curve, best: Sequence[int | None]) -> list[Part]:
-    """The recommended latenesses, and what each does to the results."""
-    parts = [part((" recommended for ", "dim"))]
-    what = " in time" if curve.channel is None else " not behind"
-    for place, (text, value) in enumerate(zip(TARGETS, best, strict=True)):
-        in_time = what if not place else ""
-        runs: list[Run] = [(f"{text} %{in_time} ", "dim"), ("none" if value is None else f.setting(value), "good")]
-        parts.append(part(*runs, gap="   " if place else ""))
-        if value is not None and curve.channel is None:
-            parts += _few(curve, value)
-        preview = None if value is None else what_if.lateness(snapshot, value)
-        if preview is not None and changes_delay(preview) and curve.horizon_ms is None:
-            parts.append(part((f" ({delay_change(preview)})", "dim"), rank=3, gap=""))
-    if curve.upper_bound:
-        bucket = snapshot.whatif_bucket_ms
-        why = "session windows" if bucket is None else f"counted in buckets of {f.setting(bucket)}"
-        parts.append(part((f"≤: upper bounds ({why})", "dim"), rank=2))
-    return parts
-
-
-def _few(curve: Curve, lateness_ms: int) -> list[Part]:
-    """On how many late records a recommendation rests, where they are too few."""
-    late, few, (low, high) = evidence(curve, lateness_ms)
-    if not few:
-        return []
-    rests = f" few: {late} late"
-    return [part((rests, "stale"), rank=1, gap=""), part((f", {_interval(low, high)}", "dim"), rank=3, gap="")]
-
-
-def _interval(low: float | None, high: float | None) -> str:
-    return f.span(f.share(low), f.share(high))
-
-
-def _moments(curve: Curve) -> list[Part]:
-    """Mean and deviation, and what a normal distribution would say."""
-    if not curve.records:
-        none = "no record has come yet" if curve.horizon_ms is None else "no record came in this time"
-        return [part((f" {none}", "dim"))]
-    known = moments(curve)
-    if known is None:
-        return [part((" mean, deviation and bars are not known: recorded by an older wmtop", "dim"))]
-    mean, deviation = known
-    normal = ", ".join(f.duration(mean + times * deviation) for times in DEVIATIONS)
-    on_time = f.share_of(curve.on_time, curve.records)
-    return [
-        part((" mean ", "dim"), (f"≈ {f.duration(mean)}", "text"), (", deviation ", "dim")),
-        part((f"≈ {f.duration(deviation)}", "text"), gap=""),
-        part(("if normally distributed: ", "dim"), (normal, "text"), rank=1),
-        part((on_time, "text"), (" not behind at all", "dim"), rank=2),
-    ]
-
-
-def _reading(snapshot: Snapshot, curve: Curve, cursor: int) -> list[Part]:
-    """What the curve says under the cursor."""
-    edge, late = curve.edges[cursor], curve.late[cursor]
-    parts = [part((f" │ at {f.setting(edge)} ", "accent"))]
-    preview = what_if.lateness(snapshot, edge)
-    of_which = f" ({f.count(late)} of {f.count(curve.records)}"
-    if curve.channel is None and curve.records:
-        _, _, (low, high) = evidence(curve, edge)
-        of_which += f"; 95 %: {_interval(low, high)}"
-    of_which += ")"
-    if curve.channel is not None:
-        share = f.share(curve.shares[cursor])
-        parts.append(part((share, "stale"), (" of its records behind the watermark", "text"), gap=""))
-    else:
-        share = share_range(preview) if curve.horizon_ms is None else _recent_share(curve, cursor)
-        parts.append(part((share or f.UNKNOWN, "stale"), (" late", "text"), gap=""))
-    parts.append(part((of_which, "dim"), rank=2, gap=""))
-    delay = curve.delays[cursor]
-    if (change := delay_change(preview)) is not None:
-        parts.append(part((f"results {change}", "level"), gap=", "))
-    if delay is not None:
-        parts.append(part((f"{f.duration(delay)} after their window's end", "text"), rank=3, gap=", "))
-    return parts
-
-
-def _recent_share(curve: Curve, cursor: int) -> str:
-    return ("≤ " if curve.upper_bound else "") + f.share(curve.shares[cursor])
 
 
 def _ladder(
@@ -408,36 +324,3 @@ def _rung_line(
 def _bar(width: int) -> int:
     """How many cells the bar of idle changes has, and the gap after it."""
     return min(_BAR, max(width - 77, 0))
-
-
-def _told(snapshot: Snapshot, row: WhatIfIdle, horizon_ms: int | None) -> list[Run]:
-    """What another timeout would have given, in a sentence."""
-    if horizon_ms is not None:
-        return [
-            (f"Not known for the {horizon_words(horizon_ms)}: ", "strong"),
-            ("late records and changes of an idle timeout are counted since the start only (H shows them).", "text"),
-        ]
-    settings = snapshot.settings
-    held = "no channel holds it back" if row.holder is None else f"held back by {name(row.holder)}"
-    if row.idle_after_ms == settings.idle_after_ms:
-        return [(f"This is the idle timeout in force: watermark {held}, {_changes(row.flaps)} so far.", "text")]
-    runs: list[Run] = [("Had the idle timeout been ", "text"), (f.setting(row.idle_after_ms), "strong")]
-    runs.append((" from the start, ", "text"))
-    now = snapshot.level.watermark_ms
-    if row.watermark_ms is None or now is None:
-        runs.append(("there would be no watermark yet", "text"))
-    elif row.watermark_ms == now:
-        runs.append(("the watermark would be the same", "text"))
-    else:
-        ahead = "ahead of" if row.watermark_ms > now else "behind"
-        runs.append(
-            (f"the watermark would be {f.duration(abs(row.watermark_ms - now))} {ahead} the present one", "text")
-        )
-    late = f"{f.count(row.late)} records late" + (f" (± {f.count(row.late_error)})" if row.late_error else "")
-    current = next((r.flaps for r in snapshot.whatif_idle or [] if r.idle_after_ms == settings.idle_after_ms), None)
-    instead = "" if current is None else f" instead of {current:,}"
-    return [*runs, (f", {held}, with {_changes(row.flaps)}{instead}, and {late}.", "text")]
-
-
-def _changes(flaps: int) -> str:
-    return f"{flaps:,} change{'s' * (flaps != 1)} between active and idle"

@@ -37,9 +37,10 @@ from ..widgets.top import TopLines
 from ..widgets.windows import WindowTable
 from . import picture
 from .channel import ChannelScreen
-from .detail import DetailScreen, Seen, app_of, bars_of
+from .detail import DetailScreen
 from .further import FURTHER
 from .history import HistoryScreen
+from .host import Seen, app_of, bars_of
 from .tuning import TuningScreen
 from .window import WindowScreen, key_of
 from .windows import WindowsScreen

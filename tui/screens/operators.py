@@ -18,7 +18,8 @@ from ..present.presenter import presenter_of
 from ..present.table import Records
 from ..present.target import target_of
 from ..widgets.sheet import Item, Sheet, heading
-from .detail import DetailScreen, Help
+from .detail import DetailScreen
+from .host import Help
 
 _NAME, _TIME, _HELD, _BAR = 15, 19, 8, 12
 _ROOMY = 100

@@ -10,7 +10,8 @@ from ..present.line import Run
 from ..present.progress import cells_of, charts, step_ms, unread
 from ..present.table import Records
 from ..widgets.charts import Charts, Pictures, legend
-from .detail import DetailScreen, Help, app_of
+from .detail import DetailScreen
+from .host import Help, app_of
 
 
 class ProgressScreen(DetailScreen):

@@ -19,7 +19,8 @@ from ..present.target import target_of
 from ..present.time_plot import DIAGONAL, GRID, LATE, LEVEL, PREVIEW, Data, Look, data_of, grid_is_drawn, moved, zoomed
 from ..present.wording import name
 from ..widgets.time_canvas import TimeCanvas
-from .detail import DetailScreen, Help, Host, app_of
+from .detail import DetailScreen
+from .host import Help, Host, app_of
 
 _ROOMY = 110
 _STEP = 0.25

@@ -8,7 +8,7 @@ from ..present.line import part
 from ..present.top import Top
 from ..widgets.lines import TextLine
 from ..widgets.top import TopLines
-from .detail import app_of
+from .host import app_of
 
 LEAST_WIDTH, LEAST_HEIGHT = 60, 15
 

@@ -21,7 +21,7 @@ from ..present.target import target_of
 from ..present.wish import Wish
 from ..widgets.channels import ChannelTable
 from ..widgets.prompt import Prompt
-from .detail import app_of
+from .host import app_of
 
 
 class TuningScreen(Screen[None]):

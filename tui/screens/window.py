@@ -17,7 +17,8 @@ from ..present.staves import STATES, holding
 from ..present.table import Records
 from ..widgets.prose import Prose
 from ..widgets.sheet import Item, Sheet, heading
-from .detail import DetailScreen, Help, Host
+from .detail import DetailScreen
+from .host import Help, Host
 
 MOST_BLOCKERS = 200
 _NAMES, _BAR = (7, 30), 24

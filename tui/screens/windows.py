@@ -29,7 +29,8 @@ from ..widgets.window_rows import (
     open_titles,
     shape_of,
 )
-from .detail import DetailScreen, Help, app_of
+from .detail import DetailScreen
+from .host import Help, app_of
 from .window import WindowScreen, find, key_of
 
 

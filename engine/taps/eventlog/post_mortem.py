@@ -16,7 +16,8 @@ from ..checkpoint.open_windows import OpenWindows, OpenWindowsTap
 from ..checkpoint.window_shape import spec_of
 from ..events.query_events import QueryEvent, QueryProgress, QueryTerminated
 from ..events.query_runs import QueryRun
-from ..merge import QueryFacts, snapshot_of_query
+from ..merge import snapshot_of_query
+from ..query_facts import QueryFacts
 from ..reports import Report, choose, siblings_of, sure_of
 from .event_log import EventLogFacts, EventLogTap
 

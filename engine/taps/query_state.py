@@ -1,0 +1,88 @@
+"""Whether a Spark query runs, waits, is stale or has ended, from what its taps say. Pure."""
+
+from itertools import pairwise
+from statistics import median
+
+from msgspec.structs import replace
+
+from ..core.snapshot import EngineState
+from .checkpoint.checkpoint import CheckpointFacts
+from .events.query_runs import QueryRun
+from .query_facts import QueryFacts, batch_of, history_of
+from .reports import Report
+from .said import Said
+
+STALE_AFTER_MS = 30_000
+STALE_AFTER_BATCHES = 3
+"""A query is stale when no batch has begun for so long, and for so many times its usual distance between two."""
+
+
+def current(facts: QueryFacts) -> QueryFacts:
+    """Without a report of an earlier run: the query was started again by a job that tells nothing."""
+    checkpoint, report = facts.checkpoint, facts.report
+    if checkpoint is None or checkpoint.batch is None or report is None or report.run is None:
+        return facts
+    over = report.run.ended or report.alive is False
+    return replace(facts, report=None) if over and _went_on(checkpoint, report, report.run) else facts
+
+
+def _went_on(checkpoint: CheckpointFacts, report: Report, run: QueryRun) -> bool:
+    """Whether the checkpoint has batches that cannot be those of a run that is over.
+
+    A run that has failed leaves a batch behind that has begun and is not committed; in its first one it reports none.
+    """
+    last = batch_of(None, run)
+    if last is None:
+        begun = checkpoint.batch_timestamp_ms
+        return report.heard_ms is None or begun is None or begun > report.heard_ms
+    committed = checkpoint.committed if run.ended else None
+    newest = checkpoint.batch
+    return (newest is not None and newest > last + 1) or (committed is not None and committed > last)
+
+
+def state_of(facts: QueryFacts, now_ms: int) -> tuple[EngineState, Said | None]:
+    """How the query stands, and what is to be said of that."""
+    report, run = facts.report, facts.run
+    if report is None or run is None:
+        if facts.checkpoint is not None:
+            return _state_of_checkpoint(facts, facts.checkpoint, now_ms)
+        return "stale", ("not_started", {}) if report is None or not report.trouble else None
+    if run.ended:
+        return ("failed", None) if run.error else ("ended", ("stopped", {}))
+    if report.alive is False:
+        return "stale", ("application_gone", {})
+    if run.running is not None:
+        took_ms = now_ms - run.running.since_ms
+        if took_ms > max(STALE_AFTER_MS, STALE_AFTER_BATCHES * _longest_ms(run)):
+            return "stale", ("batch_unfinished", {"batch": run.running.batch})
+        return "live", None
+    heard_ms = now_ms - (run.last_event_ms or now_ms)
+    if heard_ms > max(STALE_AFTER_MS, STALE_AFTER_BATCHES * _usual_ms(facts)):
+        return "stale", ("query_silent", {"alive": 1 if report.alive else None})
+    return "live", ("query_idle", {}) if run.idle_ms is not None else None
+
+
+def _state_of_checkpoint(
+    facts: QueryFacts, checkpoint: CheckpointFacts, now_ms: int
+) -> tuple[EngineState, Said | None]:
+    """The same, and what of it cannot be told from a checkpoint."""
+    age_ms = checkpoint.age_ms(now_ms)
+    if checkpoint.batch is None:
+        return "stale", ("no_batch", {}) if checkpoint.trouble is None else None
+    if age_ms is None:
+        return "partial", None
+    if age_ms <= max(STALE_AFTER_MS, STALE_AFTER_BATCHES * _usual_ms(facts)):
+        return "partial" if checkpoint.trouble else "live", None
+    if checkpoint.in_flight:
+        return "stale", ("batch_unfinished", {"batch": checkpoint.batch})
+    return "stale", ("no_new_batch", {})
+
+
+def _usual_ms(facts: QueryFacts) -> float:
+    """The usual time between the beginnings of two batches."""
+    times = [mark.timestamp_ms for mark in history_of(facts)]
+    return median([after - before for before, after in pairwise(times)] or [0])
+
+
+def _longest_ms(run: QueryRun) -> int:
+    return max((point.duration_ms for point in run.history), default=0)

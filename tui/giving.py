@@ -1,0 +1,68 @@
+"""What the app gives away: names and rows to the clipboard, tables and pictures to files."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+from textual.app import App
+
+from .present.formatting import cut
+from .present.table import Chosen, as_csv, as_json
+from .recorder import file_name, save_new
+from .screens.detail import DetailScreen
+from .screens.main import MainScreen
+from .screens.quit import Answer
+
+_SHOWN = 60
+"""The cells of a copied text that its notice shows."""
+
+
+class GivingApp(App[Answer]):
+    """Copies and saves what the screen on top shows."""
+
+    _engine_name = ""
+
+    def action_copy_name(self) -> None:
+        """Copy the name of the selected row."""
+        self._copy(lambda chosen: chosen.name)
+
+    def action_copy_row(self) -> None:
+        """Copy the selected row."""
+        self._copy(lambda chosen: chosen.row)
+
+    def _copy(self, part: Callable[[Chosen], str]) -> None:
+        """Copy through the terminal (OSC 52), and say what; the terminal does not report whether it allows that."""
+        chosen = self.screen.chosen() if isinstance(self.screen, MainScreen | DetailScreen) else None
+        if chosen is None:
+            self.notify("Nothing is selected here", markup=False, timeout=4)
+            return
+        text = part(chosen)
+        self.copy_to_clipboard(text)
+        self.notify(f"Copied (if the terminal allows it): {cut(text.splitlines()[0], _SHOWN)}", markup=False, timeout=4)
+
+    def action_save_csv(self) -> None:
+        """Save the table of the screen as CSV where wmtop was started, and say where."""
+        self._save_table(as_csv, ".csv")
+
+    def action_save_json(self) -> None:
+        """The same as JSON."""
+        self._save_table(as_json, ".json")
+
+    def _save_table(self, written: Callable[[Sequence[Struct]], str], suffix: str) -> None:
+        table = self.screen.records() if isinstance(self.screen, MainScreen | DetailScreen) else None
+        if table is None or not table.rows:
+            self.notify("This screen has no rows to save", markup=False, timeout=4)
+            return
+        self._save(f"wmtop-{file_name(self._engine_name)}-{table.name}", suffix, written(table.rows))
+
+    def action_save_svg(self) -> None:
+        """Save the screen as a picture where wmtop was started, and say where."""
+        self._save(f"wmtop-{file_name(self._engine_name)}", ".svg", self.export_screenshot())
+
+    def _save(self, name: str, suffix: str, text: str) -> None:
+        try:
+            path = save_new(Path.cwd(), name, suffix, text)
+        except OSError as error:
+            self.notify(f"not saved: {error.filename}: {error.strerror}", severity="error", markup=False)
+        else:
+            self.notify(f"saved {path}", markup=False)

@@ -1,0 +1,113 @@
+"""What a further screen is given, and what it can ask of its host, the main screen."""
+
+from collections.abc import Iterable
+from typing import Any, Protocol, runtime_checkable
+
+from msgspec import Struct
+from textual.app import App
+from textual.screen import Screen
+from textual.widget import Widget
+
+from ...engine.core.snapshot import Snapshot
+from ..present.preview import Preview
+from ..present.recent import Recent
+from ..present.top import Top
+from ..present.view import View
+from ..present.wish import Wish
+
+
+class Help(Struct, frozen=True):
+    """How to read a screen, for its help."""
+
+    reading: str = ""
+
+
+class Seen(Struct, frozen=True):
+    """What is shown at the moment: the snapshot, how it is looked at, and the lines on top."""
+
+    snapshot: Snapshot
+    recent: Recent
+    view: View
+    preview: Preview | None
+    top: Top
+    replay: bool
+    """It is a recording: nothing can be applied or frozen."""
+    lost: str | None = None
+    """Why no further snapshot will come."""
+    silent_ms: int | None = None
+    """How long none has come; None: of a recording."""
+    denied: frozenset[str] = frozenset()
+    """The actions that this screen does not have."""
+
+
+class Host(Protocol):
+    """The main screen, as the further ones see it."""
+
+    @property
+    def seen(self) -> Seen:
+        """What is shown at the moment."""
+        ...
+
+    def want(self, wish: Wish | None) -> None:
+        """Preview a setting, or none."""
+        ...
+
+    def open_detail(self, name: str) -> None:
+        """Open a further screen, or go back to it."""
+        ...
+
+    def open_channel(self, channel: str) -> None:
+        """Open a channel's page."""
+        ...
+
+    def action_lateness(self, direction: int) -> None:
+        """Preview a longer (1) or shorter (-1) lateness."""
+        ...
+
+    def action_idle(self, direction: int) -> None:
+        """Preview a longer (1) or shorter (-1) idle timeout."""
+        ...
+
+    def action_fix(self) -> None:
+        """Preview the fix that the verdict names."""
+        ...
+
+    def action_apply(self) -> None:
+        """Apply the preview."""
+        ...
+
+    def action_undo(self) -> None:
+        """Undo the last change of a setting."""
+        ...
+
+    def action_auto(self) -> None:
+        """Switch the autopilot on or off."""
+        ...
+
+    def action_freeze(self) -> None:
+        """Let the picture stand, or go on with the newest."""
+        ...
+
+    def action_zone(self) -> None:
+        """UTC or local time."""
+        ...
+
+
+def app_of(screen: Screen[None]) -> App[Any]:
+    """The app that a screen belongs to."""
+    return screen.app  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+
+def bars_of(screen: Screen[None]) -> Iterable[Widget]:
+    """What the app puts above the footer of each screen: of a recording its timeline."""
+    app = app_of(screen)
+    return app.bars() if isinstance(app, HasBars) else ()
+
+
+@runtime_checkable
+class HasBars(Protocol):
+    """An app that has something of its own to show on every screen."""
+
+    def bars(self) -> Iterable[Widget]:
+        """New widgets for a screen."""
+        ...
