@@ -33,6 +33,19 @@ class SessionWindows(Struct, tag="session"):
 
         TooManyWindowsError beyond `MOST_COUNTERS`, before anything has changed.
         """
+        outcomes, live = self._outcomes(cells, level)
+        if sum(session.counters for session in live) > windows.MOST_COUNTERS:
+            raise TooManyWindowsError(len(live))
+        self.live = live
+        return outcomes[::-1]
+
+    def dropped(self, cells: list[Cell], level: int) -> list[tuple[int, int]]:
+        """The sessions [start, end) of a batch's cells that `add` would drop as late; nothing is changed."""
+        outcomes, _ = self._outcomes(cells, level)
+        return [added.late_from for added, _ in outcomes if added.late_from is not None]
+
+    def _outcomes(self, cells: list[Cell], level: int) -> tuple[list[tuple[Added, dict[str, int]]], list[Window]]:
+        """What `add` returns, by start, and the sessions that live then; changes nothing."""
         outcomes: list[tuple[Added, dict[str, int]]] = []
         live: list[Window] = []
         for pieces, sessions in self._touching(self._pieces(cells)):
@@ -42,10 +55,7 @@ class SessionWindows(Struct, tag="session"):
             added, merged = self._merge(pieces, sessions, level)
             live += merged
             outcomes.append((added, _records_of(pieces)))
-        if sum(session.counters for session in live) > windows.MOST_COUNTERS:
-            raise TooManyWindowsError(len(live))
-        self.live = live
-        return outcomes[::-1]
+        return outcomes, live
 
     def advance(self, level: int) -> list[Window]:
         """The sessions that the level fires, by end; those past their allowed lateness are dropped."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 ORDERED = frozenset({"smoothed", "custom"})
 """The strategies that depend on the order of a channel's records."""
-_SHORT_NAME_SQL = (
+SHORT_NAME_SQL = (
     f"if(length({CHANNEL}) <= {LONGEST_NAME}, {CHANNEL},"
     f" concat(left({CHANNEL}, {LONGEST_NAME}), '~', left(sha2({CHANNEL}, 256), 8)))"
 )
@@ -63,7 +63,7 @@ class Aggregation:
     def _measured(self, batch: "DataFrame", levels: Levels) -> "DataFrame":
         from pyspark.sql import functions as F
 
-        return batch.withColumn(CHANNEL, F.expr(_SHORT_NAME_SQL)).selectExpr("*", *self._measures_sql(levels))
+        return batch.withColumn(CHANNEL, F.expr(SHORT_NAME_SQL)).selectExpr("*", *self._measures_sql(levels))
 
     def _grouped(self, measured: "DataFrame") -> "DataFrame":
         keys, aggregates = self._grouping = self._grouping or self._parsed()
@@ -88,7 +88,7 @@ class Aggregation:
         )
         arrived = ARRIVAL if self._replay else now
         return [
-            f"{_start_sql(window)} as start",
+            f"{start_sql(window)} as start",
             f"{TIME} <= {level} as is_behind",
             f"{w0} - {TIME} as distance",
             f"{late_from} - {TIME} as late_distance",
@@ -145,7 +145,7 @@ class Aggregation:
         return aggregates
 
 
-def _start_sql(window: Tumbling | Sliding | Session) -> str:
+def start_sql(window: Tumbling | Sliding | Session) -> str:
     if isinstance(window, Session):
         return f"{TIME} - pmod({TIME}, {window.gap_ms}L)"
     return f"{TIME} - pmod({TIME} - {window.offset_ms}L, {window.slide_ms}L)"

@@ -52,6 +52,8 @@ class EngineOptions(Struct, frozen=True, kw_only=True):
     state_dir: Path | None = None
     """None: temporary."""
     firings: Path | None = None
+    late_output: str | None = None
+    """A directory, or a URI that Spark can write to."""
     record: Path | None = None
     record_bounds: Bounds = Bounds()
     verdict_after_ms: int | None = None
@@ -158,7 +160,16 @@ class Engine:
         outputs = [path for path in (options.record, options.firings) if path is not None]
         found: dict[Path, Existing] = {path: existing(path, force=options.force, own=own) for path in outputs}
         firings: Existing = "refuse" if options.firings is None else found[options.firings]
-        run = Run(self._source, self._settings, state, options.firings, self._batch_applied, firings)
+        run = Run(
+            self._source,
+            self._settings,
+            state,
+            options.firings,
+            self._batch_applied,
+            firings,
+            options.late_output,
+            options.force,
+        )
         state.note_outputs(outputs)
         if options.record is not None:
             self._host.record(options.record, options.record_bounds, found[options.record])

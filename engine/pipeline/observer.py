@@ -55,6 +55,10 @@ class Observer:
             return self._aggregation.observe(reader.rows(batch), number, levels, monitor)
         return observation_of(groups, number, levels, [])
 
+    def rows(self, batch: "DataFrame") -> "DataFrame":
+        """The records of a batch as rows with the columns of `Source.load`."""
+        return batch if self._reader is None else self._reader.rows(batch)
+
     def warmed_up(self) -> None:
         """Wait for the warm-up, which does the same work as the first batch."""
         warming, self._warming = self._warming, None

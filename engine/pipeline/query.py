@@ -21,6 +21,7 @@ from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
 from ..core.firing import Firing
 from ..core.judgement.observer import judge_monitor
 from ..core.judgement.verdict import LEAST_MS
+from ..core.late_records import late_records
 from ..core.monitor import Monitor
 from ..core.monitor_state import new_monitor
 from ..core.observation import BatchObservation
@@ -32,6 +33,8 @@ from ..outputs import Existing
 from .durable import SavedState, StateDirectory
 from .firings import FiringsFile
 from .groups import Levels, levels_of
+from .late_output import late_output_of
+from .late_rows import LateRows
 from .observer import Observer
 from .sources.base import Source
 
@@ -56,10 +59,12 @@ class Run:
         firings: Path | None,
         on_batch: Callable[[], None],
         existing: Existing = "refuse",
+        late_output: str | None = None,
+        force: bool = False,
     ) -> None:
         """Resume from the (locked) state directory, or start a new run; UsageError where it does not fit.
 
-        `existing`: what to do if the file `firings` exists.
+        `existing`: what to do if the file `firings` exists; `force`: replace another run's `late_output`.
         """
         self._source = source
         self._state = state
@@ -71,6 +76,7 @@ class Run:
         self._digest = saved.offsets_digest if saved else None
         known_bytes = saved.firings_bytes if saved else 0
         self._firings = FiringsFile(firings, known_bytes, existing) if firings else None
+        self._late_output = late_output_of(late_output, state.path, saved, force=force)
         self._lock = threading.RLock()
         self._stopping = False
         self._frame: DataFrame | None = None
@@ -101,6 +107,8 @@ class Run:
         """Make the query's plan; meanwhile, and until the first batch is there, Spark compiles what each will run."""
         self._observer = Observer(spark, self._source, self.monitor.settings, self.monitor.edges)
         self._frame = self._observer.frame
+        if self._late_output is not None:
+            self._late_output.open(spark, self._source, LateRows(self.monitor.settings))
 
     def start(self) -> None:
         """Start the loaded query from the saved state."""
@@ -374,6 +382,7 @@ class Run:
                 levels = levels_of(self.monitor, time_ms)
                 ends = self._state.source_offsets(batch)
                 observation = self._observe(frame, batch, levels, ends)
+                self._keep_late(frame, observation, levels)
                 backlog = self._source.backlog
                 if time_ms is not None:
                     self._keep_timers(time_ms, None if backlog is None else backlog.left_by(ends, time_ms))
@@ -398,6 +407,20 @@ class Run:
         assert self._observer is not None
         try:
             return self._observer.observe(frame, batch, levels, self.monitor, ends)
+        except Exception as error:
+            self._read_failure = error
+            raise
+
+    def _keep_late(self, frame: "DataFrame", observation: BatchObservation, levels: Levels) -> None:
+        """Write the late records of a batch before it is applied: the source may fail, and the query start again."""
+        if self._late_output is None:
+            return
+        assert self._observer is not None
+        late = late_records(self.monitor.operator.windows, observation.groups, levels.level)
+        try:
+            self._late_output.write(frame, self._observer.rows, observation.batch, late)
+        except RunError:
+            raise
         except Exception as error:
             self._read_failure = error
             raise

@@ -5,6 +5,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -17,11 +18,12 @@ from wmtop.engine.core.view import snapshot_of
 from wmtop.engine.pipeline.durable import StateDirectory
 from wmtop.engine.pipeline.query import Run
 from wmtop.engine.pipeline.sources.columns import Columns
+from wmtop.engine.pipeline.sources.record_columns import RecordColumns
 from wmtop.engine.pipeline.sources.replay import Replay
 
 from tests.reference.ops import Row, in_batches
 from tests.reference.result import Result, same_lines
-from tests.reference.run import at_idle_after, at_lateness, run_ops
+from tests.reference.run import LateRow, Reference, at_idle_after, at_lateness, run_ops
 
 BATCH_ROWS = 70
 CASES: dict[str, tuple[StrategyName, Settings]] = {
@@ -37,6 +39,16 @@ CASES: dict[str, tuple[StrategyName, Settings]] = {
     "spark": ("spark", Settings(lateness_ms=150, window=Tumbling(200))),
     "none": ("none", Settings(lateness_ms=None, window=Sliding(300, 100))),
 }
+
+
+class Ran(NamedTuple):
+    """A run and what it wrote."""
+
+    settings: Settings
+    rows: list[Row]
+    monitor: Monitor
+    lines: list[dict[str, object]]
+    late: list[dict[str, Any]]
 
 
 def make_rows(settings: Settings) -> list[Row]:
@@ -63,15 +75,14 @@ def write(rows: list[Row], path: Path) -> None:
         "a": [row.arrival for row in rows],
         "c": pa.array([row.channel for row in rows], pa.string()),
         "kind": ["m" if row.extra is True else "d" for row in rows],
+        "number": range(len(rows)),
         "wm": pa.array([None if isinstance(row.extra, bool) else row.extra for row in rows], pa.int64()),
     }
     pq.write_table(pa.table(columns), path)
 
 
 @pytest.fixture(scope="module", params=CASES)
-def ran(
-    request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Settings, list[Row], Monitor, list[dict[str, object]]]]:
+def ran(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
     """One run of each case, and what it wrote."""
     strategy, settings = CASES[request.param]
     settings = msgspec.structs.replace(
@@ -82,11 +93,12 @@ def ran(
     write(rows, directory / "rows.parquet")
     columns = Columns(time="t", arrival="a", channel="c", marker=settings.marker, watermark=settings.watermark_column)
     source = Replay([directory / "rows.parquet"], columns, directory / "staged", batch_rows=BATCH_ROWS)
+    source.more = RecordColumns(whole=True)
     source.check()
     source.prepare(lambda text: None)
     state = StateDirectory(directory / "state")
     state.lock()
-    run = Run(source, settings, state, directory / "firings.ndjson", lambda: None)
+    run = Run(source, settings, state, directory / "firings.ndjson", lambda: None, late_output=str(directory / "late"))
     run.load(spark)
     run.start()
     assert run._query is not None
@@ -95,7 +107,8 @@ def ran(
     run.end()
     run.stop()
     lines = [json.loads(line) for line in (directory / "firings.ndjson").read_text().splitlines()]
-    yield settings, rows, run.monitor, lines
+    late = directory / "late"
+    yield Ran(settings, rows, run.monitor, lines, pq.read_table(late).to_pylist() if any(late.glob("*/*")) else [])
     state.unlock()
 
 
@@ -103,8 +116,8 @@ def expected(settings: Settings, rows: list[Row]) -> Result:
     return run_ops(in_batches(rows, BATCH_ROWS), settings)
 
 
-def test_counts_and_channels(ran: tuple[Settings, list[Row], Monitor, object]) -> None:
-    settings, rows, monitor, _ = ran
+def test_counts_and_channels(ran: Ran) -> None:
+    settings, rows, monitor, _, _ = ran
     result = expected(settings, rows)
     snapshot = snapshot_of(monitor, name="x", state="ended", wall_ms=0)
     assert msgspec.structs.asdict(snapshot.totals) == asdict(result.totals)
@@ -116,8 +129,8 @@ def test_counts_and_channels(ran: tuple[Settings, list[Row], Monitor, object]) -
     assert got == {name: (c.watermark, c.max_event) for name, c in result.channels.items()}
 
 
-def test_firings(ran: tuple[Settings, list[Row], Monitor, list[dict[str, object]]]) -> None:
-    settings, rows, monitor, lines = ran
+def test_firings(ran: Ran) -> None:
+    settings, rows, monitor, lines, _ = ran
     plus = 1 if settings.strategy == "spark" else 0
     theirs = [
         {**line, "watermark_ms": None if line["watermark_ms"] is None else line["watermark_ms"] + plus}
@@ -128,8 +141,35 @@ def test_firings(ran: tuple[Settings, list[Row], Monitor, list[dict[str, object]
     assert late == snapshot_of(monitor, name="x", state="ended", wall_ms=0).totals.late
 
 
-def test_what_if(ran: tuple[Settings, list[Row], Monitor, object]) -> None:
-    settings, rows, monitor, _ = ran
+def test_late_output(ran: Ran) -> None:
+    """Record by record: which were dropped, by which watermark, of which window, with all their columns."""
+    settings, rows, monitor, _, kept = ran
+    reference = Reference(settings)
+    for op in in_batches(rows, BATCH_ROWS):
+        reference.apply(op)
+    plus = 1 if settings.strategy == "spark" else 0
+    expected = [
+        (late.batch, *late.row[:3], late.watermark + plus, late.end, late.watermark - ((late.end or _ts(late) + 1) - 1))
+        for late in reference.late
+    ]
+    added = ("wmtop_watermark_ms", "wmtop_window_end_ms", "wmtop_late_by_ms")
+    got = [(row["batch"], row["a"], row["c"], row["t"], *(row[name] for name in added)) for row in kept]
+    assert sorted(map(repr, got)) == sorted(map(repr, expected))
+    assert len(kept) == sum(counts.late for counts in monitor.counts.values())
+    assert len({row["number"] for row in kept}) == len(kept)
+    for row in kept:
+        own = rows[row["number"]]
+        assert (row["t"], row["a"], row["c"]) == (own.ts, own.arrival, own.channel)
+        assert (row["wmtop_time_ms"], row["wmtop_channel"]) == (own.ts, own.channel or "(none)")
+
+
+def _ts(late: LateRow) -> int:
+    assert late.row.ts is not None
+    return late.row.ts
+
+
+def test_what_if(ran: Ran) -> None:
+    settings, rows, monitor, _, _ = ran
     snapshot = snapshot_of(monitor, name="x", state="ended", wall_ms=0)
     if not settings.tunable:
         assert snapshot.whatif is None
@@ -146,8 +186,8 @@ def test_what_if(ran: tuple[Settings, list[Row], Monitor, object]) -> None:
                 assert (row.late, row.delay_ms) == (real.totals.late, real.delay()), row
 
 
-def test_what_if_of_idle_timeouts(ran: tuple[Settings, list[Row], Monitor, object]) -> None:
-    settings, rows, monitor, _ = ran
+def test_what_if_of_idle_timeouts(ran: Ran) -> None:
+    settings, rows, monitor, _, _ = ran
     ops = in_batches(rows, BATCH_ROWS)
     for row in snapshot_of(monitor, name="x", state="ended", wall_ms=0).whatif_idle:
         real = at_idle_after(ops, settings, row.idle_after_ms)

@@ -29,7 +29,8 @@ def file(tmp_path: Path) -> Path:
     arrivals = sorted(r.randrange(0, 3_600_000) for _ in range(rows))
     times = [None if r.random() < 0.01 else a - int(r.expovariate(1 / 200_000)) for a in arrivals]
     path = tmp_path / "records.parquet"
-    pq.write_table(pa.table({"t": times, "a": arrivals, "c": [r.choice("abcde") for _ in range(rows)]}), path)
+    channels = [r.choice("abcde") for _ in range(rows)]
+    pq.write_table(pa.table({"t": times, "a": arrivals, "c": channels, "number": range(rows)}), path)
     return path
 
 
@@ -39,7 +40,7 @@ def command(file: Path, directory: Path) -> list[str]:
         *("--channel", "c", "--batch-rows", str(ROWS_A_BATCH), "--lateness", "5m", "--idle-after", "2m"),
         *("--window", "10m", "--slide", "3m", "--allowed-lateness", "1m", "--once", "--json", *QUICK_OPTIONS),
         *("--state-dir", str(directory / "state"), "--firings", str(directory / "firings.ndjson")),
-        *("--record", str(directory / "run.rec")),
+        *("--record", str(directory / "run.rec"), "--late-output", str(directory / "late")),
     ]
 
 
@@ -51,7 +52,10 @@ def finish(file: Path, directory: Path) -> tuple[dict[str, object], list[object]
     names = ("batch", "now_ms", "ended", "level", "totals", "windows", "whatif", "whatif_idle")
     results = {name: snapshot[name] for name in names}
     results["channels"] = [{k: v for k, v in channel.items() if k != "rate"} for channel in snapshot["channels"]]
-    return results, [json.loads(line) for line in (directory / "firings.ndjson").read_text().splitlines()]
+    lines = [json.loads(line) for line in (directory / "firings.ndjson").read_text().splitlines()]
+    late = sorted(pq.read_table(directory / "late").to_pylist(), key=lambda row: row["number"])
+    assert len(late) == len({row["number"] for row in late}) == snapshot["totals"]["late"]
+    return results, [*lines, *late]
 
 
 def kill_when(file: Path, directory: Path, batch: int, delay_s: float) -> None:

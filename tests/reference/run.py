@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import msgspec
 from wmtop.engine.core.settings import Session, Settings
@@ -16,6 +17,15 @@ from .windows import Window, WindowOperator, assign, last_window
 
 LateKey = tuple[str, int | None, int | None]
 """Channel, start and end of the last window; a late record in a gap between windows has none."""
+
+
+class LateRow(NamedTuple):
+    """A dropped record: the watermark that dropped it, the end of its last window (sessions: of the dropped one)."""
+
+    batch: int
+    row: Row
+    watermark: int
+    end: int | None
 
 
 class Reference:
@@ -35,6 +45,8 @@ class Reference:
         self.late_firings = 0
         self.w0: list[tuple[int, int]] = []
         self.own_late: Counter[int] = Counter()
+        self.late: list[LateRow] = []
+        self.late_of_batch: list[Row] = []
         self.closings: list[tuple[int, int]] = []
         self.ended: Result | None = None
 
@@ -105,10 +117,21 @@ class Reference:
             self._into_windows(row, late, late_fired)
         for row in usable:
             self._into_clocks(row, op)
-        lines = [self._late_line(*at, n) for at, n in self._merged(late).items()] + self._late_fires(late_fired)
+        merged = self._merged(late)
+        self._note_late(merged)
+        lines = [self._late_line(*at, n) for at, n in merged.items()] + self._late_fires(late_fired)
         self.clock.after_batch(op.now)
         self.shadow.after_batch(op.now)
         return lines + self._advance(op.now)
+
+    def _note_late(self, merged: Counter[LateKey]) -> None:
+        for row in self.late_of_batch:
+            own = assign(self.settings.window, _ts(row))
+            end = own[0][1] if own else None
+            if isinstance(self.settings.window, Session):
+                (end,) = {e for _, s, e in merged if s is not None and e is not None and s <= _ts(row) < e}
+            self.late.append(LateRow(self.batch_id, row, self.windows.watermark, end))
+        self.late_of_batch = []
 
     def _usable(self, row: Row, op: Batch) -> bool:
         if row.ts is None or (op.own_arrival and row.arrival is None):
@@ -129,6 +152,7 @@ class Reference:
         placed = self.windows.record(ts, channel)
         if placed.late:
             self._count(row, "late")
+            self.late_of_batch.append(row)
             start, end = (assign(spec, ts) or [(None, None)])[0]
             late[channel, start, end] += 1
         elif placed.no_window:

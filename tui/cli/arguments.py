@@ -120,6 +120,9 @@ class EngineArguments:
     firings: Annotated[Path | None, typer.Option(metavar="FILE", help="write every firing and late drop as NDJSON")] = (
         None
     )
+    late_output: Annotated[
+        str | None, typer.Option(metavar="DIR", help="keep the late (dropped) records in DIR, as Parquet")
+    ] = None
     on_alert: Annotated[str | None, on_alert_option()] = None
     force: Annotated[bool, typer.Option("--force", help=FORCE_HELP)] = False
     headless: Annotated[bool, typer.Option("--headless", help="no screen")] = False

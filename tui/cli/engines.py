@@ -37,11 +37,13 @@ def start(source: "Source", engine: EngineArguments, *, live: bool, name: str, i
     UsageError if an output file exists or is one of the `inputs` (files and directories that the source reads).
     """
     from ...engine.pipeline.custom import check_custom
+    from ...engine.pipeline.sources.record_columns import RecordColumns
 
     settings = settings_for(engine, live=live)
     check_engine_outputs(engine, inputs)
     if settings.factory is not None:
         check_custom(settings.factory)
+    source.more = RecordColumns(whole=engine.late_output is not None)
     source.check()
     if not has_screen(engine):
         raise typer.Exit(_run_engine(source, settings, engine, name))
@@ -57,10 +59,13 @@ def check_engine_outputs(engine: EngineArguments, inputs: Sequence[Path]) -> Non
     """UsageError if `--record` or `--firings` would overwrite something, or `--on-alert` cannot be run; what a resumed
     run wrote, it continues."""
     from ...engine.pipeline.durable import own_files, own_outputs
+    from ...engine.pipeline.late_directory import check_late_output
 
     command_of(engine.on_alert)
     outputs = {"--record": engine.record, "--firings": engine.firings}
     state = own_files(engine.state_dir)
+    if engine.late_output is not None:
+        check_late_output(engine.late_output, inputs=[*inputs, *state])
     check_outputs(outputs, inputs=[*inputs, *state], force=engine.force, own=own_outputs(engine.state_dir))
 
 
@@ -97,6 +102,7 @@ def _run_engine(source: "Source", settings: Settings, arguments: EngineArguments
     options = EngineOptions(
         state_dir=arguments.state_dir,
         firings=arguments.firings,
+        late_output=arguments.late_output,
         record=arguments.record,
         record_bounds=bounds_of(arguments.record_keep),
         verdict_after_ms=arguments.verdict_after,

@@ -15,6 +15,8 @@ EXAMPLES = {
     "run replay": (
         "wmtop run replay flights.parquet --time scheduled --channel carrier --arrival arrived --lateness 45m",
         "wmtop run replay day1.csv day2.csv --time ts --time-unit s --speed 60 --record run.rec",
+        "wmtop run replay events.parquet --time ts --arrival received --once --late-output late",
+        "wmtop run replay late --time wmtop_time_ms --channel wmtop_channel --strategy none --once --json",
     ),
     "run files": (
         "wmtop run files incoming --time ts --channel device",
@@ -23,6 +25,7 @@ EXAMPLES = {
     "run kafka": (
         "wmtop run kafka localhost:9092 orders --time payload.created_at --lateness 30s --idle-after 5m",
         "wmtop run kafka broker:9093 orders --kafka-config client.properties --from latest",
+        "wmtop run kafka localhost:9092 orders --time created_at --state-dir state --late-output s3a://bucket/late",
     ),
     "run rate": ("wmtop run rate --channels 1000 --rows-per-second 20000", "wmtop run rate --rows 100000 --once"),
     "attach": (

@@ -63,6 +63,8 @@ def demo(
         show(engine.name, DEMO_NAME, "stop")
         return
     if flink:
+        if engine.late_output is not None:
+            raise UsageError("--late-output: Flink has the records, wmtop only its numbers; leave it out, or --flink")
         _demo_flink(engine, speed)
     # With few rows a batch the JVM's optimising compiler costs more than it saves: it doubles the start's work.
     engine = replace(engine, conf=["spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1", *(engine.conf or [])])
@@ -124,7 +126,7 @@ def _demo_kafka(engine: EngineArguments, speed: float) -> None:
 @with_engine_arguments
 def run_replay(
     engine: EngineArguments,
-    file: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Parquet, CSV or JSON lines files")],
+    file: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Parquet, CSV or JSON lines files, directories")],
     time: Annotated[str, typer.Option(metavar="COL", help="column with the event time")],
     channel: Annotated[str | None, typer.Option(metavar="COL", help="column with the channel")] = None,
     arrival: Annotated[str | None, typer.Option(metavar="COL", help="column with the arrival time")] = None,
@@ -140,6 +142,7 @@ def run_replay(
     """Replay files in order of arrival."""
     from ...engine.pipeline.sources.columns import Columns
     from ...engine.pipeline.sources.replay import Replay
+    from ...engine.pipeline.sources.table_files import data_files
 
     columns = Columns(
         time=time,
@@ -151,7 +154,7 @@ def run_replay(
     )
     directory, keep = staging(engine)
     rows = _at_least_one("--batch-rows", batch_rows)
-    source = Replay(file, columns, directory, keep=keep, speed=speed, batch_rows=rows)
+    source = Replay(data_files(file), columns, directory, keep=keep, speed=speed, batch_rows=rows)
     start(source, engine, live=False, name=name_of(file[0].name.split(".")[0]), inputs=file)
 
 

@@ -16,6 +16,7 @@ from .capabilities import (
     ProcessingClock,
     Retries,
 )
+from .record_columns import NOTHING_MORE, RECORD, RecordColumns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -77,6 +78,8 @@ class Source(ABC):
     balancer: Balancer | None = None
     journal: Journal | None = None
     retries: Retries | None = None
+    more: RecordColumns = NOTHING_MORE
+    """What `load` adds to the canonical columns."""
 
     @abstractmethod
     def check(self) -> None:
@@ -101,6 +104,13 @@ class Source(ABC):
         """The source's other way to the same records, which is used instead of `load`; None where there is none."""
         return None
 
+    def whole(self, rows: "DataFrame", added: list[str]) -> "DataFrame":
+        """Some rows of a batch with all columns of the source, and those `added` to the canonical ones (`more.whole`).
+
+        A column of the source with such a name gives way to the added one.
+        """
+        return rows.selectExpr(*[f"{RECORD}.{name}" for name in record_fields(rows, added)], *added)
+
     @abstractmethod
     def trigger(self) -> dict[str, Any]:
         """The arguments of `DataStreamWriter.trigger`."""
@@ -110,3 +120,10 @@ class Source(ABC):
 
     def close(self) -> None:  # noqa: B027 (nothing for most)
         """Release and remove what `prepare` created."""
+
+
+def record_fields(rows: "DataFrame", added: list[str]) -> list[str]:
+    """The fields of the column `record`, quoted, without those in `added`."""
+    kind: Any = rows.schema[RECORD].dataType
+    names: list[str] = kind.fieldNames()
+    return ["`" + name.replace("`", "``") + "`" for name in names if name.lower() not in added]

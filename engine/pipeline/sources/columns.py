@@ -107,6 +107,17 @@ def channels(values: Any) -> Any:
     return pa.DictionaryArray.from_arrays(indices, pa.array([*names, NO_CHANNEL], pa.string()))
 
 
+def texts(values: Any) -> Any:
+    """The values of a column as text, null where there is none, dictionary-encoded."""
+    if isinstance(values, list):
+        values = pa.array(map(_text_of_json, values), pa.string())
+    if pa.types.is_nested(values.type):
+        values = pa.array([_text_of_json(value) for value in values.to_pylist()], pa.string())
+    encoded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
+    names = [None if value is None else channel_text(value) for value in _listed(encoded.dictionary)]
+    return pa.DictionaryArray.from_arrays(encoded.indices.cast(pa.int32()), pa.array(names, pa.string()))
+
+
 def _listed(values: Any) -> list[Any]:
     try:
         return values.to_pylist()

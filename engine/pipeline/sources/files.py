@@ -14,7 +14,9 @@ from .columns import Columns, check_alike, check_columns, spark_type, typed_text
 from .event_time_sql import text_literal, to_ms_sql, untyped_to_ms_sql, variant_to_ms_sql
 from .marker import marked
 from .parquet_rows import ParquetColumns, ParquetRows, is_channel_type, readable_type, reads_as_written
-from .table_files import SUFFIXES, Format, TableFile, look_at, sample
+from .record_columns import EXPLAINED, RECORD, RecordColumns
+from .record_values import check_record_columns
+from .table_files import SUFFIXES, Format, TableFile, format_of, is_hidden, look_at, sample
 from .workers import is_local
 
 if TYPE_CHECKING:
@@ -55,7 +57,8 @@ class Files(Source):
                     f"{file} is {file.format}, but {files[0]} is {files[0].format}; choose one with --format"
                 )
             check_columns(file, self._columns)
-            _check_decimals(file, self._columns)
+            check_record_columns(file, self.more)
+            _check_decimals(file, _needed(file, self._columns, self.more))
         check_alike(files, self._columns)
 
     def identity(self) -> dict[str, Any]:
@@ -70,7 +73,7 @@ class Files(Source):
     def load(self, spark: "SparkSession") -> "DataFrame":
         """The stream of files; `UsageError` for a `--marker` that is not a condition."""
         file = self._looked_at()[0]
-        schema = _schema(spark, file, self._columns)
+        schema = _schema(spark, file, self._columns, self.more)
         reader = spark.readStream.format(file.format).schema(schema).options(**self._options(file))
         return self._canonical(reader.load(str(self._directory.absolute())), file, schema)
 
@@ -84,6 +87,7 @@ class Files(Source):
         if self._columns.watermark is not None:
             watermark = _time_sql(file, self._columns.watermark, types, self._columns.unit)
             canonical.append(f"{watermark} as {WATERMARK}")
+        canonical += _record_sql(file, self.more, types)
         if self._columns.marker is not None:
             return marked(rows, self._columns.marker, canonical, MARKER)
         return rows.selectExpr(*canonical)
@@ -103,7 +107,7 @@ class Files(Source):
         files = spark.readStream.format("binaryFile").schema(_BINARY_FILE).options(**self._options(file))
         frame = files.load(str(self._directory.absolute())).select("path", "length")
         read = ParquetRows(columns.time, columns.channel, columns.watermark, columns.unit, known)
-        schema = _schema(spark, file, columns)
+        schema = _schema(spark, file, columns, self.more)
         self.counted_by_spark = False  # it counts files
 
         def rows(paths: list[str]) -> "DataFrame":
@@ -130,11 +134,9 @@ class Files(Source):
             )
         if not directory.is_dir():
             raise UsageError(f"no directory {directory}; create it with a first file in it")
-        found = [
-            path for path in directory.rglob("*") if path.is_file() and not _is_hidden(path.relative_to(directory))
-        ]
+        found = [path for path in directory.rglob("*") if path.is_file() and not is_hidden(path.relative_to(directory))]
         if self._as_format is None:
-            found = [path for path in found if _format_of(path) is not None]
+            found = [path for path in found if format_of(path) is not None]
         found = [path for path in found if path.stat().st_size]
         if not found:
             what = self._as_format or "Parquet, CSV or JSON"
@@ -153,9 +155,9 @@ class Files(Source):
         return options
 
 
-def _check_decimals(file: TableFile, columns: Columns) -> None:
+def _check_decimals(file: TableFile, needed: list[str]) -> None:
     types: dict[str, Any] = file.types or {}
-    for name in columns.needed_of(file):
+    for name in needed:
         kind = types.get(name)
         if kind is not None and pa.types.is_decimal(kind) and kind.precision > _SPARK_DIGITS:
             raise UsageError(
@@ -164,25 +166,22 @@ def _check_decimals(file: TableFile, columns: Columns) -> None:
             )
 
 
-def _is_hidden(path: Path) -> bool:
-    return any(part.startswith(("_", ".")) for part in path.parts)
-
-
-def _format_of(path: Path) -> Format | None:
-    name = path.with_suffix("") if path.suffix == ".gz" else path  # Spark decompresses no .GZ
-    return SUFFIXES.get(name.suffix.lower())
-
-
 def _any_case(suffix: str) -> str:
     """The suffix as a glob that matches upper and lower case."""
     return "".join(f"[{letter}{letter.upper()}]" if letter.isalpha() else letter for letter in suffix)
 
 
-def _schema(spark: "SparkSession", file: TableFile, columns: Columns) -> "StructType":
+def _needed(file: TableFile, columns: Columns, more: RecordColumns) -> list[str]:
+    """All columns that have to be read, each once."""
+    whole = file.columns if more.whole else ()
+    return list(dict.fromkeys([*columns.needed_of(file), *more.explain, *whole]))
+
+
+def _schema(spark: "SparkSession", file: TableFile, columns: Columns, more: RecordColumns) -> "StructType":
     """The schema that Spark reads with: Parquet's own types, all of CSV as text, JSON's times as they are."""
     from pyspark.sql.types import StringType, StructField, StructType, VariantType
 
-    needed = columns.needed_of(file)
+    needed = _needed(file, columns, more)
     if file.format == "parquet":
         # Arrow's and pandas's nanoseconds, which Spark otherwise refuses, are read as integers.
         spark.conf.set("spark.sql.legacy.parquet.nanosAsLong", "true")
@@ -224,14 +223,35 @@ def _time_sql(file: TableFile, name: str, types: "dict[str, DataType]", unit: Ti
 def _channel_sql(file: TableFile, name: str | None, types: "dict[str, DataType]") -> str:
     if name is None:
         return text_literal(ONE_CHANNEL)
+    text = _text_sql(name, types)
+    if file.format == "csv":
+        text = f"nullif({text}, '')"
+    return f"coalesce({text}, {text_literal(NO_CHANNEL)})"
+
+
+def _text_sql(name: str, types: "dict[str, DataType]") -> str:
+    """A column's value as text; a whole number has no `.0`."""
     column, kind = _quoted(name), types[name].typeName()
     text = f"cast({column} as string)"
     if kind in ("float", "double"):
         whole = f"cast(cast({column} as bigint) as string)"
         text = f"if({column} = floor({column}) and abs({column}) < 1e15D, {whole}, {text})"
-    if file.format == "csv":
-        text = f"nullif({text}, '')"
-    return f"coalesce({text}, {text_literal(NO_CHANNEL)})"
+    return text
+
+
+def _record_sql(file: TableFile, more: RecordColumns, types: "dict[str, DataType]") -> list[str]:
+    """The values of the columns of `--explain`, and the whole record: text for files without types."""
+    columns: list[str] = []
+    if more.explain:
+        values = [_text_sql(name, types) for name in more.explain]
+        if file.format == "csv":
+            values = [f"nullif({value}, '')" for value in values]
+        columns.append(f"array({', '.join(values)}) as {EXPLAINED}")
+    if more.whole:
+        names = map(_quoted, file.columns)
+        fields = [name if file.format == "parquet" else f"cast({name} as string) as {name}" for name in names]
+        columns.append(f"struct({', '.join(fields)}) as {RECORD}")
+    return columns
 
 
 def _quoted(name: str) -> str:

@@ -18,7 +18,7 @@ from ...kafka.probe import Probe
 from ...kafka.values import look_for_times
 from .base import MARKER, Source
 from .kafka_balancer import KafkaBalancer
-from .kafka_columns import KafkaColumns
+from .kafka_columns import KafkaColumns, explained_sql
 from .kafka_progress import KafkaProgress, KafkaRetries
 from .marker import marked
 from .source_notes import SourceNotes
@@ -103,6 +103,8 @@ class Kafka(Source):
 
     def check(self) -> None:
         """Look at the cluster, the topics and their latest records; `UsageError` for what cannot be read."""
+        for name in self.more.explain:
+            explained_sql(name)
         cluster = Cluster(self._config)
         try:
             self._cluster_id = cluster.id()
@@ -170,8 +172,8 @@ class Kafka(Source):
             if not self._balancer.enforced:
                 self._notes.add("max_drift_ignored")
         raw = self._from_connector(spark) if self._reader == "connector" else self._from_python(spark)
-        text = raw.selectExpr(*self._columns.text_sql())
-        canonical = self._columns.canonical_sql(self._topics)
+        text = raw.selectExpr(*self._columns.text_sql(self.more))
+        canonical = self._columns.canonical_sql(self._topics, self.more)
         if self._columns.marker is not None:
             return marked(text, self._columns.marker, canonical, MARKER)
         return text.selectExpr(*canonical)
@@ -242,10 +244,12 @@ class Kafka(Source):
             .option("failOnDataLoss", "false")
             .option("maxOffsetsPerTrigger", self._batch_records)
             .option("kafka.isolation.level", "read_committed")
+            .option("includeHeaders", self.more.whole)
             .load()
         )
         stamp = "nullif(unix_millis(timestamp), -1L) as timestamp_ms"
-        return rows.selectExpr("topic", "partition", "offset", stamp, "key", "value")
+        headers = ["headers"] if self.more.whole else []
+        return rows.selectExpr("topic", "partition", "offset", stamp, "key", "value", *headers)
 
     def _from_python(self, spark: "SparkSession") -> "DataFrame":
         from .kafka_stream import FORMAT, KafkaDataSource, ReaderOptions
@@ -258,8 +262,9 @@ class Kafka(Source):
             start=offsets_of(self._progress.start),
             most=self._batch_records,
             tasks=spark.sparkContext.defaultParallelism,
-            keys=self._columns.needs_key,
-            values=self._columns.needs_value,
+            keys=self._columns.needs_key or self.more.whole or "key" in self.more.explain,
+            values=self._columns.needs_value or self.more.whole or bool(self.more.explain),
+            headers=self.more.whole,
             held=None if self._balancer is None else str(self._balancer.file),
             known_topics=str(self._ids_file),
         )

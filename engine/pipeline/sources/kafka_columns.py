@@ -5,9 +5,10 @@ from typing import Literal
 from msgspec import Struct
 
 from ...event_time import TimeUnit
-from ...json_path import JsonPath
+from ...json_path import JsonPath, parse_json_path
 from .base import CHANNEL, NO_CHANNEL, OFFSET, PART, TIME, WATERMARK
 from .event_time_sql import recognised_to_ms_sql, text_literal, untyped_to_ms_sql
+from .record_columns import EXPLAINED, RECORD, RecordColumns
 
 
 class KafkaColumns(Struct, frozen=True):
@@ -40,14 +41,21 @@ class KafkaColumns(Struct, frozen=True):
         """Whether channels are partitions."""
         return self.channel == "partition"
 
-    def text_sql(self) -> list[str]:
-        """The raw columns, with key and value as text; Confluent's five bytes before JSON of a schema are cut off."""
+    def text_sql(self, more: RecordColumns) -> list[str]:
+        """The raw columns, with key and value as text, and the whole record as it is.
+
+        Confluent's five bytes before JSON of a schema are cut off.
+        """
         # A key may be any bytes (a long, a UUID): what is not text is shown as hex. Such a value is not JSON.
         key = "coalesce(try_validate_utf8(cast(key as string)), concat('0x', lower(hex(key))))"
         value = "try_validate_utf8(cast(if(substring(value, 1, 1) = x'00', substring(value, 6), value) as string))"
-        return ["topic", "partition", "offset", "timestamp_ms", f"{key} as key", f"{value} as value"]
+        columns = ["topic", "partition", "offset", "timestamp_ms", f"{key} as key", f"{value} as value"]
+        if more.whole:
+            stamp = "timestamp_millis(timestamp_ms) as timestamp"
+            columns.append(f"struct(topic, partition, offset, {stamp}, key, value, headers) as {RECORD}")
+        return columns
 
-    def canonical_sql(self, topics: list[str]) -> list[str]:
+    def canonical_sql(self, topics: list[str], more: RecordColumns) -> list[str]:
         """The canonical columns over `text_sql`; a record's part is its partition, plus 2^32 for each topic before."""
         columns = [f"{self._channel_sql(len(topics) > 1)} as {CHANNEL}"]
         columns.append(f"{'timestamp_ms' if self.time is None else self._time_sql(self.time)} as {TIME}")
@@ -57,6 +65,11 @@ class KafkaColumns(Struct, frozen=True):
             columns.append(f"(array_position(array({names}), topic) - 1) * 4294967296L + partition as {PART}")
         if self.watermark is not None:
             columns.append(f"{self._time_sql(self.watermark)} as {WATERMARK}")
+        if more.explain:
+            values = ", ".join(explained_sql(name) for name in more.explain)
+            columns.append(f"array({values}) as {EXPLAINED}")
+        if more.whole:
+            columns.append(RECORD)
         return columns
 
     def _channel_sql(self, several_topics: bool) -> str:
@@ -67,6 +80,13 @@ class KafkaColumns(Struct, frozen=True):
 
     def _time_sql(self, path: JsonPath) -> str:
         return recognised_to_ms_sql(_field(path)) if self.unit is None else untyped_to_ms_sql(_field(path), self.unit)
+
+
+def explained_sql(name: str) -> str:
+    """The text to explain lateness by: `partition`, `key`, `topic`, or a field of the JSON value; UsageError."""
+    if name in ("partition", "key", "topic"):
+        return f"cast({name} as string)"
+    return _field(parse_json_path(name, "--explain"))
 
 
 def _field(path: JsonPath | str) -> str:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 FORMAT = "wmtop-kafka"
 SCHEMA = "topic string, partition int, offset bigint, timestamp_ms bigint, key binary, value binary"
+HEADERS = ", headers array<struct<key: string, value: binary>>"
 _ARROW = pa.schema(
     [
         ("topic", pa.string()),
@@ -41,6 +42,7 @@ _ARROW = pa.schema(
         ("value", pa.binary()),
     ]
 )
+_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _RECORDS_PER_TASK = 20_000
 _RECORDS_PER_POLL = 10_000
 _POLL_MS = 1_000
@@ -61,6 +63,7 @@ class ReaderOptions(msgspec.Struct, frozen=True, kw_only=True):
     tasks: int
     keys: bool
     values: bool
+    headers: bool = False
     held: str | None
     """The file that names the paused partitions (balanced reading)."""
     known_topics: str
@@ -89,12 +92,15 @@ class KafkaDataSource(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        """A record's place, time, key and value; key and value are null where they are not needed."""
-        return SCHEMA
+        """A record's place, time, key and value, null where they are not needed; headers only where they are."""
+        return SCHEMA + (HEADERS if self._options().headers else "")
 
     def streamReader(self, schema: "StructType") -> "KafkaStreamReader":  # noqa: N802 (Spark's name)
         """The reader; Spark makes one to plan, and one in every task."""
-        return KafkaStreamReader(msgspec.json.decode(self.options["reader"], type=ReaderOptions))
+        return KafkaStreamReader(self._options())
+
+    def _options(self) -> ReaderOptions:
+        return msgspec.json.decode(self.options["reader"], type=ReaderOptions)
 
 
 class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -255,4 +261,9 @@ def _batch(options: ReaderOptions, wanted: OffsetRange, records: list[Any]) -> p
         pa.array([record.key for record in records], pa.binary()) if options.keys else pa.nulls(count, pa.binary()),
         pa.array([record.value for record in records], pa.binary()) if options.values else pa.nulls(count, pa.binary()),
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=_ARROW)
+    if not options.headers:
+        return pa.RecordBatch.from_arrays(columns, schema=_ARROW)
+    headers = [[{"key": key, "value": value} for key, value in record.headers] or None for record in records]
+    return pa.RecordBatch.from_arrays(
+        [*columns, pa.array(headers, _HEADERS)], schema=_ARROW.append(pa.field("headers", _HEADERS))
+    )

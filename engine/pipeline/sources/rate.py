@@ -17,12 +17,14 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from ...core.snapshot import SourceView
 from ...errors import UsageError
 from .base import CHANNEL, OFFSET, TIME, Source
+from .record_columns import EXPLAINED, RECORD
 from .workers import start_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FORMAT = "wmtop-rate"
+_COLUMNS = (CHANNEL, TIME, OFFSET)
 _POLL_MS = 200
 _BLOCK = 8_192
 """Rows that the JVM makes of one row of the Python source."""
@@ -65,6 +67,9 @@ class Rate(Source):
             raise UsageError(f"--channels: {self._channels} is not above 0; give a number, as in 16")
         if not 0 < self._rate < float("inf"):
             raise UsageError(f"--rows-per-second: {self._rate:g} is not above 0; give a number, as in 10000")
+        for name in self.more.explain:
+            if name not in _COLUMNS:
+                raise UsageError(f"--explain: rate has no column {name!r}; it has {', '.join(_COLUMNS)}")
         if self._rows is not None and self._rows < 1:
             raise UsageError(f"--rows: {self._rows} is not above 0; give a number, as in 1000000, or a longer --for")
 
@@ -99,7 +104,14 @@ class Rate(Source):
         rows = blocks.selectExpr("start_ms", "explode(sequence(first, last)) as row")
         for step in record_sql(self._channels, self._rate, self._seed):
             rows = rows.selectExpr("*", *step)
-        return rows.select(CHANNEL, TIME, OFFSET)
+        return rows.selectExpr(CHANNEL, TIME, OFFSET, *self._record_sql())
+
+    def _record_sql(self) -> list[str]:
+        """All columns of a record, and those of `--explain`."""
+        more = self.more
+        explained = [f"array({', '.join(f'cast({name} as string)' for name in more.explain)}) as {EXPLAINED}"]
+        whole = [f"struct({', '.join(_COLUMNS)}) as {RECORD}"]
+        return (explained if more.explain else []) + (whole if more.whole else [])
 
     def trigger(self) -> dict[str, Any]:
         """A look now and then; a batch has the rows that are due."""

@@ -17,8 +17,11 @@ from .clock import CLOCK
 from .columns import Columns, check_alike, check_columns
 from .event_time_sql import text_literal
 from .marker import marked
+from .record_columns import EXPLAINED, NOTHING_MORE
+from .record_values import check_record_columns
 from .replay_time import ReplayTime
-from .staged import PREFIX, StagedRows, arrivals_of
+from .staged import EXPLAIN, PREFIX, StagedRows, arrivals_of
+from .staged_records import with_records
 from .table_files import TableFile, look_at
 from .workers import is_local, start_workers
 
@@ -81,6 +84,7 @@ class Replay(Source):
             raise UsageError(f"--batch-rows: {self._batch_rows} is not above 0; give a number of rows, as in 10000")
         for file in self._looked_at():
             check_columns(file, self._columns)
+            check_record_columns(file, self.more)
         check_alike(self._looked_at(), self._columns)
 
     def identity(self) -> dict[str, Any]:
@@ -108,8 +112,10 @@ class Replay(Source):
     def prepare(self, report: Callable[[str], None]) -> None:
         """Stage the rows, unless they are staged already."""
         made_of = {key: value for key, value in self.identity().items() if key != "batch_rows"}
+        if self.more != NOTHING_MORE:
+            made_of |= msgspec.to_builtins(self.more)
         origin = hashlib.sha256(msgspec.json.encode(made_of, order="sorted")).hexdigest()
-        staging.stage(self._looked_at(), self._columns, origin, self._directory, report)
+        staging.stage(self._looked_at(), self._columns, origin, self._directory, report, self.more)
         arrivals = arrivals_of(self._directory)
         self.rows_in_all = len(arrivals)
         self._time.begin(arrivals)
@@ -132,6 +138,9 @@ class Replay(Source):
         staged = [TIME, ARRIVAL, OFFSET, *([WATERMARK] if columns.watermark is not None else [])]
         channel = f"{PREFIX}{CHANNEL}" if columns.channel is not None else text_literal(ONE_CHANNEL)
         canonical = [f"{channel} as {CHANNEL}", *[f"{PREFIX}{name} as {name}" for name in staged]]
+        if self.more.explain:
+            values = [f"{PREFIX}{EXPLAIN}{number}" for number in range(len(self.more.explain))]
+            canonical.append(f"array({', '.join(values)}) as {EXPLAINED}")
         if columns.marker is not None:
             return marked(rows, columns.marker, canonical, MARKER)
         return rows.selectExpr(*canonical)
@@ -143,6 +152,10 @@ class Replay(Source):
         self.counted_by_spark = False  # nothing is read through the frame
         read = StagedRows(str(self._directory.absolute()), self._columns.channel is not None)
         return StagedColumns(self.load(spark), read)
+
+    def whole(self, rows: "DataFrame", added: list[str]) -> "DataFrame":
+        """Some rows with all columns of the files, looked up by row number, and those `added`."""
+        return with_records(rows, self._directory.absolute(), added)
 
     def trigger(self) -> dict[str, Any]:
         """As fast as possible: batch after batch, and the query ends with the rows. Paced: a look now and then."""

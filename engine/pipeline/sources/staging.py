@@ -23,11 +23,15 @@ from ...core.times import MIN
 from ...durable_file import replace_file
 from ...errors import RunError, UsageError, first_line
 from .base import ARRIVAL, CHANNEL, TIME, WATERMARK
-from .columns import Columns, channels, spark_type, times, typed_text
-from .staged import ARRIVALS, BATCH_ROWS, PREFIX, ROWS
+from .columns import Columns, channels, spark_type, texts, times, typed_text
+from .record_columns import NOTHING_MORE, RecordColumns
+from .record_values import record_values
+from .staged import ARRIVALS, BATCH_ROWS, EXPLAIN, PREFIX, ROWS
+from .staged_records import write_records
 from .table_files import Chunk, TableFile, chunks, rows_of
 
 _MANIFEST = "staged.json"
+_RECORD = PREFIX + "record."
 
 
 class Staged(Struct, frozen=True):
@@ -38,7 +42,12 @@ class Staged(Struct, frozen=True):
 
 
 def stage(
-    files: Sequence[TableFile], columns: Columns, origin: str, directory: Path, report: Callable[[str], None]
+    files: Sequence[TableFile],
+    columns: Columns,
+    origin: str,
+    directory: Path,
+    report: Callable[[str], None],
+    more: RecordColumns = NOTHING_MORE,
 ) -> Staged:
     """Stage `files` into `directory`, unless that is done already; `report` gets the progress as text."""
     directory.mkdir(parents=True, exist_ok=True)
@@ -48,10 +57,12 @@ def stage(
         return done
     manifest.unlink(missing_ok=True)
     try:
-        table, arrivals = _in_order(_table(files, columns, report), columns.arrival is not None)
+        table, arrivals = _in_order(_table(files, columns, more, report), columns.arrival is not None)
         if columns.since_ms is not None:
             first = int(arrivals.searchsorted(columns.since_ms))
             table, arrivals = table.slice(first), arrivals[first:]
+        if more.whole:
+            table = _write_records(directory, table)
         _write(directory / ROWS, table)
         np.save(directory / ARRIVALS, arrivals)
     except OSError as error:
@@ -86,12 +97,14 @@ def _read(manifest: Path) -> Staged | None:
         return None
 
 
-def _table(files: Sequence[TableFile], columns: Columns, report: Callable[[str], None]) -> Any:
+def _table(files: Sequence[TableFile], columns: Columns, more: RecordColumns, report: Callable[[str], None]) -> Any:
     parts: list[Any] = []
     rows = 0
     for file in files:
-        for chunk in chunks(file, columns.needed_of(file)):
-            parts.append(_canonical(file, chunk, columns))
+        whole = file.columns if more.whole else ()
+        needed = list(dict.fromkeys([*columns.needed_of(file), *more.explain, *whole]))
+        for chunk in chunks(file, needed):
+            parts.append(_canonical(file, chunk, columns, more))
             rows += rows_of(chunk)
             report(f"{rows:,} rows read")
     if not rows:
@@ -99,7 +112,8 @@ def _table(files: Sequence[TableFile], columns: Columns, report: Callable[[str],
     try:
         table = pa.concat_tables(parts, promote_options="permissive").unify_dictionaries().combine_chunks()
     except pa.ArrowException as error:
-        raise UsageError(f"--marker: a column is of different types in the input: {first_line(error)}") from None
+        option = "--late-output" if more.whole else "--marker"
+        raise UsageError(f"{option}: a column is of different types in the input: {first_line(error)}") from None
     untyped = {name for file in files if file.format == "csv" for name in columns.marked_in(file)}
     for name in untyped:
         at = table.schema.get_field_index(name)
@@ -107,7 +121,7 @@ def _table(files: Sequence[TableFile], columns: Columns, report: Callable[[str],
     return table
 
 
-def _canonical(file: TableFile, chunk: Chunk, columns: Columns) -> Any:
+def _canonical(file: TableFile, chunk: Chunk, columns: Columns, more: RecordColumns) -> Any:
     """A chunk's rows: times in ms, the channel as text, and what the marker needs as it is."""
     ts = times(file.format, chunk[columns.time], columns.unit)
     made = {}
@@ -122,7 +136,18 @@ def _canonical(file: TableFile, chunk: Chunk, columns: Columns) -> Any:
         made[PREFIX + WATERMARK] = times(file.format, chunk[columns.watermark], columns.unit)
     for name in columns.marked_in(file):
         made[name] = _for_spark(name, chunk[name])
+    for number, name in enumerate(more.explain):
+        made[f"{PREFIX}{EXPLAIN}{number}"] = texts(chunk[name])
+    if more.whole:
+        made |= {_RECORD + name: record_values(name, chunk[name]) for name in file.columns}
     return pa.table(made)
+
+
+def _write_records(directory: Path, table: Any) -> Any:
+    """Write the columns of the whole records to a file of their own; the table without them."""
+    whole = [name for name in table.column_names if name.startswith(_RECORD)]
+    write_records(directory, table.select(whole).rename_columns([name.removeprefix(_RECORD) for name in whole]))
+    return table.drop_columns(whole)
 
 
 def _for_spark(name: str, values: Any) -> Any:

@@ -8,6 +8,7 @@ import csv
 import difflib
 import gzip
 import io
+import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -66,6 +67,38 @@ def look_at(path: Path, as_format: Format | None = None) -> TableFile:
             names = next(csv.reader(file, delimiter=delimiter), [])
         return TableFile(path, found, gzipped, tuple(names), delimiter=delimiter)
     return TableFile(path, found, gzipped, _json_columns(path, gzipped, head))
+
+
+def data_files(paths: Sequence[Path]) -> list[Path]:
+    """The paths, a directory as the data files in it, numbers in names in their order (`batch=9` before `batch=10`).
+
+    UsageError for a directory without any.
+    """
+    files: list[Path] = []
+    for path in paths:
+        found = [path]
+        if path.is_dir():
+            inside = [each for each in path.rglob("*") if each.is_file() and not is_hidden(each.relative_to(path))]
+            found = sorted(filter(format_of, inside), key=lambda each: _natural(str(each.relative_to(path))))
+        if not found:
+            raise UsageError(f"{path} has no Parquet, CSV or JSON file; name files or a directory with records")
+        files += found
+    return files
+
+
+def is_hidden(path: Path) -> bool:
+    """Whether Spark leaves it out."""
+    return any(part.startswith(("_", ".")) for part in path.parts)
+
+
+def format_of(path: Path) -> Format | None:
+    """What a file's name says it holds."""
+    name = path.with_suffix("") if path.suffix == ".gz" else path  # Spark decompresses no .GZ
+    return SUFFIXES.get(name.suffix.lower())
+
+
+def _natural(text: str) -> list[tuple[int, str]]:
+    return [(int(part) if part.isdigit() else -1, part) for part in re.split(r"(\d{1,18})", text)]
 
 
 def chunks(file: TableFile, columns: Sequence[str], rows: int = _ROWS) -> Iterator[Chunk]:

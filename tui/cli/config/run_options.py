@@ -10,7 +10,7 @@ import typer
 
 from ..arguments import EngineArguments
 
-_OF_ONE_RUN = ("name", "state_dir", "force", "record", "firings", "once")
+_OF_ONE_RUN = ("name", "state_dir", "force", "record", "firings", "late_output", "once")
 """What a default makes no sense for: it belongs to one run."""
 
 

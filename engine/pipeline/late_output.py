@@ -1,0 +1,128 @@
+"""`--late-output`: the dropped records of each batch, durable before the batch is.
+
+A batch's records are written before it is applied and before its state is saved, so a batch that is run again after a
+crash writes the same records in place of those; what a crash has left of later batches is removed at the start.
+"""
+
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+from ..core.late_records import LateRecords
+from ..durable_file import replace_file
+from ..errors import RunError, UsageError
+from .durable import SavedState, unwritable
+from .late_directory import OPTION, LateDirectory, LocalDirectory, SparkDirectory, is_uri, local_path
+from .late_rows import ADDED, LateRows
+from .sources.base import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame, SparkSession
+
+_FILE = "late-output.json"
+
+
+class Claimed(Struct, frozen=True):
+    """What the state directory knows of the run's late output."""
+
+    directory: str
+    id: str
+
+
+class LateOutput:
+    """The late output of one run; `open` before anything is written."""
+
+    def __init__(self, asked: str, state: Path, *, resumed: bool, last_batch: int | None, force: bool) -> None:
+        """`state` is the state directory, and `last_batch` the last one that it knows.
+
+        UsageError if the directory cannot be this run's; one at a URI is only looked at by `open`.
+        """
+        self._asked = asked
+        self._where = asked if is_uri(asked) else str(local_path(asked))
+        self._last_batch = last_batch
+        self._force = force
+        self._own = resumed
+        claimed = claimed_by(state)
+        if resumed and claimed is None:
+            raise UsageError(
+                f"{OPTION}: this run was started without it, and has not kept its late records so far; give it from "
+                "the start, with another --state-dir"
+            )
+        if resumed and claimed is not None and claimed.directory != self._where:
+            raise UsageError(f"{OPTION} {asked}: this run writes its late records to {claimed.directory}; give that")
+        if claimed is None or claimed.directory != self._where:
+            claimed = Claimed(self._where, secrets.token_hex(16))
+            try:
+                replace_file(state / _FILE, msgspec.json.encode(claimed), sync=True)
+            except OSError as error:
+                raise unwritable(state / _FILE, error) from error
+        self._id = claimed.id
+        self._directory: LateDirectory | None = None
+        self._written: int | None = None
+        if not is_uri(asked):
+            self._claim(LocalDirectory(local_path(asked)))
+
+    def open(self, spark: "SparkSession", source: Source, rows: LateRows) -> None:
+        """Spark runs: the rest of the checks (UsageError), and what `write` needs."""
+        self._source = source
+        self._rows = rows
+        if self._directory is None:
+            self._claim(SparkDirectory(self._where, spark))
+
+    def write(
+        self, batch: "DataFrame", rows_of: "Callable[[DataFrame], DataFrame]", number: int, late: LateRecords
+    ) -> None:
+        """Keep the late records of a batch, whole; RunError where they cannot be written or read again.
+
+        `rows_of` gives its records as rows.
+
+        A batch without any costs nothing.
+        """
+        assert self._directory is not None
+        if not late.records:
+            if number == self._written:  # the batch is run again, and what it reads has changed
+                self._directory.remove(number)
+            return
+        from pyspark.sql import Observation
+        from pyspark.sql import functions as F
+
+        self._written = number
+        seen = Observation()
+        rows = self._rows.of(rows_of(batch), late).observe(seen, F.count(F.lit(1)).alias("rows"))
+        self._directory.write(self._source.whole(rows, list(ADDED)), number)
+        written = int(seen.get["rows"])
+        if written != late.records:
+            raise RunError(
+                f"batch {number} has {late.records} late records, but only {written} of them could be read again for "
+                f"{OPTION}: the source has changed meanwhile; run the same command again"
+            )
+
+    def _claim(self, directory: LateDirectory) -> None:
+        directory.claim(self._id, own=self._own, force=self._force, keep_until=self._last_batch)
+        self._directory = directory
+
+
+def claimed_by(state: Path) -> Claimed | None:
+    """The late output of the run with that state directory; None where it has none."""
+    try:
+        return msgspec.json.decode((state / _FILE).read_bytes(), type=Claimed)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def late_output_of(asked: str | None, state: Path, saved: SavedState | None, *, force: bool) -> LateOutput | None:
+    """The late output of a run that resumes from `saved`, or begins; UsageError where it does not fit that run."""
+    if asked is not None:
+        last = None if saved is None else saved.monitor.batch
+        return LateOutput(asked, state, resumed=saved is not None, last_batch=last, force=force)
+    claimed = claimed_by(state)
+    if saved is not None and claimed is not None:
+        raise UsageError(
+            f"this run writes its late records to {claimed.directory}; give {OPTION} {claimed.directory} again"
+        )
+    return None

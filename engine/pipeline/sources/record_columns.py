@@ -1,0 +1,17 @@
+"""What a run wants of each record beside the canonical columns: the whole record, and values to explain lateness by."""
+
+from msgspec import Struct
+
+RECORD, EXPLAINED = "record", "explained"
+"""`record` struct: all columns of the source, where it carries them with each row (a replay looks them up);
+`explained` array<string>: the values of the columns of `--explain`, in their order, null where there is none."""
+
+
+class RecordColumns(Struct, frozen=True):
+    """Whether late records are kept as a whole (`--late-output`), and the columns of `--explain`."""
+
+    whole: bool = False
+    explain: tuple[str, ...] = ()
+
+
+NOTHING_MORE = RecordColumns()

@@ -1,0 +1,84 @@
+"""`--late-output` as a command: refused directories, and a correction run that ends in corrected totals."""
+
+import json
+import random
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from wmtop.engine.errors import UsageError
+from wmtop.engine.pipeline.late_directory import LocalDirectory, check_late_output
+
+from tests.conftest import QUICK_OPTIONS
+
+WINDOW_MS = 600_000
+
+
+def wmtop(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "wmtop.tui.cli", *arguments, *QUICK_OPTIONS]
+    return subprocess.run(command, capture_output=True, text=True, timeout=200)
+
+
+@pytest.fixture(scope="module")
+def times(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int]]:
+    r = random.Random(3)
+    arrivals = sorted(r.randrange(0, 7_200_000) for _ in range(1_500))
+    times = [arrival - int(r.expovariate(1 / 300_000)) for arrival in arrivals]
+    path = tmp_path_factory.mktemp("late") / "in.parquet"
+    pq.write_table(pa.table({"t": times, "a": arrivals, "WMTOP_time_ms": ["x"] * len(times)}), path)
+    return path, times
+
+
+def last_firings(path: Path) -> Counter[int]:
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    return Counter({line["end_ms"]: line["records"] for line in lines if line["kind"] != "late"})
+
+
+def test_a_correction_run_ends_in_corrected_totals(times: tuple[Path, list[int]], tmp_path: Path) -> None:
+    late, first, missing = tmp_path / "late", tmp_path / "first", tmp_path / "missing"
+    done = wmtop(
+        *("run", "replay", str(times[0]), "--time", "t", "--arrival", "a", "--batch-rows", "100", "--window", "10m"),
+        *("--lateness", "2m", "--once", "--late-output", str(late), "--firings", str(first)),
+    )
+    assert done.returncode == 0, done.stderr
+    done = wmtop(
+        *("run", "replay", str(late), "--time", "wmtop_time_ms", "--channel", "wmtop_channel", "--strategy", "none"),
+        *("--window", "10m", "--once", "--firings", str(missing)),
+    )
+    assert done.returncode == 0, done.stderr
+    whole = Counter(time - time % WINDOW_MS + WINDOW_MS for time in times[1])
+    assert last_firings(first) != whole
+    assert last_firings(first) + last_firings(missing) == whole
+
+
+def test_a_directory_of_others_is_refused(times: tuple[Path, list[int]], tmp_path: Path) -> None:
+    used, full, file = tmp_path / "used", tmp_path / "full", tmp_path / "file"
+    LocalDirectory(used).claim("another", own=False, force=False, keep_until=None)
+    full.mkdir()
+    file.touch()
+    (full / "mine.txt").touch()
+    for directory, force in ((used, False), (full, False), (full, True)):
+        with pytest.raises(UsageError, match=str(directory)):
+            LocalDirectory(directory).claim("mine", own=False, force=force, keep_until=None)
+    for directory in (file, tmp_path / "gone" / "state"):
+        with pytest.raises(UsageError, match=directory.name):
+            check_late_output(str(directory), inputs=[tmp_path / "gone"])
+    with pytest.raises(UsageError, match="below"):
+        LocalDirectory(file / "below").claim("mine", own=False, force=False, keep_until=None)
+    with pytest.raises(UsageError):  # the run has written there, but it is not there any more
+        LocalDirectory(tmp_path / "new").claim("mine", own=True, force=False, keep_until=3)
+
+
+def test_claiming_removes_what_was_not_saved_and_with_force_another_run(tmp_path: Path) -> None:
+    directory = LocalDirectory(tmp_path / "late")
+    directory.claim("mine", own=False, force=False, keep_until=None)
+    for name in ("batch=2", "batch=3", "batch=10", "_batch=4"):
+        (tmp_path / "late" / name).mkdir()
+    directory.claim("mine", own=True, force=False, keep_until=3)
+    assert sorted(path.name for path in (tmp_path / "late").iterdir()) == ["_wmtop.json", "batch=2", "batch=3"]
+    directory.claim("other", own=False, force=True, keep_until=None)
+    assert [path.name for path in (tmp_path / "late").iterdir()] == ["_wmtop.json"]
