@@ -64,8 +64,8 @@ def _records(reader: Any, rows: Any) -> Any:
     for number in np.unique(numbers):
         batch = reader.get_batch(int(number))
         first = ends[number] - batch.num_rows
-        wanted: list[int] = (rows[order][numbers == number] - first).tolist()
-        parts.append(batch.take(wanted))
+        wanted: Any = rows[order][numbers == number] - first
+        parts.append(batch.take(pa.array(wanted, pa.int64())))
     back = np.empty(len(rows), dtype=np.int64)
     back[order] = np.arange(len(rows))
     return pa.Table.from_batches(parts).take(pa.array(back))
