@@ -66,6 +66,6 @@ def _records(reader: Any, rows: Any) -> Any:
         first = ends[number] - batch.num_rows
         wanted: Any = rows[order][numbers == number] - first
         parts.append(batch.take(pa.array(wanted, pa.int64())))
-    back = np.empty(len(rows), dtype=np.int64)
+    back: Any = np.empty(len(rows), dtype=np.int64)
     back[order] = np.arange(len(rows))
-    return pa.Table.from_batches(parts).take(pa.array(back))
+    return pa.Table.from_batches(parts).take(pa.array(back, pa.int64()))
