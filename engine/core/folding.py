@@ -6,7 +6,7 @@ from hashlib import blake2b
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .observation import BatchObservation
+from .observation import BatchObservation, Group
 from .snapshot import Folded
 
 OTHER = "other"
@@ -41,9 +41,14 @@ class FoldedChannels(Struct, dict=True):
                 "(smoothed, custom) cannot fold channels; give a higher --max-channels or a coarser --channel"
             )
         self._count(names)
-        groups = [replace(g, channel=OTHER) if g.channel in names else g for g in observation.groups]
         self.records += sum(g.records for g in observation.groups if g.channel in names)
-        return replace(observation, groups=groups)
+        sample = observation.sample
+        return replace(
+            observation,
+            groups=_renamed(observation.groups, names),
+            sample=None if sample is None else _renamed(sample, names),
+            behind=_merged(observation.behind, names),
+        )
 
     def view(self) -> Folded | None:
         """What a snapshot says of it; None where no channel has been folded."""
@@ -65,6 +70,19 @@ def beyond_limit(names: set[str], known: Set[str], limit: int) -> set[str]:
     new = names - known - {OTHER}
     room = max(0, limit - len(known) + (OTHER in known))
     return set() if len(new) <= room else set(sorted(new)[room:])
+
+
+def _renamed(groups: list[Group], names: set[str]) -> list[Group]:
+    return [replace(group, channel=OTHER) if group.channel in names else group for group in groups]
+
+
+def _merged(behind: dict[str, dict[int, int]], names: set[str]) -> dict[str, dict[int, int]]:
+    merged: dict[str, dict[int, int]] = {}
+    for channel, buckets in behind.items():
+        counts = merged.setdefault(OTHER if channel in names else channel, {})
+        for bucket, records in buckets.items():
+            counts[bucket] = counts.get(bucket, 0) + records
+    return merged
 
 
 def _digest(name: str) -> int:

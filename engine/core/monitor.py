@@ -338,7 +338,7 @@ class Monitor(Struct, kw_only=True, dict=True):
             self.record_ms = self.now_ms
         panes = panes_of(records)
         if self.whatif:
-            self.whatif.count(records, panes, self.settings, self.w0, self.now_ms or 0)
+            self.whatif.count(observation.behind, panes, self.settings, self.w0, self.now_ms or 0)
         filled = self.operator.fill(records, self.level, self.shown(self.level), observation.batch)
         late_in_all = sum(filled.late.values())
         for rung in self.rungs:

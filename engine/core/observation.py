@@ -7,7 +7,7 @@ from .times import MIN
 
 
 class Group(Struct, frozen=True, gc=False):
-    """The records of one batch that share channel, pane and lateness buckets (panes: see `windows`); all times ms.
+    """The records of one batch that share channel, pane and late bucket (panes: see `windows`); all times ms.
 
     `start_ms` None: malformed rows, of which only `records` and `channel` mean anything.
     """
@@ -30,8 +30,6 @@ class Group(Struct, frozen=True, gc=False):
     """Greatest timestamp that reaches the generator."""
     emitted_ms: int | None = None
     """Greatest watermark that `on_event` emits for them (punctuated, source)."""
-    behind_bucket: int | None = None
-    """Bucket of `W0 - ts`; None when that is below 0."""
     late_bucket: int | None = None
     """Bucket of `W0 - (own end - 1) - allowed_lateness`, where the pane does not determine it: sessions and gaps."""
 
@@ -55,6 +53,10 @@ class BatchObservation(Struct, frozen=True, kw_only=True):
     now_ms: int | None
     """None: no record of a replay says when it arrived."""
     groups: list[Group]
+    behind: dict[str, dict[int, int]] = {}
+    """Records at W0 or behind it, by channel and bucket of `W0 - ts`."""
+    sample: list[Group] | None = None
+    """A few of the groups as they were before records of different distance from W0 came together; None: all groups."""
     sequences: list[Sequence] = []
     last_future: Offender | None = None
     last_malformed: Offender | None = None

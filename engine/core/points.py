@@ -15,16 +15,16 @@ MOST_LATE, MOST_ON_TIME = 500, 1_500
 """How many records a sample keeps; a larger share of the late ones, so that they are visible."""
 _MOST_WAITING = 120
 _PER_BATCH = (20, 40)
-_MOST_GROUPS = 500
+MOST_GROUPS = 500
 """The most groups of a batch that records are taken from."""
 
 
 def points_of(observation: BatchObservation, settings: Settings, level: int, now: int) -> list[TimePoint]:
     """A few of a batch's records: the greatest event times of groups, late or not at the level when it started (ms)."""
-    groups = observation.groups
+    groups = observation.groups if observation.sample is None else observation.sample
     chance = Random(observation.batch)
-    if len(groups) > _MOST_GROUPS:
-        groups = chance.sample(groups, _MOST_GROUPS)
+    if len(groups) > MOST_GROUPS:
+        groups = chance.sample(groups, MOST_GROUPS)
     found: tuple[list[TimePoint], list[TimePoint]] = ([], [])
     for group in groups:
         if group.start_ms is not None and group.max_event_ms is not None:

@@ -1,5 +1,7 @@
 """The what-if of a run (semantics 7): every lateness from one pass, and a ladder of idle timeouts run beside it."""
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 from .judgement.recent import RecentSlices, Sample, new_recent_slices
@@ -42,18 +44,22 @@ class LatenessWhatIf(Struct):
     recent: RecentSlices
     behind_by_channel: dict[str, Histogram] = {}
 
-    def count(self, groups: list[Group], panes: Panes, settings: Settings, w0: int, now: int) -> None:
-        """Count a batch that came at processing time `now` (ms)."""
+    def count(
+        self, behind_by_channel: Mapping[str, Mapping[int, int]], panes: Panes, settings: Settings, w0: int, now: int
+    ) -> None:
+        """Count a batch that came at processing time `now` (ms); `behind_by_channel` as in `BatchObservation`."""
         before = list(self.late.counts)
         behind: dict[int, int] = {}
-        for group in groups:
-            if group.behind_bucket is not None:
-                self.behind.add(group.behind_bucket, group.records)
-                behind[group.behind_bucket] = behind.get(group.behind_bucket, 0) + group.records
-                channel = self.behind_by_channel.get(group.channel)
-                if channel is None:
-                    channel = self.behind_by_channel[group.channel] = Histogram([0] * len(self.edges))
-                channel.add(group.behind_bucket, group.records)
+        for channel, buckets in behind_by_channel.items():
+            histogram = self.behind_by_channel.get(channel)
+            if histogram is None:
+                histogram = self.behind_by_channel[channel] = Histogram([0] * len(self.edges))
+            counts = histogram.counts
+            for bucket, records in buckets.items():
+                counts[bucket] += records
+                behind[bucket] = behind.get(bucket, 0) + records
+        for bucket, records in behind.items():
+            self.behind.add(bucket, records)
         for (start, head, late_bucket), records in panes.items():
             end = _last_end(settings.spec, start, head)
             if end is None:
@@ -70,7 +76,7 @@ class LatenessWhatIf(Struct):
             for bucket, (counted, after) in enumerate(zip(before, self.late.counts, strict=True))
             if after != counted
         }
-        self.recent.add(now, sum(group.records for group in groups), late, behind)
+        self.recent.add(now, sum(panes.values()), late, behind)
 
     def recent_view(self, records: int, now: int) -> list[RecentLateness]:
         """What each edge would have cost of late (processing time `now`, ms), and of all `records`."""

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from ..core.monitor import Monitor
 from ..core.observation import BatchObservation
 from ..core.settings import Session, Settings, Sliding, Tumbling
-from .groups import BEFORE_ALL_MS, LONGEST_NAME, NO_BUCKET, Levels, keys_of, limits_of, observation_of
+from .batch_groups import observation_of
+from .groups import BEFORE_ALL_MS, LONGEST_NAME, NO_BUCKET, Levels, keys_of, limits_of
 from .sequences import sequences_of
 from .sources.base import ARRIVAL, CHANNEL, MARKER, OFFSET, PART, TIME, WATERMARK
 

@@ -13,19 +13,11 @@ unless said otherwise:
 record the same, which a test holds.
 """
 
-from typing import TYPE_CHECKING, Any
-
 from msgspec import Struct
 
 from ..core.monitor import Monitor
-from ..core.observation import BatchObservation, Group, Sequence
 from ..core.settings import Session, Settings
-from ..core.snapshot import Offender
 from ..core.times import FIRST_USABLE_MS, MAX
-from .sources.base import CHANNEL
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 BEFORE_ALL_MS = FIRST_USABLE_MS - 1
 """Means "no watermark": before every usable event time, and safe from overflow in Spark's arithmetic."""
@@ -94,77 +86,3 @@ def keys_of(settings: Settings, edges: list[int]) -> Keys:
 def levels_of(monitor: Monitor, now_ms: int | None) -> Levels:
     """What the next batch starts with."""
     return Levels(monitor.level, monitor.w0, now_ms)
-
-
-class _Columns:
-    """The groups as Python lists, a column each; a column that was not asked for repeats `default`."""
-
-    def __init__(self, table: "pa.Table") -> None:
-        self.rows = table.num_rows
-        self._lists: dict[str, list[Any]] = {name: table[name].to_pylist() for name in table.column_names}
-
-    def get(self, name: str, default: Any = None) -> list[Any]:
-        return self._lists.get(name) or [default] * self.rows
-
-    def buckets(self, name: str) -> list[int | None]:
-        return [None if bucket == NO_BUCKET else bucket for bucket in self.get(name)]
-
-    def last(self, offset: str) -> int | None:
-        """The row with the greatest value in a column of offsets; any row where a source has none."""
-        known = [(value, row) for row, value in enumerate(self.get(offset)) if value is not None]
-        return max(known)[1] if known else None
-
-
-def observation_of(table: "pa.Table", number: int, levels: Levels, sequences: list[Sequence]) -> BatchObservation:
-    """A batch's observation; groups of the same key may come in several rows of the table."""
-    columns = _Columns(table)
-    arrivals = [arrival for arrival in columns.get("arrival") if arrival is not None]
-    return BatchObservation(
-        batch=number,
-        now_ms=levels.now_ms if levels.now_ms is not None else max(arrivals, default=None),
-        groups=list(
-            map(
-                Group,
-                columns.get(CHANNEL),
-                columns.get("start"),
-                columns.get("head", False),
-                columns.get("records"),
-                columns.get("future", 0),
-                [behind or 0 for behind in columns.get("behind")],
-                columns.get("late_in_gap", 0),
-                columns.get("min_ms", 0),
-                columns.get("max_ms", 0),
-                columns.get("max_event_ms"),
-                columns.get("emitted_ms"),
-                columns.buckets("behind_bucket"),
-                columns.buckets("late_bucket"),
-            )
-        ),
-        sequences=sequences,
-        last_future=_last_future(columns),
-        last_malformed=_last_malformed(columns),
-    )
-
-
-def _last_future(columns: _Columns) -> Offender | None:
-    rows = [row for row, future in enumerate(columns.get("future", 0)) if future]
-    if not rows:
-        return None
-    row = columns.last("future_offset")
-    row = rows[-1] if row is None else row
-    part = _text(columns.get("future_part")[row])
-    return Offender(columns.get(CHANNEL)[row], columns.get("future_offset")[row], columns.get("future_ms")[row], part)
-
-
-def _last_malformed(columns: _Columns) -> Offender | None:
-    rows = [row for row, start in enumerate(columns.get("start")) if start is None]
-    if not rows:
-        return None
-    row = columns.last("malformed_offset")
-    row = rows[-1] if row is None else row
-    part = _text(columns.get("malformed_part")[row])
-    return Offender(columns.get(CHANNEL)[row], columns.get("malformed_offset")[row], None, part)
-
-
-def _text(part: int | None) -> str | None:
-    return None if part is None else str(part)

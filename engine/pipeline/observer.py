@@ -7,8 +7,9 @@ from ..core.monitor import Monitor
 from ..core.observation import BatchObservation
 from ..core.settings import Settings
 from .aggregate import ORDERED, Aggregation
+from .batch_groups import observation_of
 from .columnar import Work, groups_of_shares
-from .groups import Levels, observation_of
+from .groups import Levels
 from .sources.base import Source, canonical_columns
 from .sources.workers import start_workers
 

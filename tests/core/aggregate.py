@@ -36,8 +36,17 @@ def observe(monitor: Monitor, op: Batch, batch: int) -> BatchObservation:
             *(_group(monitor, key, rows, op) for key, rows in groups.items()),
             *(Group(channel, None, False, count) for channel, count in malformed.items()),
         ],
+        behind=_behind(groups),
         sequences=_sequences(monitor, op, groups) if monitor.settings.strategy in ("smoothed", "custom") else [],
     )
+
+
+def _behind(groups: dict[Key, list[Row]]) -> dict[str, dict[int, int]]:
+    behind: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    for (channel, _, _, bucket, _), rows in groups.items():
+        if bucket is not None:
+            behind[channel][bucket] += len(rows)
+    return behind
 
 
 def _key(monitor: Monitor, channel: str, ts: int) -> Key:
@@ -60,7 +69,7 @@ def _is_future(monitor: Monitor, row: Row, op: Batch) -> bool:
 
 
 def _group(monitor: Monitor, key: Key, rows: list[Row], op: Batch) -> Group:
-    channel, start, head, behind_bucket, late_bucket = key
+    channel, start, head, _, late_bucket = key
     spec, allowed = monitor.settings.window, monitor.settings.allowed_lateness_ms
     times = [row.ts for row in rows if row.ts is not None]
     heard = [row for row in rows if not _is_future(monitor, row, op)]
@@ -77,7 +86,6 @@ def _group(monitor: Monitor, key: Key, rows: list[Row], op: Batch) -> Group:
         max_ms=max(times),
         max_event_ms=max((row.ts for row in heard if row.ts is not None), default=None),
         emitted_ms=max((at for row in heard if (at := _emitted(monitor, row)) is not None), default=None),
-        behind_bucket=behind_bucket,
         late_bucket=late_bucket,
     )
 

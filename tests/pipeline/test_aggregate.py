@@ -56,11 +56,19 @@ def test_groups_are_what_python_counts(
     monitor = new_monitor(settings)
     batch = spark.createDataFrame(ROWS, "channel string, ts bigint, arrival bigint, offset bigint")
     observed = Aggregation(settings, monitor.edges, batch.columns).observe(batch, 0, levels, monitor)
-    got = {
-        (g.channel, g.start_ms, g.head, g.behind_bucket, g.late_bucket): [g.records, g.behind, g.future]
-        for g in observed.groups
-    }
-    assert got == counted(settings, levels, monitor.edges)
+    expected = counted(settings, levels, monitor.edges)
+    groups: dict[tuple[object, ...], list[int]] = {}
+    behind: dict[object, dict[object, int]] = defaultdict(dict)
+    for (channel, start, head, behind_bucket, late_bucket), counts in expected.items():
+        known = groups.get((channel, start, head, late_bucket), [0, 0, 0])
+        groups[channel, start, head, late_bucket] = [a + b for a, b in zip(known, counts, strict=True)]
+        if behind_bucket is not None:
+            behind[channel][behind_bucket] = behind[channel].get(behind_bucket, 0) + counts[0]
+    got = {(g.channel, g.start_ms, g.head, g.late_bucket): [g.records, g.behind, g.future] for g in observed.groups}
+    assert len(got) == len(observed.groups)
+    assert (got, observed.behind) == (groups, behind)
+    assert observed.sample is not None
+    assert {(g.channel, g.start_ms) for g in observed.sample} <= {(g.channel, g.start_ms) for g in observed.groups}
     assert observed.now_ms == ROWS[-1][2]
 
 
@@ -72,9 +80,8 @@ def test_every_bucket_edge_is_exact(spark: SparkSession) -> None:
     rows = [("a", w0 - distance, 0, number) for number, distance in enumerate(distances)]
     batch = spark.createDataFrame(rows, "channel string, ts bigint, arrival bigint, offset bigint")
     observed = Aggregation(settings, monitor.edges, batch.columns).observe(batch, 0, Levels(w0, w0, None), monitor)
-    got: dict[int | None, int] = defaultdict(int)
-    for group in observed.groups:
-        got[group.behind_bucket] += group.records
+    got: dict[int | None, int] = {**observed.behind["a"]}
+    got[None] = len(rows) - sum(got.values())
     expected: dict[int | None, int] = defaultdict(int)
     for distance in distances:
         expected[bucket_of(monitor.edges, distance)] += 1

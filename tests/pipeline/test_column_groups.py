@@ -7,7 +7,7 @@ from zlib import crc32
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from wmtop.engine.core.monitor import new_monitor
+from wmtop.engine.core.monitor_state import new_monitor
 from wmtop.engine.core.settings import Session, Settings, Sliding, Tumbling, WindowSpec
 from wmtop.engine.core.times import MAX, MIN
 from wmtop.engine.pipeline.aggregate import Aggregation

@@ -1,0 +1,123 @@
+"""The table of a batch's groups as its observation: what the monitor needs, merged by column before it is Python's."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# (Arrow's types are known in part only.)
+
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..core.observation import BatchObservation, Group, Sequence
+from ..core.points import MOST_GROUPS
+from ..core.snapshot import Offender
+from .groups import NO_BUCKET, Levels
+from .sources.base import CHANNEL
+
+
+def observation_of(table: Any, number: int, levels: Levels, sequences: list[Sequence]) -> BatchObservation:
+    """A batch's observation; groups of the same key may come in several rows of the table."""
+    table = _with_codes(table)
+    names: list[str] = table[CHANNEL].chunk(0).dictionary.to_pylist() if table.num_rows else []
+    greatest = pc.max(table["arrival"]).as_py() if "arrival" in table.column_names else None
+    return BatchObservation(
+        batch=number,
+        now_ms=greatest if levels.now_ms is None else levels.now_ms,
+        groups=_groups(_merged(table), names),
+        behind=_behind(table, names),
+        sample=_sample(table, names, number),
+        sequences=sequences,
+        last_future=_last_future(table),
+        last_malformed=_last_malformed(table),
+    )
+
+
+def _with_codes(table: Any) -> Any:
+    """The table in one chunk, its channels encoded, with their numbers as the column `code`."""
+    channels: Any = table[CHANNEL]
+    if not pa.types.is_dictionary(channels.type):
+        channels = channels.dictionary_encode()
+    channels = channels.unify_dictionaries().combine_chunks()
+    channels = pa.chunked_array([channels]) if not isinstance(channels, pa.ChunkedArray) else channels
+    codes = pa.chunked_array([chunk.indices for chunk in channels.chunks], pa.int32())
+    table = table.set_column(table.schema.get_field_index(CHANNEL), CHANNEL, channels)
+    return table.append_column("code", codes).combine_chunks()
+
+
+_MERGED = {"records": "sum", "future": "sum", "behind": "sum", "late_in_gap": "sum", "min_ms": "min", "max_ms": "max",
+           "max_event_ms": "max", "emitted_ms": "max"}  # fmt: skip
+"""How the columns of groups with the same key come together."""
+
+
+def _merged(table: Any) -> Any:
+    """One row for each channel, pane and late bucket."""
+    keys = [key for key in ("code", "start", "head", "late_bucket") if key in table.column_names]
+    columns = {name: how for name, how in _MERGED.items() if name in table.column_names}
+    merged = table.group_by(keys, use_threads=False).aggregate(list(columns.items()))
+    return merged.rename_columns([*keys, *columns])
+
+
+def _groups(table: Any, names: list[str]) -> list[Group]:
+    lists: dict[str, list[Any]] = {name: table[name].to_pylist() for name in table.column_names}
+
+    def column(name: str, default: Any = None) -> list[Any]:
+        return lists.get(name) or [default] * table.num_rows
+
+    return list(
+        map(
+            Group,
+            [names[code] for code in column("code")],
+            column("start"),
+            column("head", False),
+            column("records"),
+            column("future", 0),
+            [behind or 0 for behind in column("behind")],
+            column("late_in_gap", 0),
+            column("min_ms", 0),
+            column("max_ms", 0),
+            column("max_event_ms"),
+            column("emitted_ms"),
+            [None if bucket == NO_BUCKET else bucket for bucket in column("late_bucket")],
+        )
+    )
+
+
+def _behind(table: Any, names: list[str]) -> dict[str, dict[int, int]]:
+    """The records at W0 or behind it, by channel and bucket."""
+    if "behind_bucket" not in table.column_names:
+        return {}
+    late = table.filter(pc.greater(table["behind_bucket"], pa.scalar(NO_BUCKET)))
+    sums = late.group_by(["code", "behind_bucket"], use_threads=False).aggregate([("records", "sum")])
+    behind: dict[str, dict[int, int]] = {}
+    columns = (sums[name].to_pylist() for name in ("code", "behind_bucket", "records_sum"))
+    for code, bucket, records in zip(*columns, strict=True):
+        behind.setdefault(names[code], {})[bucket] = records
+    return behind
+
+
+def _sample(table: Any, names: list[str], number: int) -> list[Group]:
+    """Some of the table's own rows, the same for the same batch."""
+    rows = range(table.num_rows)
+    chosen = list(rows) if len(rows) <= MOST_GROUPS else sorted(Random(number).sample(rows, MOST_GROUPS))
+    return _groups(table.take(chosen), names)
+
+
+def _last_future(table: Any) -> Offender | None:
+    if "future" not in table.column_names:
+        return None
+    return _last(table.filter(pc.greater(table["future"], pa.scalar(0))), "future")
+
+
+def _last_malformed(table: Any) -> Offender | None:
+    return _last(table.filter(pc.is_null(table["start"])), "malformed")
+
+
+def _last(table: Any, kind: str) -> Offender | None:
+    """The offender with the greatest offset; any one where a source has no offsets."""
+    rows: list[dict[str, Any]] = table.to_pylist()
+    if not rows:
+        return None
+    row = max(rows, key=lambda row: -1 if row[f"{kind}_offset"] is None else row[f"{kind}_offset"])
+    part = row.get(f"{kind}_part")
+    return Offender(row[CHANNEL], row[f"{kind}_offset"], row.get(f"{kind}_ms"), None if part is None else str(part))
