@@ -22,8 +22,8 @@ from .watcher import Take
 class EngineLooker:
     """The stream of a running engine."""
 
-    def __init__(self, socket: Path) -> None:
-        self._client = Client(socket, read_only=True)
+    def __init__(self, client: Client) -> None:
+        self._client = client
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[Any] | None = None
         self._stopped = False

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from wmtop.engine.feed import rundir
+from wmtop.engine.feed.messages import Reply
+from wmtop.engine.feed.publisher import Publisher
 from wmtop.engine.feed.recording import RecordingWriter
 from wmtop.tui import cli
 
@@ -175,3 +178,22 @@ def test_looking_at_a_checkpoint_imports_neither_textual_nor_pyspark(tmp_path: P
     )
     done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, timeout=60)
     assert done.stdout.splitlines()[-2:] == ["3", "[]"], done.stderr
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_only_the_engine_of_that_name_is_judged(
+    own: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The socket answers in both cases: only the header's id says that another run has taken it over."""
+    with tempfile.TemporaryDirectory(prefix="wm", dir="/tmp") as run_directory:
+        monkeypatch.setenv("WMTOP_RUN_DIR", f"{run_directory}/run")
+        with rundir.claim("flights", "", 1) as claim:
+            sent = replace(header(), name="flights", id=claim.run.id if own else "another")
+            with Publisher(claim.run.socket, sent, lambda command: Reply(command.id, ok=False, text="")) as publisher:
+                for snapshot in HEALTHY.published:
+                    publisher.publish(snapshot)
+                code, out, err = checked(capsys, "flights", "--json", "--for", "20s")
+    if own:
+        assert (code, json.loads(out)["verdict"]) == (0, "moving")
+    else:
+        assert (code, "is a new run" in err) == (1, True)

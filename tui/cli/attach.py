@@ -255,6 +255,10 @@ class EngineAddress(NamedTuple):
     socket: Path
     run_id: str | None
 
+    def client(self, *, read_only: bool) -> Client:
+        """A connection to that engine, and to no other that answers there."""
+        return Client(self.socket, run_id=self.run_id, read_only=read_only)
+
 
 def engine_of(target: str) -> EngineAddress | None:
     """The running engine that the target names, as its socket's path or by its name; None: no engine."""
@@ -269,12 +273,6 @@ def engine_of(target: str) -> EngineAddress | None:
     return next((EngineAddress(run.socket, run.id) for run in rundir.list_runs() if run.name == target), None)
 
 
-def socket_of(target: str) -> Path | None:
-    """The socket of the running engine that the target names; None: no engine."""
-    found = engine_of(target)
-    return None if found is None else found.socket
-
-
 def _show_engine(engine: EngineAddress, *, once: bool, json: bool, read_only: bool) -> None:
     """Show a running engine: its screen, a summary, or its snapshots."""
     if once:
@@ -283,13 +281,13 @@ def _show_engine(engine: EngineAddress, *, once: bool, json: bool, read_only: bo
     elif json:
         asyncio.run(_follow(engine))
     elif has_terminal():
-        open_screen(Client(engine.socket, run_id=engine.run_id, read_only=read_only), "leave")
+        open_screen(engine.client(read_only=read_only), "leave")
     else:
         raise UsageError("the screen needs a terminal; without one, use --once or --json")
 
 
 async def _follow(engine: EngineAddress) -> None:
-    async with aclosing(Client(engine.socket, run_id=engine.run_id).messages()) as messages:
+    async with aclosing(engine.client(read_only=True).messages()) as messages:
         async for message in messages:
             if isinstance(message, Snapshot) and message.state != "starting":
                 print(msgspec.json.encode(message).decode(), flush=True)

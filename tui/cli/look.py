@@ -15,7 +15,6 @@ from ...engine.core.doctor.progress import verdict_at
 from ...engine.core.judgement.observer import SnapshotJudge
 from ...engine.core.snapshot import Snapshot
 from ...engine.errors import RunError, UsageError
-from ...engine.feed.client import Client
 from ...engine.feed.messages import Header
 from ...engine.feed.recording import RecordingReader
 from ..present.check_facts import CheckInput
@@ -25,6 +24,7 @@ from .fleet.members import Member
 
 if TYPE_CHECKING:
     from ...engine.taps.engine import Watched
+    from .attach import EngineAddress
 
 
 class Look(Struct):
@@ -51,14 +51,14 @@ def look_at(member: Member, decided: Decided, for_ms: int, at: int | None, optio
 
     `options` (of `watched_of`; None: not given) win over the member's own.
     """
-    from .attach import socket_of
+    from .attach import engine_of
 
     target = member.target
     options = {**member.options, **{name: value for name, value in options.items() if value is not None}}
     path = Path(target)
-    if (socket := socket_of(target)) is not None:
+    if (engine := engine_of(target)) is not None:
         _only_recordings(target, at)
-        return asyncio.run(_engine(socket, decided, for_ms))
+        return asyncio.run(_engine(engine, decided, for_ms))
     if is_recording(path):
         return _recorded(path, at)
     _only_recordings(target, at)
@@ -101,11 +101,11 @@ def _recorded(path: Path, at: int | None) -> Look:
         return Look(Recent(points), reader.at(number))
 
 
-async def _engine(socket: Path, decided: Decided, for_ms: int) -> Look:
+async def _engine(engine: "EngineAddress", decided: Decided, for_ms: int) -> Look:
     """A running engine: what it sends, its history first."""
     look = Look(Recent())
     try:
-        async with asyncio.timeout(for_ms / 1_000), aclosing(Client(socket, read_only=True).messages()) as messages:
+        async with asyncio.timeout(for_ms / 1_000), aclosing(engine.client(read_only=True).messages()) as messages:
             async for message in messages:
                 if isinstance(message, Header):
                     look.recent = Recent(message.history)
@@ -120,7 +120,7 @@ async def _engine(socket: Path, decided: Decided, for_ms: int) -> Look:
     except RunError as error:
         look.lost = first_line(str(error))
     if look.snapshot is None:
-        raise RunError(look.lost or f"the engine {socket.stem} sent no snapshot within {for_ms / 1_000:g} s")
+        raise RunError(look.lost or f"the engine {engine.socket.stem} sent no snapshot within {for_ms / 1_000:g} s")
     return look
 
 

@@ -15,7 +15,6 @@ from ...engine.core.history import history_point
 from ...engine.core.judgement.verdict import verdict_of
 from ...engine.core.snapshot import Snapshot
 from ...engine.errors import RunError, UsageError, first_line
-from ...engine.feed.client import Client
 from ...engine.feed.messages import Header
 from ...engine.feed.recording import RecordingReader
 from ..present.formatting import clean, stamp
@@ -26,6 +25,7 @@ from .options import parse_duration, parse_time
 
 if TYPE_CHECKING:  # it draws with Textual: only imported once it is needed
     from ..incident import Incident
+    from .attach import EngineAddress
 
 DEFAULT_FOR_MS = 30_000
 LEAST_MS = 5_000
@@ -120,13 +120,13 @@ def _recorded(path: Path, at: int | None) -> "Incident":
 
 
 def _looked_at(target: str, for_ms: int, options: dict[str, Any], say: Callable[[str], None]) -> "Incident":
-    from .attach import socket_of
+    from .attach import engine_of
 
-    if (socket := socket_of(target)) is not None:
+    if (engine := engine_of(target)) is not None:
         for option, value in options.items():
             if value is not None:
                 raise UsageError(f"--{option.replace('_', '-')} has no effect for a running engine; leave it out")
-        return asyncio.run(_engine(socket, for_ms, say))
+        return asyncio.run(_engine(engine, for_ms, say))
     from .attach import watched_of
 
     watched = watched_of(target, options)
@@ -158,7 +158,7 @@ def _name_of(target: str) -> str:
     return name_of(known_as(path) if path.exists() else target.rpartition("/")[2])
 
 
-async def _engine(socket: Path, for_ms: int, say: Callable[[str], None]) -> "Incident":
+async def _engine(engine: "EngineAddress", for_ms: int, say: Callable[[str], None]) -> "Incident":
     """A running engine: its history, and what it sends until there is a verdict."""
     from ..incident import Incident
 
@@ -167,7 +167,7 @@ async def _engine(socket: Path, for_ms: int, say: Callable[[str], None]) -> "Inc
     lost: str | None = None
     began = clock.monotonic()
     try:
-        async with asyncio.timeout(for_ms / 1_000), aclosing(Client(socket, read_only=True).messages()) as messages:
+        async with asyncio.timeout(for_ms / 1_000), aclosing(engine.client(read_only=True).messages()) as messages:
             async for message in messages:
                 if isinstance(message, Header):
                     header = message
@@ -183,7 +183,7 @@ async def _engine(socket: Path, for_ms: int, say: Callable[[str], None]) -> "Inc
         lost = first_line(str(error))
     if header is None or not seen:
         why = lost or f"it sent no snapshot within {for_ms / 1_000:g} s: is it still starting?"
-        raise UsageError(f"there is nothing to report of the engine {socket.stem} yet: {why}")
+        raise UsageError(f"there is nothing to report of the engine {engine.socket.stem} yet: {why}")
     points = [*header.history, *(point for one in seen if (point := history_point(one)) is not None)]
     return Incident(header=header, snapshots=seen, points=points, lost=lost)
 

@@ -10,7 +10,7 @@ import typer
 
 from ...engine.errors import RunError, UsageError
 from ...engine.feed.recording import RecordingReader
-from .attach import socket_of
+from .attach import engine_of
 from .config.force import configured
 from .targets import is_published, known_as, nothing_there
 
@@ -63,7 +63,7 @@ def _screen_command(target: str, allow_changes: bool) -> list[str]:
     path = Path(target)
     if path.is_file() and _is_recording(path):
         return [*wmtop, "replay", str(path.absolute())]
-    if not path.exists() and "://" not in target and socket_of(target) is None and not is_published(target):
+    if not path.exists() and "://" not in target and engine_of(target) is None and not is_published(target):
         raise UsageError(nothing_there(target))
     whole = str(path.absolute()) if path.exists() else target
     return [*wmtop, "attach", whole, *([] if allow_changes else ["--read-only"])]

@@ -4,11 +4,10 @@ import time
 from pathlib import Path
 
 from ....engine.errors import UsageError
-from ....engine.feed.client import Client
 from ....engine.feed.recording import RecordingReader
 from ....engine.fleet.watcher import TargetWatch, Watcher
 from ...present.keys import use_keys
-from ..attach import socket_of
+from ..attach import engine_of
 from ..config.force import appearance, config
 from ..look import is_recording
 from ..running import has_terminal, open_screen
@@ -83,6 +82,6 @@ def _show(watch: TargetWatch) -> bool:
 
         with RecordingReader(path) as reader:
             return play(reader, 1.0, None, playing=True, of_fleet=True) == "fleet"
-    socket = None if target is None else socket_of(target)
-    feed = WatchedFeed(watch) if socket is None else Client(socket)
+    engine = None if target is None else engine_of(target)
+    feed = WatchedFeed(watch) if engine is None else engine.client(read_only=False)
     return open_screen(feed, "leave", of_fleet=True) == "fleet"

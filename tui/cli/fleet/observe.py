@@ -32,10 +32,10 @@ def watcher_of(find: Callable[[], Iterable[Member]], every_s: float) -> Watcher:
 def looker_of(member: Member, every_s: float) -> Looker:
     """What looks at a target; UsageError, RunError where it is nothing, or cannot be reached."""
     from ....engine.fleet.lookers import EngineLooker, RecordingLooker, TapLooker
-    from ..attach import socket_of, watched_of
+    from ..attach import engine_of, watched_of
 
-    if (socket := socket_of(member.target)) is not None:
-        return EngineLooker(socket)
+    if (engine := engine_of(member.target)) is not None:
+        return EngineLooker(engine.client(read_only=True))
     path = Path(member.target)
     if is_recording(path):
         return RecordingLooker(path, every_s)
