@@ -25,6 +25,7 @@ from wmtop.engine.feed.recording import RecordingReader
 from wmtop.tui.app import WmtopApp
 from wmtop.tui.cli.launch import EngineProcess
 from wmtop.tui.replay.app import ReplayApp
+from wmtop.tui.svg import self_contained
 
 OUT = Path(__file__).parents[1] / "tui" / "pictures"
 SIZE = (120, 36)
@@ -85,6 +86,11 @@ async def press(pilot: Pilot[object], *keys: str) -> None:
     await pilot.pause(DRAWN_S)
 
 
+def save(app: WmtopApp, name: str) -> None:
+    """Write what the app shows as a picture of the README."""
+    (OUT / f"{name}.svg").write_text(self_contained(app.export_screenshot()), encoding="utf-8")
+
+
 async def take_live(client: Watched) -> None:
     """The pictures of the running engine."""
     app = WmtopApp(client, on_quit="leave")
@@ -93,7 +99,7 @@ async def take_live(client: Watched) -> None:
         await until(lambda: is_the_story(client.newest), STORY_S)
         for name, there, back in PICTURES:
             await press(pilot, *there)
-            app.save_screenshot(f"{name}.svg", str(OUT))
+            save(app, name)
             await press(pilot, *back)
 
 
@@ -103,7 +109,7 @@ async def take_replay(recording: Path) -> None:
         app = ReplayApp(reader, number=reader.seek(STORY_MS), playing=False)
         async with app.run_test(size=SIZE) as pilot:
             await pilot.pause(DRAWN_S)
-            app.save_screenshot("replay.svg", str(OUT))
+            save(app, "replay")
 
 
 async def take_attached(checkpoint: Path) -> None:
@@ -118,7 +124,7 @@ async def take_attached(checkpoint: Path) -> None:
         async with app.run_test(size=SIZE, notifications=True) as pilot:
             await until(lambda: client.newest is not None and bool(client.newest.channels), START_S)
             await press(pilot, "plus", "plus")
-            app.save_screenshot("attached.svg", str(OUT))
+            save(app, "attached")
         engine.stop()
     finally:
         assert job.stdin is not None

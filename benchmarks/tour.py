@@ -17,6 +17,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
+from wmtop.tui.svg import self_contained
 
 OUT = Path(__file__).parents[1] / "tui" / "pictures" / "tour.svg"
 COLUMNS, ROWS = 110, 32
@@ -116,7 +117,8 @@ def picture(text: str, number: int) -> str:
     console = Console(width=COLUMNS, record=True, file=StringIO(), force_terminal=True, color_system="truecolor")
     for line in text.splitlines()[:ROWS]:
         console.print(Text.from_ansi(line), no_wrap=True, overflow="crop", crop=True)
-    return console.export_svg(title="wmtop demo --idle-after off", theme=THEME, unique_id=f"frame{number}")
+    drawn = console.export_svg(title="wmtop demo --idle-after off", theme=THEME, unique_id=f"frame{number}")
+    return self_contained(drawn)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from .recorder import file_name, save_new
 from .screens.detail import DetailScreen
 from .screens.main import MainScreen
 from .screens.quit import Answer
+from .svg import self_contained
 
 _SHOWN = 60
 """The cells of a copied text that its notice shows."""
@@ -57,7 +58,7 @@ class GivingApp(App[Answer]):
 
     def action_save_svg(self) -> None:
         """Save the screen as a picture where wmtop was started, and say where."""
-        self._save(f"wmtop-{file_name(self._engine_name)}", ".svg", self.export_screenshot())
+        self._save(f"wmtop-{file_name(self._engine_name)}", ".svg", self_contained(self.export_screenshot()))
 
     def _save(self, name: str, suffix: str, text: str) -> None:
         try:

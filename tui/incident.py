@@ -36,6 +36,7 @@ from .present.recent import Recent
 from .present.target import target_of
 from .recorder import file_name
 from .screens.main import MainScreen
+from .svg import self_contained
 from .themes import DARK
 
 CLIP_MS = 300_000
@@ -263,7 +264,7 @@ def picture(incident: Incident) -> str:
         async with app.run_test(size=_SIZE) as pilot:
             await pilot.pause()
             await pilot.pause(0.1)  # the rules are drawn after the first layout
-            return app.export_screenshot(title=f"wmtop {incident.snapshots[-1].name}")
+            return self_contained(app.export_screenshot(title=f"wmtop {incident.snapshots[-1].name}"))
 
     return asyncio.run(draw())
 

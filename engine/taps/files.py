@@ -47,7 +47,7 @@ def read_head(path: Path, size: int) -> bytes:
     except FileNotFoundError:
         raise VanishedError(f"{_place(path)} is not there") from None
     except OSError as error:
-        raise UnreadableError(f"cannot read {_place(path)}: {error.strerror}") from None
+        raise UnreadableError(f"cannot read {one_line(str(path.absolute()))}: {error.strerror}") from None
 
 
 def numbers(directory: Path) -> list[int]:
@@ -62,7 +62,7 @@ def names(directory: Path) -> list[str]:
     except FileNotFoundError:
         raise VanishedError(f"{_place(directory)} is not there") from None
     except OSError as error:
-        raise UnreadableError(f"cannot read {_place(directory)}: {error.strerror}") from None
+        raise UnreadableError(f"cannot read {one_line(str(directory.absolute()))}: {error.strerror}") from None
 
 
 class Cached(Generic[T]):
@@ -81,7 +81,7 @@ class Cached(Generic[T]):
         except FileNotFoundError:
             raise VanishedError(f"{_place(path)} is not there") from None
         except OSError as error:
-            raise UnreadableError(f"cannot read {_place(path)}: {error.strerror}") from None
+            raise UnreadableError(f"cannot read {one_line(str(path.absolute()))}: {error.strerror}") from None
         version = (found.st_ino, found.st_mtime_ns, found.st_size)
         known = self._known.get(path)
         if known is None or known[0] != version:

@@ -31,7 +31,6 @@ from .query_channels import (
     bucket_of,
     channels_of_taps,
     channels_of_topics,
-    on_record_timestamp,
     tapped_inputs,
     whatif_by_spark,
 )
@@ -54,7 +53,7 @@ def snapshot_of_query(
     inputs = tapped_inputs(nodes, run)
     channels = channels_of_taps(inputs, now_ms)
     by_tap = bool(channels)
-    elsewhere = topics is not None and topics.assumed and not on_record_timestamp(nodes)
+    elsewhere = topics is not None and topics.assumed
     if topics is not None and not by_tap:
         channels = channels_of_topics(topics, delay_of(nodes), withheld=elsewhere)
     settings = _settings(nodes, facts.window)

@@ -31,6 +31,8 @@ class Node(Struct, frozen=True, kw_only=True):
     """None of its sources has delivered a row in this run."""
     above: tuple[int, ...] = ()
     after_state: bool = False
+    alone: bool = True
+    """The query has no watermarks but those that are known; state names one of an input that is united with others."""
 
     @property
     def spark_ms(self) -> int | None:
@@ -92,7 +94,7 @@ def _max_of(run: QueryRun, plan: PlanFacts, place: int) -> int | None:
 
 def delay_of(nodes: Iterable[Node]) -> int | None:
     """The delay, where there is one and no more than one."""
-    delays = {node.delay_ms for node in nodes}
+    delays = {node.delay_ms if node.alone else None for node in nodes}
     return delays.pop() if len(delays) == 1 else None
 
 
@@ -103,7 +105,7 @@ def shown(nodes: Sequence[Node], level_ms: int | None, policy: Policy | None) ->
     it, at exactly the level.
     """
     if len(nodes) == 1:
-        return [_view(nodes[0], level_ms)]
+        return [_view(nodes[0], level_ms if nodes[0].alone else None)]
     stands = [node.spark_ms for node in nodes]
     known = [time for time in stands if time is not None]
     unknown = [place for place, time in enumerate(stands) if time is None]
@@ -175,4 +177,5 @@ def _nodes_of_state(checkpoint: CheckpointFacts) -> list[Node]:
     found = {(None if delay.windowed else delay.column, delay.delay_ms) for delay in checkpoint.delays}
     named = {delay_ms for column, delay_ms in found if column is not None}
     nodes = [node for node in found if node[0] is not None or node[1] not in named]
-    return [Node(column=column, delay_ms=delay_ms) for column, delay_ms in sorted(nodes, key=str)]
+    alone = len(nodes) >= len(checkpoint.sources)
+    return [Node(column=column, delay_ms=delay_ms, alone=alone) for column, delay_ms in sorted(nodes, key=str)]

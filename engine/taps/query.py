@@ -12,6 +12,7 @@ from ..core.snapshot import Snapshot, SourceView
 from .checkpoint.checkpoint import CheckpointFacts, CheckpointTap, check, is_checkpoint
 from .checkpoint.open_windows import OpenWindows, OpenWindowsTap
 from .checkpoint.window_shape import WindowShape, spec_of
+from .events.query_runs import QueryRun
 from .merge import snapshot_of_query
 from .past import past_of
 from .positions import offsets_of
@@ -81,7 +82,8 @@ class QueryWatch:
         self._reports.open()
         if self._broker is not None:
             checkpoint, report = self._both()
-            self._broker.open(offsets_of(checkpoint, report.run if report else None))
+            run = report.run if report else None
+            self._broker.open(offsets_of(checkpoint, run), _time_in_records(run))
 
     def poll(self) -> QueryFacts:
         """What stands there now; what has vanished since is told as it was, with the trouble."""
@@ -89,13 +91,14 @@ class QueryWatch:
         windows = None
         if self._windows is not None and checkpoint is not None:
             windows = self._windows.poll(checkpoint)
-        offsets = offsets_of(checkpoint, report.run if report else None)
+        run = report.run if report else None
+        offsets = offsets_of(checkpoint, run)
         return QueryFacts(
             checkpoint=checkpoint,
             report=report,
             windows=windows,
             window=spec_of(windows or (), self._shapes),
-            topics=None if self._broker is None else self._broker.poll(offsets),
+            topics=None if self._broker is None else self._broker.poll(offsets, _time_in_records(run)),
         )
 
     def picture(self, name: str, facts: QueryFacts, now_ms: int) -> Snapshot:
@@ -139,3 +142,11 @@ class QueryWatch:
             return replace(self._last, trouble=checkpoint.trouble or gone)
         self._last = checkpoint
         return checkpoint
+
+
+def _time_in_records(run: QueryRun | None) -> str | None:
+    """Where the plan has event time in the records of Kafka; None where it does not tell, or has several places."""
+    if run is None or run.plan is None:
+        return None
+    places = {node.record_time for node in run.plan.nodes}
+    return places.pop() if len(places) == 1 else None

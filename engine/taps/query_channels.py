@@ -76,11 +76,6 @@ def channels_of_topics(topics: TopicFacts, delay_ms: int | None, *, withheld: bo
     return [_partition(one, delay_ms, several, known=known, withheld=withheld) for one in partitions]
 
 
-def on_record_timestamp(nodes: Sequence[Node]) -> bool:
-    """Whether the only watermark is on the column in which Spark's Kafka source has a record's own timestamp."""
-    return len(nodes) == 1 and nodes[0].column == "timestamp"
-
-
 def without_times(topics: TopicFacts) -> TopicFacts:
     """The same without times, which are not those that the watermark goes by."""
     bare = (replace(one, newest_ms=None, event_ms=None) for one in topics.partitions)

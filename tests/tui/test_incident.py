@@ -50,7 +50,9 @@ def test_a_recording_becomes_a_zip(here: Path) -> None:
         assert f"## {title}" in text
     assert "F9" in text
     assert re.search(r"\| Textual \| \d", text)
-    assert "<svg" in files[PICTURE].read_text()
+    picture = files[PICTURE].read_text()
+    assert "<svg" in picture
+    assert "url(http" not in picture  # it opens where there is no network
     assert json.loads(files[SNAPSHOT].read_text())["batch"] == COUNT - 1
     with RecordingReader(files[RECORDING]) as reader:
         assert not reader.truncated

@@ -47,24 +47,37 @@ def show_post_mortem(
     force: bool,
 ) -> None:
     """Make a recording of the log (kept as `record` if that is given), and show or print it."""
-    from ...engine.taps.eventlog.post_mortem import record as write
-
     check_outputs({"--record": record}, inputs=[path], force=force)
     if not (once or json) and not has_terminal():
         raise UsageError("the screen needs a terminal; without one, use --once or --json")
+    with recorded(path, facts, wanted, name, record, force=force) as reader:
+        if once or json:
+            print_snapshots(reader, record or path, once=once, json=json)
+        else:
+            play(reader, 1.0, reader.at(len(reader) - 1).now_ms, playing=False)  # opened at the end: the error is there
+
+
+@contextmanager
+def recorded(
+    path: Path,
+    facts: "EventLogFacts",
+    wanted: str | None,
+    name: str | None = None,
+    out: Path | None = None,
+    *,
+    force: bool = False,
+) -> Generator[RecordingReader]:
+    """The log as a recording, kept as `out` if that is given; UsageError where it has no batch of the query."""
+    from ...engine.taps.eventlog.post_mortem import record as write
+
     with tempfile.TemporaryDirectory(prefix="wmtop-") as directory:
-        out = record or Path(directory) / "post-mortem.rec"
+        place = out or Path(directory) / "post-mortem.rec"
         with _progress("replaying the query") as step:
-            snapshots = write(path, facts, out, wanted, name, step, force=force)
+            snapshots = write(path, facts, place, wanted, name, step, force=force)
         if not snapshots:
             raise UsageError(f"{path} has no batch of the query; choose another event log or --query")
-        with RecordingReader(out) as reader:
-            if once or json:
-                print_snapshots(reader, out, once=once, json=json)
-            else:
-                play(
-                    reader, 1.0, reader.at(len(reader) - 1).now_ms, playing=False
-                )  # opened at the end, where the error is
+        with RecordingReader(place) as reader:
+            yield reader
 
 
 @contextmanager

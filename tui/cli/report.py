@@ -22,8 +22,10 @@ from .arguments import FORCE_HELP, parsed
 from .config.targets import with_configured_target
 from .look import is_recording, opened, pictures
 from .options import parse_duration, parse_time
+from .targets import local_path
 
 if TYPE_CHECKING:  # it draws with Textual: only imported once it is needed
+    from ...engine.taps.eventlog.event_log import EventLogFacts
     from ..incident import Incident
     from .attach import EngineAddress
 
@@ -128,7 +130,13 @@ def _looked_at(target: str, for_ms: int, options: dict[str, Any], say: Callable[
                 raise UsageError(f"--{option.replace('_', '-')} has no effect for a running engine; leave it out")
         return asyncio.run(_engine(engine, for_ms, say))
     from .attach import watched_of
+    from .post_mortem import finished_log
 
+    if "://" not in target.removeprefix("file://") and (log := finished_log(target)) is not None:
+        for option in ("bootstrap", "time", "group", "kafka_config"):
+            if options[option] is not None:
+                raise UsageError(f"--{option.replace('_', '-')} has no effect for a finished event log; leave it out")
+        return _ended(target, log, options["query"])
     watched = watched_of(target, options)
     began = clock.monotonic()
     seen: list[Snapshot] = []
@@ -148,6 +156,15 @@ def _looked_at(target: str, for_ms: int, options: dict[str, Any], say: Callable[
     )
     points = [point for one in seen if (point := history_point(one)) is not None]
     return Incident(header=header, snapshots=seen, points=points)
+
+
+def _ended(target: str, log: "EventLogFacts", wanted: str | None) -> "Incident":
+    """The incident at the end of a finished event log: its times are the log's, not today's."""
+    from ..incident import incident_of
+    from .post_mortem import recorded
+
+    with recorded(local_path(target), log, wanted) as reader:
+        return incident_of(reader, len(reader) - 1)
 
 
 def _name_of(target: str) -> str:

@@ -48,13 +48,15 @@ def local_path(target: str) -> Path:
     scheme = uri[1].lower() if uri else None
     if uri and scheme not in ("file", "dbfs"):
         raise UsageError(f"{clean(target)} is not on a file system of this machine: mount it, or copy it here")
-    path = target if uri is None else re.sub("^//[^/]*(?=/)", "", target[len(uri[1]) + 1 :])
+    path = target if uri is None else re.sub("^(?://[^/]*)?/+", "/", target[len(uri[1]) + 1 :])
     if scheme == "dbfs":
         path = f"/dbfs/{path.lstrip('/')}"  # where Databricks mounts it
         if not os.path.exists("/dbfs"):
             raise UsageError(f"{clean(target)} is not mounted here: run wmtop on the cluster's driver, or copy it here")
     try:
         os.stat(path)
+        if os.path.isdir(path):
+            os.scandir(path).close()
     except PermissionError as error:
         raise UsageError(f"cannot read {clean(path)}: {error.strerror}") from None
     except (OSError, ValueError):

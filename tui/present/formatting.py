@@ -28,7 +28,7 @@ _LONGEST_NAME = 4_096
 
 
 def duration(ms: float) -> str:
-    """A measured duration (ms) for reading, two units at most: `250ms`, `2.4s`, `4m05s`, `26m`, `1h05m`, `3d`."""
+    """A measured duration (ms), two units at most: `250ms`, `2.4s`, `4m05s`, `26m`, `1h05m`, `3d`, `12.8y`."""
     if ms < 0:
         return "−" + duration(-ms)
     if ms < SECOND:
@@ -37,6 +37,8 @@ def duration(ms: float) -> str:
         return f"{int(ms) // 100 / 10:g}s"
     if ms < MINUTE:
         return f"{int(ms) // SECOND}s"
+    if ms >= 2 * YEAR:  # old data is replayed
+        return f"{ms / YEAR:,.1f}y"
     small, large, names = (
         (SECOND, MINUTE, "ms") if ms < 10 * MINUTE
         else (MINUTE, HOUR, "hm") if ms < DAY

@@ -245,7 +245,7 @@ ROWS: tuple[KeyRow, ...] = (
     ), "channel", 5),
     KeyRow(("Lateness",), "H", "the last 15m, 1h, 24h, or all since the start", (
         Bind("horizon", "H", "horizon", "next horizon"),
-    ), "horizon", 3),
+    ), "horizon", 1),
     KeyRow(("Lateness",), "i Tab", "the idle timeout instead, and back", (
         Bind("lateness-or-idle", "i,tab,shift+tab", "other", "idle timeout or lateness", priority=True),
     ), "idle timeout", 2),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from ...engine.core.snapshot import Snapshot
 from ..present import formatting as f
 from ..present.channel_order import Entry
-from ..present.line import Run
+from ..present.line import Run, cells
 from ..present.presenter import presenter_of
 from ..present.preview import Preview
 from ..present.preview_words import told
@@ -133,15 +133,23 @@ def channel_heading(snapshot: Snapshot, view: View, rows: Sequence[Entry], *, fo
     return Heading(0, title)
 
 
+_RULE = 4
+"""The cells that a rule has around a title."""
+
+
 def window_heading(snapshot: Snapshot, start: int, width: int, *, focused: bool) -> Heading:
     """The window table's title, `width` cells wide: the counts."""
     windows = snapshot.windows
     roomy = width >= 44
-    figures = ((windows.open_count, "open"), (windows.fired, "fired"), (windows.late_firings, "refired"))
+    figures = ((windows.open_count, "open"), (windows.fired, "fired"), (windows.late_firings, "late firings"))
     known = [figure for figure in figures if figure[0] is not None]
     title: list[Run] = [_title("Windows", focused), (" ─" if roomy and known else "", "frame")]
     for place, (number, word) in enumerate(known):
-        title += [(" · " if place and roomy else " ", "dim"), (f.count(number), "text"), (f" {word}", "dim")]
+        gap = " · " if place and roomy else " "
+        more: list[Run] = [*title, (gap, "dim"), (f.count(number), "text"), (f" {word}", "dim")]
+        if cells(more) + _RULE > width:
+            break  # a word that is cut says nothing
+        title = more
     return Heading(start, title)
 
 

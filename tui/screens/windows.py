@@ -60,8 +60,11 @@ class WindowsScreen(DetailScreen):
     def heading(self, snapshot: Snapshot) -> Sequence[Run]:
         windows = snapshot.windows
         figures = ((windows.open_count, "open"), (windows.fired, "fired"), (windows.late_firings, "late firings"))
+        known = [(number, word) for number, word in figures if number is not None]
+        if not known:
+            return [(f"  {f.ELSEWHERE}", "dim")]
         out: list[Run] = []
-        for number, word in figures:
+        for number, word in known:
             out += [(" · " if out else "  ", "dim"), (f.count(number), "text"), (f" {word}", "dim")]
         return out
 

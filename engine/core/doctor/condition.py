@@ -31,6 +31,8 @@ class QueryStale(Finding, frozen=True, kw_only=True, tag="query-stale"):
     age_ms: int | None
     """How long ago its last batch began."""
     in_flight: bool | None
+    gone: bool = False
+    """Its application has ended without stopping it."""
 
 
 class QueryNotStarted(Finding, frozen=True, kw_only=True, tag="query-not-started"):
@@ -108,6 +110,7 @@ def query_stale(given: DiagnosisInput) -> QueryStale | QueryNotStarted | SourceU
         batch=snapshot.batch,
         age_ms=None if begun is None or now is None else max(now - begun, 0),
         in_flight=spark.in_flight,
+        gone=any(note.code == "application_gone" for note in snapshot.notes),
         fixes=(Fix(code="check-query"),),
     )
 

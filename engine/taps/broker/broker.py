@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from ...errors import UsageError
-from ...json_path import JsonPath
+from ...json_path import JsonPath, parse_json_path
 from ...kafka.config import KafkaConfig
 from ...kafka.offsets import Positions, TopicPartition
 from ..checkpoint.offset_log import SourceOffsets
+from ..events.lineage import RECORD
 from .topic import TopicTap
 from .topic_facts import TopicFacts
 
@@ -20,33 +21,43 @@ class BrokerTap:
     """Asks on a thread of its own: a broker that is silent must not keep the checkpoint from being read."""
 
     def __init__(self, config: KafkaConfig, path: JsonPath | None, *, assumed: bool = False) -> None:
-        """`assumed`: nobody said where event time is; the records' own timestamps may be something else."""
+        """`assumed`: the user did not say where event time is; unless the query's plan tells, it is not known."""
         self._config = config
         self._assumed = assumed
         self._path = path
+        self._topics: list[str] = []
+        self._planned: str | None = None
+        self._tried: str | None = None
         self._tap: TopicTap | None = None
         self._positions: Positions = {}
         self._facts = TopicFacts()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def open(self, offsets: Sequence[SourceOffsets]) -> None:
-        """Connect and ask once; UsageError where the query reads nothing from Kafka, or the topics are not there."""
+    def open(self, offsets: Sequence[SourceOffsets], time: str | None = None) -> None:
+        """Connect and ask once; `time` is where the plan has event time in a record (`lineage.record_time`).
+
+        UsageError where the query reads nothing from Kafka, or the topics are not there.
+        """
         self._positions = _positions(offsets)
         topics = sorted({partition.topic for partition in self._positions})
         if not topics:
             raise UsageError("it has no offsets of Kafka: leave out --bootstrap, --time and --kafka-config")
-        self._tap = TopicTap(self._config, topics, path=self._path)
-        self._tap.open()
-        self._facts = self._tap.poll(self._positions)
+        self._topics = topics
+        if not self._take(time):
+            self._tap = TopicTap(self._config, topics, path=self._path)
+            self._tap.open()
+        assert self._tap is not None
+        self._facts = self._facts_of(self._tap)
 
-    def poll(self, offsets: Sequence[SourceOffsets]) -> TopicFacts:
-        """What the broker has last said of the offsets that the query had reached then."""
+    def poll(self, offsets: Sequence[SourceOffsets], time: str | None = None) -> TopicFacts:
+        """What the broker has last said of the offsets that the query had reached then; `time` as in `open`."""
         self._positions = _positions(offsets) or self._positions
+        self._planned = time
         if self._thread is None:
             self._thread = threading.Thread(target=self._ask, name="wmtop-broker", daemon=True)
             self._thread.start()
-        return replace(self._facts, assumed=self._assumed)
+        return self._facts
 
     def close(self) -> None:
         """Ask no more."""
@@ -56,11 +67,38 @@ class BrokerTap:
         if self._tap is not None and not (self._thread and self._thread.is_alive()):
             self._tap.close()
 
+    def _take(self, time: str | None) -> bool:
+        """Go by the time that the plan tells, once; whether there is a new tap for it."""
+        if not self._assumed or time is None or time == self._tried:
+            return False
+        self._tried = time
+        if time == RECORD:
+            self._assumed = False
+            return False
+        tap = TopicTap(self._config, self._topics, path=parse_json_path(time, "--time"))
+        try:
+            tap.open()
+        except UsageError:  # none of the records has it
+            tap.close()
+            return False
+        before, self._tap = self._tap, tap
+        if before is not None:
+            before.close()
+        self._assumed = False
+        return True
+
+    def _facts_of(self, tap: TopicTap) -> TopicFacts:
+        """What the broker says now, of the partitions that the query reads: it may read only some (`assign`)."""
+        facts = tap.poll(self._positions)
+        read = tuple(one for one in facts.partitions if one.position is not None)
+        return replace(facts, partitions=read, assumed=self._assumed)
+
     def _ask(self) -> None:
         assert self._tap is not None
         while not self._stop.wait(EVERY_S):
             try:
-                self._facts = self._tap.poll(self._positions)
+                self._take(self._planned)
+                self._facts = self._facts_of(self._tap)
             except Exception as error:  # the checkpoint is still read
                 self._facts = replace(self._facts, trouble=f"the broker is not asked any more: {error!r}")
                 raise

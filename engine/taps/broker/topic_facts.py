@@ -32,6 +32,6 @@ class TopicFacts(Struct, frozen=True, kw_only=True):
     """They change when a topic is deleted and recreated."""
     partitions: tuple[PartitionFacts, ...] = ()
     assumed: bool = False
-    """The times are the records' own, and nobody said that the query's watermark goes by them."""
+    """The times are the records' own, and neither user nor plan says that the watermark goes by them."""
     trouble: str | None = None
     """Why nothing newer is known, in one line."""

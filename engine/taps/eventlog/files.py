@@ -60,7 +60,7 @@ class LogFile:
         try:
             piece = os.pread(self._fd, min(limit, PIECE), self.offset)
         except OSError as error:
-            self.broken = f"cannot read {self.path.name}: {error.strerror}"
+            self.broken = f"cannot read {self.path.absolute()}: {error.strerror}"
             return 0
         if piece:
             if self.offset == 0 and piece.startswith(_ZSTD_MAGIC[: len(piece)]):
@@ -125,7 +125,7 @@ def _open(path: Path) -> int:
         raise VanishedError(f"{one_line(path.name)} is not there") from None
     except (OSError, ValueError) as error:  # a name with a NUL
         reason = error.strerror if isinstance(error, OSError) else error
-        raise UnreadableError(f"cannot read {one_line(path.name)}: {reason}") from None
+        raise UnreadableError(f"cannot read {one_line(str(path.absolute()))}: {reason}") from None
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
         raise UnreadableError(f"{one_line(path.name)} is not a regular file")

@@ -6,6 +6,7 @@ from decimal import Decimal
 
 from ...core.snapshot import OperatorKind, OutputMode
 from ..files import one_line
+from .lineage import record_time
 from .query_runs import PlanFacts, PlannedOperator, PlannedWatermark
 
 TAP = "wmtop:"
@@ -15,7 +16,7 @@ Line = tuple[int, str]
 """How deep a node stands in the plan, and what it says."""
 
 _WATERMARK = re.compile(
-    r"EventTimeWatermark (?:[0-9a-f-]{36}, )?(.+)#\d+L?(?:-T\d+ms)?: [\w<>:,]+, (.+)", re.DOTALL
+    r"EventTimeWatermark (?:[0-9a-f-]{36}, )?(?P<attribute>(.+)#\d+)L?(?:-T\d+ms)?: [\w<>:,]+, (.+)", re.DOTALL
 )  # Spark before 4.0 writes no UUID
 _METRICS = re.compile(rf"CollectMetrics {TAP}([^,]+),")
 _STATE = re.compile(r"state info \[ checkpoint = (.+?)/state, runId = ")
@@ -60,12 +61,13 @@ def read_plan(lines: Iterable[Line]) -> PlanFacts:
         inner = [other for other in marks if at < other < end]
         nodes.append(
             PlannedWatermark(
-                column=one_line(match[1], _TEXT_LIMIT),
-                delay_ms=_duration_ms(match[2]),
+                column=one_line(match[2], _TEXT_LIMIT),
+                delay_ms=_duration_ms(match[3]),
                 inputs=tuple(_taps(listed, at, end, inner)),
                 sources=tuple(number for number, leaf in enumerate(leaves) if at < leaf < end),
                 above=tuple(places[other] for other in inner),
                 after_state=any(at < other < end for other in operators),
+                record_time=record_time(match["attribute"], [text for _, text in listed[at + 1 : end]]),
             )
         )
     found = [

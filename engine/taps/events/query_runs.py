@@ -20,6 +20,8 @@ class PlannedWatermark(Struct, frozen=True):
     """The other watermarks of the plan that its rows have passed before."""
     after_state: bool = False
     """Its rows come out of a stateful operator."""
+    record_time: str | None = None
+    """Where its column is in the records of Kafka (`lineage.record_time`); None: not proved, or another source."""
 
 
 class PlannedOperator(Struct, frozen=True, kw_only=True):

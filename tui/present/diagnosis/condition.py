@@ -69,6 +69,14 @@ def _stale(it: QueryStale, context: Context) -> Explanation:
     batch = "The last batch" if it.batch is None else f"Batch {it.batch:,}"
     begun = "" if it.age_ms is None else f" began {span(it.age_ms)} ago"
     ended = "" if it.in_flight is None else " and has not ended" if it.in_flight else " and was the last one"
+    if it.gone:
+        return Explanation(
+            "The query's application has ended",
+            "No results: event time does not move any more",
+            f"The application ended without stopping the query: it was killed, or it failed. {_OLD}",
+            [f"{batch}{begun}{ended}"],
+            ("Progress",),
+        )
     return Explanation(
         "The query shows no progress",
         "No results" if it.age_ms is None else f"Nothing new for {span(it.age_ms)}",
