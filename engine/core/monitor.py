@@ -12,6 +12,7 @@ from .changes import changed, emitted, noted
 from .channels import Channel, Left, Registry
 from .clocks import Clocks
 from .counts import ChannelCounts
+from .explain import Explain
 from .firing import FiredWindows, Firing
 from .folding import OTHER, FoldedChannels, beyond_limit
 from .idle_cycles import IdleCycles
@@ -63,6 +64,8 @@ class Monitor(Struct, kw_only=True, dict=True):
     last_future: Offender | None = None
     last_malformed: Offender | None = None
     changes: list[SettingsChange] = []
+    explain: Explain | None = None
+    """None: no columns were asked for."""
     resend: bool = False
     """Settings changed: at the next emit every generator emits."""
     ended: bool = False
@@ -177,6 +180,9 @@ class Monitor(Struct, kw_only=True, dict=True):
         self.last_malformed = observation.last_malformed or self.last_malformed
         self._points.add(points_of(observation, self.settings, self.level, now))
         firings = self._count(observation)
+        if self.explain is not None:
+            usable = sum(group.records for group in observation.groups if group.start_ms is not None)
+            self.explain.add(observation.values, usable, observation.late)
         watermarks = self._absorb(observation, now)
         self.judge.see_batch(now)
         firings += self._emit(now, watermarks)

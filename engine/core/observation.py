@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from .explain import SeenValue
 from .snapshot import Offender
 from .times import MIN
 
@@ -58,6 +59,10 @@ class BatchObservation(Struct, frozen=True, kw_only=True):
     sample: list[Group] | None = None
     """A few of the groups as they were before records of different distance from W0 came together; None: all groups."""
     sequences: list[Sequence] = []
+    values: list[SeenValue] = []
+    """Of the columns of `--explain`."""
+    late: int = 0
+    """How many are late; only counted where `values` are."""
     last_future: Offender | None = None
     last_malformed: Offender | None = None
 

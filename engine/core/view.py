@@ -97,6 +97,7 @@ def snapshot_of(
         last_future=monitor.last_future,
         last_malformed=monitor.last_malformed,
         changes=monitor.changes,
+        explain=None if monitor.explain is None else monitor.explain.view(),
         spark=spark or SparkProgress(),
         points=points or [],
         notes=notes or [],

@@ -20,8 +20,6 @@ from .late_rows import ADDED, LateRows
 from .sources.base import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql import DataFrame, SparkSession
 
 _FILE = "late-output.json"
@@ -74,12 +72,8 @@ class LateOutput:
         if self._directory is None:
             self._claim(SparkDirectory(self._where, spark))
 
-    def write(
-        self, batch: "DataFrame", rows_of: "Callable[[DataFrame], DataFrame]", number: int, late: LateRecords
-    ) -> None:
-        """Keep the late records of a batch, whole; RunError where they cannot be written or read again.
-
-        `rows_of` gives its records as rows.
+    def write(self, rows: "DataFrame", number: int, late: LateRecords) -> None:
+        """Keep the late records among a batch's `rows`; RunError where they cannot be written or read again.
 
         A batch without any costs nothing.
         """
@@ -93,8 +87,8 @@ class LateOutput:
 
         self._written = number
         seen = Observation()
-        rows = self._rows.of(rows_of(batch), late).observe(seen, F.count(F.lit(1)).alias("rows"))
-        self._directory.write(self._source.whole(rows, list(ADDED)), number)
+        kept = self._rows.of(rows, late).observe(seen, F.count(F.lit(1)).alias("rows"))
+        self._directory.write(self._source.whole(kept, list(ADDED)), number)
         written = int(seen.get["rows"])
         if written != late.records:
             raise RunError(

@@ -35,24 +35,39 @@ class LateRows:
 
     def of(self, batch: "DataFrame", late: LateRecords) -> "DataFrame":
         """The late records of a batch, with `ADDED` beside the columns of `batch`."""
-        from pyspark.sql import functions as F
-
-        window = self._settings.spec
-        rows = batch.withColumn(CHANNEL, F.expr(SHORT_NAME_SQL)).selectExpr("*", f"{start_sql(window)} as _start")
-        rows = self._in_sessions(rows, late) if isinstance(window, Session) else self._in_windows(rows, late)
         level = shown = _constant(late.level)
         if self._settings.strategy == "spark":
             shown = f"{level} + 1L"
         if late.level == MAX:  # never shown as a number
             level = shown = "cast(null as bigint)"
-        return rows.selectExpr(
-            *batch.columns,
-            f"{CHANNEL} as {LATE_CHANNEL}",
-            f"{TIME} as {LATE_TIME}",
-            f"{shown} as {LATE_WATERMARK}",
-            f"_end as {LATE_WINDOW_END}",
-            f"try_subtract({level}, coalesce(_end - 1L, {TIME})) as {LATE_BY}",
+        return (
+            self._placed(batch, late, "inner")
+            .where("is_late")
+            .selectExpr(
+                *batch.columns,
+                f"{CHANNEL} as {LATE_CHANNEL}",
+                f"{TIME} as {LATE_TIME}",
+                f"{shown} as {LATE_WATERMARK}",
+                f"_end as {LATE_WINDOW_END}",
+                f"try_subtract({level}, coalesce(_end - 1L, {TIME})) as {LATE_BY}",
+            )
         )
+
+    def flagged(self, batch: "DataFrame", late: LateRecords) -> "DataFrame":
+        """All records of a batch with `is_late` (boolean) beside the columns of `batch`."""
+        if not late.records:
+            return batch.selectExpr("*", "false as is_late")
+        return self._placed(batch, late, "left").selectExpr(*batch.columns, "coalesce(is_late, false) as is_late")
+
+    def _placed(self, batch: "DataFrame", late: LateRecords, join: str) -> "DataFrame":
+        """With the end of each record's last window (`_end`), and whether that is gone (`is_late`)."""
+        from pyspark.sql import functions as F
+
+        window = self._settings.spec
+        rows = batch.withColumn(CHANNEL, F.expr(SHORT_NAME_SQL)).selectExpr("*", f"{start_sql(window)} as _start")
+        if isinstance(window, Session):
+            return self._in_sessions(rows, late, join)
+        return self._in_windows(rows, late)
 
     def _in_windows(self, rows: "DataFrame", late: LateRecords) -> "DataFrame":
         window = self._settings.spec
@@ -63,17 +78,18 @@ class LateRows:
         # Saturating like the windows: at the end of stream everything is late.
         limit = late.level if late.level == MAX else late.level - self._settings.allowed_lateness_ms
         rows = rows.selectExpr("*", f"{end} as _end")
-        return rows.where(f"coalesce(_end - 1L, {TIME}) <= {_constant(limit)}")
+        return rows.selectExpr("*", f"coalesce(_end - 1L, {TIME}) <= {_constant(limit)} as is_late")
 
-    def _in_sessions(self, rows: "DataFrame", late: LateRecords) -> "DataFrame":
+    def _in_sessions(self, rows: "DataFrame", late: LateRecords, join: str) -> "DataFrame":
         import pyarrow as pa
 
         sessions = late.sessions or {}
         cells = pa.table(
             {"_start": pa.array(list(sessions), pa.int64()), "_end": pa.array(list(sessions.values()), pa.int64())}
         )
-        dropped = rows.sparkSession.createDataFrame(cells)  # pyright: ignore[reportArgumentType, reportCallIssue]
-        return rows.join(dropped.hint("broadcast"), "_start")  # pyright: ignore[reportUnknownMemberType]
+        created = rows.sparkSession.createDataFrame(cells)  # pyright: ignore[reportArgumentType, reportCallIssue]
+        dropped = created.selectExpr("*", "true as is_late").hint("broadcast")  # pyright: ignore[reportUnknownMemberType]
+        return rows.join(dropped, "_start", join)
 
 
 def _constant(value: int) -> str:

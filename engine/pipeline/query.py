@@ -21,7 +21,6 @@ from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
 from ..core.firing import Firing
 from ..core.judgement.observer import judge_monitor
 from ..core.judgement.verdict import LEAST_MS
-from ..core.late_records import late_records
 from ..core.monitor import Monitor
 from ..core.monitor_state import new_monitor
 from ..core.observation import BatchObservation
@@ -36,6 +35,7 @@ from .groups import Levels, levels_of
 from .late_output import late_output_of
 from .late_rows import LateRows
 from .observer import Observer
+from .record_passes import RecordPasses, explained_from
 from .sources.base import Source
 
 if TYPE_CHECKING:
@@ -77,6 +77,8 @@ class Run:
         known_bytes = saved.firings_bytes if saved else 0
         self._firings = FiringsFile(firings, known_bytes, existing) if firings else None
         self._late_output = late_output_of(late_output, state.path, saved, force=force)
+        self.monitor.explain = explained_from(self.monitor, source.more.explain, resumed=self.resumed)
+        self._passes: RecordPasses | None = None
         self._lock = threading.RLock()
         self._stopping = False
         self._frame: DataFrame | None = None
@@ -109,6 +111,7 @@ class Run:
         self._frame = self._observer.frame
         if self._late_output is not None:
             self._late_output.open(spark, self._source, LateRows(self.monitor.settings))
+        self._passes = RecordPasses(self.monitor, self._late_output, self._observer.rows)
 
     def start(self) -> None:
         """Start the loaded query from the saved state."""
@@ -382,7 +385,6 @@ class Run:
                 levels = levels_of(self.monitor, time_ms)
                 ends = self._state.source_offsets(batch)
                 observation = self._observe(frame, batch, levels, ends)
-                self._keep_late(frame, observation, levels)
                 backlog = self._source.backlog
                 if time_ms is not None:
                     self._keep_timers(time_ms, None if backlog is None else backlog.left_by(ends, time_ms))
@@ -404,21 +406,13 @@ class Run:
             self._on_batch()
 
     def _observe(self, frame: "DataFrame", batch: int, levels: Levels, ends: list[str]) -> BatchObservation:
+        """Read a batch, before anything of it is applied: its source may fail, and the query start again."""
         assert self._observer is not None
+        assert self._passes is not None
         try:
-            return self._observer.observe(frame, batch, levels, self.monitor, ends)
-        except Exception as error:
-            self._read_failure = error
-            raise
-
-    def _keep_late(self, frame: "DataFrame", observation: BatchObservation, levels: Levels) -> None:
-        """Write the late records of a batch before it is applied: the source may fail, and the query start again."""
-        if self._late_output is None:
-            return
-        assert self._observer is not None
-        late = late_records(self.monitor.operator.windows, observation.groups, levels.level)
-        try:
-            self._late_output.write(frame, self._observer.rows, observation.batch, late)
+            with self._passes.read_once(frame) as rows:
+                observation = self._observer.observe(rows, batch, levels, self.monitor, ends)
+                return self._passes.run(rows, observation, levels)
         except RunError:
             raise
         except Exception as error:

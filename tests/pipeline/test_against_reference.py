@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -93,7 +94,7 @@ def ran(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: p
     write(rows, directory / "rows.parquet")
     columns = Columns(time="t", arrival="a", channel="c", marker=settings.marker, watermark=settings.watermark_column)
     source = Replay([directory / "rows.parquet"], columns, directory / "staged", batch_rows=BATCH_ROWS)
-    source.more = RecordColumns(whole=True)
+    source.more = RecordColumns(whole=True, explain=("kind", "c"))
     source.check()
     source.prepare(lambda text: None)
     state = StateDirectory(directory / "state")
@@ -161,6 +162,19 @@ def test_late_output(ran: Ran) -> None:
         own = rows[row["number"]]
         assert (row["t"], row["a"], row["c"]) == (own.ts, own.arrival, own.channel)
         assert (row["wmtop_time_ms"], row["wmtop_channel"]) == (own.ts, own.channel or "(none)")
+
+
+def test_explain(ran: Ran) -> None:
+    _, rows, monitor, _, kept = ran
+    late, usable = Counter(row["c"] for row in kept), [row for row in rows if row.ts is not None]
+    records = Counter(row.channel for row in usable)
+    assert monitor.explain is not None
+    kind, channel = monitor.explain.columns
+    assert {name: (value.late, value.records) for name, value in channel.values.items()} == {
+        name or "(none)": (late[name], count) for name, count in records.items()
+    }
+    assert sum(value.late for value in kind.values.values()) == len(kept)
+    assert sum(value.records for value in kind.values.values()) == len(usable)
 
 
 def _ts(late: LateRow) -> int:

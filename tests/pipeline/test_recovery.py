@@ -41,6 +41,7 @@ def command(file: Path, directory: Path) -> list[str]:
         *("--window", "10m", "--slide", "3m", "--allowed-lateness", "1m", "--once", "--json", *QUICK_OPTIONS),
         *("--state-dir", str(directory / "state"), "--firings", str(directory / "firings.ndjson")),
         *("--record", str(directory / "run.rec"), "--late-output", str(directory / "late")),
+        *("--explain", "c,number"),
     ]
 
 
@@ -49,7 +50,7 @@ def finish(file: Path, directory: Path) -> tuple[dict[str, object], list[object]
     done = subprocess.run(command(file, directory), capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     snapshot = json.loads(done.stdout)
-    names = ("batch", "now_ms", "ended", "level", "totals", "windows", "whatif", "whatif_idle")
+    names = ("batch", "now_ms", "ended", "level", "totals", "windows", "whatif", "whatif_idle", "explain")
     results = {name: snapshot[name] for name in names}
     results["channels"] = [{k: v for k, v in channel.items() if k != "rate"} for channel in snapshot["channels"]]
     lines = [json.loads(line) for line in (directory / "firings.ndjson").read_text().splitlines()]

@@ -123,6 +123,9 @@ class EngineArguments:
     late_output: Annotated[
         str | None, typer.Option(metavar="DIR", help="keep the late (dropped) records in DIR, as Parquet")
     ] = None
+    explain: Annotated[
+        str | None, typer.Option(metavar="COL,…", help="show which values of these columns late records have")
+    ] = None
     on_alert: Annotated[str | None, on_alert_option()] = None
     force: Annotated[bool, typer.Option("--force", help=FORCE_HELP)] = False
     headless: Annotated[bool, typer.Option("--headless", help="no screen")] = False

@@ -43,7 +43,7 @@ def start(source: "Source", engine: EngineArguments, *, live: bool, name: str, i
     check_engine_outputs(engine, inputs)
     if settings.factory is not None:
         check_custom(settings.factory)
-    source.more = RecordColumns(whole=engine.late_output is not None)
+    source.more = RecordColumns(whole=engine.late_output is not None, explain=explained_columns(engine.explain))
     source.check()
     if not has_screen(engine):
         raise typer.Exit(_run_engine(source, settings, engine, name))
@@ -67,6 +67,20 @@ def check_engine_outputs(engine: EngineArguments, inputs: Sequence[Path]) -> Non
     if engine.late_output is not None:
         check_late_output(engine.late_output, inputs=[*inputs, *state])
     check_outputs(outputs, inputs=[*inputs, *state], force=engine.force, own=own_outputs(engine.state_dir))
+
+
+def explained_columns(text: str | None) -> tuple[str, ...]:
+    """The columns of `--explain`, each once; UsageError where they are too many or none."""
+    from ...engine.core.explain import MOST_COLUMNS
+
+    if text is None:
+        return ()
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not names:
+        raise UsageError(f"--explain '{text}' names no column, e.g. --explain device,firmware")
+    if len(names) > MOST_COLUMNS:
+        raise UsageError(f"--explain names {len(names)} columns; give at most {MOST_COLUMNS}")
+    return names
 
 
 def has_screen(engine: EngineArguments) -> bool:

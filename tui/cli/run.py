@@ -63,8 +63,9 @@ def demo(
         show(engine.name, DEMO_NAME, "stop")
         return
     if flink:
-        if engine.late_output is not None:
-            raise UsageError("--late-output: Flink has the records, wmtop only its numbers; leave it out, or --flink")
+        for option, value in (("--late-output", engine.late_output), ("--explain", engine.explain)):
+            if value is not None:
+                raise UsageError(f"{option}: wmtop has only Flink's numbers, not its records; leave it out, or --flink")
         _demo_flink(engine, speed)
     # With few rows a batch the JVM's optimising compiler costs more than it saves: it doubles the start's work.
     engine = replace(engine, conf=["spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1", *(engine.conf or [])])

@@ -11,6 +11,7 @@ from msgspec import Struct
 from ..flink_job import FlinkJob
 from ..settings import Settings
 from .channels import ChannelState, ChannelView, Folded, InstanceView, Offender, TimePoint, Totals
+from .explain import ClockOffset, ExplainedColumn, ExplainedValue
 from .lateness import (
     AutoView,
     ChannelLateness,
@@ -46,7 +47,10 @@ __all__ = [
     "ChannelRecords",
     "ChannelState",
     "ChannelView",
+    "ClockOffset",
     "EngineState",
+    "ExplainedColumn",
+    "ExplainedValue",
     "FiredWindow",
     "Folded",
     "Holder",
@@ -130,6 +134,8 @@ class Snapshot(Struct, frozen=True, kw_only=True, tag_field="kind", tag="snapsho
     last_malformed: Offender | None = None
     changes: list[SettingsChange] = []
     """The latest changes of settings while running, oldest first."""
+    explain: list[ExplainedColumn] | None = None
+    """Who is late, by the columns of `--explain`; None: not asked for, or not known."""
     spark: SparkProgress = SparkProgress()
     flink: FlinkJob | None = None
     """Of a Flink job."""

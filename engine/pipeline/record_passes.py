@@ -1,0 +1,71 @@
+"""What a run does with each record of a batch besides counting it: keep the late ones, explain them.
+
+Both need the rows again; without `--explain` only batches with late records are read a second time.
+"""
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from ..core.explain import Explain
+from ..core.late_records import late_records
+from ..core.monitor import Monitor
+from ..core.observation import BatchObservation
+from ..errors import UsageError
+from .explain_rows import seen_values
+from .groups import Levels
+from .late_output import LateOutput
+from .late_rows import LateRows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class RecordPasses:
+    """The passes of one run over the records of a batch; `rows_of` gives the records of a batch as rows."""
+
+    def __init__(
+        self, monitor: Monitor, output: LateOutput | None, rows_of: "Callable[[DataFrame], DataFrame]"
+    ) -> None:
+        self._monitor = monitor
+        self._output = output
+        self._rows = LateRows(monitor.settings)
+        self._rows_of = rows_of
+
+    @contextmanager
+    def read_once(self, batch: "DataFrame") -> "Generator[DataFrame]":
+        """The batch, kept by Spark while it is read several times."""
+        if self._monitor.explain is None:
+            yield batch
+            return
+        kept = batch.persist()
+        try:
+            yield kept
+        finally:
+            kept.unpersist()
+
+    def run(self, batch: "DataFrame", observation: BatchObservation, levels: Levels) -> BatchObservation:
+        """Write the batch's late records, and add the values that explain them; nothing is applied yet."""
+        if self._output is None and self._monitor.explain is None:
+            return observation
+        late = late_records(self._monitor.operator.windows, observation.groups, levels.level)
+        rows = self._rows_of(batch) if late.records or self._monitor.explain is not None else batch
+        if self._output is not None:
+            self._output.write(rows, observation.batch, late)
+        if self._monitor.explain is None:
+            return observation
+        seen = seen_values(rows, self._rows, late, levels.now_ms)
+        return replace(observation, values=seen, late=late.records)
+
+
+def explained_from(monitor: Monitor, columns: tuple[str, ...], *, resumed: bool) -> Explain | None:
+    """What a run counts for `--explain`; UsageError where a resumed run was started with other columns."""
+    before = () if monitor.explain is None else tuple(column.name for column in monitor.explain.columns)
+    if resumed and before != columns:
+        raise UsageError(
+            f"--explain: this run was started with {','.join(before) or 'none'}, not {','.join(columns) or 'none'}; "
+            "give the same columns, or another --state-dir"
+        )
+    return monitor.explain if resumed else Explain.of(columns) if columns else None
