@@ -22,6 +22,8 @@ from .sources.base import ARRIVAL, CHANNEL, OFFSET, TIME, WATERMARK
 Longs = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
+_FEW_PANES = 1 << 10
+"""Up to so many starts in a row are numbered by their distance, also those that do not occur."""
 _DENSE = 1 << 16
 """Up to so many possible keys, or four a record, each has a place of its own; else only those that occur."""
 
@@ -34,7 +36,9 @@ class _Rows(Struct):
     times: Longs
     usable: Flags
     starts: Longs
-    """Starts of panes (ms)."""
+    """Starts of panes (ms); of records without a usable time that of one that has one, if there is any."""
+    every: int
+    """The distance between two starts (ms)."""
     future: Flags | None
 
 
@@ -50,12 +54,14 @@ class _Slots(Struct):
 
     def counted(self, where: Flags) -> Longs:
         """How many records of each group are so."""
+        if not where.any():
+            return np.zeros_like(self.kept)
         return np.bincount(self.of_record[where], minlength=self.count)[self.kept]
 
     def greatest(self, values: Longs, where: Flags | None = None) -> Longs:
         """The greatest value of each group, `MIN` for none."""
         slots = self.of_record
-        if where is not None:
+        if where is not None and not where.all():
             slots, values = slots[where], values[where]
         greatest = np.full(self.count, MIN, np.int64)
         np.maximum.at(greatest, slots, values)
@@ -75,7 +81,8 @@ def column_groups(rows: "pa.Table", settings: Settings, edges: list[int], levels
     times, usable = _longs(rows[TIME])
     arrivals = _longs(rows[ARRIVAL]) if ARRIVAL in rows.column_names else None
     future = _future(times, usable, settings, arrivals, levels)
-    read = _Rows(codes, times, usable, _starts(times, settings), future)
+    every, starts = _starts(times, usable, settings)
+    read = _Rows(codes, times, usable, starts, every, future)
     names = [short_name(name) for name in channels.dictionary.to_pylist()]
     columns, slots = _keyed(read, keys, np.array(edges, np.int64), limits, names)
     columns["records"] = slots.records
@@ -92,10 +99,12 @@ def short_name(name: str) -> str:
     return f"{name[:LONGEST_NAME]}~{sha256(name.encode()).hexdigest()[:8]}"
 
 
-def _starts(times: Longs, settings: Settings) -> Longs:
+def _starts(times: Longs, usable: Flags, settings: Settings) -> tuple[int, Longs]:
     window = settings.spec
     every, offset = (window.gap_ms, 0) if isinstance(window, Session) else (window.slide_ms, window.offset_ms)
-    return (times - offset) // every * every + offset
+    if not usable.all() and usable.any():
+        times = np.where(usable, times, times[usable.argmax()])
+    return every, (times - offset) // every * every + offset
 
 
 def _future(
@@ -104,6 +113,8 @@ def _future(
     guard = settings.future_guard_ms
     if guard is None:
         return None
+    if arrivals is None and len(times) and int(times.max()) - (levels.now_ms or 0) <= guard:
+        return np.zeros(len(times), np.bool_)  # none of them, without a look at each
     if arrivals is None:
         return usable & (times - (levels.now_ms or 0) > guard)
     return usable & arrivals[1] & (times - arrivals[0] > guard)
@@ -152,7 +163,14 @@ def _slots(packed: Longs, possible: int) -> tuple[Longs, _Slots]:
 
 
 def _panes(read: _Rows) -> tuple[Longs, Longs]:
-    """The distinct starts, `MIN` (malformed) the last of them, and the number of each record's."""
+    """The starts, in which `MIN` (malformed) is the last, and the number of each record's."""
+    if len(read.starts):
+        first = int(read.starts.min())
+        number = (int(read.starts.max()) - first) // read.every + 1
+        if number <= _FEW_PANES:
+            panes = (read.starts - first) // read.every
+            panes[~read.usable] = number
+            return np.append(first + np.arange(number) * read.every, MIN), panes
     encoded = pa.array(read.starts).dictionary_encode()
     starts = np.append(encoded.dictionary.to_numpy(), MIN)
     return starts, np.where(read.usable, encoded.indices.to_numpy(), len(starts) - 1).astype(np.int64)
@@ -197,6 +215,8 @@ def _last_future(slots: _Slots, times: Longs, offsets: tuple[Longs, Flags], futu
     """The event time of the future record with the greatest offset (any, where there are none) of each group."""
     last = np.full(slots.count, MIN, np.int64)
     at = np.flatnonzero(future)
+    if not len(at):
+        return last[slots.kept]
     at = at[np.argsort(np.where(offsets[1], offsets[0], 0)[at], kind="stable")]
     last[slots.of_record[at]] = times[at]  # the last assignment wins
     return last[slots.kept]
