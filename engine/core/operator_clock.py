@@ -5,6 +5,7 @@ ticks, for the what-if. Channels come as numbers in the order of semantics secti
 own lateness taken off.
 """
 
+from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 
 from msgspec import Struct
@@ -225,6 +226,34 @@ class OperatorClock(Struct, tag="valve", dict=True):
             for number, instance in enumerate(self.instances)
             if instance.multiplexer.splits or instance.finished
         ]
+
+    def aligned_channels(self) -> Iterator[tuple[int, ...]]:
+        """A sort key for each channel in the minimum, in the holder's order: its watermark first, its number last.
+
+        In a source instance a channel counts with the instance's watermark where its own is lower: the combined
+        watermark never goes back.
+        """
+        valve = self.valve
+        for place, aligned in enumerate(valve.aligned):
+            if not aligned:
+                continue
+            combined, since = valve.watermarks[place], valve.since[place]
+            if self.subtasks is None:
+                yield combined, since, place
+                continue
+            for number, split in self.instances[place].multiplexer.splits.items():
+                if not split.idle:
+                    yield max(split.watermark, combined), since, place, split.watermark, number
+
+    def all_idle_watermark(self) -> int | None:
+        """The watermark (ms) once all aligned channels are idle; None while an unaligned one is active."""
+        if not self.valve.all_active_aligned():
+            return None
+        inputs = self.valve.unfinished
+        if self.subtasks is None:
+            return max((self.valve.watermarks[place] for place in inputs), default=None)
+        splits = (split for place in inputs for split in self.instances[place].multiplexer.splits.values())
+        return max((split.watermark for split in splits), default=None)
 
     def next_due_ms(self) -> int | None:
         """The first time at which an emit may find a channel idle; None: never without a record."""

@@ -93,7 +93,7 @@ class Valve(Struct, dict=True):
 
     def input_watermarks(self, watermarks: Mapping[int, int], now: int = 0) -> None:
         """Many channels' watermarks, in order: the same as one by one, faster where the order cannot matter."""
-        if not watermarks or self.idle or 4 * len(watermarks) < len(self.watermarks) or not self._all_active_aligned():
+        if not watermarks or self.idle or 4 * len(watermarks) < len(self.watermarks) or not self.all_active_aligned():
             for channel, watermark in watermarks.items():
                 self.input_watermark(channel, watermark, now)
             return
@@ -150,7 +150,13 @@ class Valve(Struct, dict=True):
         """The aligned channel with the smallest watermark; ties: unchanged longest, then order; None without any."""
         return None if self._top() is None else self._heap[0][2]
 
-    def _all_active_aligned(self) -> bool:
+    @property
+    def unfinished(self) -> list[int]:
+        """The channels that are active or idle."""
+        return [channel for channel, status in enumerate(self.statuses) if status < Status.FINISHED]
+
+    def all_active_aligned(self) -> bool:
+        """Whether no active channel is catching up."""
         return sum(self.aligned) == self._active
 
     def _leave(self, channel: int, status: Status) -> None:

@@ -101,8 +101,7 @@ def _emitted(snapshot: Snapshot, now: int, lateness: int, idle_after: int | None
 
 def _frozen(clock: OperatorClock, views: dict[int, ChannelView], lateness: int, level: int) -> int | None:
     """How far the slowest aligned channel, at this lateness, is below the level it was at (ms)."""
-    active = [n for n, view in views.items() if n not in clock.idle and view.state != "finished"]
-    aligned = [n for n in active if clock.valve.aligned[clock.input_of(n)]]
+    aligned = [n for n, view in views.items() if clock.takes_part(n) and view.state != "finished"]
     slowest = min((_wanted(views[number], lateness) for number in aligned), default=MIN)
     if level == MIN or not aligned:
         return 0

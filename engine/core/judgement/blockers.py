@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from ..operator_clock import Clock, OperatorClock
 from ..times import MIN
-from ..valve import Status
 
 MOST_STEPS = 10
 
@@ -32,9 +31,9 @@ class Staircase:
 
     def __init__(self, clock: OperatorClock) -> None:
         self._level = clock.level
-        self._ordered = sorted(_inputs(clock))
+        self._ordered = sorted(clock.aligned_channels())
         self._watermarks = [key[0] for key in self._ordered]
-        self._flushed = _flushed(clock)
+        self._flushed = clock.all_idle_watermark()
 
     def steps(self) -> list[Step]:
         """At most `MOST_STEPS` steps, the first holds the watermark back; none where nobody is below the fastest."""
@@ -62,31 +61,3 @@ class Staircase:
 def staircase(clock: Clock) -> Staircase | None:
     """The staircase of a clock; None for Spark's rule, which has no valve."""
     return Staircase(clock) if isinstance(clock, OperatorClock) else None
-
-
-def _inputs(clock: OperatorClock) -> Iterable[tuple[int, ...]]:
-    """A sort key for each aligned channel: its watermark first, its number last."""
-    valve = clock.valve
-    if clock.subtasks is None:
-        for number, aligned in enumerate(valve.aligned):
-            if aligned:
-                yield valve.watermarks[number], valve.since[number], number
-        return
-    for place, instance in enumerate(clock.instances):
-        if valve.aligned[place]:
-            combined = valve.watermarks[place]
-            for number, split in instance.multiplexer.splits.items():
-                if not split.idle:
-                    yield max(split.watermark, combined), valve.since[place], place, split.watermark, number
-
-
-def _flushed(clock: OperatorClock) -> int | None:
-    """The watermark (ms) once all aligned channels are idle; None while an unaligned one is active."""
-    valve = clock.valve
-    if any(s == Status.ACTIVE and not a for s, a in zip(valve.statuses, valve.aligned, strict=True)):
-        return None
-    unfinished = [place for place, status in enumerate(valve.statuses) if status < Status.FINISHED]
-    if clock.subtasks is None:
-        return max((valve.watermarks[place] for place in unfinished), default=None)
-    splits = [split for place in unfinished for split in clock.instances[place].multiplexer.splits.values()]
-    return max((split.watermark for split in splits), default=None)
