@@ -18,7 +18,7 @@ DEMO_START: Final = "2013-07-10T16:00:00Z"
 """The arrival time from which the demo replays: noon in New York on the day with the most departures over 5 hours late.
 
 15 of the 16 carriers fly on it. It starts three hours before the thunderstorms, so that one sees the normal disorder
-first, then many late records and a level that changes hands, then a night in which the carriers go quiet.
+first, then many late records and a watermark that changes hands, then a night in which the carriers go quiet.
 `make_flights` prints the days that it was chosen from.
 """
 

@@ -65,7 +65,7 @@ def source_rows() -> Iterator[dict[str, str]]:
 
 
 def departure(row: dict[str, str]) -> Departure | None:
-    """The departure that a row tells of, None if it was cancelled; raises ValueError if its times contradict."""
+    """The departure in a row, None if it was cancelled; raises ValueError if its times contradict."""
     if row["dep_time"] in ("", "NA"):
         return None
     year, month, day = int(row["year"]), int(row["month"]), int(row["day"])

@@ -26,7 +26,7 @@ class Recording:
         self._writer.append(snapshot)
 
     def finish(self) -> str:
-        """Write what waits and close the file, which may take a while; what to tell the user, or RunError."""
+        """Write what waits and close the file, which may take a while; what to say to the user, or RunError."""
         self._writer.close()
         missing = (
             f" ({self._writer.skipped:,} snapshots skipped: the disk was too slow)" if self._writer.skipped else ""

@@ -30,7 +30,7 @@ _BAD: tuple[VerdictName, ...] = ("slow", "stalled")
 
 
 class Event(Struct, frozen=True, kw_only=True, tag_field="code"):
-    """Something that happened at `wall_ms`, processing time `now_ms` (None: not known); `alert`: people are told."""
+    """Something that happened at `wall_ms`, processing time `now_ms` (None: not known); `alert`: notify people."""
 
     wall_ms: int
     now_ms: int | None = None
@@ -172,7 +172,7 @@ class AlertRule:
         return wall - self._unknown_ms >= UNKNOWN_MS
 
     def _alerts_verdict(self, verdict: VerdictName, wall: int) -> bool:
-        """Nobody is told that a run starts well, or that it is not judged yet."""
+        """No alert for a run that starts well, or is not judged yet."""
         if self._verdicts.alerted is None and verdict not in _BAD:
             self._verdicts.alerted = None if verdict == "unknown" else verdict
             return False
@@ -225,13 +225,13 @@ class AlertRule:
 
 
 class _Quiet(Struct, Generic[_T]):
-    """The state that people know, and when (ms) they were last told one."""
+    """The state that people know, and when (ms) they were last notified."""
 
     alerted: _T | None = None
     at_ms: int | None = None
 
     def alerts(self, state: _T, wall_ms: int) -> bool:
-        """Whether people are told `state` now: it is not what they know, and they were told nothing for a while."""
+        """Whether to notify people of `state` now: they do not know it, and the last alert is a while ago."""
         if state == self.alerted or (self.at_ms is not None and wall_ms - self.at_ms < QUIET_MS):
             return False
         self.alerted, self.at_ms = state, wall_ms

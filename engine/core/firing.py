@@ -11,9 +11,9 @@ MOST_FIRED = 20
 
 
 class Firing(Struct, frozen=True):
-    """A firing by the level or the end (`fire`), by late records (`late_fire`), or records dropped (`late`).
+    """A firing by the watermark or the end (`fire`), by late records (`late_fire`), or records dropped (`late`).
 
-    `watermark_ms` is the level that fired or dropped, None at the end of stream; `firings` is one per record for a
+    `watermark_ms` is the watermark that fired or dropped, None at the end of stream; `firings` is one per record for a
     `late_fire`, 0 for a `late`.
     """
 

@@ -25,7 +25,7 @@ class Phases(Struct, frozen=True, array_like=True, gc=False):
 
 
 class HistoryPoint(Struct, frozen=True, array_like=True):
-    """The level at one snapshot: processing time and watermark (epoch ms), distance behind the fastest (ms), holder.
+    """One snapshot: processing time and watermark (epoch ms), distance behind the fastest (ms), holder.
 
     `records` and `late` are 0 where they are not known: then they never grow. All else that is not known is None.
     """

@@ -23,7 +23,7 @@ class LateRecords(Struct, frozen=True):
 
 
 def late_records(windows: TimeWindows | SessionWindows, groups: Sequence[Group], level: int) -> LateRecords:
-    """What `windows` will drop of a batch's groups at that level (ms); nothing is changed."""
+    """What `windows` will drop of a batch's groups at that watermark (ms); nothing is changed."""
     groups = [group for group in groups if group.start_ms is not None]
     if isinstance(windows, SessionWindows):
         return _late_in_sessions(windows, groups, level)

@@ -1,6 +1,6 @@
 """What every lateness would cost, from one pass: histograms relative to W0, and the delay of results (semantics 7).
 
-`W0` is the level of a shadow run at lateness 0. A record is late at lateness L exactly when its distance
+`W0` is the watermark of a shadow run at lateness 0. A record is late at lateness L exactly when its distance
 `W0 - (end - 1) - allowed_lateness` is at least L, so counts per left-closed bucket are exact for every L at an edge.
 """
 
@@ -59,7 +59,7 @@ class Histogram(Struct):
 
 
 class DelayLedger(Struct):
-    """For each edge L the windows that the level would have closed at L, and how long after their end (ms).
+    """For each edge L the windows that the watermark would have closed at L, and how long after their end (ms).
 
     A window ending at E fires at the first moment with `W0 >= E - 1 + L`, if a record came while it was open.
     """

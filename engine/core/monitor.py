@@ -36,7 +36,7 @@ class Monitor(Struct, kw_only=True, dict=True):
     settings: Settings
     clock: Clock
     shadow: Clock | None
-    """The same at lateness 0: its level is W0; None for a strategy without lateness."""
+    """The same at lateness 0: its watermark is W0; None for a strategy without lateness."""
     rungs: list[IdleRung]
     operator: WindowOperator
     whatif: LatenessWhatIf | None
@@ -54,7 +54,7 @@ class Monitor(Struct, kw_only=True, dict=True):
     holder_since_ms: int = 0
     noted_level: int = MIN
     moved_ms: int | None = None
-    """When (processing time) the level last advanced."""
+    """When (processing time) the watermark last advanced."""
     advanced_ms: int | None = None
     """When a channel's greatest event time last did."""
     record_ms: int | None = None
@@ -335,7 +335,7 @@ class Monitor(Struct, kw_only=True, dict=True):
         return number
 
     def _count(self, observation: BatchObservation) -> list[Firing]:
-        """Count the batch at the levels it started with, and fill the windows."""
+        """Count the batch at the watermarks it started with, and fill the windows."""
         for group in observation.groups:
             self.rows += group.records
             self._counts_of(group.channel).add(group)
@@ -398,7 +398,7 @@ class Monitor(Struct, kw_only=True, dict=True):
         return self._advance(now)
 
     def _advance(self, now: int) -> list[Firing]:
-        """What the level, where it is now, makes windows do."""
+        """What the watermark, where it is now, makes windows do."""
         if self.whatif:
             self.whatif.delays.advance(self.w0, now)
         self._note_holder(now)

@@ -190,7 +190,7 @@ class OperatorClock(Struct, tag="valve", dict=True):
         return self.instances[held].multiplexer.holder()
 
     def catching_up(self, channel: int) -> bool:
-        """Active, but behind the level since it woke (of an instance: all of it is)."""
+        """Active, but behind the query's watermark since it woke (of an instance: all of it is)."""
         return channel not in self.idle and not self.valve.aligned[self.input_of(channel)]
 
     def input_of(self, channel: int) -> int:
@@ -347,7 +347,7 @@ class FastestClock(Struct, tag="fastest"):
         """Nothing: no channel is ever idle."""
 
     def emit(self, now: int, watermarks: dict[int, int], timers: IdlenessTimers) -> set[int]:
-        """Take the channels' watermarks; the greatest raises the level; none turns idle."""
+        """Take the channels' watermarks; the greatest raises the combined one; none turns idle."""
         for channel, watermark in watermarks.items():
             if watermark > self.watermarks[channel]:
                 self.watermarks[channel] = watermark
@@ -356,7 +356,7 @@ class FastestClock(Struct, tag="fastest"):
         return set()
 
     def watermark(self, channel: int) -> int:
-        """What the channel alone would have made of the level (ms)."""
+        """What the watermark would be with this channel alone (ms)."""
         return self.watermarks[channel]
 
     def holder(self) -> int | None:

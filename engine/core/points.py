@@ -20,7 +20,7 @@ MOST_GROUPS = 500
 
 
 def points_of(observation: BatchObservation, settings: Settings, level: int, now: int) -> list[TimePoint]:
-    """A few of a batch's records: the greatest event times of groups, late or not at the level when it started (ms)."""
+    """A few of a batch's records: the greatest event times of groups, late or not when it started (ms)."""
     groups = observation.groups if observation.sample is None else observation.sample
     chance = Random(observation.batch)
     if len(groups) > MOST_GROUPS:

@@ -58,7 +58,7 @@ class SessionWindows(Struct, tag="session"):
         return outcomes, live
 
     def advance(self, level: int) -> list[Window]:
-        """The sessions that the level fires, by end; those past their allowed lateness are dropped."""
+        """The sessions that the watermark fires, by end; those past their allowed lateness are dropped."""
         fired = fire_all([window for window in self.live if not window.fired and window.end - 1 <= level])
         if self.live and self.cleanup_ms(self.live[0].end) <= level:
             self.live = [window for window in self.live if self.cleanup_ms(window.end) > level]

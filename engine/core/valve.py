@@ -1,4 +1,4 @@
-"""The valve: many channels' watermarks into one level (Flink's `StatusWatermarkValve`, with FLINK-40475 fixed).
+"""The valve: many channels' watermarks into one (Flink's `StatusWatermarkValve`, with FLINK-40475 fixed).
 
 The minimum is kept in a heap whose outdated entries are dropped when they come up, so that an update costs O(log n).
 """
@@ -22,7 +22,7 @@ class Status(IntEnum):
 
 
 class ValveOutput(Struct, frozen=True):
-    """What the valve sends on: a status change first (`idle`), unless the valve went idle: then the level first."""
+    """What the valve sends on: a status change first (`idle`), unless the valve went idle: then the watermark first."""
 
     watermark: int | None = None
     idle: bool | None = None
@@ -117,7 +117,7 @@ class Valve(Struct, dict=True):
         return self._settle()
 
     def mark_active(self, channel: int) -> ValveOutput | None:
-        """IDLE -> ACTIVE; aligned if its watermark has kept up with the level."""
+        """IDLE -> ACTIVE; aligned if its watermark has kept up with the output."""
         if self.statuses[channel] != Status.IDLE:
             return None
         self.statuses[channel] = Status.ACTIVE
@@ -133,7 +133,7 @@ class Valve(Struct, dict=True):
         return ValveOutput(watermark=output.watermark if output else None, idle=False)
 
     def finish(self, channel: int) -> ValveOutput | None:
-        """The channel will send nothing more: neither active nor idle; when all are finished the level is MAX."""
+        """The channel will send nothing more: neither active nor idle; when all are finished the output is MAX."""
         if self.statuses[channel] >= Status.FINISHED:
             return None
         self._leave(channel, Status.FINISHED)

@@ -37,7 +37,7 @@ from .watermarks import BoundedWatermarks, SmoothedWatermarks
 from .windows import Window
 
 MOST_OPEN_WINDOWS = 200
-"""How many open windows a snapshot lists: the earliest, which are what the level is about to close."""
+"""How many open windows a snapshot lists: the earliest, which are what the watermark is about to close."""
 WITH_CHANNELS, MOST_IN_WINDOW = 20, 8
 """Of the earliest open windows so many list their channels, and each only those with most records."""
 MOST_BLOCKERS, MOST_BLOCKERS_OF_WINDOW = 100, 32

@@ -114,7 +114,7 @@ class IdleRung(Struct):
     late_error: int = 0
     """More records that may be late: their bucket does not decide it."""
     as_run: bool = True
-    """Its level has been the run's own so far: then what was late in the run is late here."""
+    """Its watermark has been the run's own so far: then what was late in the run is late here."""
 
     def count_as_run(self, level: int, late: int) -> bool:
         """Whether a batch that started at the run's `level` had its `late` records here as well; they are counted."""
@@ -123,7 +123,7 @@ class IdleRung(Struct):
         return self.as_run
 
     def count(self, panes: Panes, settings: Settings, w0: int, edges: list[int]) -> None:
-        """Count a batch's late records at this rung's level."""
+        """Count a batch's late records at this rung's watermark."""
         level = self.clock.level
         if level == MIN:
             return
@@ -138,7 +138,7 @@ class IdleRung(Struct):
 
 
 def _late_in_bucket(bucket: int | None, edges: list[int], ahead: int | None) -> bool | None:
-    """Whether records of a bucket of distances from W0 are late at a level `ahead` ms of W0; None: not known."""
+    """Whether records of a bucket of distances from W0 are late at a watermark `ahead` ms of W0; None: not known."""
     if ahead is None:
         return None
     if bucket is None:

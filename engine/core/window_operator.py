@@ -18,7 +18,7 @@ class Filled(Struct, frozen=True):
 
 
 class WindowOperator(Struct):
-    """Windows and what they have done since the start; levels in ms, `shown` is the level as it is written down."""
+    """Windows and what they have done since the start; watermarks in ms, `shown` is the one to be reported."""
 
     windows: TimeWindows | SessionWindows
     fired: int = 0
@@ -27,7 +27,7 @@ class WindowOperator(Struct):
     """One per record and window."""
 
     def fill(self, groups: list[Group], level: int, shown: int | None, batch: int) -> Filled:
-        """Count a batch's groups at the level it started with; late lines, then late firings, latest start first."""
+        """Count a batch's groups at the watermark it started with; late lines, then late firings, last start first."""
         round_ = _Round()
         if isinstance(self.windows, SessionWindows):
             self._fill_sessions(self.windows, groups, level, round_)
@@ -38,7 +38,7 @@ class WindowOperator(Struct):
         return Filled(self._lines(round_, shown, batch), round_.late_by_channel(), round_.no_window)
 
     def advance(self, level: int, shown: int | None, batch: int | None) -> list[Firing]:
-        """The level has grown: the windows it fires, by end."""
+        """The watermark has grown: the windows it fires, by end."""
         fired = self.windows.advance(level)
         self.fired += len(fired)
         return [_fire(window, batch, shown) for window in fired]

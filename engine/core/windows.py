@@ -88,7 +88,7 @@ class TimeWindows(Struct, tag="time", dict=True):
         return saturate(end - 1 + self.allowed_lateness_ms)
 
     def is_late(self, start: int, level: int) -> bool:
-        """Whether records whose last window starts there are late at that level."""
+        """Whether records whose last window starts there are late at that watermark."""
         return self.cleanup_ms(start + self.spec.size_ms) <= level
 
     def add(self, start: int, head: bool, channel: str, records: int, level: int) -> Added:
@@ -117,7 +117,7 @@ class TimeWindows(Struct, tag="time", dict=True):
         return Added(late_fired=tuple(late_fired), first_fired=first_fired)
 
     def advance(self, level: int) -> list[Window]:
-        """The windows that the level fires, by end; those past their allowed lateness are dropped."""
+        """The windows that the watermark fires, by end; those past their allowed lateness are dropped."""
         fired: list[Window] = []
         size = self.spec.size_ms
         while self._unfired and self._unfired[0] + size - 1 <= level:

@@ -189,7 +189,7 @@ class Watcher:
         self._trouble: str | None = None
 
     def start(self) -> None:
-        """Find the targets once (UsageError as `discover` raises it), and go on finding and watching."""
+        """Find the targets once (UsageError as `discover` raises it), and continue to find and watch."""
         self._adopt(self._discover())
         threading.Thread(target=self._keep_discovering, name="wmtop-discover", daemon=True).start()
 

@@ -93,7 +93,7 @@ class Probe:
                     ahead_s = time.monotonic()
                     self._look_ahead(cluster, self.ends)
                 looked_s = looked_s if self.ends is not None else float("-inf")
-            except Exception as error:  # whatever it is: this thread must not die with its last answer standing
+            except Exception as error:  # whatever it is: this thread must not die with its last answer still shown
                 looked_s = float("-inf")
                 self._silent(str(error) or type(error).__name__)
             self._stop.wait(EVERY_S)

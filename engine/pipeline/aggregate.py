@@ -1,6 +1,6 @@
 """One pass of native expressions over a micro-batch: groups by channel, pane and lateness bucket.
 
-The levels change from batch to batch, so they are read from a constant array at an index that cannot be folded: the
+The watermarks change from batch to batch, so they are read from a constant array at an index that cannot be folded: the
 array is data, and Spark's generated code stays the same (a literal would make it compile again for every batch).
 
 No key is null but the start of malformed rows: Spark's fast hash map takes only groups whose keys are all there.

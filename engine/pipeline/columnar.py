@@ -1,6 +1,6 @@
 """The second way of a batch: Spark schedules, and tasks group records that they read themselves as Arrow columns.
 
-No row passes through the JVM. The batch's levels travel with the tasks, so a repeated task gives the same groups.
+No row passes through the JVM. The batch's watermarks travel with the tasks, so a repeated task gives the same groups.
 """
 
 from collections.abc import Callable, Iterable, Iterator

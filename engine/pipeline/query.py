@@ -1,6 +1,6 @@
 """The Spark query of one run: each micro-batch through the monitor, durable before Spark commits it.
 
-One lock covers reading the level, the Spark action, applying and saving; ticks and commands wait for it.
+One lock covers reading the watermark, the Spark action, applying and saving; ticks and commands wait for it.
 """
 
 import errno

@@ -1,4 +1,4 @@
-"""A small engine process without Spark: it looks at what others run, and speaks the stream that every engine speaks."""
+"""A small engine process without Spark: it follows an existing query, topic or job, and sends the usual stream."""
 
 import threading
 import time
@@ -165,7 +165,7 @@ class WatchEngine(Generic[Facts]):
             stopping.wait(self._watched.every_s)
 
     def _hangs(self) -> bool:
-        """Whether a poll goes on, as long as a file system or a broker lets it; it is not waited for."""
+        """Whether a poll continues, as long as a file system or a broker lets it; it is not waited for."""
         if self._poller is not None:
             self._host.stopping.set()
             self._poller.join(HANGS_AFTER_S)
@@ -181,7 +181,7 @@ class WatchEngine(Generic[Facts]):
         self._host.publish(self._shown, last=last)
 
     def _refuse(self, change: Change) -> Reply:
-        """What others run cannot be changed from here; what to do instead, in one line."""
+        """An existing query cannot be changed from here; what to do instead, in one line."""
         return Reply(id=change.id, ok=False, text=f"it cannot be changed from here: {self._instead(change)}")
 
     def _instead(self, change: Change) -> str:

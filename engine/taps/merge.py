@@ -132,7 +132,7 @@ def _settings(nodes: Sequence[Node], window: WindowSpec | None) -> Settings:
 
 
 def _totals(inputs: Sequence[Tapped]) -> Totals:
-    """What the taps have counted; Spark's own late counts are no counts of rows."""
+    """What the taps have counted; Spark's own late counts are not counts of rows."""
     if not inputs:
         return NOTHING_KNOWN
     nulls = sum(one.tap.nulls for one in inputs)
@@ -174,7 +174,7 @@ def _next_watermark(facts: QueryFacts, nodes: Sequence[Node]) -> int | None:
 
 
 def _moved_ms(history: Sequence[Mark], level: int) -> int | None:
-    """When the batch began whose end made the level what it is, at the latest: older ones may not be on record."""
+    """When the batch began whose end made the watermark what it is, at the latest: older ones may not be on record."""
     for mark in reversed(history):
         if mark.watermark_ms != level:
             return mark.timestamp_ms
@@ -224,7 +224,7 @@ def _without_state(facts: QueryFacts) -> WindowsUnknownCode:
 
 
 def _has_watermark(facts: QueryFacts, nodes: Sequence[Node], level_ms: int | None) -> bool | None:
-    """Whether it has one; a checkpoint alone tells it only of one that has moved, or that the state carries."""
+    """Whether it has one; a checkpoint alone shows it only of one that has moved, or that the state carries."""
     if facts.run is not None and facts.run.plan is not None:
         return bool(nodes)
     return True if nodes or level_ms is not None else None

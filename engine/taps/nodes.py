@@ -1,7 +1,7 @@
 """The watermark nodes of an existing query: where each is by Spark's rule, and by the barrel's. Pure.
 
-Spark has one clock a node, which the fastest channel drives, and makes one level of several nodes by its policy; the
-barrel's rule takes in each node the slowest channel instead.
+Spark has one clock a node, which the fastest channel drives, and makes one watermark of several nodes by its policy;
+the barrel's rule takes in each node the slowest channel instead.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,7 +36,7 @@ class Node(Struct, frozen=True, kw_only=True):
 
     @property
     def spark_ms(self) -> int | None:
-        """Where it stands: the greatest event time of all channels, minus the delay.
+        """Its own watermark: the greatest event time of all channels, minus the delay.
 
         Spark's own word goes before that of a tap: a filter behind `withWatermark` is moved in front of it, so that
         rows that the tap has seen never reach the watermark.
@@ -47,7 +47,7 @@ class Node(Struct, frozen=True, kw_only=True):
 
     @property
     def barrel_ms(self) -> int | None:
-        """Where its slowest channel would have it stand; None where not all channels are known."""
+        """Where its slowest channel would have it; None where not all channels are known."""
         reached = [tap.barrel_ms for tap in self.taps]
         known = [time for time in reached if time is not None]
         return None if self.delay_ms is None or not known or len(known) < len(reached) else min(known) - self.delay_ms
@@ -99,10 +99,10 @@ def delay_of(nodes: Iterable[Node]) -> int | None:
 
 
 def shown(nodes: Sequence[Node], level_ms: int | None, policy: Policy | None) -> list[WatermarkNode]:
-    """The nodes for the snapshot, and which of them sets the query's level (ms), where that can be told.
+    """The nodes for the snapshot, and which of them sets the query's watermark (ms), where that is known.
 
-    Of two or more under the policy "min": when the level lies below all that are known, the one that is not known holds
-    it, at exactly the level.
+    Of two or more under the policy "min": where the watermark is below all that are known, the unknown node holds it
+    back, with exactly that watermark.
     """
     if len(nodes) == 1:
         return [_view(nodes[0], level_ms if nodes[0].alone else None)]
@@ -164,7 +164,7 @@ def frozen_ms(nodes: Sequence[Node], level_ms: int | None, policy: Policy | None
 
 
 def barrel_level(nodes: Sequence[Node], policy: Policy | None) -> int | None:
-    """The query's level (ms) by the barrel's rule; None where a node's channels are not all known."""
+    """The query's watermark (ms) by the barrel's rule; None where a node's channels are not all known."""
     levels = [node.barrel_ms for node in nodes]
     known = [level for level in levels if level is not None]
     if not known or len(known) < len(levels) or (len(levels) > 1 and policy is None):

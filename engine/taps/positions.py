@@ -16,7 +16,7 @@ _WORDS = {
 
 
 def offsets_of(checkpoint: CheckpointFacts | None, run: QueryRun | None) -> list[SourceOffsets]:
-    """Where each source stands: in the checkpoint, or at the end of the last batch that was reported."""
+    """The position of each source: in the checkpoint, or at the end of the last batch that was reported."""
     if checkpoint is not None and checkpoint.sources:
         return [fact.offsets for fact in checkpoint.sources]
     reported = run.progress.sources if run is not None and run.progress is not None else ()

@@ -86,7 +86,7 @@ class QueryWatch:
             self._broker.open(offsets_of(checkpoint, run), _time_in_records(run))
 
     def poll(self) -> QueryFacts:
-        """What stands there now; what has vanished since is told as it was, with the trouble."""
+        """What is there now; what has vanished since is reported as it was, with the trouble."""
         checkpoint, report = self._both()
         windows = None
         if self._windows is not None and checkpoint is not None:
@@ -120,7 +120,7 @@ class QueryWatch:
             self._broker.close()
 
     def _both(self) -> tuple[CheckpointFacts | None, Report | None]:
-        """What the checkpoint and the query say; the one is looked for where the other tells of it."""
+        """What the checkpoint and the query say; the one is looked for where the other names it."""
         checkpoint = self._poll_checkpoint()
         report = self._reports.poll(checkpoint.query_id if checkpoint is not None else None)
         place = report.checkpoint if report is not None else None

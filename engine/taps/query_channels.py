@@ -134,7 +134,7 @@ def _reached(view: ChannelView) -> float:
 
 
 def whatif_by_spark(nodes: Sequence[Node]) -> list[WhatIf] | None:
-    """What other delays would have cost by Spark's rule, in upper bounds; None where the taps do not tell."""
+    """What other delays would have cost by Spark's rule, in upper bounds; None where the taps do not report it."""
     return _whatif(nodes, barrel=False)
 
 

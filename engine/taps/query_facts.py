@@ -19,13 +19,13 @@ class QueryFacts(Struct, frozen=True, kw_only=True):
     report: Report | None = None
     windows: tuple[OpenWindows, ...] | None = None
     window: WindowSpec | None = None
-    """What the windows seen so far tell of how they are made."""
+    """How windows are made, as far as those seen so far show it."""
     topics: TopicFacts | None = None
     """What the broker says of the query's topics."""
 
     @property
     def run(self) -> QueryRun | None:
-        """The query's last run, as it tells of it."""
+        """The query's last run, as it reports it."""
         return self.report.run if self.report is not None else None
 
 

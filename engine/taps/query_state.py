@@ -18,7 +18,7 @@ STALE_AFTER_BATCHES = 3
 
 
 def current(facts: QueryFacts) -> QueryFacts:
-    """Without a report of an earlier run: the query was started again by a job that tells nothing."""
+    """Without a report of an earlier run: the query was started again by a job that reports nothing."""
     checkpoint, report = facts.checkpoint, facts.report
     if checkpoint is None or checkpoint.batch is None or report is None or report.run is None:
         return facts
@@ -41,7 +41,7 @@ def _went_on(checkpoint: CheckpointFacts, report: Report, run: QueryRun) -> bool
 
 
 def state_of(facts: QueryFacts, now_ms: int) -> tuple[EngineState, Said | None]:
-    """How the query stands, and what is to be said of that."""
+    """The query's state, and the note on it."""
     report, run = facts.report, facts.run
     if report is None or run is None:
         if facts.checkpoint is not None:
@@ -65,7 +65,7 @@ def state_of(facts: QueryFacts, now_ms: int) -> tuple[EngineState, Said | None]:
 def _state_of_checkpoint(
     facts: QueryFacts, checkpoint: CheckpointFacts, now_ms: int
 ) -> tuple[EngineState, Said | None]:
-    """The same, and what of it cannot be told from a checkpoint."""
+    """The same, and what a checkpoint does not show of it."""
     age_ms = checkpoint.age_ms(now_ms)
     if checkpoint.batch is None:
         return "stale", ("no_batch", {}) if checkpoint.trouble is None else None

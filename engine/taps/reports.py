@@ -28,7 +28,7 @@ class Report(Struct, frozen=True, kw_only=True):
     run: QueryRun | None
     """The last run of the query; None: it has not started yet."""
     alive: bool | None
-    """Whether the application runs; None: it does, or it died, which a log does not tell."""
+    """Whether the application runs; None: it does, or it died, which a log does not show."""
     trouble: str | None
     """One line on what could not be read."""
     siblings: list[SiblingQuery] | None = None

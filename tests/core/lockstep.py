@@ -89,7 +89,7 @@ class Lockstep:
 
     @property
     def level(self) -> int:
-        """The level (ms), of which both are sure."""
+        """The watermark (ms), of which both are sure."""
         return self.driver.monitor.level
 
 
@@ -108,7 +108,7 @@ def drive(ops: Sequence[Op], settings: Settings) -> tuple[Driver, list[list[Firi
 
 
 def _shown(line: Firing, settings: Settings) -> Firing:
-    """Spark's level is written down plus 1."""
+    """Spark's watermark is written down plus 1."""
     if settings.strategy != "spark" or line["watermark_ms"] is None:
         return line
     return {**line, "watermark_ms": line["watermark_ms"] + 1}

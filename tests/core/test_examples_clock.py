@@ -150,7 +150,7 @@ def test_idleness_takes_at_least_three_ticks() -> None:
 
 def test_an_idle_channel_wakes_at_its_next_record_even_behind_the_level() -> None:
     """
-    a  10 ................ 12*     asleep: b alone moves the level; awake again it is behind it
+    a  10 ................ 12*     asleep: b alone moves the watermark; awake again it is behind it
     b  20   30 31 32 ...           and not aligned: shown as catching up
     """
     run = start(idle_after=2)
@@ -218,7 +218,7 @@ def test_the_valve_after_flink_40475(watermarks: tuple[int, ...], script: str, l
 
 
 def test_finished_channels_are_neither_active_nor_idle() -> None:
-    """One finished beside an idle one does not push the level; when all are finished it is the end."""
+    """One finished beside an idle one does not push the watermark; when all are finished it is the end."""
     ours, theirs = Valve(), ReferenceValve()
     for channel in range(2):
         ours.add_channel(0)
@@ -327,7 +327,7 @@ def holder(run: Lockstep) -> str | None:
 def test_a_finished_channel_no_longer_holds_the_watermark_back() -> None:
     """
     a  9 fin
-    b  4        level 4 -> 4, then a's end changes nothing; b's end is the end of the stream
+    b  4        watermark 4 -> 4, then a's end changes nothing; b's end is the end of the stream
     c  6
     """
     run = start(strategy="bounded-legacy")

@@ -29,7 +29,7 @@ def test_a_window_fires_when_the_watermark_reaches_its_last_millisecond() -> Non
 
 def test_late_firings_within_the_allowed_lateness() -> None:
     """
-    level         14              17                   window [0, 10) may come until 9 + 8 = 17
+    watermark         14              17                   window [0, 10) may come until 9 + 8 = 17
     records    1      2 3             4*
     """
     run = start(Tumbling(10), allowed=8)
@@ -65,7 +65,7 @@ def test_one_late_record_fires_the_latest_start_first() -> None:
 
 
 def test_a_record_in_a_gap_is_late_or_without_window_never_both() -> None:
-    """Windows of 3 every 10: [0, 3), [10, 13); 5 and 7 lie in the gap, the level is 5."""
+    """Windows of 3 every 10: [0, 3), [10, 13); 5 and 7 lie in the gap, the watermark is 5."""
     run = start(Sliding(3, 10))
     run.apply(batch(1, ("a", 6)))
     (late,) = run.apply(batch(2, ("a", 5), ("a", 7)))
@@ -89,7 +89,7 @@ def test_sessions_merge_also_when_they_only_touch() -> None:
 
 def test_a_record_that_alone_would_be_late_is_kept_by_a_live_session() -> None:
     """
-    level 20:   18 lives in [18, 23); 14 alone ends at 19: late, but [14, 19) touches it
+    watermark 20:   18 lives in [18, 23); 14 alone ends at 19: late, but [14, 19) touches it
     """
     run = start(Session(5))
     run.apply(batch(1, ("a", 18), ("a", 21)))
@@ -111,7 +111,7 @@ def test_a_merged_session_that_ends_after_the_watermark_fires_again() -> None:
 
 def test_two_late_sessions_of_one_batch_that_a_live_one_bridges() -> None:
     """
-    level 19, gap 3, allowed lateness 100; live and fired: [10, 13)
+    watermark 19, gap 3, allowed lateness 100; live and fired: [10, 13)
     batch            7          12       each touches the live one, not the other: one session [7, 15)
     """
     run = start(Session(3), allowed=100)
@@ -151,8 +151,8 @@ def test_the_level_when_the_batch_starts_decides_lateness() -> None:
 
 def test_idle_channels_wake_in_their_order() -> None:
     """
-    watermarks   a 10, b 7, c 2; the level is 7; a and b sleep, c is awake but behind it: nobody is aligned
-    batch        both wake: a first, so that the level goes to 10 and b is behind it (b first: 7 and all aligned)
+    watermarks   a 10, b 7, c 2; the watermark is 7; a and b sleep, c is awake but behind it: nobody is aligned
+    batch        both wake: a first, so that the watermark goes to 10 and b is behind it (b first: 7 and all aligned)
     """
     run = start(idle_after=2)
     run.apply(batch(0, ("a", 11), ("b", 8), ("c", 2)))

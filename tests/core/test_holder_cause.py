@@ -57,7 +57,7 @@ def test_event_time_ahead_of_the_clock_is_a_slow_clock() -> None:
     assert (holder.channel, holder.cause) == ("a", "slow_clock")
 
 
-# The numbers of the level line and of the windows
+# The numbers of the watermark line and of the windows
 
 
 def test_the_levels_distances() -> None:

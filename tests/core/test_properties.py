@@ -45,7 +45,7 @@ def test_the_level_never_goes_back_and_never_passes_an_active_aligned_channel(ru
 @examples(100)
 @given(scripts.runs(["bounded", "bounded-legacy", "smoothed", "spark"]))
 def test_the_what_if_is_a_real_run_at_that_lateness(run: Run) -> None:
-    """Late and behind to the record, the delay to the millisecond, the level itself: W0 - L."""
+    """Late and behind to the record, the delay to the millisecond, the watermark itself: W0 - L."""
     of, ops = run
     driver, _ = drive(ops, of)
     whatif = driver.snapshot().whatif
@@ -211,7 +211,7 @@ def test_ticks_that_are_said_to_change_nothing_change_nothing(run: Run) -> None:
 @examples(100)
 @given(st.lists(st.tuples(st.integers(0, 60), scripts.lateness | st.none()), min_size=1, max_size=12), scripts.lateness)
 def test_lateness_lowered_and_raised_while_running(steps: list[tuple[int, int | None]], lateness: int) -> None:
-    """One channel: the level is the greatest `max - L - 1` of any emit so far, whatever L was set to in between."""
+    """One channel: the watermark is the greatest `max - L - 1` of any emit so far, whatever L was set to in between."""
     driver = Driver(Settings(lateness_ms=lateness, idle_after_ms=None, window=Tumbling(10)))
     greatest, level = MIN, MIN
     for now, (ts, change) in enumerate(steps):

@@ -167,7 +167,7 @@ class Keyed:
         self.counts, self.sums = make(), make()
 
     def record(self, key: int, ts: int, value: int, level: int) -> Answer:
-        """One record at a level: its late firings, or that it is late."""
+        """One record at a watermark: its late firings, or that it is late."""
         start, head = pane_of(self.spec, ts)
         if not isinstance(self.spec, Session) and not window_count(self.spec, head):
             return [["late", key, ts, value]] if saturate(ts + self.allowed) <= level else []
@@ -178,7 +178,7 @@ class Keyed:
         return fired(key, added.late_fired, sums.late_fired)
 
     def advance(self, key: int, level: int) -> Answer:
-        """The level has grown."""
+        """The watermark has grown."""
         return fired(key, self.counts.advance(level), self.sums.advance(level))
 
     def finish(self, key: int) -> Answer:

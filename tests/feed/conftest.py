@@ -35,7 +35,7 @@ def header() -> Header:
 
 @pytest.fixture
 def snapshot() -> MakeSnapshot:
-    """Makes snapshot `number` of a run: one a second, F0 holds the level, then F1, changing every 25 snapshots."""
+    """Makes snapshot `number` of a run: one a second, F0 holds the watermark, then F1, changing every 25 snapshots."""
 
     def make(number: int, *, channels: int = 3, **changes: object) -> Snapshot:
         now = START_MS + 1000 * number

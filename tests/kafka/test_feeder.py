@@ -96,7 +96,7 @@ def test_it_goes_on_in_a_topic_that_is_there_if_that_has_as_many_partitions(
     topic = create_topic(2)
     assert feed_at_once(broker, topic, file, partitions=2) == feed_at_once(broker, topic, file, partitions=2) == 2
     assert [numbers(read(broker, topic, partition)) for partition in range(2)] == [[0, 0], [1, 1]]
-    with pytest.raises(UsageError, match=f"topic {topic} is there already, with 2 partitions instead of 3") as caught:
+    with pytest.raises(UsageError, match=f"topic {topic} already exists, with 2 partitions instead of 3") as caught:
         feed_at_once(broker, topic, file, partitions=3)
     assert "\n" not in str(caught.value)
 

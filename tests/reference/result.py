@@ -29,7 +29,7 @@ class ChannelResult:
 
 @dataclass
 class Result:
-    """What a run gave; times in ms, `MIN` for no watermark yet; the level and channels are from before the end."""
+    """What a run gave; times in ms, `MIN` for no watermark yet; the watermark and channels are from before the end."""
 
     totals: Counts
     by_channel: dict[str, Counts]
@@ -47,18 +47,18 @@ class Result:
     open: list[tuple[int, int, int]]
     """Start, end, records of the windows that have not fired."""
     w0: list[tuple[int, int]]
-    """Processing time and level at lateness 0, each time it grew."""
+    """Processing time and watermark at lateness 0, each time it grew."""
     own_late: Counter[int]
     """How often each lateness at which a record is, by its own unmerged window, just late (section 7)."""
     closings: list[tuple[int, int]]
-    """Processing time of the firing and end, of each window that the level closed."""
+    """Processing time of the firing and end, of each window that the watermark closed."""
 
     @property
     def lines(self) -> list[Firing]:
         return [line for op in self.firings for line in op]
 
     def delay(self) -> float | None:
-        """Section 7: the mean of processing time of the firing - end over the windows that the level closed."""
+        """Section 7: the mean of processing time of the firing - end over the windows that the watermark closed."""
         return sum(at - end for at, end in self.closings) / len(self.closings) if self.closings else None
 
 
@@ -72,7 +72,7 @@ def _sorted(lines: Iterable[Firing]) -> list[list[tuple[str, str]]]:
 
 
 def order_is_defined(op_lines: Sequence[Firing]) -> bool:
-    """Within one op: what records caused comes before what the level fires, and that is by window end."""
+    """Within one op: what records caused comes before what the watermark fires, and that is by window end."""
     kinds = [line["kind"] == "fire" for line in op_lines]
     ends = [line["end_ms"] for line in op_lines if line["kind"] == "fire"]
     return kinds == sorted(kinds) and ends == sorted(ends)

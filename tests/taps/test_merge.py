@@ -227,7 +227,7 @@ def test_partitions_that_a_broker_knows_are_channels() -> None:
     picture = shown(topics)
     assert [(v.channel, v.watermark_ms, v.state, v.backlog, v.behind_end_ms) for v in picture.channels] == [
         ("0", LEVEL + 1_000, "active", 0, 19_000),
-        ("1", LEVEL - 35_000, "active", 5, 55_000),  # below the level: Spark's one clock does not wait for it
+        ("1", LEVEL - 35_000, "active", 5, 55_000),  # below the watermark: Spark's one clock does not wait for it
         ("2", None, "never_seen", None, None),
     ]
     assert {view.records for view in picture.channels} == {None}

@@ -112,7 +112,7 @@ def behind_fastest(files: list[list[Row]]) -> list[int]:
 
 
 def behind_slowest(files: list[list[Row]]) -> list[int]:
-    """The same for the level that the slowest channel gives, which never goes back."""
+    """The same for the watermark that the slowest channel gives, which never goes back."""
     found: list[int] = []
     level: int | None = None
     for number, rows in enumerate(files):

@@ -33,7 +33,7 @@ SPARK = Settings(
 
 
 def query(**more: Any) -> Snapshot:
-    """A Spark query whose third source is somebody's own; its level moved 3 s ago."""
+    """A Spark query whose third source is somebody's own; its watermark moved 3 s ago."""
     windows = [
         OpenWindow(LEVEL - LEVEL % 10_000 + 10_000 * n, LEVEL - LEVEL % 10_000 + 10_000 * (n + 1), records, None,
                    10_000 * (n + 1) - LEVEL % 10_000)

@@ -49,7 +49,7 @@ EDGES = sorted({0, 1_000, 10_000, 30_000, *(MINUTE * m for m in (1, 2, 5, 10, 15
 
 
 def channel(name: str, ahead_ms: int | None, **more: Any) -> ChannelView:
-    """A channel `ahead_ms` of the canned level."""
+    """A channel `ahead_ms` of the canned watermark."""
     watermark = None if ahead_ms is None else LEVEL + ahead_ms
     known: dict[str, Any] = {
         "watermark_ms": watermark,
@@ -109,7 +109,7 @@ def idle_ladder() -> list[WhatIfIdle]:
 
 
 def live(channels: Sequence[ChannelView] | None = None, **more: Any) -> Snapshot:
-    """A running engine, sixteen channels unless told otherwise."""
+    """A running engine, sixteen channels unless configured otherwise."""
     views = flights() if channels is None else list(channels)
     known = [view.watermark_ms for view in views if view.watermark_ms is not None and view.state != "idle"]
     first = None if not views else "F9" if channels is None else views[0].channel
@@ -193,7 +193,7 @@ def fired(end_ms: int) -> list[FiredWindow]:
 
 
 def attached() -> Snapshot:
-    """An existing query, seen through its checkpoint: one level, sources, windows; no channel, no count."""
+    """An existing query, seen through its checkpoint: one watermark, sources, windows; no channel, no count."""
     start = NOON + HOUR
     return Snapshot(
         name="orders",
@@ -261,7 +261,7 @@ def empty() -> Snapshot:
 
 
 def never_seen() -> Snapshot:
-    """A partition that never had a record pins the level."""
+    """A partition that never had a record pins the watermark."""
     silent = channel("1", None, state="never_seen", records=0, late=0)
     views = [channel("0", 20 * MINUTE), silent, channel("2", 31 * MINUTE)]
     snapshot = live(views, windows=Windows())
@@ -274,7 +274,7 @@ def late_burst() -> Snapshot:
 
 
 def stalled() -> Snapshot:
-    """Everybody idle: the level stands."""
+    """Everybody idle: the watermark stands."""
     views = [replace(view, state="idle", rate=0.0) for view in flights()]
     snapshot = live(views)
     return replace(snapshot, level=replace(snapshot.level, holder=None, idle=True))

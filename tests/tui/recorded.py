@@ -18,7 +18,7 @@ STALL, BURST = range(40, 80), range(100, 104)
 
 
 def story(number: int) -> Snapshot:
-    """Snapshot `number`: MQ, then F9 holds; the level stands in `STALL`; in `BURST` one record in four is late."""
+    """Snapshot `number`: MQ, then F9 holds; the watermark stands in `STALL`; in `BURST` one record in four is late."""
     stood = min(max(number - STALL.start, 0), len(STALL) - 1)
     moved = (number - stood) * MINUTE
     late = 4 * number + 250 * min(max(number - BURST.start + 1, 0), len(BURST))
@@ -44,7 +44,7 @@ def record(path: Path, *snapshots: Snapshot) -> Path:
 def replay(
     scenario: Callable[[Driven], Awaitable[None]], path: Path, size: tuple[int, int] = (120, 36), **more: Any
 ) -> None:
-    """Run `scenario` on an app that replays `path`, paused at the start unless told otherwise."""
+    """Run `scenario` on an app that replays `path`, paused at the start unless configured otherwise."""
 
     async def run() -> None:
         clock = Clock()

@@ -14,7 +14,7 @@ from .recorded import record, replay
 
 
 def at(minute: int, **ahead: int | None) -> Snapshot:
-    """A snapshot of some channels, minutes ahead of the level."""
+    """A snapshot of some channels, minutes ahead of the watermark."""
     views = [channel(name, None if ms is None else ms * MINUTE) for name, ms in ahead.items()]
     return live(views, now_ms=NOW + minute * MINUTE, wall_ms=WALL + minute * MINUTE)
 

@@ -1,4 +1,4 @@
-"""The history: lanes and rows of who held the level, and the strip on the main screen."""
+"""The history: lanes and rows of who held the watermark, and the strip on the main screen."""
 
 import re
 from pathlib import Path

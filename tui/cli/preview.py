@@ -49,7 +49,7 @@ def preview(
         raise UsageError(f"{clean(target)}: {error}") from None
     if now is None:
         raise RunError(
-            f"{clean(target)} does not tell what the next emit would do: its valve or its delay is not known"
+            f"{clean(target)} does not contain what the next emit depends on: its valve or its delay is not known"
         )
     then = None
     if isinstance(idle, UnsetType):

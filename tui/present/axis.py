@@ -71,7 +71,7 @@ class Axis(Struct, frozen=True):
 
 
 class LogAxis(Struct, frozen=True):
-    """Distance behind the fastest channel: the top is no distance, the bottom `far_ms`, each row a constant factor."""
+    """Distance behind the fastest channel: the top is distance 0, the bottom `far_ms`, each row a constant factor."""
 
     fastest_ms: int
     near_ms: int

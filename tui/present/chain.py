@@ -43,7 +43,7 @@ class Stage(Struct, frozen=True):
 
 
 class Row(Struct, frozen=True):
-    """An input of the valve, or a channel inside it: how it stands."""
+    """An input of the valve, or a channel inside it: its state."""
 
     key: str
     name: str

@@ -152,6 +152,6 @@ def _performance(result: Checked, *, several: bool) -> Iterator[str]:
 
 
 def _label(text: str) -> str:
-    """Quoted as plugins do; `=` and `'` cannot stand in a label."""
+    """Quoted as plugins do; `=` and `'` cannot be in a label."""
     plain = text.replace("'", "_").replace("=", "_").replace("|", "_")
     return f"'{plain}'"

@@ -18,7 +18,7 @@ from .wording import cause, name
 
 Kind = Literal["now", "pace", "idle", "never", "unknown"]
 LEAST_POINTS, LEAST_WALL_MS = 4, 3_000
-"""A pace is told from so many points of history, over so long at least."""
+"""A pace is derived from so many points of history, over so long at least."""
 LOOK_BACK_MS = 300_000
 """And from no more than this of wall clock."""
 FAR_MS = 30 * f.DAY
@@ -26,7 +26,7 @@ FAR_MS = 30 * f.DAY
 
 
 class Closing(Struct, frozen=True):
-    """How a window closes: in `in_ms` of processing time where that can be told, in a few words, and in a sentence."""
+    """How a window closes: in `in_ms` of processing time where that is known, in a few words, and in a sentence."""
 
     kind: Kind
     brief: str

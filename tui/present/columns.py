@@ -1,4 +1,4 @@
-"""Where the barrel's staves stand across: as wide as there is room, the rest folded into a strip. Pure."""
+"""Where the barrel's staves are across: as wide as there is room, the rest folded into a strip. Pure."""
 
 from collections.abc import Sequence
 
@@ -48,7 +48,7 @@ def columns(count: int, width: int, label: int) -> Columns:
 
 
 def common(names: Sequence[str]) -> str:
-    """What all the names begin with, up to a sign that is no letter and no digit."""
+    """What all the names begin with, up to a sign that is neither a letter nor a digit."""
     if len(names) < 2:
         return ""
     first, last = min(names), max(names)

@@ -25,7 +25,7 @@ class HolderChanged(Event, frozen=True, kw_only=True, tag="holder_changed"):
 
 
 class SettingChanged(Event, frozen=True, kw_only=True, tag="setting_changed"):
-    """A setting was changed while the run went on."""
+    """A setting was changed while the run continued."""
 
     change: SettingsChange
 

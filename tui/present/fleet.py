@@ -90,7 +90,7 @@ def fleet_row(
 
 
 def _reason(given: CheckInput) -> str:
-    """Why the verdict is no good one: who blocks the watermark, else what the doctor found."""
+    """Why the verdict is not a good one: who blocks the watermark, else what the doctor found."""
     if given.verdict in BAD and (blamed := blame(given.snapshot)) is not None:
         return blamed
     if given.verdict not in (*BAD, "unknown"):
@@ -100,7 +100,7 @@ def _reason(given: CheckInput) -> str:
 
 
 def aged(row: FleetRow, age_ms: int | None) -> FleetRow:
-    """The row when its last snapshot is `age_ms` old: what has been silent for long is not known to be fine."""
+    """The row when its last snapshot is `age_ms` old: what has sent nothing for long is not known to be fine."""
     row = replace(row, age_ms=age_ms)
     if age_ms is None or age_ms <= SILENT_MS or row.verdict in ("ended", "unknown"):
         return row

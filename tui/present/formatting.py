@@ -150,7 +150,7 @@ def brief(ms: int, zone: tzinfo | None, step_ms: int) -> str:
 
 
 def interval(start_ms: int, end_ms: int, zone: tzinfo | None, near_ms: int | None = None) -> str:
-    """A window's ends, as short as they can be told: `13:00–14:00`, `13:00:05–13:00:10`, `02-08 13:00–14:00`."""
+    """A window's ends, as short as possible: `13:00–14:00`, `13:00:05–13:00:10`, `02-08 13:00–14:00`."""
     start, end = at(start_ms, zone), at(end_ms, zone)
     fine = next((unit for unit in (MINUTE, SECOND) if not start_ms % unit and not end_ms % unit), 1)
     spec = {MINUTE: "minutes", SECOND: "seconds", 1: "milliseconds"}[fine]

@@ -12,14 +12,14 @@ Run = tuple[str, str]
 
 
 class Part(Struct, frozen=True):
-    """Runs that stand or fall together; the part with the greatest `rank` gives way first, rank 0 never."""
+    """Runs that are shown or left out together; the part with the greatest `rank` gives way first, rank 0 never."""
 
     runs: tuple[Run, ...]
     rank: int = 0
     right: bool = False
     """At the right end of the line."""
     gap: str = "   "
-    """What stands before it, unless it comes first on its side."""
+    """What precedes it, unless it comes first on its side."""
 
 
 def part(*runs: Run, rank: int = 0, right: bool = False, gap: str = "   ") -> Part:
@@ -48,7 +48,7 @@ def lay(parts: Sequence[Part], width: int, ink: str = "text") -> list[Run]:
 
 
 def clip(runs: Iterable[Run], width: int) -> list[Run]:
-    """The runs in at most `width` cells, `…` where they go on."""
+    """The runs in at most `width` cells, `…` where they continue."""
     out: list[Run] = []
     for text, ink in runs:
         room = width - cells(out)

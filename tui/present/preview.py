@@ -133,7 +133,7 @@ def idle(snapshot: Snapshot, idle_after_ms: int | None) -> IdlePreview | None:
 
 
 def now(snapshot: Snapshot, wish: Wish) -> AppliedNow | None:
-    """What the setting does at the next emit (semantics 11.3); None where the snapshot does not tell."""
+    """What the setting does at the next emit (semantics 11.3); None where it is not known."""
     try:
         if wish.idle:
             return applied_now(snapshot, idle_after_ms=wish.value_ms)

@@ -17,7 +17,7 @@ PHASES = (("work_ms", "work"), ("commit_ms", "commit"), ("planning_ms", "plan"),
 """The fields of `Phases` as they are stacked, from the bottom up, and their words."""
 
 Stack = tuple[float, ...]
-"""What stands in a column, from the bottom up."""
+"""What a column contains, from the bottom up."""
 Cells = Sequence[Sequence[HistoryPoint]]
 """The points of each column; the last column is the newest, and may have begun only just now."""
 

@@ -1,4 +1,4 @@
-"""What tells an attached Spark query apart, how it emits, its watermarks and the queries beside it. Pure."""
+"""What identifies an attached Spark query, how it emits, its watermarks and the queries beside it. Pure."""
 
 from ...engine.core.snapshot import Snapshot, WatermarkNode
 from . import formatting as f
@@ -9,7 +9,7 @@ _MOST_SIBLINGS = 8
 
 
 def identity(snapshot: Snapshot) -> str | None:
-    """What is attached to, as short as it can be told apart: the query's own name, else the end of its path."""
+    """What is attached to, as short as possible: the query's own name, else the end of its path."""
     if not target_of(snapshot).is_attached:
         return None
     spark, source, job = snapshot.spark, snapshot.source, snapshot.flink
@@ -23,7 +23,7 @@ def identity(snapshot: Snapshot) -> str | None:
 
 
 def whole_identity(snapshot: Snapshot) -> str:
-    """All that tells the query apart: its name, its id, and what was attached to."""
+    """All that identifies the query: its name, its id, and what was attached to."""
     spark, source, job = snapshot.spark, snapshot.source, snapshot.flink
     if job is not None:
         return f"job {f.clean(job.name)}, id {f.clean(job.id)}, {f.clean(job.state)}"

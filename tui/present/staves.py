@@ -1,4 +1,4 @@
-"""The staves of the barrel: which there are, how they rank, and where each one stands. Pure."""
+"""The staves of the barrel: which there are, how they rank, and where each one is. Pure."""
 
 from collections.abc import Sequence
 from typing import Literal

@@ -1,4 +1,4 @@
-"""Event time against processing time: which part of both is shown, and what stands in each cell. Pure.
+"""Event time against processing time: which part of both is shown, and what each cell contains. Pure.
 
 The picture follows the clock by whole columns and rows, and its scale changes only when it must: so nothing trembles.
 """
@@ -73,11 +73,11 @@ class Frame(Struct, frozen=True):
 
 
 class Data(Struct, frozen=True):
-    """What is drawn: records, the level over time, where the windows end, and now; all ms."""
+    """What is drawn: records, the watermark over time, where the windows end, and now; all ms."""
 
     points: Sequence[TimePoint]
     line: Sequence[tuple[int, int]]
-    """Processing time and level, ascending."""
+    """Processing time and watermark, ascending."""
     now_ms: int
     scale_ms: int
     """Lateness and window size: how far records and results are usually apart."""
@@ -85,7 +85,7 @@ class Data(Struct, frozen=True):
     window_ms: int | None = None
     offset_ms: int = 0
     preview_by_ms: int | None = None
-    """How much higher the previewed level would have been."""
+    """How much higher the previewed watermark would have been."""
 
 
 def data_of(
@@ -185,7 +185,7 @@ def zoomed(look: Look, frame: Frame, by: int) -> Look:
     return Look(zoom, max(look.back_ms + half - round(half * ZOOM ** (look.zoom - zoom)), 0), 0, look.channel)
 
 
-# What stands in each cell
+# What each cell contains
 
 
 def drawn(data: Data, frame: Frame, *, plain: bool = False) -> list[list[Run]]:
@@ -253,7 +253,7 @@ def _place(frame: Frame, point: TimePoint) -> tuple[int, int] | None:
 def _draw_line(
     cells: list[list[Run]], line: Sequence[tuple[int, int]], data: Data, frame: Frame, *, preview: bool
 ) -> None:  # fmt: skip
-    """The level as steps: it stands, and then it jumps."""
+    """The watermark as steps: it is constant, and then it jumps."""
     ink = "preview" if preview else "level"
     times = [now for now, _ in line]
     before: int | None = None

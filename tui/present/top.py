@@ -11,7 +11,7 @@ SPARK_CELLS, SPARK_CELL_MS = 36, 5_000
 
 
 class Story(Struct, frozen=True):
-    """The level line: the level, its holder, and the lags of the last minutes (ms, the newest last)."""
+    """The watermark's line: the watermark, its holder, and the lags of the last minutes (ms, the newest last)."""
 
     level: Sequence[Part] = ()
     holder: Sequence[Part] = ()

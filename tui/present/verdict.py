@@ -126,7 +126,7 @@ def blame(snapshot: Snapshot) -> str | None:
 
 
 def _blamed(snapshot: Snapshot, findings: Sequence[Finding]) -> str | None:
-    """As `blame`, with the channels that the doctor counts where it has found silent ones."""
+    """As `blame`, with the channels that the doctor counts where it has found some without data."""
     silent = _silent_in(findings)
     if silent is None:
         return blame(snapshot)

@@ -153,7 +153,7 @@ class ReplayApp(WmtopApp):
         screen.call_after_refresh(self._show)
 
     def bars(self) -> Iterable[Widget]:
-        """The timeline, which stands above the footer of every screen that is no dialogue."""
+        """The timeline, which is above the footer of every screen that is not a dialog."""
         yield ReplayBar(self._track)
 
     def _show(self) -> None:

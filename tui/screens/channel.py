@@ -1,4 +1,4 @@
-"""One channel: its watermark against the level, its quiet periods, its counts, how late its records are."""
+"""One channel: its watermark against the query's, its quiet periods, its counts, how late its records are."""
 
 from collections.abc import Sequence
 from typing import ClassVar

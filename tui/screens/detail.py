@@ -82,7 +82,7 @@ class DetailScreen(Screen[None]):
         return ()
 
     def legend(self, snapshot: Snapshot) -> Sequence[Run]:
-        """What stands at the right end of the upper rule."""
+        """What is at the right end of the upper rule."""
         return ()
 
     def commands(self) -> list[tuple[str, str, str]]:
@@ -326,7 +326,7 @@ class DetailScreen(Screen[None]):
         self.host.want(None)
 
     def action_freeze(self) -> None:
-        """Let the picture stand, or go on."""
+        """Freeze the picture, or resume."""
         self.host.action_freeze()
 
     def action_zone(self) -> None:

@@ -99,7 +99,7 @@ class HelpScreen(ModalScreen[None]):
 
 
 def _row(keys: str, words: str, cells: int) -> Content:
-    """Keys and what they do, whose further lines stand below its first one."""
+    """Keys and what they do, whose further lines are below its first one."""
     lines = wrap(words, cells)
     return Content.assemble((f"  {keys:<8}", "bold"), (f"\n{' ' * _KEYS}".join(lines) + "\n", "$dim"))
 

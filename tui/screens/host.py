@@ -85,7 +85,7 @@ class Host(Protocol):
         ...
 
     def action_freeze(self) -> None:
-        """Let the picture stand, or go on with the newest."""
+        """Freeze the picture, or resume with the newest."""
         ...
 
     def action_zone(self) -> None:

@@ -279,7 +279,7 @@ class MainScreen(TuningScreen):
         self._paint()
 
     def action_freeze(self) -> None:
-        """Let the picture stand, or go on with the newest."""
+        """Freeze the picture, or resume with the newest."""
         self._shown.look(frozen=not self._shown.view.frozen)
         self._adopt() if not self._shown.view.frozen else self._paint()
 

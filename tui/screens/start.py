@@ -116,7 +116,7 @@ class StartScreen(Screen[None]):
         self.post_message(self.Uncovered())
 
     def done(self) -> None:
-        """The start is over: stand still."""
+        """The start is over: stop."""
         self._over = True
 
     def take(self, snapshot: Snapshot) -> None:

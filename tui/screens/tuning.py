@@ -97,7 +97,7 @@ class TuningScreen(Screen[None]):
         return HOW_TO_PREVIEW if self._shown.is_replay else presenter_of(self._shown.snapshot).how_to_type
 
     def action_apply(self) -> None:
-        """Send the previewed setting to the engine; of others' query copy the line to change in its job."""
+        """Send the previewed setting to the engine; of an attached query copy the line to change in its job."""
         snapshot, wish = self._shown.snapshot, self._shown.view.wish
         if wish is None:
             return

@@ -1,4 +1,4 @@
-"""The barrel: every channel a stave, and water that can stand no higher than the lowest of them."""
+"""The barrel: every channel a stave, and water as high as the lowest of them."""
 
 from collections.abc import Sequence
 from datetime import tzinfo
@@ -37,7 +37,7 @@ class Scene(Struct, frozen=True):
     level_ms: int | None = None
     preview_ms: int | None = None
     barrel_ms: int | None = None
-    """Under Spark's one clock: where the water would stand if the slowest channel set it."""
+    """Under Spark's one clock: where the water would be if the slowest channel set it."""
     lateness_ms: int = 0
     selected: str | None = None
     logarithmic: bool = False
@@ -169,7 +169,7 @@ class Barrel(Canvas):
         ]
 
     def _still(self, width: int, rows: int) -> list[list[Run]]:
-        """One level and no channel: water up to it, the air up to the clock, and the text in the air."""
+        """One watermark and no channel: water up to it, the air up to the clock, and the text in the air."""
         scene = self._scene
         assert scene.level_ms is not None
         assert scene.clock_ms is not None
@@ -273,7 +273,7 @@ def _eighths(scale: Scale, time_ms: int | None, rows: int) -> int | None:
 
 
 def _mark(scale: Scale, time_ms: int | None, level_ms: int | None, rows: int) -> str:
-    """`▼3d` for a stave that ends below the picture, 3 d behind the level, `▲3d` for one that continues above it."""
+    """`▼3d` for a stave that ends below the picture, 3 d behind the watermark, `▲3d` for one that goes above it."""
     if time_ms is None or not isinstance(scale, Axis) or 0 <= scale.height(time_ms) <= rows:
         return ""
     distance = short(abs(time_ms - (scale.low_ms if level_ms is None else level_ms)))
@@ -281,7 +281,7 @@ def _mark(scale: Scale, time_ms: int | None, level_ms: int | None, rows: int) ->
 
 
 def _gutter(scale: Scale, scene: Scene, rows: int) -> list[list[Run]]:
-    """The axis, from the bottom up: round times, the level's and the preview's own."""
+    """The axis, from the bottom up: round times, the watermark's and the preview's own."""
     linear = isinstance(scale, Axis)
     step = scale.tick_ms if linear else 1
     wide = 5 if not linear or step >= FINE else 8 if step >= SECOND else 6
@@ -305,7 +305,7 @@ def _gutter(scale: Scale, scene: Scene, rows: int) -> list[list[Run]]:
 
 
 def _lines(scale: Scale, scene: Scene) -> dict[int, Run]:
-    """What is drawn across the gaps, by row: the barrel's own level under Spark's clock, and the previewed one."""
+    """What is drawn across the gaps, by row: the barrel's own watermark under Spark's clock, and the previewed one."""
     out: dict[int, Run] = {}
     for time_ms, sign, ink in ((scene.barrel_ms, "╌", "held"), (scene.preview_ms, "┈", "preview")):
         if time_ms is not None:

@@ -33,7 +33,7 @@ class Pictures(Struct, frozen=True):
 
 
 class Charts(Canvas):
-    """Draws `Pictures`; without colours (`plain`) the parts of a batch are told by their patterns alone."""
+    """Draws `Pictures`; without colours (`plain`) the parts of a batch differ by their patterns alone."""
 
     def __init__(self, *, plain: bool = False, id: str | None = None) -> None:
         super().__init__(id=id)

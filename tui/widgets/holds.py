@@ -1,4 +1,4 @@
-"""Who held the level over time: one line for the main screen, and a lane for each channel."""
+"""Who held back the watermark over time: one line for the main screen, and a lane for each channel."""
 
 from collections.abc import Sequence
 from datetime import tzinfo

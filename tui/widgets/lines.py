@@ -1,4 +1,4 @@
-"""The one-line widgets: text lines, the level with its sparkline, the rules between the panels, the footer."""
+"""The one-line widgets: text lines, the watermark with its sparkline, the rules between the panels, the footer."""
 
 from collections.abc import Sequence
 
@@ -34,7 +34,7 @@ class TextLine(Canvas):
 
 
 class LevelLine(Canvas):
-    """The level and who holds it, in one line or two, and a sparkline of its lag where there is room."""
+    """The watermark and who holds it, in one line or two, and a sparkline of its lag where there is room."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -69,7 +69,7 @@ class LevelLine(Canvas):
 
 
 class Heading(Struct, frozen=True):
-    """A title in a rule: where its panel starts (cells), what it says, and what stands at its right end."""
+    """A title in a rule: where its panel starts (cells), what it says, and what is at its right end."""
 
     start: int
     title: Sequence[Run]

@@ -40,7 +40,7 @@ class Prompt(Horizontal):
         return self._purpose
 
     def open(self, purpose: str, label: str, text: str, note: str) -> None:
-        """Ask: `label` stands before the input, `note` after it."""
+        """Ask: `label` is before the input, `note` after it."""
         self._purpose = purpose
         self.query_one("#prompt-label", Label).update(f" {label} ")
         entry = self.query_one(Input)
@@ -57,7 +57,7 @@ class Prompt(Horizontal):
         self.display = False
 
     def say(self, note: str, error: bool = False) -> None:
-        """What stands after the input: how to go on, or in one line what is wrong."""
+        """What follows the input: how to continue, or in one line what is wrong."""
         label = self.query_one("#prompt-note", Label)
         label.update(note)
         label.set_class(error, "-error")

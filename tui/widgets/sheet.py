@@ -1,4 +1,4 @@
-"""A list of items of one or more lines each, some of which a cursor can stand on."""
+"""A list of items of one or more lines each, some of which a cursor can be on."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ _WHOLE = 400
 
 
 class Item(Struct, frozen=True):
-    """What the sheet shows in `lines`; the cursor stands only on one that has a key."""
+    """What the sheet shows in `lines`; the cursor is only on one that has a key."""
 
     lines: tuple[Draw, ...]
     key: str | None = None
@@ -130,7 +130,7 @@ class Sheet(Rows):
         return [*((text, f"{ink}@cursor") for text, ink in runs), (" " * (width - cells(runs)), "cursor")]
 
     def _show_item(self, key: str) -> None:
-        """Scroll so that all its lines are in view; with the first or the last, what stands above or below it too."""
+        """Scroll so that all its lines are in view; with the first or the last, what is above or below it too."""
         rows = [row for row, (place, _) in enumerate(self._rows) if self._items[place].key == key]
         keys = self._keys()
         self.show_row(len(self._rows) - 1 if key == keys[-1] else rows[-1])

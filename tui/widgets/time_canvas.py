@@ -10,7 +10,7 @@ _GUTTER = 10
 
 
 class TimeCanvas(Canvas):
-    """Draws `Data` as it is looked at, told apart without colours (`plain`) too; remembers what part it shows."""
+    """Draws `Data` as it is looked at, distinguishable without colours (`plain`) too; remembers what part it shows."""
 
     def __init__(self, *, plain: bool = False, id: str | None = None) -> None:
         super().__init__(id=id)

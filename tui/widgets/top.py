@@ -1,4 +1,4 @@
-"""The lines at the top of every screen: how things stand, the level and its holder, the settings and their cost."""
+"""The lines at the top of every screen: how the run is, the watermark and its holder, the settings and their cost."""
 
 from textual.app import ComposeResult
 from textual.containers import Vertical

@@ -23,7 +23,7 @@ INKS = {"now": "good", "pace": "text", "idle": "text", "never": "stale", "unknow
 
 
 class Shape(Struct, frozen=True):
-    """What all rows share: where the level and the fastest channel are (epoch ms), and how wide windows and counts."""
+    """What all rows share: the watermark and the fastest channel's (epoch ms), and how wide windows and counts are."""
 
     level_ms: int | None
     fastest_ms: int | None
@@ -140,7 +140,7 @@ def _head(window: OpenWindow | FiredWindow, shape: Shape) -> list[Run]:
 def _late_titles(shape: Shape, width: int) -> tuple[str, str]:
     """The titles of what came late, which are as wide as their columns: short ones where there is little room."""
     room = width - shape.window - max(shape.rows, 4) - _FIRED
-    return ("late firings", "late drops") if room >= 0 else ("refired", "dropped")
+    return ("late firings", "late drops") if room >= 0 else ("late", "dropped")
 
 
 def _bar_cells(shape: Shape, width: int) -> int:

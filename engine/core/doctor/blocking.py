@@ -1,4 +1,4 @@
-"""Rules about what holds the watermark back: groups of silent or lagging channels, no data at all, a raised lateness.
+"""Rules about what holds the watermark back: channels without data or lagging, no data at all, a raised lateness.
 
 They judge groups. Of two dead channels neither frees anything alone; both together free everything.
 """
@@ -103,7 +103,7 @@ def silent_channels(given: DiagnosisInput) -> SilentChannels | None:
 
 
 def _split(given: DiagnosisInput) -> tuple[dict[str, ChannelView], dict[str, ChannelView]]:
-    """The channels in the minimum (by name) that are silent, the one that holds first, and those that are not."""
+    """The channels in the minimum (by name) that have no data, the one that holds first, and those that are not."""
     holder = given.snapshot.level.holder
     views = [view for view, _ in given.active]
     if holder is not None and holder.cause == "never_seen":
@@ -111,7 +111,7 @@ def _split(given: DiagnosisInput) -> tuple[dict[str, ChannelView], dict[str, Cha
     unread = holder.channel if holder is not None and holder.cause in ("backlog", "paused", "held_back") else None
     after_ms = given.patience_ms / 2
     if verdict_of(given) == "stalled":
-        after_ms = min(after_ms, given.horizon_ms / 2)  # it is silent long enough to have stalled the watermark
+        after_ms = min(after_ms, given.horizon_ms / 2)  # it has had no data long enough to have stalled the watermark
     after_ms = max(MINUTE, after_ms)
     silent = {view.channel: view for view in views if view.channel != unread and _is_silent(view, after_ms)}
     return silent, {view.channel: view for view in views if view.channel not in silent}
@@ -134,7 +134,7 @@ def _sends(given: DiagnosisInput, sending: dict[str, ChannelView]) -> bool:
 
 
 def _matters(given: DiagnosisInput, silent: dict[str, ChannelView], gain_ms: int | None, windows: int) -> bool:
-    """They have been silent beyond patience and cost something, or the watermark is stalled by them."""
+    """They have had no data beyond patience and cost something, or the watermark is stalled by them."""
     first = next(iter(silent.values()))
     holder = given.snapshot.level.holder
     leads = holder is None or holder.channel in silent
@@ -175,7 +175,7 @@ def _silent(
 
 
 def _idle_fix(given: DiagnosisInput, silent: set[str]) -> Fix:
-    """The longest idle timeout on the ladder under which none of the silent channels would hold the watermark back."""
+    """The longest idle timeout on the ladder under which none of these channels would hold the watermark back."""
     level, idle = given.watermark_ms, given.settings.idle_after_ms
     shorter = [row for row in given.snapshot.whatif_idle or () if _frees(row, level, silent)]
     better = max(shorter, key=lambda row: row.idle_after_ms or 0, default=None)
@@ -196,7 +196,7 @@ def _frees(row: WhatIfIdle, level: int | None, silent: set[str]) -> bool:
 
 
 def no_data(given: DiagnosisInput) -> NoData | None:
-    """Every channel has been silent beyond patience, and nothing is unread."""
+    """Every channel has had no data beyond patience, and nothing is unread."""
     snapshot, settings = given.snapshot, given.settings
     if given.ended or snapshot.state in ("paused", "stale", "starting", "failed") or settings.strategy == "none":
         return None

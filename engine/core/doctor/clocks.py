@@ -23,7 +23,7 @@ class FutureTimestamps(Finding, frozen=True, kw_only=True, tag="future-timestamp
     part: str | None
     guard_ms: int | None
     drags: bool
-    """The level itself is ahead of the clock."""
+    """The watermark itself is ahead of the clock."""
 
 
 class Malformed(Finding, frozen=True, kw_only=True, tag="malformed"):

@@ -87,7 +87,7 @@ def engine_failed(given: DiagnosisInput) -> EngineFailed | None:
 
 
 def engine_silent(given: DiagnosisInput) -> EngineSilent | None:
-    """No snapshot for longer than any healthy engine is silent."""
+    """No snapshot for longer than any healthy engine pauses."""
     silent_ms = given.silent_ms
     if given.lost is not None or given.ended or silent_ms is None or silent_ms < SILENT_MS:
         return None

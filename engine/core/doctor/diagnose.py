@@ -202,7 +202,7 @@ def diagnose(
 
 
 def accounts_for(finding: Finding, verdict: VerdictName) -> bool:
-    """Whether the finding is a reason for that verdict, or stands in for one that is not known."""
+    """Whether the finding is a reason for that verdict, or replaces one that is not known."""
     return isinstance(finding, Stalled | Slow | CannotTell) or _explains(finding, verdict)
 
 

@@ -78,7 +78,7 @@ class DiagnosisInput:
 
     @property
     def patience_ms(self) -> int:
-        """How long a channel may be silent, or the watermark frozen, before that is a finding of its own."""
+        """How long a channel may have no data, or the watermark be frozen, before that is a finding of its own."""
         return max(MINUTE, self.scale_ms * (1 if self.settings.idle_after_ms is None else 2))
 
     @cached_property

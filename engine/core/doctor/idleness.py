@@ -46,7 +46,7 @@ class IdleTimeoutTooLong(Finding, frozen=True, kw_only=True, tag="idle-timeout-t
 
 
 def flapping_idleness(given: DiagnosisInput) -> FlappingIdleness | None:
-    """Channels for which the idle timeout is about as long as their usual silence."""
+    """Channels for which the idle timeout is about as long as their usual pause."""
     idle_after_ms = given.settings.idle_after_ms
     if given.ended or idle_after_ms is None:
         return None
@@ -111,7 +111,7 @@ def late_after_idle(given: DiagnosisInput) -> LateAfterIdle | None:
 
 
 def idle_timeout_too_long(given: DiagnosisInput) -> IdleTimeoutTooLong | None:
-    """A channel is idle now, or silent on its way there, and no pause of the others supports so long a timeout."""
+    """A channel is idle now, or quiet on its way there, and no pause of the others supports so long a timeout."""
     idle_after = given.settings.idle_after_ms
     if given.ended or idle_after is None or not given.has_valve or idle_after < PAUSES * given.scale_ms:
         return None

@@ -31,7 +31,7 @@ class AppliedNow(Struct, frozen=True):
 def applied_now(
     snapshot: Snapshot, *, lateness_ms: int | UnsetType = UNSET, idle_after_ms: int | UnsetType | None = UNSET
 ) -> AppliedNow | None:
-    """What another lateness or idle timeout (ms; None: off) does now; None where the snapshot does not tell.
+    """What another lateness or idle timeout (ms; None: off) does now; None where it is not known.
 
     ValueError for a setting that the strategy does not have.
     """
@@ -65,7 +65,7 @@ def _by_sparks_rule(snapshot: Snapshot, delay_ms: int | None) -> AppliedNow | No
 
 
 def _fastest_at_zero(snapshot: Snapshot) -> int | None:
-    """What the fastest channel would give at delay 0; of a query that runs elsewhere what its level tells."""
+    """What the fastest channel would give at delay 0; of a query that runs elsewhere what its watermark gives."""
     if snapshot.origin is not None:
         return snapshot.level.at_zero_lateness_ms
     if not snapshot.settings.emit_every_ms:
@@ -100,7 +100,7 @@ def _emitted(snapshot: Snapshot, now: int, lateness: int, idle_after: int | None
 
 
 def _frozen(clock: OperatorClock, views: dict[int, ChannelView], lateness: int, level: int) -> int | None:
-    """How far the slowest aligned channel, at this lateness, is below the level it was at (ms)."""
+    """How far the slowest aligned channel, at this lateness, is below the watermark it was at (ms)."""
     aligned = [n for n, view in views.items() if clock.takes_part(n) and view.state != "finished"]
     slowest = min((_wanted(views[number], lateness) for number in aligned), default=MIN)
     if level == MIN or not aligned:

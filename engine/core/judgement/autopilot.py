@@ -55,7 +55,7 @@ class Autopilot(Struct):
         self.suspended_until_ms = None if now is None else now + horizon_ms
 
     def forget(self) -> None:
-        """What was evaluated so far is no evidence any more: a lower lateness again needs a full horizon of it."""
+        """What was evaluated so far is not evidence any more: a lower lateness again needs a full horizon of it."""
         self.began_ms, self.evaluations = None, []
 
     def evaluate(

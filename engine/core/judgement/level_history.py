@@ -13,13 +13,13 @@ _FEW = 64
 
 
 class LevelHistory(Struct):
-    """Marks (processing time, level), one for each advance; the first one where the observation began."""
+    """Marks (processing time, watermark), one for each advance; the first one where the observation began."""
 
     began_ms: int | None = None
     marks: list[tuple[int, int]] = []
 
     def see(self, now: int, level: int | None, horizon: int, keep_from: int) -> None:
-        """The level at `now`, None for none yet; marks before `keep_from` (ms) are forgotten but the last of them."""
+        """The watermark at `now`, None for none yet; marks before `keep_from` (ms) are dropped but the last of them."""
         if self.began_ms is None:
             self.began_ms = now
         if level is None or (self.marks and level <= self.marks[-1][1]):
@@ -33,12 +33,12 @@ class LevelHistory(Struct):
             self._forget(horizon, keep_from)
 
     def at(self, time: int) -> int | None:
-        """The level at a time, None for none yet, or before the observation began."""
+        """The watermark at a time, None for none yet, or before the observation began."""
         place = bisect_right(self.marks, time, key=itemgetter(0))
         return self.marks[place - 1][1] if place else None
 
     def gained(self, since: int, until: int) -> int | None:
-        """How far the level advanced between two times (ms); None: from no watermark to one, which has no length."""
+        """How far the watermark advanced between two times (ms); None: there was none before, so no length."""
         before, after = self.at(since), self.at(until)
         if after is None:
             return 0

@@ -71,7 +71,7 @@ class SnapshotJudge:
             self._level = level
 
     def verdict(self, snapshot: Snapshot) -> Verdict:
-        """The verdict at a snapshot; what its tap does not tell is not guessed."""
+        """The verdict at a snapshot; what its tap does not report is not guessed."""
         now = snapshot.now_ms
         if now is None:
             return Verdict("unknown", reason=snapshot.verdict.reason)
@@ -105,7 +105,7 @@ class SnapshotJudge:
         self._judge.see_level(now, level)
         began = not self._events
         for view in snapshot.channels:
-            # A watermark that advanced shows as well that event time did (Flink tells no event times).
+            # A watermark that advanced shows as well that event time did (Flink reports no event times).
             event_ms = view.watermark_ms if view.max_event_ms is None else view.max_event_ms
             if event_ms is not None and event_ms > self._events.get(view.channel, event_ms - 1):
                 self._events[view.channel] = event_ms

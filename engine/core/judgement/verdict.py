@@ -142,7 +142,7 @@ class Judge(Struct):
         return "moving", Reason("advancing", ms=gained)
 
     def _not_advanced(self, facts: Facts, advanced: bool | None) -> tuple[VerdictName, Reason]:
-        """The level has not advanced within the horizon."""
+        """The watermark has not advanced within the horizon."""
         if advanced:
             return "stalled", Reason("event_time_ahead", channels=facts.held_by)
         if facts.unread:

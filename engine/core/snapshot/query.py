@@ -34,7 +34,7 @@ class WatermarkNode(Struct, frozen=True):
     watermark_ms: int | None = None
     """What it alone would make of Spark's clock."""
     holds: bool = False
-    """Of several, the one that sets the query's level."""
+    """Of several, the one that sets the query's watermark."""
     pinned: Literal["no_input", "own_output"] | None = None
     """It has never had a record and keeps the query at 1970: its source is empty, or it waits for rows that an
     operator below it emits only when this watermark moves."""
@@ -81,7 +81,7 @@ class BarrelRule(Struct, frozen=True):
     holder: str | None
     """The slowest channel."""
     below: list[str]
-    """The channels whose event time lies at or below Spark's level, the most behind first: all that
+    """The channels whose event time lies at or below Spark's watermark, the most behind first: all that
     they send is late, and dropped once its window has closed."""
     whatif: list[WhatIf] | None = None
     """`Snapshot.whatif` by this rule; that one goes by Spark's rule."""

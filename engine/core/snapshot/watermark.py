@@ -71,7 +71,7 @@ class Level(Struct, frozen=True):
     moved_ms: int | None = None
     """When (processing time, epoch ms) it last advanced, as far as that was seen."""
     at_zero_lateness_ms: int | None = None
-    """Where the level would be with lateness 0 from the start; at lateness L it would be this minus L."""
+    """Where the watermark would be with lateness 0 from the start; at lateness L it would be this minus L."""
 
 
 class Blocker(Struct, frozen=True):

@@ -203,8 +203,8 @@ def _make_topic(bootstrap: str, topic: str, partitions: int) -> None:
             [found] = admin.describe_topics([topic])
             if len(found["partitions"]) != partitions:
                 raise UsageError(
-                    f"topic {topic} is there already, with {len(found['partitions'])} partitions instead of "
-                    f"{partitions}: give another topic"
+                    f"topic {topic} already exists, with {len(found['partitions'])} partitions instead of "
+                    f"{partitions}; choose another topic"
                 ) from None
 
 

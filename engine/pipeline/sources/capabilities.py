@@ -27,7 +27,7 @@ class ColumnReader(Protocol):
     def read(self) -> "Callable[[Any], Iterator[pa.Table]]":
         """Run in a task (pickled): the rows of a part of a share, in the canonical columns with encoded channels.
 
-        NotReadableError where only Spark's reader can tell what they are.
+        NotReadableError where only Spark's reader knows what they are.
         """
         ...
 

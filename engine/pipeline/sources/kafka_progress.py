@@ -128,7 +128,7 @@ class KafkaProgress:
 
 
 class KafkaRetries:
-    """A source's `Retries`: a query that fails while the cluster is silent always starts again, else a few times."""
+    """A source's `Retries`: a query that fails without an answer of the cluster always starts again."""
 
     def __init__(self, probe: Probe, note: TakeNote) -> None:
         self._probe = probe

@@ -29,7 +29,7 @@ def check_record_columns(file: TableFile, more: RecordColumns) -> None:
 
 
 def check_distinct(names: Sequence[str]) -> None:
-    """UsageError where two columns cannot be told apart in Spark, which ignores case."""
+    """UsageError where two columns cannot be distinguished in Spark, which ignores case."""
     seen: dict[str, str] = {}
     for name in names:
         other = seen.setdefault(name.lower(), name)

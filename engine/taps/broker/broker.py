@@ -18,7 +18,7 @@ EVERY_S = 1.0
 
 
 class BrokerTap:
-    """Asks on a thread of its own: a broker that is silent must not keep the checkpoint from being read."""
+    """Asks on a thread of its own: a broker that does not answer must not keep the checkpoint from being read."""
 
     def __init__(self, config: KafkaConfig, path: JsonPath | None, *, assumed: bool = False) -> None:
         """`assumed`: the user did not say where event time is; unless the query's plan tells, it is not known."""

@@ -60,7 +60,7 @@ class TopicWatch:
 
     @property
     def settings(self) -> Settings:
-        """The rules that the level is computed by."""
+        """The rules that the watermark is computed by."""
         return replace(self._rules, window=None)
 
     def describe(self) -> SourceView:

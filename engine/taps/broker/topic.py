@@ -62,7 +62,7 @@ class TopicTap:
     def poll(self, positions: Positions | None = None) -> TopicFacts:
         """What the broker reports now: for the group, for a reader at `positions`, or for no reader.
 
-        While it is silent what it last said, with the trouble.
+        While it does not answer what it last said, with the trouble.
         """
         assert self._cluster is not None
         try:

@@ -124,7 +124,7 @@ class CheckpointTap:
         self._marks_of: str | None = None
 
     def poll(self) -> CheckpointFacts:
-        """What stands there now; never raises because of what stands there."""
+        """What is there now; never raises because of what is there."""
         troubles: list[str] = []
         query_id = self._read(self._query_id, self.path / "metadata", troubles)
         begun = self._batches("offsets", troubles)

@@ -16,7 +16,7 @@ _VOID = b"-"
 
 
 class SourceOffsets(Struct, frozen=True):
-    """Where one source stands at the end of a batch.
+    """The position of one source at the end of a batch.
 
     `kafka`: `offsets` by `topic/partition`; `files`: entries of the file source's own log; `number`: one counter;
     `json`: a source's own form, of which only the text is known; `nothing`: it has not delivered yet.
@@ -26,7 +26,7 @@ class SourceOffsets(Struct, frozen=True):
     """Its position in the query; with format v2 its id."""
     kind: Kind
     text: str
-    """As it stands there, on one line, cut."""
+    """As written there, on one line, cut."""
     offsets: dict[str, int] | None = None
 
 

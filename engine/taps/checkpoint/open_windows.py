@@ -213,7 +213,7 @@ class _OperatorTap:
         return rows
 
     def _ask_kind(self) -> OperatorKind | None:
-        """What kind of operator it is; None where it does not say, as before Spark 4.0: its rows tell enough."""
+        """What kind of operator it is; None where it does not say, as before Spark 4.0: its rows say enough."""
         if (self._directory / "_metadata" / "v2").is_dir():
             return "transform_with_state"
         try:
@@ -332,7 +332,7 @@ def _kind_by_stores(partition: Path) -> OperatorKind | None:
 
 
 def carries_watermark(operator: Path) -> bool | None:
-    """Whether the rows in an operator's state directory carry a watermark; None where they do not tell."""
+    """Whether the rows in an operator's state directory carry a watermark; None where that is not visible."""
     try:
         return _carries_watermark(decode_schema(read_bytes(operator / "0" / "_metadata" / "schema", SCHEMA_LIMIT)))
     except UnreadableError:
@@ -374,7 +374,7 @@ def _places(row: RowType, mark: str) -> list[int]:
 
 
 def _counts_at(key: RowType, value: RowType) -> Iterator[int]:
-    """Where the aggregates named `count` are; in the old format of aggregations the key stands before them."""
+    """Where the aggregates named `count` are; in the old format of aggregations the key precedes them."""
     width = len(key.fields)
     names_of_key = [field.name for field in key.fields]
     has_key = [field.name for field in value.fields[:width]] == names_of_key

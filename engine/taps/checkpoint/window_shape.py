@@ -1,4 +1,4 @@
-"""How windows are made, told from those that were seen."""
+"""How windows are made, derived from those that were seen."""
 
 from collections.abc import Iterable
 from math import gcd
@@ -10,13 +10,13 @@ _REMEMBERED = 200
 
 
 class WindowShape:
-    """Remembers windows of one aggregation, by start and end (ms), until they tell how they are made."""
+    """Remembers windows of one aggregation, by start and end (ms), until they show how they are made."""
 
     def __init__(self) -> None:
         self._seen: dict[tuple[int, int], None] = {}
 
     def see(self, windows: Iterable[tuple[int, int]]) -> WindowSpec | None:
-        """Take some more of them; None while they do not tell: one alone may be tumbling or sliding."""
+        """Take some more of them; None while that is not known: one alone may be tumbling or sliding."""
         self._seen |= dict.fromkeys(windows)
         while len(self._seen) > _REMEMBERED:
             del self._seen[next(iter(self._seen))]

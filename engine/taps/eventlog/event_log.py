@@ -62,7 +62,7 @@ class EventLogTap:
         self._facts = EventLogFacts()
 
     def poll(self, limit: int = sys.maxsize) -> EventLogFacts:
-        """Read on, about `limit` bytes at most; never raises because of what stands there."""
+        """Read on, about `limit` bytes at most; never raises because of what is there."""
         troubles: list[str] = []
         try:
             path = self._resolved or log_path(self.path)
@@ -80,7 +80,7 @@ class EventLogTap:
         return self._facts
 
     def poll_all(self, step: Callable[[int], object] = lambda left: None) -> EventLogFacts:
-        """Read all that is there; `step` is told the bytes that are left after each piece."""
+        """Read all that is there; `step` gets the bytes that are left after each piece."""
         facts = self.poll(READ_AT_ONCE)
         step(facts.unread)
         while facts.unread and (more := self.poll(READ_AT_ONCE)).unread < facts.unread:
@@ -209,7 +209,7 @@ class _Log:
 
 
 def check(path: Path) -> None:
-    """UsageError for what is no event log that can be read, with what it is instead."""
+    """UsageError for what is not a readable event log, with what it is instead."""
     try:
         first = _files_of(log_path(path))[0]
         file = LogFile(first)
@@ -220,7 +220,7 @@ def check(path: Path) -> None:
     if file.broken:
         raise UsageError(file.broken)
     if not (is_zstd(head) or _PLAIN_START.startswith(head)):
-        raise UsageError(f"{path} is no Spark event log: give a file or directory that spark.eventLog.dir holds")
+        raise UsageError(f"{path} is not a Spark event log: give a file or directory that spark.eventLog.dir holds")
 
 
 def log_path(path: Path) -> Path:

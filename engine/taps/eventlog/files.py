@@ -46,7 +46,7 @@ class LogFile:
         return os.fstat(self._fd).st_mtime_ns // 1_000_000
 
     def is_at(self, path: Path) -> bool:
-        """Whether what stands at `path` now is this file, and nothing was taken away from it."""
+        """Whether what is at `path` now is this file, and nothing was taken away from it."""
         try:
             there, here = os.stat(path), os.fstat(self._fd)
         except OSError:

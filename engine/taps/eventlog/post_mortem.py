@@ -26,14 +26,14 @@ SILENT_MS = 3_600_000
 
 
 def is_finished(facts: EventLogFacts, now_ms: int) -> bool:
-    """Whether its application has ended, or is silent for so long (epoch ms) that it must have died."""
+    """Whether its application has ended, or has written nothing for so long (epoch ms) that it must have died."""
     if facts.ended_ms is not None:
         return True
     return facts.modified_ms is not None and now_ms - facts.modified_ms > SILENT_MS
 
 
 def look(path: Path, step: Callable[[int], object]) -> EventLogFacts:
-    """All that the log says; `step` is told the bytes that are left to be read."""
+    """All that the log says; `step` gets the bytes that are left to be read."""
     tap = EventLogTap(path)
     try:
         return tap.poll_all(step)

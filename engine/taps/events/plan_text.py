@@ -1,4 +1,4 @@
-"""What a Spark plan, as text, tells of a streaming query: its watermarks, its stateful operators, its checkpoint."""
+"""What a Spark plan, as text, says of a streaming query: its watermarks, its stateful operators, its checkpoint."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -13,7 +13,7 @@ TAP = "wmtop:"
 """How the names of `observe`s begin that are taps."""
 
 Line = tuple[int, str]
-"""How deep a node stands in the plan, and what it says."""
+"""How deep a node is in the plan, and what it says."""
 
 _WATERMARK = re.compile(
     r"EventTimeWatermark (?:[0-9a-f-]{36}, )?(?P<attribute>(.+)#\d+)L?(?:-T\d+ms)?: [\w<>:,]+, (.+)", re.DOTALL
@@ -137,7 +137,7 @@ def _windowed(keys: list[str], listed: list[Line], kind: OperatorKind) -> bool |
 def _evicts(
     kind: OperatorKind, mode: OutputMode | None, text: str, *, timed: bool, cut: bool, watermark: bool
 ) -> bool | None:
-    """Whether the watermark makes it let go of its state; None where the plan does not tell."""
+    """Whether the watermark makes it let go of its state; None where the plan does not say."""
     if kind in ("aggregation", "dedup"):
         if mode == "complete":
             return False

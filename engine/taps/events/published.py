@@ -1,6 +1,6 @@
 """Queries whose job publishes them (`wmtop.engine.publish`): a file in the run directory, replaced at every event.
 
-The job holds a lock on the file that stands there: where nobody holds it, the job is gone.
+The job holds a lock on the file that is there: where nobody holds it, the job is gone.
 """
 
 import os
@@ -68,7 +68,7 @@ class PublishedTap:
         self._last: Publication | None = None
 
     def poll(self) -> Publication | None:
-        """What it said last, also after its end; None: nothing yet. Never raises because of what stands there."""
+        """What it said last, also after its end; None: nothing yet. Never raises because of what is there."""
         try:
             found, trouble = self._file.get(self.path), None
         except VanishedError:
@@ -116,7 +116,7 @@ def remove_leftovers(directory: Path) -> None:
 
 
 def is_held(path: Path) -> bool:
-    """Whether a living job holds the file that stands there."""
+    """Whether a living job holds the file that is there."""
     while True:
         try:
             with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:

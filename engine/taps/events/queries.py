@@ -84,7 +84,7 @@ class Queries:
             run.plan, run.policy, run.shown = plan, policy, None
 
     def knows(self, run_id: str) -> bool:
-        """Whether something has been told of that run."""
+        """Whether something has been reported of that run."""
         return run_id in self._runs
 
     def facts(self) -> tuple[QueryRun, ...]:
@@ -382,7 +382,7 @@ def _sum(rates: Iterable[Rate]) -> float | None:
 
 
 def _first_line(exception: str) -> str:
-    """The exception's first line; where that is only Python's announcement, with the line that tells what happened."""
+    """The exception's first line; where that is only Python's announcement, with the line that says what happened."""
     first, _, rest = exception.strip().removeprefix(_PROXY).partition("\n")
     if first.endswith(_TRACEBACK):
         told = next((line for line in rest.splitlines() if line[:1].isalpha()), "")

@@ -157,7 +157,7 @@ STARTS = tuple(f'{{"Event":"{kind}"'.encode() for kind in _KINDS)
 
 
 def decode_event(line: bytes) -> ApplicationEvent | QueryEvent:
-    """A line that begins as one of `STARTS`; UnreadableError where it does not go on so."""
+    """A line that begins as one of `STARTS`; UnreadableError where it does not continue so."""
     return _decoded(_event, line)
 
 

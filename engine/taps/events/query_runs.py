@@ -32,19 +32,19 @@ class PlannedOperator(Struct, frozen=True, kw_only=True):
     kind: OperatorKind
     output_mode: OutputMode | None
     windowed: bool | None
-    """An aggregation: one of its keys is a time window; None: not told, or not an aggregation."""
+    """An aggregation: one of its keys is a time window; None: not known, or not an aggregation."""
     evicts: bool | None
-    """The watermark makes it remove state; None: not told."""
+    """The watermark makes it remove state; None: not known."""
     watermarks: tuple[int, ...]
     """The watermarks (places in `PlanFacts.nodes`) that its rows have passed."""
 
 
 class PlanFacts(Struct, frozen=True):
-    """What the plan tells of the query, from its sink down to its sources."""
+    """What the plan says of the query, from its sink down to its sources."""
 
     nodes: tuple[PlannedWatermark, ...] = ()
     checkpoint: str | None = None
-    """Its directory, or a URI where that is on no file system of a machine; None: not told (a query without state)."""
+    """Its directory, or a URI where that is on no file system of a machine; None: not known (a query without state)."""
     operators: tuple[PlannedOperator, ...] = ()
     leaves: int = 0
     """How many leaves the plan has: its sources, and tables that it joins."""
@@ -134,7 +134,7 @@ class Sampled(Struct, frozen=True):
 
 
 class LatenessCounts(Struct, frozen=True, kw_only=True):
-    """How many rows had been late at each delay, had it been constant: at or before the level that their batch met.
+    """How many rows had been late at each delay, had it been constant: at or before the watermark that their batch met.
 
     A count is at least the true one at its delay, and at most the true one at a delay shorter by a bucket.
     """
@@ -201,7 +201,7 @@ class QueryRun(Struct, frozen=True, kw_only=True):
     name: str | None
     started_ms: int | None
     last_event_ms: int | None
-    """The last time that an event of it tells, by the query's clock."""
+    """The last time in its events, by the query's clock."""
     idle_ms: int | None
     """When it last said that it had nothing to do; None: not since its last batch."""
     ended: bool
@@ -212,9 +212,9 @@ class QueryRun(Struct, frozen=True, kw_only=True):
     plan: PlanFacts | None
     """None: not seen (yet)."""
     watermark_policy: str | None
-    """How the watermarks of several nodes are combined: min or max; None: not told."""
+    """How the watermarks of several nodes are combined: min or max; None: not known."""
     max_event_ms: int | None
-    """The greatest event time of all batches, of whichever node told it."""
+    """The greatest event time of all batches, of whichever node reported it."""
     event_max: tuple[EventMax, ...] = ()
     """The same by the sources that had rows: Spark reports the first watermark of the plan that had some."""
     silent: tuple[int, ...] | None = None

@@ -101,7 +101,7 @@ class TappedInput:
         floor_ms: int | None = None,
         clock_ms: int | UnsetType | None = UNSET,
     ) -> None:
-        """Add one batch; what cannot be read of it is told as trouble.
+        """Add one batch; what cannot be read of it becomes a trouble.
 
         `floor_ms`: the greatest event time that the watermark of an earlier run stands for: rows behind it are late,
         though no row of this run has been there. `clock_ms`: the greatest event time that Spark reported before this
@@ -155,7 +155,7 @@ class TappedInput:
                 self._shown.add(shown)
 
     def _add_channels(self, channels: dict[int, ChannelFacts], theta: int) -> None:
-        """Of too many channels those with the lowest keys are held: every batch has told them, so they are exact."""
+        """Of too many channels those with the lowest keys are held: every batch reported them, so they are exact."""
         for key, channel in channels.items():
             before = self._channels.get(key)
             if before is not None:
@@ -174,7 +174,7 @@ class TappedInput:
     def _buckets(self, tapped: Tapped) -> _Buckets | None:
         """The buckets by their start: the sketch has hashes of them, so those that may be there are hashed, too.
 
-        Where the times lie too far apart for that, those are looked for that are not far behind the level.
+        Where the times lie too far apart for that, those are looked for that are not far behind the watermark.
         """
         width, low, high = tapped.bucket_ms, tapped.min_ms, tapped.max_ms
         if tapped.rows_by_bucket is None or width is None or low is None or high is None:
@@ -229,7 +229,7 @@ class TappedInput:
 
 
 class _Lateness:
-    """Rows by how far they lay behind the levels before their batch."""
+    """Rows by how far they lay behind the watermarks before their batch."""
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -239,7 +239,7 @@ class _Lateness:
         self._unplaced = 0
 
     def count(self, buckets: _Buckets, fastest_ms: int | None, slowest_ms: int | None) -> None:
-        """Count a batch, given the levels (ms, lateness 0) before it."""
+        """Count a batch, given the watermarks (ms, lateness 0) before it."""
         self._unplaced += buckets.unplaced
         for start, rows in buckets.rows.items():
             for histogram, level in (self._spark, fastest_ms), (self._barrel, slowest_ms):

@@ -32,7 +32,7 @@ class BarrelChannel(Struct, frozen=True):
     state: ChannelState
     quiet_ms: int | None = None
     cause: Cause | None = None
-    """Why it is no further; None where it takes no part in the minimum."""
+    """Why it is not further; None where it takes no part in the minimum."""
     paused: bool = False
     """Watermark alignment pauses it until slower ones catch up."""
 
@@ -155,7 +155,7 @@ def _held(
 
 
 def _cause(one: _Input, split: Split | None, state: ChannelState) -> Cause | None:
-    """The most certain cause; REST does not tell what is unread, so `backlog` is never said."""
+    """The most certain cause; REST does not report what is unread, so `backlog` is never a cause."""
     if state not in ("active", "never_seen"):
         return None
     before = one.splits_before.get(split.id) if split is not None else None

@@ -28,7 +28,7 @@ def with_backlog(barrel: Barrel, unread: dict[str, Unread]) -> Barrel:
         there = unread.get(one.name)
         if there is None or not there.backlog:
             return one
-        # What it reads between two samples is no backlog: it is gone with the next one.
+        # What it reads between two samples is not a backlog: it is gone with the next one.
         waits = one.cause in ("quiet", "stuck") or (
             one.cause in ("behind", "slow_reader") and there.read is not None and there.backlog > there.read
         )

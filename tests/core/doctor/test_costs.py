@@ -190,7 +190,7 @@ def test_the_state_of_a_query_without_a_watermark_grows_for_ever() -> None:
 def test_sessions_that_never_close() -> None:
     snapshot = full(40, 90_000, settings=replace(SETTINGS, window=Session(5_000)))
     grown = {"state_rows": lambda ago: 90_000 - 250 * ago}
-    assert StateGrows not in found(snapshot, before(snapshot, **grown))  # the level moves: they will
+    assert StateGrows not in found(snapshot, before(snapshot, **grown))  # the watermark moves: they will
     assert StateGrows in found(snapshot, before(snapshot, **grown, watermark_ms=lambda ago: NOW - HOUR))
 
 

@@ -30,7 +30,7 @@ def changed(monitor: Monitor, now: int, **change: object) -> tuple[Monitor, int]
 
 
 def frozen(copy: Monitor, before: int) -> int | None:
-    """From the text: how much the minimum of `max - L' - 1` of the aligned active channels lies below the level."""
+    """From the text: how much the minimum of `max - L' - 1` of the aligned active channels lies below the watermark."""
     lateness = copy.settings.lateness_ms or 0
     wanted: list[int | None] = []
     for number, channel in enumerate(copy.channels):
@@ -109,7 +109,7 @@ def test_a_delay_of_sparks_clock(run: Run, delay: int) -> None:
 
 def test_a_lower_lateness_closes_what_it_reaches_and_a_higher_one_freezes() -> None:
     """
-    a  100   b  80     lateness 50: level 29; 10: 69; 70: 9, so 20 ms must come first
+    a  100   b  80     lateness 50: watermark 29; 10: 69; 70: 9, so 20 ms must come first
     """
     driver = Driver(Settings(lateness_ms=50, idle_after_ms=10))
     for op in (batch(1, ("a", 100), ("b", 80)), batch(20, ("a", 101)), Tick(21), Tick(22)):

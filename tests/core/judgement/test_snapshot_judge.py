@@ -115,7 +115,7 @@ def test_a_past_on_record_never_gives_another_verdict_than_having_watched(seed: 
 
 
 def test_what_the_past_does_not_tell_is_not_said() -> None:
-    """The level stood for a minute; whether event time advanced meanwhile was not seen: not "nothing is behind"."""
+    """The watermark stood for a minute; whether event time advanced meanwhile was not seen: not "nothing is behind"."""
     past = Past(tuple((NOW - MINUTE - SECOND * n, NOW) for n in (9, 0)), ((1, NOW - 2 * MINUTE),))
     still = Moment(NOW, NOW, 1, {"a": NOW}, 5, 0)
     judge = SnapshotJudge()

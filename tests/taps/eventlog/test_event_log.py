@@ -385,7 +385,7 @@ def test_what_is_no_event_log_is_refused_with_what_to_do(seen: dict[str, Seen], 
     check_refuses(tmp_path / "none", "none is not there")
     check_refuses(tmp_path, "holds no Spark event log: give what spark.eventLog.dir is set to")
     (tmp_path / "file.txt").write_text("?")
-    check_refuses(tmp_path / "file.txt", "file.txt is no Spark event log")
+    check_refuses(tmp_path / "file.txt", "file.txt is not a Spark event log")
     os.mkfifo(tmp_path / "pipe")
     check_refuses(tmp_path / "pipe", "pipe is not a regular file")
     check_refuses(tmp_path / "a\0b", "")

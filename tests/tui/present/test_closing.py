@@ -30,7 +30,7 @@ def held(why: Cause, **more: Any) -> Snapshot:
 
 
 def points(*level_min: int, holder: str = "F9", every_s: int = 60) -> list[HistoryPoint]:
-    """The level in minutes, every so many seconds of processing time and of wall clock."""
+    """The watermark in minutes, every so many seconds of processing time and of wall clock."""
     return [
         HistoryPoint(NOW + 1_000 * every_s * n, LEVEL + m * MINUTE, 0, holder, 0, 0, WALL + 1_000 * every_s * n)
         for n, m in enumerate(level_min)

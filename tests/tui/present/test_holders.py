@@ -1,4 +1,4 @@
-"""Who held the level, told from points; times are minutes here."""
+"""Who held the watermark, told from points; times are minutes here."""
 
 from wmtop.engine.core.history import HistoryPoint
 from wmtop.engine.core.snapshot import Cause

@@ -125,7 +125,7 @@ def test_what_there_is_to_draw() -> None:
 
 
 def run(now_ms: int, lag_ms: int = 44 * MINUTE, minutes: int = 600) -> Data:
-    """A stream whose records are up to half an hour old, and whose level follows."""
+    """A stream whose records are up to half an hour old, and whose watermark follows."""
     times = range(now_ms - minutes * MINUTE, now_ms, MINUTE)
     points = [TimePoint(time, time - time // MINUTE * 7 % 30 * MINUTE, "a") for time in times]
     return Data(points, [(time, time - lag_ms) for time in times], now_ms, 90 * MINUTE, lag_ms, window_ms=HOUR)

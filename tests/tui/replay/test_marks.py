@@ -73,7 +73,7 @@ def test_a_level_that_always_moves_seldom_does_not_stall_each_time() -> None:
 
 
 def test_another_run_is_no_stall_and_no_burst() -> None:
-    """The second engine starts with the same level, its counts at nothing."""
+    """The second engine starts with the same watermark, its counts at nothing."""
     first = told("A" * 40, level=[5] * 40, late=[1] * 40)
     second = told("A" * 40, level=[5] * 40, late=[1] * 40)
     points = [*first, *second]

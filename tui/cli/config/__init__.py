@@ -1,1 +1,1 @@
-"""The configuration file: what may stand in it, what is in force, and the command that shows it."""
+"""The configuration file: what it may contain, what is in force, and the command that shows it."""

@@ -1,4 +1,4 @@
-"""What may stand in a configuration file, and what stands in one. Pure: text in, `Config` or `ConfigError` out."""
+"""What a configuration file may contain, and what one contains. Pure: text in, `Config` or `ConfigError` out."""
 
 import re
 import tomllib
@@ -153,7 +153,7 @@ def parse_config(text: str, path: Path) -> Config:
 
 
 def check_target_name(name: str) -> None:
-    """ValueError where a name cannot be told from a path or an address."""
+    """ValueError where a name cannot be distinguished from a path or an address."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
         raise ValueError("a target's name has letters, digits, '.', '_' and '-' only, e.g. [targets.orders]")
 

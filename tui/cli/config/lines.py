@@ -1,4 +1,4 @@
-"""On which line of a TOML file a key stands: `tomllib` does not keep it. Pure."""
+"""On which line of a TOML file a key is: `tomllib` does not keep it. Pure."""
 
 import re
 import tomllib

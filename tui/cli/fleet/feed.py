@@ -26,7 +26,7 @@ class WatchedFeed:
         self._last: Snapshot | None = None
 
     async def messages(self) -> AsyncGenerator[FromEngine, None]:
-        """A header with the fleet's history, then each snapshot; a lost target is silent until it is back."""
+        """A header with the fleet's history, then each snapshot; a lost target sends nothing until it is back."""
         self._loop = asyncio.get_running_loop()
         introduced = False
         end = self._watch.listen(self._take)

@@ -1,4 +1,4 @@
-"""The fleet as metrics of prometheus-client, made anew at each scrape from what the watcher knows."""
+"""The fleet as metrics of prometheus-client, made again at each scrape from what the watcher knows."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
