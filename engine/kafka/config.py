@@ -28,7 +28,7 @@ _FROM_ENVIRONMENT = {
     "kafka.config.providers.env.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
 }
 
-# At its lower levels kafka-python logs requests, passwords included; and what it warns of comes back as an error.
+# At its lower log levels kafka-python writes requests, passwords included; and what it warns of comes back as an error.
 logging.getLogger("kafka").setLevel(logging.WARNING)
 logging.getLogger("kafka").addHandler(logging.NullHandler())
 

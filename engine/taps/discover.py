@@ -28,7 +28,7 @@ class Found(Struct, frozen=True):
 
 
 def discover(roots: Iterable[Path], *, depth: int = DEPTH, within_s: float = WITHIN_S) -> list[Found]:
-    """What lies in `roots` and at most `depth` levels below, the last changed first; what is found in `within_s`.
+    """What lies in `roots` and at most `depth` directories below, the last changed first; what is found in `within_s`.
 
     Hidden directories and links are left out.
     """

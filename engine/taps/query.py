@@ -145,7 +145,7 @@ class QueryWatch:
 
 
 def _time_in_records(run: QueryRun | None) -> str | None:
-    """Where the plan has event time in the records of Kafka; None where it does not tell, or has several places."""
+    """Where the plan has event time in the records of Kafka; None where it does not say, or has several places."""
     if run is None or run.plan is None:
         return None
     places = {node.record_time for node in run.plan.nodes}

@@ -15,7 +15,7 @@ from ..present.staves import LEFT_OUT, Order, Stave
 from .canvas import Canvas
 
 SHADES = ("·", "░", "▒", "▓", "█")
-"""From hardly behind to the greatest lag in the picture."""
+"""From almost nothing to the greatest lag in the picture."""
 STEPS = (64, 16, 4, 2)
 """The shades end at these fractions of the greatest lag: one stuck channel does not hide the others."""
 _INKS = ("dim", "active", "stale", "holder", "bad")

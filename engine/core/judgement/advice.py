@@ -115,7 +115,7 @@ def _outcome(snapshot: Snapshot, sample: _Sample, place: int) -> LatenessOutcome
 
 
 def _idle(snapshot: Snapshot, target: float) -> IdleOutcome | None:
-    """The shortest idle timeout that makes hardly more records late than none."""
+    """The shortest idle timeout that makes almost no more records late than none."""
     rows: Sequence[WhatIfIdle] = snapshot.whatif_idle or ()
     records = snapshot.totals.records
     without = _row(snapshot, None)

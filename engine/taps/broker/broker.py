@@ -21,7 +21,7 @@ class BrokerTap:
     """Asks on a thread of its own: a broker that does not answer must not keep the checkpoint from being read."""
 
     def __init__(self, config: KafkaConfig, path: JsonPath | None, *, assumed: bool = False) -> None:
-        """`assumed`: the user did not say where event time is; unless the query's plan tells, it is not known."""
+        """`assumed`: the user did not say where event time is; unless the query's plan says it, it is not known."""
         self._config = config
         self._assumed = assumed
         self._path = path
@@ -68,7 +68,7 @@ class BrokerTap:
             self._tap.close()
 
     def _take(self, time: str | None) -> bool:
-        """Go by the time that the plan tells, once; whether there is a new tap for it."""
+        """Go by the time that the plan names, once; whether there is a new tap for it."""
         if not self._assumed or time is None or time == self._tried:
             return False
         self._tried = time

@@ -80,7 +80,7 @@ def _simplified(expression: str, path: str) -> tuple[str, str] | None:
                 return None
             expression = parsed["of"]
         elif got := _GET_JSON.fullmatch(expression):
-            if path or not number:  # which zone a text without one is in does not stand here
+            if path or not number:  # which zone a text without one is in is not visible here
                 return None
             expression, path = got["of"], got["path"]
         elif field := _FIELD.fullmatch(expression):
