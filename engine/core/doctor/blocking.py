@@ -71,6 +71,8 @@ class Lagging(Finding, frozen=True, kw_only=True, tag="lagging-channels"):
     balanced: bool
     """Balanced reading is on already."""
     kafka: bool
+    stuck_ms: int | None = None
+    """The first of them receives data, and its event time has not advanced for so long: the watermark is stalled."""
 
 
 class FrozenByLateness(Finding, frozen=True, kw_only=True, tag="frozen-by-lateness"):
@@ -278,17 +280,24 @@ def only_realigning(given: DiagnosisInput) -> OnlyRealigning | None:
 
 
 def lagging_channels(given: DiagnosisInput) -> Lagging | None:
-    """The watermark has been far behind the fastest channel for a minute, because of channels that receive data."""
+    """The watermark has been far behind the fastest channel for a minute, because of channels that receive data; or
+    one of those that hold it receives data and repeats its event time."""
     level, behind_ms = given.snapshot.level, given.snapshot.level.behind_fastest_ms
     if given.ended or not given.has_valve or behind_ms is None or given.snapshot.state == "paused":
         return None
     least = max(MINUTE, SKEW_TIMES * given.scale_ms)
+    stuck_ms = _stuck_ms(given)
     recent = given.last(MINUTE)
-    if behind_ms < least or len(recent) < 10 or any((point.behind_fastest_ms or 0) < least for point in recent):
+    far = len(recent) >= 10 and all((point.behind_fastest_ms or 0) >= least for point in recent)
+    if stuck_ms is None and (behind_ms < least or not far):
         return None
     silent, _ = _split(given)
-    fastest = given.fastest_ms or 0
-    lags = [(view, fastest - ms) for view, ms in given.active if view.channel not in silent and fastest - ms >= least]
+    fastest, held_ms = given.fastest_ms or 0, given.watermark_ms or 0
+    lags = [
+        (view, fastest - ms)
+        for view, ms in given.active
+        if view.channel not in silent and (fastest - ms >= least or (stuck_ms is not None and ms <= held_ms))
+    ]
     behind = [view for view, _ in lags]
     if not behind or (level.holder is not None and level.holder.cause == "held_back"):
         return None
@@ -298,10 +307,10 @@ def lagging_channels(given: DiagnosisInput) -> Lagging | None:
     fixes = [Fix(code="check-channels")]
     if first.backlog:
         fixes.insert(0, Fix(code="add-readers"))
-    if kafka and not balanced:
+    if kafka and not balanced and stuck_ms is None:
         fixes.insert(0, Fix(code="set-max-drift"))
     return Lagging(
-        severity="warning",
+        severity="warning" if stuck_ms is None else "critical",
         size=lags[0][1],
         channels=tuple(view.channel for view in behind),
         behind_ms=lags[0][1],
@@ -311,8 +320,23 @@ def lagging_channels(given: DiagnosisInput) -> Lagging | None:
         open_records=given.snapshot.windows.open_records,
         balanced=balanced,
         kafka=kafka,
+        stuck_ms=stuck_ms,
         fixes=tuple(fixes),
     )
+
+
+def _stuck_ms(given: DiagnosisInput) -> int | None:
+    """How long the watermark has been stalled by a channel that receives data, has nothing unread, and repeats itself.
+
+    None where another channel or another reason stalls it, or nobody knows what it receives.
+    """
+    holder, frozen_ms = given.snapshot.level.holder, given.frozen_ms
+    if holder is None or holder.cause != "behind" or frozen_ms is None or verdict_of(given) != "stalled":
+        return None
+    view = next((view for view, _ in given.active if view.channel == holder.channel), None)
+    if view is None or view.backlog or view.quiet_ms is None or view.rate == 0:
+        return None
+    return frozen_ms if view.quiet_ms < min(frozen_ms, given.horizon_ms) / 2 else None
 
 
 def frozen_by_lateness(given: DiagnosisInput) -> FrozenByLateness | None:

@@ -56,6 +56,8 @@ class LatenessTooLarge(Finding, frozen=True, kw_only=True, tag="lateness-too-lar
     sooner_ms: float
     horizon_ms: int | None = None
     """Judged by the records of the last so many ms; None: since the start."""
+    withheld: int = 0
+    """No window has fired yet, and so many would have with the shorter lateness."""
 
 
 class _Sample(Struct, frozen=True):
@@ -163,19 +165,23 @@ def lateness_too_large(given: DiagnosisInput) -> LatenessTooLarge | None:
     """A third of the lateness would do for 999 of 1,000 records, and results would come clearly sooner."""
     own, lateness_ms = given.own_lateness, given.settings.lateness_ms
     sample = _supporting(given)
-    if own is None or not lateness_ms or sample is None or own.delay_ms is None:
+    if own is None or not lateness_ms or sample is None:
         return None
     enough, own_late = sample.enough(KEPT_SHARE), sample.at(lateness_ms)
     if enough is None or own_late is None or enough.lateness_ms * SHORTER > lateness_ms:
         return None
     whole = next((row for row in given.snapshot.whatif or () if row.lateness_ms == enough.lateness_ms), None)
-    if whole is None or whole.delay_ms is None:
+    if whole is None:
         return None
-    sooner_ms = own.delay_ms - whole.delay_ms
-    if sooner_ms < max(SECOND, SOONER * (given.window_ms + own.delay_ms)):
+    if own.delay_ms is None or whole.delay_ms is None:  # no window has closed yet: each waits for the lateness itself
+        delay_ms, sooner_ms = float(lateness_ms), float(lateness_ms - enough.lateness_ms)
+    else:
+        delay_ms, sooner_ms = own.delay_ms, own.delay_ms - whole.delay_ms
+    if sooner_ms < max(SECOND, SOONER * (given.window_ms + delay_ms)):
         return None
+    withheld = _withheld(given, enough.lateness_ms)
     return LatenessTooLarge(
-        severity="info",
+        severity="warning" if withheld else "info",
         size=sooner_ms,
         lateness_ms=lateness_ms,
         late_share=own_late.late_share or 0.0,
@@ -183,6 +189,7 @@ def lateness_too_large(given: DiagnosisInput) -> LatenessTooLarge | None:
         enough_share=enough.late_share or 0.0,
         sooner_ms=sooner_ms,
         horizon_ms=sample.horizon_ms,
+        withheld=withheld,
         fixes=(
             Fix(
                 code="set-lateness",
@@ -193,6 +200,14 @@ def lateness_too_large(given: DiagnosisInput) -> LatenessTooLarge | None:
             ),
         ),
     )
+
+
+def _withheld(given: DiagnosisInput, enough_ms: int) -> int:
+    """How many of the open windows that are listed would have fired with that lateness, where none has fired yet."""
+    windows, times = given.snapshot.windows, [ms for view in given.channels if (ms := view.max_event_ms) is not None]
+    if windows.fired != 0 or not times:
+        return 0
+    return sum(window.end_ms <= min(times) - enough_ms for window in windows.open)
 
 
 def _supporting(given: DiagnosisInput) -> _Sample | None:

@@ -403,6 +403,18 @@ def a_lateness_of_an_hour_for_records_seconds_apart() -> Stream:
     return Stream(settings).run(900, traffic(ABCD, each=5), by=10 * SECOND)
 
 
+@ill("lateness-too-large")
+def a_lateness_of_thirty_days_under_which_no_window_has_fired() -> Stream:
+    return Stream(replace(SETTINGS, lateness_ms=30 * DAY)).run(900, traffic(ABCD, each=4))
+
+
+@ill("lagging-channels")
+def a_partition_that_repeats_one_timestamp() -> Stream:
+    stream = Stream().run(120, traffic(ABCD))
+    at, others = stream.now, traffic("abc")
+    return stream.run(300, lambda now: [*others(now), ("d", at), ("d", at)])
+
+
 @ill("left-behind", may=("lateness-too-small",))
 def a_slow_partition_under_sparks_one_clock() -> Stream:
     settings = replace(SETTINGS, strategy="spark", idle_after_ms=None)

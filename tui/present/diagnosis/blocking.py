@@ -79,6 +79,19 @@ def _lagging(it: Lagging, context: Context) -> Explanation:
     unread = [] if it.backlog is None else [f"Backlog of {first}: {n(it.backlog, 'record')}"]
     held = "" if it.open_records is None else f" with {n(it.open_records, 'record')}"
     open_ = [] if it.open_windows is None else [f"{n(it.open_windows, 'open window')}{held}"]
+    if it.stuck_ms is not None:
+        return Explanation(
+            f"{first} sends records, but its event time does not advance",
+            "No window fires: the watermark is stalled",
+            "Its producer repeats one timestamp or sends older ones; the channel is not idle, so no idle timeout helps.",
+            [
+                f"Watermark unchanged for {span(it.stuck_ms)}, {span(it.behind_ms)} behind the fastest channel",
+                *([] if it.rate is None else [f"{first} receives {f.rate(it.rate)} records/s"]),
+                *open_,
+            ],
+            ("Blockers", "Time"),
+            it.channels[0],
+        )
     return Explanation(
         f"{who} {verb(it.channels, 'lags', 'lag')} {span(it.behind_ms)} behind the fastest channel",
         f"Results come {span(it.behind_ms)} later than the fastest channel allows",

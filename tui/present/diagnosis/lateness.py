@@ -46,14 +46,18 @@ def _dropped(it: Dropped, context: Context) -> Explanation:
 
 
 def _too_large(it: LatenessTooLarge, context: Context) -> Explanation:
+    closed = "on average over all closed windows" if not it.withheld else "no window has fired yet"
+    impact = f"Results could come {span(it.sooner_ms)} sooner"
+    if it.withheld:
+        impact = f"No result yet: {n(it.withheld, 'window')} would have fired with {f.setting(it.enough_ms)}"
     return Explanation(
         "Lateness is larger than needed",
-        f"Results could come {span(it.sooner_ms)} sooner",
+        impact,
         "Every window waits for the whole lateness, whether records still come or not.",
         [
             f"Late with lateness {f.setting(it.enough_ms)}: {f.share(it.enough_share)}, "
             f"with {f.setting(it.lateness_ms)}: {f.share(it.late_share)} ({horizon_words(it.horizon_ms)})",
-            f"Results {span(it.sooner_ms)} sooner, on average over all closed windows",
+            f"Results {span(it.sooner_ms)} sooner, {closed}",
         ],
         ("Lateness",),
     )
