@@ -325,6 +325,10 @@ def lagging_channels(given: DiagnosisInput) -> Lagging | None:
     )
 
 
+_FOLLOWING = ("bounded", "bounded-legacy", "monotonous")
+"""Strategies under which a watermark that does not move means a greatest event time that does not."""
+
+
 def _stuck_ms(given: DiagnosisInput) -> int | None:
     """How long the watermark has been stalled by a channel that receives data, has nothing unread, and repeats itself.
 
@@ -334,7 +338,12 @@ def _stuck_ms(given: DiagnosisInput) -> int | None:
     if holder is None or holder.cause != "behind" or frozen_ms is None or verdict_of(given) != "stalled":
         return None
     view = next((view for view, _ in given.active if view.channel == holder.channel), None)
-    if view is None or view.backlog or view.quiet_ms is None or view.rate == 0:
+    if view is None or view.backlog or view.quiet_ms is None or view.rate == 0 or view.max_event_ms is None:
+        return None
+    if given.settings.strategy not in _FOLLOWING:
+        return None
+    reached_ms = view.max_event_ms - (given.settings.lateness_ms or 0) - 1
+    if (view.watermark_ms or 0) > reached_ms + 1:  # its event time may advance: lateness was raised
         return None
     return frozen_ms if view.quiet_ms < min(frozen_ms, given.horizon_ms) / 2 else None
 

@@ -83,7 +83,7 @@ def _lagging(it: Lagging, context: Context) -> Explanation:
         return Explanation(
             f"{first} sends records, but its event time does not advance",
             "No window fires: the watermark is stalled",
-            "Its producer repeats one timestamp or sends older ones; the channel is not idle, so no idle timeout helps.",
+            "Its producer repeats one timestamp or sends older ones. It is not idle, so no idle timeout helps.",
             [
                 f"Watermark unchanged for {span(it.stuck_ms)}, {span(it.behind_ms)} behind the fastest channel",
                 *([] if it.rate is None else [f"{first} receives {f.rate(it.rate)} records/s"]),
