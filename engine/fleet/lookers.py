@@ -54,7 +54,7 @@ class TapLooker:
     def __init__(self, name: str, watched: Watched[Any], every_s: float) -> None:
         self._name = name
         self._watched = watched
-        self._every_s = max(every_s, watched.every_s)
+        self._every_s = every_s
         self._stopping = threading.Event()
 
     def follow(self, take: Take) -> None:
@@ -70,7 +70,7 @@ class TapLooker:
                     judge.remember(watched.past(facts, now_ms))
                     first = False
                 take(replace(seen, verdict=judge.verdict(seen)))
-                self._stopping.wait(self._every_s)
+                self._stopping.wait(max(self._every_s, watched.every_s))
         finally:
             watched.close()
 

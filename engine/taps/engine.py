@@ -30,10 +30,13 @@ Facts = TypeVar("Facts")
 class Watched(Protocol[Facts]):
     """What is looked at: `poll` takes the facts, on a thread of its own; `picture` makes the snapshot of them."""
 
-    every_s: float
-    """How long to wait between two polls."""
     step: str
     """What `open` does, for who waits."""
+
+    @property
+    def every_s(self) -> float:
+        """How long to wait until the next poll."""
+        ...
 
     @property
     def settings(self) -> Settings:

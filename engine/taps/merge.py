@@ -36,7 +36,16 @@ from .query_channels import (
 )
 from .query_facts import Mark, QueryFacts, batch_of, begun_ms, history_of
 from .query_state import current, state_of
-from .said import not_known, sibling_failed, time_needed, troubles_of_watermark, unreadable, why, windows_unknown
+from .said import (
+    newer_format,
+    not_known,
+    sibling_failed,
+    time_needed,
+    troubles_of_watermark,
+    unreadable,
+    why,
+    windows_unknown,
+)
 from .state_view import operators_of, output_mode_of, windows_of
 
 NOTHING_KNOWN = Totals(None, None, None, None, None, None)
@@ -78,6 +87,7 @@ def snapshot_of_query(
         *troubles_of_watermark(spark, checkpoint, begun=batch_of(checkpoint, run) is not None),
         said,
         sibling_failed(siblings),
+        newer_format(checkpoint.newer_format if checkpoint is not None else None),
         *unreadable(
             checkpoint.trouble if checkpoint is not None else None,
             facts.report.trouble if facts.report is not None else None,

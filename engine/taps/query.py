@@ -1,5 +1,6 @@
 """Somebody's Spark query, looked at through its checkpoint and state files, and what it says of itself."""
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -19,8 +20,12 @@ from .positions import offsets_of
 from .query_facts import QueryFacts
 from .reports import JobReports, Report, Reports
 
-if TYPE_CHECKING:  # the Kafka client is loaded where there is a broker to ask
+if TYPE_CHECKING:  # the Kafka client is loaded where there is a broker to ask, Arrow where there is a store
     from .broker.broker import BrokerTap
+    from .remote.mirror import Remote
+
+OUT_OF_REACH_S = 5.0
+"""How long a store may fail before its query is called stale."""
 
 
 class WindowsTap(Protocol):
@@ -39,10 +44,8 @@ class QueryWatch:
     """A `Watched` query, found by its checkpoint, or by what it says (`reports`): either leads to the other.
 
     `windows` makes what reads its open windows (None: nobody); `broker` is asked for the event times of what it reads
-    from Kafka. One of `checkpoint` and `reports` is given.
+    from Kafka. One of `checkpoint` and `reports` is given; `remote` is what they are the copy of, if so.
     """
-
-    every_s = 0.25
 
     def __init__(
         self,
@@ -52,6 +55,7 @@ class QueryWatch:
         reports: Reports | None = None,
         windows: Callable[[Path], WindowsTap] | None = OpenWindowsTap,
         broker: "BrokerTap | None" = None,
+        remote: "Remote | None" = None,
     ) -> None:
         self.step = f"reading the {source.kind}"
         self._source = source
@@ -61,9 +65,17 @@ class QueryWatch:
         self._read_windows = windows
         self._windows: WindowsTap | None = None
         self._broker = broker
+        self._remote = remote
+        self._failing_since: float | None = None
+        self._trouble: str | None = None
         self._shapes: dict[int, WindowShape] = {}
         self._last = CheckpointFacts()
         self._before: Snapshot | None = None
+
+    @property
+    def every_s(self) -> float:
+        """The pace of the polls: a store is asked as often as the query's batches make sense."""
+        return 0.25 if self._remote is None else self._remote.mirror.every_s
 
     @property
     def settings(self) -> Settings:
@@ -87,10 +99,15 @@ class QueryWatch:
 
     def poll(self) -> QueryFacts:
         """What is there now; what has vanished since is reported as it was, with the trouble."""
+        self._fetch()
         checkpoint, report = self._both()
         windows = None
         if self._windows is not None and checkpoint is not None:
             windows = self._windows.poll(checkpoint)
+            if self._remote is not None:
+                self._remote.mirror.state_read(windows)
+            if self._remote is not None and (left_out := self._remote.mirror.state_left_out) is not None:
+                windows = tuple(replace(one, reason=left_out) if one.reason else one for one in windows)
         run = report.run if report else None
         offsets = offsets_of(checkpoint, run)
         return QueryFacts(
@@ -118,6 +135,8 @@ class QueryWatch:
             self._windows.close()
         if self._broker is not None:
             self._broker.close()
+        if self._remote is not None:
+            self._remote.close()
 
     def _both(self) -> tuple[CheckpointFacts | None, Report | None]:
         """What the checkpoint and the query say; the one is looked for where the other names it."""
@@ -128,6 +147,20 @@ class QueryWatch:
             self._look_into(Path(place))
             checkpoint = self._poll_checkpoint()
         return checkpoint, report
+
+    def _fetch(self) -> None:
+        """Copy what is new in the store."""
+        if self._remote is None:
+            return
+        self._trouble = self._remote.look()
+        if self._trouble is None:
+            self._failing_since = None
+        elif self._failing_since is None:
+            self._failing_since = time.monotonic()
+
+    @property
+    def _is_out_of_reach(self) -> bool:
+        return self._failing_since is not None and time.monotonic() - self._failing_since >= OUT_OF_REACH_S
 
     def _look_into(self, path: Path) -> None:
         self._checkpoint = CheckpointTap(path)
@@ -141,6 +174,8 @@ class QueryWatch:
             gone = f"{self._checkpoint.path.absolute()} is gone: this is what was last there"
             return replace(self._last, trouble=checkpoint.trouble or gone)
         self._last = checkpoint
+        if self._trouble is not None:
+            return replace(checkpoint, trouble=self._trouble, out_of_reach=self._is_out_of_reach)
         return checkpoint
 
 

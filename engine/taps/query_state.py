@@ -67,6 +67,8 @@ def _state_of_checkpoint(
 ) -> tuple[EngineState, Said | None]:
     """The same, and what a checkpoint does not show of it."""
     age_ms = checkpoint.age_ms(now_ms)
+    if checkpoint.out_of_reach:
+        return "stale", None
     if checkpoint.batch is None:
         return "stale", ("no_batch", {}) if checkpoint.trouble is None else None
     if age_ms is None:
@@ -79,8 +81,14 @@ def _state_of_checkpoint(
 
 
 def _usual_ms(facts: QueryFacts) -> float:
-    """The usual time between the beginnings of two batches."""
+    """The usual time between the beginnings of two batches; of a single one, how long it took.
+
+    In real-time mode a batch lasts minutes, and its offsets are written at its end: they never show it in flight.
+    """
     times = [mark.timestamp_ms for mark in history_of(facts)]
+    if len(times) == 1 and facts.checkpoint is not None and facts.checkpoint.history:
+        only = facts.checkpoint.history[0]
+        return max(0, (only.committed_ms or only.timestamp_ms) - only.timestamp_ms)
     return median([after - before for before, after in pairwise(times)] or [0])
 
 

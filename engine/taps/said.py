@@ -26,6 +26,11 @@ def unreadable(*lines: str | None) -> list[Said | None]:
     return [why("unreadable", line) for line in lines]
 
 
+def newer_format(version: str | None) -> Said | None:
+    """The checkpoint is of a Spark that this wmtop does not know."""
+    return None if version is None else ("newer_format", {"version": version})
+
+
 def not_known(nodes: Sequence[Node], inputs: Sequence[Tapped], barrel: BarrelRule | None) -> list[Said]:
     """What the taps in the job do not report, though there are some."""
     notes: list[Said] = [

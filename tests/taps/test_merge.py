@@ -27,6 +27,21 @@ def marks(*levels: int | None, every_ms: int = 2_000) -> tuple[BatchMark, ...]:
     return tuple(BatchMark(n, at, level) for n, (at, level) in enumerate(zip(began, levels, strict=True), 1))
 
 
+def test_the_first_batch_of_real_time_mode_is_not_stale_while_the_second_runs() -> None:
+    """Its offsets are written at its end, five minutes after it began; the next file comes five minutes later."""
+    began = NOW - 500_000
+    only = BatchMark(0, began, None, committed_ms=began + 300_000)
+    seen = facts(batch=0, committed=0, batch_timestamp_ms=began, history=(only,))
+    assert picture(seen).state == "live"
+    assert picture(replace(seen, history=(replace(only, committed_ms=began + 500),))).state == "stale"
+
+
+def test_a_store_out_of_reach_and_a_newer_format_are_said() -> None:
+    lost = picture(facts(trouble="s3://lake/orders: access denied", out_of_reach=True))
+    assert (lost.state, lost.notes[0].code) == ("stale", "unreadable")
+    assert picture(facts(newer_format="v3")).notes[0] == Note(NOW, "newer_format", {"version": "v3"})
+
+
 def facts(**more: Any) -> CheckpointFacts:
     """A query of one node whose third batch has been committed."""
     known: dict[str, Any] = {

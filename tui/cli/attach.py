@@ -31,12 +31,14 @@ from .targets import (
     broker_of,
     flink_job,
     is_log,
+    is_remote,
     join_of,
     local_path,
     nothing_there,
     published_query,
     query_of_checkpoint,
     query_of_log,
+    remote_of,
     topic_of,
     windows_of,
 )
@@ -45,6 +47,7 @@ if TYPE_CHECKING:  # a tap is imported by the command that uses it
     from ...engine.taps.broker.broker import BrokerTap
     from ...engine.taps.engine import Watched, WatchOptions
     from ...engine.taps.query import QueryWatch
+    from ...engine.taps.remote.mirror import Remote
     from .targets import Windows
 
 
@@ -54,7 +57,7 @@ def attach(
         str | None,
         typer.Argument(
             metavar="[TARGET]",
-            help="a run, a checkpoint, an event log, a published query, kafka://BOOTSTRAP/TOPIC, flink://HOST:PORT[/JOB]",
+            help="a run, a checkpoint or event log (path or URI), a published query, kafka://BOOTSTRAP/TOPIC, flink://HOST:PORT[/JOB]",
         ),
     ] = None,
     group: Annotated[str | None, typer.Option(metavar="G", help="kafka: the consumer group to watch")] = None,
@@ -121,6 +124,7 @@ def attach(
         "--headless": headless or None,
     }
     alert_command = command_of(on_alert)
+    remote = None
     if target is None:
         _refuse("without TARGET", of_flink | of_group | of_broker | of_query | of_watching)
         list_all()
@@ -142,20 +146,23 @@ def attach(
         _refuse("for a Spark query", of_flink | of_group)
         if bootstrap is None:
             _refuse("for a query without --bootstrap", of_broker)
-        if not (headless or once or json) and list_inside(local_path(target)):
+        windows = windows_of(state_reader, once=once)
+        remote = remote_of(target, state_reader)
+        if remote is None and not (headless or once or json) and list_inside(local_path(target)):
             return
-        if not headless and (finished := finished_log(target)) is not None:
+        path = local_path(target) if remote is None else remote.local
+        if not headless and (finished := finished_log(path)) is not None:
             _refuse(
                 "for a finished event log",
                 of_broker | {"--state-reader": state_reader, "--bootstrap": bootstrap, "--on-alert": on_alert},
             )
-            show_post_mortem(local_path(target), finished, query, name, record, once=once, json=json, force=force)
+            show_post_mortem(path, finished, query, name, record, once=once, json=json, force=force)
             return
-        watched, base = _query(
-            target, query, windows_of(state_reader, once=once), broker_of(bootstrap, time, kafka_config)
-        )
+        watched, base = _query(target, query, windows, broker_of(bootstrap, time, kafka_config), remote)
     check_outputs({"--record": record}, inputs=_inputs(target, kafka_config), force=force)
     if not (headless or once or json) and has_terminal():
+        if remote is not None:
+            remote.close()  # the engine that is started now has its own copy
         show(name, base, "stop", read_only=read_only)
         return
     from ...engine.taps.engine import WatchOptions
@@ -172,18 +179,20 @@ def attach(
     raise typer.Exit(watch(watched, options, name, base, json=json))
 
 
-def _query(target: str, wanted: str | None, windows: "Windows", broker: "BrokerTap | None") -> "tuple[QueryWatch, str]":
-    """A Spark query, by its checkpoint, its event log or what its job publishes."""
-    path = local_path(target)
+def _query(
+    target: str, wanted: str | None, windows: "Windows", broker: "BrokerTap | None", remote: "Remote | None"
+) -> "tuple[QueryWatch, str]":
+    """A Spark query, by its checkpoint, its event log (`remote`: in a store) or what its job publishes."""
+    path = local_path(target) if remote is None else remote.local
     if not path.exists():
         published = published_query(target, wanted, windows, broker)
         if published is None:
             raise UsageError(nothing_there(target))
         return published
     if is_log(path):
-        return query_of_log(path, wanted, windows, broker)
+        return query_of_log(path, wanted, windows, broker, remote)
     _refuse("for a checkpoint, which has one query", {"--query": wanted})
-    return query_of_checkpoint(path, windows, broker)
+    return query_of_checkpoint(path, windows, broker, remote)
 
 
 WATCH_OPTIONS = (
@@ -223,7 +232,8 @@ def watched_of(target: str, options: Mapping[str, Any]) -> "Watched[Any]":
     if given["bootstrap"] is None:
         refuse("for a query without --bootstrap", *_OF_BROKER)
     windows = windows_of(given["state_reader"], once=True)
-    return _query(target, given["query"], windows, broker_of(given["bootstrap"], time, kafka_config))[0]
+    broker = broker_of(given["bootstrap"], time, kafka_config)
+    return _query(target, given["query"], windows, broker, remote_of(target, given["state_reader"]))[0]
 
 
 def watch(watched: "Watched[Any]", options: "WatchOptions", name: str | None, base: str, *, json: bool) -> int:
@@ -239,7 +249,8 @@ def watch(watched: "Watched[Any]", options: "WatchOptions", name: str | None, ba
 def _inputs(target: str, kafka_config: Path | None) -> list[Path]:
     """The files and directories that attaching reads, as far as they are local."""
     inputs = [] if kafka_config is None else [kafka_config]
-    return inputs if "://" in target.removeprefix("file://") else [*inputs, local_path(target)]
+    is_elsewhere = is_remote(target) or target.startswith((TOPIC, *FLINK))
+    return inputs if is_elsewhere else [*inputs, local_path(target)]
 
 
 def _refuse(where: str, options: dict[str, Any]) -> None:

@@ -31,6 +31,7 @@ EXAMPLES = {
     "attach": (
         "wmtop attach",
         "wmtop attach /data/orders/checkpoint --bootstrap localhost:9092",
+        "wmtop attach s3a://bucket/checkpoints/orders",
         "wmtop attach kafka://localhost:9092/orders --group billing",
         "wmtop attach flink://localhost:8081/orders",
     ),

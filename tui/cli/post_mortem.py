@@ -15,18 +15,17 @@ from ...engine.feed.recording import RecordingReader
 from ...engine.outputs import check_outputs
 from .replay import play, print_snapshots
 from .running import has_terminal
-from .targets import is_log, local_path
+from .targets import is_log
 
 if TYPE_CHECKING:  # a tap is imported by the command that uses it
     from ...engine.taps.eventlog.event_log import EventLogFacts
 
 
-def finished_log(target: str) -> "EventLogFacts | None":
-    """The facts of an event log whose application has ended or must have died; None for any other target."""
+def finished_log(path: Path) -> "EventLogFacts | None":
+    """The facts of an event log whose application has ended or must have died; None for anything else."""
     from ...engine.taps.eventlog.event_log import check
     from ...engine.taps.eventlog.post_mortem import is_finished, look
 
-    path = local_path(target)
     if not is_log(path):
         return None
     check(path)

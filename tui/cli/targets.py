@@ -23,31 +23,31 @@ if TYPE_CHECKING:  # a tap is imported by the command that uses it
     from ...engine.taps.flink.kafka import KafkaJoin
     from ...engine.taps.flink.watch import FlinkWatch
     from ...engine.taps.query import QueryWatch, WindowsTap
+    from ...engine.taps.remote.mirror import Remote
 
     Windows = Callable[[Path], WindowsTap] | None
     """Makes what reads the state of a checkpoint; None: nobody reads it."""
 
 TOPIC = "kafka://"
 FLINK = ("flink://", "http://", "https://")
-WHAT = "a run, a checkpoint directory, an event log, a published query, kafka://BOOTSTRAP/TOPIC or flink://HOST:PORT"
+WHAT = "a run, a checkpoint directory or an event log (or its URI), a published query, kafka://BOOTSTRAP/TOPIC or flink://HOST:PORT"
 _LISTS = "'wmtop attach' lists what can be watched"
 _NAMELESS = re.compile(
     r"[_.]?(checkpoints?|checkpoint[_-]?(dir|location)|ckpts?|chk(pt)?s?|ck|cp)([_-]?\d+)?|", re.IGNORECASE
 )
 """Names of directories that say only what they are."""
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?=/)")
+_LOCAL = ("file", "dbfs")
 READERS = ("none", "files", "spark")
 
 
 def local_path(target: str) -> Path:
     """The path that the target is, also as a URI as Spark writes it (`file:/data/ckpt`).
 
-    UsageError where it is on no file system of this machine, or this user may not look.
+    UsageError where this user may not look.
     """
     uri = _URI.match(target)
     scheme = uri[1].lower() if uri else None
-    if uri and scheme not in ("file", "dbfs"):
-        raise UsageError(f"{clean(target)} is not on a file system of this machine: mount it, or copy it here")
     path = target if uri is None else re.sub("^(?://[^/]*)?/+", "/", target[len(uri[1]) + 1 :])
     if scheme == "dbfs":
         path = f"/dbfs/{path.lstrip('/')}"  # where Databricks mounts it
@@ -64,6 +64,26 @@ def local_path(target: str) -> Path:
     return Path(path)
 
 
+def is_remote(target: str) -> bool:
+    """Whether the target is a URI of a store or of another machine's file system."""
+    uri = _URI.match(target)
+    return uri is not None and uri[1].lower() not in _LOCAL
+
+
+def remote_of(target: str, state_reader: str | None) -> "Remote | None":
+    """The checkpoint or event log that a URI names, fetched; None for a target of this machine.
+
+    UsageError, one line, where it cannot be fetched or is neither.
+    """
+    if not is_remote(target):
+        return None
+    if state_reader == "spark":
+        raise UsageError("--state-reader spark reads local checkpoints only; leave it out for a URI")
+    from ...engine.taps.remote.mirror import Remote
+
+    return Remote(target, with_state=state_reader != "none")
+
+
 def is_log(path: Path) -> bool:
     """Whether what lies there is an event log, or a directory of them."""
     from ...engine.taps.eventlog import event_log
@@ -71,29 +91,33 @@ def is_log(path: Path) -> bool:
     return event_log.is_log(path)
 
 
-def query_of_checkpoint(path: Path, windows: "Windows", broker: "BrokerTap | None") -> "tuple[QueryWatch, str]":
-    """A query by its checkpoint, and what to call it."""
+def query_of_checkpoint(
+    path: Path, windows: "Windows", broker: "BrokerTap | None", remote: "Remote | None" = None
+) -> "tuple[QueryWatch, str]":
+    """A query by its checkpoint (`remote`: what that is the copy of), and what to call it."""
     from ...engine.taps.checkpoint.checkpoint import check
     from ...engine.taps.query import QueryWatch
 
     check(path)  # a wrong directory is reported before the screen opens
-    source = SourceView(kind="checkpoint", description=str(path.absolute()))
-    watch = QueryWatch(source, checkpoint=path, windows=windows, broker=broker)
-    return watch, name_of(known_as(path))
+    source = SourceView(kind="checkpoint", description=str(path.absolute()) if remote is None else remote.uri)
+    watch = QueryWatch(source, checkpoint=path, windows=windows, broker=broker, remote=remote)
+    named = path if remote is None else Path(_URI.sub("", remote.uri))
+    return watch, name_of(known_as(named))
 
 
 def query_of_log(
-    path: Path, wanted: str | None, windows: "Windows", broker: "BrokerTap | None"
+    path: Path, wanted: str | None, windows: "Windows", broker: "BrokerTap | None", remote: "Remote | None" = None
 ) -> "tuple[QueryWatch, str]":
-    """A query by the event log of its application, and what to call it."""
+    """A query by the event log of its application (`remote`: what that is the copy of), and what to call it."""
     from ...engine.taps.eventlog.event_log import check
     from ...engine.taps.query import QueryWatch
     from ...engine.taps.reports import LogReports
 
     check(path)
-    source = SourceView(kind="event log", description=str(path.absolute()))
+    source = SourceView(kind="event log", description=str(path.absolute()) if remote is None else remote.uri)
     reports = LogReports(path, wanted)
-    return QueryWatch(source, reports=reports, windows=windows, broker=broker), name_of(wanted or path.name)
+    watch = QueryWatch(source, reports=reports, windows=windows, broker=broker, remote=remote)
+    return watch, name_of(wanted or path.name)
 
 
 def published_query(

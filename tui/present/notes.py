@@ -193,6 +193,9 @@ _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
     "watermark_pinned": _watermark_pinned,
     "watermark_unmoved": _watermark_unmoved,
     "watermark_frozen": _watermark_frozen,
+    "newer_format": lambda args: (
+        f"The checkpoint has format {_text(args, 'version')}, which this wmtop does not know; upgrade wmtop"
+    ),
     "sibling_failed": _sibling_failed,
     "partitions_unseen": _partitions_unseen,
     "text": lambda args: _text(args, "text"),

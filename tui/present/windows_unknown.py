@@ -54,6 +54,12 @@ _WORDS: dict[WindowsUnknownCode, str | Callable[[Args], str]] = {
     "too_many_keys": lambda args: f"the state has more than {_arg(args, 'limit')} keys and is not read",
     "vanished": lambda args: f"{_arg(args, 'why')}; it may have been purged just now",
     "unreadable": lambda args: _arg(args, "why"),
+    "remote_state": lambda args: (
+        f"the state has {_arg(args, 'partitions')} partitions; at most {_arg(args, 'limit')} are fetched from a store"
+    ),
+    "remote_state_size": lambda args: (
+        f"the state has {_arg(args, 'bytes')} bytes; at most {_arg(args, 'limit')} are fetched from a store"
+    ),
     "spark_starting": "Spark is starting to read the state",
     "spark_slow": lambda args: f"Spark has not read the state within {_arg(args, 'seconds')} s",
     "spark_failed": lambda args: _arg(args, "why"),

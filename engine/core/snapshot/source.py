@@ -65,6 +65,7 @@ NoteCode = Literal[
     "no_batch",
     "no_new_batch",
     "unreadable",  # why
+    "newer_format",  # version: of the checkpoint's offset log
     "broker_silent",  # why
     "time_needed",  # column: of the watermark, None where it is not known
     "channels_sampled",  # tap, kept, of

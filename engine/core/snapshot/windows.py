@@ -64,6 +64,8 @@ WindowsUnknownCode = Literal[
     "too_many_keys",  # limit
     "vanished",  # why: files that were purged meanwhile
     "unreadable",  # why
+    "remote_state",  # partitions, limit: too many to fetch from a store
+    "remote_state_size",  # bytes, limit: too much to fetch from a store
     "spark_starting",
     "spark_slow",  # seconds
     "spark_failed",  # why

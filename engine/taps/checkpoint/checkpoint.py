@@ -23,7 +23,7 @@ LOG_LIMIT = 16 * 1024 * 1024
 SCHEMA_LIMIT = 4 * 1024 * 1024
 _METADATA_LIMIT = 64 * 1024
 _STORES_LOOKED_AT = 64
-_LEAST_LOOKED_BACK, _MOST_LOOKED_BACK, _LOOKED_BACK_MS = 16, 120, 90_000
+LEAST_LOOKED_BACK, MOST_LOOKED_BACK, LOOKED_BACK_MS = 16, 120, 90_000
 """So many batches, and more of short ones: until they cover what a verdict needs."""
 _PARTS = ("commits", "metadata", "offsets", "sources", "state")
 EVENT_LOG_NAME = re.compile(r"events_\d+_.+|eventlog_v2_.+|(app|application|local)-\d+.*")
@@ -86,6 +86,10 @@ class CheckpointFacts(Struct, frozen=True, kw_only=True):
     """The last batches that are still on record, the newest last; those before a gap are left out."""
     trouble: str | None = None
     """One line on what could not be read."""
+    newer_format: str | None = None
+    """A version of the offset log that is newer than those known: what is here may be incomplete."""
+    out_of_reach: bool = False
+    """The store that holds it does not answer: these are the facts of the last time that it did."""
 
     @property
     def watermark_policy(self) -> str | None:
@@ -152,6 +156,7 @@ class CheckpointTap:
             sources=_sources(offsets, self._before(batch)) if offsets else (),
             delays=self._delays,
             history=self._history(query_id, batch, committed),
+            newer_format=offsets.newer_format if offsets else None,
             trouble=_join(troubles),
         )
 
@@ -177,7 +182,7 @@ class CheckpointTap:
         if query_id != self._marks_of or batch < max(self._marks, default=batch):
             self._marks, self._marks_of = {}, query_id
         found: list[BatchMark] = []
-        for number in range(batch, max(batch - _MOST_LOOKED_BACK, -1), -1):
+        for number in range(batch, max(batch - MOST_LOOKED_BACK, -1), -1):
             try:
                 mark = self._marks.get(number) or self._mark(number, batch)
             except UnreadableError:
@@ -185,7 +190,7 @@ class CheckpointTap:
             if mark.committed_ms is None and committed is not None and number <= committed:
                 mark = replace(mark, committed_ms=_written_ms(self.path / "commits" / str(number)))
             found.append(mark)
-            if len(found) >= _LEAST_LOOKED_BACK and found[0].timestamp_ms - mark.timestamp_ms >= _LOOKED_BACK_MS:
+            if len(found) >= LEAST_LOOKED_BACK and found[0].timestamp_ms - mark.timestamp_ms >= LOOKED_BACK_MS:
                 break
         self._marks = {mark.batch: mark for mark in reversed(found)}
         return tuple(self._marks.values())

@@ -1,5 +1,6 @@
 """The lines of a checkpoint's `offsets/N` and `commits/N` (formats v1 and v2)."""
 
+import re
 from typing import Annotated, Any, Literal, TypeVar, cast
 
 import msgspec
@@ -12,6 +13,8 @@ Kind = Literal["kafka", "files", "number", "json", "nothing", "unreadable"]
 S = TypeVar("S")
 
 VERSIONS = ("v1", "v2")
+_NEWER = re.compile(r"v[0-9]{1,4}")
+_SOURCE_ID = re.compile(rb"[\w-]+")
 _VOID = b"-"
 
 
@@ -39,6 +42,8 @@ class BatchOffsets(Struct, frozen=True):
     """None: the query has none, or it has not moved yet (the file says 0 for both)."""
     conf: dict[str, str]
     sources: tuple[SourceOffsets, ...]
+    newer_format: str | None = None
+    """A version of the file that is newer than those known: what is here may be incomplete."""
 
 
 class _Metadata(Struct, rename="camel"):
@@ -59,12 +64,13 @@ def decode_offsets(content: bytes) -> BatchOffsets:
     """`offsets/N`; UnreadableError where its version or its metadata is, while a source's line is so by itself."""
     version, (first, *lines) = _lines(content)
     metadata = decode_json(first, _Metadata)
-    read = _source_by_id if version == "v2" else _source_by_position
+    read = {"v1": _source_by_position, "v2": _source_by_id}.get(version, _source_of_newer)
     return BatchOffsets(
         timestamp_ms=metadata.batch_timestamp_ms,
         watermark_ms=_watermark(metadata.batch_watermark_ms),
         conf=metadata.conf,
         sources=tuple(read(position, line) for position, line in enumerate(lines)),
+        newer_format=None if version in VERSIONS else version,
     )
 
 
@@ -93,10 +99,10 @@ def decode_json(content: bytes, kind: type[S]) -> S:
 
 
 def _lines(content: bytes) -> tuple[str, list[bytes]]:
-    """The version, and the lines after it, of which there is at least one."""
+    """The version, which may be newer than those known, and the lines after it, of which there is at least one."""
     first, *rest = content.split(b"\n")
     version = one_line(first.decode(errors="replace"), 20)
-    if version not in VERSIONS:
+    if not _NEWER.fullmatch(version):
         raise UnreadableError(f"unknown format {version!r}: {' and '.join(VERSIONS)} are known")
     if not rest:
         raise UnreadableError("it ends after its first line")
@@ -116,6 +122,12 @@ def _source_by_id(position: int, line: bytes) -> SourceOffsets:
     if not colon:
         return SourceOffsets(str(position), "unreadable", one_line(line.decode(errors="replace")))
     return _source(one_line(source.decode(errors="replace"), 80), offset)
+
+
+def _source_of_newer(position: int, line: bytes) -> SourceOffsets:
+    """By its id, if the line begins with what looks like one."""
+    is_named = _SOURCE_ID.fullmatch(line.partition(b":")[0]) and line != _VOID
+    return (_source_by_id if is_named else _source_by_position)(position, line)
 
 
 def _source(source: str, line: bytes) -> SourceOffsets:

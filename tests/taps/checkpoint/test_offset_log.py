@@ -46,6 +46,17 @@ def test_format_2_names_its_sources() -> None:
     assert (found.timestamp_ms, found.watermark_ms, found.conf) == (7, 5, {"a": "b"})
 
 
+@pytest.mark.parametrize("line", [b'7:{"orders":{"0":17}}', b'{"orders":{"0":17}}'])
+def test_a_newer_format_is_read_as_far_as_it_is_known_and_says_so(line: bytes) -> None:
+    found = decode_offsets(b"v3\n" + METADATA + b"\n" + line)
+    assert (found.newer_format, found.timestamp_ms, found.watermark_ms) == ("v3", 7, 5)
+    assert [source.offsets for source in found.sources] == [{"orders/0": 17}]
+    assert decode_offsets(b"v2\n" + METADATA).newer_format is None
+    assert decode_commit(b'v3\n{"nextBatchWatermarkMs":1700,"more":[]}') == 1700
+    with pytest.raises(UnreadableError):
+        decode_offsets(b"x1\n" + METADATA)
+
+
 def test_control_characters_are_not_passed_on() -> None:
     [source] = decode_offsets(b"v1\n" + METADATA + b'\n"\x1b[2J\x00\xff"').sources
     assert source.text.isprintable()
