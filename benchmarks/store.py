@@ -26,7 +26,7 @@ def write(files: fs.FileSystem, number: int, *, commit: bool) -> None:
     if commit:
         name, text = "commits", f'v1\n{{"nextBatchWatermarkMs":{level + 1}}}'
     else:
-        at = {"batchWatermarkMs": level, "batchTimestampMs": time.time_ns() // 1_000_000, "conf": {}}
+        at = {"batchWatermarkMs": level, "batchTimestampMs": time.time_ns() // 1_000_000}
         offsets = json.dumps({"orders": {str(partition): 10**6 + number for partition in range(12)}})
         name, text = "offsets", "\n".join(["v1", json.dumps(at), offsets])
     with files.open_output_stream(f"lake/orders/{name}/{number}") as out:

@@ -187,7 +187,7 @@ def short(content: bytes) -> str:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"v1", b"v1\n", b"v7\n{}", b"v1\n{}\n-", b"v1\nnull", NOISE, DEEP, b"\0" * 100]
+    "content", [b"", b"v1", b"v1\n", b"x7\n{}", b"v1\n{}\n-", b"v1\nnull", NOISE, DEEP, b"\0" * 100]
 )
 def test_unreadable_offsets_are_named(written: dict[str, Written], tmp_path: Path, content: bytes) -> None:
     copy = written["counts"].copy(tmp_path / "copy")
@@ -199,7 +199,7 @@ def test_unreadable_offsets_are_named(written: dict[str, Written], tmp_path: Pat
     assert (facts.query_id, facts.next_watermark_ms) == (whole.query_id, whole.next_watermark_ms)
 
 
-@pytest.mark.parametrize("content", [b"", b"v1", b"v7\n{}", b"v1\n[]", NOISE, DEEP], ids=short)
+@pytest.mark.parametrize("content", [b"", b"v1", b"x7\n{}", b"v1\n[]", NOISE, DEEP], ids=short)
 def test_unreadable_commits_are_named(written: dict[str, Written], tmp_path: Path, content: bytes) -> None:
     copy = written["counts"].copy(tmp_path / "copy")
     (copy.path / "commits" / str(copy.last)).write_bytes(content)

@@ -175,6 +175,8 @@ def test_what_cannot_be_fetched_is_one_line_and_exit_code_2(
     assert "nothing at" in said(f"s3://{BUCKET}/nowhere")
     assert f"did you mean s3://{BUCKET}/{KEY}" in said(f"s3://{BUCKET}/checkpoints")
     assert "'regio'" in said(f"{URI}?regio=eu")
+    assert "quux" in said("quux://host/orders")
+    monkeypatch.setitem(sys.modules, "fsspec.core", None)
     assert "wmtop[fsspec]" in said("quux://host/orders")
     assert "--state-reader spark" in run(capsys, "attach", URI, "--once", "--state-reader", "spark")[2]
     s3.fault = ACCESS_DENIED
