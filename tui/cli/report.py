@@ -132,7 +132,8 @@ def _looked_at(target: str, for_ms: int, options: dict[str, Any], say: Callable[
     from .attach import watched_of
     from .post_mortem import finished_log
 
-    if "://" not in target.removeprefix("file://") and (log := finished_log(target)) is not None:
+    is_here = "://" not in target.removeprefix("file://")
+    if is_here and (log := finished_log(local_path(target))) is not None:
         for option in ("bootstrap", "time", "group", "kafka_config"):
             if options[option] is not None:
                 raise UsageError(f"--{option.replace('_', '-')} has no effect for a finished event log; leave it out")
