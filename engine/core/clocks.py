@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from .idleness import IdlenessTimers
 from .operator_clock import Clock, OperatorClock
-from .times import shift
+from .times import FIRST_USABLE_MS, LAST_USABLE_MS, shift
 from .whatif import IdleRung
 
 
@@ -51,7 +51,7 @@ class Clocks:
             clock.start_waiting(started)
             lateness = clock.lateness_ms
             if lateness not in lagged:
-                lagged[lateness] = {number: shift(watermark, -lateness) for number, watermark in watermarks.items()}
+                lagged[lateness] = _lagged(watermarks, lateness)
             turned_idle = clock.emit(now, lagged[lateness], timers)
             if clock is self._own:
                 idled = turned_idle
@@ -80,3 +80,10 @@ class Clocks:
     def fingerprint(self) -> tuple[int, ...]:
         """Differs whenever a watermark or a status changed."""
         return tuple(number for clock in self._all for number in (clock.level, sum(clock.flaps.values())))
+
+
+def _lagged(watermarks: dict[int, int], lateness: int) -> dict[int, int]:
+    """Each `shift`ed by the lateness (ms); far from both ends of time that is a subtraction."""
+    if min(watermarks.values(), default=0) >= FIRST_USABLE_MS and lateness <= LAST_USABLE_MS:
+        return {number: watermark - lateness for number, watermark in watermarks.items()}
+    return {number: shift(watermark, -lateness) for number, watermark in watermarks.items()}

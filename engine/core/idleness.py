@@ -24,9 +24,9 @@ class IdlenessTimers(Struct):
         """Register a channel that has had no record yet."""
         self.noted.add(channel)
 
-    def activity(self, channel: int) -> None:
-        """A record of the channel has come."""
-        self.active.add(channel)
+    def activity(self, channels: Iterable[int]) -> None:
+        """Records of these channels have come."""
+        self.active.update(channels)
 
     def forget(self, channel: int) -> None:
         """The channel has finished or was removed: it never becomes idle."""

@@ -376,9 +376,9 @@ class Monitor(Struct, kw_only=True, dict=True):
             channel = self.channels[number]
             emitted = absorb(channel.generator, max_event_ms, emitted_ms, sequences.get(name))
             heard[number] = MIN if emitted is None else emitted
-            self.timers.activity(number)
             if channel.record(max_event_ms, now):
                 self.advanced_ms = now
+        self.timers.activity(heard)
         return heard
 
     def _emit(self, now: int, heard: dict[int, int]) -> list[Firing]:
@@ -387,9 +387,9 @@ class Monitor(Struct, kw_only=True, dict=True):
         before, resent = self.level, self.resend and self.settings.emit_every_ms > 0
         if self.settings.emit_every_ms:
             everyone = self.resend or self.settings.strategy == "custom"
-            speaking = self.unfinished if everyone else heard
+            speaking = {number: heard.get(number, MIN) for number in self.unfinished} if everyone else heard
             self.resend = False
-            watermarks = {number: max(heard.get(number, MIN), self._periodic(number)) for number in speaking}
+            watermarks = {number: max(sent, self._periodic(number)) for number, sent in speaking.items()}
             started = [(now, number) for number in self.timers.emit(now)]
         watermarks = {number: watermarks[number] for number in sorted(watermarks) if watermarks[number] != MIN}
         self.idle_cycles.turned_idle(self._clocks.emit(now, watermarks, started, self.timers), now)

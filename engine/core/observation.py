@@ -4,7 +4,6 @@ from msgspec import Struct
 
 from .explain import SeenValue
 from .snapshot import Offender
-from .times import MIN
 
 
 class Group(Struct, frozen=True, gc=False):
@@ -72,8 +71,11 @@ def greatest_times(groups: list[Group]) -> dict[str, tuple[int, int | None]]:
     greatest: dict[str, tuple[int, int | None]] = {}
     for group in groups:
         if group.max_event_ms is not None:
-            seen, emitted = greatest.get(group.channel, (MIN, None))
-            sent = group.emitted_ms
+            sent, known = group.emitted_ms, greatest.get(group.channel)
+            if known is None:
+                greatest[group.channel] = (group.max_event_ms, sent)
+                continue
+            seen, emitted = known
             emitted = sent if emitted is None or (sent is not None and sent > emitted) else emitted
             greatest[group.channel] = (max(seen, group.max_event_ms), emitted)
     return greatest

@@ -80,7 +80,7 @@ class SessionWindows(Struct, tag="session"):
             if not pieces or cell.min_ms > pieces[-1].end:
                 pieces.append(Window(cell.min_ms, end))
             pieces[-1].end = max(pieces[-1].end, end)
-            pieces[-1].add(cell.channel, cell.records)
+            pieces[-1].add({cell.channel: cell.records})
         return pieces
 
     def _touching(self, pieces: list[Window]) -> list[tuple[list[Window], list[Window]]]:
@@ -103,8 +103,7 @@ class SessionWindows(Struct, tag="session"):
         if self.cleanup_ms(merged.end) <= level:
             return Added(late=records, late_from=(merged.start, merged.end)), []
         for window in pieces + sessions:
-            for channel, count in window.channels.items():
-                merged.add(channel, count)
+            merged.add(window.channels)
         merged.fired = any(w.fired and (w.start, w.end) == (merged.start, merged.end) for w in sessions)
         if merged.end - 1 > level:
             return Added(), [merged]

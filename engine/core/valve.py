@@ -99,8 +99,9 @@ class Valve(Struct, dict=True):
             return
         # Every minimum on the way lies at or below the last one: only that one counts.
         known, statuses, since = self.watermarks, self.statuses, self.since
+        everyone = self._active == len(known)
         for channel, watermark in watermarks.items():
-            if watermark > known[channel] and statuses[channel] == Status.ACTIVE:
+            if watermark > known[channel] and (everyone or statuses[channel] == Status.ACTIVE):
                 known[channel] = watermark
                 since[channel] = now
         self._outdated = True

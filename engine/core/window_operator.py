@@ -50,19 +50,22 @@ class WindowOperator(Struct):
         return [_fire(window, batch, None, ended=True) for window in fired]
 
     def _fill_time_windows(self, windows: TimeWindows, groups: list[Group], level: int, round_: "_Round") -> None:
-        panes: dict[tuple[int, bool, str], int] = {}
+        panes: dict[tuple[int, bool], dict[str, int]] = {}
+        holds = {head: window_count(windows.spec, head) > 0 for head in (False, True)}
         for group in groups:
             assert group.start_ms is not None
-            if window_count(windows.spec, group.head):
-                pane = (group.start_ms, group.head, group.channel)
-                panes[pane] = panes.get(pane, 0) + group.records
+            if holds[group.head]:
+                pane = panes.setdefault((group.start_ms, group.head), {})
+                pane[group.channel] = pane.get(group.channel, 0) + group.records
             else:
                 round_.drop(group.channel, None, group.late_in_gap)
                 round_.without_window(group.channel, group.records - group.late_in_gap)
-        for (start, head, channel), records in panes.items():
-            added = windows.add(start, head, channel, records, level)
-            round_.drop(channel, added.late_from, added.late)
-            round_.fire(added, records)
+        for (start, head), channels in panes.items():
+            added = windows.add(start, head, channels, level)
+            if added.late:
+                for channel, records in channels.items():
+                    round_.drop(channel, added.late_from, records)
+            round_.fire(added, sum(channels.values()))
 
     def _fill_sessions(self, windows: SessionWindows, groups: list[Group], level: int, round_: "_Round") -> None:
         cells = [Cell(group.channel, group.min_ms, group.max_ms, group.records) for group in groups]

@@ -3,6 +3,7 @@
 A pane is the largest piece of event time whose records belong to the same windows, so that counts per pane are enough.
 """
 
+from collections.abc import Mapping
 from heapq import heapify, heappop, heappush
 
 from msgspec import Struct
@@ -39,10 +40,12 @@ class Window(Struct):
     channels: dict[str, int] = {}
     fired: bool = False
 
-    def add(self, channel: str, records: int) -> None:
-        """Count records of a channel into it."""
-        self.records += records
-        self.channels[channel] = self.channels.get(channel, 0) + records
+    def add(self, channels: Mapping[str, int]) -> None:
+        """Count records into it, by channel."""
+        known = self.channels
+        for channel, records in channels.items():
+            known[channel] = known.get(channel, 0) + records
+        self.records += sum(channels.values())
 
     @property
     def counters(self) -> int:
@@ -58,7 +61,7 @@ def fire_all(windows: list[Window]) -> list[Window]:
 
 
 class Added(Struct, frozen=True):
-    """What became of some records of one channel: dropped late (`window` says from which), and the late firings."""
+    """What became of some records: dropped late (`window` says from which), and the late firings."""
 
     late: int = 0
     late_from: tuple[int, int] | None = None
@@ -91,14 +94,14 @@ class TimeWindows(Struct, tag="time", dict=True):
         """Whether records whose last window starts there are late at that watermark."""
         return self.cleanup_ms(start + self.spec.size_ms) <= level
 
-    def add(self, start: int, head: bool, channel: str, records: int, level: int) -> Added:
-        """Count a pane's records into its windows, or drop them as late. The pane must not lie in a gap.
+    def add(self, start: int, head: bool, channels: Mapping[str, int], level: int) -> Added:
+        """Count a pane's records, by channel, into its windows, or drop them as late. The pane must not lie in a gap.
 
         TooManyWindowsError beyond `MOST_COUNTERS`, with the records counted in part.
         """
         size, slide = self.spec.size_ms, self.spec.slide_ms
         if self.is_late(start, level):
-            return Added(late=records, late_from=(start, start + size))
+            return Added(late=sum(channels.values()), late_from=(start, start + size))
         late_fired: list[Window] = []
         first_fired = 0
         for number in range(window_count(self.spec, head)):
@@ -106,7 +109,7 @@ class TimeWindows(Struct, tag="time", dict=True):
                 break
             window = self._window(start - number * slide)
             before = window.counters
-            window.add(channel, records)
+            window.add(channels)
             self._counters += window.counters - before
             if self._counters > MOST_COUNTERS:
                 raise TooManyWindowsError(len(self.live))

@@ -69,7 +69,7 @@ class OneChannel:
 
     def event(self, ts: int, carried: int | None) -> Answer:
         """One record; the idle flag goes, but the output wakes only with growth."""
-        self.timers.activity(0)
+        self.timers.activity([0])
         self.idle = False
         emitted = absorb(self.generator, ts, carried, None)
         return [] if emitted is None else told(self.output.watermark(emitted))
@@ -188,7 +188,7 @@ class Keyed:
 
 def _add(windows: SessionWindows | TimeWindows, start: int, head: bool, ts: int, records: int, level: int) -> Added:
     if isinstance(windows, TimeWindows):
-        return windows.add(start, head, "all", records, level)
+        return windows.add(start, head, {"all": records}, level)
     ((added, _),) = windows.add([Cell("all", ts, ts, records)], level)
     return added
 
