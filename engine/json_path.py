@@ -16,6 +16,8 @@ _STEP = re.compile(
     r"""|\[(?:(?P<index>\d+)|'(?P<one>[^']+)'|"(?P<two>[^"]+)")\])"""
 )
 MOST_NEAR = 5
+MOST_STEPS = 100
+"""Spark parses a path recursively: thousands of steps would overflow the JVM's stack."""
 _INDEX_DIGITS = 9  # Spark reads an index as a 32-bit integer
 _SHOWN = 60
 
@@ -62,6 +64,8 @@ def parse_json_path(text: str, option: str) -> JsonPath:
         rest = rest[found.end() :]
     if not steps:
         raise UsageError(f"{option} '{_cut(text)}' names no field; write it as in payload.created_at")
+    if len(steps) > MOST_STEPS:
+        raise UsageError(f"{option} '{_cut(text)}' has {len(steps)} steps; it may have at most {MOST_STEPS}")
     return JsonPath(tuple(steps))
 
 

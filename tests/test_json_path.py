@@ -2,7 +2,7 @@
 
 import pytest
 from wmtop.engine.errors import UsageError
-from wmtop.engine.json_path import parse_json_path
+from wmtop.engine.json_path import MOST_STEPS, parse_json_path
 
 
 def test_steps() -> None:
@@ -19,3 +19,10 @@ def test_an_index_that_spark_cannot_read(digits: int) -> None:
     assert f"{digits} digits" in said
     assert "\n" not in said
     assert len(said) < 200
+
+
+@pytest.mark.parametrize("steps", [MOST_STEPS + 1, 100_000])
+def test_a_path_too_deep_for_a_recursive_parser(steps: int) -> None:
+    assert len(parse_json_path("$" + ".a" * MOST_STEPS, "--time").steps) == MOST_STEPS
+    with pytest.raises(UsageError, match=f" has {steps} steps; it may have at most {MOST_STEPS}$"):
+        parse_json_path("$" + ".a" * steps, "--time")
