@@ -84,6 +84,7 @@ BAD = {
     "replay good.parquet --time scheduled --once --firings words.csv": EXISTS,
     "replay good.parquet --time scheduled --once --firings a --record ./a": "are the same file",
     "files data --time t --record data/new.rec": "is inside the input directory data",
+    "": "kafka BOOTSTRAP TOPIC",
 }
 
 

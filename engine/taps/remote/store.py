@@ -220,7 +220,7 @@ _AWS_WORDS = {
 
 
 def _without_secrets(uri: str) -> str:
-    """The URI without what stands before an @ in its authority's password, and without a query."""
+    """The URI without what precedes an @ in its authority's password, and without a query."""
     return re.sub(r"//([^/@:]*):[^/@]*@", r"//\1@", uri.partition("?")[0])
 
 

@@ -48,14 +48,16 @@ def test_channels_that_share_one_are_counted() -> None:
 def test_a_note_that_stays_is_shown_once_the_newer_one_is_old() -> None:
     """Channels that share one are noted in each snapshot, first; what happens to the source is newer."""
     gone = Note(NOW, "topic_gone", {"topic": "orders"})
-    shown_at = {
-        0: "topic_gone",
-        3_600_000: "channels_folded",
-        24 * 3_600_000: "channels_folded",
-    }  # not again a day later
-    for later_ms, shown in shown_at.items():
+    for later_ms, shown in ((0, "topic_gone"), (3_600_000, "channels_folded")):
         folded = Note(NOW + later_ms, "channels_folded", {"channels": 3})
         snapshot = replace(canned.live(), wall_ms=NOW + later_ms, notes=[folded, gone])
         assert recent_note(snapshot) == note_text({"topic_gone": gone, "channels_folded": folded}[shown])
     assert note_text(folded) in summary(snapshot)
     assert note_text(folded) not in summary(canned.live())
+
+
+def test_an_old_note_does_not_come_back_a_day_later() -> None:
+    gone = Note(NOW, "topic_gone", {"topic": "orders"})
+    for days, shown in ((0, True), (1, False), (2, False)):
+        snapshot = replace(canned.live(), wall_ms=NOW + days * 24 * 3_600_000 + 1_000, notes=[gone])
+        assert (recent_note(snapshot) is not None) == shown
