@@ -334,6 +334,13 @@ public class FilesJob {
             DataStream<Long> one = env.fromSource(source, strategy, "Source " + name, org.apache.flink.api.common.typeinfo.Types.LONG);
             all = all == null ? one : all.union(one);
         }
+        if (options.containsKey("busy")) { // ms a record, in a vertex of its own
+            long busy = Long.parseLong(options.get("busy"));
+            all = all.map(value -> {
+                Thread.sleep(busy);
+                return value;
+            }).returns(org.apache.flink.api.common.typeinfo.Types.LONG).name("Slow map").startNewChain();
+        }
         ReduceFunction<Long> last = (a, b) -> Math.max(a, b);
         DataStream<Long> out = all.keyBy(value -> value % 4).window(TumblingEventTimeWindows.of(window)).reduce(last).name("Window " + window.toSeconds() + "s");
         if (options.containsKey("chain")) {

@@ -111,3 +111,36 @@ def test_a_job_that_is_cancelled_has_ended_and_a_jobmanager_that_is_gone_is_stal
     flink.process.kill()
     seen = watching.see(lambda s: s.state == "stale", "nobody answers")
     assert "127.0.0.1" in seen.error
+
+
+def test_a_busy_operator_is_not_a_split_without_data(start_flink: StartFlink) -> None:
+    """One slow vertex: what it has not worked off holds the windows back, and no split is said to be without data."""
+    flink = start_flink(splits=2, parallelism=2, busy=100, fetch=500)
+    for start in range(0, 4000, 400):
+        for split in ("in-0", "in-1"):
+            flink.write(split, *range(start, start + 400))
+    watching = Watching(flink.url)
+
+    def is_busy(snapshot) -> bool:
+        slow = next((one for one in snapshot.flink.vertices if one.name.startswith("Slow map")), None)
+        return slow is not None and (slow.busy or 0) > 0.9 and snapshot.level.watermark_ms is not None
+
+    seen = watching.see(lambda s: is_busy(s) and s.level.holder is not None, "the slow map is busy")
+    assert seen.level.watermark_ms <= flink.level()
+    assert seen.level.holder.cause in ("in_flight", "back_pressured", "slow_reader", "backlog")
+
+
+def test_a_job_with_128_subtasks(start_flink: StartFlink) -> None:
+    """Every split is a channel; of the 128 the one that lags holds the windows back, as REST says before and after."""
+    flink = start_flink(splits=128, parallelism=128, slots=130, fetch=2000)
+    for split in range(128):
+        flink.write(f"in-{split}", 3 if split == 77 else 10)
+    watching = Watching(flink.url)
+    seen = watching.see(lambda s: s.level.watermark_ms is not None, "all 128 have sent")
+    assert (len(seen.channels), seen.level.watermark_ms) == (128, BASE_MS + 2_999)
+    assert (seen.level.holder.channel, flink.level()) == ("in-77", BASE_MS + 2_999)
+    assert [one.channels for one in seen.blockers or ()][:1] == [["in-77"]]
+    flink.write("in-77", 20)
+    seen = watching.see(lambda s: s.level.watermark_ms == BASE_MS + 9_999, "the others hold it now")
+    assert seen.level.holder.channel != "in-77"
+    assert flink.level() == BASE_MS + 9_999

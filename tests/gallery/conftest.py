@@ -22,7 +22,8 @@ QUICK = (
     "tumbling_late", "tumbling_complete", "session_append", "join_min", "join_max", "join_empty_input",
     "chained_second_watermark", "watermark_overwritten", "dedup_without_watermark", "no_watermark",
     "restart_longer_delay", "failed_query", "failed_in_its_first_batch", "failed_sibling", "rerun_without_data",
-    "windows_of_a_join", "totals_update", "rocksdb",
+    "windows_of_a_join", "totals_update", "rocksdb", "union_of_three", "join_restarted_with_another_delay",
+    "event_time_inside_json",
 )  # fmt: skip
 """What the suite runs; the others are variations of these."""
 QUICK_PUBLISHED = (
@@ -31,6 +32,7 @@ QUICK_PUBLISHED = (
 )  # fmt: skip
 """The same of the jobs that publish."""
 PATIENCE_S = 900
+_ROOT = Path(__file__).parents[2]
 
 
 @dataclass
@@ -51,14 +53,14 @@ class Gallery:
 @pytest.fixture(scope="session")
 def gallery(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Gallery:
     """The gallery after all its jobs have ended."""
-    return _run(tmp_path_factory.mktemp("gallery"), "jobs.py", _names(request, "gallery", QUICK))
+    return _run(tmp_path_factory.mktemp("gallery"), "jobs", _names(request, "gallery", QUICK))
 
 
 @pytest.fixture(scope="session")
 def published(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Gallery:
     """The same of jobs that publish their queries and tap their inputs."""
     names = _names(request, "published", QUICK_PUBLISHED)
-    return _run(tmp_path_factory.mktemp("published"), "published_jobs.py", names)
+    return _run(tmp_path_factory.mktemp("published"), "published_jobs", names)
 
 
 def _names(request: pytest.FixtureRequest, fixture: str, quick: Sequence[str]) -> Sequence[str]:
@@ -77,11 +79,12 @@ def _run(directory: Path, script: str, names: Sequence[str]) -> Gallery:
         "JAVA_HOME": str(find_java().home),
         "PYSPARK_PYTHON": python,
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYTHONSAFEPATH": "1",
         RUN_DIR_VARIABLE: str(directory / "run"),
     }
-    command = [python, Path(__file__).with_name(script), directory, *names]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, env=environment, check=False)
+    command = [python, "-m", f"tests.gallery.{script}", directory, *names]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE_S, env=environment, cwd=_ROOT, check=False
+    )
     assert done.returncode == 0, done.stderr[-4000:]
     truths = {truth["job"]: truth for truth in map(json.loads, done.stdout.splitlines())}
     assert truths

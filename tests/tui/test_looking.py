@@ -154,6 +154,17 @@ def test_the_palette_jumps_to_a_channel() -> None:
     drive(scenario, *told(many()))
 
 
+def test_with_the_focus_on_the_windows_the_filter_is_theirs() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("tab", "slash", *"nowhere", "enter")
+        await it.says("no window matches the filter", "#windows")
+        await it.says("/nowhere  0 of 3", "#middle")
+        await it.press("escape")
+        await it.says("3 open", "#middle")
+
+    drive(scenario, *told(live()))
+
+
 def test_the_filter_is_a_regular_expression_and_a_bad_one_changes_nothing() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("slash", *"^events-99")

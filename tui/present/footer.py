@@ -53,7 +53,8 @@ def hints(
         out.append(hint("open", "open instance", 3))
     elif preview is None and snapshot.channels:
         out.append(hint("open"))
-    if preview is None and (view.inside is not None or view.pattern is not None):
+    filtered = view.pattern is not None or view.windows_pattern is not None
+    if preview is None and (view.inside is not None or filtered):
         out.append(hint("back", "back" if view.inside is not None else "clear filter", 3))
     out += further
     if snapshot.channels:

@@ -19,6 +19,8 @@ class View(Struct, frozen=True):
     sort: Sort = SORTS[0]
     reverse: bool = False
     pattern: re.Pattern[str] | None = None
+    windows_pattern: re.Pattern[str] | None = None
+    """What the open windows are filtered by: their times, and whom they wait for."""
     inside: int | None = None
     """The source instance whose channels are shown."""
     selected: str | None = None

@@ -242,7 +242,7 @@ class MainScreen(TuningScreen):
         headings: list[Heading] = [picture.channel_heading(snapshot, view, shown.entries, focused=on_channels)]
         if split:
             on_windows = self.focused is windows
-            headings.append(picture.window_heading(snapshot, split, windows.region.width, focused=on_windows))
+            headings.append(picture.window_heading(snapshot, view, split, windows.region.width, focused=on_windows))
         self.query_one("#top", Rule).show([top], {})
         self.query_one("#middle", Rule).show(headings, {split: "┬"} if split else {})
         self.query_one("#bottom", Rule).show([], {split: "┴"} if split else {})
@@ -321,13 +321,15 @@ class MainScreen(TuningScreen):
         """Out of the prompt, the instance, the filter: one step."""
         if purpose := self.query_one(Prompt).purpose:
             self._close_prompt()
-            if purpose == "filter":
-                self._filter_by("")
+            if purpose.startswith("filter"):
+                self._filter_by("", purpose)
         elif self._shown.view.inside is not None:
             self._shown.look(inside=None)
             self._arrange()
         elif self._shown.view.pattern is not None:
-            self._filter_by("")
+            self._filter_by("", "filter")
+        elif self._shown.view.windows_pattern is not None:
+            self._filter_by("", "filter windows")
         else:
             self.post_message(self.Left())
 

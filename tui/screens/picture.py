@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ...engine.core.snapshot import Snapshot
+from ...engine.core.snapshot import OpenWindow, Snapshot
 from ..present import formatting as f
 from ..present.channel_order import Entry
 from ..present.line import Run, cells
@@ -83,16 +83,31 @@ def open_windows(snapshot: Snapshot, view: View) -> OpenWindows:
     """The window table's part."""
     level = snapshot.level
     settings, windows = snapshot.settings, snapshot.windows
+    found = windows_found(snapshot, view)
+    filtered = view.windows_pattern is not None and bool(windows.open)
     return OpenWindows(
-        open=windows.open,
-        open_count=windows.open_count,
+        open=found,
+        open_count=len(found) if filtered else windows.open_count,
         level_ms=level.watermark_ms,
         fastest_ms=fastest_ms(snapshot),
         near_ms=snapshot.now_ms,
         lateness_ms=settings.lateness_ms if settings.tunable else None,
         zone=view.zone,
-        empty=presenter_of(snapshot).no_windows(),
+        empty="no window matches the filter" if filtered else presenter_of(snapshot).no_windows(),
     )
+
+
+def windows_found(snapshot: Snapshot, view: View) -> Sequence[OpenWindow]:
+    """The open windows that the filter leaves: it looks at their times, and at whom they wait for."""
+    pattern, found = view.windows_pattern, snapshot.windows.open
+    if pattern is None:
+        return found
+    return [
+        window
+        for window in found
+        if pattern.search(f.interval(window.start_ms, window.end_ms, view.zone, snapshot.now_ms))
+        or pattern.search(" ".join([*(window.blockers or ()), window.waits_for or ""]))
+    ]
 
 
 def barrel_heading(
@@ -137,9 +152,14 @@ _RULE = 4
 """The cells that a rule has around a title."""
 
 
-def window_heading(snapshot: Snapshot, start: int, width: int, *, focused: bool) -> Heading:
-    """The window table's title, `width` cells wide: the counts."""
+def window_heading(snapshot: Snapshot, view: View, start: int, width: int, *, focused: bool) -> Heading:
+    """The window table's title, `width` cells wide: the counts, or the filter."""
     windows = snapshot.windows
+    if view.windows_pattern is not None:
+        found: list[Run] = [_title("Windows", focused), (" ─ ", "frame")]
+        found.append((f"/{f.cut(f.clean(view.windows_pattern.pattern), 12)}", "accent"))
+        found.append((f"  {len(windows_found(snapshot, view)):,} of {len(windows.open):,}", "dim"))
+        return Heading(start, found)
     roomy = width >= 44
     figures = ((windows.open_count, "open"), (windows.fired, "fired"), (windows.late_firings, "late firings"))
     known = [figure for figure in figures if figure[0] is not None]

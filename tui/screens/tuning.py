@@ -21,7 +21,11 @@ from ..present.target import target_of
 from ..present.wish import Wish
 from ..widgets.channels import ChannelTable
 from ..widgets.prompt import Prompt
+from ..widgets.windows import WindowTable
 from .host import app_of
+
+_FILTERS = {"filter": "pattern", "filter windows": "windows_pattern"}
+"""What a prompt for a filter is opened for, and the part of the view that it sets."""
 
 
 class TuningScreen(Screen[None]):
@@ -175,8 +179,8 @@ class TuningScreen(Screen[None]):
 
     def on_prompt_typed(self, event: Prompt.Typed) -> None:
         prompt = self.query_one(Prompt)
-        if event.purpose == "filter":
-            if (error := self._filter_by(event.text)) is None:
+        if event.purpose in _FILTERS:
+            if (error := self._filter_by(event.text, event.purpose)) is None:
                 prompt.say(HOW_TO_FILTER)
             else:
                 prompt.say(error, error=True)
@@ -189,26 +193,30 @@ class TuningScreen(Screen[None]):
 
     def on_prompt_done(self, event: Prompt.Done) -> None:
         prompt = self.query_one(Prompt)
-        error = self._filter_by(event.text) if event.purpose == "filter" else _wrong_duration(event.text)
+        filters = event.purpose in _FILTERS
+        error = self._filter_by(event.text, event.purpose) if filters else _wrong_duration(event.text)
         if error is None:
             self._close_prompt()
         else:
             prompt.say(error, error=True)
 
-    def _filter_by(self, text: str) -> str | None:
-        """Filter by what was typed; a bad expression changes nothing: what is wrong with it, in one line."""
+    def _filter_by(self, text: str, purpose: str) -> str | None:
+        """Filter channels or windows by what was typed; what is wrong with a bad expression, which changes nothing."""
         try:
             pattern = pattern_of(text)
         except ValueError as error:
             return str(error)
-        self._shown.look(pattern=pattern)
+        self._shown.look(**{_FILTERS[purpose]: pattern})
         self._arrange()
         return None
 
     def action_filter(self) -> None:
-        """Ask for a filter."""
-        pattern = self._shown.view.pattern
-        self._ask("filter", "/", pattern.pattern if pattern else "", HOW_TO_FILTER)
+        """Ask for a filter of the table that has the focus."""
+        on_windows = self.focused is self.query_one(WindowTable)
+        view = self._shown.view
+        pattern = view.windows_pattern if on_windows else view.pattern
+        purpose = "filter windows" if on_windows else "filter"
+        self._ask(purpose, "/", pattern.pattern if pattern else "", HOW_TO_FILTER)
 
 
 def _wrong_duration(text: str) -> str | None:
