@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from wmtop.engine.core.snapshot import Holder
 from wmtop.tui.screens.channel import ChannelScreen
 from wmtop.tui.screens.history import HistoryScreen
+from wmtop.tui.widgets.sheet import Sheet
 
 from . import canned
 from .canned import MINUTE, NOW, SETTINGS, WALL, header, held, live
@@ -92,3 +93,25 @@ def test_a_recording_has_a_history_up_to_where_it_is(tmp_path: Path) -> None:
         assert "MQ" in rows[2]
 
     replay(scenario, record(tmp_path / "x.rec"))
+
+
+def test_a_click_on_a_title_sorts_the_list_and_again_reverses_it() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("h")
+        await it.until(lambda: isinstance(it.app.screen, HistoryScreen))
+        sheet = it.app.screen.query_one("#holds", Sheet)
+        lines = it.said("#holds").splitlines()
+        top = next(place for place, line in enumerate(lines) if line.lstrip().startswith("since"))
+
+        def channels() -> list[str]:
+            shown = it.said("#holds").splitlines()[top + 1 :]
+            return [line[13:].split()[0] for line in shown if line.strip()]
+
+        before = channels()
+        await it.pilot.click(sheet, offset=(lines[top].index("channel") + 1, top))
+        await it.until(lambda: channels() == sorted(before))
+        await it.pilot.click(sheet, offset=(lines[top].index("channel") + 1, top))
+        await it.until(lambda: channels() == sorted(before, reverse=True))
+        assert len(set(before)) > 1
+
+    drive(scenario, header(held()), live())

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -24,6 +24,7 @@ from .detail import DetailScreen
 from .host import Help, Host
 
 _NAMES = (7, 24)
+_COLUMNS = ("since", "channel", "held", "moved", "lag")
 _CHANGES = 4
 """So many of the last changes of settings are listed."""
 
@@ -98,8 +99,19 @@ class HistoryScreen(DetailScreen):
     def _items(self, snapshot: Snapshot, held: Sequence[Hold]) -> list[Item]:
         names = max(_NAMES[0], min(_NAMES[1], max(len(f.label(hold.channel or "")) for hold in held)))
         now = held[-1] if self._holder(snapshot) == held[-1].channel else None
-        lines = [Item((partial(self._line, hold, hold is now, names),), hold.key) for hold in reversed(held)]
-        return [Item((partial(_title, names),)), *lines]
+        lines = [
+            Item((partial(self._line, hold, hold is now, names),), hold.key, self._sorts(hold))
+            for hold in reversed(held)
+        ]
+        return [Item((partial(_title, names),), titles=_COLUMNS), *lines]
+
+    def _sorts(self, hold: Hold) -> dict[str, Any]:
+        """Its values by the title of their columns."""
+        until = self.seen.snapshot.now_ms or hold.until_ms
+        known = hold.level_from_ms is not None and hold.level_to_ms is not None
+        moved = (hold.level_to_ms or 0) - (hold.level_from_ms or 0) if known else None
+        values = (hold.since_ms, hold.channel, min(hold.until_ms, until) - hold.since_ms, moved, hold.lag_ms)
+        return dict(zip(_COLUMNS, values, strict=False))
 
     def _changes(self, snapshot: Snapshot) -> list[Item]:
         """The last settings that were changed while it ran, the newest first."""

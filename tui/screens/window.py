@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -99,10 +99,10 @@ class WindowScreen(DetailScreen):
         items: list[Item] = []
         if short:
             title = f" {f.pad('short of its end', max(cells, 16))}  watermark          short  quiet   state"
-            items.append(heading((title, "dim")))
+            items.append(Item((partial(_plain, title),), titles=("short of its end", "watermark", " short", "quiet")))
             for view in short[:MOST_BLOCKERS]:
                 line = partial(self._blocker, view, window.end_ms, max(cells, 16), view.channel == held)
-                items.append(Item((line,), f"short {view.channel}"))
+                items.append(Item((line,), f"short {view.channel}", _sorts(view, window.end_ms)))
             if len(short) > MOST_BLOCKERS:
                 items.append(heading((f" and {len(short) - MOST_BLOCKERS:,} more", "dim")))
         elif not snapshot.channels:
@@ -144,6 +144,17 @@ def find(snapshot: Snapshot, key: str) -> OpenWindow | FiredWindow | None:
     """The window of that key: open, else fired."""
     windows = snapshot.windows
     return next((window for window in (*windows.open, *windows.last_fired) if key_of(window) == key), None)
+
+
+def _plain(title: str, width: int) -> list[Run]:
+    return clip([(title, "dim")], width)
+
+
+def _sorts(view: ChannelView, end_ms: int) -> dict[str, Any]:
+    """Its values by the title of their columns."""
+    short = None if view.watermark_ms is None else end_ms - view.watermark_ms
+    values = {"watermark": view.watermark_ms, " short": short, "quiet": view.quiet_ms}
+    return {"short of its end": view.channel, **values}
 
 
 def _part(name: str, records: int, most: int, cells: int, width: int) -> list[Run]:

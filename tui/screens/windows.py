@@ -22,6 +22,7 @@ from ..widgets.sheet import Item, Sheet, heading
 from ..widgets.window_rows import (
     Shape,
     fired_line,
+    fired_sorts,
     fired_titles,
     group_line,
     open_details,
@@ -141,8 +142,8 @@ class WindowsScreen(DetailScreen):
         if not windows.last_fired:
             words = f"fired windows: {f.ELSEWHERE}" if windows.fired is None else "no window has fired yet"
             return [heading((f" {words}", "dim"))]
-        items = [Item((partial(fired_titles, shape),))]
+        items = [Item((partial(fired_titles, shape),), titles=tuple(fired_sorts(windows.last_fired[0])))]
         for window in reversed(windows.last_fired):
             line = partial(fired_line, window, kept_until_ms(window, snapshot), shape)
-            items.append(Item((line,), key_of(window)))
+            items.append(Item((line,), key_of(window), fired_sorts(window)))
         return items

@@ -24,10 +24,10 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
     HEADER = 0
 
     class Clicked(Message):
-        """A row was clicked."""
+        """A row was clicked, `x` cells from the left."""
 
-        def __init__(self, rows: "Rows", row: int) -> None:
-            self.rows, self.row = rows, row
+        def __init__(self, rows: "Rows", row: int, x: int = 0) -> None:
+            self.rows, self.row, self.x = rows, row, x
             super().__init__()
 
         @property
@@ -104,7 +104,7 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
         else:
             row = offset.y - self.HEADER + self.scroll_offset.y
             if row < self.row_count():
-                self.post_message(self.Clicked(self, row))
+                self.post_message(self.Clicked(self, row, offset.x))
 
     def _line(self, y: int) -> Sequence[Run]:
         if y < self.HEADER:

@@ -1,7 +1,9 @@
 """A list of items of one or more lines each, some of which a cursor can be on."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from typing import Any
 
 from msgspec import Struct
 from textual.message import Message
@@ -23,6 +25,10 @@ class Item(Struct, frozen=True):
 
     lines: tuple[Draw, ...]
     key: str | None = None
+    sorts: Mapping[str, Any] | None = None
+    """What it is sorted by where the title of a column is clicked: a value by the column's title; None comes last."""
+    titles: tuple[str, ...] = ()
+    """The line above a table: its columns from left to right, as the line has them."""
 
 
 def heading(*runs: Run) -> Item:
@@ -52,6 +58,8 @@ class Sheet(Rows):
         self._chosen = False
         self._all: Sequence[Item] = ()
         self._pattern: re.Pattern[str] | None = None
+        self._sort: str | None = None
+        self._reverse = False
         self.shares = (0, 0)
         """How many items with a key the filter leaves, and how many there are."""
 
@@ -75,7 +83,7 @@ class Sheet(Rows):
     def show(self, items: Sequence[Item]) -> None:
         """Draw `items`; once it was moved, the cursor stays with its item, else it is on the first."""
         self._all = items
-        items = self._items = self._filtered(items)
+        items = self._items = self._sorted(self._filtered(items))
         self._rows = [(place, line) for place, item in enumerate(items) for line in range(len(item.lines))]
         keys = self._keys()
         if not self._chosen or self._cursor not in keys:
@@ -90,6 +98,32 @@ class Sheet(Rows):
         left = [item for item in items if item.key is None or _found(pattern, item)]
         self.shares = (sum(item.key is not None for item in left), keyed)
         return left if self.shares[0] or not keyed else [heading((f" {NOTHING_MATCHES}", "dim"))]
+
+    def _sorted(self, items: Sequence[Item]) -> Sequence[Item]:
+        """Each table that has the column in that column's order; all else stays where it is."""
+        column = self._sort
+        if column is None:
+            return items
+        out: list[Item] = []
+        for known, run in groupby(items, key=lambda item: item.sorts is not None and column in item.sorts):
+            rows = list(run)
+            if known:
+                have = [row for row in rows if row.sorts is not None and row.sorts[column] is not None]
+                have.sort(key=lambda row: (row.sorts or {})[column], reverse=self._reverse)
+                rows = [*have, *(row for row in rows if row.sorts is not None and row.sorts[column] is None)]
+            out += rows
+        return out
+
+    def _sort_by(self, item: Item, x: int) -> None:
+        """Sort by the column whose title was clicked; again: in reverse."""
+        text = "".join(part for part, _ in item.lines[0](self.size.width))
+        ends = [(text.find(title) + len(title), title) for title in item.titles if title in text]
+        column = next((title for end, title in ends if x <= end), None)
+        if column is None:
+            return
+        self._reverse = column == self._sort and not self._reverse
+        self._sort = column
+        self.show(self._all)
 
     def go_to(self, key: str) -> None:
         """Put the cursor on an item, and scroll it into view."""
@@ -115,7 +149,10 @@ class Sheet(Rows):
 
     def on_rows_clicked(self, event: Rows.Clicked) -> None:
         event.stop()
-        if (key := self.key_at(event.row)) is not None:
+        item = self._items[self._rows[event.row][0]]
+        if item.titles:
+            self._sort_by(item, event.x)
+        elif (key := self.key_at(event.row)) is not None:
             self.go_to(key)
 
     def row_count(self) -> int:

@@ -112,6 +112,21 @@ def fired_titles(shape: Shape, width: int) -> list[Run]:
     return clip([(f"{start}  {f.pad('fired at', _AT)}  after end  {firings}  {drops}  until", "dim")], width)
 
 
+def fired_sorts(window: FiredWindow) -> dict[str, int | None]:
+    """A fired window's values by the titles of `fired_titles`, from left to right, long and short ones."""
+    after = None if window.ended or window.fired_ms is None else window.fired_ms - window.end_ms
+    return {
+        "fired ": window.start_ms,
+        "rows": window.records,
+        "fired at": window.fired_ms,
+        "after end": after,
+        "late firings": window.late_firings,
+        "refired": window.late_firings,
+        "late drops": window.late_drops,
+        "dropped": window.late_drops,
+    }
+
+
 def fired_line(window: FiredWindow, kept_until_ms: int | None, shape: Shape, width: int) -> list[Run]:
     """Window, rows, when it fired and how long after its end, what came late, and whether it still takes that."""
     fired = (
