@@ -3,7 +3,19 @@
 import importlib
 import sys
 
-NAMES = ("tick", "doctor", "throughput", "aggregation", "kafka", "balance", "taps", "start", "screen", "replay", "store")
+NAMES = (
+    "tick",
+    "doctor",
+    "throughput",
+    "aggregation",
+    "kafka",
+    "balance",
+    "taps",
+    "start",
+    "screen",
+    "replay",
+    "store",
+)
 
 
 def main(names: list[str]) -> None:

@@ -1,5 +1,6 @@
 """The barrel of two dumps, by hand; times in ms from an arbitrary start."""
 
+from msgspec.structs import replace
 from wmtop.engine.core.times import MAX, MIN
 from wmtop.engine.taps.flink.barrel import Barrel, barrel_of, operators
 from wmtop.engine.taps.flink.facts import FlinkFacts, seen
@@ -87,6 +88,27 @@ def test_records_in_flight_are_nobodys_fault() -> None:
     held = barrel(now, before).held
     assert held is not None
     assert (held.channel, held.cause) == ("Window", "in_flight")
+
+
+def test_records_that_wait_in_a_vertex_behind_the_source_are_no_splits_fault() -> None:
+    def at(time: int, split: int, sent: int) -> Sample:
+        source = Subtask(0, output=split, splits=(Split("a", split),), back_pressured=1.0)
+        window = replace(WINDOW, inputs=(Input("m", forward=False),))
+        return Sample(
+            time,
+            (
+                VertexSample(SOURCE, (source,)),
+                VertexSample(MAP, (Subtask(0, input=sent, output=sent, busy=1.0),)),
+                VertexSample(window, (Subtask(0, input=sent, output=sent, late=0),), windowed=True),
+            ),
+        )
+
+    held = barrel(at(5_000, 90, 10), at(0, 50, 10)).held
+    assert held is not None
+    assert (held.channel, held.cause) == ("Map", "in_flight")
+    passed_on = barrel(at(5_000, 90, 50), at(0, 50, 10)).held  # what the split had reached is through
+    assert passed_on is not None
+    assert passed_on.channel == "a"
 
 
 def test_a_paused_split_is_paused_and_not_quiet() -> None:

@@ -70,6 +70,8 @@ class _Input(Struct):
     """An upstream subtask in both samples."""
 
     name: str
+    vertex: str
+    """The name of its vertex."""
     now: Subtask
     before: Subtask | None
     source: Subtask
@@ -145,6 +147,8 @@ def _held(
     if len(before) == len(part) and level < min(before) and level != MIN:
         return Held(operator.vertex.name, "in_flight")
     lowest = min(part, key=lambda one: MIN if one.now.output is None else one.now.output)
+    if _waits_on_the_way(lowest):
+        return Held(lowest.vertex, "in_flight")
     number = inputs.index(lowest)
     inside = [one for one in channels if one.instance == number and one.cause is not None]
     not_reported = any(one.state == "active" and one.now.output is None for one in inputs)
@@ -152,6 +156,17 @@ def _held(
         return None  # an input that is missing from the dump may be the lowest
     channel = min(inside, key=lambda one: MIN if one.watermark_ms is None else one.watermark_ms)
     return Held(channel.name, channel.cause or "behind", number)
+
+
+def _waits_on_the_way(one: _Input) -> bool:
+    """Whether all splits in it were past its output in the sample before: a vertex behind the source has records to
+    work off, and none of the splits is to blame."""
+    if one.source is one.now or one.now.output is None:
+        return False
+    splits = [split for split in one.source.splits if not _is_idle(split, one)]
+    earlier = [one.splits_before.get(split.id) for split in splits]
+    marks = [split.watermark for split in earlier if split is not None and split.watermark is not None]
+    return bool(splits) and len(marks) == len(splits) and min(marks) > one.now.output
 
 
 def _cause(one: _Input, split: Split | None, state: ChannelState) -> Cause | None:
@@ -260,6 +275,7 @@ def _inputs(operator: VertexSample, now: Sample, before: Sample | None) -> Itera
             source, source_then = _source(now, upstream, task) or task, _source(before, earlier, then)
             yield _Input(
                 name=name,
+                vertex=upstream.vertex.name,
                 now=task,
                 before=then,
                 source=source,
