@@ -1,6 +1,6 @@
 """`make docs`: the parts of this folder that follow from the code; `--check` compares instead of writing.
 
-It writes the import diagram inside `architecture.md` and the JSON schemas in `schema/`.
+It writes the import diagram inside `architecture.md`, the JSON schemas in `schema/` and the manual page `tui/wmtop.1`.
 """
 
 import ast
@@ -13,6 +13,9 @@ import msgspec
 from wmtop.engine.core.snapshot import Snapshot
 from wmtop.engine.feed.messages import EngineLine, ToEngine
 from wmtop.engine.pipeline.durable import SavedState
+
+sys.path.insert(0, str(Path(__file__).parent))
+from man_page import man_page
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
@@ -68,6 +71,7 @@ def documents() -> dict[Path, str]:
     for name, kind in SCHEMAS.items():
         schema = json.dumps(msgspec.json.schema(kind), indent=1, sort_keys=True, ensure_ascii=False)
         found[HERE / "schema" / f"{name}.json"] = schema + "\n"
+    found[ROOT / "tui" / "wmtop.1"] = man_page()
     return found
 
 

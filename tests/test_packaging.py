@@ -59,7 +59,8 @@ def test_every_package_is_listed() -> None:
 
 
 def test_the_wheel_holds_the_tree_and_nothing_else(wheel: zipfile.ZipFile) -> None:
-    assert {path for path in wheel.namelist() if ".dist-info/" not in path} == tree()
+    assert {path for path in wheel.namelist() if ".dist-info/" not in path and ".data/" not in path} == tree()
+    assert [path for path in wheel.namelist() if path.endswith(".data/data/share/man/man1/wmtop.1")]
     assert {"wmtop/sample_data/flights.parquet", "wmtop/engine/py.typed", "wmtop/tui/py.typed"} <= tree()
 
 

@@ -1,5 +1,6 @@
 """Watches many targets in one process: a thread each, so that one that is slow, hangs or dies delays no other."""
 
+import logging
 import threading
 import time
 from collections import deque
@@ -13,6 +14,8 @@ from ..core.snapshot import Snapshot
 from ..errors import RunError, UsageError, first_line
 from ..feed.messages import Header
 
+_log = logging.getLogger("wmtop.fleet")
+_log.addHandler(logging.NullHandler())
 KEEP_MS = 900_000
 RETRY_S, LONGEST_RETRY_S = 2.0, 60.0
 """How long a lost target waits for the next try, the first time and at most."""
@@ -166,6 +169,7 @@ class TargetWatch:
             self._points.popleft()
 
     def _lose(self, reason: str | None) -> None:
+        _log.info("%s is lost: %s", self._target.name, reason or "its stream ended")
         with self._lock:
             last = self._sight
             ended = last.snapshot is not None and (last.snapshot.ended or last.snapshot.state in ("ended", "failed"))

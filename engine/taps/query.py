@@ -1,5 +1,6 @@
 """Somebody's Spark query, looked at through its checkpoint and state files, and what it says of itself."""
 
+import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +25,8 @@ if TYPE_CHECKING:  # the Kafka client is loaded where there is a broker to ask, 
     from .broker.broker import BrokerTap
     from .remote.mirror import Remote
 
+_log = logging.getLogger("wmtop.store")
+_log.addHandler(logging.NullHandler())
 OUT_OF_REACH_S = 5.0
 """How long a store may fail before its query is called stale."""
 
@@ -156,6 +159,7 @@ class QueryWatch:
         if self._trouble is None:
             self._failing_since = None
         elif self._failing_since is None:
+            _log.warning("%s", self._trouble)
             self._failing_since = time.monotonic()
 
     @property

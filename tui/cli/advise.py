@@ -17,6 +17,7 @@ from ..present.advice_words import LINE_NAMES, advice_lines
 from ..present.formatting import clean, setting
 from ..present.target import target_of
 from .arguments import parsed
+from .complete import target_names
 from .fleet.members import Member, member_of
 from .look import Look, look_at
 from .options import parse_duration, parse_share, parse_time
@@ -34,7 +35,12 @@ def _horizon(text: str) -> int:
 
 def advise(
     target: Annotated[
-        str, typer.Argument(metavar="TARGET", help="a run, a recording, a tapped query, or what 'wmtop attach' takes")
+        str,
+        typer.Argument(
+            metavar="TARGET",
+            autocompletion=target_names,
+            help="a run, a recording, a tapped query, or what 'wmtop attach' takes",
+        ),
     ],
     share: Annotated[
         float,

@@ -17,6 +17,7 @@ from ...engine.feed.client import Client, first_snapshot
 from ...engine.outputs import check_outputs
 from ..present.formatting import DAY
 from .arguments import FORCE_HELP, duration_option, off_option, on_alert_option
+from .complete import target_names
 from .config.targets import with_configured_target
 from .engines import bounds_of, command_of, run_claimed, show, stop_on_eof
 from .launch import launched
@@ -57,6 +58,7 @@ def attach(
         str | None,
         typer.Argument(
             metavar="[TARGET]",
+            autocompletion=target_names,
             help="a run, a checkpoint or event log (path or URI), a published query, kafka://BOOTSTRAP/TOPIC, flink://HOST:PORT[/JOB]",
         ),
     ] = None,

@@ -17,6 +17,7 @@ from ..present.diagnosis import explain
 from ..present.fail_if import Expression, evaluate, parse_fail_if
 from ..present.formatting import duration
 from .arguments import parsed
+from .complete import target_names
 from .fleet.members import Member, some_members
 from .look import Look, look_at
 from .options import parse_duration, parse_time
@@ -30,7 +31,11 @@ HANGS_AFTER_S = 10
 def check(
     targets: Annotated[
         list[str] | None,
-        typer.Argument(metavar="TARGET…", help="a run, a recording, or anything that 'wmtop attach' takes"),
+        typer.Argument(
+            metavar="TARGET…",
+            autocompletion=target_names,
+            help="a run, a recording, or anything that 'wmtop attach' takes",
+        ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="all that runs, is configured or is published")] = False,
     fail_if: Annotated[

@@ -1,5 +1,6 @@
 """Starting an engine: in this process without a screen, or in one of its own with the screen on it."""
 
+import logging
 import secrets
 import sys
 import tempfile
@@ -29,6 +30,9 @@ from .running import has_terminal, open_screen
 
 if TYPE_CHECKING:  # at run time only a process that runs an engine imports the pipeline
     from ...engine.pipeline.sources.base import Source
+
+_log = logging.getLogger("wmtop.run")
+_log.addHandler(logging.NullHandler())
 
 
 def start(source: "Source", engine: EngineArguments, *, live: bool, name: str, inputs: Sequence[Path] = ()) -> None:
@@ -155,6 +159,7 @@ def run_claimed(
         def say(line: str) -> None:
             errors.write(f"wmtop: {line}\n".encode())
 
+        _log.info("engine %s starts: %s; its log is %s", claim.run.name, description, log)
         try:
             code = run(claim, log, say, printer)
         except (UsageError, RunError) as error:
@@ -162,6 +167,7 @@ def run_claimed(
             code = 2 if isinstance(error, UsageError) else 1
         except Exception as error:
             traceback.print_exc()  # the log has our standard error
+            _log.exception("engine %s failed; its log is %s", claim.run.name, log)
             say(f"the run failed: {first_line(error)}; its log is {log}")
             code = 1
         except SystemExit:

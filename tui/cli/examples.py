@@ -67,6 +67,12 @@ EXAMPLES = {
     "runs": ("wmtop runs",),
     "stop": ("wmtop stop flights",),
     "set": ("wmtop set flights --lateness 45m", "wmtop set flights --idle-after off"),
+    "doctor-env": ("wmtop doctor-env", "wmtop doctor-env --json"),
+    "completion": (
+        "wmtop completion bash > ~/.local/share/bash-completion/completions/wmtop",
+        "wmtop completion zsh > ~/.zfunc/_wmtop",
+        "wmtop completion fish > ~/.config/fish/completions/wmtop.fish",
+    ),
     "serve": (
         "wmtop serve flights",
         "wmtop serve run.rec --port 9000",

@@ -11,6 +11,7 @@ from ...engine.errors import RunError, UsageError
 from ...engine.fleet.watcher import Watcher
 from ..present.dashboard import alert_rules, dashboard
 from ..present.formatting import clean
+from .complete import target_names
 from .config.force import appearance
 from .fleet.members import member_of, members, some_members
 from .fleet.observe import FleetRows, fleet_line, wait_for_all, watcher_of
@@ -22,7 +23,10 @@ FIRST_LOOK_S = 10.0
 
 def export(
     targets: Annotated[
-        list[str] | None, typer.Argument(metavar="TARGET…", help="a run, a configured target, or what 'attach' takes")
+        list[str] | None,
+        typer.Argument(
+            metavar="TARGET…", autocompletion=target_names, help="a run, a configured target, or what 'attach' takes"
+        ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="all that runs, is configured or is published")] = False,
     prometheus: Annotated[

@@ -10,7 +10,9 @@ from typing import Annotated
 import typer
 
 from ...engine.errors import RunError, UsageError, first_line
+from .complete import words_to_complete
 from .examples import epilog
+from .logs import log, set_log
 
 COMMANDS = {
     "demo": ".run:demo",
@@ -27,10 +29,12 @@ COMMANDS = {
     "config": ".config.command:config_command",
     "set": ".running:set_command",
     "serve": ".serve:serve",
+    "doctor-env": ".doctor_env:doctor_env",
+    "completion": ".complete:completion",
 }
 """Each command, and where it is: only the one that is given is imported, so that `check` starts quickly."""
 
-VALUED = ("--config",)
+VALUED = ("--config", "--log-file", "--log-level")
 """Options before the command that take a value."""
 HELP = "top for stream watermarks: which channel holds back the watermark, why, and what more lateness would cost."
 
@@ -66,19 +70,29 @@ def _command_in(arguments: Sequence[str]) -> str | None:
 
 def main_command(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="print the version")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="print the versions of wmtop and of what it runs on")
+    ] = False,
     config: Annotated[
         Path | None, typer.Option("--config", metavar="FILE", help="the configuration file (see 'wmtop config')")
+    ] = None,
+    log_file: Annotated[
+        Path | None, typer.Option("--log-file", metavar="FILE", help="append a log to FILE, one JSON object a line")
+    ] = None,
+    log_level: Annotated[
+        str | None, typer.Option("--log-level", metavar="LEVEL", help="debug, info, warning or error (info)")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="print the fleet, one JSON line a refresh")] = False,
     once: Annotated[bool, typer.Option("--once", help="with --json: print one line and exit")] = False,
 ) -> None:
     """Show all targets in one table, the worst first; with exactly one, open it."""
     if version:
-        from importlib.metadata import version as installed
+        from .doctor_env import versions
 
-        print(f"wmtop {installed('wmtop')}")
+        print(versions())
         raise typer.Exit
+    set_log(log_file, log_level)
+    log.info("wmtop %s starts", context.invoked_subcommand or "fleet")
     if config is not None:
         from .config.force import FILE_VARIABLE
 
@@ -103,6 +117,10 @@ def main() -> None:
 
 
 def _run_command() -> int:
+    asked = words_to_complete()
+    if asked is not None:
+        command_line(asked)(prog_name="wmtop")
+        return 0
     try:
         code = command_line(sys.argv[1:])(standalone_mode=False)
     except typer.TyperException as error:
@@ -117,6 +135,7 @@ def _run_command() -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 1
     except Exception as error:
+        log.exception("unexpected error")
         if os.environ.get("WMTOP_TRACE"):
             raise
         return _say(f"unexpected {type(error).__name__}: {first_line(error)} (WMTOP_TRACE=1 shows where)", 1)
@@ -124,5 +143,6 @@ def _run_command() -> int:
 
 
 def _say(line: str, code: int) -> int:
+    log.error("exit %d: %s", code, line)
     print(f"wmtop: {line}", file=sys.stderr)
     return code

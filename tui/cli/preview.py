@@ -17,13 +17,16 @@ from ...engine.feed.recording import RecordingReader
 from ..present import preview as from_start
 from ..present.formatting import NO_DATA, clean, duration, stamp
 from .arguments import parsed
+from .complete import target_names
 from .config.targets import with_configured_target
 from .options import parse_duration, parse_duration_or_off, parse_time
 
 
 @with_configured_target
 def preview(
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="a running engine, or a recording")],
+    target: Annotated[
+        str, typer.Argument(metavar="TARGET", autocompletion=target_names, help="a running engine, or a recording")
+    ],
     lateness: Annotated[
         int | None, typer.Option(parser=parsed(parse_duration), metavar="D", help="another max out-of-orderness")
     ] = None,

@@ -19,6 +19,7 @@ from ...engine.feed.messages import Header
 from ...engine.feed.recording import RecordingReader
 from ..present.formatting import clean, stamp
 from .arguments import FORCE_HELP, parsed
+from .complete import target_names
 from .config.targets import with_configured_target
 from .look import is_recording, opened, pictures
 from .options import parse_duration, parse_time
@@ -38,7 +39,11 @@ LEAST_MS = 5_000
 def report(
     target: Annotated[
         str,
-        typer.Argument(metavar="TARGET|RECORDING", help="a recording, a run, or anything that 'wmtop attach' takes"),
+        typer.Argument(
+            metavar="TARGET|RECORDING",
+            autocompletion=target_names,
+            help="a recording, a run, or anything that 'wmtop attach' takes",
+        ),
     ],
     out: Annotated[
         Path, typer.Option("-o", "--out", metavar="FILE.zip", help="where to: a .zip, or a directory of another name")

@@ -16,6 +16,7 @@ from ..present.formatting import NO_DATA, clean, stamp
 from ..present.keys import use_keys
 from ..present.verdict import WORDS, verdict_line
 from .arguments import parsed
+from .complete import run_names
 from .config.force import appearance, config
 from .launch import launched
 from .options import parse_duration, parse_duration_or_off, parse_share_or_off
@@ -71,7 +72,9 @@ def _line_of(run: rundir.RunInfo) -> str:
     return f"{clean(run.name)}  {clean(run.description)}  {started}  watermark {known}  {verdict}"
 
 
-def stop(name: Annotated[str, typer.Argument(metavar="NAME", help="as 'wmtop runs' lists it")]) -> None:
+def stop(
+    name: Annotated[str, typer.Argument(metavar="NAME", autocompletion=run_names, help="as 'wmtop runs' lists it")],
+) -> None:
     """Stop a running engine."""
     run = rundir.find_run(name)
     reply = request(run.socket, Stop(id=1), run_id=run.id)
@@ -86,7 +89,7 @@ def stop(name: Annotated[str, typer.Argument(metavar="NAME", help="as 'wmtop run
 
 
 def set_command(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="as 'wmtop runs' lists it")],
+    name: Annotated[str, typer.Argument(metavar="NAME", autocompletion=run_names, help="as 'wmtop runs' lists it")],
     lateness: Annotated[
         int | None, typer.Option(parser=parsed(parse_duration), metavar="D", help="max out-of-orderness")
     ] = None,

@@ -11,6 +11,7 @@ import typer
 from ...engine.errors import RunError, UsageError
 from ...engine.feed.recording import RecordingReader
 from .attach import engine_of
+from .complete import target_names
 from .config.force import configured
 from .targets import is_published, known_as, nothing_there
 
@@ -18,7 +19,12 @@ LOOPBACK = "127.0.0.1"
 
 
 def serve(
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="a target of 'wmtop attach', or a recording")],
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TARGET", autocompletion=target_names, help="a target of 'wmtop attach', or a recording"
+        ),
+    ],
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="address to listen on")] = LOOPBACK,
     port: Annotated[int, typer.Option(metavar="N", help="port to listen on")] = 8080,
     allow_host: Annotated[

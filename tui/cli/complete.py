@@ -1,0 +1,53 @@
+"""Shell completion: `wmtop completion bash` prints the script; names of targets and runs complete."""
+
+import os
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from ...engine.errors import UsageError
+
+VARIABLE = "_WMTOP_COMPLETE"
+"""The environment variable by which the script asks."""
+SHELLS = ("bash", "zsh", "fish")
+
+
+def completion(shell: Annotated[str, typer.Argument(metavar="bash|zsh|fish", help="the shell")]) -> None:
+    """Print the completion script of a shell."""
+    if shell not in SHELLS:
+        raise UsageError(f"no completion for {shell!r}; use {', '.join(SHELLS)}")
+    from typer.completion import get_completion_script  # pyright: ignore[reportPrivateImportUsage]
+
+    print(get_completion_script(prog_name="wmtop", complete_var=VARIABLE, shell=shell))
+
+
+def words_to_complete() -> Sequence[str] | None:
+    """The words after `wmtop` that the shell asks to complete; None where it does not ask."""
+    if VARIABLE not in os.environ:
+        return None
+    from typer.completion import completion_init  # pyright: ignore[reportPrivateImportUsage]
+
+    completion_init()
+    return (os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or "").split()[1:-1]
+
+
+def target_names(incomplete: str) -> list[str]:
+    """Configured targets, running engines and published queries; none where the configuration is wrong."""
+    from .fleet.members import members
+
+    try:
+        return _matching(incomplete, [member.name for member in members()])
+    except UsageError:  # a prompt is no place to report it
+        return []
+
+
+def run_names(incomplete: str) -> list[str]:
+    """Running engines."""
+    from ...engine.feed import rundir
+
+    return _matching(incomplete, [run.name for run in rundir.list_runs()])
+
+
+def _matching(incomplete: str, names: list[str]) -> list[str]:
+    return [name for name in names if name.startswith(incomplete)]
