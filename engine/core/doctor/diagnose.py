@@ -47,6 +47,7 @@ from .condition import (
     source_paused,
 )
 from .diagnosis_input import DiagnosisInput
+from .explained import ClockSkew, LateCause, clock_skew, late_cause
 from .finding import Finding, Severity
 from .idleness import flapping_idleness, idle_timeout_too_long, late_after_idle
 from .lateness import Dropped, LatenessTooLarge, LatenessTooSmall, dropped, lateness_too_large, lateness_too_small
@@ -101,6 +102,8 @@ STREAM_RULES: tuple[Rule, ...] = (
     wrong_unit,
     zone_shift,
     processing_time,
+    clock_skew,
+    late_cause,
     lateness_too_small,
     dropped,
     lateness_too_large,
@@ -118,6 +121,8 @@ SUPPRESSED_BY: dict[type[Finding], tuple[type[Finding], ...]] = {
     Lagging: (WrongUnit,),
     LatenessTooSmall: (WrongUnit,),
     ProcessingTime: (WrongUnit,),
+    ClockSkew: (WrongUnit,),
+    LateCause: (WrongUnit,),
     LatenessTooLarge: (ProcessingTime,),
     StateGrows: (
         NodeWithoutData,

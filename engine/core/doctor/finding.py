@@ -19,6 +19,8 @@ FixCode = Literal[
     "set-time-unit",
     "set-time-column",
     "convert-to-utc",
+    "correct-clock",
+    "fix-cause",
     "set-max-drift",
     "check-channels",
     "check-producers",

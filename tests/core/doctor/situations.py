@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 from msgspec.structs import replace
+from wmtop.engine.core.explain import Delays, Explain, SeenValue
 from wmtop.engine.core.settings import Session, Settings, Sliding, Tumbling
 from wmtop.engine.core.snapshot import SourceView
 
@@ -340,6 +341,48 @@ def a_future_timestamp_without_a_guard() -> Stream:
     stream = Stream(replace(SETTINGS, future_guard_ms=None)).run(100, traffic(ABCD))
     stream.step([("b", stream.now + HOUR)])
     return stream.run(200, traffic(ABCD))
+
+
+def explained(stream: Stream, *values: SeenValue) -> Stream:
+    """A healthy stream with what twenty batches' values of a column were."""
+    explain = stream.monitor.explain = Explain.of(["producer"])
+    for _ in range(20):
+        explain.add(values, sum(value.records for value in values), sum(value.late for value in values))
+    stream.publish()
+    return stream
+
+
+def producer(name: str, delay_s: float, spread_s: float = 20, *, late: int = 0, records: int = 100) -> SeenValue:
+    """A batch's records of one producer, by how many seconds after their event time they arrive."""
+    low, high = delay_s - spread_s / 2, delay_s + spread_s / 2
+    return SeenValue(0, name, records, late, Delays(low * 1e3, delay_s * 1e3, high * 1e3))
+
+
+USUAL = [producer(f"eu-{number}", 2 + number) for number in range(6)]
+
+
+@healthy
+def producers_that_are_slow_in_different_ways() -> Stream:
+    slow = [producer("store-and-forward", 1_800, 3_500), producer("jitter", 600, 900, late=1)]
+    rare = producer("rare", 4, late=1, records=1)
+    usual = [replace(value, late=1) for value in USUAL]
+    return explained(Stream().run(240, traffic(ABCD)), *usual, *slow, rare)
+
+
+@ill("clock-skew")
+def a_producer_in_another_time_zone() -> Stream:
+    return explained(Stream().run(240, traffic(ABCD)), *USUAL, producer("eu-9", -3_597))
+
+
+@ill("clock-skew")
+def a_producer_whose_clock_is_minutes_behind() -> Stream:
+    return explained(Stream().run(240, traffic(ABCD)), *USUAL, producer("eu-9", 423))
+
+
+@ill("late-cause")
+def a_producer_with_most_late_records() -> Stream:
+    slow = producer("old", 400, 900, late=40, records=120)
+    return explained(Stream().run(240, traffic(ABCD)), *USUAL, slow, producer("fine", 2, late=5))
 
 
 @ill("zone-shift")

@@ -16,6 +16,8 @@ _PLAIN: dict[FixCode, str] = {
     "set-future-guard": "Set a future guard: --future-guard 5m counts such records and sets them aside",
     "set-time-column": "Name the column that holds the event time, and its unit (--time, --time-unit)",
     "convert-to-utc": "Convert the times to UTC where they are written, or write them with an offset (+02:00)",
+    "correct-clock": "Set that producer's clock (NTP), or correct its times before they are read",
+    "fix-cause": "Fix what delays those records, or set a lateness that covers them",
     "set-max-drift": "Read partitions in balance (--max-drift D): fast ones wait, and the state stays small",
     "send-heartbeats": "Let producers send a heartbeat record while they have no data",
     "check-producers": "Check the producers: none of them sends data",
