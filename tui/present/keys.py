@@ -14,7 +14,7 @@ from .key_names import key_label, key_name
 Place = Literal[
     "app", "main", "detail", "replay", "list",
     "Blockers", "Windows", "Window", "Lateness", "Time", "Operators", "Doctor", "History", "Channel", "Progress",
-    "Events",
+    "Events", "Who is late",
     "Fleet",
 ]  # fmt: skip
 """Everywhere, the main screen, every further screen, a replay, every list, one further screen by its name."""
@@ -77,7 +77,7 @@ LINKS = (
 """All further screens, in the order of the footer; `screens/further.py` has the class of each."""
 
 _BOTH: tuple[Place, ...] = ("main", "detail")
-LISTS: tuple[Place, ...] = ("Blockers", "Windows", "Window", "Operators", "Doctor", "History", "Events")
+LISTS: tuple[Place, ...] = ("Blockers", "Windows", "Window", "Operators", "Doctor", "History", "Events", "Who is late")
 """The further screens that are lists."""
 
 ROWS: tuple[KeyRow, ...] = (
@@ -246,6 +246,9 @@ ROWS: tuple[KeyRow, ...] = (
     KeyRow(("Lateness",), "H", "the last 15m, 1h, 24h, or all since the start", (
         Bind("horizon", "H", "horizon", "next horizon"),
     ), "horizon", 1),
+    KeyRow(("Lateness",), "e", "who is late: values of the columns of --explain among late records and among all", (
+        Bind("who-is-late", "e", "who", "who is late"),
+    ), "who is late", 2),
     KeyRow(("Lateness",), "i Tab", "the idle timeout instead, and back", (
         Bind("lateness-or-idle", "i,tab,shift+tab", "other", "idle timeout or lateness", priority=True),
     ), "idle timeout", 2),

@@ -9,6 +9,7 @@ from .lateness import LatenessScreen
 from .operators import OperatorsScreen
 from .progress import ProgressScreen
 from .time import TimeScreen
+from .who_is_late import WhoIsLateScreen
 from .windows import WindowsScreen
 
 FURTHER: dict[str, type[DetailScreen]] = {
@@ -23,5 +24,6 @@ FURTHER: dict[str, type[DetailScreen]] = {
         DoctorScreen,
         HistoryScreen,
         EventsScreen,
+        WhoIsLateScreen,
     )
 }

@@ -111,6 +111,8 @@ class LatenessScreen(DetailScreen):
         out = [hint("lateness-or-idle", "lateness" if self._idle else None)]
         if known and self.preview is None:
             out.insert(0, hint("lateness-preview"))
+        if snapshot.explain:
+            out.append(hint("who-is-late"))
         if len(horizons_of(snapshot)) > 1:
             out.append(hint("horizon"))
         if not self._idle and not self.seen.replay and auto_refusal(snapshot) is None:
@@ -259,6 +261,10 @@ class LatenessScreen(DetailScreen):
             self.query_one(Sheet).focus()
             settings = self.seen.snapshot.settings
             self.query_one(Sheet).go_to(f.setting(settings.idle_after_ms))
+
+    def action_who(self) -> None:
+        """Which values the late records have."""
+        self.host.open_detail("Who is late")
 
     def action_open(self) -> None:
         """Preview what the cursor is on."""

@@ -1,0 +1,105 @@
+"""Who is late: the values of the columns of `--explain`, in words and cells. Pure."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from ...engine.core.snapshot import ClockOffset, ExplainedColumn, ExplainedValue, Snapshot
+from . import formatting as f
+from .line import Run, clip
+from .target import target_of
+
+_NAME = (8, 28)
+_NUMBERS = 34
+_LEAST_BAR = 8
+
+
+class ValueFacts(Struct, frozen=True):
+    """A value with its shares of the late records and of all (0 to 1; None: no late records)."""
+
+    value: ExplainedValue
+    of_late: float | None
+    of_all: float | None
+    approximate: bool
+
+
+def value_facts(snapshot: Snapshot, column: ExplainedColumn) -> list[ValueFacts]:
+    """The values of a column, the surest first."""
+    late, records = snapshot.totals.late, snapshot.totals.records
+    return [
+        ValueFacts(
+            value, value.late / late if late else None, value.records / records if records else None, column.approximate
+        )
+        for value in column.values
+    ]
+
+
+def nothing_explained(snapshot: Snapshot) -> str:
+    """Why there are no values."""
+    if target_of(snapshot).is_attached:
+        return "Which values late records have is known of wmtop's own runs: wmtop run … --explain COL,…"
+    return "Start the engine with --explain COL,… (up to ten columns) to see which values late records have"
+
+
+def column_line(column: ExplainedColumn, width: int) -> list[Run]:
+    """A column's name, and what its counts leave out."""
+    bounded = ""
+    if column.approximate:
+        bounded = f"  ≈ too many values: others have {f.count(column.other_records)} records, "
+        bounded += f"{f.count(column.other_late)} late"
+    return clip([(f" {f.clean(column.column)}", "strong"), (bounded, "dim")], width)
+
+
+def late_line(facts: ValueFacts, width: int) -> list[Run]:
+    """A value among the late records."""
+    value = facts.value
+    lift = "" if value.lift is None else f"{value.lift:.1f}×"
+    sure = "" if value.low is None or value.high is None else f" ({value.low:.1f}–{value.high:.1f})"
+    ink = "stale" if (value.low or 0) > 1 else "text"
+    name = f.pad(f.label(value.value, _name(width)), _name(width))
+    numbers = f"  late {f.pad(f.count(value.late), 9, right=True)} {f.pad(_share(facts.of_late), 7, right=True)}  "
+    return clip(
+        [(f" {name}", "strong"), (numbers, "text"), *_bar(facts.of_late, width, ink), (lift + sure, ink)], width
+    )
+
+
+def all_line(facts: ValueFacts, width: int) -> list[Run]:
+    """The same value among all records."""
+    about = "≈" if facts.approximate else " "
+    count = f.pad(about + f.count(facts.value.records), 10, right=True)
+    numbers = f"  all {count} {f.pad(_share(facts.of_all), 7, right=True)}  "
+    return clip([(" " * (_name(width) + 1), "text"), (numbers, "dim"), *_bar(facts.of_all, width, "dim")], width)
+
+
+def offset_line(offset: ClockOffset, width: int) -> list[Run]:
+    """A value whose records arrive at another distance than most."""
+    side = "behind" if offset.offset_ms > 0 else "ahead of"
+    by = f.duration(abs(offset.offset_ms))
+    what = f"{by} {side} the other records: " + (
+        "a clock or time zone" if offset.stable else "slow delivery, it varies"
+    )
+    ink = "stale" if offset.stable else "text"
+    name = f.pad(f.label(offset.value, _name(width)), _name(width))
+    spread = f"  nine in ten {f.signed(offset.low_ms)} to {f.signed(offset.high_ms)}"
+    return clip([(f" {name}", "strong"), ("  " + what, ink), (spread, "dim")], width)
+
+
+def legend() -> Sequence[Run]:
+    """What the bars are."""
+    return [("▇", "stale"), (" of the late records  ", "dim"), ("▇", "dim"), (" of all", "dim")]
+
+
+def _share(share: float | None) -> str:
+    return f.UNKNOWN if share is None else f.share(share)
+
+
+def _name(width: int) -> int:
+    return max(_NAME[0], min(_NAME[1], width - _NUMBERS - _LEAST_BAR - 20))
+
+
+def _bar(share: float | None, width: int, ink: str) -> list[Run]:
+    cells = width - _name(width) - _NUMBERS - 18
+    if cells < _LEAST_BAR:
+        return []
+    full = round(min(share or 0, 1) * cells)
+    return [(f.pad("▇" * max(full, 1 if share else 0), cells + 1), ink)]
