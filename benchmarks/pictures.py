@@ -132,12 +132,29 @@ async def take_attached(checkpoint: Path) -> None:
         job.wait()
 
 
+async def take_flink() -> None:
+    """The picture of a Flink job: the flights in a real Flink, once there is a verdict."""
+    engine = EngineProcess(["demo", "--flink"], rundir.claim("flink", "flights", 0), tied=True)
+    try:
+        client = Watched(rundir.socket_path("flink"), alive=engine.died)
+        app = WmtopApp(client, on_quit="leave")
+        async with app.run_test(size=SIZE) as pilot:
+            await until(lambda: client.newest is not None and client.newest.verdict.verdict != "unknown", STORY_S)
+            await pilot.pause(DRAWN_S)
+            save(app, "flink")
+    finally:
+        engine.stop()
+
+
 def main() -> None:
-    """Take all of them."""
+    """Take all of them; with `flink` as the argument only that of the Flink job."""
     OUT.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="wmtop-pictures-", dir="/tmp") as directory:
         os.chmod(directory, 0o700)
         os.environ[rundir.RUN_DIR_VARIABLE] = directory
+        asyncio.run(take_flink())
+        if sys.argv[1:] == ["flink"]:
+            return
         recording = Path(directory, "flights.rec")
         arguments = ["demo", "--idle-after", "off", "--record", str(recording)]
         engine = EngineProcess(arguments, rundir.claim(NAME, "flights", 0), tied=True)

@@ -13,6 +13,7 @@ import typer
 from ...engine.errors import UsageError
 from ...engine.feed.recording import RecordingReader
 from ...engine.outputs import check_outputs
+from ..present.formatting import stamp
 from .replay import play, print_snapshots
 from .running import has_terminal
 from .targets import is_log
@@ -50,6 +51,8 @@ def show_post_mortem(
     if not (once or json) and not has_terminal():
         raise UsageError("the screen needs a terminal; without one, use --once or --json")
     with recorded(path, facts, wanted, name, record, force=force) as reader:
+        if once and not json and (end_ms := reader.at(len(reader) - 1).now_ms) is not None:
+            print(f"as of {stamp(end_ms, None)}, the end of the log; times are relative to it")
         if once or json:
             print_snapshots(reader, record or path, once=once, json=json)
         else:
