@@ -1,5 +1,6 @@
 """`wmtop check`: look at targets until a verdict is possible, print verdict and findings, and exit accordingly."""
 
+import shutil
 import threading
 import time as clock
 from collections.abc import Iterator
@@ -24,6 +25,8 @@ from .options import parse_duration, parse_time
 
 FINE, MET, CANNOT_TELL = 0, 1, 3
 DEFAULT_FOR_MS = 30_000
+DEFAULT_COLUMNS = 160
+"""The width of the table where the output is not a terminal."""
 HANGS_AFTER_S = 10
 """How long after `--for` several targets may take to answer."""
 
@@ -79,7 +82,8 @@ def check(
     if nagios:
         print(nagios_text(results))
     elif not json:
-        print("\n".join(table(results) if every else [line for result in results for line in lines(result)]))
+        columns = shutil.get_terminal_size((DEFAULT_COLUMNS, 24)).columns
+        print("\n".join(table(results, columns) if every else [line for result in results for line in lines(result)]))
     codes = [result.exit for result in results]
     raise typer.Exit(next((code for code in (MET, CANNOT_TELL) if code in codes), FINE))
 

@@ -91,14 +91,20 @@ def lines(result: Checked) -> Iterator[str]:
 _COLUMNS = ("TARGET", "VERDICT", "LAG", "HELD BACK BY", "LATE", "BACKLOG", "REASON")
 
 
-def table(results: Sequence[Checked]) -> list[str]:
-    """All targets, a row each, the worst first."""
+LEAST_REASON = 40
+"""The cells that a reason gets in the table, however narrow it is."""
+
+
+def table(results: Sequence[Checked], width: int) -> list[str]:
+    """All targets, a row each, the worst first, in `width` cells; `check TARGET` has the whole reason."""
     order = {"stalled": 0, "slow": 1, "unknown": 2, "waiting": 3, "moving": 4, "ended": 5}
     ranked = sorted(results, key=lambda one: ({1: 0, 3: 1}.get(one.exit, 2), order.get(one.verdict, 2)))
     rows = [_COLUMNS, *(_row(result) for result in ranked)]
     widths = [max(cell_len(row[place]) for row in rows) for place in range(len(_COLUMNS) - 1)]
+    left = max(width - sum(widths) - 2 * len(widths), LEAST_REASON)
     return [
-        "  ".join([*(_pad(text, width) for text, width in zip(row, widths, strict=False)), row[-1]]) for row in rows
+        "  ".join([*(_pad(text, cells) for text, cells in zip(row, widths, strict=False)), f.cut(row[-1], left)])
+        for row in rows
     ]
 
 

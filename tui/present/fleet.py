@@ -18,7 +18,7 @@ from . import formatting as f
 from .check_facts import FACTS, CheckInput
 from .check_words import BAD
 from .diagnosis.diagnoses import explain
-from .line import Run, clip
+from .line import Run, cells, clip
 from .target import target_of
 from .verdict import INKS, WORDS, blame
 from .wording import name as shown_name
@@ -250,10 +250,10 @@ def layout(rows: Sequence[FleetRow], width: int) -> list[Column]:
 def header_line(columns: Sequence[Column], sort: str, width: int, *, reverse: bool = False) -> list[Run]:
     """The titles; the one that sorts has an arrow."""
     runs: list[Run] = [(" ", "dim")]
-    for title, cells, right in [*((c.title, c.cells, c.right) for c in columns), (LAST, 0, False)]:
+    for title, wide, right in [*((c.title, c.cells, c.right) for c in columns), (LAST, 0, False)]:
         arrow = ("▴" if reverse else "▾") if title == sort else ""
         ink = "strong" if arrow else "dim"
-        runs.append((f.pad(title + arrow, cells, right=right) + "  ", ink))
+        runs.append((f.pad(title + arrow, wide, right=right) + "  ", ink))
     return clip(runs, width)
 
 
@@ -274,10 +274,11 @@ def row_line(row: FleetRow, columns: Sequence[Column], width: int) -> list[Run]:
         text = f.cut(column.text(row), column.cells)
         runs.append((f.pad(text, column.cells, right=column.right) + "  ", column.ink(row)))
     held = "" if row.held_back_by is None else shown_name(row.held_back_by)
+    left = max(width - cells(runs), 0)
     if row.reason:
-        runs.append((f.clean(row.reason), "stale" if row.lost else "text"))
+        runs.append((f.cut(f.clean(row.reason), left), "stale" if row.lost else "text"))
     else:
-        runs.append((held, "holder"))
+        runs.append((f.cut(held, left), "holder"))
     return clip(runs, width)
 
 

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import pytest
 from wmtop.engine.core.snapshot import Snapshot
-from wmtop.tui.present.fleet import fleet_row, kind_of
+from wmtop.tui.present.fleet import fleet_row, kind_of, layout, row_line
+from wmtop.tui.present.line import cells
 
 from .. import attached, canned
 
@@ -21,3 +22,11 @@ def test_the_kind_is_the_sources_where_the_address_does_not_say_it() -> None:
     tapped = attached.tapped()
     assert tapped.source is not None
     assert kind_of("", tapped) == tapped.source.kind
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_reason_that_is_cut_says_so(width: int) -> None:
+    row = fleet_row("gone", "", None, (), "there is no directory /data/checkpoints/orders: " + "give another, " * 20)
+    line = row_line(row, layout([row], width), width)
+    assert line[-1][0].endswith("…")
+    assert cells(line) <= width
