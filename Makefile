@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALL := PIP_USE_PEP517=1 $(BIN)/python -m pip --disable-pip-version-check $$([ -t 1 ] || echo --quiet) install \
 	--constraint .ci/constraints.txt --editable
 
-.PHONY: help demo test test-flink120 quick check fix docs coverage gallery gallery-35 gallery-40 bench pictures tour lock clean
+.PHONY: help demo test test-flink120 quick check fix docs coverage audit gallery gallery-35 gallery-40 bench pictures tour lock clean
 help:
 	@echo "make demo    a year of flights through Spark, and the screen on it (installs what is missing, into $(VENV))"
 	@echo "make test    the whole test suite          make test ARGS='-k valve' for a part of it"
@@ -14,6 +14,7 @@ help:
 	@echo "make fix     apply the automatic fixes of lint and formatting"
 	@echo "make docs    the diagram and the JSON schemas in docs/, from the code"
 	@echo "make coverage    branch coverage of the tests that need no Spark and no Kafka"
+	@echo "make audit   known vulnerabilities of the locked versions (pip-audit; needs pypi.org)"
 	@echo "make gallery    attach to every job of tests/gallery; gallery-35, gallery-40: under PySpark 3.5, 4.0"
 	@echo "make test-flink120    what needs no splits, against Flink 1.20"
 	@echo "make bench   the benchmarks (benchmarks/README.md)"
@@ -53,6 +54,12 @@ docs: $(VENV)/.installed-dev
 
 coverage: $(VENV)/.installed-dev
 	$(BIN)/pytest --numprocesses 2 --cov --cov-report=term:skip-covered tests/core tests/feed tests/tui tests/taps $(ARGS)
+
+# In an environment of its own: what pip-audit needs is not to be in our lock. --strict: what could not be looked up fails.
+audit: $(VENV)/.installed-dev
+	@test -x $(VENV)/audit/bin/pip-audit || { $(BIN)/python -m venv $(VENV)/audit && \
+		$(VENV)/audit/bin/pip --disable-pip-version-check --quiet install pip-audit; }
+	$(VENV)/audit/bin/pip-audit --requirement .ci/constraints.txt --no-deps --disable-pip --strict --progress-spinner off $(ARGS)
 
 fix: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .

@@ -166,11 +166,11 @@ class Cluster:
                 allow_auto_create_topics=False,
             )
         except (KafkaError, OSError) as error:
-            raise RunError(self._told(error)) from None
+            raise RunError(self._in_words(error)) from None
         try:
             yield consumer
         except (KafkaError, OSError) as error:
-            raise RunError(self._told(error)) from None
+            raise RunError(self._in_words(error)) from None
         finally:
             consumer.close(autocommit=False, timeout_ms=1_000)
 
@@ -192,10 +192,10 @@ class Cluster:
                 return ask()
             except (KafkaError, OSError, ValueError) as error:
                 if not isinstance(error, _ELECTING) or time.monotonic() > deadline:
-                    raise RunError(self._told(error)) from None
+                    raise RunError(self._in_words(error)) from None
             time.sleep(_ELECTING_S)
 
-    def _told(self, error: Exception) -> str:
+    def _in_words(self, error: Exception) -> str:
         if isinstance(error, _SILENT):
             return f"no Kafka broker answers at {self._config.bootstrap}"
         return f"the Kafka cluster at {self._config.bootstrap} gave no answer: {said(error)}"

@@ -41,8 +41,8 @@ def positions(
 def _position(
     offsets: SourceOffsets, reported: SourceProgress | None, topics: TopicFacts | None, several: bool
 ) -> SourcePosition:
-    told = reported.description if reported is not None else ""
-    what = _topics(offsets.offsets or {}) if offsets.kind == "kafka" else told or _WORDS[offsets.kind]
+    shown = reported.description if reported is not None else ""
+    what = _topics(offsets.offsets or {}) if offsets.kind == "kafka" else shown or _WORDS[offsets.kind]
     at: dict[str, int] | int | str | None = offsets.offsets if offsets.kind == "kafka" else offsets.text
     if offsets.kind in ("files", "number"):
         at = next(iter((offsets.offsets or {}).values()), None)

@@ -138,23 +138,23 @@ def _text(target: str, found: Advice, lines: dict[str, str]) -> Iterator[str]:
 
 def _no_evidence(member: Member, snapshot: Snapshot) -> list[str]:
     """Why there is no advice, and the command that would get the evidence."""
-    target, told = member.target, clean(member.name)
+    target, reported = member.target, clean(member.name)
     if target.startswith(TOPIC):
         bootstrap, _, topic = target.removeprefix(TOPIC).partition("/")
         return [
-            f"{told}: only positions are known of a topic, not how late its records are. Read it once:",
+            f"{reported}: only positions are known of a topic, not how late its records are. Read it once:",
             f"  wmtop run kafka {shlex.quote(bootstrap)} {shlex.quote(topic)} --time PATH --once --record {topic}.rec",
             f"  wmtop advise {topic}.rec --horizon all",
         ]
     if target.startswith(FLINK):
         return [
-            f"{told}: Flink's REST API does not report how late records are. Read the job's input once:",
+            f"{reported}: Flink's REST API does not report how late records are. Read the job's input once:",
             "  wmtop run kafka BOOTSTRAP TOPIC --time PATH --once --record input.rec",
             "  wmtop advise input.rec --horizon all",
         ]
     if target_of(snapshot).is_attached:
         return [
-            f"{told}: how late the records of this query are is not known from outside. Add two lines to its job:",
+            f"{reported}: how late the records of this query are is not known from outside. Add two lines to its job:",
             "  from wmtop.engine import publish, tap",
             '  publish(spark); events = tap(events, "event_time", channel="partition")   # before withWatermark',
             "  then: wmtop advise NAME. Or replay its data: wmtop run replay FILE… --time COL --once --record run.rec",
@@ -162,7 +162,8 @@ def _no_evidence(member: Member, snapshot: Snapshot) -> list[str]:
     if snapshot.totals.records:
         strategy = snapshot.settings.strategy
         return [
-            f"{told}: no what-if: the strategy {strategy} has no lateness. Run the same input with --strategy bounded"
+            f"{reported}: no what-if: the strategy {strategy} has no lateness. "
+            "Run the same input with --strategy bounded"
         ]
     recorded = Path(target).is_file()
-    return [f"{told}: no records yet{'' if recorded else '; try again later'}"]
+    return [f"{reported}: no records yet{'' if recorded else '; try again later'}"]

@@ -111,8 +111,8 @@ class Attached(SnapshotWords):
         if preview is not None:
             return [*parts, *_outlook(snapshot, preview)]
         late = snapshot.spark.dropped_at_least
-        told = f.ELSEWHERE if late is None else f"≥ {f.count(late)}"
-        parts.append(part(("late ", "dim"), (told, "dim" if late is None else "strong"), rank=2))
+        reported = f.ELSEWHERE if late is None else f"≥ {f.count(late)}"
+        parts.append(part(("late ", "dim"), (reported, "dim" if late is None else "strong"), rank=2))
         return parts + _costs(snapshot)
 
     def _delay(self, what: str, preview: Preview | None) -> Part:
@@ -143,10 +143,10 @@ class SparkQuery(Attached):
         level = self._snapshot.level
         if level.watermark_ms is None:
             return f"{ONE_CLOCK}\n{without_watermark(self._snapshot)}"
-        told = [] if (ago := moved(self._snapshot)) is None else [f"the watermark moved {ago}"]
+        reported = [] if (ago := moved(self._snapshot)) is None else [f"the watermark moved {ago}"]
         if level.behind_clock_ms is not None:
-            told.append(f"{f.duration(level.behind_clock_ms)} behind the clock")
-        return f"{ONE_CLOCK}; {HOW_TO_SEE}\n{' · '.join(told)}"
+            reported.append(f"{f.duration(level.behind_clock_ms)} behind the clock")
+        return f"{ONE_CLOCK}; {HOW_TO_SEE}\n{' · '.join(reported)}"
 
     def _no_holder(self) -> str:
         return ONE_CLOCK_FOLLOWS if self._snapshot.channels else super()._no_holder()

@@ -123,8 +123,8 @@ def _inputs(snapshot: Snapshot) -> str:
     words = f"minimum of {number_of(len(views), 'input')}"
     left_out: tuple[tuple[ChannelState, str], ...] = (("idle", "idle"), ("catching_up", "realigning"))
     counts = [(sum(view.state == state for view in views), word) for state, word in left_out]
-    told = [f"{count:,} {word}" for count, word in counts if count]
-    return words + (f"; left out: {', '.join(told)}" if told else "")
+    reported = [f"{count:,} {word}" for count, word in counts if count]
+    return words + (f"; left out: {', '.join(reported)}" if reported else "")
 
 
 def _valve_inputs(snapshot: Snapshot) -> Sequence[ChannelView | InstanceView]:
@@ -135,11 +135,11 @@ def windows_stage(snapshot: Snapshot, zone: tzinfo | None) -> Stage:
     """The windows, at the end of the chain."""
     windows, settings = snapshot.windows, snapshot.settings
     counts = [(windows.open_count, "open"), (windows.fired, "fired"), (windows.late_firings, "late firings")]
-    told = [f"{f.count(number)} {word}" for number, word in counts if number is not None]
-    told += [] if snapshot.totals.late is None else [f"{f.count(snapshot.totals.late)} late drops"]
+    reported = [f"{f.count(number)} {word}" for number, word in counts if number is not None]
+    reported += [] if snapshot.totals.late is None else [f"{f.count(snapshot.totals.late)} late drops"]
     extra = f", {f.setting(settings.allowed_lateness_ms)} allowed" if settings.allowed_lateness_ms else ""
     spec = f"size {f.ELSEWHERE}" if settings.window is None else window(settings) + extra
-    what = ", ".join([spec, *told])
+    what = ", ".join([spec, *reported])
     if windows.kept:
         what = f"{what}, {f.count(windows.kept)} ended and kept"
     if windows.open_count is None:

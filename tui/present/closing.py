@@ -42,8 +42,8 @@ def pace(points: Sequence[HistoryPoint], snapshot: Snapshot) -> float | None:
     holder = snapshot.level.holder.channel if snapshot.level.holder else None
     recent = [point for point in points if points[-1].wall_ms - point.wall_ms <= LOOK_BACK_MS]
     own = [*takewhile(lambda point: point.holder == holder, reversed(recent))][::-1]
-    told = _pace(own)
-    return _pace(recent) if told is None else told
+    reported = _pace(own)
+    return _pace(recent) if reported is None else reported
 
 
 def _pace(points: Sequence[HistoryPoint]) -> float | None:

@@ -67,7 +67,7 @@ class Holders:
         last, self._last = self._last, point
         if last is not None and (point.now_ms < last.now_ms or point.wall_ms < last.wall_ms):
             self._holds.clear()
-        if self._holds and _goes_on(self._holds[-1], point):
+        if self._holds and _continues(self._holds[-1], point):
             self._holds[-1] = _longer(self._holds[-1], point)
             return
         since = point.now_ms if point.held_since_ms is None else min(point.held_since_ms, point.now_ms)
@@ -83,7 +83,7 @@ class Holders:
         return [hold for hold in self._holds if wall_ms is None or hold.wall_ms <= wall_ms]
 
 
-def _goes_on(hold: Hold, point: HistoryPoint) -> bool:
+def _continues(hold: Hold, point: HistoryPoint) -> bool:
     """The same channel still holds, without another in between that no point has seen."""
     return hold.channel == point.holder and (point.held_since_ms is None or point.held_since_ms <= hold.until_ms)
 

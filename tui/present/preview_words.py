@@ -10,7 +10,7 @@ from .preview import LatenessPreview, Preview, Range, late_at
 from .wording import name
 
 
-def told(preview: Preview) -> str:
+def preview_title(preview: Preview) -> str:
     """What the picture of a preview means."""
     if isinstance(preview, LatenessPreview):
         return f"with lateness {f.setting(preview.lateness_ms)} from the start"

@@ -131,11 +131,11 @@ def _state(snapshot: Snapshot, points: Sequence[HistoryPoint], cells: Cells) -> 
     columns = _each(cells, lambda point: point.state_rows, lambda values: values[-1])
     if rows is None:
         columns = _each(cells, lambda point: point.open_windows, lambda values: values[-1])
-    told = [f"{f.count(rows)} rows"] if rows is not None else []
+    reported = [f"{f.count(rows)} rows"] if rows is not None else []
     size = snapshot.spark.state_bytes
-    told += [f"{f.count(windows)} window{'s' * (windows != 1)}"] if windows is not None and size is None else []
-    told += [f"{size / 1_048_576:,.1f} MiB"] if size is not None else []
-    return _chart("state", ", ".join(told) or f.UNKNOWN, columns, _whole, not told)
+    reported += [f"{f.count(windows)} window{'s' * (windows != 1)}"] if windows is not None and size is None else []
+    reported += [f"{size / 1_048_576:,.1f} MiB"] if size is not None else []
+    return _chart("state", ", ".join(reported) or f.UNKNOWN, columns, _whole, not reported)
 
 
 def _whole(value: float) -> str:

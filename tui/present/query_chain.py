@@ -97,7 +97,7 @@ def _in_force(snapshot: Snapshot, zone: tzinfo | None) -> str:
 
 def _state(snapshot: Snapshot) -> str:
     spark = snapshot.spark
-    told = [] if spark.state_rows is None else [number_of(spark.state_rows, "row")]
-    told += [] if spark.state_bytes is None else [f"{spark.state_bytes / 1_048_576:,.1f} MiB of memory"]
-    told += [] if spark.dropped_at_least is None else [f"dropped ≥ {number_of(spark.dropped_at_least, 'row')}"]
-    return ", ".join(told)
+    reported = [] if spark.state_rows is None else [number_of(spark.state_rows, "row")]
+    reported += [] if spark.state_bytes is None else [f"{spark.state_bytes / 1_048_576:,.1f} MiB of memory"]
+    reported += [] if spark.dropped_at_least is None else [f"dropped ≥ {number_of(spark.dropped_at_least, 'row')}"]
+    return ", ".join(reported)

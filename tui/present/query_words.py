@@ -27,10 +27,10 @@ def whole_identity(snapshot: Snapshot) -> str:
     spark, source, job = snapshot.spark, snapshot.source, snapshot.flink
     if job is not None:
         return f"job {f.clean(job.name)}, id {f.clean(job.id)}, {f.clean(job.state)}"
-    told = [] if spark.query_name is None else [f"query {f.clean(spark.query_name)}"]
-    told += [] if spark.query_id is None else [f"id {f.clean(spark.query_id)}"]
-    told += [] if source is None else [f"{source.kind} {f.clean(source.description)}"]
-    return ", ".join(told)
+    reported = [] if spark.query_name is None else [f"query {f.clean(spark.query_name)}"]
+    reported += [] if spark.query_id is None else [f"id {f.clean(spark.query_id)}"]
+    reported += [] if source is None else [f"{source.kind} {f.clean(source.description)}"]
+    return ", ".join(reported)
 
 
 def output_words(snapshot: Snapshot) -> str | None:

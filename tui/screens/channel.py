@@ -83,8 +83,8 @@ class ChannelScreen(DetailScreen):
         view = channel_named(self.seen.snapshot, self.seen.view.selected)
         if view is None:
             return None
-        told = "".join(text for text, _ in story(self.seen.snapshot, view))
-        return Chosen(f.clean(view.channel), f"{f.clean(view.channel)}: {told}")
+        reported = "".join(text for text, _ in story(self.seen.snapshot, view))
+        return Chosen(f.clean(view.channel), f"{f.clean(view.channel)}: {reported}")
 
     def action_other(self, step: int) -> None:
         """Go to the page of the channel before or after, the most behind first."""

@@ -8,7 +8,7 @@ from ..present.channel_order import Entry
 from ..present.line import Run, cells
 from ..present.presenter import presenter_of
 from ..present.preview import Preview
-from ..present.preview_words import told
+from ..present.preview_words import preview_title
 from ..present.recent import Recent
 from ..present.staves import Stave
 from ..present.target import target_of
@@ -126,7 +126,7 @@ def barrel_heading(
         title.append(("  log distance behind the fastest", "dim"))
     title += _selection(snapshot, view)
     if preview is not None:
-        return Heading(0, title, [("┈ ", "preview"), (told(preview), "preview")], firm=True)
+        return Heading(0, title, [("┈ ", "preview"), (preview_title(preview), "preview")], firm=True)
     words = [("how far behind the fastest, over time", "dim")] if view.heat else legend({s.kind for s in found})
     if snapshot.barrel is not None and snapshot.barrel.watermark_ms is not None:
         words += [("   ╌ ", "held"), ("watermark by the slowest channel", "dim")]

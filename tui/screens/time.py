@@ -63,8 +63,8 @@ class TimeScreen(DetailScreen):
         out: list[Run] = [("  ", "dim"), (who, "strong" if channel is None else "selected")]
         if self._data is not None and self._data.points and self.size.width >= _ROOMY and not self._look.back_ms:
             late = sum(point.late for point in self._data.points)
-            told = f", {late:,} late" if target_of(snapshot).counts_late else f", late: {f.ELSEWHERE}"
-            out.append((f"  a sample of {len(self._data.points):,} records{told}", "dim"))
+            reported = f", {late:,} late" if target_of(snapshot).counts_late else f", late: {f.ELSEWHERE}"
+            out.append((f"  a sample of {len(self._data.points):,} records{reported}", "dim"))
         if self._look.back_ms and self._data is not None:
             out.append((f"  {f.duration(self._look.back_ms)} ago", "stale"))
         return out

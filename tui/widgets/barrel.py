@@ -287,7 +287,7 @@ def _gutter(scale: Scale, scene: Scene, rows: int) -> list[list[Run]]:
     wide = 5 if not linear or step >= FINE else 8 if step >= SECOND else 6
     wide = 7 if linear and step >= MONTH else wide
 
-    def told(time_ms: int) -> str:
+    def shown(time_ms: int) -> str:
         if linear:
             return brief(time_ms, scene.zone, step)
         assert isinstance(scale, LogAxis)
@@ -295,12 +295,12 @@ def _gutter(scale: Scale, scene: Scene, rows: int) -> list[list[Run]]:
 
     out: list[list[Run]] = [[(" " * (wide + 2) + "│", "frame")] for _ in range(rows)]
     for tick in scale.ticks():
-        text = told(tick.time_ms) if linear else "−" + short(tick.time_ms)
+        text = shown(tick.time_ms) if linear else "−" + short(tick.time_ms)
         out[tick.row] = [(" " + pad(text, wide, right=True), "dim"), (" ┤", "frame")]
     marks = ((scene.barrel_ms, "held", "╌"), (scene.level_ms, "level", "≈"), (scene.preview_ms, "preview", "┈"))
     for time_ms, ink, sign in marks:
         if time_ms is not None and 0 <= (row := int(scale.height(time_ms))) < rows:
-            out[row] = [(" " + pad(told(time_ms), wide, right=True), ink), (" " + sign, ink)]
+            out[row] = [(" " + pad(shown(time_ms), wide, right=True), ink), (" " + sign, ink)]
     return out
 
 

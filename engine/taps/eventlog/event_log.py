@@ -113,7 +113,7 @@ class EventLogTap:
             if finished:
                 self._file.path = finished[0]
         if self._file is None or self._file.path not in files or not self._file.is_at(self._file.path):
-            self._begin_anew(files[0])
+            self._start_over(files[0])
         file = self._file
         assert file is not None
         yield file
@@ -126,7 +126,7 @@ class EventLogTap:
             file = self._file
             yield file
 
-    def _begin_anew(self, path: Path) -> None:
+    def _start_over(self, path: Path) -> None:
         """The first file, or another log than the one read so far."""
         file = LogFile(path)
         self.close()

@@ -385,6 +385,6 @@ def _first_line(exception: str) -> str:
     """The exception's first line; where that is only Python's announcement, with the line that says what happened."""
     first, _, rest = exception.strip().removeprefix(_PROXY).partition("\n")
     if first.endswith(_TRACEBACK):
-        told = next((line for line in rest.splitlines() if line[:1].isalpha()), "")
-        return one_line(f"{first.removesuffix(_TRACEBACK)} {told}")
+        reported = next((line for line in rest.splitlines() if line[:1].isalpha()), "")
+        return one_line(f"{first.removesuffix(_TRACEBACK)} {reported}")
     return one_line(first)

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 from wmtop.engine.core.snapshot import Totals, WhatIf, WhatIfIdle
 from wmtop.tui.present import preview
 from wmtop.tui.present.preview import Range
-from wmtop.tui.present.preview_words import delay_change, share_range, told
+from wmtop.tui.present.preview_words import delay_change, preview_title, share_range
 
 from ..canned import LEVEL, MINUTE, SETTINGS, live
 
@@ -96,10 +96,10 @@ def test_another_idle_timeout_is_read_from_its_row() -> None:
 
 
 def test_a_preview_says_what_it_answers() -> None:
-    assert told(preview.lateness(SNAPSHOT, 45 * MINUTE)) == "with lateness 45m from the start"
+    assert preview_title(preview.lateness(SNAPSHOT, 45 * MINUTE)) == "with lateness 45m from the start"
     seen = preview.idle(live(), None)
     assert seen is not None
-    assert told(seen) == "with idle timeout off from the start"
+    assert preview_title(seen) == "with idle timeout off from the start"
 
 
 def test_every_strategy_without_lateness_says_why_in_one_line() -> None:
