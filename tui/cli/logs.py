@@ -16,14 +16,14 @@ log.addHandler(logging.NullHandler())  # without --log-file its lines go nowhere
 
 
 def set_log(file: Path | None, level: str | None) -> None:
-    """Log as told, or as the environment says; engines that this process starts inherit it. UsageError."""
+    """Log as the options say, or the environment; engines that this process starts inherit it. UsageError."""
     if file is not None:
         os.environ[FILE_VARIABLE] = str(file.absolute())
     if level is not None:
         os.environ[LEVEL_VARIABLE] = level
     name = os.environ.get(LEVEL_VARIABLE, "info").lower()
     if name not in LEVELS:
-        raise UsageError(f"--log-level: {name!r} is not a level; use {', '.join(LEVELS)}")
+        raise UsageError(f"--log-level: {name!r} is not a log level; use {', '.join(LEVELS)}")
     path = os.environ.get(FILE_VARIABLE)
     if not path:
         if level is not None:
