@@ -173,13 +173,15 @@ def lateness_too_large(given: DiagnosisInput) -> LatenessTooLarge | None:
     whole = next((row for row in given.snapshot.whatif or () if row.lateness_ms == enough.lateness_ms), None)
     if whole is None:
         return None
-    if own.delay_ms is None or whole.delay_ms is None:  # no window has closed yet: each waits for the lateness itself
+    withheld = _withheld(given, enough.lateness_ms)
+    if own.delay_ms is None or whole.delay_ms is None:
+        if not withheld:
+            return None  # how long results take is not measured
         delay_ms, sooner_ms = float(lateness_ms), float(lateness_ms - enough.lateness_ms)
     else:
         delay_ms, sooner_ms = own.delay_ms, own.delay_ms - whole.delay_ms
     if sooner_ms < max(SECOND, SOONER * (given.window_ms + delay_ms)):
         return None
-    withheld = _withheld(given, enough.lateness_ms)
     return LatenessTooLarge(
         severity="warning" if withheld else "info",
         size=sooner_ms,
