@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -82,3 +83,54 @@ def test_claiming_removes_what_was_not_saved_and_with_force_another_run(tmp_path
     assert sorted(path.name for path in (tmp_path / "late").iterdir()) == ["_wmtop.json", "batch=2", "batch=3"]
     directory.claim("other", own=False, force=True, keep_until=None)
     assert [path.name for path in (tmp_path / "late").iterdir()] == ["_wmtop.json"]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "json"])
+def test_a_directory_that_grows(kind: str, tmp_path: Path) -> None:
+    """The second file's old records are late: Parquet keeps its types, JSON its text; both are explained."""
+    incoming, late = tmp_path / "in", tmp_path / "late"
+    incoming.mkdir()
+
+    def add(number: int, times: list[int]) -> None:
+        rows = [{"t": time, "fw": "old" if time < 0 else "new", "x": {"n": [time, number]}} for time in times]
+        target = incoming / f".{number}"
+        if kind == "parquet":
+            pq.write_table(pa.Table.from_pylist(rows), target)
+        else:
+            target.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        target.rename(incoming / f"{number}.{kind}")
+
+    def until(records: int) -> dict[str, Any]:
+        assert process.stdout is not None
+        for line in process.stdout:
+            snapshot = json.loads(line)
+            if snapshot["totals"]["records"] == records:
+                return snapshot
+        raise AssertionError(f"no snapshot with {records} records")
+
+    add(1, list(range(0, 7_200_000, 3_600)))
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "wmtop.tui.cli", "run", "files", str(incoming), "--time", "t", "--json"),
+            *("--window", "10m", "--lateness", "5m", "--future-guard", "off", *QUICK_OPTIONS),
+            *("--late-output", str(late), "--explain", "fw"),
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        until(2_000)
+        add(2, [*range(-50_000, 0, 1_000), *range(7_100_000, 7_200_000, 1_000)])
+        snapshot = until(2_150)
+    finally:
+        process.terminate()
+        process.wait(60)
+    rows = sorted(pq.read_table(late).to_pylist(), key=lambda row: row["wmtop_time_ms"])
+    expected = list(range(-50_000, 0, 1_000))
+    texts = [json.dumps({"n": [time, 2]}, separators=(",", ":")) for time in expected]
+    shapes = [{"n": [time, 2]} for time in expected] if kind == "parquet" else texts
+    assert [row["wmtop_time_ms"] for row in rows] == expected
+    assert [row["t"] for row in rows] == (expected if kind == "parquet" else list(map(str, expected)))
+    assert [row["x"] for row in rows] == shapes
+    [first, *_] = snapshot["explain"][0]["values"]
+    assert (first["value"], first["late"], first["records"]) == ("old", 50, 50)

@@ -14,6 +14,7 @@ from ...engine.core.judgement.advice import Advice, advice, known_horizons
 from ...engine.core.snapshot import Snapshot
 from ...engine.errors import UsageError
 from ..present.advice_words import LINE_NAMES, advice_lines
+from ..present.diagnosis.diagnoses import diagnoses
 from ..present.formatting import clean, setting
 from ..present.target import target_of
 from .arguments import parsed
@@ -26,6 +27,8 @@ from .targets import FLINK, TOPIC
 CANNOT_TELL = 3
 DEFAULT_FOR_MS = 10_000
 USUAL_HORIZON_MS = 3_600_000
+_CAUSES = ("late-cause", "clock-skew")
+"""What the doctor finds that a longer lateness would only hide."""
 
 
 def _horizon(text: str) -> int:
@@ -74,9 +77,9 @@ def advise(
         raise typer.Exit(CANNOT_TELL)
     lines = _lines_for(snapshot, found)
     if json:
-        print(std_json.dumps(_as_json(target, found, lines)))
+        print(std_json.dumps(_as_json(target, snapshot, found, lines)))
     else:
-        print("\n".join(_text(target, found, lines)))
+        print("\n".join(_text(target, snapshot, found, lines)))
     if found.lateness is None:
         raise typer.Exit(CANNOT_TELL)
 
@@ -115,7 +118,7 @@ def _lines_for(snapshot: Snapshot, found: Advice) -> dict[str, str]:
     return lines_in_jobs(found.lateness.lateness_ms, idle, column)
 
 
-def _as_json(target: str, found: Advice, lines: dict[str, str]) -> dict[str, Any]:
+def _as_json(target: str, snapshot: Snapshot, found: Advice, lines: dict[str, str]) -> dict[str, Any]:
     """`lateness_ms` and `idle_after_ms` are the recommended ones (null: none can be given, or off)."""
     return {
         **msgspec.to_builtins(found),
@@ -124,12 +127,17 @@ def _as_json(target: str, found: Advice, lines: dict[str, str]) -> dict[str, Any
         "lateness_ms": None if found.lateness is None else found.lateness.lateness_ms,
         "idle_after_ms": None if found.idle is None else found.idle.idle_after_ms,
         "lines": lines,
+        "explain": msgspec.to_builtins(snapshot.explain),
     }
 
 
-def _text(target: str, found: Advice, lines: dict[str, str]) -> Iterator[str]:
+def _text(target: str, snapshot: Snapshot, found: Advice, lines: dict[str, str]) -> Iterator[str]:
     yield f"{clean(target)}:"
     yield from advice_lines(found)
+    for diagnosis in diagnoses(snapshot, [], None):
+        if diagnosis.code in _CAUSES:
+            yield f"  {diagnosis.title}; {diagnosis.impact}"
+            yield from (f"    or: {fix}" for fix in diagnosis.fixes[:1])
     if lines:
         yield ""
         width = max(map(len, LINE_NAMES.values()))

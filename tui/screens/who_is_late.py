@@ -29,9 +29,9 @@ class WhoIsLateScreen(DetailScreen):
     ABOUT = Help(
         reading="For each value: its share of the late records, and below its share of all records. 19.8×: it is 19.8 "
         "times as frequent among late records as among all, with the 95 % interval. The order is by how sure that is: "
-        "a rare value that is late by chance comes last. ≈ the column has too many values; those with the fewest late "
-        "records share 'others'. Below: values whose records arrive at another distance from their event time than "
-        "most records. A clock or time zone is constant; slow delivery varies.\n"
+        "a rare value that is late by chance comes last. Above them: values whose clock or time zone is off, as their "
+        "records arrive at a constant distance from their event time that others do not have. ≈ the column has too "
+        "many values; those with the fewest late records share 'others'.\n"
     )
     BINDINGS: ClassVar[list[BindingType]] = bindings("Who is late")
 
@@ -60,11 +60,17 @@ class WhoIsLateScreen(DetailScreen):
             items += [heading()] if items else []
             items.append(Item((partial(column_line, column),)))
             items += [
-                Item((partial(late_line, facts), partial(all_line, facts)), f"{column.column} {facts.value.value}")
-                for facts in value_facts(snapshot, column)
-            ]
-            items += [
                 Item((partial(offset_line, offset),), f"{column.column} {offset.value} clock")
                 for offset in column.offsets
+                if offset.stable
             ]
+            found = value_facts(snapshot, column)
+            items += [
+                Item((partial(late_line, facts), partial(all_line, facts)), f"{column.column} {facts.value.value}")
+                for facts in found
+                if facts.value.late
+            ]
+            punctual = sum(not facts.value.late for facts in found)
+            if punctual:
+                items.append(heading((f" {punctual} more without late records", "dim")))
         return items

@@ -1,0 +1,52 @@
+"""Who is late: reached from the lateness screen, the cause first, clocks above."""
+
+from wmtop.engine.core.snapshot import ClockOffset, ExplainedColumn, ExplainedValue, Totals
+
+from .canned import live, told
+from .drive import Driven, drive
+
+COLUMNS = [
+    ExplainedColumn(
+        "firm[b]ware",
+        [ExplainedValue("4.2", 600, 4_000, 15.0, 13.9, 16.1), ExplainedValue("5.0", 0, 60_000, 0.0, 0.0, 0.1)],
+    ),
+    ExplainedColumn(
+        "device",
+        [ExplainedValue("d17", 90, 900, 9.9, 8.1, 12.1)],
+        approximate=True,
+        other_late=3,
+        other_records=7_000,
+        offsets=[
+            ClockOffset("d9", 900, -3_600_000, -3_604_000, -3_590_000, 9_000, True),
+            ClockOffset("slow", 900, 900_000, 0, 3_600_000, 9_000, False),
+        ],
+    ),
+]
+
+
+def test_it_shows_who_is_late_and_whose_clock_is_off() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("l", "e")
+        await it.says("4.2", "#values")
+        lines = it.said("#values").splitlines()
+        cause = next(number for number, line in enumerate(lines) if "4.2" in line)
+        assert lines[cause - 1].strip() == "firm[b]ware"
+        assert all(part in lines[cause] for part in ("600", "60.0 %", "15.0×", "▇"))
+        assert all(part in lines[cause + 1] for part in ("4,000", "4.0 %"))
+        assert "1 more" in lines[cause + 2]
+        device = next(number for number, line in enumerate(lines) if line.strip().startswith("device"))
+        assert all(part in lines[device] for part in ("≈", "7,000", "3 late"))
+        assert "1h ahead" in lines[device + 1]
+        assert "slow" not in it.said("#values")
+        await it.press("escape")
+        await it.says("recommended", "#targets")
+
+    drive(scenario, *told(live(totals=Totals(records=100_000, late=1_000), explain=COLUMNS)))
+
+
+def test_without_explain_it_says_how_to_get_it() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("l", "e")
+        await it.says("--explain COL", "#values")
+
+    drive(scenario, *told(live()))
