@@ -229,7 +229,6 @@ WRONG = {
     "./orders/checkpoit": "did you mean orders/checkpoint?",
     "orders": "orders is not a checkpoint directory: did you mean orders/checkpoint?",
     "file": "file is a file: give the query's checkpoint directory",
-    "s3://bucket/checkpoint": "s3://bucket/checkpoint is not on a file system of this machine",
     "kafka://host": "kafka://host is not kafka://BOOTSTRAP/TOPIC, e.g. kafka://localhost:9092/orders",
     "orders/checkpoint --group g": "--group has no effect for a Spark query",
     "orders/checkpoint --time ts": "--time has no effect for a query without --bootstrap",
