@@ -154,11 +154,14 @@ class SparkDirectory:
         return self._path().getFileSystem(java.hadoopConfiguration())
 
     def _owner(self, files: Any) -> str | None:
-        content = self._spark.read.format("binaryFile").load(f"{self._uri}/{_OWNER}").select("content").first()
+        jvm: Any = self._spark._jvm  # pyright: ignore[reportPrivateUsage]
+        stream = files.open(self._path(_OWNER))  # not through Spark, which leaves out names that begin with _
         try:
-            return None if content is None else msgspec.json.decode(bytes(content[0]), type=Owner).id
+            return msgspec.json.decode(str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")), type=Owner).id
         except msgspec.DecodeError:
             return None
+        finally:
+            stream.close()
 
 
 def check_late_output(text: str, *, inputs: list[Path]) -> None:
