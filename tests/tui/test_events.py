@@ -11,6 +11,7 @@ from wmtop.tui.alerting import alert, notification
 from wmtop.tui.present.formatting import label
 from wmtop.tui.screens.channel import ChannelScreen
 from wmtop.tui.screens.main import MainScreen
+from wmtop.tui.widgets.sheet import Sheet
 
 from .canned import HOSTILE, MINUTE, NOW, WALL, failed, header, live
 from .drive import Driven, drive
@@ -46,7 +47,7 @@ def test_the_events_of_a_live_run_the_newest_first() -> None:
         await it.press("e")
         await come(it, story()[::10])
         await it.says("STALLED", "#events")
-        rows = [line for line in it.said("#events").splitlines() if line.strip()]
+        rows = [line for line in it.said("#events").splitlines()[1:] if line.strip()]
         assert [re.search(r"(MOVING|STALLED|UA|lateness|source)", row)[0] for row in rows] == [  # type: ignore[index]
             "MOVING", "UA", "MOVING", "source", "lateness", "STALLED",
         ]  # fmt: skip
@@ -202,3 +203,25 @@ def test_each_way_can_be_switched_off() -> None:
             assert len(it.toasts()) == toasts
 
         drive(scenario, header(), judged(0, "moving"))
+
+
+def test_a_click_on_a_title_sorts_and_again_reverses() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("e")
+        await come(it, story()[::10])
+        await it.says("STALLED", "#events")
+        sheet, titles = it.app.screen.query_one("#events", Sheet), it.said("#events").splitlines()[0]
+
+        def events() -> list[str]:
+            return [line for line in it.said("#events").splitlines()[1:] if line.strip()]
+
+        def oldest_first() -> bool:
+            return "STALLED" in events()[0] and "MOVING" in events()[-1]
+
+        await it.pilot.click(sheet, offset=(titles.index("time") + 1, 0))
+        await it.until(oldest_first)
+        before = events()
+        await it.pilot.click(sheet, offset=(titles.index("time") + 1, 0))
+        await it.until(lambda: (events()[0], events()[-1]) == (before[-1], before[0]))
+
+    drive(scenario, header(), judged(0, "moving"))

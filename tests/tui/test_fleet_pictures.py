@@ -1,5 +1,6 @@
 """The fleet as pictures that were looked at and accepted."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -7,6 +8,7 @@ from textual.pilot import Pilot
 from wmtop.tui.fleet_app import FleetApp
 from wmtop.tui.present.appearance import Appearance
 from wmtop.tui.present.fleet import FleetRow, aged, fleet_row
+from wmtop.tui.widgets.fleet import FleetTable
 
 from . import attached, canned
 
@@ -39,3 +41,26 @@ def test_picture(size: tuple[int, int], keys: tuple[str, ...], snap_compare: Com
         await pilot.pause(0.3)
 
     assert snap_compare(FleetApp(rows, Appearance(refresh_ms=100)), run_before=press, terminal_size=size)
+
+
+def test_a_click_on_a_title_sorts_and_again_reverses() -> None:
+    async def scenario() -> None:
+        app = FleetApp(rows, Appearance(refresh_ms=100))
+        async with app.run_test(size=(120, 36)) as pilot:
+            await pilot.pause()
+            table = app.screen.query_one(FleetTable)
+
+            def lags() -> list[int]:
+                shown = [row.lag_ms for row in table._rows]
+                return [lag for lag in shown if lag is not None]
+
+            x = "".join(text for text, _ in table.header(table.size.width)).index("lag") + 1
+            await pilot.click(table, offset=(x, 0))
+            await pilot.pause()
+            first = lags()
+            await pilot.click(table, offset=(x, 0))
+            await pilot.pause()
+            assert len(set(first)) > 1
+            assert lags() == first[::-1] == sorted(first, reverse=first[0] < first[-1])
+
+    asyncio.run(scenario())

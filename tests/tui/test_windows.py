@@ -7,6 +7,7 @@ from wmtop.engine.core.snapshot import Windows
 from wmtop.tui.present.windows_unknown import unknown_text
 from wmtop.tui.screens.channel import ChannelScreen
 from wmtop.tui.screens.windows import WindowsScreen
+from wmtop.tui.widgets.sheet import Sheet
 
 from . import canned
 from .canned import SETTINGS, live, many, told
@@ -113,3 +114,24 @@ def test_nothing_and_not_known_have_their_words() -> None:
         assert "Enter" not in it.said("#keys")
 
     drive(scenario, *told(canned.empty()))
+
+
+def test_a_click_on_a_title_sorts_the_open_windows_without_their_groups() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("w")
+        sheet = it.app.screen.query_one("#windows", Sheet)
+        titles = it.said("#windows").splitlines()[0]
+
+        def starts() -> list[str]:
+            shown = it.said("#windows").split("fired at")[0]
+            return re.findall(r"^ (\d\d:00)–", shown, re.MULTILINE)
+
+        await it.says("2 windows wait for", "#windows")
+        assert starts() == ["13:00", "14:00", "15:00"]
+        await it.pilot.click(sheet, offset=(titles.index("rows") + 1, 0))
+        await it.until(lambda: starts() == ["15:00", "14:00", "13:00"])
+        assert "windows wait for" not in it.said("#windows")
+        await it.pilot.click(sheet, offset=(titles.index("rows") + 1, 0))
+        await it.until(lambda: starts() == ["13:00", "14:00", "15:00"])
+
+    drive(scenario, *told(live()))

@@ -124,6 +124,11 @@ def near(ms: int, zone: tzinfo | None, near_ms: int | None) -> str:
     return moment.date().isoformat()
 
 
+def reference_ms(now_ms: int | None, level_ms: int | None) -> int | None:
+    """The time (epoch ms) whose date `near` omits for event times: now; for data older than a year the watermark."""
+    return level_ms if now_ms is not None and level_ms is not None and now_ms - level_ms >= YEAR else now_ms
+
+
 def second(ms: int, zone: tzinfo | None) -> str:
     """A time of day to the second: `13:47:59`."""
     return at(ms, zone).time().isoformat("seconds")

@@ -6,6 +6,7 @@ from datetime import UTC, tzinfo
 from msgspec import Struct
 
 from ...engine.core.snapshot import Snapshot
+from . import formatting as f
 from . import preview as what_if
 from .channel_order import SORTS, Sort
 from .preview import Preview
@@ -52,6 +53,11 @@ def stave_of(snapshot: Snapshot, view: View) -> str | None:
         return view.selected
     instance = instance_of(snapshot, view.selected)
     return next((i.channel for i in snapshot.instances if i.instance == instance), None)
+
+
+def reference_ms(snapshot: Snapshot) -> int | None:
+    """The time (epoch ms) whose date event times omit."""
+    return f.reference_ms(snapshot.now_ms, snapshot.level.watermark_ms)
 
 
 def fastest_ms(snapshot: Snapshot) -> int | None:

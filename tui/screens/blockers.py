@@ -16,6 +16,7 @@ from ..present.line import Run, clip
 from ..present.presenter import presenter_of
 from ..present.table import Records
 from ..present.target import target_of
+from ..present.view import reference_ms
 from ..widgets.sheet import Item, Sheet, heading
 from .detail import DetailScreen
 from .host import Help
@@ -25,7 +26,10 @@ _BAR = (6, 40)
 
 
 class BlockersScreen(DetailScreen):
-    """A row for each step of the staircase, the holder first; below, the windows by what they wait for."""
+    """A row for each step of the staircase, the holder first; below, the windows by what they wait for.
+
+    A click on a title does not sort: a step's gain includes the steps above it, so it is only true in this order.
+    """
 
     NAME = PLACE = "Blockers"
     ABOUT = Help(
@@ -89,7 +93,7 @@ class BlockersScreen(DetailScreen):
 
     def _frees(self, facts: StepFacts, width: int) -> list[Run]:
         at = facts.step.watermark_ms
-        near = self.seen.snapshot.now_ms
+        near = reference_ms(self.seen.snapshot)
         time = f.NO_DATA if at is None else f.near(at, self.zone, near).partition(".")[0]
         return clip([("    watermark ", "dim"), (time, "text"), ("   frees: ", "dim"), (facts.frees, "text")], width)
 

@@ -22,6 +22,7 @@ from .detail import DetailScreen
 from .host import Help, Host
 
 _WHAT = (8, 24)
+_COLUMNS = ("time", "event", "details")
 _NOTHING = "No events yet: verdicts, late bursts, takeovers and changed settings are listed here as they happen"
 
 
@@ -82,6 +83,9 @@ class EventsScreen(DetailScreen):
     def name_of(self, key: str) -> str:
         return next((words.what for event, words in self._events if _key(event, words) == key), key)
 
+    def on_sheet_sorted(self) -> None:
+        self.repaint()
+
     def on_sheet_moved(self, event: Sheet.Moved) -> None:
         self._paint_frame()
 
@@ -111,14 +115,15 @@ class EventsScreen(DetailScreen):
             return [heading((f" {_NOTHING}", "dim"))]
         what = max(_WHAT[0], min(_WHAT[1], max(len(words.what) for _, words in self._events)))
         here_ms = snapshot.wall_ms if self.seen.replay else None
-        items: list[Item] = []
-        before = False
+        items = [Item((partial(_titles, what),), titles=_COLUMNS)]
+        before = self.query_one(Sheet).sorted_by is not None
         for event, words in self._events:
             ahead = here_ms is not None and event.wall_ms > here_ms
             if here_ms is not None and not ahead and not before:
                 before = True
                 items.append(heading((" ─── the moment shown ───", "level")))
-            items.append(Item((partial(self._line, event, words, what, ahead),), _key(event, words)))
+            line, sorts = partial(self._line, event, words, what, ahead), (event.wall_ms, words.what, words.detail)
+            items.append(Item((line,), _key(event, words), dict(zip(_COLUMNS, sorts, strict=True))))
         return items
 
     def _line(self, event: Event, words: EventWords, what: int, ahead: bool, width: int) -> list[Run]:
@@ -132,6 +137,10 @@ class EventsScreen(DetailScreen):
             ],
             width,
         )
+
+
+def _titles(what: int, width: int) -> list[Run]:
+    return clip([(f" {f.pad('time', 11)}     {f.pad('event', what)}  details", "dim")], width)
 
 
 def _key(event: Event, words: EventWords) -> str:

@@ -30,6 +30,7 @@ from ..present.line import Run, clip
 from ..present.presenter import presenter_of
 from ..present.preview import IdlePreview, LatenessPreview
 from ..present.table import Records
+from ..present.view import reference_ms
 from ..present.wish import Wish
 from ..present.wording import name
 from ..widgets.lateness_plot import LatenessPlot, Scene
@@ -307,7 +308,7 @@ def _rung_line(
     in_force = row.idle_after_ms == snapshot.settings.idle_after_ms
     wished = isinstance(screen.preview, IdlePreview) and screen.preview.idle_after_ms == row.idle_after_ms
     mark, ink = ("▲ now", "strong") if in_force else ("▸", "preview") if wished else ("", "text")
-    at = f.NO_DATA if level is None else f.near(level, screen.zone, snapshot.now_ms)
+    at = f.NO_DATA if level is None else f.near(level, screen.zone, reference_ms(snapshot))
     change = f.UNKNOWN if level is None or now is None else f.signed(level - now)
     share = ("≈ " if row.late_error else "") + f.share_of(row.late, snapshot.totals.records)
     bar = _bar(width)

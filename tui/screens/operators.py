@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -17,6 +17,7 @@ from ..present.line import Run, clip
 from ..present.presenter import presenter_of
 from ..present.table import Records
 from ..present.target import target_of
+from ..present.view import reference_ms
 from ..widgets.sheet import Item, Sheet, heading
 from .detail import DetailScreen
 from .host import Help
@@ -25,6 +26,7 @@ _NAME, _TIME, _HELD, _BAR = 15, 19, 8, 12
 _ROOMY = 100
 """From this width on names and times have columns that never change, below it as much as they need."""
 _NAMES = (8, 30)
+_INPUTS = ("input", "channels", "watermark", "behind", "state")
 _BESIDE = 1
 """The cell that the scroll bar takes."""
 
@@ -56,6 +58,7 @@ class OperatorsScreen(DetailScreen):
 
     def show(self, snapshot: Snapshot) -> None:
         self._rows = {row.key: row for row in rows(snapshot, self._opened)}
+        self._near_ms = reference_ms(snapshot)
         self.query_one(Sheet).show([*self._chain(snapshot), *self._inputs(snapshot)])
 
     def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
@@ -132,15 +135,17 @@ class OperatorsScreen(DetailScreen):
             return [heading(), heading((" no channel yet", "dim"))]
         names = max(_NAMES[0], min(_NAMES[1], max(len(row.name) + 2 * row.inside for row in found)))
         many = snapshot.instances is not None
-        title = f" {f.pad('input', names)}  {'channels  ' if many else ''}{f.pad('watermark', 13)} {f.pad('behind', 8)}"
-        items = [heading(), heading((title + " state", "dim"))]
-        items += [Item((partial(self._row, row, names, many),), row.key) for row in found]
+        titles = tuple(title for title in _INPUTS if many or title != "channels")
+        items = [heading(), Item((partial(_titles, names, many),), titles=titles)]
+        items += [
+            Item((partial(self._row, row, names, many),), row.key, _sorts(row), inside=row.inside) for row in found
+        ]
         rest = len(snapshot.channels) - len(found) if snapshot.instances is None else 0
         return [*items, heading((f" and {rest:,} more, less behind", "dim"))] if rest > 0 else items
 
     def _row(self, row: Row, names: int, many: bool, width: int) -> list[Run]:
         sign = "  " if row.inside else ""
-        time = f.NO_DATA if row.watermark_ms is None else f.near(row.watermark_ms, self.zone, self.seen.snapshot.now_ms)
+        time = f.NO_DATA if row.watermark_ms is None else f.near(row.watermark_ms, self.zone, self._near_ms)
         behind = f.UNKNOWN if row.behind_ms is None else f.duration(row.behind_ms)
         ink = "holder" if row.kind == "holder" else "text"
         inside = "" if not many else f.pad("" if row.channels is None else f"{row.channels:,}", 8, right=True) + "  "
@@ -152,6 +157,16 @@ class OperatorsScreen(DetailScreen):
             ],
             width - _BESIDE,
         )
+
+
+def _titles(names: int, many: bool, width: int) -> list[Run]:
+    title = f" {f.pad('input', names)}  {'channels  ' if many else ''}{f.pad('watermark', 13)} {f.pad('behind', 8)}"
+    return clip([(title + " state", "dim")], width - _BESIDE)
+
+
+def _sorts(row: Row) -> dict[str, Any]:
+    """An input's values by the title of their columns."""
+    return dict(zip(_INPUTS, (row.name, row.channels, row.watermark_ms, row.behind_ms, row.words), strict=True))
 
 
 def _link(stage: Stage, most: int, width: int) -> list[Run]:

@@ -15,6 +15,7 @@ from ..present.keys import Hint, hint
 from ..present.line import Run, clip
 from ..present.staves import STATES, holding
 from ..present.table import Records
+from ..present.view import reference_ms
 from ..widgets.prose import Prose
 from ..widgets.sheet import Item, Sheet, heading
 from .detail import DetailScreen
@@ -120,7 +121,8 @@ class WindowScreen(DetailScreen):
         return items
 
     def _blocker(self, view: ChannelView, end_ms: int, cells: int, holds: bool, width: int) -> list[Run]:
-        at = f.NO_DATA if view.watermark_ms is None else f.near(view.watermark_ms, self.zone, self.seen.snapshot.now_ms)
+        near = reference_ms(self.seen.snapshot)
+        at = f.NO_DATA if view.watermark_ms is None else f.near(view.watermark_ms, self.zone, near)
         short = f.UNKNOWN if view.watermark_ms is None else f.duration(end_ms - 1 - view.watermark_ms)
         quiet = f.UNKNOWN if view.quiet_ms is None else f.duration(view.quiet_ms)
         ink = "holder" if holds else "text"

@@ -27,6 +27,7 @@ from ..widgets.window_rows import (
     group_line,
     open_details,
     open_line,
+    open_sorts,
     open_titles,
     shape_of,
 )
@@ -78,6 +79,9 @@ class WindowsScreen(DetailScreen):
             return ()
         return (hint("windows-open"),)
 
+    def on_sheet_sorted(self) -> None:
+        self.repaint()
+
     def on_sheet_moved(self, event: Sheet.Moved) -> None:
         self._explain()
 
@@ -123,9 +127,11 @@ class WindowsScreen(DetailScreen):
         if not windows.open:
             words = "all windows have closed" if snapshot.ended else "no window is open"
             return [heading((f" {words if windows.open_count is not None else f'open windows: {f.ELSEWHERE}'}", "dim"))]
-        items, speed = [Item((partial(open_titles, shape),))], self._pace
+        titles = tuple(open_sorts(windows.open[0], None))
+        items, speed = [Item((partial(open_titles, shape),), titles=titles)], self._pace
+        own_order = self.query_one(Sheet).sorted_by not in titles
         for group in window_groups(windows.open):
-            grouped = len(group.windows) > 1
+            grouped = len(group.windows) > 1 and own_order
             items += [Item((partial(group_line, group),))] if grouped else []
             for window in group.windows:
                 closes = closing(snapshot, window, speed, self.zone)
@@ -133,7 +139,7 @@ class WindowsScreen(DetailScreen):
                 waits = not grouped and waits_for(window) is not None
                 more = waits or window.channels or window.operator is not None
                 details = [partial(open_details, window, grouped)] if more else []
-                items.append(Item((first, *details), key_of(window)))
+                items.append(Item((first, *details), key_of(window), open_sorts(window, closes.in_ms)))
         later = (windows.open_count or 0) - len(windows.open)
         return [*items, heading((f" and {later:,} more that end later", "dim"))] if later > 0 else items
 

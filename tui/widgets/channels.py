@@ -174,21 +174,14 @@ def _ink(title: str, text: str, entry: Entry) -> str:
     return "text"
 
 
-def _reference_ms(table: Table) -> int | None:
-    """The time whose day needs no saying: now, or where old data is read the watermark."""
-    if table.now_ms is None or table.level_ms is None or table.now_ms - table.level_ms < f.YEAR:
-        return table.now_ms
-    return table.level_ms
-
-
 def _watermark(table: Table, entry: Entry) -> str:
     time = entry.view.watermark_ms
-    return f.NO_DATA if time is None else f.near(time, table.zone, _reference_ms(table))
+    return f.NO_DATA if time is None else f.near(time, table.zone, f.reference_ms(table.now_ms, table.level_ms))
 
 
 def _event_time(table: Table, entry: Entry) -> str:
     time = entry.view.max_event_ms
-    return f.NO_DATA if time is None else f.near(time, table.zone, _reference_ms(table))
+    return f.NO_DATA if time is None else f.near(time, table.zone, f.reference_ms(table.now_ms, table.level_ms))
 
 
 def _to_the_second(text: Callable[[Table, Entry], str]) -> Callable[[Table, Entry], str]:

@@ -29,6 +29,8 @@ class Item(Struct, frozen=True):
     """What it is sorted by where the title of a column is clicked: a value by the column's title; None comes last."""
     titles: tuple[str, ...] = ()
     """The line above a table: its columns from left to right, as the line has them."""
+    inside: bool = False
+    """Part of the row above it, which it follows in every order."""
 
 
 def heading(*runs: Run) -> Item:
@@ -49,6 +51,9 @@ class Sheet(Rows):
         @property
         def control(self) -> "Sheet":
             return self.sheet
+
+    class Sorted(Message):
+        """The title of a column was clicked: a list with lines between its rows is made without them."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -74,6 +79,11 @@ class Sheet(Rows):
         width = self.size.width
         lines = next((item.lines for item in self._items if item.key == key), ())
         return "\n".join(text_of(line(width)) for line in lines)
+
+    @property
+    def sorted_by(self) -> str | None:
+        """The title that was clicked; None: the list has its own order."""
+        return self._sort
 
     @property
     def cursor(self) -> str | None:
@@ -107,12 +117,21 @@ class Sheet(Rows):
         out: list[Item] = []
         for known, run in groupby(items, key=lambda item: item.sorts is not None and column in item.sorts):
             rows = list(run)
-            if known:
-                have = [row for row in rows if row.sorts is not None and row.sorts[column] is not None]
-                have.sort(key=lambda row: (row.sorts or {})[column], reverse=self._reverse)
-                rows = [*have, *(row for row in rows if row.sorts is not None and row.sorts[column] is None)]
-            out += rows
+            out += self._in_order(rows, column) if known else rows
         return out
+
+    def _in_order(self, table: Sequence[Item], column: str) -> list[Item]:
+        rows: list[list[Item]] = []
+        for item in table:
+            if item.inside and rows:
+                rows[-1].append(item)
+            else:
+                rows.append([item])
+        values = [(row[0].sorts or {})[column] for row in rows]
+        have = [place for place, value in enumerate(values) if value is not None]
+        have.sort(key=values.__getitem__, reverse=self._reverse)
+        order = [*have, *(place for place, value in enumerate(values) if value is None)]
+        return [item for place in order for item in rows[place]]
 
     def _sort_by(self, item: Item, x: int) -> None:
         """Sort by the column whose title was clicked; again: in reverse."""
@@ -124,6 +143,7 @@ class Sheet(Rows):
         self._reverse = column == self._sort and not self._reverse
         self._sort = column
         self.show(self._all)
+        self.post_message(self.Sorted())
 
     def go_to(self, key: str) -> None:
         """Put the cursor on an item, and scroll it into view."""

@@ -60,6 +60,11 @@ def open_titles(shape: Shape, width: int) -> list[Run]:
     return clip([(f"{text}  {f.pad('short', _SHORT, right=True)}  closes", "dim")], width)
 
 
+def open_sorts(window: OpenWindow, in_ms: float | None) -> dict[str, float | None]:
+    """An open window's values by the titles of `open_titles`, from left to right; `in_ms`: when it closes."""
+    return {"open": window.start_ms, "rows": window.records, "short": window.short_ms, "closes": in_ms}
+
+
 def open_line(window: OpenWindow, closes: str, kind: str, shape: Shape, width: int) -> list[Run]:
     """Window, rows, bar, how much event time is missing, and how it closes."""
     short = f.UNKNOWN if window.short_ms is None else f.duration(max(window.short_ms, 0))

@@ -1,12 +1,16 @@
 """Previews are pure functions of the snapshot."""
 
 from msgspec.structs import replace
+from wmtop.engine.core.settings import Settings, Tumbling
 from wmtop.engine.core.snapshot import Totals, WhatIf, WhatIfIdle
 from wmtop.tui.present import preview
 from wmtop.tui.present.preview import Range
-from wmtop.tui.present.preview_words import delay_change, preview_title, share_range
+from wmtop.tui.present.preview_words import delay_change, from_start_parts, preview_title, share_range
 
-from ..canned import LEVEL, MINUTE, SETTINGS, live
+from tests.core.lockstep import Driver
+from tests.reference.ops import Batch, Row
+
+from ..canned import HOUR, LEVEL, MINUTE, NOON, SETTINGS, live
 
 ROWS = [
     WhatIf(0, 500, 0.5, 1_000.0, 600),
@@ -107,3 +111,23 @@ def test_every_strategy_without_lateness_says_why_in_one_line() -> None:
         text = preview.untunable(strategy)
         assert text.startswith(strategy)
         assert "\n" not in text
+
+
+def test_the_share_of_the_last_hour_is_said_beside_that_since_the_start() -> None:
+    driver = Driver(Settings(lateness_ms=HOUR, future_guard_ms=None, window=Tumbling(HOUR)))
+    for hour in range(6):
+        now = NOON + hour * HOUR
+        late = 30 if hour < 3 else 1  # the bad hours are over
+        rows = [Row(now, "a", now)] * (100 - late) + [Row(now, "a", now - 5 * HOUR)] * late
+        driver.apply(Batch(tuple(rows), now))
+    snapshot = driver.snapshot()
+    wanted = preview.lateness(snapshot, MINUTE)
+    whole = wanted.share
+    assert whole is not None
+    words = "".join(text for part in from_start_parts(snapshot, wanted) for text, _ in part.runs)
+    assert f"{share_range(wanted)} late (1h: 1.0 %)" in words
+    assert whole.low > 0.1
+    young = Driver(Settings(lateness_ms=HOUR, future_guard_ms=None))
+    young.apply(Batch((Row(NOON, "a", NOON), Row(NOON, "a", NOON - 5 * HOUR)), NOON))
+    whole_run = from_start_parts(young.snapshot(), preview.lateness(young.snapshot(), MINUTE))
+    assert "1h:" not in "".join(text for part in whole_run for text, _ in part.runs)  # it is the whole run
