@@ -22,6 +22,10 @@ _SECRET_NAME = re.compile(r"passw|secret|token|credential|access.?key", re.IGNOR
 READERS = ("none", "files", "spark")
 
 
+LEAST_REFRESH_MS = 100
+"""Shorter than this, the fleet would do nothing but read and draw."""
+
+
 class ConfigError(Exception):
     """One line: where in the file, what it has, and what to write instead."""
 
@@ -78,6 +82,13 @@ def _duration(value: Any) -> int:
 def _duration_or_off(value: Any) -> int:
     ms = parse_duration_or_off(_text_for(value, "2h"))
     return -1 if ms is None else ms
+
+
+def _refresh(value: Any) -> int:
+    ms = _duration(value)
+    if ms < LEAST_REFRESH_MS:
+        raise ValueError(f"is {_shown(value)}; use {LEAST_REFRESH_MS}ms or longer")
+    return ms
 
 
 def _text_for(value: Any, example: str) -> str:
@@ -142,7 +153,7 @@ UI_KEYS: dict[str, Read] = {
     "theme": _one_of(*THEMES),
     "zone": _one_of(*ZONES),
     "alerts": _some_of(*ALERTS),
-    "refresh": _duration,
+    "refresh": _refresh,
 }
 SECTIONS = ("targets", "ui", "keys", "defaults")
 

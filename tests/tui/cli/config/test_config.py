@@ -71,6 +71,7 @@ def test_it_reads_what_may_stand_in_it(file: Path) -> None:
         ("[targets.orders]\natach = 'x'", 2, "did you mean attach?"),
         ("[target.orders]\nattach = 'x'", 1, "did you mean targets?"),
         ("[ui]\n\n# note\ntheme = 'drak'", 4, "contrast"),
+        ("[ui]\nrefresh = '0'", 2, "100ms"),
         ("[targets.orders]\nbootstrap = 'b'", 1, "needs attach"),
         ("[targets.a]\nattach = 'x'\nfail-if = 'lag > 1m'", 3, "level_lag"),
         ("[targets.a]\nattach = 'x'\npassword = 'x'", 3, "secrets"),
