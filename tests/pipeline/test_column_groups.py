@@ -32,6 +32,15 @@ STRATEGIES: dict[str, Settings] = {
 }
 
 
+@pytest.mark.parametrize("allowed", [0, 50, MAX])
+@pytest.mark.parametrize(("level", "late"), [(MIN, False), (MAX, True)])
+def test_at_the_end_of_time_every_record_between_windows_is_late(allowed: int, level: int, late: bool) -> None:
+    """`ts + allowed_lateness` saturates at the greatest time, which the watermark has reached."""
+    settings = Settings(window=Sliding(300, 1000), allowed_lateness_ms=allowed)
+    rows = pa.table({"channel": pa.array(["a"]).dictionary_encode(), "ts": pa.array([500], pa.int64())})
+    assert column_groups(rows, settings, [], Levels(level, level, 0))["late_in_gap"].to_pylist() == [late]
+
+
 def draw(seed: int, *, replay: bool, offsets: bool, watermarks: bool) -> pa.Table:
     """Records with null times, arrivals and watermarks; names that are too long, and times before 1970."""
     r = random.Random(seed)

@@ -40,9 +40,8 @@ FETCH_WAIT_MS = 10
 """How long the broker may wait for new records before it answers a fetch. The connector asks for a partition's ends
 behind a fetch that is under way: with Kafka's 500 ms every task at a topic's end takes half a second.
 """
-_TOPIC_EVERY_S = 1.0
-_TOPIC_AT_MOST_S = 8.0
-"""How long to wait for a topic between two polls: longer after each failure."""
+_TOPIC_PAUSES_S = (1.0, 1.0, 2.0, 4.0, 8.0)
+"""How long to wait for a topic between two polls: after no failure, the first, the second …; the last for all further."""
 _HELD_BACK = "held-back.json"
 _CONNECTOR = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 HOW_TO_CONNECT = "give it with --packages org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION or --jars"
@@ -206,7 +205,7 @@ class Kafka(Source):
             except RunError as error:  # at once, where the cluster refuses: without a pause this would be a busy loop
                 report(str(error))
                 failures += 1
-            time.sleep(min(_TOPIC_EVERY_S * 2 ** max(0, failures - 1), _TOPIC_AT_MOST_S))
+            time.sleep(_TOPIC_PAUSES_S[min(failures, len(_TOPIC_PAUSES_S) - 1)])
 
     def _first_offsets(self, cluster: Cluster, partitions: list[TopicPartition]) -> Positions:
         first = cluster.earliest(partitions)
