@@ -3,8 +3,11 @@
 Each runs on the monitor and the reference in lockstep, so that the number in the test is the third opinion.
 """
 
+import pytest
+from wmtop.engine.core.sessions import SessionWindows
 from wmtop.engine.core.settings import Session, Sliding, Tumbling
 from wmtop.engine.core.times import MAX
+from wmtop.engine.core.windows import TimeWindows
 
 from tests.reference.ops import End, Tick
 
@@ -135,6 +138,11 @@ def test_fired_windows_within_their_allowed_lateness_do_not_fire_again_at_the_en
     run = start(Tumbling(10), allowed=MAX)
     run.apply(batch(1, ("a", 3), ("a", 15)))
     assert brief(run.apply(End(2))) == [("fire", 10, 20, 1)]
+
+
+@pytest.mark.parametrize("windows", [TimeWindows(Tumbling(10), MAX), SessionWindows(Session(20), MAX)])
+def test_the_end_of_allowed_lateness_saturates(windows: TimeWindows | SessionWindows) -> None:
+    assert windows.cleanup_ms(10) == MAX
 
 
 # 6. Micro-batches

@@ -5,7 +5,7 @@ from wmtop.engine.core.observation import BatchObservation, Group
 from wmtop.engine.core.points import MOST_LATE, MOST_ON_TIME, PointSample, is_late, points_of
 from wmtop.engine.core.settings import Session, Settings, Sliding, Tumbling, WindowSpec
 from wmtop.engine.core.snapshot import TimePoint
-from wmtop.engine.core.times import MIN
+from wmtop.engine.core.times import MAX, MIN
 
 from .lockstep import Driver
 from .steps import batch
@@ -29,6 +29,9 @@ def group(start: int, event: int | None, head: bool = False, channel: str = "a")
         (Sliding(4, 10), False, 7, 0, 7, True),
         (Session(20), False, 7, 0, 25, False),
         (Session(20), False, 7, 0, 26, True),
+        (Tumbling(10), False, 7, MAX, MAX, True),  # times saturate
+        (Sliding(4, 10), False, 7, MAX, MAX, True),
+        (Session(20), False, 7, MAX, MAX, True),
     ],
 )
 def test_a_record_is_late_when_its_last_window_has_closed(
