@@ -100,7 +100,7 @@ def _sample(table: Any, names: list[str], number: int) -> list[Group]:
     """Some of the table's own rows, the same for the same batch."""
     rows = range(table.num_rows)
     chosen = list(rows) if len(rows) <= MOST_GROUPS else sorted(Random(number).sample(rows, MOST_GROUPS))
-    return _groups(table.take(chosen), names)
+    return _groups(table.take(pa.array(chosen, pa.int64())), names)
 
 
 def _last_future(table: Any) -> Offender | None:

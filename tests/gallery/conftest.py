@@ -81,6 +81,7 @@ def _run(directory: Path, script: str, names: Sequence[str]) -> Gallery:
         "SPARK_LOCAL_IP": "127.0.0.1",
         RUN_DIR_VARIABLE: str(directory / "run"),
     }
+    environment.pop("PYTHONSAFEPATH", None)  # an engine that ran in this process has set it; `-m` needs the directory
     command = [python, "-m", f"tests.gallery.{script}", directory, *names]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=PATIENCE_S, env=environment, cwd=_ROOT, check=False

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from wmtop.engine.core.snapshot import ExplainedColumn, ExplainedValue
 from wmtop.tui.present.table import as_csv
 from wmtop.tui.screens.further import FURTHER
 
@@ -43,7 +44,7 @@ def test_every_table_is_saved_and_no_file_is_overwritten(
             await it.pilot.pause()
         await it.press("X", "X", "J")
 
-    drive(scenario, *told(live()))
+    drive(scenario, *told(live(explain=[ExplainedColumn("device", [ExplainedValue("d17", 90, 900, 9.9)])])))
     files = sorted(path.name for path in tmp_path.iterdir())
     assert [file.rpartition("-")[2] for file in files] == ["1.csv", "1.json", "2.csv"], files
     rows = json.loads((tmp_path / files[1]).read_text())

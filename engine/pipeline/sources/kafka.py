@@ -41,7 +41,7 @@ FETCH_WAIT_MS = 10
 behind a fetch that is under way: with Kafka's 500 ms every task at a topic's end takes half a second.
 """
 _TOPIC_PAUSES_S = (1.0, 1.0, 2.0, 4.0, 8.0)
-"""How long to wait for a topic between two polls: after no failure, the first, the second …; the last for all further."""
+"""How long to wait for a topic between two polls: after no failure, one, two …; the last one for all further."""
 _HELD_BACK = "held-back.json"
 _CONNECTOR = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 HOW_TO_CONNECT = "give it with --packages org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION or --jars"
