@@ -1,0 +1,140 @@
+"""From the fleet to a target and back: one that is watched, and an engine that runs here."""
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from textual.pilot import Pilot
+from wmtop.engine.core.settings import Settings
+from wmtop.engine.core.snapshot import Note, Snapshot, SourceView
+from wmtop.engine.feed import host as hosts
+from wmtop.engine.feed import rundir
+from wmtop.engine.feed.host import Host
+from wmtop.engine.feed.messages import Reply
+from wmtop.engine.fleet.watcher import TargetWatch, Watcher, WatchTarget
+from wmtop.tui.app import WmtopApp
+from wmtop.tui.cli.attach import engine_of
+from wmtop.tui.cli.fleet.feed import WatchedFeed
+from wmtop.tui.cli.fleet.members import members
+from wmtop.tui.cli.fleet.observe import FleetRows, watcher_of
+from wmtop.tui.fleet_app import FleetApp
+from wmtop.tui.present.appearance import Appearance
+
+from .test_fleet import HEALTHY, Shows, until
+
+
+async def soon(true: Callable[[], bool], pilot: "Pilot[Any]") -> None:
+    for _ in range(1_000):
+        if true():
+            return
+        await pilot.pause(0.01)
+    raise AssertionError("it never came to be so")
+
+
+async def opened_from(watcher: Watcher) -> str | None:
+    """The target that Enter opens."""
+    app = FleetApp(FleetRows(watcher).rows, Appearance(refresh_ms=100))
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        await pilot.press("enter")
+        await pilot.pause()
+    return app.return_value
+
+
+async def look_and_go_back(app: WmtopApp, batch: int | None, then: Callable[["Pilot[Any]"], Any]) -> str | None:
+    app.return_to_fleet()
+    async with app.run_test(size=(120, 36)) as pilot:
+        await soon(lambda: app._snapshot is not None and app._snapshot.batch == batch, pilot)
+        await then(pilot)
+        await pilot.press("b")
+        await pilot.pause()
+        await pilot.press("escape")  # from the blockers to the target
+        await pilot.pause()
+        assert app.is_running
+        assert app.return_value is None
+        await pilot.press("escape")
+        await pilot.pause()
+    return app.return_value
+
+
+def test_a_watched_target_opens_cannot_be_changed_and_esc_goes_back() -> None:
+    shows = Shows(HEALTHY)
+    watcher = Watcher(lambda: [WatchTarget("orders", lambda: shows)])
+    watcher.start()
+    until(lambda: any(row.findings is not None for row in FleetRows(watcher).rows()))
+
+    async def scenario() -> None:
+        name = await opened_from(watcher)
+        watch = watcher.watch(name or "")
+        assert isinstance(watch, TargetWatch)
+        app = WmtopApp(WatchedFeed(watch), on_quit="leave")
+
+        async def change(pilot: "Pilot[Any]") -> None:
+            await pilot.press("plus", "enter")
+            await soon(lambda: len(app._notifications) > 0, pilot)
+            assert app._snapshot is not None
+            assert app._snapshot.settings == HEALTHY.settings
+
+        assert await look_and_go_back(app, HEALTHY.batch, change) == "fleet"
+        assert watch._listeners == []
+        assert FleetRows(watcher).rows()[0].lost is None
+
+    try:
+        asyncio.run(scenario())
+    finally:
+        watcher.stop()
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
+    with tempfile.TemporaryDirectory(prefix="wm", dir="/tmp") as directory:
+        monkeypatch.setenv(rundir.RUN_DIR_VARIABLE, directory)
+        monkeypatch.setattr(hosts.signal, "signal", lambda *_: None)
+        with rundir.claim("flights", "", 0) as claim:
+            made = Host(
+                claim,
+                Settings(),
+                describe=lambda: SourceView(kind="rate", description=""),
+                notes=list[Note],
+                on_change=lambda change: Reply(id=change.id, ok=True),
+                on_snapshot=lambda *_: None,
+                say=lambda _: None,
+            )
+            made.started()
+            yield made
+            made.close()
+
+
+def test_an_engine_opens_and_esc_goes_back_while_the_fleet_keeps_watching(engine: Host) -> None:
+    def batch(number: int) -> Snapshot:
+        return replace(HEALTHY, name="flights", batch=number, wall_ms=time.time_ns() // 1_000_000)
+
+    engine.publish(batch(1))
+    watcher = watcher_of(members, 0.1)
+    watcher.start()
+    until(lambda: any(row.findings is not None for row in FleetRows(watcher).rows()))
+
+    async def scenario() -> None:
+        assert await opened_from(watcher) == "flights"
+        found = engine_of("flights")
+        assert found is not None
+        app = WmtopApp(found.client(read_only=False), on_quit="leave")
+
+        async def next_batch(pilot: "Pilot[Any]") -> None:
+            engine.publish(batch(2))
+            await soon(lambda: app._snapshot is not None and app._snapshot.batch == 2, pilot)
+
+        assert await look_and_go_back(app, 1, next_batch) == "fleet"
+        engine.publish(batch(3))  # the fleet still sees it
+        watch = watcher.watch("flights")
+        assert watch is not None
+        until(lambda: watch.sight.snapshot is not None and watch.sight.snapshot.batch == 3)
+
+    try:
+        asyncio.run(scenario())
+    finally:
+        watcher.stop()
