@@ -20,6 +20,7 @@ from .snapshot import (
     EngineState,
     Holder,
     InstanceView,
+    LateRecord,
     Level,
     Note,
     OpenWindow,
@@ -60,6 +61,8 @@ def snapshot_of(
     notes: list[Note] | None = None,
     points: list[TimePoint] | None = None,
     verdict: Verdict | None = None,
+    late_output: str | None = None,
+    late_sample: list[LateRecord] | None = None,
 ) -> Snapshot:
     """The picture at processing time `now_ms` (else the monitor's last); `rates` are records per wall-clock second."""
     now = monitor.now_ms if now_ms is None else now_ms
@@ -98,6 +101,8 @@ def snapshot_of(
         last_malformed=monitor.last_malformed,
         changes=monitor.changes,
         explain=None if monitor.explain is None else monitor.explain.view(),
+        late_output=late_output,
+        late_sample=late_sample,
         spark=spark or SparkProgress(),
         points=points or [],
         notes=notes or [],

@@ -316,6 +316,7 @@ class Engine:
 
     def _snapshot_of(self, run: Run, monitor: Monitor) -> Snapshot:
         records = {name: counts.records for name, counts in monitor.counts.items()}
+        late = run.late_output
         ended = monitor.ended
         unread = None if ended else self._unread()
         silent = unread is not None and unread.records is None
@@ -340,6 +341,8 @@ class Engine:
             notes=self._notes(),
             points=monitor.take_points(),
             verdict=verdict,
+            late_output=None if late is None else late.where,
+            late_sample=None if late is None else late.sample,
         )
 
     def _unread(self) -> Unread | None:

@@ -110,6 +110,11 @@ class LocalDirectory:
         if path.exists():
             shutil.rmtree(path)
 
+    def batches(self) -> list[int]:
+        """The numbers of the batches that are there."""
+        names = os.listdir(self._path)
+        return [int(batch[1]) for name in names if (batch := _BATCH.fullmatch(name)) is not None]
+
     def _owner(self) -> str | None:
         try:
             return msgspec.json.decode((self._path / _OWNER).read_bytes(), type=Owner).id

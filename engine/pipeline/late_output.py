@@ -12,11 +12,13 @@ import msgspec
 from msgspec import Struct
 
 from ..core.late_records import LateRecords
+from ..core.snapshot import LateRecord
 from ..durable_file import replace_file
 from ..errors import RunError, UsageError
 from .durable import SavedState, unwritable
 from .late_directory import OPTION, LateDirectory, LocalDirectory, SparkDirectory, is_uri, local_path
 from .late_rows import ADDED, LateRows
+from .late_sample import LateSample
 from .sources.base import Source
 
 if TYPE_CHECKING:
@@ -35,13 +37,16 @@ class Claimed(Struct, frozen=True):
 class LateOutput:
     """The late output of one run; `open` before anything is written."""
 
-    def __init__(self, asked: str, state: Path, *, resumed: bool, last_batch: int | None, force: bool) -> None:
+    def __init__(
+        self, asked: str, state: Path, *, resumed: bool, last_batch: int | None, force: bool, from_kafka: bool
+    ) -> None:
         """`state` is the state directory, and `last_batch` the last one that it knows.
 
         UsageError if the directory cannot be this run's; one at a URI is only looked at by `open`.
         """
         self._asked = asked
-        self._where = asked if is_uri(asked) else str(local_path(asked))
+        self.where = asked if is_uri(asked) else str(local_path(asked))
+        """The absolute path, or the URI."""
         self._last_batch = last_batch
         self._force = force
         self._own = resumed
@@ -51,10 +56,10 @@ class LateOutput:
                 f"{OPTION}: this run was started without it, and has not kept its late records so far; give it from "
                 "the start, with another --state-dir"
             )
-        if resumed and claimed is not None and claimed.directory != self._where:
+        if resumed and claimed is not None and claimed.directory != self.where:
             raise UsageError(f"{OPTION} {asked}: this run writes its late records to {claimed.directory}; give that")
-        if claimed is None or claimed.directory != self._where:
-            claimed = Claimed(self._where, secrets.token_hex(16))
+        if claimed is None or claimed.directory != self.where:
+            claimed = Claimed(self.where, secrets.token_hex(16))
             try:
                 replace_file(state / _FILE, msgspec.json.encode(claimed), sync=True)
             except OSError as error:
@@ -62,25 +67,36 @@ class LateOutput:
         self._id = claimed.id
         self._directory: LateDirectory | None = None
         self._written: int | None = None
+        self._sample: LateSample | None = None
         if not is_uri(asked):
-            self._claim(LocalDirectory(local_path(asked)))
+            directory = LocalDirectory(local_path(asked))
+            self._claim(directory)
+            self._sample = LateSample(local_path(asked), from_kafka=from_kafka)
+            self._sample.resume(directory.batches())
+
+    @property
+    def sample(self) -> list[LateRecord] | None:
+        """A few of the last late records; None: not known (at a URI they are not read back)."""
+        return None if self._sample is None else self._sample.records
 
     def open(self, spark: "SparkSession", source: Source, rows: LateRows) -> None:
         """Spark runs: the rest of the checks (UsageError), and what `write` needs."""
         self._source = source
         self._rows = rows
         if self._directory is None:
-            self._claim(SparkDirectory(self._where, spark))
+            self._claim(SparkDirectory(self.where, spark))
 
     def write(self, rows: "DataFrame", number: int, late: LateRecords) -> None:
-        """Keep the late records among a batch's `rows`; RunError where they cannot be written or read again.
+        """Keep the `late` records of batch `number`, whose records are `rows`; a batch without any costs nothing.
 
-        A batch without any costs nothing.
+        RunError where they cannot be written, or where the source has changed and they could not be read again.
         """
         assert self._directory is not None
         if not late.records:
             if number == self._written:  # the batch is run again, and what it reads has changed
                 self._directory.remove(number)
+                if self._sample is not None:
+                    self._sample.drop(number)
             return
         from pyspark.sql import Observation
         from pyspark.sql import functions as F
@@ -95,6 +111,8 @@ class LateOutput:
                 f"batch {number} has {late.records} late records, but only {written} of them could be read again for "
                 f"{OPTION}: the source has changed meanwhile; run the same command again"
             )
+        if self._sample is not None:
+            self._sample.add(number)
 
     def _claim(self, directory: LateDirectory) -> None:
         directory.claim(self._id, own=self._own, force=self._force, keep_until=self._last_batch)
@@ -109,11 +127,13 @@ def claimed_by(state: Path) -> Claimed | None:
         return None
 
 
-def late_output_of(asked: str | None, state: Path, saved: SavedState | None, *, force: bool) -> LateOutput | None:
+def late_output_of(
+    asked: str | None, state: Path, saved: SavedState | None, *, force: bool, from_kafka: bool
+) -> LateOutput | None:
     """The late output of a run that resumes from `saved`, or begins; UsageError where it does not fit that run."""
     if asked is not None:
         last = None if saved is None else saved.monitor.batch
-        return LateOutput(asked, state, resumed=saved is not None, last_batch=last, force=force)
+        return LateOutput(asked, state, resumed=saved is not None, last_batch=last, force=force, from_kafka=from_kafka)
     claimed = claimed_by(state)
     if saved is not None and claimed is not None:
         raise UsageError(

@@ -76,7 +76,8 @@ class Run:
         self._digest = saved.offsets_digest if saved else None
         known_bytes = saved.firings_bytes if saved else 0
         self._firings = FiringsFile(firings, known_bytes, existing) if firings else None
-        self._late_output = late_output_of(late_output, state.path, saved, force=force)
+        from_kafka = source.describe().kind == "kafka"
+        self.late_output = late_output_of(late_output, state.path, saved, force=force, from_kafka=from_kafka)
         self.monitor.explain = explained_from(self.monitor, source.more.explain, resumed=self.resumed)
         self._passes: RecordPasses | None = None
         self._lock = threading.RLock()
@@ -109,9 +110,9 @@ class Run:
         """Make the query's plan; meanwhile, and until the first batch is there, Spark compiles what each will run."""
         self._observer = Observer(spark, self._source, self.monitor.settings, self.monitor.edges)
         self._frame = self._observer.frame
-        if self._late_output is not None:
-            self._late_output.open(spark, self._source, LateRows(self.monitor.settings))
-        self._passes = RecordPasses(self.monitor, self._late_output, self._observer.rows)
+        if self.late_output is not None:
+            self.late_output.open(spark, self._source, LateRows(self.monitor.settings))
+        self._passes = RecordPasses(self.monitor, self.late_output, self._observer.rows)
 
     def start(self) -> None:
         """Start the loaded query from the saved state."""

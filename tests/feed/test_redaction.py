@@ -14,6 +14,7 @@ from wmtop.engine.core.snapshot import (
     ChannelView,
     Holder,
     InstanceView,
+    LateRecord,
     Note,
     OpenWindow,
     Snapshot,
@@ -84,6 +85,8 @@ def test_a_channel_has_one_name_everywhere_and_the_numbers_stay(snapshot: MakeSn
         settings=Settings(strategy="punctuated", lateness_ms=None, marker="kind = 'x'", window=Tumbling(60_000)),
         source=SourceView("files", "/home/me/orders", rows=5, time_column="ordered_at"),
         spark=SparkProgress(batch_ms=3, phases_ms={"addBatch": 2}),
+        late_output="/home/me/late",
+        late_sample=[LateRecord(4, "F1", 1, 2, 3, 4, "orders", 5, 6)],
     )
     redaction = Redaction()
     redacted = redaction.snapshot(one)
@@ -91,6 +94,8 @@ def test_a_channel_has_one_name_everywhere_and_the_numbers_stay(snapshot: MakeSn
     assert redacted.level == replace(one.level, holder=replace(one.level.holder, channel="c001"))
     assert redacted.windows.open == [OpenWindow(0, 1, 2, "c003", 3)]
     assert [row.holder for row in redacted.whatif_idle or ()] == ["c002", None]
+    assert redacted.late_sample == [LateRecord(4, "c002", 1, 2, 3, 4, REDACTED, 5, 6)]
+    assert redacted.late_output == REDACTED
     assert (redacted.name, redacted.error, redacted.settings.marker) == (REDACTED, REDACTED, REDACTED)
     assert redacted.settings.window == Tumbling(60_000)
     assert redacted.source == SourceView("files", REDACTED, rows=5, time_column=REDACTED)

@@ -132,5 +132,9 @@ def test_a_directory_that_grows(kind: str, tmp_path: Path) -> None:
     assert [row["wmtop_time_ms"] for row in rows] == expected
     assert [row["t"] for row in rows] == (expected if kind == "parquet" else list(map(str, expected)))
     assert [row["x"] for row in rows] == shapes
+    sample = snapshot["late_sample"]
+    assert (snapshot["late_output"], [row["time_ms"] for row in sample]) == (str(late), expected[:20])
+    assert {(row["channel"], row["window_end_ms"], row["offset"]) for row in sample} == {("all", 0, None)}
+    assert {f"batch={row['batch']}" for row in sample} <= {path.name for path in late.iterdir()}
     [first, *_] = snapshot["explain"][0]["values"]
     assert (first["value"], first["late"], first["records"]) == ("old", 50, 50)

@@ -5,6 +5,7 @@ from pathlib import Path
 from wmtop.tui.screens.detail import LINKS, DetailScreen
 from wmtop.tui.screens.further import FURTHER
 from wmtop.tui.screens.help import HelpScreen
+from wmtop.tui.screens.late_records import LateRecordsScreen
 from wmtop.tui.screens.main import MainScreen
 from wmtop.tui.screens.window import WindowScreen
 from wmtop.tui.screens.windows import WindowsScreen
@@ -157,7 +158,7 @@ def test_what_a_key_does_stands_beside_it_in_any_width_and_no_section_is_empty()
 
 
 def test_each_screen_explains_itself() -> None:
-    for screen in (*FURTHER.values(), WindowScreen):
+    for screen in (*FURTHER.values(), WindowScreen, LateRecordsScreen):
         assert issubclass(screen, DetailScreen)
         assert len(screen.ABOUT.reading) > 40
 

@@ -14,7 +14,7 @@ from .key_names import key_label, key_name
 Place = Literal[
     "app", "main", "detail", "replay", "list",
     "Blockers", "Windows", "Window", "Lateness", "Time", "Operators", "Doctor", "History", "Channel", "Progress",
-    "Events", "Who is late",
+    "Events", "Who is late", "Late records",
     "Fleet",
 ]  # fmt: skip
 """Everywhere, the main screen, every further screen, a replay, every list, one further screen by its name."""
@@ -77,7 +77,9 @@ LINKS = (
 """All further screens, in the order of the footer; `screens/further.py` has the class of each."""
 
 _BOTH: tuple[Place, ...] = ("main", "detail")
-LISTS: tuple[Place, ...] = ("Blockers", "Windows", "Window", "Operators", "Doctor", "History", "Events", "Who is late")
+LISTS: tuple[Place, ...] = (
+    "Blockers", "Windows", "Window", "Operators", "Doctor", "History", "Events", "Who is late", "Late records",
+)  # fmt: skip
 """The further screens that are lists."""
 
 ROWS: tuple[KeyRow, ...] = (
@@ -221,6 +223,9 @@ ROWS: tuple[KeyRow, ...] = (
     KeyRow(("Window", "History"), "Enter", "the channel's page", (
         Bind("row-open", "enter", "open", "the channel's page"),
     ), "channel", 0),
+    KeyRow(("Window", "Channel", "Doctor"), "L", "its last late records, and the line that fetches each", (
+        Bind("late-records", "L", "late_records", "the last late records"),
+    ), "late records", 2),
     KeyRow(("Channel",), "← →", "previous and next channel, most behind first", (
         Bind("channel-previous", "left", "other(-1)", "previous channel"),
         Bind("channel-next", "right", "other(1)", "next channel"),

@@ -11,6 +11,7 @@ from ..bindings import bindings
 from ..present import formatting as f
 from ..present.channel_facts import channel_named, facts, story
 from ..present.keys import Hint, hint
+from ..present.late_records import About
 from ..present.lateness_curve import TARGETS, curve_of, place_of, recommended, shown
 from ..present.line import Run, part
 from ..present.past import Moment
@@ -22,7 +23,8 @@ from ..widgets.lateness_plot import LatenessPlot, Scene
 from ..widgets.lines import TextLine
 from ..widgets.prose import Prose
 from .detail import DetailScreen
-from .host import Help
+from .host import Help, app_of
+from .late_records import LateRecordsScreen
 
 _BESIDE = 48
 """The cells beside a line of bars."""
@@ -73,7 +75,8 @@ class ChannelScreen(DetailScreen):
         self._show_curve(snapshot, view)
 
     def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
-        return (hint("channel-next"),) if len(snapshot.channels) > 1 else ()
+        late = [] if channel_named(snapshot, self.seen.view.selected) is None else [hint("late-records")]
+        return [*late, hint("channel-next")] if len(snapshot.channels) > 1 else late
 
     def records(self) -> Records | None:
         view = channel_named(self.seen.snapshot, self.seen.view.selected)
@@ -99,6 +102,11 @@ class ChannelScreen(DetailScreen):
         here = self.seen.view.selected
         place = names.index(here) + step if here in names else 0
         self.host.open_channel(names[place % len(names)])
+
+    def action_late_records(self) -> None:
+        """Open the last late records of the channel."""
+        if (channel := self.seen.view.selected) is not None:
+            app_of(self).push_screen(LateRecordsScreen(self.host, About(channel)))
 
     def _show_past(self, selector: str, what: str, past: Sequence[int | None], ink: str, since_ms: int | None) -> None:
         """A line of bars over all that is remembered; a bar is the greatest of a stretch."""

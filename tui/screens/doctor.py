@@ -14,6 +14,7 @@ from ..bindings import bindings
 from ..present import formatting as f
 from ..present.diagnosis import SEVERITIES, Diagnosis, diagnoses
 from ..present.keys import LINKS, Hint, hint
+from ..present.late_records import About
 from ..present.line import Run, clip
 from ..present.presenter import presenter_of
 from ..present.recent import Recent
@@ -22,7 +23,8 @@ from ..present.wording import name
 from ..widgets.report import Report, Section
 from ..widgets.sheet import Item, Sheet
 from .detail import DetailScreen
-from .host import Help, Host
+from .host import Help, Host, app_of
+from .late_records import LateRecordsScreen
 
 CHECKED = (
     "The engine, the query and the source: failed, stale, not started, without records",
@@ -102,7 +104,8 @@ class DoctorScreen(DetailScreen):
             return try_it
         where = self._where(chosen)
         follow = [] if where is None else [hint("finding-follow", where.lower() if chosen.channel is None else where)]
-        return [*follow, *try_it, hint("evidence", "the list" if self._alone else None)]
+        late = [hint("late-records")] if "Lateness" in chosen.screens else []
+        return [*follow, *try_it, *late, hint("evidence", "the list" if self._alone else None)]
 
     def on_resize(self, event: Resize) -> None:
         self.call_after_refresh(self.repaint)
@@ -137,6 +140,12 @@ class DoctorScreen(DetailScreen):
             self._set_alone(False)
         else:
             super().leave()
+
+    def action_late_records(self) -> None:
+        """Open the last late records."""
+        chosen = self._chosen
+        channel = None if chosen is None or "Lateness" not in chosen.screens else chosen.channel
+        app_of(self).push_screen(LateRecordsScreen(self.host, About(channel)))
 
     def action_preview(self) -> None:
         """Preview the setting that fixes it."""

@@ -12,6 +12,7 @@ from ..bindings import bindings
 from ..present import formatting as f
 from ..present.closing import blockers, closing, fired_words, pace
 from ..present.keys import Hint, hint
+from ..present.late_records import About
 from ..present.line import Run, clip
 from ..present.staves import STATES, holding
 from ..present.table import Records
@@ -19,7 +20,8 @@ from ..present.view import reference_ms
 from ..widgets.prose import Prose
 from ..widgets.sheet import Item, Sheet, heading
 from .detail import DetailScreen
-from .host import Help, Host
+from .host import Help, Host, app_of
+from .late_records import LateRecordsScreen
 
 MOST_BLOCKERS = 200
 _NAMES, _BAR = (7, 30), 24
@@ -75,7 +77,8 @@ class WindowScreen(DetailScreen):
 
     def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
         known = self.query_one(Sheet).cursor is not None
-        return (hint("row-open"),) if self.preview is None and known else ()
+        opens = [hint("row-open")] if self.preview is None and known else []
+        return [*opens, hint("late-records")] if find(snapshot, self._key) is not None else opens
 
     def records(self) -> Records | None:
         window = find(self.seen.snapshot, self._key)
@@ -90,6 +93,12 @@ class WindowScreen(DetailScreen):
         """Open the page of the channel that the cursor is on."""
         if (key := self.query_one(Sheet).cursor) is not None:
             self.host.open_channel(key.partition(" ")[2])
+
+    def action_late_records(self) -> None:
+        """Open the last late records of the window."""
+        if (window := find(self.seen.snapshot, self._key)) is not None:
+            about = About(start_ms=window.start_ms, end_ms=window.end_ms)
+            app_of(self).push_screen(LateRecordsScreen(self.host, about))
 
     def _items(self, snapshot: Snapshot, window: OpenWindow) -> list[Item]:
         short = blockers(snapshot, window.end_ms)

@@ -12,6 +12,7 @@ from ..flink_job import FlinkJob
 from ..settings import Settings
 from .channels import ChannelState, ChannelView, Folded, InstanceView, Offender, TimePoint, Totals
 from .explain import ClockOffset, ExplainedColumn, ExplainedValue
+from .late_sample import LateRecord
 from .lateness import (
     AutoView,
     ChannelLateness,
@@ -55,6 +56,7 @@ __all__ = [
     "Folded",
     "Holder",
     "InstanceView",
+    "LateRecord",
     "Level",
     "Note",
     "NoteCode",
@@ -136,6 +138,10 @@ class Snapshot(Struct, frozen=True, kw_only=True, tag_field="kind", tag="snapsho
     """The latest changes of settings while running, oldest first."""
     explain: list[ExplainedColumn] | None = None
     """Who is late, by the columns of `--explain`; None: not asked for, or not known."""
+    late_output: str | None = None
+    """The directory or URI of `--late-output`; None: late records are not kept, or not known."""
+    late_sample: list[LateRecord] | None = None
+    """At most 20 of the records in it, the newest batch first, in a batch the most late first; None: not known."""
     spark: SparkProgress = SparkProgress()
     flink: FlinkJob | None = None
     """Of a Flink job."""

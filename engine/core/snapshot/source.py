@@ -35,6 +35,8 @@ class SourceView(Struct, frozen=True):
     """How far the fastest partition that is not idle is ahead of the slowest, as read."""
     drift_unbalanced_ms: int | None = None
     """The same had everything been read that is there."""
+    bootstrap: str | None = None
+    """Kafka: the addresses of the cluster, as given."""
 
 
 NoteCode = Literal[

@@ -137,6 +137,7 @@ class Kafka(Source):
             kind="kafka",
             description=f"{', '.join(self._topics)} at {self._config.bootstrap}",
             reader=self._reader,
+            bootstrap=self._config.bootstrap,
             time_column="timestamp" if self._columns.time is None else str(self._columns.time),
             time_unit=self._unit,
             backlog=self._progress.unread().records,

@@ -1,0 +1,83 @@
+"""A few of the last late records, read back from `--late-output`, for the snapshot."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..core.snapshot import LateRecord
+from .late_rows import ADDED, LATE_BY, LATE_CHANNEL, LATE_TIME, LATE_WATERMARK, LATE_WINDOW_END
+
+MOST_IN_SAMPLE = 20
+MOST_READ = 4_096
+"""How many rows of a batch are read at most, an equal share of each of its files."""
+_POSITION = ("topic", "partition", "offset")
+
+
+class LateSample:
+    """The sample of a run whose late output is the directory `path`; `from_kafka`: with topic, partition, offset."""
+
+    def __init__(self, path: Path, *, from_kafka: bool) -> None:
+        self._path = path
+        self._columns = [*ADDED, *(_POSITION if from_kafka else ())]
+        self._records: list[LateRecord] | None = []
+
+    @property
+    def records(self) -> list[LateRecord] | None:
+        """At most `MOST_IN_SAMPLE`, the newest batch first, in a batch the most late first; None: not readable."""
+        return self._records
+
+    def resume(self, batches: Sequence[int]) -> None:
+        """Read the sample of a resumed run from its last batches; `batches` are their numbers."""
+        self._records = []
+        for batch in sorted(batches)[-MOST_IN_SAMPLE:]:  # a batch that was written has at least one record
+            self.add(batch)
+
+    def add(self, batch: int) -> None:
+        """Take the records of a batch that was just written."""
+        import pyarrow as pa
+
+        self.drop(batch)
+        try:
+            new = self._read(batch)
+        except (OSError, pa.ArrowException, KeyError):
+            self._records = None
+        else:
+            self._records = [*new, *(self._records or [])][:MOST_IN_SAMPLE]
+
+    def drop(self, batch: int) -> None:
+        """Forget a batch's records: it was run again."""
+        if self._records is not None:
+            self._records = [record for record in self._records if record.batch != batch]
+
+    def _read(self, batch: int) -> list[LateRecord]:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        files = sorted((self._path / f"batch={batch}").glob("*.parquet"))
+        parts: list[pa.RecordBatch] = []
+        for file in files:
+            left = -(-MOST_READ // len(files))
+            with pq.ParquetFile(file) as parquet:
+                opened: Any = parquet  # pyarrow has almost no types
+                for part in opened.iter_batches(batch_size=left, columns=self._columns):
+                    parts.append(part.slice(0, left))
+                    left -= parts[-1].num_rows
+                    if not left:
+                        break
+        if not parts:
+            return []
+        table: Any = pa.Table.from_batches(parts)
+        order = [(LATE_BY, "descending"), (LATE_TIME, "ascending")]
+        rows: list[dict[str, Any]] = table.sort_by(order).slice(0, MOST_IN_SAMPLE).to_pylist()
+        return [
+            LateRecord(
+                batch=batch,
+                channel=row[LATE_CHANNEL],
+                time_ms=row[LATE_TIME],
+                watermark_ms=row[LATE_WATERMARK],
+                window_end_ms=row[LATE_WINDOW_END],
+                late_by_ms=row[LATE_BY],
+                **{name: row.get(name) for name in _POSITION},
+            )
+            for row in rows
+        ]

@@ -1,0 +1,101 @@
+"""The last late records, and for the selected one the line that fetches it."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from ...engine.core.snapshot import LateRecord, Snapshot
+from ..bindings import bindings
+from ..present import formatting as f
+from ..present.keys import Hint, hint
+from ..present.late_records import TITLES, About, fetch, late_records, no_records, record_line, sort_values, title_line
+from ..present.line import Run
+from ..present.table import Chosen, Records
+from ..widgets.report import Report, Section
+from ..widgets.sheet import Item, Sheet
+from .detail import DetailScreen
+from .host import Help, Host
+
+
+class LateRecordsScreen(DetailScreen):
+    """The sample of the late output: all of it, or what is of one channel or window."""
+
+    NAME = PLACE = "Late records"
+    ABOUT = Help(
+        reading="The last records that were dropped because all their windows were closed: at most 20, the newest "
+        "batch first, in a batch the most late first. 'late by' is how far the watermark was past the last window "
+        "of the record. Below is the line that fetches the selected record: y copies it, Y the row. The late output "
+        "has all late records.\n"
+    )
+    BINDINGS: ClassVar[list[BindingType]] = bindings("Late records")
+
+    def __init__(self, host: Host, about: About = About()) -> None:  # noqa: B008 (frozen)
+        super().__init__(host)
+        self._about = about
+
+    def body(self) -> ComposeResult:
+        yield Sheet(id="records")
+        yield Report(id="fetch")
+
+    def show(self, snapshot: Snapshot) -> None:
+        records = self._keyed(snapshot)
+        sheet = self.query_one(Sheet)
+        items = [Item((title_line,), titles=TITLES)] if records else []
+        items += [
+            Item((partial(record_line, record, snapshot, self.zone),), key, sort_values(record))
+            for key, record in records.items()
+        ]
+        sheet.show(items)
+        sheet.display = bool(items)
+        self._show_fetch()
+
+    def heading(self, snapshot: Snapshot) -> Sequence[Run]:
+        asked = self._about.words(self.zone, snapshot.now_ms)
+        found = len(late_records(snapshot, self._about))
+        return [
+            (f"  {asked}" if asked else "  all channels", "text"),
+            (f"  {found} listed, {f.count(snapshot.totals.late)} late since the start" if found else "", "dim"),
+        ]
+
+    def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
+        return (hint("copy-name", "copy line, row", 1),) if self._selected is not None else ()
+
+    def on_sheet_moved(self, event: Sheet.Moved) -> None:
+        self._show_fetch()
+
+    def records(self) -> Records:
+        return Records("late-records", late_records(self.seen.snapshot, self._about))
+
+    def chosen(self) -> Chosen | None:
+        key, record = self.query_one(Sheet).cursor, self._selected
+        if key is None or record is None:
+            return None
+        return Chosen(fetch(self.seen.snapshot, record).line, self.query_one(Sheet).line(key))
+
+    @property
+    def _selected(self) -> LateRecord | None:
+        key = self.query_one(Sheet).cursor
+        return None if key is None else self._keyed(self.seen.snapshot).get(key)
+
+    def _keyed(self, snapshot: Snapshot) -> dict[str, LateRecord]:
+        """The records by batch and place in it: a later batch does not change the key."""
+        out: dict[str, LateRecord] = {}
+        places: dict[int, int] = {}
+        for record in late_records(snapshot, self._about):
+            place = places[record.batch] = places.get(record.batch, 0) + 1
+            out[f"{record.batch} {place}"] = record
+        return out
+
+    def _show_fetch(self) -> None:
+        snapshot, record, report = self.seen.snapshot, self._selected, self.query_one(Report)
+        report.set_class(record is not None, "below")
+        if record is not None:
+            found = fetch(snapshot, record)
+            report.show([Section("Fetch this record", [f.clean(found.line), found.note])])
+        elif late_records(snapshot, self._about):
+            report.show([])  # the filter leaves none
+        else:
+            report.show([Section("", [f.clean(line) for line in no_records(snapshot, self._about, self.zone)])])
