@@ -57,7 +57,7 @@ class LateRecordsScreen(DetailScreen):
         found = len(late_records(snapshot, self._about))
         return [
             (f"  {asked}" if asked else "  all channels", "text"),
-            (f"  {found} listed, {f.count(snapshot.totals.late)} late since the start" if found else "", "dim"),
+            (f"  {found} listed of {f.count(snapshot.totals.late)} late" if found else "", "dim"),
         ]
 
     def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
