@@ -182,3 +182,9 @@ def test_inputs_of_old_data_show_their_time_of_day() -> None:
         await it.says("watermark 13:47:59", "#steps")
 
     drive(scenario, *canned.told(live(now_ms=NOW + 12 * 365 * canned.DAY)))
+
+
+def test_the_watermark_that_a_batch_of_old_data_used_has_its_time_of_day() -> None:
+    spark = SparkProgress(watermark_ms=LEVEL, batch_watermark_ms=LEVEL - MINUTE)
+    old = replace(attached(), now_ms=NOW + 12 * 365 * canned.DAY, spark=spark)
+    assert "used 13:46:59" in " ".join(stage.what + stage.why for stage in chain(old).values())

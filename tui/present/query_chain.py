@@ -92,7 +92,8 @@ def _in_force(snapshot: Snapshot, zone: tzinfo | None) -> str:
     if spark.batch_watermark_ms is None or spark.batch_watermark_ms == spark.watermark_ms:
         return what
     number = "the last batch" if batch is None else f"batch {batch:,}"
-    return f"{what}; {number} used {f.near(spark.batch_watermark_ms, zone, snapshot.now_ms)}"
+    near_ms = f.reference_ms(snapshot.now_ms, snapshot.level.watermark_ms)
+    return f"{what}; {number} used {f.near(spark.batch_watermark_ms, zone, near_ms)}"
 
 
 def _state(snapshot: Snapshot) -> str:
