@@ -13,7 +13,8 @@ from .line import Run, clip
 from .target import target_of
 
 _NAME = (8, 28)
-_NUMBERS = 62
+_NUMBERS = 64
+"""The cells of all other columns, and of a scroll bar."""
 _NO_BOOTSTRAP = "BOOTSTRAP"
 TITLES = ("time", "channel", "late by", "window end", "offset", "batch")
 
@@ -49,6 +50,16 @@ class Fetch(Struct, frozen=True):
 def late_records(snapshot: Snapshot, about: About) -> list[LateRecord]:
     """Those of the sample that are asked for, in its order."""
     return [record for record in snapshot.late_sample or () if about.has(record)]
+
+
+def listed(snapshot: Snapshot, about: About) -> str:
+    """How many there are, and of how many late records since the start where that is known."""
+    found = f"{len(late_records(snapshot, about))} listed"
+    if about.start_ms is not None:
+        return found
+    named = (view.late for view in snapshot.channels if view.channel == about.channel)
+    late = snapshot.totals.late if about.channel is None else next(named, None)
+    return found if late is None else f"{found} of {f.count(late)} late"
 
 
 def no_records(snapshot: Snapshot, about: About, zone: tzinfo | None) -> list[str]:

@@ -11,7 +11,17 @@ from ...engine.core.snapshot import LateRecord, Snapshot
 from ..bindings import bindings
 from ..present import formatting as f
 from ..present.keys import Hint, hint
-from ..present.late_records import TITLES, About, fetch, late_records, no_records, record_line, sort_values, title_line
+from ..present.late_records import (
+    TITLES,
+    About,
+    fetch,
+    late_records,
+    listed,
+    no_records,
+    record_line,
+    sort_values,
+    title_line,
+)
 from ..present.line import Run
 from ..present.table import Chosen, Records
 from ..widgets.report import Report, Section
@@ -54,10 +64,10 @@ class LateRecordsScreen(DetailScreen):
 
     def heading(self, snapshot: Snapshot) -> Sequence[Run]:
         asked = self._about.words(self.zone, snapshot.now_ms)
-        found = len(late_records(snapshot, self._about))
+        found = late_records(snapshot, self._about)
         return [
             (f"  {asked}" if asked else "  all channels", "text"),
-            (f"  {found} listed of {f.count(snapshot.totals.late)} late" if found else "", "dim"),
+            (f"  {listed(snapshot, self._about)}" if found else "", "dim"),
         ]
 
     def keys(self, snapshot: Snapshot) -> Sequence[Hint]:

@@ -4,7 +4,7 @@ import shlex
 
 from msgspec.structs import replace
 from wmtop.engine.core.snapshot import LateRecord, SourceView
-from wmtop.tui.present.late_records import About, fetch, late_records, no_records
+from wmtop.tui.present.late_records import About, fetch, late_records, listed, no_records
 
 from ..canned import live
 
@@ -41,6 +41,10 @@ def test_records_of_a_channel_of_a_window_and_all() -> None:
     assert late_records(snapshot, About()) == [FILE, early, other]
     assert late_records(snapshot, About("UA")) == [FILE, early]
     assert late_records(snapshot, About(start_ms=1_000, end_ms=2_000)) == [other]
+    of_channel = next(view.late for view in snapshot.channels if view.channel == "UA")
+    assert listed(snapshot, About()) == f"3 listed of {snapshot.totals.late:,} late"
+    assert listed(snapshot, About("UA")) == f"2 listed of {of_channel} late"
+    assert listed(snapshot, About(start_ms=1_000, end_ms=2_000)) == "1 listed"
     [_, line] = no_records(snapshot, About("WN"), None)
     assert line == "select * from read_parquet('/late/*/*.parquet') where wmtop_channel = 'WN'"
 
