@@ -32,7 +32,7 @@ from ..widgets.lines import Heading, KeyLine, Rule
 from ..widgets.prompt import Prompt
 from ..widgets.sheet import Sheet
 from ..widgets.top import TopLines
-from .host import Help, Host, Seen, app_of, bars_of
+from .host import Help, Host, Seen, app_of, bars_of, has_widgets
 
 
 class DetailScreen(Screen[None]):
@@ -145,12 +145,12 @@ class DetailScreen(Screen[None]):
         self.call_after_refresh(self._paint_frame)
 
     def on_screen_resume(self, event: ScreenResume) -> None:
-        if self._is_there:
+        if has_widgets(self):
             self.take(self.host.seen)
 
     def take(self, seen: Seen) -> None:
         """Show `seen`."""
-        if not self._is_there:
+        if not has_widgets(self):
             return
         self._seen = seen
         self.show_history(seen.recent)
@@ -159,16 +159,11 @@ class DetailScreen(Screen[None]):
 
     def take_top(self, top: Top) -> None:
         """Show other lines on top: they also change without a new snapshot."""
-        if self._is_there:
+        if has_widgets(self):
             self.query_one(TopLines).show(top)
 
-    @property
-    def _is_there(self) -> bool:
-        """It has its widgets: not before it is mounted, and no longer when the app ends."""
-        return self.is_mounted and self.is_attached and app_of(self).is_running
-
     def _paint_frame(self) -> None:
-        if not self._is_there:
+        if not has_widgets(self):
             return
         seen = self._seen
         self.take_top(seen.top)

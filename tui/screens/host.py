@@ -98,6 +98,11 @@ def app_of(screen: Screen[None]) -> App[Any]:
     return screen.app  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
+def has_widgets(screen: Screen[None]) -> bool:
+    """Whether its widgets can be painted: not before it is mounted, and no longer when the app ends."""
+    return screen.is_mounted and screen.is_attached and app_of(screen).is_running
+
+
 def bars_of(screen: Screen[None]) -> Iterable[Widget]:
     """What the app puts above the footer of each screen: of a recording its timeline."""
     app = app_of(screen)

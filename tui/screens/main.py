@@ -40,7 +40,7 @@ from .channel import ChannelScreen
 from .detail import DetailScreen
 from .further import FURTHER
 from .history import HistoryScreen
-from .host import Seen, app_of, bars_of
+from .host import Seen, app_of, bars_of, has_widgets
 from .tuning import TuningScreen
 from .window import WindowScreen, key_of
 from .windows import WindowsScreen
@@ -85,25 +85,25 @@ class MainScreen(TuningScreen):
 
     def on_mount(self) -> None:
         self.query_one(ChannelTable).focus()
-        self.set_interval(1.0, self._paint_lines)
+        self.set_interval(1.0, self._repaint_lines)
         self._adopt()
 
     def on_resize(self, event: Resize) -> None:
         self.call_after_refresh(self._paint_rules)
 
     def on_screen_resume(self, event: ScreenResume) -> None:
-        if self.is_mounted:
+        if has_widgets(self):
             self._arrange()
 
     def take(self, snapshot: Snapshot, recent: Recent) -> None:
         """Show `snapshot`; while the picture is frozen only remember it."""
         self._shown.take(snapshot, recent)
-        if self.is_mounted and not self._shown.view.frozen:
+        if has_widgets(self) and not self._shown.view.frozen:
             self._adopt()
 
     def lose(self, lost: Lost) -> None:
         """Show that no more will come, and why."""
-        if self.is_mounted:
+        if has_widgets(self):
             self._shown.lose(lost)
             self._paint()
         else:
@@ -112,14 +112,13 @@ class MainScreen(TuningScreen):
     def play(self, playback: Playback) -> None:
         """What is shown is a recording, and here it is."""
         changed, self._shown.playback = playback != self._shown.playback, playback
-        if changed and self.is_mounted:
-            self._paint_lines()
+        if changed:
+            self._repaint_lines()
 
     def record(self, on: bool) -> None:
         """Show whether what comes is recorded."""
         self._shown.recording = on
-        if self.is_mounted:
-            self._paint_lines()
+        self._repaint_lines()
 
     def use_zone(self, zone: tzinfo | None) -> None:
         """Show times in this zone (None: local) until the user changes it; before the first paint."""
@@ -219,6 +218,10 @@ class MainScreen(TuningScreen):
         self.query_one(ChannelTable).show(picture.table(snapshot, view, shown.entries, self._name_cells))
         self.query_one(WindowTable).show(picture.open_windows(snapshot, view))
         self._paint_rules()
+
+    def _repaint_lines(self) -> None:
+        if has_widgets(self):
+            self._paint_lines()
 
     def _paint_lines(self) -> None:
         """The lines that also change without a new snapshot."""

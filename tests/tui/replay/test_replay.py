@@ -10,6 +10,7 @@ from wmtop.tui.replay.go_to import GoToScreen
 from wmtop.tui.replay.player import TRUNCATED, play_times
 from wmtop.tui.replay.timeline import Timeline
 from wmtop.tui.screens.help import HelpScreen
+from wmtop.tui.screens.main import MainScreen
 
 from ..canned import ended, failed, live
 from ..drive import Driven
@@ -277,6 +278,19 @@ def test_a_single_snapshot_and_no_room_are_fine_too(tmp_path: Path) -> None:
             await it.says("REPLAY" if width > 20 else "too small", "#status" if width > 20 else "#needed")
 
     replay(scenario, record(tmp_path / "a.rec", live()))
+
+
+def test_a_screen_whose_app_has_ended_is_not_painted(tmp_path: Path) -> None:
+    """A timer or a callback may still fire then."""
+    screens: list[MainScreen] = []
+
+    async def scenario(it: Driven) -> None:
+        screens.extend(screen for screen in it.app.screen_stack if isinstance(screen, MainScreen))
+
+    replay(scenario, record(tmp_path / "a.rec", live()))
+    (main,) = screens
+    assert main.is_mounted
+    main.record(True)
 
 
 def test_gaps_are_played_in_a_moment_and_no_two_snapshots_at_once() -> None:
