@@ -5,30 +5,20 @@ from pathlib import Path
 
 import pytest
 from wmtop.engine.core.settings import Settings
-from wmtop.engine.core.snapshot import Note, Snapshot, SourceView
+from wmtop.engine.core.snapshot import Note, Snapshot
 from wmtop.engine.feed import host as hosts
 from wmtop.engine.feed import rundir
 from wmtop.engine.feed.client import first_snapshot
 from wmtop.engine.feed.host import Host
-from wmtop.engine.feed.messages import Reply
+
+from tests.feed.hosts import host_alone
 
 
 @pytest.fixture
 def host(run_directory: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
     monkeypatch.setattr(hosts, "_PULSE_S", 0.01)
-    monkeypatch.setattr(hosts.signal, "signal", lambda *_: None)
-    with rundir.claim("flights", "", 0) as claim:
-        made = Host(
-            claim,
-            Settings(),
-            describe=lambda: SourceView(kind="rate", description=""),
-            notes=list[Note],
-            on_change=lambda change: Reply(id=change.id, ok=True),
-            on_snapshot=lambda *_: None,
-            say=lambda _: None,
-        )
+    with host_alone(monkeypatch) as made:
         yield made
-        made.close()
 
 
 def seen(state: str) -> Snapshot:

@@ -9,12 +9,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from textual.pilot import Pilot
-from wmtop.engine.core.settings import Settings
-from wmtop.engine.core.snapshot import Note, Snapshot, SourceView
-from wmtop.engine.feed import host as hosts
+from wmtop.engine.core.snapshot import Snapshot
 from wmtop.engine.feed import rundir
 from wmtop.engine.feed.host import Host
-from wmtop.engine.feed.messages import Reply
 from wmtop.engine.fleet.watcher import TargetWatch, Watcher, WatchTarget
 from wmtop.tui.app import WmtopApp
 from wmtop.tui.cli.attach import engine_of
@@ -23,6 +20,8 @@ from wmtop.tui.cli.fleet.members import members
 from wmtop.tui.cli.fleet.observe import FleetRows, watcher_of
 from wmtop.tui.fleet_app import FleetApp
 from wmtop.tui.present.appearance import Appearance
+
+from tests.feed.hosts import host_alone
 
 from .test_fleet import HEALTHY, Shows, until
 
@@ -93,20 +92,9 @@ def test_a_watched_target_opens_cannot_be_changed_and_esc_goes_back() -> None:
 def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
     with tempfile.TemporaryDirectory(prefix="wm", dir="/tmp") as directory:
         monkeypatch.setenv(rundir.RUN_DIR_VARIABLE, directory)
-        monkeypatch.setattr(hosts.signal, "signal", lambda *_: None)
-        with rundir.claim("flights", "", 0) as claim:
-            made = Host(
-                claim,
-                Settings(),
-                describe=lambda: SourceView(kind="rate", description=""),
-                notes=list[Note],
-                on_change=lambda change: Reply(id=change.id, ok=True),
-                on_snapshot=lambda *_: None,
-                say=lambda _: None,
-            )
+        with host_alone(monkeypatch) as made:
             made.started()
             yield made
-            made.close()
 
 
 def test_an_engine_opens_and_esc_goes_back_while_the_fleet_keeps_watching(engine: Host) -> None:

@@ -1,0 +1,30 @@
+"""A host without an engine behind it, for tests of what its viewers see."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from wmtop.engine.core.settings import Settings
+from wmtop.engine.core.snapshot import Note, SourceView
+from wmtop.engine.feed import host as hosts
+from wmtop.engine.feed import rundir
+from wmtop.engine.feed.host import Host
+from wmtop.engine.feed.messages import Reply
+
+
+@contextmanager
+def host_alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
+    """The host of a run `flights` in the run directory; it grants every change and leaves signals alone."""
+    monkeypatch.setattr(hosts.signal, "signal", lambda *_: None)
+    with rundir.claim("flights", "", 0) as claim:
+        made = Host(
+            claim,
+            Settings(),
+            describe=lambda: SourceView(kind="rate", description=""),
+            notes=list[Note],
+            on_change=lambda change: Reply(id=change.id, ok=True),
+            on_snapshot=lambda *_: None,
+            say=lambda _: None,
+        )
+        yield made
+        made.close()
