@@ -1,7 +1,7 @@
 """Counts of records by channel and in all, and their rates."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
@@ -30,6 +30,30 @@ class ChannelCounts(Struct):
         self.records += group.records
         self.behind_watermark += group.behind
         self.future += group.future
+
+
+def count_groups(counts: dict[str, ChannelCounts], groups: Iterable[Group]) -> int:
+    """Count the groups of a batch to their channels; how many rows they are, malformed ones included."""
+    rows = 0
+    for group in groups:
+        rows += group.records
+        _counts_of(counts, group.channel).add(group)
+    return rows
+
+
+def count_dropped(counts: dict[str, ChannelCounts], late: Mapping[str, int], no_window: Mapping[str, int]) -> None:
+    """Count by channel the records that were late, and those that are in no window."""
+    for channel, records in late.items():
+        _counts_of(counts, channel).late += records
+    for channel, records in no_window.items():
+        _counts_of(counts, channel).no_window += records
+
+
+def _counts_of(counts: dict[str, ChannelCounts], channel: str) -> ChannelCounts:
+    found = counts.get(channel)
+    if found is None:
+        found = counts[channel] = ChannelCounts()
+    return found
 
 
 def totals_of(rows: Iterable[ChannelCounts]) -> Totals:

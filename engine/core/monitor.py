@@ -11,13 +11,13 @@ from msgspec import UNSET, Struct, UnsetType
 from .changes import changed, emitted, noted
 from .channels import Channel, Left, Registry
 from .clocks import Clocks
-from .counts import ChannelCounts
+from .counts import ChannelCounts, count_dropped, count_groups
 from .explain import Explain
 from .firing import FiredWindows, Firing
 from .folding import OTHER, FoldedChannels, beyond_limit
 from .idle_cycles import IdleCycles
 from .idleness import IdlenessTimers
-from .judgement.autopilot import AUTO, Autopilot
+from .judgement.autopilot import Autopilot
 from .judgement.verdict import Judge
 from .observation import BatchObservation, greatest_times
 from .operator_clock import Clock
@@ -286,12 +286,7 @@ class Monitor(Struct, kw_only=True, dict=True):
         sample = self.whatif.recent_sample(auto.horizon_ms, now)
         decision = self.autopilot.evaluate(now, auto, self.edges, sample, self.settings.lateness_ms or 0)
         if decision is not None:
-            settings = msgspec.structs.replace(self.settings, lateness_ms=decision.lateness_ms)
-            version = self.settings.version + 1
-            change = SettingsChange(
-                version, self.batch, None, AUTO, lateness_ms=decision.lateness_ms, share=decision.share
-            )
-            self._take(settings, change)
+            self._take(*decision.change_of(self.settings, self.batch))
 
     def exclude(self, duration_ms: int, channels: list[str] | None = None) -> None:
         """Exclude a time from idleness (paused, stopped; of some channels: held back, unread records)."""
@@ -336,9 +331,7 @@ class Monitor(Struct, kw_only=True, dict=True):
 
     def _count(self, observation: BatchObservation) -> list[Firing]:
         """Count the batch at the watermarks it started with, and fill the windows."""
-        for group in observation.groups:
-            self.rows += group.records
-            self._counts_of(group.channel).add(group)
+        self.rows += count_groups(self.counts, observation.groups)
         records = [group for group in observation.groups if group.start_ms is not None]
         if records:
             self.record_ms = self.now_ms
@@ -350,17 +343,8 @@ class Monitor(Struct, kw_only=True, dict=True):
         for rung in self.rungs:
             if not rung.count_as_run(self.level, late_in_all):
                 rung.count(panes, self.settings, self.w0, self.edges)
-        for channel, late in filled.late.items():
-            self._counts_of(channel).late += late
-        for channel, without in filled.no_window.items():
-            self._counts_of(channel).no_window += without
+        count_dropped(self.counts, filled.late, filled.no_window)
         return filled.firings
-
-    def _counts_of(self, channel: str) -> ChannelCounts:
-        counts = self.counts.get(channel)
-        if counts is None:
-            counts = self.counts[channel] = ChannelCounts()
-        return counts
 
     def _absorb(self, observation: BatchObservation, now: int) -> dict[int, int]:
         """Let the generators see their records, wake the channels; what `on_event` emitted, by channel."""

@@ -14,13 +14,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..core.counts import RateMeter
-from ..core.judgement.verdict import verdict_of
-from ..core.monitor import Monitor
 from ..core.settings import Settings
-from ..core.snapshot import Folded, Note, Snapshot, SourceView
-from ..core.unread import Unread
-from ..core.view import snapshot_of
+from ..core.snapshot import Note, Snapshot
 from ..errors import RunError
 from ..exit_status import how_it_ended
 from ..feed.host import Host
@@ -31,8 +26,9 @@ from ..outputs import Existing, existing
 from .custom import ship_custom
 from .durable import StateDirectory, own_outputs
 from .jvm_watch import SILENT_AFTER_S, JvmWatch, killed_if_stuck
-from .progress import progress_of
 from .query import Run
+from .run_notes import RunNotes
+from .run_snapshots import RunSnapshots
 from .sources.base import Source
 
 if TYPE_CHECKING:
@@ -95,26 +91,23 @@ class Engine:
         self._options = options
         self._log = log
         self._say = say
-        self._on_note = on_note
-        if source.journal is not None:
-            source.journal.tell(on_note)
-        self._folded: Folded | None = None
+        notes = RunNotes(source, settings.max_channels, on_note)
         self._news = threading.Event()
         self._waiting: deque[Snapshot] = deque(maxlen=MOST_WAITING)
         self._last: Snapshot | None = None
         self._run: Run | None = None
         self._spark: SparkSession | None = None
-        self._rates = RateMeter()
         self._progress_at = 0.0
         self._host = Host(
             claim,
             settings,
             describe=source.describe,
-            notes=self._notes,
+            notes=notes.now,
             on_change=self._change,
             on_snapshot=on_snapshot,
             say=say,
         )
+        self._snapshots = RunSnapshots(self._host.name, source, notes)
 
     def run(self) -> int:
         """Run until the end, a stop or a signal; the exit code. UsageError and RunError are the caller's to print."""
@@ -251,7 +244,7 @@ class Engine:
         if snapshot is None and self._last is not None:
             snapshot = replace(self._last, points=[])  # these were sent with it
         if snapshot is not None and not self._waiting:  # else a batch has left a newer one meanwhile
-            self._host.publish(self._as_of_now(snapshot, silent_s))
+            self._host.publish(self._snapshots.as_of_now(snapshot, self._jvm_notes(silent_s)))
 
     def _finish(self, run: Run) -> int:
         """Publish the last snapshot; without `--once` an ended engine stays until it is stopped."""
@@ -287,17 +280,6 @@ class Engine:
         self._host.started()
         self._leave(self._snapshot_now())
 
-    def _as_of_now(self, snapshot: Snapshot, silent_s: float) -> Snapshot:
-        """A snapshot that may be old (a batch is running), with what is known now of the source and the JVM."""
-        unread = self._unread()
-        notes = self._notes()
-        stale = unread is not None and unread.records is None
-        hung = self._jvm_notes(silent_s)
-        notes = [*notes, *hung]
-        if stale or hung:
-            snapshot = replace(snapshot, state="stale")
-        return replace(snapshot, verdict=verdict_of(snapshot), wall_ms=time.time_ns() // 1_000_000, notes=notes)
-
     def _jvm_notes(self, silent_s: float) -> list[Note]:
         """The note on a JVM that has not answered for too long; empty where it answers."""
         if silent_s <= SILENT_AFTER_S:
@@ -311,70 +293,8 @@ class Engine:
         with self._run.looking(timeout_s) as monitor:
             if monitor is None:
                 return None
-            self._last = self._snapshot_of(self._run, monitor)
+            self._last = self._snapshots.take(self._run, monitor)
             return self._last
-
-    def _snapshot_of(self, run: Run, monitor: Monitor) -> Snapshot:
-        records = {name: counts.records for name, counts in monitor.counts.items()}
-        late = run.late_output
-        ended = monitor.ended
-        unread = None if ended else self._unread()
-        silent = unread is not None and unread.records is None
-        verdict = run.verdict(unread)
-        self._see_folded(monitor.folded.view())
-        rates = self._rates.rates(time.monotonic(), records)
-        spark = progress_of(run.progress, monitor.shown(monitor.level) if self._follows_spark else None)
-        if not self._source.counted_by_spark:
-            spark = replace(
-                spark, input_rows_per_second=sum(rates.values()) if rates else None, processed_rows_per_second=None
-            )
-        return snapshot_of(
-            monitor,
-            name=self._host.name,
-            state="ended" if ended else "stale" if silent else "live",
-            wall_ms=time.time_ns() // 1_000_000,
-            now_ms=monitor.now_ms if ended else run.now_ms(),
-            source=_with_rows(self._source, monitor.rows),
-            spark=spark,
-            rates=rates,
-            unread=unread,
-            notes=self._notes(),
-            points=monitor.take_points(),
-            verdict=verdict,
-            late_output=None if late is None else late.where,
-            late_sample=None if late is None else late.sample,
-        )
-
-    def _unread(self) -> Unread | None:
-        backlog = self._source.backlog
-        return None if backlog is None else backlog.unread()
-
-    def _notes(self) -> list[Note]:
-        journal = self._source.journal
-        notes = [] if journal is None else journal.notes()
-        # First, so that what happens to the source is shown before it.
-        return notes if self._folded is None else [self._folded_note(self._folded), *notes]
-
-    def _see_folded(self, folded: Folded | None) -> None:
-        """Take how many channels share one; the first time it is passed on as a note."""
-        before, self._folded = self._folded, folded
-        if folded is not None and before is None:
-            self._on_note(self._folded_note(folded))
-
-    def _folded_note(self, folded: Folded) -> Note:
-        """A note of this moment: it holds for as long as the run."""
-        args: dict[str, str | int | None] = {
-            "into": folded.into,
-            "channels": folded.channels,
-            "at_least": int(folded.at_least),
-            "records": folded.records,
-            "limit": self._settings.max_channels,
-        }
-        return Note(time.time_ns() // 1_000_000, "channels_folded", args)
-
-    @property
-    def _follows_spark(self) -> bool:
-        return self._settings.strategy == "spark"
 
     def _change(self, command: Change) -> Reply:
         if self._run is None:
@@ -434,7 +354,3 @@ class Engine:
         temporary = Path(tempfile.mkdtemp(prefix="wmtop-"))
         closing.callback(shutil.rmtree, temporary, ignore_errors=True)
         return temporary
-
-
-def _with_rows(source: Source, rows: int) -> SourceView:
-    return replace(source.describe(), rows=source.rows_in_all, rows_read=rows)

@@ -3,10 +3,7 @@
 One lock covers reading the watermark, the Spark action, applying and saving; ticks and commands wait for it.
 """
 
-import errno
 import json
-import os
-import re
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -35,7 +32,9 @@ from .groups import Levels, levels_of
 from .late_output import late_output_of
 from .late_rows import LateRows
 from .observer import Observer
+from .query_failures import QueryFailures, reason_of
 from .record_passes import RecordPasses, explained_from
+from .source_channels import SourceChannels
 from .sources.base import Source
 
 if TYPE_CHECKING:
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
 
 STOP_WITHIN_S = 10.0
 """How long a batch that runs may take to end once the run is to stop."""
-_REASON = re.compile(r"(?:Caused by: |: )?(?:[\w$]+\.)*[A-Z]\w*(?:Error|Exception|Timeout): (?P<reason>.+)")
 
 
 class Run:
@@ -86,17 +84,12 @@ class Run:
         self._observer: Observer | None = None
         self._query: StreamingQuery | None = None
         self.failure: BaseException | None = None
-        self._read_failure: BaseException | None = None
-        """What kept the last batch from being read: its source may say that trying again helps."""
-        self._failures = 0
-        """Of the query, since its last batch."""
-        self._retry_at: float | None = None
+        self._failures = QueryFailures(source.retries, state.checkpoint)
+        self._channels = SourceChannels(source, self.monitor)
         self.progress: dict[str, Any] | None = None
         """Spark's report of the last batch, as its JSON."""
         self._was_waiting = False
         """Whether the last trigger found no data, as last seen: the main loop must not wait for the JVM."""
-        self._timers_ms: int | None = None
-        """Until when (processing time) channels were checked for being quiet or only unread."""
 
     def judge_over(self, horizon_ms: int | None) -> None:
         """The horizon (ms) of the verdict; None: a minute of wall time, and no less than 10 batches."""
@@ -128,9 +121,8 @@ class Run:
         if source.backlog is not None and monitor.batch is not None:
             source.backlog.resumed(self._state.source_offsets(monitor.batch))
         if source.clock is None:
-            self._timers_ms = self._clock_ms()
-            self._register_channels(self._timers_ms)
-        self._balance()
+            self._channels.begin(self._clock_ms())
+        self._channels.balance()
         source.starting()
         self._start_query()
 
@@ -166,30 +158,12 @@ class Run:
         error = self._query.exception() if self._query else None
         if error is None or self._stopping:
             return
-        if self._retry_at is None:
-            self._failures += 1
-            why = _one_line(self._read_failure or error)
-            retries = self._source.retries
-            wait_s = None if retries is None else retries.retry_after_s(self._failures, why)
-            if wait_s is None:
-                raise RunError(self._with_advice(why))
-            self._retry_at = time.monotonic() + wait_s
-        elif time.monotonic() >= self._retry_at:
-            self._retry_at = self._read_failure = None
+        if self._failures.is_restart_due(error):
             self._start_query()
 
     def _raise_failure(self) -> None:
         if self.failure is not None:
-            raise RunError(_one_line(self.failure))
-
-    def _with_advice(self, why: str) -> str:
-        """Adds the directory and the fix to Spark's message about a full disk, which names no file."""
-        if os.strerror(errno.ENOSPC) not in why:
-            return why
-        return (
-            f"Spark cannot write in {self._state.checkpoint} or its local directory: {why}; free some space and run "
-            "the same command again: with --state-dir it continues after the last saved batch"
-        )
+            raise RunError(reason_of(self.failure))
 
     def tick(self) -> None:
         """Emit what processing time owes, if the source has nothing unread."""
@@ -204,9 +178,9 @@ class Run:
             if now is None:
                 return
             before = self.monitor.durable_fingerprint()
-            self._register_channels(now)
-            firings = self.monitor.tick_until(now) + self._let_channels_go(now)
-            self._balance()
+            self._channels.register(now)
+            firings = self.monitor.tick_until(now) + self._channels.let_go(now, self.progress)
+            self._channels.balance()
             if firings or before != self.monitor.durable_fingerprint():
                 self._save(firings)
         finally:
@@ -218,7 +192,7 @@ class Run:
             return None
         now = self._read_until()
         backlog = self._source.backlog
-        self._keep_timers(now, None if backlog is None else backlog.unread())
+        self._channels.keep_timers(now, None if backlog is None else backlog.unread())
         return now
 
     def now_ms(self) -> int | None:
@@ -322,46 +296,13 @@ class Run:
         if self._firings is not None:
             self._firings.close()
 
-    def _keep_timers(self, now: int, unread: Unread | None) -> None:
-        """A channel with unread records is slow, not quiet: that time does not count towards its idle timeout."""
-        since, self._timers_ms = self._timers_ms, now
-        if unread is not None and since is not None and now > since:
-            self.monitor.exclude(now - since, unread.not_quiet())
-
-    def _register_channels(self, now: int) -> None:
-        """Channels that the source knows before their first record."""
-        known = self._source.known_channels
-        if known is not None:
-            self.monitor.add_channels(known.channels(), now)
-
-    def _let_channels_go(self, now: int | None) -> list[Firing]:
-        """Channels that the source no longer has, or has read to their end; what the watermark made windows do."""
-        leaving = self._source.leaving_channels
-        if leaving is None:
-            return []
-        firings = self.monitor.remove_channels(leaving.gone_channels(), now)
-        if not self.monitor.ended:
-            firings += self.monitor.finish_channels(leaving.finished_channels(self._latest_offsets()), now)
-        return firings
-
     def _finish_channels(self, now: int | None) -> None:
         """Channels that Spark's report of the last batch shows at their end no longer hold back the next batch."""
         if self._source.bounded and self._source.leaving_channels is not None:
             self.update_progress()
-            firings = self._let_channels_go(now)
+            firings = self._channels.let_go(now, self.progress)
             if firings:  # saved apart: the batch may fail, and run again
                 self._save(firings)
-
-    def _latest_offsets(self) -> list[str]:
-        """Where Spark's last report says that each source of the query ends, as JSON."""
-        sources: list[dict[str, Any]] = self.progress["sources"] if self.progress else []
-        return [json.dumps(source["latestOffset"]) for source in sources]
-
-    def _balance(self) -> None:
-        """Let a source that balances know how far each channel that is not idle has come."""
-        balancer = self._source.balancer
-        if balancer is not None:
-            balancer.balance(self.monitor.progress_of_active())
 
     def _is_waiting(self) -> bool:
         """Whether the last trigger found no data (waits for the JVM)."""
@@ -388,20 +329,21 @@ class Run:
                 observation = self._observe(frame, batch, levels, ends)
                 backlog = self._source.backlog
                 if time_ms is not None:
-                    self._keep_timers(time_ms, None if backlog is None else backlog.left_by(ends, time_ms))
-                    self._register_channels(time_ms)
+                    left = None if backlog is None else backlog.left_by(ends, time_ms)
+                    self._channels.keep_timers(time_ms, left)
+                    self._channels.register(time_ms)
                 firings = self.monitor.apply(self._named_parts(observation))
                 if backlog is not None:
                     backlog.applied(ends)
-                firings += self._let_channels_go(self.monitor.now_ms)
-                self._balance()
-                self._failures = 0
+                firings += self._channels.let_go(self.monitor.now_ms, self.progress)
+                self._channels.balance()
+                self._failures.batch_applied()
                 self._digest = self._state.offsets_digest(batch)
                 if self._source.clock is not None:
                     self.verdict(None)  # part of the saved state: a repeated run reaches the same verdicts
                 self._save(firings)
             except Exception as error:
-                self.failure = None if self._stopping or error is self._read_failure else error
+                self.failure = None if self._stopping or error is self._failures.read_error else error
                 raise
             self.update_progress()
             self._on_batch()
@@ -417,7 +359,7 @@ class Run:
         except RunError:
             raise
         except Exception as error:
-            self._read_failure = error
+            self._failures.read_error = error
             raise
 
     def _named_parts(self, observation: BatchObservation) -> BatchObservation:
@@ -452,11 +394,3 @@ class Run:
                 monitor=self.monitor,
             )
         )
-
-
-def _one_line(error: BaseException) -> str:
-    """The innermost reason of an error, without Java's, Spark's or Python's decoration; else its first line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    reasons = [found["reason"] for found in map(_REASON.match, lines) if found]
-    reasons = [reason for reason in reasons if not reason.startswith(("Job aborted", "Traceback"))]
-    return next(iter([*reasons[-1:], *lines[:1]]), type(error).__name__)

@@ -18,7 +18,7 @@ from ..present.blockers import WindowGroup
 from ..present.channel_order import next_sort
 from ..present.condition import Lost
 from ..present.footer import hints, link_hints
-from ..present.keys import LINKS
+from ..present.palette import main_commands
 from ..present.playback import Playback
 from ..present.recent import Recent
 from ..present.shown import Shown
@@ -131,17 +131,7 @@ class MainScreen(TuningScreen):
 
     def commands(self) -> list[tuple[str, str, str]]:
         """What the command palette offers here: title, help, action."""
-        freeze = ("Freeze or resume", "Data keeps coming, the picture is frozen", "freeze")
-        return [
-            ("Type a lateness", "Preview a lateness, then apply it", "type_lateness"),
-            ("Filter the channels", "By a regular expression", "filter"),
-            ("Sort the channels", "The next order", "sort"),
-            ("Linear or log axis", "Event time, or distance behind the fastest channel", "axis"),
-            *([] if self._shown.is_replay else [freeze]),
-            ("Heat map or barrel", "How far each channel was behind, over time", "heat"),
-            ("UTC or local time", "How times are shown", "zone"),
-            *((link.name, link.about, f"detail('{link.name}')") for link in LINKS if link.name in FURTHER),
-        ]
+        return main_commands(FURTHER, replay=self._shown.is_replay)
 
     @property
     def seen(self) -> Seen:

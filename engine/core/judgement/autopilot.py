@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from ..lateness import recommended_lateness_ms
 from ..settings import AutoLateness, Settings
-from ..snapshot import AutoView
+from ..snapshot import AutoView, SettingsChange
 from .recent import Sample
 
 LEAST_RECORDS = 1_000
@@ -18,6 +18,11 @@ class Decision(Struct, frozen=True):
 
     lateness_ms: int
     share: float
+
+    def change_of(self, settings: Settings, batch: int | None) -> tuple[Settings, SettingsChange]:
+        """The settings with that lateness, and the change after that batch that sets it."""
+        change = SettingsChange(settings.version + 1, batch, None, AUTO, lateness_ms=self.lateness_ms, share=self.share)
+        return replace(settings, lateness_ms=self.lateness_ms), change
 
 
 class Autopilot(Struct):

@@ -1,0 +1,42 @@
+"""The notes of a run: what happened to its source, and that many channels share one."""
+
+import time
+from collections.abc import Callable
+
+from ..core.snapshot import Folded, Note
+from .sources.base import Source
+
+
+class RunNotes:
+    """`on_note` gets each note as it comes."""
+
+    def __init__(self, source: Source, max_channels: int, on_note: Callable[[Note], None]) -> None:
+        self._journal = source.journal
+        self._max_channels = max_channels
+        self._on_note = on_note
+        self._folded: Folded | None = None
+        if self._journal is not None:
+            self._journal.tell(on_note)
+
+    def now(self) -> list[Note]:
+        """The notes of this moment, the newest last."""
+        notes = [] if self._journal is None else self._journal.notes()
+        # First, so that what happens to the source is shown before it.
+        return notes if self._folded is None else [self._folded_note(self._folded), *notes]
+
+    def see_folded(self, folded: Folded | None) -> None:
+        """Take how many channels share one; the first time it is passed on as a note."""
+        before, self._folded = self._folded, folded
+        if folded is not None and before is None:
+            self._on_note(self._folded_note(folded))
+
+    def _folded_note(self, folded: Folded) -> Note:
+        """A note of this moment: it holds for as long as the run."""
+        args: dict[str, str | int | None] = {
+            "into": folded.into,
+            "channels": folded.channels,
+            "at_least": int(folded.at_least),
+            "records": folded.records,
+            "limit": self._max_channels,
+        }
+        return Note(time.time_ns() // 1_000_000, "channels_folded", args)
