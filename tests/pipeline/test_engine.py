@@ -1,6 +1,7 @@
 """The engine's end: whatever fails on the way, the rest is closed."""
 
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from wmtop.engine.feed import rundir
 from wmtop.engine.feed.client import first_snapshot
 from wmtop.engine.pipeline.durable import StateDirectory
 from wmtop.engine.pipeline.engine import Engine, EngineOptions
+from wmtop.engine.pipeline.query import Run
 from wmtop.engine.pipeline.sources.base import Source
 
 
@@ -60,3 +62,41 @@ def test_a_source_that_cannot_be_closed_does_not_keep_the_rest_from_closing(
     state = StateDirectory(tmp_path / "state")
     state.lock()
     state.unlock()
+
+
+class Ticking(Nothing):
+    """A source for which the ticker emits, and that would be read until now."""
+
+    ticks = True
+
+
+def test_a_batch_that_runs_holds_back_neither_the_ticker_nor_a_look(tmp_path: Path) -> None:
+    """Its lock is only tried: a batch that takes minutes must not stop the main loop."""
+    state = StateDirectory(tmp_path / "state")
+    state.lock()
+    run = Run(Ticking(), Settings(), state, None, lambda: None)
+    free, locked = threading.Event(), threading.Event()
+
+    def batch() -> None:
+        with run.looking():
+            locked.set()
+            free.wait(60)
+
+    def look() -> None:
+        run.tick()
+        with run.looking(timeout_s=0) as monitor:
+            looks.append(monitor)
+
+    looks: list[object] = []
+    batches, looking = threading.Thread(target=batch, daemon=True), threading.Thread(target=look, daemon=True)
+    batches.start()
+    assert locked.wait(60)
+    looking.start()
+    looking.join(10)
+    returned = not looking.is_alive()
+    free.set()
+    batches.join()
+    looking.join()
+    state.unlock()
+    assert returned
+    assert looks == [None]
