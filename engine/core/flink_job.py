@@ -51,3 +51,5 @@ class FlinkJob(Struct, frozen=True):
     """The broker that was named for them."""
     clock_ms: int | None = None
     """The JobManager's clock at `now_ms` of the snapshot; the two machines' clocks may differ."""
+    held_in: str | None = None
+    """The id of the vertex that contains the channel which holds back the operator's watermark."""

@@ -2,8 +2,9 @@
 
 from msgspec.structs import replace
 from wmtop.engine.core.times import MAX, MIN
-from wmtop.engine.taps.flink.barrel import Barrel, barrel_of, operators
+from wmtop.engine.taps.flink.barrel import Barrel, barrel_of
 from wmtop.engine.taps.flink.facts import FlinkFacts, seen
+from wmtop.engine.taps.flink.inputs import operators
 from wmtop.engine.taps.flink.samples import Graph, Input, Job, Sample, Split, Subtask, Vertex, VertexSample
 from wmtop.engine.taps.flink.staircase import blockers_of
 

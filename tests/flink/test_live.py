@@ -98,7 +98,8 @@ def test_a_split_that_never_sent_holds_without_an_idle_timeout(start_flink: Star
     assert len(seen.instances or seen.channels) == 4
     second = Watching(flink.url, operator="second")
     seen = second.see(lambda s: s.channels, "the second window's inputs")
-    assert {one.channel for one in seen.channels} == {"#0", "#1"}
+    assert {one.channel for one in seen.channels} == {"left-0", "left-1", "right-0", "right-1"}
+    assert seen.level.holder.channel != "right-1"
     assert seen.flink.operator != watching.watch.picture("x", watching.facts, 0).flink.operator
 
 

@@ -36,10 +36,9 @@ def key_of(id: str) -> str:
 def _upstream(snapshot: Snapshot, job: FlinkJob, task: FlinkVertex, tasks: dict[str, FlinkVertex]) -> str | None:
     """What holds the task back, one step upstream: of the chosen operator and its sources the channel."""
     holder = snapshot.level.holder
-    if holder is not None and any(one.channel == holder.channel for one in snapshot.channels):
-        feeds = job.operator is not None and task.id in tasks[job.operator].inputs and not task.inputs
-        if task.id == job.operator or feeds:
-            return holder.channel
+    blamed = holder is not None and any(one.channel == holder.channel for one in snapshot.channels)
+    if holder is not None and blamed and task.id in (job.operator, job.held_in):
+        return holder.channel
     inputs = [tasks[one] for one in task.inputs if one in tasks]
     if not inputs:
         return None
@@ -81,8 +80,9 @@ def _which(snapshot: Snapshot) -> str:
     """The channel, and the subtask that it is in."""
     holder = snapshot.level.holder
     assert holder is not None
-    inside = "" if holder.instance is None or snapshot.instances is None else f" in #{holder.instance}"
-    return name(holder.channel) + inside
+    if holder.instance is None or snapshot.instances is None:
+        return name(holder.channel)
+    return f"{name(holder.channel)} in {name(snapshot.instances[holder.instance].channel)}"
 
 
 def _lowest(inputs: Sequence[FlinkVertex]) -> str:

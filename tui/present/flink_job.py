@@ -59,7 +59,7 @@ class FlinkJob(Attached):
         late = snapshot.totals.late
         bound = "≥ " if job is not None and any(one.late and one.late_at_least for one in job.vertices) else ""
         known = f.ELSEWHERE if late is None else f"{bound}{f.count(late)}"
-        parts = [part((" late ", "dim"), (known, "dim" if late is None else "strong"))]
+        parts = [part((" dropped as late ", "dim"), (known, "dim" if late is None else "strong"))]
         if job is not None:
             parts += [*_ages(snapshot), *_clock_skew(snapshot)]
             if job.restarts:

@@ -11,7 +11,8 @@ from msgspec import Struct
 
 from ...core.snapshot import Cause, ChannelState
 from ...core.times import MAX, MIN
-from .samples import Sample, Split, Subtask, VertexSample, time_of
+from .inputs import Input, Upstream, level_of, upstream_of, vertex_in
+from .samples import Sample, Split, VertexSample, time_of
 
 IDLE_STEP_MS = 5_000
 """Flink counts idle time in steps of this size: two samples have to be as far apart."""
@@ -52,6 +53,8 @@ class Held(Struct, frozen=True):
     channel: str
     cause: Cause
     instance: int | None = None
+    vertex: str | None = None
+    """The id of the vertex that the channel is in."""
 
 
 class Barrel(Struct, frozen=True):
@@ -66,54 +69,12 @@ class Barrel(Struct, frozen=True):
     held: Held | None
 
 
-class _Input(Struct):
-    """An upstream subtask in both samples."""
-
-    name: str
-    vertex: str
-    """The name of its vertex."""
-    now: Subtask
-    before: Subtask | None
-    source: Subtask
-    """The source subtask behind edges that are not shuffled; `now` itself where there is none."""
-    source_before: Subtask | None
-    """The same in the older sample."""
-    splits_before: dict[str, Split]
-    apart_ms: int
-    """How far the samples are apart; 0: there is one."""
-    vertex_ended: bool
-    state: ChannelState = "active"
-
-    @property
-    def splits(self) -> tuple[Split, ...]:
-        return self.source.splits
-
-
-def operators(sample: Sample) -> list[VertexSample]:
-    """The vertices that take a watermark, those with windows first, nearest the sources first, sinks last."""
-    read = {edge.vertex for one in sample.vertices for edge in one.vertex.inputs}
-    depths = _depths(sample)
-    takes = [one for one in sample.vertices if one.vertex.inputs]
-
-    def order(one: VertexSample) -> tuple[bool, bool, int, int]:
-        level = level_of(one)
-        is_sink = one.vertex.id not in read and not one.windowed
-        return not one.windowed, is_sink, depths[one.vertex.id], MIN if level is None else level
-
-    return sorted(takes, key=order)
-
-
-def level_of(vertex: VertexSample) -> int | None:
-    """The minimum of its subtasks' input watermarks; None where a subtask's is not in the dump."""
-    inputs = [task.input for task in vertex.subtasks]
-    return None if not inputs or None in inputs else min(one for one in inputs if one is not None)
-
-
 def barrel_of(operator: VertexSample, now: Sample, before: Sample | None) -> Barrel:
     """The barrel of `operator` (of sample `now`); `before` is an older sample, IDLE_STEP_MS back if there is one."""
-    earlier = None if before is None else _vertex(before, operator.vertex.id)
+    earlier = vertex_in(before, operator.vertex.id)
     level, level_before = level_of(operator), None if earlier is None else level_of(earlier)
-    inputs = list(_inputs(operator, now, before))
+    upstream = upstream_of(operator, now, before)
+    inputs = upstream.inputs
     channels: list[BarrelChannel] = []
     for number, one in enumerate(inputs):
         idle = {split.id: _is_idle(split, one) for split in one.splits}
@@ -134,18 +95,19 @@ def barrel_of(operator: VertexSample, now: Sample, before: Sample | None) -> Bar
             BarrelInstance(one.name, time_of(one.now.output), one.state, max(1, len(one.splits))) for one in inputs
         ),
         channels=tuple(channels),
-        held=None if ended or level is None else _held(operator, level, inputs, part, channels),
+        held=None if ended or level is None else _held(operator, level, upstream, part, channels),
     )
 
 
 def _held(
-    operator: VertexSample, level: int, inputs: Sequence[_Input], part: Sequence[_Input], channels: list[BarrelChannel]
+    operator: VertexSample, level: int, upstream: Upstream, part: Sequence[Input], channels: list[BarrelChannel]
 ) -> Held | None:
     if not part:
         return None
+    inputs = upstream.inputs
     before = [one.before.output for one in part if one.before is not None and one.before.output is not None]
     if len(before) == len(part) and level < min(before) and level != MIN:
-        return Held(operator.vertex.name, "in_flight")
+        return Held(upstream.waits_in or operator.vertex.name, "in_flight")
     lowest = min(part, key=lambda one: MIN if one.now.output is None else one.now.output)
     if _waits_on_the_way(lowest):
         return Held(lowest.vertex, "in_flight")
@@ -155,21 +117,21 @@ def _held(
     if not inside or (not_reported and lowest.now.output is not None and lowest.now.output > level):
         return None  # an input that is missing from the dump may be the lowest
     channel = min(inside, key=lambda one: MIN if one.watermark_ms is None else one.watermark_ms)
-    return Held(channel.name, channel.cause or "behind", number)
+    return Held(channel.name, channel.cause or "behind", number, lowest.source_id)
 
 
-def _waits_on_the_way(one: _Input) -> bool:
+def _waits_on_the_way(one: Input) -> bool:
     """Whether all splits in it were past its output in the sample before: a vertex behind the source has records to
     work off, and none of the splits is to blame."""
     if one.source is one.now or one.now.output is None:
         return False
-    splits = [split for split in one.source.splits if not _is_idle(split, one)]
+    splits = [split for split in one.splits if not _is_idle(split, one)]
     earlier = [one.splits_before.get(split.id) for split in splits]
     marks = [split.watermark for split in earlier if split is not None and split.watermark is not None]
     return bool(splits) and len(marks) == len(splits) and min(marks) > one.now.output
 
 
-def _cause(one: _Input, split: Split | None, state: ChannelState) -> Cause | None:
+def _cause(one: Input, split: Split | None, state: ChannelState) -> Cause | None:
     """The most certain cause; REST does not report what is unread, so `backlog` is never a cause."""
     if state not in ("active", "never_seen"):
         return None
@@ -189,12 +151,12 @@ def _cause(one: _Input, split: Split | None, state: ChannelState) -> Cause | Non
     return "slow_reader" if _stays_busy(one) else "behind"
 
 
-def _stays_busy(one: _Input) -> bool:
+def _stays_busy(one: Input) -> bool:
     """Whether the source reads as fast as it can, in both samples: for a moment any source is busy."""
     return all(task is not None and (task.busy or 0) >= BUSY for task in (one.source, one.source_before))
 
 
-def _is_paused(split: Split | None, one: _Input) -> bool:
+def _is_paused(split: Split | None, one: Input) -> bool:
     """Whether watermark alignment pauses the split, or the whole subtask."""
     if (one.source.drift_ms or 0) > 0:
         return True
@@ -208,7 +170,7 @@ def _is_paused(split: Split | None, one: _Input) -> bool:
     return split.paused_ms - before.paused_ms >= PAUSED * one.apart_ms
 
 
-def _state(one: _Input, level_before: int | None, *, all_idle: bool) -> ChannelState:
+def _state(one: Input, level_before: int | None, *, all_idle: bool) -> ChannelState:
     output = one.now.output
     if output == MAX or (one.vertex_ended and output is None):
         return "finished"
@@ -217,7 +179,7 @@ def _state(one: _Input, level_before: int | None, *, all_idle: bool) -> ChannelS
     return "active"
 
 
-def _is_idle(split: Split, one: _Input) -> bool:
+def _is_idle(split: Split, one: Input) -> bool:
     """Whether the split is left out of its subtask's minimum."""
     sent, sent_before = one.now.output, one.before.output if one.before is not None else None
     if None not in (split.watermark, sent, sent_before) and split.watermark < sent_before <= sent != MIN:  # type: ignore[operator]
@@ -232,7 +194,7 @@ def _is_idle(split: Split, one: _Input) -> bool:
     return split.idle_ms > before.idle_ms
 
 
-def _channels(one: _Input, number: int, idle: dict[str, bool]) -> Iterator[BarrelChannel]:
+def _channels(one: Input, number: int, idle: dict[str, bool]) -> Iterator[BarrelChannel]:
     if not one.splits:
         state = "never_seen" if one.state == "active" and one.now.output == MIN else one.state
         paused = state == "active" and _is_paused(None, one)
@@ -248,75 +210,15 @@ def _channels(one: _Input, number: int, idle: dict[str, bool]) -> Iterator[Barre
         yield BarrelChannel(split.id, number, time_of(split.watermark), state, quiet_ms, cause, paused)
 
 
-def _quiet_ms(split: Split, one: _Input) -> int | None:
+def _quiet_ms(split: Split, one: Input) -> int | None:
     """For how long, at least, nothing of the split was read; None: not known, another split of its subtask is read."""
     whole = one.source.source_idle_ms or 0
     return max(whole, split.quiet_ms or 0) if whole >= IDLE_STEP_MS or split.quiet_ms is not None else None
 
 
-def _state_of_split(split: Split, one: _Input, is_idle: bool) -> ChannelState:
+def _state_of_split(split: Split, one: Input, is_idle: bool) -> ChannelState:
     if is_idle or one.state == "idle":
         return "idle"
     if split.watermark in (None, MIN) and split.offset is None:
         return "never_seen"
     return one.state
-
-
-def _inputs(operator: VertexSample, now: Sample, before: Sample | None) -> Iterator[_Input]:
-    several = len(operator.vertex.inputs) > 1
-    for edge in operator.vertex.inputs:
-        upstream = _vertex(now, edge.vertex)
-        if upstream is None:
-            continue
-        earlier = None if before is None else _vertex(before, edge.vertex)
-        for task in upstream.subtasks:
-            name = f"{upstream.vertex.name} #{task.index}" if several else f"#{task.index}"
-            then = _task(earlier, task.index)
-            source, source_then = _source(now, upstream, task) or task, _source(before, earlier, then)
-            yield _Input(
-                name=name,
-                vertex=upstream.vertex.name,
-                now=task,
-                before=then,
-                source=source,
-                source_before=source_then,
-                splits_before={split.id: split for split in (source_then.splits if source_then is not None else ())},
-                apart_ms=0 if before is None else now.at_ms - before.at_ms,
-                vertex_ended=upstream.vertex.status == "FINISHED",
-            )
-
-
-def _source(sample: Sample | None, vertex: VertexSample | None, task: Subtask | None) -> Subtask | None:
-    """A subtask's counterpart at the source behind edges that are not shuffled; itself where it has none."""
-    found = task
-    while sample is not None and vertex is not None and task is not None:
-        found = task
-        if task.splits or len(vertex.vertex.inputs) != 1 or not vertex.vertex.inputs[0].forward:
-            break
-        vertex = _vertex(sample, vertex.vertex.inputs[0].vertex)
-        task = _task(vertex, task.index)
-    return found
-
-
-def _vertex(sample: Sample, id: str) -> VertexSample | None:
-    return next((one for one in sample.vertices if one.vertex.id == id), None)
-
-
-def _task(vertex: VertexSample | None, index: int) -> Subtask | None:
-    return vertex.subtasks[index] if vertex is not None and index < len(vertex.subtasks) else None
-
-
-def _depths(sample: Sample) -> dict[str, int]:
-    """How many edges each vertex is away from its farthest source."""
-    depths: dict[str, int] = {}
-    inputs = {one.vertex.id: [edge.vertex for edge in one.vertex.inputs] for one in sample.vertices}
-
-    def depth(id: str) -> int:
-        if id not in depths:
-            depths[id] = 0  # a plan has no cycle; an iteration's feedback edge would be one
-            depths[id] = max((depth(before) + 1 for before in inputs.get(id, ())), default=0)
-        return depths[id]
-
-    for id in inputs:
-        depth(id)
-    return depths

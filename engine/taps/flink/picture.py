@@ -17,8 +17,9 @@ from ...core.snapshot import (
     Windows,
 )
 from ...core.times import MAX, MIN
-from .barrel import Barrel, BarrelChannel, barrel_of, operators
+from .barrel import Barrel, BarrelChannel, barrel_of
 from .facts import FlinkFacts, clock_of, late_of
+from .inputs import operators
 from .samples import Sample, VertexSample, time_of
 from .staircase import blockers_of
 from .unread import splits_of, with_backlog
@@ -61,7 +62,7 @@ def picture_of(
         instances=None if barrel is None or len(barrel.instances) == len(barrel.channels) else _instances(barrel),
         windows=Windows(open_count=None, fired=None, late_firings=None, unknown="not_in_rest"),
         totals=Totals(None, None, sum(late.values()) if late else None, None, None, None),
-        flink=_job(facts, sample, chosen, late, clock_of(facts, now_ms)),
+        flink=_job(facts, sample, chosen, barrel, late, clock_of(facts, now_ms)),
         origin={"level": "flink", "channels": "flink", "totals": "flink"}
         | ({} if facts.unread is None else {"backlog": "broker"}),
         notes=_notes(facts, now_ms),
@@ -171,8 +172,9 @@ def _instances(barrel: Barrel) -> list[InstanceView]:
 
 
 def _job(
-    facts: FlinkFacts, sample: Sample | None, chosen: VertexSample | None, late: dict[str, int], clock_ms: int
-) -> FlinkJob:
+    facts: FlinkFacts, sample: Sample | None, chosen: VertexSample | None, barrel: Barrel | None,
+    late: dict[str, int], clock_ms: int,
+) -> FlinkJob:  # fmt: skip
     job = facts.graph.job
     seen = {one.vertex.id: one for one in sample.vertices} if sample is not None else {}
     return FlinkJob(
@@ -191,6 +193,7 @@ def _job(
         topics=facts.topics or sorted({split.topic for split in splits_of(sample) if split.topic is not None}),
         bootstrap=facts.bootstrap,
         clock_ms=clock_ms,
+        held_in=barrel.held.vertex if barrel is not None and barrel.held is not None else None,
     )
 
 

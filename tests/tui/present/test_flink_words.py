@@ -43,7 +43,16 @@ def job(cause: Cause = "quiet", holder: str = "in-1", state: str = "RUNNING") ->
         ],
         totals=Totals(None, None, 3, None, None, None),
         flink=FlinkJob(
-            "0123456789abcdef", "orders", state, "w", [source, window, sink], NOW_MS - 7_000, 10_000, 2, clock_ms=NOW_MS
+            "0123456789abcdef",
+            "orders",
+            state,
+            "w",
+            [source, window, sink],
+            NOW_MS - 7_000,
+            10_000,
+            2,
+            clock_ms=NOW_MS,
+            held_in="s",
         ),
         origin={"level": "flink"},
     )

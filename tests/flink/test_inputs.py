@@ -1,0 +1,109 @@
+"""Which splits are behind an operator that is not fed by its sources directly; times in ms from an arbitrary start."""
+
+from wmtop.engine.core.times import MIN
+from wmtop.engine.taps.flink.barrel import Barrel, barrel_of
+from wmtop.engine.taps.flink.inputs import operators
+from wmtop.engine.taps.flink.samples import Input, Sample, Split, Subtask, Vertex, VertexSample
+from wmtop.engine.taps.flink.staircase import blockers_of
+
+
+def source(id: str, *outputs: int, splits: tuple[int, ...] | None = None) -> VertexSample:
+    """A source whose subtasks have one split each."""
+    marks = outputs if splits is None else splits
+    tasks = tuple(
+        Subtask(i, output=out, splits=(Split(f"{id}-{i}", mark, idle_share=0.0),))
+        for i, (out, mark) in enumerate(zip(outputs, marks, strict=True))
+    )
+    return VertexSample(Vertex(id, f"Source: {id}", len(outputs), "RUNNING"), tasks)
+
+
+def task(
+    id: str, above: str, taken: int, sent: int, *, name: str | None = None, windowed: bool = False
+) -> VertexSample:
+    """A task with two subtasks that reads the vertices `above`, one letter each, through a shuffle."""
+    inputs = tuple(Input(one, forward=False) for one in above)
+    subtasks = tuple(Subtask(i, input=taken, output=sent, late=0 if windowed else None) for i in range(2))
+    return VertexSample(Vertex(id, name or f"Task {id}", 2, "RUNNING", inputs), subtasks, windowed)
+
+
+def barrel(*samples: tuple[VertexSample, ...]) -> Barrel:
+    """The barrel of the last sample; they are 10 s apart."""
+    dumps = [Sample(10_000 * number, vertices) for number, vertices in enumerate(samples)]
+    return barrel_of(operators(dumps[-1])[0], dumps[-1], dumps[-2] if len(dumps) > 1 else None)
+
+
+def names(found: Barrel) -> list[str]:
+    return [one.name for one in found.channels]
+
+
+def test_the_splits_behind_a_join_hold_the_window_after_it() -> None:
+    def at(left: int, right: int, level: int) -> tuple[VertexSample, ...]:
+        joined = task("j", "lr", level, level), task("w", "j", level, level, windowed=True)
+        return source("l", left, left + 1), source("r", left, right), *joined
+
+    found = barrel(at(80, 10, 10), at(90, 10, 10))
+    assert names(found) == ["l-0", "l-1", "r-0", "r-1"]
+    assert found.held is not None
+    assert (found.held.channel, found.held.instance, found.held.vertex) == ("r-1", 3, "r")
+    steps = blockers_of(found)
+    assert steps is not None
+    assert (steps[0].channels, steps[0].gain_ms) == (["r-1"], 80)
+
+
+def test_a_task_that_makes_watermarks_of_its_own_is_an_end() -> None:
+    """Assigned after the source, or held back by the operator: the sources do not say where its watermark is."""
+    for name, sent in (("Timestamps/Watermarks", 90), ("Task j", 40)):
+        vertices = (source("s", 90, 95), task("j", "s", 90, sent, name=name), task("w", "j", sent, sent, windowed=True))
+        assert names(barrel(vertices, vertices)) == ["#0", "#1"]
+
+
+def test_a_watermark_that_passes_while_the_dump_is_taken_is_passed_on() -> None:
+    def at(sent: int, taken: int) -> tuple[VertexSample, ...]:
+        return source("s", taken, taken + 5), task("j", "s", taken, sent), task("w", "j", sent, sent, windowed=True)
+
+    for sent in (60, 79, 80, 81):
+        assert names(barrel(at(60, 60), at(sent, 80))) == ["s-0", "s-1"], sent
+    assert names(barrel(at(40, 60), at(50, 80))) == ["#0", "#1"]  # always 20 to 30 behind what it takes in
+
+
+def test_a_source_that_is_read_on_several_ways_counts_once() -> None:
+    vertices = (
+        source("s", 10, 20), task("a", "s", 10, 10), task("b", "s", 10, 10), task("w", "abs", 10, 10, windowed=True)
+    )  # fmt: skip
+    assert names(barrel(vertices)) == ["s-0", "s-1"]
+    twice = (source("s", 10, 20), task("w", "ss", 10, 10, windowed=True))
+    assert names(barrel(twice)) == ["s-0", "s-1"]
+
+
+def test_records_that_wait_before_a_task_in_the_middle_are_in_flight_there() -> None:
+    def at(time: int) -> tuple[VertexSample, ...]:
+        return source("s", time, time), task("j", "s", 10, 10), task("w", "j", 10, 10, windowed=True)
+
+    held = barrel(at(50), at(90)).held
+    assert held is not None
+    assert (held.channel, held.cause, held.instance) == ("Task j", "in_flight", None)
+
+
+def test_an_idle_split_behind_a_join_is_left_out() -> None:
+    def at(level: int, slow: int) -> tuple[VertexSample, ...]:
+        return source("s", level, slow), task("j", "s", level, level), task("w", "j", level, level, windowed=True)
+
+    found = barrel(at(50, 10), at(90, 10))
+    assert found.watermark_ms == 90
+    assert found.held is not None
+    assert found.held.channel == "s-0"
+    assert [one.state for one in found.instances] == ["active", "catching_up"]
+
+
+def test_watermarks_that_are_assigned_after_the_source_belong_to_its_subtasks() -> None:
+    """Flink leaves all splits at MIN then: they are neither idle nor without data."""
+
+    def at(fast: int, slow: int) -> tuple[VertexSample, ...]:
+        return source("s", fast, slow, splits=(MIN, MIN)), task("w", "s", slow, slow, windowed=True)
+
+    found = barrel(at(50, 10), at(90, 20))
+    assert [(one.name, one.watermark_ms, one.state) for one in found.channels] == [
+        ("#0", 90, "active"), ("#1", 20, "active"),
+    ]  # fmt: skip
+    assert found.held is not None
+    assert found.held.channel == "#1"
