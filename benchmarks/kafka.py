@@ -19,7 +19,6 @@ from unittest import mock
 
 import pyarrow as pa
 from kafka.admin import KafkaAdminClient
-from kafka.consumer.fetcher import Fetcher
 from kafka.record import default_records
 from kafka.record._crc32c import crc as crc32c_in_python
 from kafka.record.default_records import DefaultRecordBatch
@@ -187,12 +186,12 @@ def profile(bootstrap: str) -> None:
     consumer = kafka_stream._consumer(options.config)
     parts = [
         (consumer, "poll"),
-        (Fetcher.PartitionRecords, "take"),
         (DefaultRecordBatch, "validate_crc"),
+        (kafka_stream, "records_of"),
         (consumer, "position"),
         (kafka_stream, "_batch"),
     ]
-    print("| range | poll | of it decoding | of that check sums | position | to Arrow | rest | to Spark (Arrow) |")
+    print("| range | poll | of it check sums | decoding | position | to Arrow | rest | to Spark (Arrow) |")
     print("| --- " * 8 + "|")
     read(options, RANGES["50,000"][0], Stopwatch())  # connects, and loads what Arrow loads late
     for name, (size, in_c) in RANGES.items():
@@ -205,7 +204,7 @@ def profile(bootstrap: str) -> None:
                 stack.enter_context(mock.patch.object(place, function, timed))
             read(options, size, watch)
         us = {step: spent * 1e6 * PARTITIONS / RECORDS for step, spent in watch.spent.items()}
-        rest = us["all"] - sum(us[step] for step in ("poll", "position", "_batch", "stream"))
+        rest = us["all"] - sum(us[step] for step in ("poll", "records_of", "position", "_batch", "stream"))
         steps = [*(us[step] for _, step in parts), rest, us["stream"]]
         print(f"| {name} | " + " | ".join(f"{step:.2f} us" for step in steps) + " |")
     kafka_stream._consumers.clear()

@@ -24,6 +24,8 @@ from ...errors import RunError, UsageError
 from ...kafka.cluster import BACKOFF, Cluster
 from ...kafka.config import KafkaConfig
 from ...kafka.offsets import Offsets, Positions, TopicPartition, limited, offsets_of, positions_of
+from .kafka_batches import HEADERS as _HEADERS_TYPE
+from .kafka_batches import Records, deliver_batches, records_of
 from .kafka_topics import KnownTopics
 
 if TYPE_CHECKING:
@@ -42,9 +44,9 @@ _ARROW = pa.schema(
         ("value", pa.binary()),
     ]
 )
-_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _RECORDS_PER_TASK = 20_000
-_RECORDS_PER_POLL = 10_000
+_BATCHES_PER_POLL = 64
+"""Record batches decoded at once: by default producers fill them to 16 kB."""
 _POLL_MS = 1_000
 _GONE_S = 5.0
 """After so long without a record a task checks that the topic still exists."""
@@ -199,7 +201,7 @@ def _consumer(config: KafkaConfig) -> Any:
     key = msgspec.json.encode(config)
     if key not in _consumers:
         none: Any = "none"  # kafka-python's types do not know it
-        _consumers[key] = KafkaConsumer(
+        consumer = _consumers[key] = KafkaConsumer(
             **BACKOFF | config.for_python(),
             client_id="wmtop-reader",
             enable_auto_commit=False,
@@ -208,6 +210,7 @@ def _consumer(config: KafkaConfig) -> Any:
             max_partition_fetch_bytes=8 << 20,
             allow_auto_create_topics=False,
         )
+        deliver_batches(consumer)
     return _consumers[key]
 
 
@@ -219,16 +222,14 @@ def _read(options: ReaderOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatc
     at, heard_s = wanted.start, time.monotonic()
     while at < wanted.end:
         try:
-            # No more than the range has: what is beyond it would be decoded for nothing.
-            most = min(_RECORDS_PER_POLL, wanted.end - at)
-            records = consumer.poll(timeout_ms=_POLL_MS, max_records=most).get(partition, [])
+            polled = consumer.poll(timeout_ms=_POLL_MS, max_records=_BATCHES_PER_POLL).get(partition, [])
             moved = consumer.position(partition, timeout_ms=_POLL_MS)
         except OffsetOutOfRangeError:
             # Retention deleted records, or the topic was recreated: continue with the rest of the range.
             first = consumer.beginning_offsets([partition])[partition]
             if not at < first < wanted.end:
                 return
-            records, moved = [], first
+            polled, moved = [], first
             consumer.seek(partition, first)
         if moved is not None and moved > at:
             at, heard_s = moved, time.monotonic()
@@ -238,9 +239,10 @@ def _read(options: ReaderOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatc
             raise TimeoutError(
                 f"partition {wanted.partition} of {wanted.topic} delivers no records; check that its broker is up"
             )
-        records = [record for record in records if record.offset < wanted.end]
-        if records:
-            yield _batch(options, wanted, records)
+        for decoded in records_of(
+            polled, wanted.start, wanted.end, keys=options.keys, values=options.values, headers=options.headers
+        ):
+            yield _batch(options, wanted, decoded)
 
 
 def _partitions(consumer: Any, topic: str) -> set[int]:
@@ -248,22 +250,18 @@ def _partitions(consumer: Any, topic: str) -> set[int]:
     return consumer.partitions_for_topic(topic) or set() if topic in consumer.topics() else set()
 
 
-def _batch(options: ReaderOptions, wanted: OffsetRange, records: list[Any]) -> pa.RecordBatch:
-    count = len(records)
-    stamps = [
-        record.timestamp if record.timestamp is not None and record.timestamp >= 0 else None for record in records
-    ]
+def _batch(options: ReaderOptions, wanted: OffsetRange, records: Records) -> pa.RecordBatch:
+    count = len(records.offsets)
     columns = [
-        pa.array([wanted.topic] * count, pa.string()),
-        pa.array([wanted.partition] * count, pa.int32()),
-        pa.array([record.offset for record in records], pa.int64()),
-        pa.array(stamps, pa.int64()),
-        pa.array([record.key for record in records], pa.binary()) if options.keys else pa.nulls(count, pa.binary()),
-        pa.array([record.value for record in records], pa.binary()) if options.values else pa.nulls(count, pa.binary()),
+        pa.nulls(count, pa.string()).fill_null(wanted.topic),
+        pa.nulls(count, pa.int32()).fill_null(wanted.partition),
+        pa.array(records.offsets, pa.int64()),
+        pa.array(records.timestamps, pa.int64(), mask=records.timestamps < 0),
+        records.keys,
+        records.values,
     ]
     if not options.headers:
         return pa.RecordBatch.from_arrays(columns, schema=_ARROW)
-    headers = [[{"key": key, "value": value} for key, value in record.headers] or None for record in records]
     return pa.RecordBatch.from_arrays(
-        [*columns, pa.array(headers, _HEADERS)], schema=_ARROW.append(pa.field("headers", _HEADERS))
+        [*columns, records.headers], schema=_ARROW.append(pa.field("headers", _HEADERS_TYPE))
     )

@@ -1,0 +1,262 @@
+"""Kafka's record batches as columns: kafka-python fetches and checks them, numpy decodes their records.
+
+Everything about whole batches stays kafka-python's: check sums, transactions, control batches, positions. It hands over
+a batch of message format 2 as one object instead of one object per record, which is what its time went into.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# (kafka-python and Arrow have types in part only.)
+
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from kafka.consumer.fetcher import Fetcher
+from kafka.errors import CorruptRecordError
+from kafka.record.default_records import DefaultRecordBatch
+from kafka.record.util import decode_varint
+from msgspec import Struct
+from numpy.typing import NDArray
+
+Longs = NDArray[np.int64]
+Header = tuple[str, bytes | None]
+
+BINARY, HEADERS = pa.binary(), pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+_LONGEST_VARINT_BITS = 63
+
+
+class Records(Struct, frozen=True):
+    """Some records of one partition, in order; keys, values and headers are null where they are not asked for."""
+
+    offsets: Longs
+    timestamps: Longs
+    """Epoch ms; negative: none."""
+    keys: Any
+    values: Any
+    headers: Any
+
+
+class RecordBatch:
+    """A batch in place of its records; kafka-python passes its value on unchanged, which is the batch itself."""
+
+    key = checksum = None
+    headers: tuple[()] = ()
+
+    def __init__(self, batch: DefaultRecordBatch) -> None:
+        self.batch = batch
+        self.offset = batch.last_offset
+        self.timestamp = batch.max_timestamp
+        self.timestamp_type = batch.timestamp_type
+        self.size_in_bytes = batch.size_in_bytes
+
+    @property
+    def value(self) -> "RecordBatch":
+        """Itself."""
+        return self
+
+    def __len__(self) -> int:
+        return self.size_in_bytes
+
+    def validate_crc(self) -> bool:
+        """True: the batch's check sum has been checked, and its records have none."""
+        return True
+
+
+class _WholeBatch:
+    """A batch that is its own only record."""
+
+    def __init__(self, batch: DefaultRecordBatch) -> None:
+        self._batch = batch
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._batch, name)
+
+    def __iter__(self) -> Any:
+        return iter([RecordBatch(self._batch)])
+
+
+class _WholeBatches:
+    """kafka-python's batches of one response, those of records whole; older formats as they are."""
+
+    def __init__(self, batches: Any) -> None:
+        self._batches = batches
+
+    def next_batch(self) -> Any:
+        batch = self._batches.next_batch()
+        is_whole = isinstance(batch, DefaultRecordBatch) and not batch.is_control_batch
+        return _WholeBatch(batch) if is_whole else batch
+
+
+class _PartitionBatches(Fetcher.PartitionRecords):
+    def __init__(self, fetch_offset: int, tp: Any, records: Any, **options: Any) -> None:
+        super().__init__(fetch_offset, tp, _WholeBatches(records), **options)
+
+
+def deliver_batches(consumer: Any) -> None:
+    """From now on the consumer polls whole batches: `max_records` counts them, `records_of` decodes them."""
+    consumer._fetcher.PartitionRecords = _PartitionBatches
+
+
+def records_of(polled: list[Any], start: int, end: int, *, keys: bool, values: bool, headers: bool) -> list[Records]:
+    """The records with offsets in [start, end) of what such a consumer has polled of a partition, in order.
+
+    CorruptRecordError where a batch does not hold what it says.
+    """
+    found: list[Records] = []
+    for whole, group in groupby(polled, lambda record: isinstance(record.value, RecordBatch)):
+        if not whole:
+            found += [
+                _single(record, keys=keys, values=values, headers=headers)
+                for record in group
+                if start <= record.offset < end
+            ]
+        elif batches := [record.value.batch for record in group if record.value.batch.base_offset < end]:
+            found.append(_decoded(batches, start, end, keys=keys, values=values, headers=headers))
+    return [records for records in found if len(records.offsets)]
+
+
+def _single(record: Any, *, keys: bool, values: bool, headers: bool) -> Records:
+    """A record of an older message format."""
+    timestamp = -1 if record.timestamp is None else record.timestamp
+    return Records(
+        np.array([record.offset], np.int64),
+        np.array([timestamp], np.int64),
+        pa.array([record.key if keys else None], BINARY),
+        pa.array([record.value if values else None], BINARY),
+        pa.array([_named(record.headers) if headers else None], HEADERS),
+    )
+
+
+def _decoded(
+    batches: list[DefaultRecordBatch], start: int, end: int, *, keys: bool, values: bool, headers: bool
+) -> Records:
+    """All at once: numpy's calls cost more than a small batch."""
+    starts: list[int] = []
+    ends: list[int] = []
+    buffers: list[bytes] = []
+    size = 0
+    for batch in batches:
+        opened: Any = batch
+        opened._maybe_uncompress()
+        content = bytes(memoryview(opened._buffer)[opened._pos :])
+        _find_records(content, batch.records_count, size, starts, ends)
+        buffers.append(content)
+        size += len(content)
+    joined = b"".join(buffers)
+    data = np.frombuffer(joined, np.uint8)
+    counts = [batch.records_count for batch in batches]
+
+    def of_batch(values: list[int]) -> Longs:
+        return np.repeat(np.array(values, np.int64), counts)
+
+    at, last = np.array(starts, np.int64), np.array(ends, np.int64)
+    try:
+        _, at = _varints(data, at)  # attributes, which no record has
+        after, at = _varints(data, at)
+        delta, at = _varints(data, at)
+        offsets = of_batch([batch.base_offset for batch in batches]) + delta
+        append_time = of_batch([batch.timestamp_type for batch in batches]) == DefaultRecordBatch.LOG_APPEND_TIME
+        stamps = of_batch([batch.first_timestamp for batch in batches]) + after
+        stamps = np.where(append_time, of_batch([batch.max_timestamp for batch in batches]), stamps)
+        kept = np.flatnonzero((offsets >= start) & (offsets < end))
+        at, last = at[kept], last[kept]
+        key_at, at = _content(data, at)
+        value_at, at = _content(data, at)
+        number, at = _varints(data, at)
+    except IndexError:
+        raise CorruptRecordError("a record is longer than its batch") from None
+    if (number < 0).any() or (at > last).any() or ((at != last) & (number == 0)).any():
+        raise CorruptRecordError("a record does not end where its length says")
+    nothing = pa.nulls(len(kept), BINARY)
+    return Records(
+        offsets[kept],
+        stamps[kept],
+        _slices(joined, *key_at) if keys else nothing,
+        _slices(joined, *value_at) if values else nothing,
+        _headers(joined, at, last, number) if headers else pa.nulls(len(kept), HEADERS),
+    )
+
+
+def _find_records(content: bytes, count: int, moved: int, starts: list[int], ends: list[int]) -> None:
+    """Add where each record of a batch starts, behind its length, and ends, moved by so many bytes."""
+    at = 0
+    try:
+        for _ in range(count):
+            first = content[at]
+            if first < 0x80:
+                length = first >> 1
+                at += 1
+            elif (second := content[at + 1]) < 0x80:
+                length = (first & 0x7F | second << 7) >> 1
+                at += 2
+            else:
+                length, at = decode_varint(content, at)
+            starts.append(moved + at)
+            at += length
+            ends.append(moved + at)
+    except (IndexError, ValueError):
+        at = -1
+    if at != len(content):
+        raise CorruptRecordError("a batch does not end where its records do")
+
+
+def _varints(data: NDArray[np.uint8], at: Longs) -> tuple[Longs, Longs]:
+    """The zigzag varints that begin at each place, and the places behind them."""
+    byte = data[at].astype(np.uint64)
+    result = byte & np.uint64(0x7F)
+    behind = at + 1
+    more = np.flatnonzero(byte >= 0x80)
+    shift = 7
+    while len(more):
+        if shift > _LONGEST_VARINT_BITS:
+            raise CorruptRecordError("a number has more than 64 bits")
+        byte = data[behind[more]].astype(np.uint64)
+        result[more] |= (byte & np.uint64(0x7F)) << np.uint64(shift)
+        behind[more] += 1
+        more = more[byte >= 0x80]
+        shift += 7
+    return (result >> np.uint64(1)).astype(np.int64) ^ -(result & np.uint64(1)).astype(np.int64), behind
+
+
+def _content(data: NDArray[np.uint8], at: Longs) -> tuple[tuple[Longs, Longs, NDArray[np.bool_]], Longs]:
+    """Where each value begins and ends and which are there, of values whose lengths (-1: null) are at those places."""
+    lengths, begins = _varints(data, at)
+    ends = begins + np.maximum(lengths, 0)
+    if len(ends) and int(ends.max()) > len(data):
+        raise CorruptRecordError("a value is longer than its batch")
+    return (begins, ends, lengths >= 0), ends
+
+
+def _slices(joined: bytes, begins: Longs, ends: Longs, there: NDArray[np.bool_]) -> Any:
+    """The bytes from each begin to its end, ascending: every second value of an array that has what is between, too."""
+    count = len(begins)
+    edges = np.empty(2 * count + 1, np.int64)
+    edges[0:-1:2], edges[1::2], edges[-1] = begins, ends, ends[-1] if count else 0
+    buffers = [None, pa.array(edges).buffers()[1], pa.py_buffer(joined)]
+    every = pa.Array.from_buffers(pa.large_binary(), 2 * count, buffers)
+    chosen: Any = pa.array(np.arange(0, 2 * count, 2), mask=~there)
+    return every.take(chosen).cast(BINARY)
+
+
+def _headers(joined: bytes, at: Longs, last: Longs, number: Longs) -> Any:
+    """Each record's headers, one by one: few records have any."""
+    places = zip(at.tolist(), last.tolist(), number.tolist(), strict=True)
+    return pa.array([_named(_read_headers(joined, *place)) for place in places], HEADERS)
+
+
+def _read_headers(joined: bytes, at: int, last: int, number: int) -> list[Header]:
+    found: list[Header] = []
+    for _ in range(number):
+        length, at = decode_varint(joined, at)  # pyright: ignore[reportArgumentType]
+        name = joined[at : at + length].decode()
+        length, at = decode_varint(joined, at + length)  # pyright: ignore[reportArgumentType]
+        found.append((name, None if length < 0 else joined[at : at + length]))
+        at += max(length, 0)
+    if at != last:
+        raise CorruptRecordError("a record does not end where its length says")
+    return found
+
+
+def _named(headers: "list[Header]") -> list[dict[str, Any]] | None:
+    return [{"key": key, "value": value} for key, value in headers] or None
