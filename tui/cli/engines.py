@@ -154,10 +154,12 @@ def run_claimed(
     """Run an engine in this process, under `name` or a free one made of `base`; its errors are one line each."""
     with _claim(name, base, description) as claim:
         log = Path(claim.run.log)
+        terminal = sys.stderr.isatty()
         errors = redirect_output(log)
+        write = printer.show_progress(errors, terminal=terminal)
 
         def say(line: str) -> None:
-            errors.write(f"wmtop: {line}\n".encode())
+            write(f"wmtop: {line}\n".encode())
 
         _log.info("engine %s starts: %s; its log is %s", claim.run.name, description, log)
         try:

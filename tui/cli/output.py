@@ -10,6 +10,7 @@ from collections.abc import Callable
 import msgspec
 
 from ...engine.core.snapshot import Snapshot
+from .progress_line import ProgressLine
 from .summary import summary
 
 LIMIT_BYTES = 16 * 1024 * 1024
@@ -118,11 +119,27 @@ class SnapshotPrinter:
         self._once = once
         self._last = False
         self._error: OSError | None = None
+        self._progress: ProgressLine | None = None
+        self._errors: LineWriter | None = None
         self._writer = LineWriter(1, on_error=self._give_up)
+
+    def show_progress(self, errors: LineWriter, *, terminal: bool) -> Callable[[bytes], None]:
+        """With `once`: write how far the source has been read as well, with `--json` to a terminal only.
+
+        Returns what other lines for the same reader must be written with.
+        """
+        if not self._once or (self._json and not terminal):
+            return errors.write
+        self._progress, self._errors = ProgressLine(errors.write, terminal=terminal), errors
+        return self._progress.above
 
     def show(self, snapshot: Snapshot, last: bool) -> None:
         """Print a snapshot, if it is one to be printed; returns at once."""
         self._last = last
+        if self._progress is not None:
+            self._progress.show(snapshot, last)
+            if last and self._errors is not None:
+                self._errors.flush()  # both may be one terminal: the progress goes before the summary comes
         if self._json and (last or not self._once):
             self._writer.write(msgspec.json.encode(snapshot) + b"\n")
         elif last and not self._json:

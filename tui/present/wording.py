@@ -10,6 +10,7 @@ from . import formatting as f
 from .flink_load import busy_after
 from .line import Part, Run, part
 from .query_words import identity
+from .reading import share_read
 from .staves import holding
 from .target import target_of
 
@@ -52,8 +53,8 @@ def status_parts(snapshot: Snapshot, now: Condition, zone: tzinfo | None) -> lis
         parts.append(part((f"{spark.batch_ms / 1000:.2f} s", "text"), rank=5, gap=" · "))
     if spark.input_rows_per_second is not None:
         parts.append(part((f"{f.rate(spark.input_rows_per_second)} rows/s", "text"), rank=2, gap=" · "))
-    if source and source.rows and source.rows_read is not None:
-        parts.append(part((f"{f.share_of(source.rows_read, source.rows)} read", "text"), rank=6, gap=" · "))
+    if (read := share_read(snapshot)) is not None:
+        parts.append(part((read, "text"), rank=6, gap=" · "))
     if snapshot.now_ms is not None:
         parts.append(part((f.stamp(snapshot.now_ms, zone), "text"), rank=1, right=True))
     if source and source.speed is not None:
