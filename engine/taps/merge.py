@@ -18,6 +18,7 @@ from ..core.snapshot import (
     SourceView,
     SparkProgress,
     Totals,
+    UnmovedReason,
     Windows,
     WindowsUnknownCode,
 )
@@ -81,7 +82,9 @@ def snapshot_of_query(
         operators=operators,
         has_watermark=_has_watermark(facts, nodes, level.watermark_ms),
         never_moved=_never_moved(facts, nodes, level.watermark_ms),
+        max_event_ms=_newest_ms(facts, nodes),
     )
+    spark = replace(spark, unmoved=_unmoved(spark))
     siblings = facts.report.siblings if facts.report is not None else None
     notes = [
         *troubles_of_watermark(spark, checkpoint, begun=batch_of(checkpoint, run) is not None),
@@ -250,6 +253,21 @@ def _never_moved(facts: QueryFacts, nodes: Sequence[Node], level_ms: int | None)
     # Kafka's first batch has offsets also where there is no record.
     delivered = done is not None and any(one.offsets.kind not in ("nothing", "kafka") for one in done.sources)
     return level_ms is None and (read or kept or (len(nodes) > 1 and delivered))
+
+
+def _newest_ms(facts: QueryFacts, nodes: Sequence[Node]) -> int | None:
+    """The greatest event time that was reported, where there is one watermark that it can be of."""
+    return facts.run.max_event_ms if facts.run is not None and len(nodes) == 1 else None
+
+
+def _unmoved(spark: SparkProgress) -> UnmovedReason | None:
+    """Why the only watermark stays at 1970. Spark takes a row without an event time for one of 1970."""
+    [delay_ms] = [node.delay_ms for node in spark.nodes or ()] if len(spark.nodes or ()) == 1 else [None]
+    if not spark.never_moved or delay_ms is None or spark.max_event_ms is None:
+        return None
+    if spark.max_event_ms <= 0:
+        return "before_1970" if spark.max_event_ms else "no_event_time"
+    return "delay_too_long" if spark.max_event_ms <= delay_ms else None
 
 
 def _rows_per_second(facts: QueryFacts) -> float | None:

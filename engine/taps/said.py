@@ -68,7 +68,8 @@ def troubles_of_watermark(spark: SparkProgress, checkpoint: CheckpointFacts | No
         empty = [
             one.offsets.source for one in (checkpoint.sources if checkpoint else ()) if one.offsets.kind == "nothing"
         ]
-        yield "watermark_unmoved", {"nodes": len(spark.nodes or ()), "sources": ", ".join(empty) or None}
+        args = {"nodes": len(spark.nodes or ()), "sources": ", ".join(empty) or None, "why": spark.unmoved}
+        yield "watermark_unmoved", args
     if spark.frozen_ms is not None:
         yield "watermark_frozen", {"frozen_ms": spark.frozen_ms}
     if begun and not spark.has_watermark:

@@ -150,6 +150,8 @@ FINDINGS: dict[str, dict[str, str]] = {
     "union_of_three_one_empty": {"checkpoint": "watermark-never-moved", "event log": "node-without-data"},
     "python_function_behind_the_watermark": dict.fromkeys(TAPS, "state-never-removed"),
     "dedup_without_the_time": {"event log": "state-never-removed"},
+    "before_1970": {"event log": "watermark-never-moved"},
+    "one_row_from_the_far_future": dict.fromkeys(TAPS, "future-timestamps"),
 }
 """What the doctor must find, by tap."""
 QUIET = {

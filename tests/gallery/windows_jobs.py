@@ -135,6 +135,21 @@ def ahead_of_clock(job: Job) -> Truth:
 
 
 @job
+def before_1970(job: Job) -> Truth:
+    """Spark's watermark starts at 1970: every row is late."""
+    rows: list[Row] = [(at - START_MS / 1000 - 3600, key) for at, key in ALL]
+    return job.run(by_window(job.late([rows[:6], rows[6:]]))) | {"watermark_ms": None, "open": []}
+
+
+@job
+def one_row_from_the_far_future(job: Job) -> Truth:
+    """It takes the watermark along: the rows of the next file are all late."""
+    later = 253_402_300_000 - START_MS / 1000  # some minutes before the end of the year 9999
+    files: list[list[Row]] = [[(0, "a"), (later, "x")], [(20, "a"), (30, "b")]]
+    return job.run(by_window(job.late(files))) | {"watermark_ms": ms(later - 10), "open": windows(files[0][1:], 10)}
+
+
+@job
 def static_join(job: Job) -> Truth:
     names = job.spark.createDataFrame([("a", "Ann"), ("b", "Bob")], "key string, name string")
     df = job.late(STEADY).join(names, "key").groupBy(F.window("ts", "10 seconds"), "name").count()

@@ -3,7 +3,18 @@
 from ...engine.core.lateness import recommended_lateness_ms
 from ...engine.core.snapshot import Snapshot
 from ..present.attached import barrel_parts, position
-from ..present.formatting import ELSEWHERE, NO_DATA, clean, count, duration, setting, share_of, stamp
+from ..present.formatting import (
+    ELSEWHERE,
+    NO_DATA,
+    at_least,
+    behind_clock,
+    clean,
+    count,
+    duration,
+    setting,
+    share_of,
+    stamp,
+)
 from ..present.line import lay
 from ..present.notes import note_text
 from ..present.query_words import node_lines, output_words, sibling_lines, whole_identity
@@ -34,6 +45,14 @@ def summary(snapshot: Snapshot) -> str:
     return "\n".join([*lines, *folded, *_recommended(snapshot)])
 
 
+def _no_watermark(snapshot: Snapshot) -> str:
+    """Why there is none; that rows have come is known of a query that says so."""
+    spark = snapshot.spark
+    if spark.has_watermark is False or spark.never_moved:
+        return "none: this query has no withWatermark" if spark.has_watermark is False else "still at 1970"
+    return NO_DATA
+
+
 def _attached(snapshot: Snapshot) -> list[str]:
     level, settings, windows = snapshot.level, snapshot.settings, snapshot.windows
     batch = "" if snapshot.batch is None else f", batch {count(snapshot.batch)}"
@@ -43,8 +62,8 @@ def _attached(snapshot: Snapshot) -> list[str]:
     if snapshot.error is not None:
         lines.append(f"error: {clean(snapshot.error)}")
     lines += [f"  {note_text(note)}" for note in snapshot.notes]
-    watermark = NO_DATA if level.watermark_ms is None else stamp(level.watermark_ms, None)
-    behind = "" if level.behind_clock_ms is None else f", {duration(level.behind_clock_ms)} behind the clock"
+    watermark = _no_watermark(snapshot) if level.watermark_ms is None else stamp(level.watermark_ms, None)
+    behind = "" if level.behind_clock_ms is None else f", {behind_clock(level.behind_clock_ms)}"
     ago = "" if (ago := moved(snapshot)) is None else f", moved {ago}"
     lines.append(f"watermark {watermark}{behind}{ago}")
     if level.holder is not None:
@@ -53,7 +72,7 @@ def _attached(snapshot: Snapshot) -> list[str]:
         parts = barrel_parts(snapshot.barrel, level_ms=level.watermark_ms, zone=None)
         lines.append("".join(text for text, _ in lay(parts, 1_000)).strip())
     if snapshot.spark.dropped_at_least is not None:
-        lines.append(f"dropped as late: ≥ {count(snapshot.spark.dropped_at_least)}")
+        lines.append(f"dropped as late: {at_least(snapshot.spark.dropped_at_least)}")
     delay = ELSEWHERE if settings.lateness_ms is None else setting(settings.lateness_ms)
     opened = "" if windows.open_count is None else f", {count(windows.open_count)} open"
     size = f"size {ELSEWHERE}" if settings.window is None and windows.open_count else window(settings)

@@ -111,7 +111,7 @@ class Attached(SnapshotWords):
         if preview is not None:
             return [*parts, *_outlook(snapshot, preview)]
         late = snapshot.spark.dropped_at_least
-        reported = f.ELSEWHERE if late is None else f"≥ {f.count(late)}"
+        reported = f.ELSEWHERE if late is None else f.at_least(late)
         parts.append(part(("late ", "dim"), (reported, "dim" if late is None else "strong"), rank=2))
         return parts + _costs(snapshot)
 
@@ -145,7 +145,7 @@ class SparkQuery(Attached):
             return f"{ONE_CLOCK}\n{without_watermark(self._snapshot)}"
         reported = [] if (ago := moved(self._snapshot)) is None else [f"the watermark moved {ago}"]
         if level.behind_clock_ms is not None:
-            reported.append(f"{f.duration(level.behind_clock_ms)} behind the clock")
+            reported.append(f.behind_clock(level.behind_clock_ms))
         return f"{ONE_CLOCK}; {HOW_TO_SEE}\n{' · '.join(reported)}"
 
     def _no_holder(self) -> str:

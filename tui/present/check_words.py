@@ -70,7 +70,7 @@ def reason_of(given: CheckInput, said: Sequence[Diagnosis]) -> str:
     if level.behind_fastest_ms is not None and given.verdict != "ended":
         numbers.append(f"{f.duration(level.behind_fastest_ms)} behind the fastest channel")
     if level.behind_clock_ms is not None and given.verdict != "ended":
-        numbers.append(f"{f.duration(level.behind_clock_ms)} behind the clock")
+        numbers.append(f.behind_clock(level.behind_clock_ms))
     return "; ".join([_REASONS[given.verdict], ", ".join(numbers)] if numbers else [_REASONS[given.verdict]])
 
 

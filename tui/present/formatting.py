@@ -181,6 +181,16 @@ def count(number: int | None) -> str:
     return f"{number:,}"
 
 
+def behind_clock(ms: int) -> str:
+    """How far the watermark is behind the clock, or ahead of it: `47s behind the clock`."""
+    return f"{duration(abs(ms))} {'behind' if ms >= 0 else 'ahead of'} the clock"
+
+
+def at_least(number: int) -> str:
+    """A lower bound, `≥ 17`. Of none that were counted, none was there: `0`."""
+    return f"≥ {count(number)}" if number else "0"
+
+
 def rate(per_second: float | None) -> str:
     """Records per second: `0.4`, `812`, `5,402`, `1.2M`; None is `–`."""
     if per_second is None:

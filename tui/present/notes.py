@@ -133,9 +133,17 @@ def _watermark_pinned(args: Args) -> str:
     )
 
 
+_NO_TIME = "no record had a usable event time"
+_UNMOVED: dict[object, str] = {
+    "no_event_time": "the event time of all of them is null",
+    "before_1970": "all event times are before 1970",
+    "delay_too_long": "the delay reaches back to before 1970",
+}
+
+
 def _watermark_unmoved(args: Args) -> str:
     several = (_number(args, "nodes") or 0) > 1
-    which = "one of the query's watermarks has had no record" if several else "no record had a usable event time"
+    which = "one of the query's watermarks has had no record" if several else _UNMOVED.get(args.get("why"), _NO_TIME)
     if args.get("sources"):
         which = f"source {_text(args, 'sources')} has read nothing yet"
     return f"The watermark is stuck at 1970 although rows were read: {which}"

@@ -78,10 +78,11 @@ def _position(source: SourcePosition) -> Stage:
 def _policy(snapshot: Snapshot) -> str:
     spark = snapshot.spark
     nodes = len(spark.nodes or ())
+    side = "ahead of the clock" if (snapshot.level.behind_clock_ms or 0) < 0 else "behind the clock"
     if nodes > 1:
         word = {"min": "minimum", "max": "maximum", None: f"policy {f.ELSEWHERE}: the minimum by default"}
-        return f"behind the clock; the {word[spark.policy]} of {nodes} nodes"
-    return "behind the clock"
+        return f"{side}; the {word[spark.policy]} of {nodes} nodes"
+    return side
 
 
 def _in_force(snapshot: Snapshot, zone: tzinfo | None) -> str:
@@ -100,5 +101,6 @@ def _state(snapshot: Snapshot) -> str:
     spark = snapshot.spark
     reported = [] if spark.state_rows is None else [number_of(spark.state_rows, "row")]
     reported += [] if spark.state_bytes is None else [f"{spark.state_bytes / 1_048_576:,.1f} MiB of memory"]
-    reported += [] if spark.dropped_at_least is None else [f"dropped ≥ {number_of(spark.dropped_at_least, 'row')}"]
+    lost = spark.dropped_at_least
+    reported += [] if lost is None else [f"dropped {f.at_least(lost)} row{'s' * (lost != 1)}"]
     return ", ".join(reported)

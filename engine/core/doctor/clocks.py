@@ -14,7 +14,10 @@ MALFORMED_SHARE, MALFORMED_LEAST, NEARLY_ALL = 0.001, 10, 0.9
 
 
 class FutureTimestamps(Finding, frozen=True, kw_only=True, tag="future-timestamps"):
-    """Records claim to be from the future: `records` were set aside, or (None) their channel ran away with them."""
+    """Records claim to be from the future: `records` were set aside, or (None) their channel ran away with them.
+
+    Without a channel: an attached query whose channels are not known.
+    """
 
     records: int | None
     timestamp_ms: int | None
@@ -73,36 +76,50 @@ class ProcessingTime(Finding, frozen=True, kw_only=True, tag="processing-time"):
 def future_timestamps(given: DiagnosisInput) -> FutureTimestamps | None:
     """Records that the future guard has set aside, or without a guard a channel far ahead of the clock."""
     settings, totals = given.settings, given.snapshot.totals
-    if given.ended or given.now_ms is None:
+    if given.over or given.now_ms is None:
         return None
     if totals.future and (last := given.snapshot.last_future) is not None:
         return _set_aside(given, totals.future, last)
-    if not given.by_wall_clock or settings.future_guard_ms is not None:
+    if not (given.by_wall_clock or given.is_attached) or settings.future_guard_ms is not None:
         return None
-    ahead = [
-        (view.max_event_ms - given.now_ms, view)
+    reached = [
+        (view.max_event_ms, view.channel)
         for view in given.channels
         if view.max_event_ms is not None and view.state != "finished"
     ]
-    if not ahead:
+    if not reached and (newest_ms := _newest_of_query(given)) is not None:
+        reached = [(newest_ms, None)]
+    if not reached:
         return None
-    ahead_ms, worst = max(ahead, key=lambda pair: pair[0])
-    if ahead_ms <= 5 * MINUTE:
+    newest_ms, worst = max(reached, key=lambda pair: pair[0])
+    if newest_ms - given.now_ms <= 5 * MINUTE:
         return None
-    drags = (given.snapshot.level.watermark_ms or 0) > given.now_ms
+    drags = (given.watermark_ms or 0) > given.now_ms
     return FutureTimestamps(
         severity="critical" if drags else "warning",
         size=(share(totals.late, totals.records) or 1.0) if drags else 1,
-        channels=(worst.channel,),
+        channels=() if worst is None else (worst,),
         records=None,
-        timestamp_ms=worst.max_event_ms,
-        ahead_ms=ahead_ms,
+        timestamp_ms=newest_ms,
+        ahead_ms=newest_ms - given.now_ms,
         offset=None,
         part=None,
         guard_ms=None,
         drags=drags,
-        fixes=(Fix(code="set-future-guard"), Fix(code="check-record")),
+        fixes=(Fix(code="drop-future-rows" if _by_spark(given) else "set-future-guard"), Fix(code="check-record")),
     )
+
+
+def _by_spark(given: DiagnosisInput) -> bool:
+    return given.is_attached and given.settings.strategy == "spark"
+
+
+def _newest_of_query(given: DiagnosisInput) -> int | None:
+    """The newest event time of an attached Spark query of which no channel is known; at least so far it has come."""
+    if not _by_spark(given) or given.watermark_ms is None:
+        return None
+    least_ms = given.watermark_ms + (given.settings.lateness_ms or 0)
+    return max(least_ms, given.snapshot.spark.max_event_ms or least_ms)
 
 
 def _set_aside(given: DiagnosisInput, records: int, last: Offender) -> FutureTimestamps:

@@ -141,7 +141,7 @@ SUPPRESSED_BY: dict[type[Finding], tuple[type[Finding], ...]] = {
     ),
     QueryStale: (HungBatch,),
     NeverMoved: (NodeWithoutData, PinnedNode),
-    Dropped: (LeftBehind,),
+    Dropped: (LeftBehind, NeverMoved, FutureTimestamps),
     StateNeverRemoved: (NoWatermark,),
     WrongUnit: (NodeWithoutData, PinnedNode, NeverMoved),
 }

@@ -36,6 +36,11 @@ class DiagnosisInput:
         return self.snapshot.ended or self.snapshot.state == "ended"
 
     @property
+    def over(self) -> bool:
+        """An own run has ended; of an attached query that has ended, what was wrong is still worth knowing."""
+        return self.ended and not self.is_attached
+
+    @property
     def is_attached(self) -> bool:
         """The query belongs to another program."""
         return self.snapshot.origin is not None

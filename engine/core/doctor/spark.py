@@ -1,8 +1,8 @@
 """Rules about Spark's clock: the fastest channel drives it, each node has one, and a delay of 0 drops equal times."""
 
-from ..snapshot import ChannelView, OperatorKind
+from ..snapshot import ChannelView, OperatorKind, UnmovedReason
 from .diagnosis_input import SECOND, DiagnosisInput, loss_severity, share
-from .finding import Finding, Fix
+from .finding import Finding, Fix, FixCode
 
 LOST_LEAST = 20
 """Fewer late records say nothing."""
@@ -33,9 +33,13 @@ class PinnedNode(Finding, frozen=True, kw_only=True, tag="watermark-pinned"):
 
 
 class NeverMoved(Finding, frozen=True, kw_only=True, tag="watermark-never-moved"):
-    """Rows are read, but the watermark is still at 1970, and it is not known which node keeps it there."""
+    """Rows are read, but the watermark is still at 1970, and no node without rows is known to keep it there."""
 
     nodes: int | None
+    reason: UnmovedReason | None
+    """None: not known."""
+    max_event_ms: int | None
+    delay_ms: int | None
 
 
 class NoWatermark(Finding, frozen=True, kw_only=True, tag="no-watermark"):
@@ -114,16 +118,11 @@ def zero_delay(given: DiagnosisInput) -> ZeroDelay | None:
     )
 
 
-def _over(given: DiagnosisInput) -> bool:
-    """An own run has ended; of an attached query that has ended, what kept it from emitting is still worth knowing."""
-    return given.ended and not given.is_attached
-
-
 def node_without_data(given: DiagnosisInput) -> NodeWithoutData | None:
     """Under the policy "min" the query's watermark is the least over its nodes, 1970 for one without a row."""
     nodes = given.snapshot.spark.nodes or []
     empty = [node for node in nodes if node.pinned == "no_input"]
-    if _over(given) or not empty:
+    if given.over or not empty:
         return None
     return NodeWithoutData(
         severity="critical",
@@ -138,7 +137,7 @@ def pinned_node(given: DiagnosisInput) -> PinnedNode | None:
     """A chain of stateful operators with a watermark above one of them can never emit."""
     nodes = given.snapshot.spark.nodes or []
     stuck = [node for node in nodes if node.pinned == "own_output"]
-    if _over(given) or not stuck:
+    if given.over or not stuck:
         return None
     return PinnedNode(
         severity="critical",
@@ -152,12 +151,22 @@ def pinned_node(given: DiagnosisInput) -> PinnedNode | None:
 def never_moved(given: DiagnosisInput) -> NeverMoved | None:
     """The watermark is at 1970 although rows were read."""
     spark = given.snapshot.spark
-    if _over(given) or not spark.never_moved:
+    if given.over or not spark.never_moved:
         return None
+    several = spark.nodes is None or len(spark.nodes) > 1
+    fixes: dict[UnmovedReason | None, tuple[FixCode, ...]] = {
+        "no_event_time": ("fill-event-time",),
+        "before_1970": ("event-time-after-1970",),
+        "delay_too_long": ("shorten-delay",),
+        None: ("feed-input", "use-max-policy") if several else ("fill-event-time",),
+    }
     return NeverMoved(
         severity="critical",
         nodes=None if spark.nodes is None else len(spark.nodes),
-        fixes=(Fix(code="feed-input"), Fix(code="use-max-policy")),
+        reason=spark.unmoved,
+        max_event_ms=spark.max_event_ms,
+        delay_ms=given.settings.lateness_ms,
+        fixes=tuple(Fix(code=code) for code in fixes[spark.unmoved]),
     )
 
 
@@ -168,7 +177,7 @@ def no_watermark(given: DiagnosisInput) -> NoWatermark | None:
     """
     spark = given.snapshot.spark
     needing = [one for one in spark.operators or () if one.kind not in MANAGE_THEIR_STATE]
-    if _over(given) or spark.has_watermark is not False or not needing or spark.output_mode == "complete":
+    if given.over or spark.has_watermark is not False or not needing or spark.output_mode == "complete":
         return None
     totals = all(one.kind == "aggregation" and one.windowed is False for one in needing)
     return NoWatermark(

@@ -31,6 +31,7 @@ from .query import (
     SiblingQuery,
     SparkProgress,
     StatefulOperator,
+    UnmovedReason,
     WatermarkNode,
 )
 from .source import Note, NoteCode, SourcePosition, SourceView, Step
@@ -79,6 +80,7 @@ __all__ = [
     "Step",
     "TimePoint",
     "Totals",
+    "UnmovedReason",
     "Verdict",
     "VerdictName",
     "WatermarkNode",

@@ -87,6 +87,10 @@ class BarrelRule(Struct, frozen=True):
     """`Snapshot.whatif` by this rule; that one goes by Spark's rule."""
 
 
+UnmovedReason = Literal["no_event_time", "before_1970", "delay_too_long"]
+"""Why a watermark stays at 1970: every event time is null, or earlier, or the delay reaches back to before 1970."""
+
+
 class SparkProgress(Struct, frozen=True):
     """What Spark says of the query (wall-clock rates and ms)."""
 
@@ -117,6 +121,10 @@ class SparkProgress(Struct, frozen=True):
     """Of an attached query: it has a `withWatermark`; None: not known."""
     never_moved: bool | None = None
     """Of an attached query: it has a watermark and has read rows, and the watermark is still at 1970."""
+    unmoved: UnmovedReason | None = None
+    """Why `never_moved`, where the query has one watermark and says what event times it has read; None: not known."""
+    max_event_ms: int | None = None
+    """The greatest event time that an attached query with one watermark has reported (epoch ms)."""
     frozen_ms: int | None = None
     """The watermark is above what its records give (after a restart with a longer delay): by so much event time."""
     query_id: str | None = None

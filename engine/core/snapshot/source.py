@@ -75,7 +75,7 @@ NoteCode = Literal[
     "windows_unknown",  # code: a `WindowsUnknownCode`, and its arguments; in older recordings why: a line
     "no_watermark",  # sure: 1, or None where no record may have reached it yet
     "watermark_pinned",  # columns, why: no_input or own_output
-    "watermark_unmoved",  # nodes: how many watermarks are known, sources: those that have read nothing
+    "watermark_unmoved",  # nodes: how many watermarks are known, sources: those without data, why: `UnmovedReason`
     "watermark_frozen",  # frozen_ms: event time until it moves again
     "sibling_failed",  # name, why, more: how many others failed, too
     "partitions_unseen",  # partitions: how many, partition: the one

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 from wmtop.engine.core.doctor.batches import StateGrows
 from wmtop.engine.core.doctor.blocking import FrozenByLateness
+from wmtop.engine.core.doctor.clocks import FutureTimestamps
 from wmtop.engine.core.doctor.lateness import Dropped
 from wmtop.engine.core.doctor.progress import CannotTell
 from wmtop.engine.core.doctor.spark import (
@@ -40,7 +41,9 @@ JOIN = StatefulOperator(operator=0, kind="join", evicts=True)
 
 def query(level: Level = MOVING, **spark: Any) -> Snapshot:
     """An attached query of which nothing but the plan and the progress is known."""
-    settings = replace(SETTINGS, strategy="spark", lateness_ms=30 * SECOND, idle_after_ms=None, window=None)
+    settings = replace(
+        SETTINGS, strategy="spark", lateness_ms=30 * SECOND, idle_after_ms=None, future_guard_ms=None, window=None
+    )
     known: dict[str, Any] = {"batch_ms": 300, "nodes": [WatermarkNode("ts", 30 * SECOND)], "has_watermark": True}
     return healthy(
         [], totals=UNKNOWN, whatif=None, whatif_idle=None, origin={"spark": "event log"}, settings=settings,
@@ -68,6 +71,34 @@ def test_a_watermark_above_its_own_output_can_never_advance() -> None:
 
 def test_a_watermark_that_never_moved_though_rows_came() -> None:
     assert found(query(AT_1970, never_moved=True))[NeverMoved].severity == "critical"
+
+
+@pytest.mark.parametrize(
+    ("reason", "fix"),
+    [
+        ("no_event_time", "fill-event-time"),
+        ("before_1970", "event-time-after-1970"),
+        ("delay_too_long", "shorten-delay"),
+    ],
+)
+def test_one_watermark_that_never_moved_is_not_blamed_on_another_input(reason: Any, fix: str) -> None:
+    kinds = found(query(AT_1970, never_moved=True, unmoved=reason, dropped_at_least=6))
+    assert (kinds[NeverMoved].reason, [one.code for one in kinds[NeverMoved].fixes]) == (reason, [fix])
+    assert Dropped not in kinds  # a longer delay would not help
+    alone = found(query(AT_1970, never_moved=True))[NeverMoved]
+    assert [one.code for one in alone.fixes] == ["fill-event-time"]
+
+
+@pytest.mark.parametrize("state", ["live", "ended"])
+def test_a_watermark_ahead_of_the_clock_is_critical_though_no_channel_is_known(state: Any) -> None:
+    ahead = query(Level(watermark_ms=NOW + 2 * HOUR, behind_clock_ms=-2 * HOUR), dropped_at_least=4)
+    kinds = found(replace(ahead, state=state, wall_ms=NOW + 9 * HOUR))  # a post-mortem is at the end of its log
+    finding = kinds[FutureTimestamps]
+    assert (finding.severity, finding.channels, finding.ahead_ms) == ("critical", (), 2 * HOUR + 30 * SECOND)
+    assert [one.code for one in finding.fixes] == ["drop-future-rows", "check-record"]
+    assert Dropped not in kinds
+    now = query(Level(watermark_ms=NOW + SECOND, behind_clock_ms=-SECOND))
+    assert FutureTimestamps not in found(now)
 
 
 def test_a_restart_with_a_longer_delay_freezes_the_watermark() -> None:

@@ -21,6 +21,16 @@ def _future(it: FutureTimestamps, context: Context) -> Explanation:
             ("Time",),
             only(it.channels),
         )  # fmt: skip
+    if not it.channels:
+        return Explanation(
+            f"Event time is {span(it.ahead_ms)} ahead of the clock",
+            "The watermark is ahead of the clock too: current rows are dropped as late"
+            if it.drags
+            else "The watermark follows, and will drop current rows as late",
+            "One row with a future timestamp moves the watermark there, and it never goes back.",
+            [*claimed, *ahead],
+            ("Time",),
+        )
     return Explanation(
         f"{who} is {span(it.ahead_ms)} ahead of the clock",
         "The watermark is ahead too: records of other channels are late"

@@ -25,7 +25,7 @@ def _failed(it: EngineFailed, context: Context) -> Explanation:
     return Explanation(
         f"{who} {'has stopped' if it.lost else 'has failed'}",
         "No results: event time does not move any more",
-        "The process is gone." if it.lost else f"{who} reported an error and ended.",
+        "The process is gone." if it.lost else f"{who} ended with an error: {error}",
         [error, *_age(context)],
         ("Progress",),
     )

@@ -14,6 +14,10 @@ _PLAIN: dict[FixCode, str] = {
     "lengthen-lateness": "Set a longer lateness (watermark delay)",
     "use-strategy-with-lateness": "Use a strategy with lateness (--strategy bounded --lateness D)",
     "set-future-guard": "Set a future guard: --future-guard 5m counts such records and sets them aside",
+    "drop-future-rows": (
+        "Drop such rows before withWatermark, and start the query with a new checkpoint: in this one the watermark "
+        "never goes back"
+    ),
     "set-time-column": "Name the column that holds the event time, and its unit (--time, --time-unit)",
     "convert-to-utc": "Convert the times to UTC where they are written, or write them with an offset (+02:00)",
     "correct-clock": "Set that producer's clock (NTP), or correct its times before they are read",
@@ -29,6 +33,11 @@ _PLAIN: dict[FixCode, str] = {
     "split-query": "Or give the slow channels a query of their own",
     "feed-input": "Send a record to the input without data, for example a heartbeat",
     "use-max-policy": "Or set spark.sql.streaming.multipleWatermarkPolicy=max, if that input may lose late rows",
+    "fill-event-time": (
+        "Check the column given to withWatermark: its format, its type, and the rows in which it is null"
+    ),
+    "event-time-after-1970": "Use event times after 1970: Spark's watermark cannot be earlier",
+    "shorten-delay": "Set a shorter delay in withWatermark",
     "remove-upper-watermark": (
         "Remove the second withWatermark: group the first result by window(window_time(window), ...), which keeps "
         "the first watermark"

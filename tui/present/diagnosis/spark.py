@@ -9,6 +9,7 @@ from ....engine.core.doctor.spark import (
     SiblingFailed,
     ZeroDelay,
 )
+from ....engine.core.snapshot import UnmovedReason
 from .. import formatting as f
 from ..wording import name
 from .explanation import Context, Explainers, Explanation, column, n, names, only, span
@@ -69,13 +70,28 @@ def _pinned(it: PinnedNode, context: Context) -> Explanation:
 
 def _never_moved(it: NeverMoved, context: Context) -> Explanation:
     nodes = "watermark nodes not known" if it.nodes is None else n(it.nodes, "watermark node")
+    newest = [] if not it.max_event_ms else [f"Newest event time: {f.stamp(it.max_event_ms, context.zone)}"]
+    delay = [] if it.delay_ms is None else [f"Delay: {f.setting(it.delay_ms)}"]
     return Explanation(
         "The watermark has never advanced: it is at 1970",
-        "No window fires, and no state is released",
-        "Rows are read, but one of the query's inputs has had no row with an event time.",
-        [f"Watermark at 1970; {nodes}"],
+        "All rows are dropped" if it.reason == "before_1970" else "No window fires, and no state is released",
+        _unmoved_cause(it),
+        [f"Watermark at 1970; {nodes}", *newest, *(delay if it.reason == "delay_too_long" else [])],
         ("Operators",),
     )
+
+
+_UNMOVED: dict[UnmovedReason | None, str] = {
+    "no_event_time": "Rows are read, but the event time of all of them is null.",
+    "before_1970": "All event times are before 1970. Spark's watermark starts at 1970 and never goes back.",
+    "delay_too_long": "The newest event time minus the delay is before 1970, where Spark's watermark starts.",
+}
+
+
+def _unmoved_cause(it: NeverMoved) -> str:
+    if it.reason is None and it.nodes == 1:
+        return "Rows are read, but none has an event time that is later than 1970 plus the delay."
+    return _UNMOVED.get(it.reason, "Rows are read, but one of the query's inputs has had no row with an event time.")
 
 
 def _no_watermark(it: NoWatermark, context: Context) -> Explanation:
@@ -97,7 +113,7 @@ def _sibling(it: SiblingFailed, context: Context) -> Explanation:
     return Explanation(
         f"{which} of the same application {'has' if len(it.queries) == 1 else 'have'} failed",
         f"{n(len(it.queries), 'other query').replace('querys', 'queries')} of this application: no results",
-        "The query reported an error and ended.",
+        f"{'It' if len(it.queries) == 1 else 'They'} ended with an error.",
         [f.first_line(f.clean(it.error)) if it.error else f"{len(it.queries)} failed"],
         ("Progress",),
     )
