@@ -35,11 +35,17 @@ class _Rows(Struct):
     """Numbers of channels."""
     times: Longs
     usable: Flags
-    starts: Longs
-    """Starts of panes (ms); of records without a usable time that of one that has one, if there is any."""
+    panes: Longs
+    """Numbers of panes; of records without a usable time that of one that has one, if there is any."""
     every: int
-    """The distance between two starts (ms)."""
+    """The distance between two panes' starts (ms)."""
+    offset: int
+    """The start of pane 0 (ms)."""
     future: Flags | None
+
+    def heads(self, head_ms: int) -> Flags:
+        """Which usable records are less than this after their pane's start."""
+        return self.usable & (self.times - (self.panes * self.every + self.offset) < head_ms)
 
 
 class _Slots(Struct):
@@ -81,8 +87,8 @@ def column_groups(rows: "pa.Table", settings: Settings, edges: list[int], levels
     times, usable = _longs(rows[TIME])
     arrivals = _longs(rows[ARRIVAL]) if ARRIVAL in rows.column_names else None
     future = _future(times, usable, settings, arrivals, levels)
-    every, starts = _starts(times, usable, settings)
-    read = _Rows(codes, times, usable, starts, every, future)
+    every, offset = _every(settings)
+    read = _Rows(codes, times, usable, _panes(times, usable, every, offset), every, offset, future)
     names = [short_name(name) for name in channels.dictionary.to_pylist()]
     columns, slots = _keyed(read, keys, np.array(edges, np.int64), limits, names)
     columns["records"] = slots.records
@@ -99,12 +105,16 @@ def short_name(name: str) -> str:
     return f"{name[:LONGEST_NAME]}~{sha256(name.encode()).hexdigest()[:8]}"
 
 
-def _starts(times: Longs, usable: Flags, settings: Settings) -> tuple[int, Longs]:
+def _every(settings: Settings) -> tuple[int, int]:
+    """The distance between the starts of two panes, and the start of one of them (ms)."""
     window = settings.spec
-    every, offset = (window.gap_ms, 0) if isinstance(window, Session) else (window.slide_ms, window.offset_ms)
+    return (window.gap_ms, 0) if isinstance(window, Session) else (window.slide_ms, window.offset_ms)
+
+
+def _panes(times: Longs, usable: Flags, every: int, offset: int) -> Longs:
     if not usable.all() and usable.any():
         times = np.where(usable, times, times[usable.argmax()])
-    return every, (times - offset) // every * every + offset
+    return (times - offset if offset else times) // every
 
 
 def _future(
@@ -122,21 +132,20 @@ def _future(
 
 def _keyed(read: _Rows, keys: Keys, edges: Longs, limits: Limits, names: list[str]) -> "tuple[dict[str, Any], _Slots]":
     """The key columns of the groups, and which record is in which group."""
-    starts_of, panes = _panes(read)
-    head = read.usable & (read.times - read.starts < keys.head_ms)
+    starts_of, panes = _numbered_panes(read)
+    head = read.heads(keys.head_ms) if keys.head_ms else None
     parts: list[tuple[str, Longs, int]] = [("start", panes, len(starts_of))]
-    if keys.head_ms:
+    if head is not None:
         parts.append(("head", head.astype(np.int64), 2))
     if keys.behind:
         parts.append(("behind_bucket", _buckets(limits.w0 - read.times, read.usable, edges), len(edges) + 1))
     if keys.late:
-        counts = read.usable & ~head if keys.gaps else read.usable
+        counts = read.usable if head is None or not keys.gaps else read.usable & ~head
         parts.append(("late_bucket", _buckets(limits.late_from - read.times, counts, edges), len(edges) + 1))
-    packed = read.codes
+    packed, possible = read.codes, len(names)
     for _, numbers, size in parts:
-        packed = packed * size + numbers
-    possible = len(names)
-    for _, _, size in parts:
+        packed = packed * size
+        packed += numbers
         possible *= size
     found, slots = _slots(packed, possible)
     columns: dict[str, Any] = {}
@@ -162,25 +171,25 @@ def _slots(packed: Longs, possible: int) -> tuple[Longs, _Slots]:
     return found, _Slots(slots, len(found), np.arange(len(found)), counts)
 
 
-def _panes(read: _Rows) -> tuple[Longs, Longs]:
-    """The starts, in which `MIN` (malformed) is the last, and the number of each record's."""
-    if len(read.starts):
-        first = int(read.starts.min())
-        number = (int(read.starts.max()) - first) // read.every + 1
-        if number <= _FEW_PANES:
-            panes = (read.starts - first) // read.every
-            panes[~read.usable] = number
-            return np.append(first + np.arange(number) * read.every, MIN), panes
-    encoded = pa.array(read.starts).dictionary_encode()
-    starts = np.append(encoded.dictionary.to_numpy(), MIN)
+def _numbered_panes(read: _Rows) -> tuple[Longs, Longs]:
+    """The starts, in which `MIN` (malformed) is the last, and the place of each record's."""
+    if len(read.panes):
+        first = int(read.panes.min())
+        count = int(read.panes.max()) - first + 1
+        if count <= _FEW_PANES:
+            numbers = read.panes - first
+            numbers[~read.usable] = count
+            return np.append((first + np.arange(count)) * read.every + read.offset, MIN), numbers
+    encoded = pa.array(read.panes).dictionary_encode()
+    starts = np.append(encoded.dictionary.to_numpy() * read.every + read.offset, MIN)
     return starts, np.where(read.usable, encoded.indices.to_numpy(), len(starts) - 1).astype(np.int64)
 
 
 def _buckets(distances: Longs, where: Flags, edges: Longs) -> Longs:
-    """The left-closed bucket of each distance plus 1; 0 below the first, and where not asked for."""
-    buckets = np.zeros(len(distances), np.int64)
-    inside = np.flatnonzero(where & (distances >= 0))
-    buckets[inside] = np.searchsorted(edges, distances[inside], "right")
+    """The left-closed bucket of each distance plus 1; 0 below the first edge, which is 0, and where not asked for."""
+    buckets = np.searchsorted(edges, distances, "right")
+    if not where.all():
+        buckets[~where] = 0
     return buckets
 
 
@@ -196,8 +205,8 @@ def _aggregates(
     offsets = _longs(rows[OFFSET]) if OFFSET in rows.column_names else (times, np.zeros(len(times), np.bool_))
     columns["malformed_offset"] = _known(slots.greatest(offsets[0], offsets[1] & ~usable))
     if keys.gaps:
-        head = times - read.starts < keys.head_ms
-        columns["late_in_gap"] = slots.counted(usable & ~head & (times <= limits.gap))
+        in_gap = usable & ~read.heads(keys.head_ms)
+        columns["late_in_gap"] = slots.counted(in_gap & (times <= limits.gap))
     if read.future is not None:
         columns["future"] = slots.counted(read.future)
         columns["future_offset"] = _known(slots.greatest(offsets[0], read.future & offsets[1]))
@@ -229,5 +238,6 @@ def _known(values: Longs) -> Any:
 
 def _longs(values: Any) -> tuple[Longs, Flags]:
     """A column's values, 0 where null, and where they are not null."""
-    valid = np.ones(len(values), np.bool_) if not values.null_count else values.is_valid().to_numpy()
-    return values.fill_null(0).to_numpy().astype(np.int64, copy=False), valid
+    if not values.null_count:
+        return values.to_numpy().astype(np.int64, copy=False), np.ones(len(values), np.bool_)
+    return values.fill_null(0).to_numpy().astype(np.int64, copy=False), values.is_valid().to_numpy()
