@@ -48,6 +48,14 @@ def output_words(snapshot: Snapshot) -> str | None:
     return "append mode: a window is emitted once, when the watermark passes its end"
 
 
+def unclosed_words(snapshot: Snapshot) -> str | None:
+    """What happens to windows that the watermark does not close; None: not known, or not the same for all operators."""
+    if snapshot.spark.output_mode == "complete":
+        return "emitted by every batch"
+    windowed = [one for one in snapshot.spark.operators or () if one.windowed]
+    return "never removed" if windowed and all(one.evicts is False for one in windowed) else None
+
+
 def node_lines(snapshot: Snapshot) -> list[str]:
     """Of several watermarks, each with its delay and what it does to the query's, a line each."""
     nodes = snapshot.spark.nodes or []

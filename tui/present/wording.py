@@ -78,8 +78,9 @@ def watermark_parts(snapshot: Snapshot, zone: tzinfo | None) -> list[Part]:
         text = f.duration(level.behind_fastest_ms)
         parts.append(part((text, "strong"), (" behind fastest", "dim"), rank=2))
     if level.behind_clock_ms is not None:
-        text = f.duration(level.behind_clock_ms)
-        parts.append(part((text, "strong"), (" behind clock", "dim"), rank=3, gap=" · " if parts[1:] else "   "))
+        text = f.duration(abs(level.behind_clock_ms))
+        side = " behind clock" if level.behind_clock_ms >= 0 else " ahead of clock"
+        parts.append(part((text, "strong"), (side, "dim"), rank=3, gap=" · " if parts[1:] else "   "))
     if (ago := moved(snapshot)) is not None:
         parts.append(part(("moved ", "dim"), (ago, "strong"), rank=4, gap=" · "))
     return parts

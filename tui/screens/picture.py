@@ -9,6 +9,7 @@ from ..present.line import Run, cells
 from ..present.presenter import presenter_of
 from ..present.preview import Preview
 from ..present.preview_words import preview_title
+from ..present.query_words import unclosed_words
 from ..present.recent import Recent
 from ..present.staves import Stave
 from ..present.target import target_of
@@ -94,6 +95,7 @@ def open_windows(snapshot: Snapshot, view: View) -> OpenWindows:
         lateness_ms=settings.lateness_ms if settings.tunable else None,
         zone=view.zone,
         empty="no window matches the filter" if filtered else presenter_of(snapshot).no_windows(),
+        unclosed=unclosed_words(snapshot),
     )
 
 

@@ -30,6 +30,8 @@ class OpenWindows(Struct, frozen=True):
     lateness_ms: int | None = None
     zone: tzinfo | None = None
     empty: str = ""
+    unclosed: str | None = None
+    """What happens to windows that the watermark does not close; None: nothing is known but that they wait."""
 
 
 class WindowTable(Rows):
@@ -153,7 +155,10 @@ class WindowTable(Rows):
         who = waits_for(window, 3 if width >= _ROOMY else 1)
         of_what = " of event time" if width >= _ROOMY and who is not None and count == 1 else ""
         short = "" if window.short_ms is None else f" ({f.duration(window.short_ms)}{of_what} short)"
-        wait = "waits" if count == 1 else f"{count:,} {'windows ' if width >= _ROOMY else ''}wait"
+        several = f"{count:,} {'windows ' if width >= _ROOMY else ''}"
+        wait = "waits" if count == 1 else f"{several}wait"
+        if who is None and window.short_ms is None and self._windows.unclosed is not None:
+            return [(f"   {several if count > 1 else ''}{self._windows.unclosed}", "dim")]
         if who is None:
             missing = wait if window.short_ms is None else f"{f.duration(window.short_ms)} of event time short"
             return [(f"   {missing}", "dim")]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from wmtop.engine.core.snapshot import BarrelRule, Note, Snapshot
+from wmtop.engine.core.snapshot import BarrelRule, Note, Snapshot, StatefulOperator
 from wmtop.engine.errors import RunError
 from wmtop.engine.feed.messages import Change, Reply, ToEngine
 from wmtop.tui.present.notes import note_text
@@ -34,6 +34,36 @@ def test_one_clock_its_age_and_its_lag_stand_in_the_barrel() -> None:
         assert "no data yet" not in it.said()
 
     show(query(), scenario)
+
+
+def test_a_watermark_ahead_of_the_clock_is_not_behind_it_by_less_than_nothing() -> None:
+    ahead = query()
+    ahead = replace(ahead, level=replace(ahead.level, behind_clock_ms=-2 * 60 * MINUTE))
+
+    async def scenario(it: Driven) -> None:
+        await it.says("2h ahead of clock", "#level")
+        assert "2h ahead of the clock" in it.said("Barrel")
+
+    show(ahead, scenario)
+
+
+@pytest.mark.parametrize(
+    ("mode", "evicts", "words"),
+    [("complete", None, "emitted by every batch"), ("update", False, "never removed"), ("append", True, "waits")],
+)
+def test_windows_that_no_watermark_closes_do_not_wait_for_it(mode: Any, evicts: bool | None, words: str) -> None:
+    snapshot = query()
+    operator = StatefulOperator(operator=0, kind="aggregation", windowed=True, evicts=evicts)
+    snapshot = replace(
+        snapshot,
+        spark=replace(snapshot.spark, output_mode=mode, operators=[operator]),
+        windows=replace(snapshot.windows, open=[replace(one, short_ms=None) for one in snapshot.windows.open]),
+    )
+
+    async def scenario(it: Driven) -> None:
+        assert words in it.said("WindowTable")
+
+    show(snapshot, scenario)
 
 
 def test_what_is_not_known_is_said_and_never_0() -> None:
