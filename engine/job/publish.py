@@ -37,6 +37,8 @@ from ..taps.files import UnreadableError, one_line
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_CONNECT = "Spark Connect"
+"""In place of a session's id: its line is logged once."""
 LAST_WORD_S = 1.0
 """How long a job that ends waits for its last event to be written."""
 
@@ -50,7 +52,9 @@ def publish(spark: "SparkSession") -> None:
     """See `wmtop.engine.publish`."""
     global _job
     if type(spark).__module__.startswith("pyspark.sql.connect."):
-        _log.warning("wmtop cannot publish over Spark Connect: attach to the event log of its server instead")
+        if _CONNECT not in _sessions:
+            _sessions.add(_CONNECT)
+            _log.warning("wmtop cannot publish over Spark Connect: attach to the event log of its server instead")
         return
     try:
         with _lock:

@@ -393,3 +393,11 @@ def test_names_that_look_alike_are_two_channels() -> None:
     assert len(found.channels) == 4
     assert "a b" in found.channels
     assert all(name.isprintable() for name in found.channels)
+
+
+def test_over_spark_connect_one_line_says_what_to_do(caplog: pytest.LogCaptureFixture) -> None:
+    session = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    engine.publish(session)
+    engine.publish(session)
+    [record] = caplog.records
+    assert "attach to the event log" in record.message

@@ -23,6 +23,7 @@ LOG_LIMIT = 16 * 1024 * 1024
 SCHEMA_LIMIT = 4 * 1024 * 1024
 _METADATA_LIMIT = 64 * 1024
 _STORES_LOOKED_AT = 64
+_MOST_CHILDREN = 200
 LEAST_LOOKED_BACK, MOST_LOOKED_BACK, LOOKED_BACK_MS = 16, 120, 90_000
 """So many batches, and more of short ones: until they cover what a verdict needs."""
 _PARTS = ("commits", "metadata", "offsets", "sources", "state")
@@ -243,14 +244,27 @@ def check(path: Path) -> None:
         raise UsageError(f"{path} holds Spark event logs: it is not a checkpoint directory")
     if path.absolute().name in _PARTS and is_checkpoint(path.absolute().parent):
         raise UsageError(f"{path} is a part of a checkpoint: give {path.absolute().parent}")
-    near = [str(path / name) for name in sorted(inside)[:1000] if is_checkpoint(path / name)]
-    if near:
+    if near := _checkpoints_below(path):
         more = f" (or one of {len(near) - 1} others in it)" if len(near) > 1 else ""
         raise UsageError(f"{path} is not a checkpoint directory: did you mean {near[0]}{more}?")
     raise UsageError(
         f"{path} is not a checkpoint directory: it has no offsets/; give the query's checkpointLocation, "
         "and start the query if it has never run"
     )
+
+
+def _checkpoints_below(path: Path) -> list[Path]:
+    """The checkpoints in a directory; where it has none, those one level deeper."""
+    children = _children(path)
+    direct = [child for child in children if is_checkpoint(child)]
+    return direct or [deeper for child in children for deeper in _children(child) if is_checkpoint(deeper)]
+
+
+def _children(directory: Path) -> list[Path]:
+    try:
+        return [directory / name for name in sorted(names(directory))[:_MOST_CHILDREN]]
+    except UnreadableError:
+        return []
 
 
 def _no_directory(path: Path, error: OSError | ValueError) -> str:

@@ -214,9 +214,9 @@ class _OperatorTap:
 
     def _ask_kind(self) -> OperatorKind | None:
         """What kind of operator it is; None where it does not say, as before Spark 4.0: its rows say enough."""
-        if (self._directory / "_metadata" / "v2").is_dir():
-            return "transform_with_state"
         try:
+            if "v2" in names(self._directory / "_metadata"):
+                return "transform_with_state"
             name = self._about.get(self._directory / "_metadata" / "metadata").operator_info.operator_name
         except VanishedError:
             return _kind_by_stores(self._directory / "0")

@@ -297,6 +297,7 @@ def test_a_directory_near_a_checkpoint_names_it(written: dict[str, Written], tmp
     assert refusal(copy.path.parent) == f"{copy.path.parent} is not a checkpoint directory: did you mean {copy.path}?"
     written["plain"].copy(tmp_path / "all" / "other")
     assert refusal(copy.path.parent).endswith(f"did you mean {copy.path} (or one of 1 others in it)?")
+    assert refusal(tmp_path).endswith(f"did you mean {copy.path} (or one of 1 others in it)?")  # one level deeper
 
 
 def test_an_event_log_is_told_apart(tmp_path: Path) -> None:
