@@ -92,4 +92,5 @@ $(VENV)/.installed: pyproject.toml .ci/constraints.txt | $(BIN)/pip
 $(VENV)/.installed-dev: pyproject.toml .ci/constraints.txt | $(BIN)/pip
 	@echo "Installing wmtop, Spark (some 400 MB, once) and what the tests need into $(VENV) ..."
 	@$(INSTALL) '.[dev]'
+	@$(BIN)/python -m wmtop.engine.pipeline.warm_up --untied >/dev/null 2>&1 </dev/null &  # Spark's classes, for faster starts
 	@touch $(VENV)/.installed $@

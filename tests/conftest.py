@@ -22,20 +22,35 @@ QUICK_OPTIONS = [option for key, value in QUICK.items() for option in ("--conf",
 """The same for a command."""
 
 
+TOGETHER = ("taps", "kafka")
+"""Folders of which one worker has all tests: what these look at is dear to make (jobs, a broker)."""
+FIRST = (*TOGETHER, "gallery", "pipeline", "flink")
+"""The folders whose tests take long, so that neither worker is idle at the end."""
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Two workers share the files; what the taps look at is dear to make, so one of them has all of those."""
+    """Two workers share the files."""
     for item in items:
-        taps = "/taps/" in item.path.as_posix()
-        item.add_marker(pytest.mark.xdist_group("taps" if taps else item.path.name))
+        folder = _folder(item)
+        item.add_marker(pytest.mark.xdist_group(folder if folder in TOGETHER else item.path.name))
+    items.sort(key=lambda item: FIRST.index(_folder(item)) if _folder(item) in FIRST else len(FIRST))
+
+
+def _folder(item: pytest.Item) -> str:
+    """The folder of `tests` that a test is in."""
+    return item.path.relative_to(Path(__file__).parent).parts[0]
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     """A real session on two cores; nothing is started when no test asks for it."""
+    from wmtop.engine.java import find_java
+    from wmtop.engine.pipeline.class_archive import java_options
     from wmtop.engine.pipeline.session import build_session, stop_session
 
     log: Path = tmp_path_factory.mktemp("spark") / "spark.log"
-    session = build_session(master="local[2]", app_name="tests", conf=QUICK, log=log, archive=False)
+    conf = {key: f"{value} {java_options(find_java())}" for key, value in QUICK.items()}
+    session = build_session(master="local[2]", app_name="tests", conf=conf, log=log, archive=False)
     yield session
     stop_session(session)

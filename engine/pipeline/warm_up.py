@@ -1,11 +1,13 @@
 """The helper that makes a class-data archive: Spark once through what an engine does, at the lowest priority.
 
 Run as `python -m wmtop.engine.pipeline.warm_up` with a pipe as standard input; when that closes, it ends at once.
+With the argument `--untied` it does not look at its standard input.
 """
 
 import os
 import shutil
 import signal
+import sys
 import threading
 import time
 from pathlib import Path
@@ -29,10 +31,12 @@ _ROWS = "".join(f'{{"at": {i % 97}, "came": {i}, "channel": "c{i % 5}"}}\n' for 
 
 
 def main() -> None:
-    """Make the archive for this Java, unless another helper is making one."""
+    """Make the archive for this Java, unless there is one or another helper is making one."""
     os.setsid()  # a process group of its own, to be ended as one
     os.nice(19)
     java = find_java()
+    if class_archive.find(java) is not None:
+        return
     class_archive.cache().mkdir(parents=True, exist_ok=True)
     with (class_archive.cache() / "lock").open("w") as lock:
         if not try_lock_file(lock):
@@ -41,8 +45,11 @@ def main() -> None:
         shutil.rmtree(directory, ignore_errors=True)  # what a helper left that was killed
         directory.mkdir()
         archive = directory / "classes.jsa"
-        options = {"spark.driver.extraJavaOptions": class_archive.dump_options(archive), "spark.driver.memory": "600m"}
-        threading.Thread(target=_end_with_standard_input, daemon=True).start()
+        # Each class is used a few times only: the optimising compiler would be a third of the work.
+        java_options = f"-XX:TieredStopAtLevel=1 {class_archive.dump_options(archive)}"
+        options = {"spark.driver.extraJavaOptions": java_options, "spark.driver.memory": "600m"}
+        if "--untied" not in sys.argv:
+            threading.Thread(target=_end_with_standard_input, daemon=True).start()
         spark = build_session(master="local[1]", conf=options, log=directory / "log", archive=False)
         exercise(spark, directory)
         stop_session(spark, _DUMP_S)

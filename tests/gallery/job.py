@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
@@ -157,6 +158,9 @@ def main(
     names = sys.argv[2:] or list(JOBS)
     (directory / "log").mkdir(parents=True)
     builder = SparkSession.builder.master("local[2]").appName("gallery")
+    if pyspark.__version__.startswith("4.3."):  # the same files without a fork for each; its package has moved
+        manager = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+        builder = builder.config(STREAMING + "checkpointFileManagerClass", manager)
     for key, value in {
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
         "spark.driver.host": "127.0.0.1",

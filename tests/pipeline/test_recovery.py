@@ -16,19 +16,20 @@ from wmtop.engine.feed.recording import RecordingReader
 
 from tests.conftest import QUICK_OPTIONS
 
-BATCHES = 24
+BATCHES = 12
 ROWS_A_BATCH = 50
 SEED = int(os.environ.get("WMTOP_TEST_SEED", "7"))
 """Of the moments of the kills; another one explores others."""
+Outcome = tuple[dict[str, object], list[object]]
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     r = random.Random(11)
     rows = BATCHES * ROWS_A_BATCH - 7
     arrivals = sorted(r.randrange(0, 3_600_000) for _ in range(rows))
     times = [None if r.random() < 0.01 else a - int(r.expovariate(1 / 200_000)) for a in arrivals]
-    path = tmp_path / "records.parquet"
+    path = tmp_path_factory.mktemp("recovery") / "records.parquet"
     channels = [r.choice("abcde") for _ in range(rows)]
     pq.write_table(pa.table({"t": times, "a": arrivals, "c": channels, "number": range(rows)}), path)
     return path
@@ -45,7 +46,13 @@ def command(file: Path, directory: Path) -> list[str]:
     ]
 
 
-def finish(file: Path, directory: Path) -> tuple[dict[str, object], list[object]]:
+@pytest.fixture(scope="module")
+def expected(file: Path, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    """What a run says that nobody disturbs."""
+    return finish(file, tmp_path_factory.mktemp("undisturbed"))
+
+
+def finish(file: Path, directory: Path) -> Outcome:
     """Run to the end; the last snapshot's results, and the firings."""
     done = subprocess.run(command(file, directory), capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
@@ -83,11 +90,8 @@ def applied(directory: Path) -> int:
     return -1 if batch is None else int(batch)
 
 
-def test_killed_at_random_moments_it_ends_as_if_undisturbed(file: Path, tmp_path: Path) -> None:
-    calm, killed = tmp_path / "calm", tmp_path / "killed"
-    calm.mkdir()
-    killed.mkdir()
-    expected = finish(file, calm)
+def test_killed_at_random_moments_it_ends_as_if_undisturbed(file: Path, expected: Outcome, tmp_path: Path) -> None:
+    killed = tmp_path
     r = random.Random(SEED)
     for number in range(2):
         low = number * BATCHES // 3
@@ -100,10 +104,10 @@ def test_killed_at_random_moments_it_ends_as_if_undisturbed(file: Path, tmp_path
     assert finish(file, killed) == expected  # an engine that had ended says the same again
 
 
-def test_a_run_that_keeps_too_many_windows_fails_in_one_line_and_loses_nothing(file: Path, tmp_path: Path) -> None:
-    calm, limited = tmp_path / "calm", tmp_path / "limited"
-    calm.mkdir()
-    limited.mkdir()
+def test_a_run_that_keeps_too_many_windows_fails_in_one_line_and_loses_nothing(
+    file: Path, expected: Outcome, tmp_path: Path
+) -> None:
+    limited = tmp_path
     lower = (
         "from wmtop.engine.core import windows; windows.MOST_COUNTERS = 35; from wmtop.tui.cli.main import main; main()"
     )
@@ -114,4 +118,4 @@ def test_a_run_that_keeps_too_many_windows_fails_in_one_line_and_loses_nothing(f
     assert all(option in error for option in ("--window", "--slide", "--max-channels", "--lateness"))
     assert "Traceback" not in done.stderr
     assert 0 <= applied(limited) < BATCHES - 1
-    assert finish(file, limited) == finish(file, calm)
+    assert finish(file, limited) == expected
