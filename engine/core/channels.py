@@ -1,16 +1,18 @@
 """The channels of a run by number, and which number a name has now (semantics section 6)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from msgspec import Struct
 
-from .watermarks import Generator, SilentWatermarks
+from .observation import Sequence
+from .times import MIN
+from .watermarks import BoundedWatermarks, Generator, SilentWatermarks, absorb
 
 Left = Literal["finished", "removed"]
 
 
-class Channel(Struct):
+class Channel(Struct, gc=False):
     """A channel: its generator, and when it last had a record (processing time, ms)."""
 
     name: str
@@ -24,13 +26,45 @@ class Channel(Struct):
 
     def record(self, event_ms: int, now: int) -> bool:
         """Note a batch's greatest event time; whether it is the channel's greatest so far."""
-        if self.last_record_ms is not None:
-            self.longest_quiet_ms = max(self.longest_quiet_ms or 0, now - self.last_record_ms)
+        last = self.last_record_ms
+        if last is not None:
+            quiet, longest = now - last, self.longest_quiet_ms
+            if longest is None or quiet > longest:
+                self.longest_quiet_ms = quiet if quiet > 0 else 0
         self.last_record_ms = now
         if self.max_event_ms is not None and event_ms <= self.max_event_ms:
             return False
         self.max_event_ms = event_ms
         return True
+
+
+def absorb_all(
+    channels: list[Channel],
+    numbers: Mapping[str, int],
+    greatest: Mapping[str, tuple[int, int | None]],
+    sequences: Mapping[str, Sequence],
+    now: int,
+) -> tuple[dict[int, int], bool]:
+    """Let channels see a batch's records at processing time `now` (ms).
+
+    `greatest` are as of `greatest_times`, `numbers` the numbers of these names. Returns what each channel emitted at
+    once (ms, `MIN`: nothing), by number, and whether a greatest time has grown.
+    """
+    sent: dict[int, int] = {}
+    advanced = False
+    for name, (event_ms, emitted_ms) in greatest.items():
+        number = numbers[name]
+        channel = channels[number]
+        generator = channel.generator
+        if type(generator) is BoundedWatermarks:  # the usual one, without a call
+            if event_ms > generator.max_ms:
+                generator.max_ms = event_ms
+            sent[number] = MIN
+        else:
+            emitted = absorb(generator, event_ms, emitted_ms, sequences.get(name))
+            sent[number] = MIN if emitted is None else emitted
+        advanced = channel.record(event_ms, now) or advanced
+    return sent, advanced
 
 
 class Registry:
@@ -51,10 +85,14 @@ class Registry:
         """The numbers of those that are known and not removed."""
         return {self._numbers[name] for name in names if name in self._numbers}
 
-    def takes_part(self, name: str) -> bool:
-        """Whether the channel is known and may still send something."""
-        number = self._numbers.get(name)
-        return number is not None and self._channels[number].left is None
+    def taking_part(self, names: Iterable[str]) -> dict[str, int]:
+        """The numbers of those that are known and may still send something."""
+        numbers, channels = self._numbers, self._channels
+        return {
+            name: number
+            for name in names
+            if (number := numbers.get(name)) is not None and channels[number].left is None
+        }
 
     @property
     def unfinished(self) -> list[int]:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from .idleness import IdlenessTimers
 from .operator_clock import Clock, OperatorClock
 from .times import FIRST_USABLE_MS, LAST_USABLE_MS, shift
+from .valve import Round
 from .whatif import IdleRung
 
 
@@ -45,14 +46,14 @@ class Clocks:
         `started` are the inactivity clocks that started now: time and channel. Returns the channels that turned idle
         in the run's own clock.
         """
-        lagged: dict[int, dict[int, int]] = {}
+        rounds: dict[int, Round] = {}
         idled: set[int] = set()
         for clock in self._all:
             clock.start_waiting(started)
             lateness = clock.lateness_ms
-            if lateness not in lagged:
-                lagged[lateness] = _lagged(watermarks, lateness)
-            turned_idle = clock.emit(now, lagged[lateness], timers)
+            if lateness not in rounds:
+                rounds[lateness] = Round(_lagged(watermarks, lateness), now)
+            turned_idle = clock.emit(now, rounds[lateness], timers)
             if clock is self._own:
                 idled = turned_idle
         return idled

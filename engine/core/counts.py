@@ -12,7 +12,7 @@ RATE_OVER_S = 10.0
 """Rates are means over this time (s)."""
 
 
-class ChannelCounts(Struct):
+class ChannelCounts(Struct, gc=False):
     """Records of one channel since the start, counted as `Totals` counts them."""
 
     records: int = 0
@@ -22,22 +22,25 @@ class ChannelCounts(Struct):
     future: int = 0
     no_window: int = 0
 
-    def add(self, group: Group) -> None:
-        """Count a group; `late` and `no_window` are counted by the windows."""
-        if group.start_ms is None:
-            self.malformed += group.records
-            return
-        self.records += group.records
-        self.behind_watermark += group.behind
-        self.future += group.future
-
 
 def count_groups(counts: dict[str, ChannelCounts], groups: Iterable[Group]) -> int:
-    """Count the groups of a batch to their channels; how many rows they are, malformed ones included."""
+    """Count the groups of a batch to their channels; how many rows they are, malformed ones included.
+
+    `late` and `no_window` are counted by the windows.
+    """
     rows = 0
     for group in groups:
-        rows += group.records
-        _counts_of(counts, group.channel).add(group)
+        records = group.records
+        rows += records
+        found = counts.get(group.channel) or _counts_of(counts, group.channel)
+        if group.start_ms is None:
+            found.malformed += records
+            continue
+        found.records += records
+        if group.behind:
+            found.behind_watermark += group.behind
+        if group.future:
+            found.future += group.future
     return rows
 
 
@@ -58,11 +61,15 @@ def _counts_of(counts: dict[str, ChannelCounts], channel: str) -> ChannelCounts:
 
 def totals_of(rows: Iterable[ChannelCounts]) -> Totals:
     """The sums over all channels."""
-    sums = ChannelCounts()
+    records = behind = late = malformed = future = no_window = 0
     for row in rows:
-        for field in row.__struct_fields__:
-            setattr(sums, field, getattr(sums, field) + getattr(row, field))
-    return Totals(sums.records, sums.behind_watermark, sums.late, sums.malformed, sums.future, sums.no_window)
+        records += row.records
+        behind += row.behind_watermark
+        late += row.late
+        malformed += row.malformed
+        future += row.future
+        no_window += row.no_window
+    return Totals(records, behind, late, malformed, future, no_window)
 
 
 class RateMeter:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from .changes import changed, emitted, noted
-from .channels import Channel, Left, Registry
+from .channels import Channel, Left, Registry, absorb_all
 from .clocks import Clocks
 from .counts import ChannelCounts, count_dropped, count_groups
 from .explain import Explain
@@ -25,7 +25,7 @@ from .points import WaitingPoints, points_of
 from .settings import AutoLateness, Settings
 from .snapshot import Offender, SettingsChange, TimePoint
 from .times import MIN
-from .watermarks import Generator, absorb, new_generator
+from .watermarks import Generator, new_generator
 from .whatif import IdleRung, LatenessWhatIf, panes_of
 from .window_operator import WindowOperator
 
@@ -350,18 +350,13 @@ class Monitor(Struct, kw_only=True, dict=True):
         """Let the generators see their records, wake the channels; what `on_event` emitted, by channel."""
         greatest = greatest_times(observation.groups)
         sequences = {sequence.channel: sequence for sequence in observation.sequences}
-        known = {name for name in greatest if self._registry.takes_part(name)}
-        self._clocks.wake(self._registry.known(known))
-        for name in sorted(greatest.keys() - known):
-            self._new_channel(name, now)
-        heard: dict[int, int] = {}
-        for name, (max_event_ms, emitted_ms) in greatest.items():
-            number = self._registry.number(name)
-            channel = self.channels[number]
-            emitted = absorb(channel.generator, max_event_ms, emitted_ms, sequences.get(name))
-            heard[number] = MIN if emitted is None else emitted
-            if channel.record(max_event_ms, now):
-                self.advanced_ms = now
+        numbers = self._registry.taking_part(greatest)
+        self._clocks.wake(set(numbers.values()))
+        for name in sorted(greatest.keys() - numbers.keys()):
+            numbers[name] = self._new_channel(name, now)
+        heard, advanced = absorb_all(self.channels, numbers, greatest, sequences, now)
+        if advanced:
+            self.advanced_ms = now
         self.timers.activity(heard)
         return heard
 
@@ -373,7 +368,7 @@ class Monitor(Struct, kw_only=True, dict=True):
             everyone = self.resend or self.settings.strategy == "custom"
             speaking = {number: heard.get(number, MIN) for number in self.unfinished} if everyone else heard
             self.resend = False
-            watermarks = {number: max(sent, self._periodic(number)) for number, sent in speaking.items()}
+            watermarks = self._with_periodic(speaking)
             started = [(now, number) for number in self.timers.emit(now)]
         watermarks = {number: watermarks[number] for number in sorted(watermarks) if watermarks[number] != MIN}
         self.idle_cycles.turned_idle(self._clocks.emit(now, watermarks, started, self.timers), now)
@@ -389,9 +384,13 @@ class Monitor(Struct, kw_only=True, dict=True):
         self._note_level(now)
         return self.operator.advance(self.level, self.shown(self.level), self.batch)
 
-    def _periodic(self, number: int) -> int:
-        watermark = self.channels[number].generator.on_periodic_emit()
-        return MIN if watermark is None else watermark
+    def _with_periodic(self, sent: dict[int, int]) -> dict[int, int]:
+        """What the channels' generators emit now, or have sent where that is greater (ms; `MIN`: nothing)."""
+        channels, watermarks = self.channels, dict[int, int]()
+        for number, at_once in sent.items():
+            periodic = channels[number].generator.on_periodic_emit()
+            watermarks[number] = at_once if periodic is None or periodic < at_once else periodic
+        return watermarks
 
     def _note_level(self, now: int) -> None:
         if self.level != self.noted_level:

@@ -70,12 +70,14 @@ def greatest_times(groups: list[Group]) -> dict[str, tuple[int, int | None]]:
     """Of each channel with usable records the greatest timestamp, and the greatest watermark emitted for them (ms)."""
     greatest: dict[str, tuple[int, int | None]] = {}
     for group in groups:
-        if group.max_event_ms is not None:
-            sent, known = group.emitted_ms, greatest.get(group.channel)
-            if known is None:
-                greatest[group.channel] = (group.max_event_ms, sent)
-                continue
-            seen, emitted = known
-            emitted = sent if emitted is None or (sent is not None and sent > emitted) else emitted
-            greatest[group.channel] = (max(seen, group.max_event_ms), emitted)
+        time, channel = group.max_event_ms, group.channel
+        if time is None:
+            continue
+        sent, known = group.emitted_ms, greatest.get(channel)
+        if known is None:
+            greatest[channel] = (time, sent)
+            continue
+        seen, emitted = known
+        emitted = sent if emitted is None or (sent is not None and sent > emitted) else emitted
+        greatest[channel] = (time if time > seen else seen, emitted)
     return greatest

@@ -5,7 +5,7 @@ ticks, for the what-if. Channels come as numbers in the order of semantics secti
 own lateness taken off.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from heapq import heapify, heappop, heappush
 
 from msgspec import Struct
@@ -13,7 +13,7 @@ from msgspec import Struct
 from .idleness import IdlenessTimers
 from .multiplexer import Multiplexer, WatermarkOutput
 from .times import MIN
-from .valve import Valve
+from .valve import Round, Valve
 
 
 class InstanceFacts(Struct, frozen=True):
@@ -146,13 +146,13 @@ class OperatorClock(Struct, tag="valve", dict=True):
         # Nothing in the heap is later than now, so appending keeps it a heap.
         self.waiting.extend(started)
 
-    def emit(self, now: int, watermarks: dict[int, int], timers: IdlenessTimers) -> set[int]:
+    def emit(self, now: int, round_: Round, timers: IdlenessTimers) -> set[int]:
         """One emit round over the channels in order: each turns idle or sends its watermark; those that turned idle."""
-        due = self._due(now, timers)
+        due, watermarks = self._due(now, timers), round_.watermarks
         if self.subtasks is not None:
             self._emit_instances(now, watermarks, due)
         elif not due:
-            self.valve.input_watermarks(watermarks, now)
+            round_.send(self.valve)
         else:
             for channel in sorted(watermarks.keys() | due):
                 if channel in due:
@@ -162,7 +162,7 @@ class OperatorClock(Struct, tag="valve", dict=True):
                     self.valve.input_watermark(channel, watermarks[channel], now)
         return due
 
-    def _emit_instances(self, now: int, watermarks: dict[int, int], due: set[int]) -> None:
+    def _emit_instances(self, now: int, watermarks: Mapping[int, int], due: set[int]) -> None:
         """The same with source instances, each of which recombines once, after all its channels."""
         touched, self.outdated = self.outdated, set()
         for channel in sorted(watermarks.keys() | due):
@@ -188,10 +188,6 @@ class OperatorClock(Struct, tag="valve", dict=True):
         if held is None or self.subtasks is None:
             return held
         return self.instances[held].multiplexer.holder()
-
-    def catching_up(self, channel: int) -> bool:
-        """Active, but behind the query's watermark since it woke (of an instance: all of it is)."""
-        return channel not in self.idle and not self.valve.aligned[self.input_of(channel)]
 
     def input_of(self, channel: int) -> int:
         """The input of the valve that the channel belongs to: its own, or its source instance."""
@@ -346,9 +342,9 @@ class FastestClock(Struct, tag="fastest"):
     def start_waiting(self, started: list[tuple[int, int]]) -> None:
         """Nothing: no channel is ever idle."""
 
-    def emit(self, now: int, watermarks: dict[int, int], timers: IdlenessTimers) -> set[int]:
+    def emit(self, now: int, round_: Round, timers: IdlenessTimers) -> set[int]:
         """Take the channels' watermarks; the greatest raises the combined one; none turns idle."""
-        for channel, watermark in watermarks.items():
+        for channel, watermark in round_.watermarks.items():
             if watermark > self.watermarks[channel]:
                 self.watermarks[channel] = watermark
                 self.since[channel] = now
@@ -362,10 +358,6 @@ class FastestClock(Struct, tag="fastest"):
     def holder(self) -> int | None:
         """None: no channel holds back Spark's watermark."""
         return None
-
-    def catching_up(self, channel: int) -> bool:
-        """Never: without a valve there is nothing to align with."""
-        return False
 
     def takes_part(self, channel: int) -> bool | None:
         """Does not apply: without a valve there is no minimum."""

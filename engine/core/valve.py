@@ -6,6 +6,7 @@ The minimum is kept in a heap whose outdated entries are dropped when they come 
 from collections.abc import Mapping
 from enum import IntEnum
 from heapq import heapify, heappop, heappush
+from itertools import compress
 
 from msgspec import Struct
 
@@ -110,6 +111,23 @@ class Valve(Struct, dict=True):
         else:
             self._rederive()
 
+    def is_like(self, other: "Valve") -> bool:
+        """Whether the next input does the same to both."""
+        return (
+            (self.last_output, self.idle) == (other.last_output, other.idle)
+            and self.watermarks == other.watermarks
+            and self.since == other.since
+            and self.aligned == other.aligned
+            and self.statuses == other.statuses
+        )
+
+    def become(self, other: "Valve") -> None:
+        """Take the state of another."""
+        self.watermarks, self.statuses = other.watermarks.copy(), other.statuses.copy()
+        self.aligned, self.since = other.aligned.copy(), other.since.copy()
+        self.last_output, self.idle, self._active = other.last_output, other.idle, other._active
+        self._outdated = True
+
     def mark_idle(self, channel: int) -> ValveOutput | None:
         """ACTIVE -> IDLE; the last active channel's flushes the maximum and makes the valve idle."""
         if self.statuses[channel] != Status.ACTIVE:
@@ -149,6 +167,11 @@ class Valve(Struct, dict=True):
 
     def holder(self) -> int | None:
         """The aligned channel with the smallest watermark; ties: unchanged longest, then order; None without any."""
+        if self._outdated:  # a look costs less than a new heap, which the next round may outdate again
+            least = min(compress(self.watermarks, self.aligned), default=None)
+            aligned, since = self.aligned, self.since
+            lowest = [n for n, watermark in enumerate(self.watermarks) if watermark == least and aligned[n]]
+            return min(lowest, key=since.__getitem__, default=None)
         return None if self._top() is None else self._heap[0][2]
 
     @property
@@ -200,3 +223,30 @@ class Valve(Struct, dict=True):
                 return watermark
             heappop(heap)
         return None
+
+
+class Round:
+    """One round of many channels' watermarks (ms, by channel) into several valves, at processing time `now` (ms).
+
+    The clocks of the what-if seldom differ from the run's own: valves that are alike before a round are alike after it.
+    """
+
+    def __init__(self, watermarks: Mapping[int, int], now: int) -> None:
+        self.watermarks = watermarks
+        self._now = now
+        self._before: Valve | None = None
+        self._after: Valve | None = None
+
+    def send(self, valve: Valve) -> None:
+        """Let a valve have the watermarks, in order."""
+        if 4 * len(self.watermarks) < len(valve.watermarks):  # few: comparing would cost more
+            valve.input_watermarks(self.watermarks, self._now)
+        elif self._before is None or self._after is None:
+            self._before = Valve()
+            self._before.become(valve)
+            valve.input_watermarks(self.watermarks, self._now)
+            self._after = valve
+        elif valve.is_like(self._before):
+            valve.become(self._after)
+        else:
+            valve.input_watermarks(self.watermarks, self._now)

@@ -3,7 +3,7 @@
 from heapq import nlargest
 from operator import itemgetter
 
-from .channels import Channel
+from .channel_views import channel_views
 from .counts import totals_of
 from .holder_cause import Around, cause_of_channel
 from .judgement.autopilot import view_of
@@ -16,7 +16,6 @@ from .snapshot import (
     ChannelLateness,
     ChannelRecords,
     ChannelState,
-    ChannelView,
     EngineState,
     Holder,
     InstanceView,
@@ -34,7 +33,6 @@ from .snapshot import (
 )
 from .times import MIN
 from .unread import Unread
-from .watermarks import BoundedWatermarks, SmoothedWatermarks
 from .windows import Window
 
 MOST_OPEN_WINDOWS = 200
@@ -83,10 +81,7 @@ def snapshot_of(
         level=level,
         verdict=verdict or Verdict(),
         blockers=_blockers(monitor, now, stairs, around),
-        channels=[
-            _channel_view(monitor, number, now, (rates or {}).get(monitor.channels[number].name), unread)
-            for number in known
-        ],
+        channels=channel_views(monitor, known, now, rates or {}, unread),
         folded=monitor.folded.view(),
         instances=_instance_views(monitor),
         windows=_windows_view(monitor, level.holder.channel if level.holder else None, stairs),
@@ -155,57 +150,6 @@ def _holder(monitor: Monitor, now: int | None, around: Around) -> Holder | None:
 def _instance_of(monitor: Monitor, number: int) -> int | None:
     subtasks = monitor.settings.subtasks
     return None if subtasks is None else number % subtasks
-
-
-def _state_of(monitor: Monitor, number: int) -> ChannelState:
-    if monitor.ended or monitor.channels[number].left is not None:
-        return "finished"
-    if monitor.channels[number].last_record_ms is None:
-        return "never_seen"
-    if number in monitor.clock.idle:
-        return "idle"
-    return "catching_up" if monitor.clock.catching_up(number) else "active"
-
-
-def _channel_view(
-    monitor: Monitor, number: int, now: int | None, rate: float | None, unread: Unread | None
-) -> ChannelView:
-    channel = monitor.channels[number]
-    counts = monitor.counts[channel.name]
-    heard = channel.added_ms if channel.last_record_ms is None else channel.last_record_ms
-    clock = monitor.clock
-    return ChannelView(
-        channel=channel.name,
-        watermark_ms=monitor.shown(clock.watermark(number)),
-        max_event_ms=channel.max_event_ms,
-        state=_state_of(monitor, number),
-        records=counts.records,
-        behind_watermark=counts.behind_watermark,
-        late=counts.late,
-        malformed=counts.malformed,
-        future=counts.future,
-        backlog=None if unread is None else unread.of(channel.name),
-        held_back=unread is not None and channel.name in unread.held_back,
-        quiet_ms=None if now is None else max(0, now - heard),
-        longest_quiet_ms=channel.longest_quiet_ms,
-        flaps=clock.flaps.get(number, 0),
-        round_ms=None if now is None else monitor.idle_cycles.length_ms(number, now),
-        rate=rate,
-        since_ms=clock.since_ms(number),
-        instance=_instance_of(monitor, number),
-        timer_ms=None if now is None else monitor.timers.elapsed_ms(number, now),
-        aligned=clock.takes_part(number) and channel.left is None,
-        idle=number in clock.idle,
-        at_zero_lateness_ms=_at_zero_lateness(monitor, channel),
-    )
-
-
-def _at_zero_lateness(monitor: Monitor, channel: Channel) -> int | None:
-    generator = channel.generator
-    if not isinstance(generator, BoundedWatermarks | SmoothedWatermarks):
-        return None
-    emitted = generator.on_periodic_emit()
-    return None if emitted is None else monitor.shown(emitted)
 
 
 def _instance_views(monitor: Monitor) -> list[InstanceView] | None:

@@ -28,7 +28,7 @@ class CustomWatermarks(Protocol):
         ...
 
 
-class BoundedWatermarks(Struct, tag="bounded"):
+class BoundedWatermarks(Struct, tag="bounded", gc=False):
     """`max - 1`, or `max` for the legacy extractor (lateness 0)."""
 
     legacy: bool = False

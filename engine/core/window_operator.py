@@ -52,11 +52,16 @@ class WindowOperator(Struct):
     def _fill_time_windows(self, windows: TimeWindows, groups: list[Group], level: int, round_: "_Round") -> None:
         panes: dict[tuple[int, bool], dict[str, int]] = {}
         holds = {head: window_count(windows.spec, head) > 0 for head in (False, True)}
+        last: tuple[int, bool] | None = None
+        pane: dict[str, int] = {}
         for group in groups:
-            assert group.start_ms is not None
-            if holds[group.head]:
-                pane = panes.setdefault((group.start_ms, group.head), {})
-                pane[group.channel] = pane.get(group.channel, 0) + group.records
+            start, head, channel = group.start_ms, group.head, group.channel
+            assert start is not None
+            if holds[head]:
+                if last is None or last[0] != start or last[1] != head:  # groups of one pane mostly come together
+                    last = (start, head)
+                    pane = panes.setdefault(last, {})
+                pane[channel] = pane.get(channel, 0) + group.records
             else:
                 round_.drop(group.channel, None, group.late_in_gap)
                 round_.without_window(group.channel, group.records - group.late_in_gap)

@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import example, given
 from hypothesis import strategies as st
-from wmtop.engine.core.valve import Status, Valve, ValveOutput
+from wmtop.engine.core.valve import Round, Status, Valve, ValveOutput
 
 from tests.reference.valve import Valve as ReferenceValve
 
@@ -62,6 +62,15 @@ class Pair:
             }[kind]()
             assert told(ours) == theirs
 
+    def compare(self) -> None:
+        ours, theirs = self.ours, self.theirs
+        assert (ours.last_output, ours.idle) == (theirs.output, theirs.idle)
+        assert {c: ours.watermarks[c] for c in theirs.status} == theirs.watermark
+        assert {c: ours.aligned[c] for c in theirs.status} == theirs.aligned
+        aligned: list[int] = [c for c in theirs.status if theirs.aligned[c]]
+        aligned.sort(key=lambda c: (ours.watermarks[c], ours.since[c], c))
+        assert ours.holder() == (aligned[0] if aligned else None)
+
 
 @examples(150)
 @given(st.integers(0, 12), st.lists(STEPS, min_size=12, max_size=40))
@@ -70,10 +79,26 @@ def test_the_valve_is_the_references(channels: int, steps: list[Step]) -> None:
     pair = Pair(channels)
     for now, (kind, channel, value) in enumerate(steps):
         pair.step(kind, channel, value, now)
-        ours, theirs = pair.ours, pair.theirs
-        assert (ours.last_output, ours.idle) == (theirs.output, theirs.idle)
-        assert {c: ours.watermarks[c] for c in theirs.status} == theirs.watermark
-        assert {c: ours.aligned[c] for c in theirs.status} == theirs.aligned
-        aligned: list[int] = [c for c in theirs.status if theirs.aligned[c]]
-        aligned.sort(key=lambda c: (ours.watermarks[c], ours.since[c], c))
-        assert ours.holder() == (aligned[0] if aligned else None)
+        pair.compare()
+
+
+@examples(100)
+@given(st.integers(1, 6), st.lists(st.tuples(STEPS, st.integers(0, 2)), min_size=12, max_size=40))
+def test_a_round_into_several_valves_is_a_round_into_each(channels: int, steps: list[tuple[Step, int]]) -> None:
+    """Statuses differ between them, as with the idle timeouts of the what-if; channels come and go in all."""
+    pairs = [Pair(channels) for _ in range(3)]
+    for now, ((kind, channel, value), place) in enumerate(steps):
+        if kind == "all":
+            alive = [c for c in pairs[0].theirs.status if c % 3 != value % 4]
+            round_ = Round({c: value + (c * channel) % 7 for c in alive}, now)
+            for pair in pairs:
+                round_.send(pair.ours)
+                for c, watermark in round_.watermarks.items():
+                    pair.theirs.input(c, watermark)
+        elif kind in ("idle", "active"):
+            pairs[place].step(kind, channel, value, now)
+        else:
+            for pair in pairs:
+                pair.step(kind, channel, value, now)
+        for pair in pairs:
+            pair.compare()

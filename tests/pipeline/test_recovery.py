@@ -16,7 +16,7 @@ from wmtop.engine.feed.recording import RecordingReader
 
 from tests.conftest import QUICK_OPTIONS
 
-BATCHES = 12
+BATCHES = 24
 ROWS_A_BATCH = 50
 SEED = int(os.environ.get("WMTOP_TEST_SEED", "7"))
 """Of the moments of the kills; another one explores others."""

@@ -11,7 +11,7 @@ from ..operator_clock import Instance, OperatorClock
 from ..settings import TUNABLE
 from ..snapshot import ChannelView, InstanceView, Snapshot
 from ..times import MIN, shift
-from ..valve import Status, Valve
+from ..valve import Round, Status, Valve
 
 
 class AppliedNow(Struct, frozen=True):
@@ -87,7 +87,7 @@ def _emitted(snapshot: Snapshot, now: int, lateness: int, idle_after: int | None
             for number, watermark in wanted.items()
             if watermark != MIN and views[number].state != "finished"
         }
-    clock.emit(now, speaking, timers)
+    clock.emit(now, Round(speaking, now), timers)
     holder = clock.holder()
     fires, more = _fires(snapshot, clock.level)
     return AppliedNow(

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
 
 from msgspec import Struct
@@ -37,9 +37,8 @@ class Staircase:
 
     def steps(self) -> list[Step]:
         """At most `MOST_STEPS` steps, the first holds the watermark back; none where nobody is below the fastest."""
-        groups = [
-            (watermark, [key[-1] for key in keys]) for watermark, keys in groupby(self._ordered, key=itemgetter(0))
-        ]
+        by_watermark = groupby(self._ordered, key=itemgetter(0))
+        groups = [(watermark, [key[-1] for key in keys]) for watermark, keys in islice(by_watermark, MOST_STEPS + 1)]
         found: list[Step] = []
         for place, (watermark, channels) in enumerate(groups[:MOST_STEPS]):
             freed = groups[place + 1][0] if place + 1 < len(groups) else self._flushed

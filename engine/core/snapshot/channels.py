@@ -7,7 +7,7 @@ from msgspec import Struct
 ChannelState = Literal["active", "catching_up", "idle", "never_seen", "finished"]
 
 
-class ChannelView(Struct, frozen=True):
+class ChannelView(Struct, frozen=True, gc=False):
     """One channel: a Kafka partition, a source split, a key of the data."""
 
     channel: str

@@ -34,7 +34,7 @@ def frozen(copy: Monitor, before: int) -> int | None:
     lateness = copy.settings.lateness_ms or 0
     wanted: list[int | None] = []
     for number, channel in enumerate(copy.channels):
-        if channel.left is not None or number in copy.clock.idle or copy.clock.catching_up(number):
+        if channel.left is not None or number in copy.clock.idle or copy.clock.takes_part(number) is False:
             continue
         strategy = copy.settings.strategy
         if channel.max_event_ms is None or strategy in ("punctuated", "source", "none"):
