@@ -49,9 +49,16 @@ OFFSETS_LIMIT = 256 * 1024
 OBSERVED_LIMIT = 64 * 1024
 """Of what the query's own observes say, as JSON: beyond, it is left out."""
 
+_ERROR_LIMIT = 4_000
 _OPERATORS_SHOWN = 64
 _PROXY = "py4j.Py4JException: An exception was raised by the Python Proxy. Return Message: "
 """How Spark announces what a Python function in the query has raised."""
+_ANNOUNCED = re.compile(
+    r"(?:[a-z]\w*\.)+(?=[A-Z])"  # the package of the exception's class
+    r"|SparkException: Job aborted due to stage failure: Task .*?: Lost task .*?\(TID \d+\) \([^)]*\): (?=\S)"
+    r"|PythonException: (?:\[[A-Z_.]+\] )?(?:An exception was thrown from the Python worker: ?)?(?=\S)"
+)
+"""What Spark writes before the error itself, one after the other."""
 _TRACEBACK = "Traceback (most recent call last):"
 _DESCRIPTION = re.compile(r"\nid = (\S{1,64})\nrunId = (\S{1,64})\nbatch = (\d{1,18})", re.ASCII)
 
@@ -382,9 +389,12 @@ def _sum(rates: Iterable[Rate]) -> float | None:
 
 
 def _first_line(exception: str) -> str:
-    """The exception's first line; where that is only Python's announcement, with the line that says what happened."""
+    """The exception's first line without what only announces it: a screen of 80 columns has room for the rest."""
     first, _, rest = exception.strip().removeprefix(_PROXY).partition("\n")
     if first.endswith(_TRACEBACK):
         reported = next((line for line in rest.splitlines() if line[:1].isalpha()), "")
-        return one_line(f"{first.removesuffix(_TRACEBACK)} {reported}")
-    return one_line(first)
+        first = f"{first.removesuffix(_TRACEBACK)} {reported}"
+    text = one_line(first, _ERROR_LIMIT)
+    while announced := _ANNOUNCED.match(text):
+        text = text[announced.end() :]
+    return one_line(text)

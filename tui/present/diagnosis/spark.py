@@ -113,7 +113,7 @@ def _sibling(it: SiblingFailed, context: Context) -> Explanation:
     return Explanation(
         f"{which} of the same application {'has' if len(it.queries) == 1 else 'have'} failed",
         f"{n(len(it.queries), 'other query').replace('querys', 'queries')} of this application: no results",
-        f"{'It' if len(it.queries) == 1 else 'They'} ended with an error.",
+        f"{'That query' if len(it.queries) == 1 else 'Those queries'} ended with an error.",
         [f.first_line(f.clean(it.error)) if it.error else f"{len(it.queries)} failed"],
         ("Progress",),
     )
