@@ -9,8 +9,8 @@ THROWN = "[PYTHON_EXCEPTION] An exception was thrown from the Python worker: "
 PROXY = "py4j.Py4JException: An exception was raised by the Python Proxy. Return Message: "
 TRACE = 'Traceback (most recent call last):\n  File "job.py", line 3\n'
 TASK = (
-    "org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 3.0 failed 1 times, most recent "
-    "failure: Lost task 0.0 in stage 3.0 (TID 6) (vm executor driver): "
+    "org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 3.0 failed 1 times, "
+    "most recent failure: Lost task 0.0 in stage 3.0 (TID 6) (vm executor driver): "
 )
 
 
