@@ -13,6 +13,7 @@ from .targets import WHAT, is_log
 if TYPE_CHECKING:  # a tap is imported by the command that uses it
     from ...engine.taps.discover import Found
     from ...engine.taps.events.published import Published
+    from ...engine.taps.events.query_runs import QueryRun
 
 _MOST_LISTED = 20
 _WORDS = {"checkpoint": "checkpoints", "event log": "event logs"}
@@ -61,16 +62,23 @@ def _print_found(found: "Sequence[Found]", where: str) -> None:
             print(f"  and {len(of_kind) - _MOST_LISTED:,} older ones")
 
 
+def _end(run: "QueryRun") -> str:
+    if run.error is not None:
+        return f", failed: {clean(run.error)}"
+    return ", ended" if run.ended else ""
+
+
 def _lines_of_job(job: "Published") -> list[str]:
-    """The queries of a job, a line each, with `gone` where its process has ended."""
+    """The running and the failed queries of a job, a line each, with `gone` where its process has ended."""
     said = job.publication
     where = f"{said.app}, process {said.pid}{'' if said.alive else ', gone'}"
-    running = [run for run in said.queries if not run.ended] or list(said.queries[-1:])
-    if not running:
+    last = {run.id: run for run in said.queries}.values()
+    shown = [run for run in last if not run.ended or run.error] or list(said.queries[-1:])
+    if not shown:
         return [f"  {clean(job.name)}  {clean(where)}  no query has started yet"]
     lines: list[str] = []
-    for run in running:
+    for run in shown:
         name = job.name if run.name is None else run.name
         batch = "no batch yet" if run.progress is None else f"batch {count(run.progress.batch)}"
-        lines.append(f"  {clean(name)}  {clean(where)}  {batch}{', ended' * run.ended}")
+        lines.append(f"  {clean(name)}  {clean(where)}  {batch}{_end(run)}")
     return lines
