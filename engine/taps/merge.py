@@ -86,13 +86,16 @@ def snapshot_of_query(
     )
     spark = replace(spark, unmoved=_unmoved(spark))
     siblings = facts.report.siblings if facts.report is not None else None
+    missing = checkpoint is not None and checkpoint.out_of_reach  # a small screen has room for the first note only
+    trouble = checkpoint.trouble if checkpoint is not None else None
     notes = [
+        why("unreadable", trouble if missing else None),
         *troubles_of_watermark(spark, checkpoint, begun=batch_of(checkpoint, run) is not None),
         said,
         sibling_failed(siblings),
         newer_format(checkpoint.newer_format if checkpoint is not None else None),
         *unreadable(
-            checkpoint.trouble if checkpoint is not None else None,
+            None if missing else trouble,
             facts.report.trouble if facts.report is not None else None,
             *(tap.trouble for tap in (run.inputs if run is not None else ())),
         ),

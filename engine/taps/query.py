@@ -15,6 +15,7 @@ from .checkpoint.checkpoint import CheckpointFacts, CheckpointTap, check, is_che
 from .checkpoint.open_windows import OpenWindows, OpenWindowsTap
 from .checkpoint.window_shape import WindowShape, spec_of
 from .events.query_runs import QueryRun
+from .files import UnreadableError, VanishedError, names
 from .merge import snapshot_of_query
 from .past import past_of
 from .positions import offsets_of
@@ -175,8 +176,16 @@ class QueryWatch:
             return None
         checkpoint = self._checkpoint.poll()
         if checkpoint.batch is None and self._last.batch is not None:
-            gone = f"{self._checkpoint.path.absolute()} is gone: this is what was last there"
-            return replace(self._last, trouble=checkpoint.trouble or gone)
+            place = self._checkpoint.path.absolute()
+            try:
+                names(place)
+            except VanishedError:
+                gone = f"{place} is gone: this is what was last there"
+                return replace(self._last, trouble=gone, out_of_reach=True)
+            except UnreadableError as error:
+                return replace(self._last, trouble=str(error))
+            none = f"{place} has no batch any more: this is what was last there"
+            return replace(self._last, trouble=checkpoint.trouble or none)
         self._last = checkpoint
         if self._trouble is not None:
             return replace(checkpoint, trouble=self._trouble, out_of_reach=self._is_out_of_reach)

@@ -132,8 +132,8 @@ class OpenWindowsTap:
             self._query_id = facts.query_id
         try:
             operators = sorted(numbers(self._state))[:_MOST_OPERATORS]
-        except VanishedError:
-            return ()
+        except VanishedError as error:
+            return tuple(operator.vanished(error) for operator in self._operators.values())
         except UnreadableError as error:
             return (OpenWindows(operator=0, reason=reason_of(error)),)
         return tuple(self._operator(number).poll(facts) for number in operators)
@@ -181,13 +181,17 @@ class _OperatorTap:
         self._answer = batch, self._read(batch, partitions, rows)
         return self._answer[1]
 
+    def vanished(self, error: VanishedError) -> OpenWindows:
+        """What was last seen of it; its state has been removed."""
+        reason = WindowsUnknown("vanished", {"why": one_line(str(error))})
+        return replace(self._seen, reason=reason) if self._seen else self._nothing(reason)
+
     def _read(self, batch: int, partitions: int, rows: "_Rows") -> OpenWindows:
         try:
             self._load(batch + 1, partitions, rows)
             self._seen = self._look(batch, rows)
         except VanishedError as error:
-            reason = WindowsUnknown("vanished", {"why": one_line(str(error))})
-            return replace(self._seen, reason=reason) if self._seen else self._nothing(reason)
+            return self.vanished(error)
         except TooManyKeysError:
             self._too_many = True
             self._partitions = []

@@ -1,29 +1,52 @@
-"""State that may not be read: it is named, and never taken for none."""
+"""State that may not be read, or has gone: it is named, and never taken for none."""
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from wmtop.engine.core.snapshot import SourceView
 from wmtop.engine.taps.checkpoint.checkpoint import CheckpointTap
 from wmtop.engine.taps.checkpoint.open_windows import OpenWindowsTap
+from wmtop.engine.taps.query import QueryWatch
 
 OFFSETS = """v1
 {"batchWatermarkMs":0,"batchTimestampMs":1700000000000,"conf":{"spark.sql.shuffle.partitions":"1"}}
 {"logOffset":0}"""
 
 
-@pytest.mark.parametrize("locked", ["state", "state/0"])
-def test_a_locked_directory_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, locked: str) -> None:
+def write(checkpoint: Path) -> None:
     for name, content in {
         "metadata": '{"id":"0db1f5ce-e2ee-4b8c-a8ac-6b3b6a3cbdcf"}',
         "offsets/0": OFFSETS,
         "commits/0": 'v1\n{"nextBatchWatermarkMs":0}',
         "state/0/_metadata/metadata": "v1\n{}",
     }.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(content)
+        (checkpoint / name).parent.mkdir(parents=True, exist_ok=True)
+        (checkpoint / name).write_text(content)
+
+
+def test_a_checkpoint_that_is_deleted_meanwhile_is_gone_and_not_without_state(tmp_path: Path) -> None:
+    place = tmp_path / "checkpoint"
+    write(place)
+    watch = QueryWatch(SourceView("checkpoint", str(place)), checkpoint=place)
+    watch.open()
+    try:
+        assert watch.picture("q", watch.poll(), 1_700_000_001_000).state == "live"
+        shutil.rmtree(place)
+        shown = watch.picture("q", watch.poll(), 1_700_000_002_000)
+    finally:
+        watch.close()
+    assert (shown.state, shown.batch) == ("stale", 0)
+    assert shown.notes[0].args["why"] == f"{place} is gone: this is what was last there"
+    assert shown.windows.unknown == "vanished"
+
+
+@pytest.mark.parametrize("locked", ["state", "state/0"])
+def test_a_locked_directory_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, locked: str) -> None:
+    write(tmp_path)
     facts = CheckpointTap(tmp_path).poll()
     place = tmp_path / locked
 
