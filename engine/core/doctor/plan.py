@@ -6,7 +6,9 @@ from ..snapshot import OperatorKind, StatefulOperator
 from .diagnosis_input import DiagnosisInput
 from .finding import Finding, Fix, FixCode, Severity
 
-KeptReason = Literal["no_watermark", "watermark_after", "watermark_lost", "key_without_window", "join_unbounded"]
+KeptReason = Literal[
+    "no_watermark", "watermark_after", "watermark_lost", "key_without_window", "join_unbounded", "mode_not_known"
+]
 
 
 class StateNeverRemoved(Finding, frozen=True, kw_only=True, tag="state-never-removed"):
@@ -34,10 +36,12 @@ def state_never_removed(given: DiagnosisInput) -> StateNeverRemoved | None:
         "watermark_lost": "keep-event-time",
         "key_without_window": "key-with-window",
         "join_unbounded": "bound-join",
+        "mode_not_known": "add-watermark",
         None: "keep-event-time",
     }
     totals = first.kind == "aggregation" and not first.windowed
-    severity: Severity = "info" if totals and reason in ("no_watermark", None) else "warning"
+    meant = reason == "mode_not_known" or (totals and reason in ("no_watermark", None))
+    severity: Severity = "info" if meant else "warning"
     return StateNeverRemoved(
         severity=severity,
         size=sum(one.rows or 0 for one in kept),
@@ -51,8 +55,10 @@ def state_never_removed(given: DiagnosisInput) -> StateNeverRemoved | None:
 
 def _reason(one: StatefulOperator, given: DiagnosisInput) -> KeptReason | None:
     spark = given.snapshot.spark
-    if one.watermarks is None:
-        return "no_watermark" if spark.has_watermark is False else None
+    if one.watermarks is None and spark.has_watermark is False:
+        return "no_watermark"
+    if one.watermarks is None:  # the state alone: without a watermark it may be complete mode, which keeps everything
+        return "mode_not_known" if spark.output_mode is None and given.watermark_ms is None else None
     if not one.watermarks:
         return "watermark_after" if any(node.after_state for node in spark.nodes or ()) else "no_watermark"
     if one.kind == "join":

@@ -8,6 +8,7 @@ from wmtop.engine.core.doctor.batches import StateGrows
 from wmtop.engine.core.doctor.blocking import FrozenByLateness
 from wmtop.engine.core.doctor.clocks import FutureTimestamps
 from wmtop.engine.core.doctor.lateness import Dropped
+from wmtop.engine.core.doctor.plan import StateNeverRemoved
 from wmtop.engine.core.doctor.progress import CannotTell
 from wmtop.engine.core.doctor.spark import (
     LeftBehind,
@@ -133,6 +134,15 @@ def test_state_that_the_query_s_own_code_removes_needs_no_watermark(kind: Operat
     assert StateGrows not in found(snapshot, past)
     both = [own, StatefulOperator(operator=1, kind="dedup")]
     assert found(query(Level(), operators=both, **bare))[NoWatermark].severity == "warning"
+
+
+def test_state_without_a_watermark_may_be_that_of_complete_mode_where_the_mode_is_not_known() -> None:
+    windows = StatefulOperator(operator=0, kind="aggregation", windowed=True, evicts=False)
+    alone: dict[str, Any] = {"has_watermark": None, "nodes": None, "operators": [windows]}
+    finding = found(query(Level(), **alone))[StateNeverRemoved]
+    assert (finding.severity, finding.reason) == ("info", "mode_not_known")
+    moved = found(query(MOVING, **alone))[StateNeverRemoved]  # it has a watermark, which its keys do not carry
+    assert (moved.severity, moved.reason) == ("warning", None)
 
 
 def test_totals_by_key_without_a_watermark_are_often_meant() -> None:
