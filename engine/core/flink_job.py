@@ -1,5 +1,7 @@
 """What a snapshot says of a Flink job besides its barrel; times in epoch ms."""
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
 
@@ -28,6 +30,12 @@ class FlinkVertex(Struct, frozen=True):
     """Of its busiest subtask, the share of time."""
     back_pressured: float | None = None
     windowed: bool = False
+    taken_per_second: float | None = None
+    """Records that it takes in; a source: that it reads."""
+    sent_per_second: float | None = None
+    """Records that it sends; with windows: that they fire."""
+    pending: int | None = None
+    """Of a source, records that it knows to be unread: a lower bound, and 0 proves nothing."""
 
 
 class FlinkJob(Struct, frozen=True):
@@ -53,3 +61,22 @@ class FlinkJob(Struct, frozen=True):
     """The JobManager's clock at `now_ms` of the snapshot; the two machines' clocks may differ."""
     held_in: str | None = None
     """The id of the vertex that contains the channel which holds back the operator's watermark."""
+    checkpoint_took_ms: int | None = None
+    checkpoint_bytes: int | None = None
+    """The state of the last completed checkpoint."""
+    checkpoints_failed: int | None = None
+
+    @property
+    def chosen(self) -> FlinkVertex | None:
+        """The vertex whose barrel is shown."""
+        return next((one for one in self.vertices if one.id == self.operator), None)
+
+    @property
+    def read_per_second(self) -> float | None:
+        """Records per second that all sources read; None where one does not say."""
+        rates = [one.taken_per_second for one in self.vertices if not one.inputs and one.status == "RUNNING"]
+        return sum(rate for rate in rates if rate is not None) if rates and None not in rates else None
+
+    def busiest(self, load: Callable[[FlinkVertex], float | None]) -> float | None:
+        """The greatest load of all vertices."""
+        return max((share for one in self.vertices if (share := load(one)) is not None), default=None)

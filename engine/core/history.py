@@ -59,6 +59,11 @@ class HistoryPoint(Struct, frozen=True, array_like=True):
     cause: Cause | None = None
     verdict: VerdictName | None = None
     """The verdict in force; None: not judged (an older wmtop)."""
+    results_in_a_second: float | None = None
+    """Of a Flink job, what the chosen operator sends."""
+    busy: float | None = None
+    """Of a Flink job's busiest subtask, the share of time; and of the most back-pressured one."""
+    back_pressured: float | None = None
 
 
 STALE_MS = 10_000
@@ -75,6 +80,8 @@ def history_point(snapshot: Snapshot) -> HistoryPoint | None:
     if snapshot.now_ms is None or snapshot.wall_ms is None:
         return None
     level, totals, spark, windows = snapshot.level, snapshot.totals, snapshot.spark, snapshot.windows
+    job = snapshot.flink if snapshot.state != "stale" else None  # old rates are not those of now
+    operator = None if job is None else job.chosen
     return HistoryPoint(
         now_ms=snapshot.now_ms,
         watermark_ms=level.watermark_ms,
@@ -87,7 +94,7 @@ def history_point(snapshot: Snapshot) -> HistoryPoint | None:
         batch=snapshot.batch,
         batch_ms=spark.batch_ms,
         phases=phases_of(spark.phases_ms),
-        rows_in=spark.input_rows_per_second,
+        rows_in=spark.input_rows_per_second if job is None else job.read_per_second,
         rows_done=spark.processed_rows_per_second,
         backlog=backlog(snapshot),
         backlog_ms=_most(snapshot.channels, lambda view: view.behind_end_ms),
@@ -97,6 +104,9 @@ def history_point(snapshot: Snapshot) -> HistoryPoint | None:
         held_since_ms=level.holder.since_ms if level.holder else None,
         cause=level.holder.cause if level.holder else None,
         verdict=_verdict(snapshot),
+        results_in_a_second=None if operator is None else operator.sent_per_second,
+        busy=None if job is None else job.busiest(lambda task: task.busy),
+        back_pressured=None if job is None else job.busiest(lambda task: task.back_pressured),
     )
 
 

@@ -103,6 +103,8 @@ def _what(task: FlinkVertex) -> str:
     parts = [f"×{task.parallelism}"]
     if task.status != "RUNNING":
         parts.append(task.status)
+    rates = ((task.taken_per_second, "in"), (task.sent_per_second, "out"))
+    parts += [f"{f.rate(rate)}/s {way}" for rate, way in rates if rate is not None and task.status == "RUNNING"]
     if task.late:
         parts.append(f"{'≥ ' if task.late_at_least else ''}{f.count(task.late)} dropped as late")
     if task.spread_ms:

@@ -1,15 +1,19 @@
 """What the screens say of an attached Flink job, as far as its REST API shows it. Pure."""
 
+from collections.abc import Sequence
 from datetime import tzinfo
 
+from ...engine.core.history import HistoryPoint
 from ...engine.core.snapshot import Snapshot
 from . import formatting as f
 from .attached import Attached
 from .chain import Stage
 from .flink_chain import stages_of_job
+from .flink_progress import age_words, job_charts
 from .line import Part, part
 from .own_run import held_back_by
 from .preview import LatenessPreview, Preview
+from .progress import Cells, Chart
 from .windows_unknown import unknown_text
 from .wording import cause
 
@@ -43,7 +47,7 @@ class FlinkJob(Attached):
             return "PARTIAL", "Metrics of some subtasks are missing"
         if snapshot.state == "starting":
             return "STARTING", "The JobManager has no metrics of the job yet"
-        age = _age(snapshot, job.sampled_ms)
+        age = age_words(snapshot, job.sampled_ms)
         return "STALE" if age is None else f"STALE {age}", error
 
     def tuning(self, preview: Preview | None, recent_late: float | None) -> list[Part]:
@@ -64,7 +68,7 @@ class FlinkJob(Attached):
             parts += [*_ages(snapshot), *_clock_skew(snapshot)]
             if job.restarts:
                 parts.append(part(("restarts ", "dim"), (f.count(job.restarts), "bad"), rank=2))
-            at = _age(snapshot, job.checkpoint_ms)
+            at = age_words(snapshot, job.checkpoint_ms)
             parts.append(part(("checkpoint ", "dim"), ("none" if at is None else f"{at} ago", "strong"), rank=4))
         parts.append(part((f"lateness and idle timeout {f.ELSEWHERE}", "dim"), rank=5))
         return parts
@@ -109,6 +113,10 @@ class FlinkJob(Attached):
         where = "" if job is not None and job.topics else "If the job reads Kafka, this does: "
         return f"{where or 'This command answers it: '}{f.clean(f'wmtop run kafka {bootstrap} {topics} --time PATH')}"
 
+    def charts(self, points: Sequence[HistoryPoint], cells: Cells) -> list[Chart]:
+        """Rates, load and checkpoints in place of batches."""
+        return job_charts(self._snapshot, points, cells)
+
     def not_judged(self) -> str | None:
         """What the REST API does not have."""
         return "A Flink job is attached: what its REST API does not show is not judged."
@@ -126,21 +134,11 @@ class FlinkJob(Attached):
 def _ages(snapshot: Snapshot) -> list[Part]:
     """How old the metrics are, and how often there are new ones."""
     job = snapshot.flink
-    age = None if job is None else _age(snapshot, job.sampled_ms)
+    age = None if job is None else age_words(snapshot, job.sampled_ms)
     if job is None or age is None:
         return [part(("no metrics yet", "dim"), rank=1)]
     every = "" if job.interval_ms is None else f", every {f.setting(job.interval_ms)}"
     return [part(("metrics ", "dim"), (f"{age} old", "strong"), (every, "dim"), rank=1)]
-
-
-def _age(snapshot: Snapshot, time_ms: int | None) -> str | None:
-    """How long ago a time of the JobManager's clock was."""
-    clock_ms = snapshot.flink.clock_ms if snapshot.flink is not None else None
-    if clock_ms is None:
-        clock_ms = snapshot.now_ms  # a recording of an older wmtop
-    if time_ms is None or clock_ms is None:
-        return None
-    return f.duration(max(clock_ms - time_ms, 0) // f.SECOND * f.SECOND)
 
 
 def _clock_skew(snapshot: Snapshot) -> list[Part]:

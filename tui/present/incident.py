@@ -212,7 +212,10 @@ def _windows(snapshot: Snapshot) -> str:
 
 def _settings(snapshot: Snapshot) -> str:
     rows = [("source", f"{snapshot.source.kind}: {snapshot.source.description}")] if snapshot.source else []
-    rows += _flat(msgspec.to_builtins(snapshot.settings))
+    if target_of(snapshot).kind == "flink":  # its own are in the job, not in the REST API
+        rows += [(name, f.ELSEWHERE) for name in ("lateness", "idle after", "allowed lateness", "window")]
+    else:
+        rows += _flat(msgspec.to_builtins(snapshot.settings))
     return _table("Settings", ("setting", "value"), rows)
 
 

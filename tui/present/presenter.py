@@ -4,9 +4,11 @@ To follow another kind, add it to `target_of` and write a presenter for it; scre
 followed.
 """
 
+from collections.abc import Sequence
 from datetime import tzinfo
 from typing import Protocol
 
+from ...engine.core.history import HistoryPoint
 from ...engine.core.snapshot import Snapshot
 from .attached import BrokerWatch, SparkQuery
 from .chain import Stage
@@ -14,6 +16,7 @@ from .flink_job import FlinkJob
 from .line import Part
 from .own_run import OwnRun
 from .preview import Preview
+from .progress import Cells, Chart
 from .target import TargetKind, target_of
 
 
@@ -77,6 +80,10 @@ class Presenter(Protocol):
 
     def no_records(self) -> str:
         """What the time screen says without records."""
+        ...
+
+    def charts(self, points: Sequence[HistoryPoint], cells: Cells) -> list[Chart]:
+        """The figures of the progress screen, in the order in which they are drawn."""
         ...
 
     def not_judged(self) -> str | None:

@@ -63,7 +63,7 @@ def cells_of(points: Sequence[HistoryPoint], columns: int, cell_ms: int) -> list
 def charts(snapshot: Snapshot, points: Sequence[HistoryPoint], cells: Cells) -> list[Chart]:
     """All figures, in the order in which they are drawn."""
     return [_rows(snapshot, cells), _results(snapshot, cells), _batches(snapshot, cells),
-            _backlog(snapshot, cells), _state(snapshot, points, cells)]  # fmt: skip
+            backlog_chart(snapshot, cells), _state(snapshot, points, cells)]  # fmt: skip
 
 
 def unread(snapshot: Snapshot) -> list[Unread]:
@@ -75,21 +75,21 @@ def unread(snapshot: Snapshot) -> list[Unread]:
 
 
 def _rows(snapshot: Snapshot, cells: Cells) -> Chart:
-    columns = _growth(cells, lambda point: point.records or None)
+    columns = growth(cells, lambda point: point.records or None)
     if not any(columns):
-        columns = _each(cells, lambda point: point.rows_in, _mean)
+        columns = each(cells, lambda point: point.rows_in, mean)
     done, coming = snapshot.spark.processed_rows_per_second, snapshot.spark.input_rows_per_second
     now = _last(columns) if coming is None else coming
     could = "" if done is None else f", {f.rate(done)}/s done"
-    return _chart("rows in", f"{f.rate(now)}/s{could}", columns, lambda value: f"{f.rate(value)}/s", now is None)
+    return chart_of("rows in", f"{f.rate(now)}/s{could}", columns, lambda value: f"{f.rate(value)}/s", now is None)
 
 
 def _results(snapshot: Snapshot, cells: Cells) -> Chart:
     windows = snapshot.windows
-    columns = _growth(cells, lambda point: point.results)
+    columns = growth(cells, lambda point: point.results)
     if windows.fired is None:
         return Chart("results out", "", note=f.ELSEWHERE)
-    return _chart("results out", f"{f.count(windows.fired + (windows.late_firings or 0))} in all", columns,
+    return chart_of("results out", f"{f.count(windows.fired + (windows.late_firings or 0))} in all", columns,
                   lambda value: f"{f.rate(value)}/s", False)  # fmt: skip
 
 
@@ -102,7 +102,7 @@ def _batches(snapshot: Snapshot, cells: Cells) -> Chart:
     words = "" if now is None else f.duration(now)
     if now and phases is not None:
         words += f", {f.share(phases.work_ms / now)} work"
-    return _chart("batch", words or f.UNKNOWN, columns, f.duration, now is None)
+    return chart_of("batch", words or f.UNKNOWN, columns, f.duration, now is None)
 
 
 def _stack(point: HistoryPoint) -> Stack:
@@ -114,35 +114,35 @@ def _stack(point: HistoryPoint) -> Stack:
     return tuple(parts)
 
 
-def _backlog(snapshot: Snapshot, cells: Cells) -> Chart:
+def backlog_chart(snapshot: Snapshot, cells: Cells) -> Chart:
     now = backlog(snapshot)
     if now is None:
         replay = snapshot.source is not None and snapshot.source.kind == "replay"
         return Chart("backlog", "", note=NO_REPLAY_BACKLOG if replay else f.ELSEWHERE)
     behind = max((view.behind_end_ms for view in snapshot.channels if view.behind_end_ms is not None), default=None)
     words = "" if behind is None else f", {f.duration(behind)} behind"
-    columns = _each(cells, lambda point: point.backlog, max)
-    return _chart("backlog", f"{f.count(now)}{words}", columns, _whole, False)
+    columns = each(cells, lambda point: point.backlog, max)
+    return chart_of("backlog", f"{f.count(now)}{words}", columns, whole, False)
 
 
 def _state(snapshot: Snapshot, points: Sequence[HistoryPoint], cells: Cells) -> Chart:
     last = points[-1] if points else None
     rows, windows = (last.state_rows, last.open_windows) if last else (None, None)
-    columns = _each(cells, lambda point: point.state_rows, lambda values: values[-1])
+    columns = each(cells, lambda point: point.state_rows, lambda values: values[-1])
     if rows is None:
-        columns = _each(cells, lambda point: point.open_windows, lambda values: values[-1])
+        columns = each(cells, lambda point: point.open_windows, lambda values: values[-1])
     reported = [f"{f.count(rows)} rows"] if rows is not None else []
     size = snapshot.spark.state_bytes
     reported += [f"{f.count(windows)} window{'s' * (windows != 1)}"] if windows is not None and size is None else []
     reported += [f"{size / 1_048_576:,.1f} MiB"] if size is not None else []
-    return _chart("state", ", ".join(reported) or f.UNKNOWN, columns, _whole, not reported)
+    return chart_of("state", ", ".join(reported) or f.UNKNOWN, columns, whole, not reported)
 
 
-def _whole(value: float) -> str:
+def whole(value: float) -> str:
     return f.count(int(value))
 
 
-def _chart(
+def chart_of(
     name: str, now: str, columns: Sequence[Stack | None], words: Callable[[float], str], unknown: bool
 ) -> Chart:  # fmt: skip
     known = sorted(sum(column) for column in columns if column is not None)
@@ -154,7 +154,7 @@ def _chart(
     return Chart(name, now, columns, top, words(top))
 
 
-def _each(
+def each(
     cells: Cells, of: Callable[[HistoryPoint], float | None], one: Callable[[list[float]], float]
 ) -> list[Stack | None]:
     """One value for each column."""
@@ -165,7 +165,7 @@ def _each(
     return out
 
 
-def _growth(cells: Cells, of: Callable[[HistoryPoint], int | None]) -> list[Stack | None]:
+def growth(cells: Cells, of: Callable[[HistoryPoint], int | None]) -> list[Stack | None]:
     """By how much a total grew in each column, per second."""
     out: list[Stack | None] = []
     before: tuple[int, int] | None = None
@@ -181,7 +181,7 @@ def _growth(cells: Cells, of: Callable[[HistoryPoint], int | None]) -> list[Stac
     return out
 
 
-def _mean(values: list[float]) -> float:
+def mean(values: list[float]) -> float:
     return sum(values) / len(values)
 
 

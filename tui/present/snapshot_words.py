@@ -1,7 +1,11 @@
 """What all presenters say alike. Pure."""
 
+from collections.abc import Sequence
+
+from ...engine.core.history import HistoryPoint
 from ...engine.core.snapshot import Snapshot
 from .preview import untunable
+from .progress import Cells, Chart, charts
 
 
 class SnapshotWords:
@@ -18,3 +22,7 @@ class SnapshotWords:
     def no_steps(self) -> str:
         """A lateness can still be typed."""
         return "No what-if is known here: type a lateness with ="
+
+    def charts(self, points: Sequence[HistoryPoint], cells: Cells) -> list[Chart]:
+        """Rows, results, batches, backlog and state."""
+        return charts(self._snapshot, points, cells)

@@ -7,7 +7,8 @@ from textual.events import Resize
 
 from ...engine.core.snapshot import Snapshot
 from ..present.line import Run
-from ..present.progress import cells_of, charts, step_ms, unread
+from ..present.presenter import presenter_of
+from ..present.progress import cells_of, step_ms, unread
 from ..present.table import Records
 from ..widgets.charts import Charts, Pictures, legend
 from .detail import DetailScreen
@@ -26,6 +27,8 @@ class ProgressScreen(DetailScreen):
         "computing, commit writing the checkpoint, offsets asking the sources what there is. backlog: records that are "
         "in the source but not read yet, and how much event time they span. state: records in open windows; for "
         "an attached query the rows in Spark's state.\n"
+        "Of a Flink job: records read by its sources, results sent by the operator whose inputs are shown, the busiest "
+        "subtask and the most back-pressured one, how much event time passes in a second, the last checkpoint.\n"
     )
 
     def body(self) -> ComposeResult:
@@ -37,13 +40,13 @@ class ProgressScreen(DetailScreen):
         columns = canvas.columns()
         cell_ms = step_ms(points, columns)
         cells = cells_of(points, columns, cell_ms)
-        canvas.show(Pictures(charts(snapshot, points, cells), cell_ms, unread(snapshot)))
+        canvas.show(Pictures(presenter_of(snapshot).charts(points, cells), cell_ms, unread(snapshot)))
 
     def records(self) -> Records:
         return Records("progress", self.seen.recent.until(self.seen.snapshot))
 
     def legend(self, snapshot: Snapshot) -> Sequence[Run]:
-        return legend(plain=app_of(self).no_color)
+        return legend(plain=app_of(self).no_color) if snapshot.flink is None else ()
 
     def on_resize(self, event: Resize) -> None:
         self.call_after_refresh(self.repaint)

@@ -106,10 +106,12 @@ class Exceptions(Struct):
     history: ExceptionHistory = field(name="exceptionHistory", default_factory=ExceptionHistory)
 
 
-class Completed(Struct):
+class Completed(Struct, rename={"took_ms": "end_to_end_duration", "size": "state_size"}):
     """A completed checkpoint."""
 
     latest_ack_timestamp: int | None = None
+    took_ms: int | None = None
+    size: int | None = None
 
 
 class LatestCheckpoints(Struct):
@@ -118,10 +120,17 @@ class LatestCheckpoints(Struct):
     completed: Completed | None = None
 
 
+class CheckpointCounts(Struct):
+    """How many checkpoints there were."""
+
+    failed: int | None = None
+
+
 class Checkpoints(Struct):
     """`/jobs/J/checkpoints`."""
 
     latest: LatestCheckpoints | None = None
+    counts: CheckpointCounts | None = None
 
 
 class Metric(Struct):
@@ -129,6 +138,13 @@ class Metric(Struct):
 
     id: str
     value: str | None = None
+
+
+class MetricSum(Struct):
+    """A metric's sum over the subtasks of a vertex."""
+
+    id: str
+    sum: float | None = None
 
 
 class ConfigEntry(Struct):

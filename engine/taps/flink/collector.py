@@ -10,10 +10,13 @@ import time
 from collections.abc import Callable
 from urllib.parse import quote
 
+from msgspec.structs import replace
+
 from .answers import BackPressure, Checkpoints, ConfigEntry, Exceptions, JobAnswer, JobsOverview, Metric
 from .metrics import sample_of, wanted
+from .rates import RateNames, rate_names, rates_of
 from .rest import Rest, RestError
-from .samples import Graph, Job, Sample, Vertex, VertexSample
+from .samples import Checkpoint, Graph, Job, Sample, Vertex, VertexSample
 
 SETTLED_S = 0.6
 """A dump arrives up to this long after the time that it is dated by."""
@@ -46,10 +49,14 @@ def failure_of(rest: Rest, id: str) -> str | None:
     return line.strip() or None
 
 
-def last_checkpoint_ms(rest: Rest, id: str) -> int | None:
-    """When the job's last checkpoint was completed (epoch ms); None: none was."""
-    latest = rest.get(f"/jobs/{id}/checkpoints", Checkpoints).latest
-    return latest.completed.latest_ack_timestamp if latest is not None and latest.completed is not None else None
+def checkpoint_of(rest: Rest, id: str) -> Checkpoint:
+    """The job's last completed checkpoint."""
+    found = rest.get(f"/jobs/{id}/checkpoints", Checkpoints)
+    failed = found.counts.failed if found.counts is not None else None
+    last = found.latest.completed if found.latest is not None else None
+    if last is None:
+        return Checkpoint(failed=failed)
+    return Checkpoint(last.latest_ack_timestamp, last.took_ms, last.size, failed)
 
 
 def restarts_of(rest: Rest, id: str) -> int | None:
@@ -74,6 +81,7 @@ class Collector:
         self._rest = rest
         self._sleep = sleep
         self._ids: dict[str, list[str]] = {}
+        self._rates: dict[str, RateNames] = {}
         self._list_again_s: dict[str, float] = {}
         self._taken: tuple[str, int] | None = None
 
@@ -107,10 +115,12 @@ class Collector:
         out: list[VertexSample] = []
         all_whole = True
         for vertex in graph.vertices:
-            path = f"/jobs/{graph.job.id}/vertices/{vertex.id}/metrics"
-            ids = self._names(vertex, path)
-            values = self._rest.metrics(path, ids)
+            path = f"/jobs/{graph.job.id}/vertices/{vertex.id}"
+            ids = self._names(vertex, f"{path}/metrics")
+            values = self._rest.metrics(f"{path}/metrics", ids)
             sample, whole = sample_of(vertex, ids, values)
+            names = self._rates[vertex.id]
+            sample = replace(sample, rates=rates_of(names, self._rest.sums(path, names.all())))
             if not whole:
                 self._list_again_s.pop(vertex.id, None)  # a split has ended, or the task was restarted
             all_whole = all_whole and (whole or vertex.status == "FINISHED")
@@ -122,6 +132,7 @@ class Collector:
         if now >= self._list_again_s.get(vertex.id, 0.0) or not self._ids.get(vertex.id):
             listed = self._rest.get(path, list[Metric])
             self._ids[vertex.id] = wanted(one.id for one in listed)
+            self._rates[vertex.id] = rate_names(vertex, (one.id for one in listed))
             self._list_again_s[vertex.id] = now + (LIST_EVERY_S if len(listed) < LONG_LIST else LONG_LIST_EVERY_S)
         return self._ids[vertex.id]
 

@@ -4,7 +4,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .barrel import IDLE_STEP_MS
-from .samples import Graph, Sample, Split
+from .samples import Checkpoint, Graph, Sample, Split
 from .unread import Unread
 
 
@@ -19,7 +19,7 @@ class FlinkFacts(Struct, frozen=True, kw_only=True):
     interval_ms: int | None = None
     failure: str | None = None
     restarts: int | None = None
-    checkpoint_ms: int | None = None
+    checkpoint: Checkpoint = Checkpoint()
     read_ms: dict[str, tuple[int, int]] = {}
     """Of each Kafka split the last offset read, and when that was first seen (JobManager's clock)."""
     late_before: dict[str, int] = {}

@@ -189,7 +189,10 @@ def _job(
         sampled_ms=sample.at_ms if sample is not None else None,
         interval_ms=facts.interval_ms,
         restarts=facts.restarts,
-        checkpoint_ms=facts.checkpoint_ms,
+        checkpoint_ms=facts.checkpoint.completed_ms,
+        checkpoint_took_ms=facts.checkpoint.took_ms,
+        checkpoint_bytes=facts.checkpoint.size,
+        checkpoints_failed=facts.checkpoint.failed,
         topics=facts.topics or sorted({split.topic for split in splits_of(sample) if split.topic is not None}),
         bootstrap=facts.bootstrap,
         clock_ms=clock_ms,
@@ -221,6 +224,9 @@ def _vertex(one: VertexSample, status: str, late: int | None) -> FlinkVertex:
         busy=_greatest(task.busy for task in one.subtasks),
         back_pressured=_greatest(task.back_pressured for task in one.subtasks),
         windowed=one.windowed,
+        taken_per_second=one.rates.taken,
+        sent_per_second=one.rates.sent,
+        pending=one.rates.pending,
     )
 
 

@@ -1,6 +1,7 @@
 """GET requests to a JobManager's REST API, directly or behind a proxy; no other method is ever used."""
 
 import base64
+import math
 import os
 import ssl
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ import urllib3
 from msgspec import Struct
 
 from ...errors import UsageError
-from .answers import Errors, Metric
+from .answers import Errors, Metric, MetricSum
 
 TIMEOUT_S = 10.0
 """Longest wait for an answer; a busy JobManager pauses for up to 5 s."""
@@ -94,6 +95,15 @@ class Rest:
             for metric in self.get(f"{path}?get={batch}", list[Metric]):
                 if metric.value is not None:
                     found[metric.id] = metric.value
+        return found
+
+    def sums(self, path: str, ids: Sequence[str]) -> dict[str, float]:
+        """Sums over the subtasks of a vertex (`path`: `/jobs/J/vertices/V`), which the JobManager adds up."""
+        found: dict[str, float] = {}
+        for batch in batches(ids, REQUEST_LINE - len(self.base) - len(path) - 96):
+            for one in self.get(f"{path}/subtasks/metrics?agg=sum&get={batch}", list[MetricSum]):
+                if one.sum is not None and math.isfinite(one.sum):
+                    found[one.id] = one.sum
         return found
 
     def close(self) -> None:

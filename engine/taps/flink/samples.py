@@ -95,12 +95,34 @@ class Subtask(Struct, frozen=True):
     """How far it is ahead of what watermark alignment allows; above 0 it is paused."""
 
 
+class Checkpoint(Struct, frozen=True):
+    """The last completed checkpoint; all None: there was none."""
+
+    completed_ms: int | None = None
+    """When (JobManager's clock, epoch ms)."""
+    took_ms: int | None = None
+    size: int | None = None
+    """Of the state (bytes)."""
+    failed: int | None = None
+    """How many checkpoints of the job failed."""
+
+
+class Rates(Struct, frozen=True):
+    """Records per second that a vertex takes in and sends (its windows: fire), as Flink's meters have it."""
+
+    taken: float | None = None
+    sent: float | None = None
+    pending: int | None = None
+    """Of a source: records that it knows to be unread; 0 proves nothing."""
+
+
 class VertexSample(Struct, frozen=True):
     """The subtasks of a vertex; `windowed`: one of its operators drops late records."""
 
     vertex: Vertex
     subtasks: tuple[Subtask, ...]
     windowed: bool = False
+    rates: Rates = Rates()
 
 
 class Sample(Struct, frozen=True):

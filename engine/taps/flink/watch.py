@@ -14,10 +14,10 @@ from ...errors import UsageError
 from .collector import (
     DEFAULT_INTERVAL_MS,
     Collector,
+    checkpoint_of,
     failure_of,
     graph_of,
     jobs_of,
-    last_checkpoint_ms,
     restarts_of,
     update_interval_ms,
 )
@@ -159,7 +159,7 @@ class FlinkWatch:
             facts,
             failure=failure_of(self._rest, id),
             restarts=restarts_of(self._rest, id),
-            checkpoint_ms=last_checkpoint_ms(self._rest, id),
+            checkpoint=checkpoint_of(self._rest, id),
         )
 
 

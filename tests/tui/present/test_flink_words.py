@@ -4,15 +4,18 @@ from msgspec.structs import replace
 from wmtop.engine.core.doctor.blocking import SilentChannels
 from wmtop.engine.core.doctor.finding import Fix
 from wmtop.engine.core.flink_job import FlinkJob, FlinkVertex
+from wmtop.engine.core.history import history_point
 from wmtop.engine.core.settings import Settings
 from wmtop.engine.core.snapshot import Cause, ChannelView, Holder, Level, Snapshot, SourceView, Totals
 from wmtop.tui.present.condition import condition
 from wmtop.tui.present.diagnosis.diagnoses import explain
 from wmtop.tui.present.flink_job import NO_WHAT_IF, NO_WHAT_IF_HERE
+from wmtop.tui.present.flink_progress import NO_BACKLOG
 from wmtop.tui.present.formatting import ELSEWHERE
 from wmtop.tui.present.line import Part
 from wmtop.tui.present.presenter import presenter_of
 from wmtop.tui.present.preview import lateness
+from wmtop.tui.present.progress import cells_of
 from wmtop.tui.present.query_words import identity, whole_identity
 from wmtop.tui.present.windows_unknown import unknown_text
 
@@ -168,3 +171,47 @@ def test_partial_rows_that_were_dropped_are_a_lower_bound() -> None:
     vertices = [replace(one, late_at_least=one.id == "w") for one in seen.flink.vertices]
     two_phase = replace(seen, flink=replace(seen.flink, vertices=vertices))
     assert "≥ 3" in text(presenter_of(two_phase).tuning(None, None))
+
+
+def test_progress_shows_rates_load_event_time_and_checkpoints() -> None:
+    there = job().flink
+    assert there is not None
+    source, window, sink = there.vertices
+    source = replace(source, taken_per_second=1_204.0, sent_per_second=1_200.0, busy=0.1, pending=0)
+    window = replace(window, taken_per_second=1_200.0, sent_per_second=3.0, back_pressured=0.0)
+    known = replace(
+        job(),
+        wall_ms=NOW_MS,
+        flink=replace(
+            there, vertices=[source, window, sink], checkpoint_ms=NOW_MS - 5_000, checkpoint_took_ms=120,
+            checkpoint_bytes=2_097_152, checkpoints_failed=2,
+        ),
+    )  # fmt: skip
+    later = replace(known, now_ms=NOW_MS + 4_000, wall_ms=NOW_MS + 4_000, level=Level(LEVEL_MS + 8_000))
+    points = [point for one in (known, later) if (point := history_point(one)) is not None]
+    found = {one.name: one for one in presenter_of(later).charts(points, cells_of(points, 10, 2_000))}
+    assert found["records read"].now == "1,204/s"
+    assert found["results out"].now == "3.0/s"
+    assert found["busiest task"].now == "90.0 % Window"
+    assert found["event time"].now == "×2.0"
+    assert found["backlog"].note == NO_BACKLOG  # 0 pending proves nothing
+    assert found["checkpoint"].note == "5s ago, took 120ms, state 2.0 MiB, 2 failed"
+    waiting = replace(known, flink=replace(known.flink, vertices=[replace(source, pending=70), window]))
+    shown = {one.name: one for one in presenter_of(waiting).charts([], [])}
+    assert "≥ 70" in (shown["backlog"].note or "")
+    said = " ".join(stage.what for stage in presenter_of(known).stages(None))
+    assert "1,204/s in" in said
+
+
+def test_progress_shows_no_rate_that_is_not_known() -> None:
+    """One source that does not say leaves the sum unknown; rates of stale metrics are not those of now."""
+    there = job().flink
+    assert there is not None
+    mute = replace(there.vertices[0], id="s2")
+    said = replace(there.vertices[0], taken_per_second=5.0)
+    both = replace(job(), wall_ms=NOW_MS, flink=replace(there, vertices=[said, mute, *there.vertices[1:]]))
+    points = [point for one in (both, replace(both, state="stale")) if (point := history_point(one)) is not None]
+    assert [point.rows_in for point in points] == [None, None]
+    assert [point.busy for point in points] == [0.9, None]
+    found = {one.name: one for one in presenter_of(both).charts(points, cells_of(points, 4, 2_000))}
+    assert found["records read"].note == ELSEWHERE
