@@ -6,6 +6,7 @@ import sys
 NAMES = (
     "tick",
     "doctor",
+    "floor",
     "throughput",
     "aggregation",
     "kafka",

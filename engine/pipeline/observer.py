@@ -11,7 +11,6 @@ from .batch_groups import observation_of
 from .columnar import Work, groups_of_shares
 from .groups import Levels
 from .sources.base import Source, canonical_columns
-from .sources.workers import start_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,7 +32,6 @@ class Observer:
         self._reader = None if settings.strategy in ORDERED else source.columns_of(spark)
         self._warming: threading.Thread | None = None
         if self._reader is not None:
-            start_workers(spark)
             self.frame = self._reader.frame
             return
         rows = spark.range(2).selectExpr(*[f"cast(id as {kind}) as {name}" for name, kind in columns.items()])
@@ -51,7 +49,8 @@ class Observer:
             return self._aggregation.observe(batch, number, levels, monitor)
         shares = reader.shares(batch, monitor.rows, ends)
         work = Work(reader.read, self._settings, self._edges, levels)
-        groups = groups_of_shares(batch.sparkSession, shares, work) if shares else None
+        here = reader.is_small(shares)
+        groups = groups_of_shares(batch.sparkSession, shares, work, here=here) if shares else None
         if groups is None:
             return self._aggregation.observe(reader.rows(batch), number, levels, monitor)
         return observation_of(groups, number, levels, [])

@@ -17,7 +17,7 @@ from .parquet_rows import ParquetColumns, ParquetRows, is_channel_type, readable
 from .record_columns import EXPLAINED, RECORD, RecordColumns
 from .record_values import check_record_columns
 from .table_files import SUFFIXES, Format, TableFile, format_of, is_hidden, look_at, sample
-from .workers import is_local
+from .workers import is_local, start_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -109,6 +109,7 @@ class Files(Source):
         read = ParquetRows(columns.time, columns.channel, columns.watermark, columns.unit, known)
         schema = _schema(spark, file, columns, self.more)
         self.counted_by_spark = False  # it counts files
+        start_workers(spark)
 
         def rows(paths: list[str]) -> "DataFrame":
             reader = spark.read.format("parquet").schema(schema).option(*_NO_PATTERNS)
