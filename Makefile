@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 INSTALL := PIP_USE_PEP517=1 $(BIN)/python -m pip --disable-pip-version-check $$([ -t 1 ] || echo --quiet) install \
 	--constraint .ci/constraints.txt --editable
 
+# Where it is set (as in some containers) each of our processes would compile wmtop again: 0.4 s of CPU.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test test-flink120 quick check fix docs coverage audit gallery gallery-35 gallery-40 bench pictures tour lock clean
 help:
 	@echo "make demo    a year of flights through Spark, and the screen on it (installs what is missing, into $(VENV))"

@@ -26,7 +26,7 @@ from wmtop.engine.pipeline.sources.kafka_columns import KafkaColumns
 
 from .kafka import cluster, fill
 
-TOPIC, RECORDS, HALF_MS, SKEW = "skewed", 400_000, 50 * 3_600_000, 10
+TOPIC, RECORDS, HALF_MS, SKEW = "skewed", 160_000, 50 * 3_600_000, 10
 START_MS, MEAN_DELAY_MS, DRIFT_MS = 1_700_006_400_000, 120_000, 2 * 3_600_000
 SETTINGS = Settings(lateness_ms=300_000, window=Tumbling(600_000))
 SIDES = {

@@ -13,6 +13,7 @@ from msgspec.structs import asdict
 from wmtop.engine.core.settings import Settings, Tumbling
 from wmtop.engine.pipeline.durable import StateDirectory
 from wmtop.engine.pipeline.query import Run
+from wmtop.engine.pipeline.sources import parquet_rows
 from wmtop.engine.pipeline.sources.columns import Columns
 from wmtop.engine.pipeline.sources.files import Files
 from wmtop.engine.pipeline.sources.parquet_rows import NotReadableError, Piece, is_legacy, pieces_of
@@ -155,7 +156,7 @@ def monitor_of(spark: "SparkSession", source: Files, path: Path) -> "Monitor":
     return run.monitor
 
 
-def test_a_run_is_the_same_either_way(spark: "SparkSession", tmp_path: Path) -> None:
+def test_a_run_is_the_same_either_way(spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also with names that only look like patterns, and with a file that Spark has to read."""
     directory = tmp_path / "in"
     directory.mkdir()
@@ -166,14 +167,16 @@ def test_a_run_is_the_same_either_way(spark: "SparkSession", tmp_path: Path) -> 
         pq.write_table(pa.table({"at": at, "who": [f"c{i % 7}" for i in range(201)]}), file, row_group_size=60)
         os.utime(file, (number + 1, number + 1))
     columns = Columns(time="at", channel="who")
-    ours = monitor_of(spark, OneFileABatch(directory, columns, once=True), tmp_path / "columns")
     theirs = monitor_of(spark, InRows(directory, columns, once=True), tmp_path / "rows")
-    assert (ours.rows, ours.batch, ours.level) == (1_005, 4, theirs.level)
-    assert {name: asdict(counts) for name, counts in ours.counts.items()} == {
-        name: asdict(counts) for name, counts in theirs.counts.items()
-    }
-    assert sum(counts.late for counts in ours.counts.values()) > 0
-    assert ours.whatif is not None
-    assert theirs.whatif is not None
-    assert (ours.whatif.late, ours.whatif.behind) == (theirs.whatif.late, theirs.whatif.behind)
-    assert ours.operator == theirs.operator
+    for place, small_bytes in (("driver", 1 << 20), ("tasks", 0)):
+        monkeypatch.setattr(parquet_rows, "_SMALL_BYTES", small_bytes)
+        ours = monitor_of(spark, OneFileABatch(directory, columns, once=True), tmp_path / place)
+        assert (ours.rows, ours.batch, ours.level) == (1_005, 4, theirs.level)
+        assert {name: asdict(counts) for name, counts in ours.counts.items()} == {
+            name: asdict(counts) for name, counts in theirs.counts.items()
+        }
+        assert sum(counts.late for counts in ours.counts.values()) > 0
+        assert ours.whatif is not None
+        assert theirs.whatif is not None
+        assert (ours.whatif.late, ours.whatif.behind) == (theirs.whatif.late, theirs.whatif.behind)
+        assert ours.operator == theirs.operator
