@@ -15,7 +15,7 @@ from pyarrow import fs
 from wmtop.engine.taps.checkpoint.checkpoint import CheckpointTap
 from wmtop.engine.taps.remote.mirror import Remote
 
-MEASURED_S = 30
+MEASURED_S = 60
 BEFORE = 30
 """Batches that are there when the following begins."""
 
