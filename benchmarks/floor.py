@@ -44,9 +44,7 @@ def main() -> None:
         for name, took in report["durationMs"].items():
             phases[f"Spark: {name}"].append(took)
     phases |= {name: times[WARM_UP:] for name, times in spent.items()}
-    print(
-        f"{len(reports)} batches of {ROWS} rows; CPU of the process tree, its start included: {cpu:.2f} s each\n"
-    )
+    print(f"{len(reports)} batches of {ROWS} rows; CPU of the process tree, its start included: {cpu:.2f} s each\n")
     print("| part | median | quartiles |\n| --- | --- | --- |")
     for name, times in sorted(phases.items(), key=lambda item: -statistics.median(item[1])):
         low, middle, high = statistics.quantiles(times, n=4)
