@@ -197,6 +197,7 @@ def _case(incident: Incident) -> Case:
         written_ms=time.time_ns() // 1_000_000,
         lost=incident.lost,
         redacted=incident.redacted,
+        recorded=incident.playback is not None,
     )
 
 

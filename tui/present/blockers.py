@@ -53,12 +53,24 @@ def window_groups(opened: Sequence[OpenWindow]) -> list[WindowGroup]:
     return [WindowGroup(list(group)) for _, group in groupby(opened, key=_waits_key)]
 
 
-def waits_for(window: OpenWindow, cells_each: int = 3) -> str | None:
-    """The channels that a window waits for: `F9, YV`, `F9, YV, VX and 12 more`; None: not known, or none."""
+def taking_part(snapshot: Snapshot) -> int:
+    """How many inputs of the valve take part in the minimum: source instances where there are some."""
+    inputs = snapshot.channels if snapshot.instances is None else snapshot.instances
+    return sum(view.state == "active" for view in inputs)
+
+
+def waits_for(window: OpenWindow, cells_each: int = 3, of: int | None = None) -> str | None:
+    """The channels that a window waits for: `F9, YV`, `F9, YV, VX and 12 more`; None: not known, or none.
+
+    `of` are so many channels that take part: where all of them are still behind its end, `all 15`.
+    """
     if window.blockers is None:
         return None if window.waits_for is None else name(window.waits_for)
     if not window.blockers:
         return None
+    count = max(window.blocker_count or 0, len(window.blockers))
+    if of is not None and count == of > cells_each:
+        return f"all {count:,}"
     return named(window.blockers, window.blocker_count or 0, cells_each)
 
 

@@ -50,6 +50,8 @@ class Case(Struct, frozen=True, kw_only=True):
     lost: str | None = None
     """Why nothing newer is known."""
     redacted: bool = False
+    recorded: bool = False
+    """It is of a moment in a recording, not of a target that runs."""
 
 
 def markdown(case: Case) -> str:
@@ -74,7 +76,6 @@ def _head(case: Case) -> str:
     taken = f.UNKNOWN if snapshot.wall_ms is None else f.stamp(snapshot.wall_ms, UTC)
     clock = "" if snapshot.now_ms is None else f", processing time {f.stamp(snapshot.now_ms, UTC)}"
     clip = case.clip
-    span = "" if clip.first_ms is None or clip.last_ms is None else f" over {f.duration(clip.last_ms - clip.first_ms)}"
     lines = [
         f"# Incident: {_text(snapshot.name)}",
         "",
@@ -83,10 +84,33 @@ def _head(case: Case) -> str:
         "",
         f"![The main screen]({PICTURE})",
         "",
-        f"- [{RECORDING}]({RECORDING}): {clip.snapshots:,} snapshots{span}; `wmtop replay {RECORDING}` shows them",
+        f"- [{RECORDING}]({RECORDING}): {clip.snapshots:,} snapshots{_covered(clip)}; "
+        f"`wmtop replay {RECORDING}` shows them",
+        *_more_than_clip(case),
         f"- [{SNAPSHOT}]({SNAPSHOT}): this snapshot as JSON",
     ]
     return "\n".join(lines)
+
+
+def _covered(clip: Clip) -> str:
+    """The time that the recording covers."""
+    if clip.first_ms is None or clip.last_ms is None:
+        return ""
+    begin, end = f.stamp(clip.first_ms, UTC), f.stamp(clip.last_ms, UTC)
+    return f" from {begin} to {end} ({f.duration(clip.last_ms - clip.first_ms)})"
+
+
+def _more_than_clip(case: Case) -> list[str]:
+    """What is known of the time before a recording that was made for this report."""
+    if case.recorded:
+        return []
+    first_ms = min((point.wall_ms for point in case.past), default=None)
+    earlier = first_ms is not None and case.clip.first_ms is not None and first_ms < case.clip.first_ms
+    known = f"; the timeline below begins at {f.stamp(first_ms or 0, UTC)}" if earlier else ""
+    return [
+        f"- what came before was not watched{known}. A run with `--record FILE` keeps all of it: "
+        "`wmtop report FILE --at TIME`"
+    ]
 
 
 def _verdict(case: Case) -> str:

@@ -13,7 +13,7 @@ from .preview import IdlePreview, LatenessPreview, Preview
 from .snapshot_words import SnapshotWords
 from .staves import holding
 from .target import target_of
-from .wording import cause, name, window
+from .wording import cause, is_close, name, window
 
 ONE_CLOCK_FOLLOWS = "no channel holds back the watermark: Spark's one clock follows the fastest channel"
 NO_RECORD = "no record has come yet"
@@ -117,9 +117,12 @@ class OwnRun(SnapshotWords):
 
 def held_back_by(snapshot: Snapshot) -> list[Part]:
     """The channel that holds back the watermark, how long and why; nothing where there is none."""
-    holder = snapshot.level.holder
+    holder, behind_ms = snapshot.level.holder, snapshot.level.behind_fastest_ms
     if holder is None or holding(snapshot) is None:
         return []
+    if behind_ms is not None and is_close(snapshot):
+        slowest: list[Run] = [(" slowest ", "dim"), (name(holder.channel), "strong")]
+        return [part(*slowest, (f": {f.duration(behind_ms)} behind the fastest", "text"))]
     since = "" if snapshot.now_ms is None else f" for {f.duration(max(snapshot.now_ms - holder.since_ms, 0))}"
     return [
         part((" held back by ", "dim"), (name(holder.channel), "holder"), (since, "holder"), (": ", "dim")),

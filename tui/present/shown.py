@@ -12,6 +12,7 @@ from . import preview as what_if
 from .applied import Applied
 from .channel_order import Entry, entries
 from .condition import Lost, condition, replay_condition
+from .diagnosis import explain
 from .keys import hint
 from .line import Part
 from .playback import Playback
@@ -143,6 +144,7 @@ class Shown:
                 lost=self.lost_text,
                 silent_ms=self.silent_ms,
                 key=hint("verdict-fix").keys,
+                headline=explain(self.findings[0], snapshot, zone).title if self.findings else None,
             ),
             story=Story(watermark_parts(snapshot, zone), words.holder(zone), self._lags),
             tuning=words.tuning(self.preview, self._now_share),

@@ -6,7 +6,7 @@ from itertools import takewhile
 from msgspec import Struct
 
 from ...engine.core.doctor import Finding
-from ...engine.core.doctor.blocking import SilentChannels
+from ...engine.core.doctor.blocking import Lagging, SilentChannels
 from ...engine.core.judgement.verdict import lost_state, verdict_of
 from ...engine.core.snapshot import Blocker, Cause, Snapshot, Verdict, VerdictName
 from . import formatting as f
@@ -22,6 +22,8 @@ STALE_AFTER_MS = 3_000
 """Without a snapshot for longer, what an engine is doing is not known."""
 NAMED = 3
 """How many blockers the line names."""
+MOST_OF_IT = 0.9
+"""The share of the watermark's lag that the blamed channels account for."""
 WORDS: dict[VerdictName, str] = {
     "moving": "MOVING", "slow": "SLOW", "stalled": "STALLED", "waiting": "WAITING", "unknown": "UNKNOWN",
     "ended": "ENDED",
@@ -74,8 +76,12 @@ def verdict_parts(
     lost: str | None = None,
     silent_ms: int | None = None,
     key: str | None = None,
+    headline: str | None = None,
 ) -> list[Part]:
-    """The verdict's line: the word and since when, the reason, what waits, and the fix (`key` previews it)."""
+    """The verdict's line: the word and since when, the reason, what waits, and the fix (`key` previews it).
+
+    `headline` is the first finding in words.
+    """
     verdict = seen_verdict(snapshot, lost=lost, silent_ms=silent_ms)
     ink = INKS[verdict.verdict]
     since = _age(snapshot, verdict)
@@ -86,13 +92,15 @@ def verdict_parts(
         head.append((f" {since}", ink))
     parts = [part(*head)]
     text_ink = "text" if verdict.verdict in ("moving", "ended") else ink
-    for place, text in enumerate(_reason(snapshot, verdict, findings, silent_ms)):
+    for place, text in enumerate(_reason(snapshot, verdict, findings, silent_ms, headline)):
         parts.append(part((text, text_ink), rank=place, gap=" · " if place else "  "))
     if verdict.verdict in ("stalled", "slow"):
         parts += _cost_and_fix(snapshot, findings, offer, key)
     elif any(found.severity != "info" for found in findings):
         words = f"{len(findings)} finding{'s' * (len(findings) != 1)}"
         parts.append(part((words, "stale"), (f" ({hint('doctor').keys})" if key else "", "dim"), rank=2, gap=" · "))
+        if headline is not None:
+            parts.append(part((f": {headline}", "stale"), rank=3, gap=""))
     return parts
 
 
@@ -117,11 +125,16 @@ def waiting_windows(snapshot: Snapshot) -> tuple[int, bool]:
 
 
 def blame(snapshot: Snapshot) -> str | None:
-    """Who blocks the watermark, and why: the first blockers, as long as they have the same cause."""
+    """Who blocks the watermark, and why: the first blockers, as long as they have the same cause.
+
+    Only as many as free most of it: channels near the fastest one are not to blame.
+    """
     steps = snapshot.blockers
     if not steps:
         return None
-    same = list(takewhile(lambda step: step.cause == steps[0].cause, steps))
+    most = MOST_OF_IT * (snapshot.level.behind_fastest_ms or 0)
+    enough = next((place for place, step in enumerate(steps, 1) if (step.gain_ms or 0) >= most), len(steps))
+    same = list(takewhile(lambda step: step.cause == steps[0].cause, steps[:enough]))
     return f"{named([channel for step in same for channel in step.channels], count_of(same))} {does(same)}"
 
 
@@ -157,16 +170,20 @@ def named(channels: Sequence[str], count: int, most: int = NAMED) -> str:
 
 
 def _age(snapshot: Snapshot, verdict: Verdict) -> str | None:
-    """How long it has been so; of a stall, how long the watermark has not advanced."""
+    """How long it has been so; of a stall, how long the watermark has not advanced; waiting, since the last record."""
     since, now, moved = verdict.since_ms, snapshot.now_ms, snapshot.level.moved_ms
     if since is None or now is None or verdict.verdict in ("unknown", "ended"):
         return None
     if verdict.verdict == "stalled" and moved is not None:
         since = min(since, moved)
+    if verdict.verdict == "waiting" and verdict.reason.ms is not None:
+        since = min(since, now - verdict.reason.ms)
     return f.duration(max(now - since, 0))
 
 
-def _reason(snapshot: Snapshot, verdict: Verdict, findings: Sequence[Finding], silent_ms: int | None) -> list[str]:
+def _reason(
+    snapshot: Snapshot, verdict: Verdict, findings: Sequence[Finding], silent_ms: int | None, headline: str | None
+) -> list[str]:
     """Why, the most important first."""
     if verdict.verdict == "moving":
         behind = snapshot.level.behind_fastest_ms
@@ -174,6 +191,8 @@ def _reason(snapshot: Snapshot, verdict: Verdict, findings: Sequence[Finding], s
         return [*still, f"{f.duration(behind)} behind fastest"] if behind else still
     reason = verdict.reason
     who = _blamed(snapshot, findings)
+    if headline is not None and isinstance(findings[0], Lagging) and findings[0].stuck_ms is not None:
+        who = headline
     if verdict.verdict == "slow":
         lost = f"{f.duration(reason.ms or 0)} lost in {f.duration(verdict.horizon_ms or 0)}"
         return [lost] if who is None else [lost, who]
@@ -183,11 +202,10 @@ def _reason(snapshot: Snapshot, verdict: Verdict, findings: Sequence[Finding], s
         if reason.code == "unread_records":
             return [f"{f.count(reason.records)} records are not read"]
         return ["event time advances, the watermark does not"]
-    ago = "" if reason.ms is None else f" for {f.duration(reason.ms)}"
     return [
         {
-            "no_records": f"no records{ago}, no backlog",
-            "all_idle": f"all channels are idle, no records{ago}",
+            "no_records": "no records, no backlog: check the producers",
+            "all_idle": "all channels are idle, no records: check the producers",
             "too_short": _too_short(verdict),
             "starting": "the engine is starting",
             "source_silent": "the source reports nothing new",

@@ -107,6 +107,18 @@ def moved(snapshot: Snapshot) -> str | None:
     return "just now" if age_ms < f.SECOND else f"{f.duration(age_ms)} ago"
 
 
+def is_close(snapshot: Snapshot) -> bool:
+    """Event time moves, and the slowest channel is no further behind the fastest than lateness allows records to be."""
+    level, lateness_ms = snapshot.level, snapshot.settings.lateness_ms
+    return (
+        snapshot.verdict.verdict == "moving"
+        and level.holder is not None
+        and level.holder.cause == "behind"
+        and level.behind_fastest_ms is not None
+        and level.behind_fastest_ms <= (lateness_ms or 0)
+    )
+
+
 def cause(snapshot: Snapshot) -> str:
     """Why the holder holds back the watermark, in words with numbers."""
     holder, level = snapshot.level.holder, snapshot.level

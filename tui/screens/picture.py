@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from ...engine.core.snapshot import OpenWindow, Snapshot
 from ..present import formatting as f
+from ..present.blockers import taking_part
 from ..present.channel_order import Entry
 from ..present.line import Run, cells
 from ..present.presenter import presenter_of
@@ -14,7 +15,7 @@ from ..present.recent import Recent
 from ..present.staves import Stave
 from ..present.target import target_of
 from ..present.view import View, fastest_ms, stave_of
-from ..present.wording import name
+from ..present.wording import is_close, name
 from ..widgets.barrel import Scene, legend
 from ..widgets.channels import Table
 from ..widgets.heat_map import Heat
@@ -66,6 +67,7 @@ def table(snapshot: Snapshot, view: View, rows: Sequence[Entry], names: int) -> 
         level_ms=snapshot.level.watermark_ms,
         now_ms=snapshot.now_ms,
         held_since_ms=holder.since_ms if holder else None,
+        close=is_close(snapshot),
         selected=view.selected,
         zone=view.zone,
         name_cells=names,
@@ -93,6 +95,7 @@ def open_windows(snapshot: Snapshot, view: View) -> OpenWindows:
         fastest_ms=fastest_ms(snapshot),
         near_ms=snapshot.now_ms,
         lateness_ms=settings.lateness_ms if settings.tunable else None,
+        taking_part=taking_part(snapshot),
         zone=view.zone,
         empty="no window matches the filter" if filtered else presenter_of(snapshot).no_windows(),
         unclosed=unclosed_words(snapshot),

@@ -40,6 +40,8 @@ class Table(Struct, frozen=True):
     level_ms: int | None = None
     now_ms: int | None = None
     held_since_ms: int | None = None
+    close: bool = False
+    """The channel that holds back the watermark is hardly behind the fastest."""
     selected: str | None = None
     zone: tzinfo | None = None
     name_cells: int = _NAME[0]
@@ -104,10 +106,10 @@ class ChannelTable(Rows):
     def line(self, channel: str) -> str | None:
         """The row of a channel as it is shown."""
         place = self._places.get(channel)
-        return None if place is None else text_of(self.row(place, self.size.width))
+        return None if place is None else text_of(self.row(place, self.row_cells))
 
     def on_rows_header_clicked(self, event: Rows.HeaderClicked) -> None:
-        names, columns = _layout(self.size.width, self._table.name_cells, self._table.facts)
+        names, columns = _layout(self.row_cells, self._table.name_cells, self._table.facts)
         end, sort = names + 1, _SORTED_BY["channel"]
         for column in columns:
             if event.x <= end:
@@ -116,7 +118,7 @@ class ChannelTable(Rows):
         self.post_message(self.SortWanted(sort))
 
     def row_count(self) -> int:
-        return len(self._table.entries) or len(wrapped(self._table.empty, self.size.width))
+        return len(self._table.entries) or len(wrapped(self._table.empty, self.row_cells))
 
     def header(self, width: int) -> Sequence[Run]:
         names, columns = _layout(width, self._table.name_cells, self._table.facts)
@@ -124,7 +126,8 @@ class ChannelTable(Rows):
         sign = "▴" if table.reverse else "▾"
         titles = ["channel", *(column.title for column in columns)]
         sorted_by = next((title for title in titles if _SORTED_BY[title] == table.sort), None)
-        runs: list[Run] = [(sign if sorted_by == "channel" else " ", "accent"), (f.pad("channel", names), "dim")]
+        title = "channel" if names >= len("channel") else "name"
+        runs: list[Run] = [(sign if sorted_by == "channel" else " ", "accent"), (f.pad(title, names), "dim")]
         for column in columns:
             runs.append((f" {sign}" if column.title == sorted_by else "  ", "accent"))
             runs.append((f.pad(column.title, column.width, column.right), "dim"))
@@ -207,9 +210,13 @@ def _above(table: Table, entry: Entry) -> str:
 def _state(table: Table, entry: Entry) -> str:
     view = entry.view
     if entry.kind == "holder":
+        if table.close:
+            return "slowest"
         if table.held_since_ms is None or table.now_ms is None:
             return "HOLDS"
         held = max(table.now_ms - table.held_since_ms, 0)
+        if held < f.SECOND:
+            return "HOLDS"
         text = f"HOLDS {f.duration(held)}"
         return text if len(text) <= _STATE else f"HOLDS {f.short(held)}"
     if entry.kind == "idle" and view.quiet_ms is not None:

@@ -58,6 +58,11 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
     def row(self, index: int, width: int) -> Sequence[Run]:
         """Row `index` in at most `width` cells."""
 
+    @property
+    def row_cells(self) -> int:
+        """How wide a row is: what the scroll bar leaves."""
+        return self.scrollable_content_region.width
+
     def header(self, width: int) -> Sequence[Run]:
         """The fixed line above the rows."""
         return ()
@@ -108,9 +113,9 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _line(self, y: int) -> Sequence[Run]:
         if y < self.HEADER:
-            return self.header(self.size.width)
+            return self.header(self.row_cells)
         index = y - self.HEADER + self.scroll_offset.y
-        return self.row(index, self.size.width) if index < self.row_count() else ()
+        return self.row(index, self.row_cells) if index < self.row_count() else ()
 
 
 def text_of(runs: Sequence[Run]) -> str:

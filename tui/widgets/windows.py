@@ -28,6 +28,8 @@ class OpenWindows(Struct, frozen=True):
     near_ms: int | None = None
     """Times on another day than this one have their date."""
     lateness_ms: int | None = None
+    taking_part: int | None = None
+    """How many channels (source instances) take part in the minimum."""
     zone: tzinfo | None = None
     empty: str = ""
     unclosed: str | None = None
@@ -74,7 +76,7 @@ class WindowTable(Rows):
     def row_count(self) -> int:
         windows = self._windows
         if not windows.open:
-            return len(wrapped(windows.empty, self.size.width))
+            return len(wrapped(windows.empty, self.row_cells))
         return 2 * len(self._groups) + (self._more > 0)
 
     def group(self, row: int) -> WindowGroup | None:
@@ -91,7 +93,7 @@ class WindowTable(Rows):
     def chosen_line(self) -> str:
         """The selected windows as they are shown."""
         place = 2 * min(self._cursor, len(self._groups) - 1)
-        return "" if place < 0 else "\n".join(text_of(self._drawn(row, self.size.width)) for row in (place, place + 1))
+        return "" if place < 0 else "\n".join(text_of(self._drawn(row, self.row_cells)) for row in (place, place + 1))
 
     def move(self, by: int) -> None:
         if self._groups:
@@ -152,7 +154,7 @@ class WindowTable(Rows):
 
     def _waits(self, group: WindowGroup, width: int) -> list[Run]:
         window, count = group.first, len(group.windows)
-        who = waits_for(window, 3 if width >= _ROOMY else 1)
+        who = waits_for(window, 3 if width >= _ROOMY else 1, self._windows.taking_part)
         of_what = " of event time" if width >= _ROOMY and who is not None and count == 1 else ""
         short = "" if window.short_ms is None else f" ({f.duration(window.short_ms)}{of_what} short)"
         several = f"{count:,} {'windows ' if width >= _ROOMY else ''}"

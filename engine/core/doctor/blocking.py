@@ -299,8 +299,8 @@ def lagging_channels(given: DiagnosisInput) -> Lagging | None:
         if view.channel not in silent and (fastest - ms >= least or (stuck_ms is not None and ms <= held_ms))
     ]
     behind = [view for view, _ in lags]
-    if not behind or (level.holder is not None and level.holder.cause == "held_back"):
-        return None
+    if not behind or (level.holder is not None and level.holder.cause in ("held_back", "future_elsewhere")):
+        return None  # paused to wait for others, or in time while the fastest is ahead of the clock
     first, source = behind[0], given.snapshot.source
     kafka = source is not None and source.kind == "kafka"
     balanced = source is not None and source.max_drift_ms is not None

@@ -80,8 +80,10 @@ def future_timestamps(given: DiagnosisInput) -> FutureTimestamps | None:
         return None
     if totals.future and (last := given.snapshot.last_future) is not None:
         return _set_aside(given, totals.future, last)
-    if not (given.by_wall_clock or given.is_attached) or settings.future_guard_ms is not None:
-        return None
+    holder = given.snapshot.level.holder
+    elsewhere = holder is not None and holder.cause == "future_elsewhere"
+    if not (given.by_wall_clock or given.is_attached or elsewhere) or settings.future_guard_ms is not None:
+        return None  # a replay's event times may all be ahead of its clock, those of one channel not
     reached = [
         (view.max_event_ms, view.channel)
         for view in given.channels

@@ -41,6 +41,13 @@ def test_a_window_names_its_blockers_and_counts_the_rest() -> None:
     assert "87" in said
 
 
+def test_a_window_that_waits_for_all_that_take_part_names_none() -> None:
+    named = [f"p{number}" for number in range(6)]
+    assert waits_for(window(0, named), 3, of=6) == "all 6"
+    assert waits_for(window(0, named[:5]), 3, of=6) == "p0, p1, p2 and 2 more"
+    assert waits_for(window(0, named[:2]), 3, of=2) == "p0, p1", "as short as their number"
+
+
 def test_each_step_has_its_gain_and_its_way_out() -> None:
     found = [Blocker(["F9"], 5 * MINUTE, LEVEL, "quiet", 1), Blocker(["YV"], None, None, "never_seen", 1)]
     off = canned.live(blockers=found, settings=replace(canned.SETTINGS, idle_after_ms=None))

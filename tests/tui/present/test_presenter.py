@@ -6,11 +6,12 @@ from typing import get_args
 
 import pytest
 from msgspec.structs import replace
-from wmtop.engine.core.snapshot import Level, Snapshot
+from wmtop.engine.core.snapshot import Holder, Level, Reason, Snapshot, Verdict
 from wmtop.tui import present
 from wmtop.tui.present.line import lay
 from wmtop.tui.present.presenter import presenter_of
 from wmtop.tui.present.target import TargetKind, target_of
+from wmtop.tui.present.wording import is_close
 
 from ..attached import group, query, stale, tapped
 from ..canned import empty, ended, live, stalled
@@ -57,3 +58,26 @@ def test_nothing_else_in_the_screen_asks_what_is_followed() -> None:
         if path.name not in allowed and "diagnosis" not in path.parts and asks.search(path.read_text())
     }
     assert found == set()
+
+
+def test_a_channel_within_the_lateness_does_not_hold_back_a_watermark_that_moves() -> None:
+    """Its lag is the disorder that lateness allows; the line and the table say who is slowest, and no more."""
+    healthy = in_front(10 * 60_000)
+    assert is_close(healthy)
+    assert "10m behind the fastest" in said(healthy)
+    assert "held back" not in said(healthy)
+    for other in (in_front(10**7), replace(healthy, verdict=replace(healthy.verdict, verdict="stalled"))):
+        assert "held back by" in said(other)
+    assert "held back by" in said(replace(healthy, level=replace(healthy.level, holder=Holder("F9", 0, "quiet"))))
+
+
+def in_front(behind_ms: int) -> Snapshot:
+    """F9 is so far behind the fastest channel, and the watermark moves."""
+    snapshot = live(verdict=Verdict("moving", 0, 60_000, 1.0, Reason("advancing")))
+    level = replace(snapshot.level, behind_fastest_ms=behind_ms, holder=Holder("F9", 0, "behind"))
+    return replace(snapshot, level=level)
+
+
+def said(snapshot: Snapshot) -> str:
+    """The line on the channel that holds back the watermark."""
+    return "".join(text for text, _ in lay(presenter_of(snapshot).holder(None), 200))

@@ -8,7 +8,7 @@ from wmtop.engine.core.doctor import Fix
 from wmtop.engine.core.doctor.blocking import NoData, SilentChannels
 from wmtop.engine.core.snapshot import Blocker, Reason, Snapshot, Verdict, VerdictName, Windows
 from wmtop.tui.present import verdict as v
-from wmtop.tui.present.line import Part
+from wmtop.tui.present.line import Part, lay
 from wmtop.tui.present.wish import Wish
 
 from tests.core.doctor.streams import SETTINGS, Stream, traffic
@@ -87,6 +87,36 @@ def test_more_blockers_than_named_are_counted() -> None:
     assert v.named(["a", "b", "c", "d"], 120) == v.named(["a", "b", "c"], 120)
     assert "117" in v.named(["a", "b", "c"], 120)
     assert v.count_of([Blocker(["a"], 0, 0, "quiet", 1_000), Blocker(["b"], 0, 0, "quiet")]) == 1_001
+
+
+def test_channels_near_the_fastest_are_not_blamed() -> None:
+    """One repeats its timestamp; the others are a second apart at the front, and behind the fastest as well."""
+    front = [Blocker([name], 30 * MINUTE + n * 1_000, LEVEL, "behind", 1) for n, name in enumerate(("YV", "VX"), 1)]
+    blockers = [Blocker(["F9"], 30 * MINUTE, LEVEL, "behind", 1), *front]
+    snapshot = judged("stalled", blockers=blockers)
+    level = replace(snapshot.level, behind_fastest_ms=30 * MINUTE + 3_000)
+    blamed = v.blame(replace(snapshot, level=level))
+    assert blamed is not None
+    assert "F9" in blamed
+    assert "YV" not in blamed
+    both = [replace(blockers[0], gain_ms=5 * MINUTE), *front]
+    assert "F9, YV " in (v.blame(replace(snapshot, level=level, blockers=both)) or ""), "F9 alone frees little"
+
+
+def test_a_finding_beside_a_good_verdict_is_named() -> None:
+    silent = SilentChannels(
+        channels=("AS",), quiet_ms=HOUR, never_seen=0, held_ms=None, gain_ms=HOUR, windows=0, records=None,
+        idle_after_ms=None, lagging=0, severity="warning", size=1,
+    )  # fmt: skip
+    parts = v.verdict_parts(judged("moving"), [silent, silent], headline="p1 is an hour ahead")
+    assert "2 findings: p1 is an hour ahead" in text(parts)
+    assert "2 findings" in "".join(run for run, _ in lay(parts, 50)), "the count has more room than the words"
+
+
+def test_waiting_lasts_since_the_last_record() -> None:
+    """Not since the horizon after it: the line gives one time."""
+    snapshot = judged("waiting", Reason("no_records", ms=55 * MINUTE))
+    assert f" {v.f.duration(55 * MINUTE)}" in text(v.verdict_parts(snapshot)[:1])
 
 
 def test_windows_wait_that_the_fastest_channel_has_passed() -> None:
