@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 from wmtop.engine.core.settings import Settings
 from wmtop.engine.core.snapshot import Snapshot, SourceView
 from wmtop.engine.errors import RunError
@@ -100,3 +101,26 @@ def test_a_batch_that_runs_holds_back_neither_the_ticker_nor_a_look(tmp_path: Pa
     state.unlock()
     assert returned
     assert looks == [None]
+
+
+def test_a_change_that_waited_for_a_batch_is_refused_once_the_run_stops(tmp_path: Path) -> None:
+    """The state directory may belong to another engine by then: nothing is written there."""
+    state = StateDirectory(tmp_path / "state")
+    state.lock()
+    run = Run(Ticking(), Settings(), state, None, lambda: None)
+    refused: list[str] = []
+
+    def change() -> None:
+        try:
+            run.change(5_000, UNSET, UNSET, "test")
+        except ValueError as error:
+            refused.append(str(error))
+
+    waiting = threading.Thread(target=change, daemon=True)
+    with run.looking():
+        waiting.start()
+        run.stop()
+        state.unlock()
+    waiting.join(10)
+    assert refused == ["the engine is stopping"]
+    assert not (state.path / "state.json").exists()

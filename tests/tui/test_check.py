@@ -181,10 +181,18 @@ def test_looking_at_a_checkpoint_imports_neither_textual_nor_pyspark(tmp_path: P
 
 
 @pytest.mark.parametrize("own", [True, False])
-def test_only_the_engine_of_that_name_is_judged(
-    own: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("command", ["check", "report", "export", "attach", "preview"])
+def test_only_the_engine_of_that_name_is_looked_at(
+    command: str, own: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """The socket answers in both cases: only the header's id says that another run has taken it over."""
+    arguments = {
+        "check": ["flights", "--json", "--for", "20s"],
+        "report": ["flights", "-o", str(tmp_path / "out"), "--for", "1s"],
+        "export": ["flights", "--json", "--once"],
+        "attach": ["flights", "--json", "--once"],
+        "preview": ["flights", "--lateness", "1s", "--json"],
+    }[command]
     with tempfile.TemporaryDirectory(prefix="wm", dir="/tmp") as run_directory:
         monkeypatch.setenv("WMTOP_RUN_DIR", f"{run_directory}/run")
         with rundir.claim("flights", "", 1) as claim:
@@ -192,8 +200,16 @@ def test_only_the_engine_of_that_name_is_judged(
             with Publisher(claim.run.socket, sent, lambda command: Reply(command.id, ok=False, text="")) as publisher:
                 for snapshot in HEALTHY.published:
                     publisher.publish(snapshot)
-                code, out, err = checked(capsys, "flights", "--json", "--for", "20s")
+                monkeypatch.setattr(sys, "argv", ["wmtop", command, *arguments])
+                try:
+                    cli.main()
+                    code = 0
+                except SystemExit as over:
+                    code = int(over.code or 0)
+    out, err = capsys.readouterr()
     if own:
-        assert (code, json.loads(out)["verdict"]) == (0, "moving")
+        assert code == 0, err
+        assert command != "check" or json.loads(out)["verdict"] == "moving"
     else:
-        assert (code, "is a new run" in err) == (1, True)
+        assert "is a new run" in out + err
+        assert not (tmp_path / "out").exists()
