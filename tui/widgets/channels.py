@@ -41,7 +41,7 @@ class Table(Struct, frozen=True):
     now_ms: int | None = None
     held_since_ms: int | None = None
     close: bool = False
-    """The channel that holds back the watermark is hardly behind the fastest."""
+    """The channel that holds back the watermark is no further behind the fastest than lateness allows."""
     selected: str | None = None
     zone: tzinfo | None = None
     name_cells: int = _NAME[0]

@@ -254,7 +254,7 @@ def check(path: Path) -> None:
 
 
 def _checkpoints_below(path: Path) -> list[Path]:
-    """The checkpoints in a directory; where it has none, those one level deeper."""
+    """The checkpoints in a directory; where it has none, those one directory deeper."""
     children = _children(path)
     direct = [child for child in children if is_checkpoint(child)]
     return direct or [deeper for child in children for deeper in _children(child) if is_checkpoint(deeper)]
