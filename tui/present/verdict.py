@@ -197,6 +197,8 @@ def _reason(
         lost = f"{f.duration(reason.ms or 0)} lost in {f.duration(verdict.horizon_ms or 0)}"
         return [lost] if who is None else [lost, who]
     if verdict.verdict == "stalled":
+        if _moves_again(snapshot, verdict):
+            return ["the watermark moves again"]
         if who is not None:
             return [who]
         if reason.code == "unread_records":
@@ -216,6 +218,12 @@ def _reason(
             "ended": _over(snapshot),
         }.get(reason.code, reason.code.replace("_", " "))
     ]
+
+
+def _moves_again(snapshot: Snapshot, verdict: Verdict) -> bool:
+    """It has advanced within the horizon: the verdict follows once that has lasted, and nobody is to blame now."""
+    moved, now = snapshot.level.moved_ms, snapshot.now_ms
+    return moved is not None and now is not None and now - moved < (verdict.horizon_ms or 0)
 
 
 def _over(snapshot: Snapshot) -> str:

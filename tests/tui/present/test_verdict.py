@@ -103,6 +103,13 @@ def test_channels_near_the_fastest_are_not_blamed() -> None:
     assert "F9, YV " in (v.blame(replace(snapshot, level=level, blockers=both)) or ""), "F9 alone frees little"
 
 
+def test_a_stall_that_is_over_blames_nobody() -> None:
+    snapshot = judged("stalled")
+    moved = replace(snapshot, level=replace(snapshot.level, moved_ms=NOW - HOUR + 1))
+    assert "F9" not in text(v.verdict_parts(moved))
+    assert "F9" in text(v.verdict_parts(replace(snapshot, level=replace(snapshot.level, moved_ms=NOW - HOUR))))
+
+
 def test_a_finding_beside_a_good_verdict_is_named() -> None:
     silent = SilentChannels(
         channels=("AS",), quiet_ms=HOUR, never_seen=0, held_ms=None, gain_ms=HOUR, windows=0, records=None,
