@@ -51,12 +51,18 @@ class OperatorClock(Struct, tag="valve", dict=True):
     flaps: dict[int, int] = {}
     """Changes between active and idle, by channel."""
     waiting: list[tuple[int, int]] = []
-    """Heap of (start of inactivity, channel): the channels that may become idle next."""
+    """Heap of (start of inactivity, channel): the channels that may become idle next, each once. A start that is out of
+    date is corrected when it comes up: it is never later than the true one."""
     outdated: set[int] = set()
     """Source instances that a channel has left: they recombine at the next emit."""
 
     def __post_init__(self) -> None:
+        first: dict[int, int] = {}
+        for since, channel in sorted(self.waiting):
+            first.setdefault(channel, since)
+        self.waiting = [(since, channel) for channel, since in first.items()]
         heapify(self.waiting)
+        self._waits = set(first)
 
     @property
     def level(self) -> int:
@@ -144,7 +150,9 @@ class OperatorClock(Struct, tag="valve", dict=True):
     def start_waiting(self, started: list[tuple[int, int]]) -> None:
         """The inactivity clocks of these channels, (start, channel), have started now."""
         # Nothing in the heap is later than now, so appending keeps it a heap.
-        self.waiting.extend(started)
+        waits = self._waits
+        self.waiting += [entry for entry in started if entry[1] not in waits]
+        waits.update(channel for _, channel in started)
 
     def emit(self, now: int, round_: Round, timers: IdlenessTimers) -> set[int]:
         """One emit round over the channels in order: each turns idle or sends its watermark; those that turned idle."""
@@ -260,24 +268,18 @@ class OperatorClock(Struct, tag="valve", dict=True):
     def _due(self, now: int, timers: IdlenessTimers) -> set[int]:
         due: set[int] = set()
         if self.idle_after_ms is None:
-            self._compact(timers)
             return due
         waiting = self.waiting
         while waiting and now - waiting[0][0] > self.idle_after_ms:
-            since, channel = heappop(waiting)
+            _, channel = heappop(waiting)
             current = timers.since.get(channel)
-            if current is None or channel in self.idle:
-                continue
-            if now - current > self.idle_after_ms:
-                due.add(channel)
-            elif current != since:
+            if current is not None and channel not in self.idle and now - current <= self.idle_after_ms:
                 heappush(waiting, (current, channel))
+                continue
+            self._waits.discard(channel)
+            if current is not None and channel not in self.idle:
+                due.add(channel)
         return due
-
-    def _compact(self, timers: IdlenessTimers) -> None:
-        """With idleness off nothing is ever popped: keep the heap from growing."""
-        if len(self.waiting) > 2 * self.channels + 64:
-            self.waiting = sorted((timers.since[c], c) for c in timers.since if c not in self.idle)
 
     def _set_idle(self, channel: int) -> None:
         self.idle.add(channel)

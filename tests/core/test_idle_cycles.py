@@ -1,6 +1,10 @@
 """How long a channel takes from one idleness to the next."""
 
 from wmtop.engine.core.idle_cycles import IdleCycles
+from wmtop.engine.core.monitor_state import new_monitor
+from wmtop.engine.core.observation import BatchObservation, Group
+from wmtop.engine.core.operator_clock import OperatorClock
+from wmtop.engine.core.settings import Settings
 
 from .steps import batch, start
 
@@ -31,3 +35,16 @@ def test_a_run_says_it_of_each_channel() -> None:
     assert views["b"].flaps == 7
     assert views["b"].round_ms == 100
     assert (views["a"].flaps, views["a"].round_ms) == (0, None)
+
+
+def test_of_each_channel_one_start_is_kept_however_long_it_sends() -> None:
+    monitor, now = new_monitor(Settings(idle_after_ms=60_000, emit_every_ms=200)), 0
+    for second in range(300):
+        now = second * 1_000
+        groups = [Group(f"c{c}", 0, False, 1, max_event_ms=now + c) for c in range(3)]
+        monitor.apply(BatchObservation(batch=second, now_ms=now, groups=groups))
+        monitor.tick_until(now + 900)
+    clocks = [monitor.clock, *(rung.clock for rung in monitor.rungs)]
+    assert {len(clock.waiting) for clock in clocks if isinstance(clock, OperatorClock)} == {3}
+    monitor.tick_until(now + 62_000)
+    assert monitor.clock.idle == {0, 1, 2}
