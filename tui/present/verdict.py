@@ -5,7 +5,7 @@ from itertools import takewhile
 
 from msgspec import Struct
 
-from ...engine.core.doctor import Finding
+from ...engine.core.doctor import Finding, accounts_for
 from ...engine.core.doctor.blocking import Lagging, SilentChannels
 from ...engine.core.judgement.verdict import lost_state, verdict_of
 from ...engine.core.snapshot import Blocker, Cause, Snapshot, Verdict, VerdictName
@@ -55,7 +55,13 @@ class Offer(Struct, frozen=True):
 
 
 def offer_of(snapshot: Snapshot, findings: Sequence[Finding]) -> Offer | None:
-    """The first setting among the fixes that a screen can preview; the findings come the worst first."""
+    """The first setting among the fixes that a screen can preview; the findings come the worst first.
+
+    Of a bad verdict only what accounts for it: another lateness does not bring back the data of a dead channel.
+    """
+    verdict = snapshot.verdict.verdict
+    if verdict in ("stalled", "slow"):
+        findings = [found for found in findings if accounts_for(found, verdict)]
     wishes = (wish_of(fix) for found in findings for fix in found.fixes)
     wish = next((wish for wish in wishes if wish is not None), None)
     return None if wish is None else Offer(wish, now_gain_ms(snapshot, wish))

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 from wmtop.engine.core.doctor import Fix
 from wmtop.engine.core.doctor.blocking import NoData, SilentChannels
+from wmtop.engine.core.doctor.lateness import LatenessTooSmall
 from wmtop.engine.core.snapshot import Blocker, Reason, Snapshot, Verdict, VerdictName, Windows
 from wmtop.tui.present import verdict as v
 from wmtop.tui.present.line import Part, lay
@@ -159,6 +160,20 @@ def test_the_fix_is_the_first_setting_and_has_its_key() -> None:
     assert "(v)" in said
     assert "(v)" not in text(v.verdict_parts(snapshot, [finding], offer=gains))
     assert v.offer_of(snapshot, []) is None
+
+
+def test_a_bad_verdict_offers_only_what_accounts_for_it() -> None:
+    """Of a stream whose producers have stopped, too small a lateness is found as well; it is not the fix."""
+    fixes = (Fix(code="set-lateness", value_ms=10 * MINUTE),)
+    required: dict[str, Any] = dict.fromkeys((f for f in LatenessTooSmall.__struct_fields__ if f not in DOCTORS), 1)
+    small = LatenessTooSmall(severity="warning", size=1, channels=(), fixes=fixes, **required)
+    assert v.offer_of(judged("moving"), [small]) is not None
+    assert v.offer_of(judged("slow"), [small]) is None
+    assert v.offer_of(judged("stalled"), [small]) is None
+
+
+DOCTORS = ("severity", "size", "channels", "fixes")
+"""The fields that every finding has."""
 
 
 def _no_data() -> dict[str, Any]:
