@@ -15,6 +15,7 @@ NAMES = (
     "start",
     "screen",
     "replay",
+    "flink",
     "store",
 )
 

@@ -1,0 +1,170 @@
+"""The same events through `wmtop run replay` and a local Flink, both processes from their start to their end.
+
+Windows of 10 s, max out-of-orderness 5 s, a watermark for each channel, no idle timeout, parallelism 2. wmtop reads a
+Parquet file (and keeps its what-if and its durable state); Flink (`FlinkWindows.java`) reads flat binary files, which
+costs it nothing to decode, and counts by channel and window, without checkpoints. Both sides have to fire the same
+windows with the same counts and to find the same late records, else the benchmark fails. A hundredth of the events of
+the second half is 15 to 30 minutes late: late wherever in a batch, or between two watermarks, they come.
+
+Two sizes: the larger gives the figures of a whole run, the difference of the two those without start and end.
+"""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from msgspec import Struct
+from wmtop.engine.feed.rundir import RUN_DIR_VARIABLE
+from wmtop.engine.java import find_java
+from wmtop.engine.taps.flink_demo.job import compile_job, flink_jars
+
+CHANNELS = (16, 256, 4_096)
+SMALL, LARGE, PARALLELISM = 2_000_000, 10_000_000, 2
+WINDOW_MS, LATENESS_MS, EVENTS_A_MS = 10_000, 5_000, 10
+START_MS, LATE_MS = 1_700_000_000_000, (900_000, 1_800_000)
+BATCH_ROWS = 1_000_000
+_JAVA = Path(__file__).parent / "FlinkWindows.java"
+
+
+class Result(Struct):
+    """What a side found, and what that took."""
+
+    windows: dict[int, int]
+    late: int
+    wall_s: float
+    cpu_s: float
+
+
+def write(directory: Path, events: int, channels: int) -> None:
+    """The events in order of arrival: `events.parquet`, and `part-N` for each of Flink's subtasks."""
+    rng = np.random.default_rng(channels)
+    channel = rng.integers(0, channels, events).astype(np.int32)
+    times = START_MS + np.arange(events) // EVENTS_A_MS - rng.integers(0, LATENESS_MS, events)
+    is_late = rng.random(events) < 0.01
+    is_late[: events // 2] = False
+    times[is_late] -= rng.integers(*LATE_MS, int(is_late.sum()))
+    names = pa.array([f"channel-{number}" for number in range(channels)])
+    (directory / "run").mkdir(mode=0o700, exist_ok=True)
+    arrow: Any = pa  # typed in part only
+    table = arrow.table(
+        {
+            "channel": arrow.DictionaryArray.from_arrays(channel, names),
+            "time": pa.array(times, pa.timestamp("ms", "UTC")),
+        }
+    )
+    pq.write_table(table, directory / "events.parquet", row_group_size=1_000_000)  # pyright: ignore[reportUnknownMemberType]
+    records = np.empty(events, dtype=[("channel", ">i4"), ("time", ">i8")])
+    records["channel"], records["time"] = channel, times
+    for part in range(PARALLELISM):
+        records[channel % PARALLELISM == part].tofile(directory / f"part-{part}")
+
+
+def run(command: list[str], directory: Path) -> tuple[str, float, float]:
+    """The output of a command, and its seconds: by the clock, and of CPU in all its processes."""
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    environment = os.environ | {RUN_DIR_VARIABLE: str(directory / "run")}
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=environment, stdin=subprocess.DEVNULL
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode:
+        sys.exit(f"{command[0]} failed: {done.stderr[-2_000:]}")
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return done.stdout, time.monotonic() - began, spent
+
+
+def of_wmtop(directory: Path) -> Result:
+    """`wmtop run replay`, with each firing in a file."""
+    firings = directory / "firings"
+    command = [
+        sys.executable, "-m", "wmtop.tui.cli", "run", "replay", str(directory / "events.parquet"), "--time", "time",
+        "--channel", "channel", "--lateness", f"{LATENESS_MS}ms", "--window", f"{WINDOW_MS}ms", "--idle-after", "off",
+        "--batch-rows", str(BATCH_ROWS), "--master", f"local[{PARALLELISM}]", "--once", "--json",
+        "--firings", str(firings), "--force", "--name", "benchmark",
+    ]  # fmt: skip
+    said, wall_s, cpu_s = run(command, directory)
+    windows: dict[int, int] = {}
+    for line in firings.read_text().splitlines():
+        firing = json.loads(line)
+        if firing["kind"] == "fire":
+            windows[firing["start_ms"]] = windows.get(firing["start_ms"], 0) + firing["records"]
+    late = json.loads(said.splitlines()[-1])["totals"]["late"]
+    return Result(windows, late, wall_s, cpu_s)
+
+
+def of_flink(directory: Path, java: str, class_path: str) -> Result:
+    """A MiniCluster in one JVM, with the JVM's own settings."""
+    opened = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in ("lang", "util", "lang.invoke", "time")]
+    quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
+    command = [java, "-Xmx2g", quiet, *opened, "-cp", class_path, "FlinkWindows", str(directory), str(PARALLELISM)]
+    said, wall_s, cpu_s = run(command, directory)
+    numbers = dict(line.split() for line in said.splitlines())
+    late = int(numbers.pop("late"))
+    del numbers["seconds"]
+    return Result({int(start): int(count) for start, count in numbers.items()}, late, wall_s, cpu_s)
+
+
+def main() -> None:
+    """Print the table; exit where the two sides differ."""
+    java, jars = str(find_java().home / "bin" / "java"), flink_jars()
+    print("| channels | side | events per CPU-second | whole run | seconds, whole run | without start |", flush=True)
+    print("| --- | --- | --- | --- | --- | --- |", flush=True)
+    with tempfile.TemporaryDirectory(prefix="wmtop-bench-") as name:
+        classes = Path(name, "classes")
+        compile_job(java, jars, _JAVA, classes)
+        for channels in CHANNELS:
+            sides: dict[str, Callable[[Path], Result]] = {
+                "wmtop": of_wmtop,
+                "Flink 2.3.0": lambda at: of_flink(at, java, f"{classes}:{jars}/*"),
+            }
+            compare(Path(name), channels, sides)
+
+
+def compare(directory: Path, channels: int, sides: dict[str, Callable[[Path], Result]]) -> None:
+    """One row a side, and the ratio."""
+    found: dict[str, list[Result]] = {side: [] for side in sides}
+    for events in (SMALL, LARGE):
+        write(directory, events, channels)
+        for side, look in sides.items():
+            found[side].append(look(directory))
+            last = found[side][-1]
+            print(
+                f"{channels} channels, {events:,} events, {side}: {last.cpu_s:.1f} s of CPU",
+                file=sys.stderr,
+                flush=True,
+            )
+        one, other = (results[-1] for results in found.values())
+        if (one.windows, one.late) != (other.windows, other.late):
+            differ = sorted(set(one.windows.items()) ^ set(other.windows.items()))
+            sys.exit(f"{channels} channels: late {one.late} and {other.late}, windows differ: {differ[:10]}")
+    rates: list[tuple[float, float]] = []
+    for side, (small, large) in found.items():
+        more = LARGE - SMALL
+        steady, whole = more / (large.cpu_s - small.cpu_s), LARGE / large.cpu_s
+        rates.append((steady, whole))
+        print(
+            f"| {channels:,} | {side} | {steady / 1e6:.2f}M | {whole / 1e6:.2f}M | {large.wall_s:.1f} s "
+            f"| {large.wall_s - small.wall_s:.1f} s |",
+            flush=True,
+        )
+    (mine, mine_whole), (theirs, theirs_whole) = rates
+    large, other = (results[-1] for results in found.values())
+    print(
+        f"| | ratio | {mine / theirs:.1f}x | {mine_whole / theirs_whole:.1f}x | {other.wall_s / large.wall_s:.1f}x "
+        f"| {len(large.windows)} windows, {large.late:,} late: the same |",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    main()
