@@ -98,14 +98,15 @@ def verdict_parts(
         head.append((f" {since}", ink))
     parts = [part(*head)]
     text_ink = "text" if verdict.verdict in ("moving", "ended") else ink
-    for place, text in enumerate(_reason(snapshot, verdict, findings, silent_ms, headline)):
+    reasons = _reason(snapshot, verdict, findings, silent_ms, headline)
+    for place, text in enumerate(reasons):
         parts.append(part((text, text_ink), rank=place, gap=" · " if place else "  "))
     if verdict.verdict in ("stalled", "slow"):
         parts += _cost_and_fix(snapshot, findings, offer, key)
     elif any(found.severity != "info" for found in findings):
         words = f"{len(findings)} finding{'s' * (len(findings) != 1)}"
         parts.append(part((words, "stale"), (f" ({hint('doctor').keys})" if key else "", "dim"), rank=2, gap=" · "))
-        if headline is not None:
+        if headline is not None and headline not in reasons:
             parts.append(part((f": {headline}", "stale"), rank=3, gap=""))
     return parts
 
@@ -210,13 +211,14 @@ def _reason(
         if reason.code == "unread_records":
             return [f"{f.count(reason.records)} records are not read"]
         return ["event time advances, the watermark does not"]
+    accounted = bool(findings) and accounts_for(findings[0], "unknown")
     return [
         {
             "no_records": "no records, no backlog: check the producers",
             "all_idle": "all channels are idle, no records: check the producers",
             "too_short": _too_short(verdict),
             "starting": "the engine is starting",
-            "source_silent": "the source reports nothing new",
+            "source_silent": headline if headline and accounted else "the source reports nothing new",
             "failed": f.cut(f.first_line(snapshot.error), 3 * NAME_CELLS) if snapshot.error else "it failed",
             "engine_lost": _gone(silent_ms),
             "not_known": "what a verdict needs is not known from here",

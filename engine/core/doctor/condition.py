@@ -22,6 +22,8 @@ class EngineSilent(Finding, frozen=True, kw_only=True, tag="engine-silent"):
     """The engine runs but has sent nothing for `silent_ms`: what is shown is old."""
 
     silent_ms: int
+    jvm: bool = False
+    """It does send, but its JVM does not answer: nothing is read."""
 
 
 class QueryStale(Finding, frozen=True, kw_only=True, tag="query-stale"):
@@ -94,11 +96,17 @@ def engine_silent(given: DiagnosisInput) -> EngineSilent | None:
     return EngineSilent(severity="critical", size=silent_ms, silent_ms=silent_ms, fixes=(Fix(code="check-engine"),))
 
 
-def query_stale(given: DiagnosisInput) -> QueryStale | QueryNotStarted | SourceUnreachable | None:
-    """No progress of an attached query, or a source that does not answer."""
+def query_stale(given: DiagnosisInput) -> EngineSilent | QueryStale | QueryNotStarted | SourceUnreachable | None:
+    """No progress of an attached query, a JVM that hangs, or a source that does not answer."""
     snapshot = given.snapshot
     if snapshot.state != "stale":
         return None
+    hung = next((note for note in snapshot.notes if note.code == "jvm_silent"), None)
+    if hung is not None:
+        silent_ms = int(hung.args.get("silent_ms") or 0)
+        return EngineSilent(
+            severity="critical", size=silent_ms, silent_ms=silent_ms, jvm=True, fixes=(Fix(code="check-engine"),)
+        )
     if not given.is_attached or "positions" in (snapshot.origin or {}) or _is_topic(given):
         return SourceUnreachable(severity="critical", fixes=(Fix(code="check-source"),))
     spark = snapshot.spark

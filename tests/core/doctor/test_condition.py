@@ -2,7 +2,7 @@
 
 import pytest
 from msgspec.structs import replace
-from wmtop.engine.core.doctor.condition import PartlyUnknown
+from wmtop.engine.core.doctor.condition import EngineSilent, PartlyUnknown, SourceUnreachable
 from wmtop.engine.core.snapshot import EngineState, Note, Snapshot
 
 from .patients import NOW, found, healthy
@@ -26,3 +26,14 @@ def test_a_partial_snapshot_of_a_query() -> None:
     finding = found(replace(healthy([]), state="partial"))[PartlyUnknown]
     assert (finding.severity, finding.left_out) == ("info", None)
     assert [fix.code for fix in finding.fixes] == ["check-source"]
+
+
+def test_a_jvm_that_does_not_answer_is_not_blamed_on_the_source() -> None:
+    """The engine is stale in both cases; its note says which."""
+    stale = replace(healthy([]), state="stale")
+    assert SourceUnreachable in found(stale)
+    hung = found(replace(stale, notes=[Note(NOW, "jvm_silent", {"pid": 7, "silent_ms": 25_000})]))
+    assert SourceUnreachable not in hung
+    silent = hung[EngineSilent]
+    assert isinstance(silent, EngineSilent)
+    assert (silent.jvm, silent.silent_ms) == (True, 25_000)

@@ -37,6 +37,14 @@ def _age(context: Context) -> list[str]:
 
 
 def _silent(it: EngineSilent, context: Context) -> Explanation:
+    if it.jvm:
+        return Explanation(
+            "The engine's JVM does not answer",
+            f"Nothing has been read for {span(it.silent_ms)}",
+            f"The JVM is hung or suspended, or its host is overloaded. {_OLD}",
+            [f"No answer for {span(it.silent_ms)}", *_age(context)],
+            ("Progress",),
+        )
     return Explanation(
         "The engine sends nothing",
         f"What is shown is {span(it.silent_ms)} old",
