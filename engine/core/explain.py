@@ -1,69 +1,102 @@
 """Which values of chosen columns are over-represented among late records, and whose clocks are off (semantics 11.6).
 
 Counts are exact while a column has at most `MOST_VALUES` values. Beyond that the values with the fewest late records,
-then the fewest records, share `other`.
+then the fewest records, share `other`, and how many records of a value can be missing is known.
 """
 
 from collections.abc import Sequence
 from math import log
+from statistics import NormalDist
 
 from msgspec import Struct
 
+from .explain_clocks import MOST_FOLLOWED, ClockOf, DelayPoint, clock_offsets, weighted_median
 from .judgement.recent import wilson_interval
-from .snapshot.explain import ClockOffset, ExplainedColumn, ExplainedValue
+from .snapshot.explain import ExplainedChannel, ExplainedColumn, ExplainedValue
 
 MOST_COLUMNS = 10
 MOST_VALUES = 1_000
 """How many values of a column are counted on their own."""
 MOST_OF_BATCH = 2_000
 """How many values of a column a batch reports: those with most late records, then most records."""
-SHOWN, SHOWN_OFFSETS = 20, 10
-_REMEMBERED = 20_000
-"""Delays follow the latest so many records: a clock may be put right."""
-_LEAST_RECORDS = 100
-_LEAST_OFFSET_MS = 60_000
-_FARTHER = 3
-"""An offset is a clock's only if it is so many times as large as the spread of the delays."""
-
-
-class Delays(Struct, frozen=True, array_like=True):
-    """Where 5 %, half and 95 % of the distances from event time to arrival lie (ms)."""
-
-    low: float
-    middle: float
-    high: float
+MOST_TRACKED = 8
+"""Of so many values of a column it is counted how far behind W0 they are; so many channels are explained alone."""
+MOST_CHANNEL_VALUES = 100
+"""How many values of a column are counted for such a channel."""
+SHOWN, SHOWN_OF_CHANNEL = 20, 5
+_CHANCE = 0.001
+"""How probable it may be that any of a column's values is called over-represented by chance."""
+_HARDLY, _FEW_SELDOM = 3, 0.2
+"""Values that are late so many times less often than usual are no measure, if they have at most this share of records.
+"""
+_MORE_LATE = 1.5
+"""A channel takes another's place once it has so many times as many late records."""
 
 
 class SeenValue(Struct, frozen=True):
-    """A value of the column with that number in one batch; `delays` None: no arrival is known."""
+    """A value of the column with that number in one batch.
+
+    `delays` is empty where nothing is known of arrival; `behind`: its records at W0 or behind it by bucket, None: not
+    counted.
+    """
 
     column: int
     value: str
     records: int
     late: int
-    delays: Delays | None = None
+    delays: tuple[DelayPoint, ...] = ()
+    behind: dict[int, int] | None = None
+    missed: int = 0
+    """How many more records it can have that were not reported."""
+
+
+class SeenValues(Struct, frozen=True):
+    """What a batch, or one channel's records of it, says of the columns of `--explain`."""
+
+    values: Sequence[SeenValue] = ()
+    unreported: Sequence[int] = ()
+    """For each column how many records a value can have that is not among `values`; empty: none can have any."""
+    channels: "dict[str, SeenChannel]" = {}
+
+
+class SeenChannel(Struct, frozen=True):
+    """The records of one channel in one batch, and what they say."""
+
+    records: int
+    late: int
+    seen: SeenValues
+
+
+class Focus(Struct, frozen=True):
+    """What is counted more closely in the next batch: values by column, and channels (None: whichever come)."""
+
+    values: list[list[str]]
+    channels: list[str] | None
+
+
+class _Behind(Struct, array_like=True):
+    """Of `records` records of a value, those at W0 or behind it by bucket of the what-if."""
+
+    records: int = 0
+    counts: dict[int, int] = {}
 
 
 class _Counted(Struct, array_like=True):
-    """A value since the start; `offsets` are its delays beyond the batch's median, over the latest records."""
+    """A value since the start; up to `missed` more records may have come while it was not counted."""
 
     late: int = 0
     records: int = 0
-    weight: int = 0
-    offsets: Delays | None = None
+    missed: int = 0
+    clock: ClockOf | None = None
+    behind: _Behind | None = None
 
-    def add(self, seen: SeenValue, usual_ms: float) -> None:
+    def add(self, seen: SeenValue) -> None:
         self.late += seen.late
         self.records += seen.records
-        if seen.delays is None:
-            return
-        self.weight = min(self.weight + seen.records, _REMEMBERED)
-        new = [value - usual_ms for value in (seen.delays.low, seen.delays.middle, seen.delays.high)]
-        old = self.offsets
-        part = min(1.0, seen.records / self.weight)
-        if old is not None:
-            new = [o + part * (n - o) for o, n in zip((old.low, old.middle, old.high), new, strict=True)]
-        self.offsets = Delays(*new)
+        self.missed += seen.missed
+        for point in seen.delays:
+            self.clock = self.clock or ClockOf()
+            self.clock.add(point)
 
 
 class CountedColumn(Struct):
@@ -73,89 +106,205 @@ class CountedColumn(Struct):
     values: dict[str, _Counted] = {}
     other_late: int = 0
     other_records: int = 0
+    unreported: int = 0
+    """How many records a value can have had that is not among `values`."""
+    most: int = MOST_VALUES
 
-    def add(self, seen: Sequence[SeenValue], records: int, late: int) -> None:
+    def add(self, seen: Sequence[SeenValue], records: int, late: int, unreported: int = 0) -> None:
         """Count what a batch reports; the values that it left out are the rest of its records."""
-        usual = _weighted([(value.delays.middle, value.records) for value in seen if value.delays is not None])
         for value in seen:
-            self.values.setdefault(value.value, _Counted()).add(value, usual)
+            counted = self.values.get(value.value)
+            if counted is None:
+                counted = self.values[value.value] = _Counted(missed=self.unreported)
+            counted.add(value)
+        if unreported:
+            reported = {value.value for value in seen}
+            for name, counted in self.values.items():
+                counted.missed += 0 if name in reported else unreported
+            self.unreported += unreported
         self.other_records += records - sum(value.records for value in seen)
         self.other_late += late - sum(value.late for value in seen)
-        if len(self.values) > MOST_VALUES:
+        if len(self.values) > self.most:
             self._fold()
+        self._count_behind(seen)
+        followed = [counted for counted in self.values.values() if counted.clock is not None and counted.clock.points]
+        for counted in sorted(followed, key=lambda counted: -counted.records)[MOST_FOLLOWED:]:
+            if counted.clock is not None:
+                counted.clock.points = []
 
     def _fold(self) -> None:
         ranked = sorted(self.values.items(), key=lambda pair: (-pair[1].late, -pair[1].records, pair[0]))
-        for _, counted in ranked[MOST_VALUES:]:
+        for _, counted in ranked[self.most :]:
             self.other_late += counted.late
             self.other_records += counted.records
-        self.values = dict(ranked[:MOST_VALUES])
+            self.unreported = max(self.unreported, counted.records + counted.missed)
+        self.values = dict(ranked[: self.most])
 
-    def view(self, records: int, late: int) -> ExplainedColumn:
+    def tracked(self) -> list[str]:
+        """The values of which it is counted how far behind W0 they are."""
+        return [name for name, counted in self.values.items() if counted.behind is not None]
+
+    def _count_behind(self, seen: Sequence[SeenValue]) -> None:
+        for value in seen:
+            counted = self.values.get(value.value)
+            if counted is None or value.behind is None:
+                continue
+            if counted.behind is None:
+                counted.behind = _Behind()
+            counted.behind.records += value.records
+            counts = counted.behind.counts
+            for bucket, records in value.behind.items():
+                counts[bucket] = counts.get(bucket, 0) + records
+
+    def track(self, records: int, late: int) -> list[str]:
+        """Keep the histograms of the values that lateness depends on most surely; which values to track next."""
+        ranked = self._ranked(records, late)[:MOST_TRACKED]
+        kept = {name for name, _ in ranked}
+        for name, counted in self.values.items():
+            if counted.behind is not None and name not in kept:
+                counted.behind = None
+        return [name for name, _ in ranked]
+
+    def view(self, records: int, late: int, channels: list[ExplainedChannel]) -> ExplainedColumn:
         """What a snapshot shows of it, given all records and all late ones."""
-        ranked = sorted(
-            self.values.items(), key=lambda pair: (-_evidence(pair[1].late, pair[1].records, late, records), pair[0])
+        ranked = self._ranked(records, late)
+        values = self._shown(ranked[:SHOWN], records, late)
+        offsets = clock_offsets(
+            {name: (counted.records, counted.clock) for name, counted in self.values.items() if counted.clock}
         )
-        values = [_explained(name, counted, records, late) for name, counted in ranked[:SHOWN]]
         return ExplainedColumn(
-            self.name, values, self.other_records > 0, self.other_late, self.other_records, self._clock_offsets()
+            column=self.name,
+            values=values,
+            approximate=self.other_records > 0,
+            other_late=self.other_late,
+            other_records=self.other_records,
+            offsets=offsets,
+            late=late,
+            records=records,
+            channels=channels,
         )
 
-    def _clock_offsets(self) -> list[ClockOffset]:
-        known = [(name, counted, counted.offsets) for name, counted in self.values.items() if counted.offsets]
-        usual = _weighted([(offsets.high - offsets.low, counted.weight) for _, counted, offsets in known])
-        middle = _weighted([(offsets.middle, counted.weight) for _, counted, offsets in known])
-        found = [
-            ClockOffset(
-                name,
-                counted.records,
-                round(offsets.middle - middle),
-                round(offsets.low - middle),
-                round(offsets.high - middle),
-                round(usual),
-                _is_stable(offsets, middle, usual, counted, sum(counted.weight for _, counted, _ in known)),
-            )
-            for name, counted, offsets in known
-            if counted.records >= _LEAST_RECORDS and abs(offsets.middle - middle) >= _LEAST_OFFSET_MS
-        ]
-        return sorted(found, key=lambda offset: (not offset.stable, -abs(offset.offset_ms), offset.value))[
-            :SHOWN_OFFSETS
-        ]
+    def view_of_channel(self, channel: str, records: int, late: int) -> ExplainedChannel:
+        """The same, where the records are those of a channel."""
+        values = self._shown(self._ranked(records, late)[:SHOWN_OF_CHANNEL], records, late)
+        return ExplainedChannel(channel, records, late, values, self.other_records > 0)
+
+    def _shown(self, ranked: list[tuple[str, _Counted]], records: int, late: int) -> list[ExplainedValue]:
+        usual = self._usual(records, late)
+        least = _least(len(self.values) + self.other_records)
+        return [_explained(name, counted, records, late, usual, least) for name, counted in ranked]
+
+    def _usual(self, records: int, late: int) -> tuple[int, int]:
+        """Late and all records without those of a few values that are hardly ever late, beside which all others seem
+        to be late often.
+        """
+        rates = [(counted.late / counted.records, counted.records) for counted in self.values.values()]
+        least = weighted_median(rates) / _HARDLY
+        seldom = [counted for counted in self.values.values() if counted.late < least * counted.records]
+        left_out = sum(counted.records for counted in seldom)
+        if left_out > _FEW_SELDOM * records:
+            return late, records
+        return late - sum(counted.late for counted in seldom), records - left_out
+
+    def _ranked(self, records: int, late: int) -> list[tuple[str, _Counted]]:
+        """The values, the surest first."""
+
+        def rank(pair: tuple[str, _Counted]) -> tuple[float, str]:
+            name, counted = pair
+            return -_evidence(counted.late, counted.records + counted.missed, late, records), name
+
+        return sorted(self.values.items(), key=rank)
 
 
 class Explain(Struct):
-    """The columns of `--explain`, and the records counted for them."""
+    """The columns of `--explain`, and the records counted for them; the same for some channels."""
 
     columns: list[CountedColumn]
     records: int = 0
     late: int = 0
+    channels: "dict[str, Explain]" = {}
 
     @classmethod
     def of(cls, names: Sequence[str]) -> "Explain":
         """Nothing counted yet."""
         return cls([CountedColumn(name) for name in names])
 
-    def add(self, seen: Sequence[SeenValue], records: int, late: int) -> None:
+    def focus(self) -> Focus:
+        """What the next batch counts more closely."""
+        values = [column.track(self.records, self.late) for column in self.columns]
+        return Focus(values, list(self.channels) if self.channels else None)
+
+    def add(self, seen: SeenValues, records: int, late: int) -> None:
         """Count a batch: `records` with a usable time, `late` of them dropped."""
         self.records += records
         self.late += late
         for number, column in enumerate(self.columns):
-            column.add([value for value in seen if value.column == number], records, late)
+            unreported = seen.unreported[number] if seen.unreported else 0
+            column.add([value for value in seen.values if value.column == number], records, late, unreported)
+        for name, channel in seen.channels.items():
+            counted = self.channels.get(name)
+            if counted is None:
+                counted = self.channels[name] = self._of_channel()
+            counted.add(channel.seen, channel.records, channel.late)
+
+    def choose_channels(self, late: dict[str, int]) -> None:
+        """Explain the channels that have most late records; `late` of each since the start."""
+        if len(late) > MOST_TRACKED:
+            late = {name: records for name, records in late.items() if records}
+        chosen = [name for name in self.channels if name in late]
+        for name in sorted(late, key=lambda name: (-late[name], name))[:MOST_TRACKED]:
+            if name in chosen:
+                continue
+            if len(chosen) < MOST_TRACKED:
+                chosen.append(name)
+                continue
+            least = min(chosen, key=lambda other: (late[other], other))
+            if late[name] > _MORE_LATE * late[least]:
+                chosen[chosen.index(least)] = name
+        self.channels = {name: self.channels.get(name) or self._of_channel() for name in chosen}
+
+    def _of_channel(self) -> "Explain":
+        return Explain([CountedColumn(column.name, most=MOST_CHANNEL_VALUES) for column in self.columns])
 
     def view(self) -> list[ExplainedColumn]:
         """What a snapshot shows."""
-        return [column.view(self.records, self.late) for column in self.columns]
+        late = [(name, channel) for name, channel in self.channels.items() if channel.late]
+        late.sort(key=lambda pair: (-pair[1].late, pair[0]))
+        return [
+            column.view(
+                self.records,
+                self.late,
+                [of.columns[number].view_of_channel(name, of.records, of.late) for name, of in late],
+            )
+            for number, column in enumerate(self.columns)
+        ]
 
 
-def _explained(name: str, counted: _Counted, records: int, late: int) -> ExplainedValue:
+def _explained(
+    name: str, counted: _Counted, records: int, late: int, usual: tuple[int, int], least: float
+) -> ExplainedValue:
+    """`usual`: the late and all records with which it is compared; `least`: the evidence that makes it sure."""
+    behind = None if counted.behind is None else _filled(counted.behind.counts)
+    of = None if counted.behind is None else counted.behind.records
     overall = late / records if records else 0
     if not overall or not counted.records:
-        return ExplainedValue(name, counted.late, counted.records, None)
-    low, high = wilson_interval(min(counted.late, counted.records), counted.records)
+        return ExplainedValue(name, counted.late, counted.records, None, behind=behind, behind_of=of)
+    low, _ = wilson_interval(min(counted.late, counted.records), counted.records + counted.missed)
+    _, high = wilson_interval(min(counted.late, counted.records), counted.records)
     assert low is not None
     assert high is not None
     lift = counted.late / counted.records / overall
-    return ExplainedValue(name, counted.late, counted.records, lift, low / overall, high / overall)
+    sure = _evidence(counted.late, counted.records + counted.missed, *usual) > least
+    return ExplainedValue(name, counted.late, counted.records, lift, low / overall, high / overall, sure, behind, of)
+
+
+def _filled(counts: dict[int, int]) -> list[int]:
+    return [counts.get(bucket, 0) for bucket in range(max(counts, default=-1) + 1)]
+
+
+def _least(compared: int) -> float:
+    """The evidence that none of so many values has by chance."""
+    return NormalDist().inv_cdf(1 - _CHANCE / max(compared, 1) / 2) ** 2
 
 
 def _evidence(late: int, records: int, all_late: int, all_records: int) -> float:
@@ -163,7 +312,7 @@ def _evidence(late: int, records: int, all_late: int, all_records: int) -> float
 
     A rare value that is late by chance has little of it, whatever its lift; so has a frequent one with a small lift.
     """
-    records = max(late, records)
+    records = min(max(late, records), all_records)
     table = (
         (late, records, all_late),
         (records - late, records, all_records - all_late),
@@ -176,19 +325,3 @@ def _evidence(late: int, records: int, all_late: int, all_records: int) -> float
         if count > 0 and expected > 0:
             ratio += 2 * count * log(count / expected)
     return ratio if late * all_records >= records * all_late else -ratio
-
-
-def _is_stable(offsets: Delays, middle: float, usual: float, counted: _Counted, weight: int) -> bool:
-    """Whether an offset is a clock's: far beyond the spread, of its own records as well, and not that of most."""
-    offset, spread = abs(offsets.middle - middle), offsets.high - offsets.low
-    return offset >= _FARTHER * max(spread, usual, 1) and 2 * counted.weight < weight
-
-
-def _weighted(pairs: list[tuple[float, int]]) -> float:
-    """The weighted median; 0 for nothing."""
-    half, reached = sum(weight for _, weight in pairs) / 2, 0
-    for value, weight in sorted(pairs):
-        reached += weight
-        if reached >= half:
-            return value
-    return 0.0

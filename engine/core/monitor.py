@@ -180,9 +180,10 @@ class Monitor(Struct, kw_only=True, dict=True):
         self.last_malformed = observation.last_malformed or self.last_malformed
         self._points.add(points_of(observation, self.settings, self.level, now))
         firings = self._count(observation)
-        if self.explain is not None:
+        if self.explain is not None and observation.values is not None:
             usable = sum(group.records for group in observation.groups if group.start_ms is not None)
             self.explain.add(observation.values, usable, observation.late)
+            self.explain.choose_channels({name: counts.late for name, counts in self.counts.items()})
         watermarks = self._absorb(observation, now)
         self.judge.see_batch(now)
         firings += self._emit(now, watermarks)

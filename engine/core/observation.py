@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from .explain import SeenValue
+from .explain import SeenValues
 from .snapshot import Offender
 
 
@@ -58,7 +58,7 @@ class BatchObservation(Struct, frozen=True, kw_only=True):
     sample: list[Group] | None = None
     """A few of the groups as they were before records of different distance from W0 came together; None: all groups."""
     sequences: list[Sequence] = []
-    values: list[SeenValue] = []
+    values: SeenValues | None = None
     """Of the columns of `--explain`."""
     late: int = 0
     """How many are late; only counted where `values` are."""

@@ -84,10 +84,10 @@ def column_groups(rows: "pa.Table", settings: Settings, edges: list[int], levels
     channels: Any = rows[CHANNEL].unify_dictionaries().combine_chunks()
     channels = channels.chunk(0) if isinstance(channels, pa.ChunkedArray) else channels
     codes = channels.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    times, usable = _longs(rows[TIME])
-    arrivals = _longs(rows[ARRIVAL]) if ARRIVAL in rows.column_names else None
+    times, usable = longs(rows[TIME])
+    arrivals = longs(rows[ARRIVAL]) if ARRIVAL in rows.column_names else None
     future = _future(times, usable, settings, arrivals, levels)
-    every, offset = _every(settings)
+    every, offset = starts_every(settings)
     read = _Rows(codes, times, usable, _panes(times, usable, every, offset), every, offset, future)
     names = [short_name(name) for name in channels.dictionary.to_pylist()]
     columns, slots = _keyed(read, keys, np.array(edges, np.int64), limits, names)
@@ -105,7 +105,7 @@ def short_name(name: str) -> str:
     return f"{name[:LONGEST_NAME]}~{sha256(name.encode()).hexdigest()[:8]}"
 
 
-def _every(settings: Settings) -> tuple[int, int]:
+def starts_every(settings: Settings) -> tuple[int, int]:
     """The distance between the starts of two panes, and the start of one of them (ms)."""
     window = settings.spec
     return (window.gap_ms, 0) if isinstance(window, Session) else (window.slide_ms, window.offset_ms)
@@ -138,10 +138,10 @@ def _keyed(read: _Rows, keys: Keys, edges: Longs, limits: Limits, names: list[st
     if head is not None:
         parts.append(("head", head.astype(np.int64), 2))
     if keys.behind:
-        parts.append(("behind_bucket", _buckets(limits.w0 - read.times, read.usable, edges), len(edges) + 1))
+        parts.append(("behind_bucket", buckets_of(limits.w0 - read.times, read.usable, edges), len(edges) + 1))
     if keys.late:
         counts = read.usable if head is None or not keys.gaps else read.usable & ~head
-        parts.append(("late_bucket", _buckets(limits.late_from - read.times, counts, edges), len(edges) + 1))
+        parts.append(("late_bucket", buckets_of(limits.late_from - read.times, counts, edges), len(edges) + 1))
     packed, possible = read.codes, len(names)
     for _, numbers, size in parts:
         packed = packed * size
@@ -185,7 +185,7 @@ def _numbered_panes(read: _Rows) -> tuple[Longs, Longs]:
     return starts, np.where(read.usable, encoded.indices.to_numpy(), len(starts) - 1).astype(np.int64)
 
 
-def _buckets(distances: Longs, where: Flags, edges: Longs) -> Longs:
+def buckets_of(distances: Longs, where: Flags, edges: Longs) -> Longs:
     """The left-closed bucket of each distance plus 1; 0 below the first edge, which is 0, and where not asked for."""
     buckets = np.searchsorted(edges, distances, "right")
     if not where.all():
@@ -202,7 +202,7 @@ def _aggregates(
         "behind": slots.counted(usable & (times <= limits.level)),
         "max_event_ms": _known(slots.greatest(times, reaching)),
     }
-    offsets = _longs(rows[OFFSET]) if OFFSET in rows.column_names else (times, np.zeros(len(times), np.bool_))
+    offsets = longs(rows[OFFSET]) if OFFSET in rows.column_names else (times, np.zeros(len(times), np.bool_))
     columns["malformed_offset"] = _known(slots.greatest(offsets[0], offsets[1] & ~usable))
     if keys.gaps:
         in_gap = usable & ~read.heads(keys.head_ms)
@@ -215,7 +215,7 @@ def _aggregates(
         columns["min_ms"] = _known(-slots.greatest(-times, usable))
         columns["max_ms"] = _known(slots.greatest(times, usable))
     if settings.strategy == "source":
-        watermarks, known = _longs(rows[WATERMARK])
+        watermarks, known = longs(rows[WATERMARK])
         columns["emitted_ms"] = _known(slots.greatest(watermarks, known & reaching))
     return columns
 
@@ -236,7 +236,7 @@ def _known(values: Longs) -> Any:
     return pa.array(values, pa.int64(), mask=values == MIN)
 
 
-def _longs(values: Any) -> tuple[Longs, Flags]:
+def longs(values: Any) -> tuple[Longs, Flags]:
     """A column's values, 0 where null, and where they are not null."""
     if not values.null_count:
         return values.to_numpy().astype(np.int64, copy=False), np.ones(len(values), np.bool_)

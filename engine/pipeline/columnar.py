@@ -56,7 +56,7 @@ def _task(work: Work) -> Callable[[Iterable[list[Any]]], Iterator[bytes | None]]
 def groups_of_share(share: list[Any], work: Work) -> bytes | None:
     """The groups as an Arrow stream; None where Spark's own reader must read the share."""
     try:
-        groups = [column_groups(rows, work.settings, work.edges, work.levels) for rows in _together(share, work.read)]
+        groups = [column_groups(rows, work.settings, work.edges, work.levels) for rows in tables_of(share, work.read)]
     except NotReadableError:
         return None
     sink = pa.BufferOutputStream()
@@ -66,8 +66,8 @@ def groups_of_share(share: list[Any], work: Work) -> bytes | None:
     return sink.getvalue().to_pybytes()
 
 
-def _together(share: list[Any], read: Callable[[Any], "Iterator[pa.Table]"]) -> "Iterator[pa.Table]":
-    """The rows of all parts, in tables of not much more than `_ROWS`."""
+def tables_of(share: list[Any], read: Callable[[Any], "Iterator[pa.Table]"]) -> "Iterator[pa.Table]":
+    """The rows of all parts of a share, in tables of not much more than `_ROWS`."""
     waiting: list[pa.Table] = []
     rows = 0
     for part in share:

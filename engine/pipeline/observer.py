@@ -3,14 +3,21 @@
 import threading
 from typing import TYPE_CHECKING
 
+from ..core.explain import SeenValues
+from ..core.late_records import LateRecords
 from ..core.monitor import Monitor
 from ..core.observation import BatchObservation
 from ..core.settings import Settings
 from .aggregate import ORDERED, Aggregation
 from .batch_groups import observation_of
 from .columnar import Work, groups_of_shares
-from .groups import Levels
+from .explain_columns import Explaining
+from .explain_pass import seen_in_rows, seen_in_shares
+from .explain_rows import seen_values
+from .groups import Levels, limits_of
+from .late_rows import LateRows
 from .sources.base import Source, canonical_columns
+from .sources.workers import is_local
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,6 +61,28 @@ class Observer:
         if groups is None:
             return self._aggregation.observe(reader.rows(batch), number, levels, monitor)
         return observation_of(groups, number, levels, [])
+
+    @property
+    def rereads(self) -> bool:
+        """Whether records are read by tasks, which can do so again, and not by Spark as rows."""
+        return self._reader is not None
+
+    def explained(
+        self, batch: "DataFrame", late: LateRecords, levels: Levels, monitor: Monitor, ends: list[str]
+    ) -> SeenValues:
+        """What a batch that follows what `monitor` has seen says of the columns of `--explain`."""
+        assert monitor.explain is not None
+        work = Explaining(
+            self._settings, self._edges, limits_of(self._settings, levels).w0, late, monitor.explain.focus()
+        )
+        reader, spark = self._reader, batch.sparkSession
+        if reader is not None and reader.explained is not None:
+            seen = seen_in_shares(spark, reader.shares(batch, monitor.rows, ends), reader.explained, work)
+            if seen is not None:
+                return seen
+        if is_local(spark):
+            return seen_in_rows(self.rows(batch), work)
+        return seen_values(self.rows(batch), LateRows(self._settings), late, levels.now_ms)
 
     def rows(self, batch: "DataFrame") -> "DataFrame":
         """The records of a batch as rows with the columns of `Source.load`."""

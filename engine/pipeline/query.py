@@ -105,7 +105,7 @@ class Run:
         self._frame = self._observer.frame
         if self.late_output is not None:
             self.late_output.open(spark, self._source, LateRows(self.monitor.settings))
-        self._passes = RecordPasses(self.monitor, self.late_output, self._observer.rows)
+        self._passes = RecordPasses(self.monitor, self.late_output, self._observer)
 
     def start(self) -> None:
         """Start the loaded query from the saved state."""
@@ -355,7 +355,7 @@ class Run:
         try:
             with self._passes.read_once(frame) as rows:
                 observation = self._observer.observe(rows, batch, levels, self.monitor, ends)
-                return self._passes.run(rows, observation, levels)
+                return self._passes.run(rows, observation, levels, ends)
         except RunError:
             raise
         except Exception as error:

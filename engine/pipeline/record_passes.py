@@ -3,7 +3,7 @@
 Both need the rows again; without `--explain` only batches with late records are read a second time.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -14,30 +14,26 @@ from ..core.late_records import late_records
 from ..core.monitor import Monitor
 from ..core.observation import BatchObservation
 from ..errors import UsageError
-from .explain_rows import seen_values
 from .groups import Levels
 from .late_output import LateOutput
-from .late_rows import LateRows
+from .observer import Observer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
 class RecordPasses:
-    """The passes of one run over the records of a batch; `rows_of` gives the records of a batch as rows."""
+    """The passes of one run over the records of a batch."""
 
-    def __init__(
-        self, monitor: Monitor, output: LateOutput | None, rows_of: "Callable[[DataFrame], DataFrame]"
-    ) -> None:
+    def __init__(self, monitor: Monitor, output: LateOutput | None, observer: Observer) -> None:
         self._monitor = monitor
         self._output = output
-        self._rows = LateRows(monitor.settings)
-        self._rows_of = rows_of
+        self._observer = observer
 
     @contextmanager
     def read_once(self, batch: "DataFrame") -> "Generator[DataFrame]":
         """The batch, kept by Spark while it is read several times."""
-        if self._monitor.explain is None:
+        if self._monitor.explain is None or self._observer.rereads:
             yield batch
             return
         kept = batch.persist()
@@ -46,17 +42,19 @@ class RecordPasses:
         finally:
             kept.unpersist()
 
-    def run(self, batch: "DataFrame", observation: BatchObservation, levels: Levels) -> BatchObservation:
+    def run(
+        self, batch: "DataFrame", observation: BatchObservation, levels: Levels, ends: list[str]
+    ) -> BatchObservation:
         """Write the batch's late records, and add the values that explain them; nothing is applied yet."""
         if self._output is None and self._monitor.explain is None:
             return observation
         late = late_records(self._monitor.operator.windows, observation.groups, levels.level)
-        rows = self._rows_of(batch) if late.records or self._monitor.explain is not None else batch
         if self._output is not None:
+            rows = self._observer.rows(batch) if late.records else batch
             self._output.write(rows, observation.batch, late)
         if self._monitor.explain is None:
             return observation
-        seen = seen_values(rows, self._rows, late, levels.now_ms)
+        seen = self._observer.explained(batch, late, levels, self._monitor, ends)
         return replace(observation, values=seen, late=late.records)
 
 

@@ -1,12 +1,15 @@
 """Rules about the values of the columns of `--explain`: clocks that are off, and what late records have in common."""
 
+from msgspec.structs import replace
+
+from ..snapshot import ExplainedColumn, ExplainedValue
 from .diagnosis_input import MINUTE, DiagnosisInput
 from .finding import Finding, Fix
 
 ZONE_STEP_MS, MOST_ZONE_MS = 15 * MINUTE, 14 * 60 * MINUTE
 """Time zones differ by quarters of an hour."""
 _ZONE_SLACK_MS = 2 * MINUTE
-_LEAST_LATE, _LEAST_LIFT, _LEAST_SHARE = 20, 2.0, 0.3
+_LEAST_LATE, _LEAST_RATIO, _LEAST_SHARE, _MOST_ALSO = 20, 2.0, 0.2, 3
 _CLEAR_SHARE = 0.5
 
 
@@ -22,6 +25,8 @@ class ClockSkew(Finding, frozen=True, kw_only=True, tag="clock-skew"):
     usual_ms: int
     zone_ms: int | None
     """The difference of time zones (ms) that it fits; None: none."""
+    drift_ms_per_hour: int | None
+    """By how much the offset grows each hour; None: it is constant."""
     more: int
     """How many further values of the column have clocks that are off."""
 
@@ -38,6 +43,8 @@ class LateCause(Finding, frozen=True, kw_only=True, tag="late-cause"):
     low: float
     high: float
     approximate: bool
+    also: tuple[tuple[str, str, float], ...] = ()
+    """Further values of which the same can be said: column, value, share of the late records."""
 
 
 def clock_skew(given: DiagnosisInput) -> ClockSkew | None:
@@ -50,6 +57,7 @@ def clock_skew(given: DiagnosisInput) -> ClockSkew | None:
     worst, column = max(found, key=lambda pair: (abs(pair[0].offset_ms), pair[0].records))
     nearest = round(worst.offset_ms / ZONE_STEP_MS) * ZONE_STEP_MS
     is_zone = 0 < abs(nearest) <= MOST_ZONE_MS and abs(worst.offset_ms - nearest) <= _ZONE_SLACK_MS
+    is_zone = is_zone and worst.drift_ms_per_hour is None
     return ClockSkew(
         severity="warning",
         size=abs(worst.offset_ms),
@@ -61,40 +69,49 @@ def clock_skew(given: DiagnosisInput) -> ClockSkew | None:
         high_ms=worst.high_ms,
         usual_ms=worst.usual_ms,
         zone_ms=nearest if is_zone else None,
+        drift_ms_per_hour=worst.drift_ms_per_hour,
         more=sum(of == column for _, of in found) - 1,
         fixes=(Fix(code="convert-to-utc"),) if is_zone else (Fix(code="correct-clock"),),
     )
 
 
 def late_cause(given: DiagnosisInput) -> LateCause | None:
-    """The value that most late records have and few of all, beyond chance."""
-    found: list[LateCause] = []
-    for column in given.snapshot.explain or ():
-        late = column.other_late + sum(value.late for value in column.values)
-        records = given.snapshot.totals.records or 0
-        late = max(late, given.snapshot.totals.late or 0)
-        if late < _LEAST_LATE or not records or not column.values:
-            continue
-        first = column.values[0]
-        if first.lift is None or first.low is None or first.high is None or first.low < _LEAST_LIFT:
-            continue
-        if first.late < max(_LEAST_LATE, _LEAST_SHARE * late):
-            continue
-        share = first.late / late
-        found.append(
-            LateCause(
-                severity="warning" if share >= _CLEAR_SHARE else "info",
-                size=share,
-                column=column.column,
-                value=first.value,
-                late=first.late,
-                late_share=share,
-                share=first.records / records,
-                lift=first.lift,
-                low=first.low,
-                high=first.high,
-                approximate=column.approximate,
-                fixes=(Fix(code="fix-cause"), Fix(code="see-late-records")),
-            )
-        )
-    return max(found, key=lambda finding: (finding.late_share - finding.share, finding.column), default=None)
+    """The value that most late records have and few of all, beyond chance; a clock that is off is not one."""
+    columns = given.snapshot.explain or ()
+    clocks = {(column.column, offset.value) for column in columns for offset in column.offsets if offset.stable}
+    found = [
+        cause
+        for column in columns
+        for value in column.values
+        if (column.column, value.value) not in clocks and (cause := _cause(column, value)) is not None
+    ]
+    found.sort(key=lambda cause: (cause.share - cause.late_share, cause.column))
+    if not found:
+        return None
+    return replace(found[0], also=tuple((it.column, it.value, it.late_share) for it in found[1 : 1 + _MOST_ALSO]))
+
+
+def _cause(column: ExplainedColumn, value: ExplainedValue) -> LateCause | None:
+    """The finding about one value, if there is one: its records are late far more often than those without it."""
+    if not value.sure or value.lift is None or value.low is None or value.high is None or not column.late:
+        return None
+    share, late_share = value.records / column.records, value.late / column.late
+    if value.late < _LEAST_LATE or late_share < _LEAST_SHARE:
+        return None
+    others = (column.late - value.late) / max(column.records - value.records, 1)
+    if value.low * column.late / column.records < _LEAST_RATIO * others:
+        return None
+    return LateCause(
+        severity="warning" if late_share >= _CLEAR_SHARE else "info",
+        size=late_share,
+        column=column.column,
+        value=value.value,
+        late=value.late,
+        late_share=late_share,
+        share=share,
+        lift=value.lift,
+        low=value.low,
+        high=value.high,
+        approximate=column.approximate,
+        fixes=(Fix(code="fix-cause"), Fix(code="see-late-records")),
+    )

@@ -35,6 +35,11 @@ class ColumnReader(Protocol):
         """
         ...
 
+    @property
+    def explained(self) -> "Callable[[Any], Iterator[pa.Table]] | None":
+        """As `read`, with the values of `--explain` (`record_columns.EXPLAIN`); None where only rows have them."""
+        ...
+
     def rows(self, batch: "DataFrame") -> "DataFrame":
         """The same records through Spark's reader."""
         ...

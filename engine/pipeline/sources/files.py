@@ -115,7 +115,14 @@ class Files(Source):
             reader = spark.read.format("parquet").schema(schema).option(*_NO_PATTERNS)
             return self._canonical(reader.load(paths), file, schema)
 
-        return ParquetColumns(frame, read, rows)
+        return ParquetColumns(frame, read, rows, self._explained_of(read, types))
+
+    def _explained_of(self, read: ParquetRows, types: dict[str, str | None]) -> ParquetRows | None:
+        """Reads the columns of `--explain`, too; None where Arrow does not write their values as Spark does."""
+        kinds = {name: kind for name in self.more.explain if is_channel_type(kind := types.get(name)) and kind}
+        if not kinds or len(kinds) < len(self.more.explain):
+            return None
+        return msgspec.structs.replace(read, watermark=None, types=read.types | kinds, explain=self.more.explain)
 
     def trigger(self) -> dict[str, Any]:
         """With `once`: what is there, then the end."""

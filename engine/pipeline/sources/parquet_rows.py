@@ -17,7 +17,8 @@ from msgspec import Struct
 
 from ...event_time import TimeUnit, to_ms
 from .base import CHANNEL, ONE_CHANNEL, TIME, WATERMARK
-from .columns import channels
+from .columns import channels, texts
+from .record_columns import EXPLAIN
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,12 +54,15 @@ class ParquetRows(Struct, frozen=True):
     watermark: str | None
     unit: TimeUnit
     types: dict[str, str]
+    explain: tuple[str, ...] = ()
+    """The columns of `--explain` that are read as well."""
 
     def __call__(self, piece: Piece) -> "Iterator[pa.Table]":
         """The piece's rows in the canonical columns, some at a time; NotReadableError where Spark must read it."""
-        names = list(dict.fromkeys(name for name in (self.time, self.channel, self.watermark) if name is not None))
+        wanted = (self.time, self.channel, self.watermark, *self.explain)
+        names = list(dict.fromkeys(name for name in wanted if name is not None))
         try:
-            file = _open(piece.path, self.channel)
+            file = _open(piece.path, [name for name in (self.channel, *self.explain) if name is not None])
             self._check(file)
             for batch in file.iter_batches(ROWS, columns=names, row_groups=piece.row_groups):
                 yield self._canonical(batch)
@@ -82,6 +86,8 @@ class ParquetRows(Struct, frozen=True):
             columns[CHANNEL] = channels(batch.column(self.channel))
         if self.watermark is not None:
             columns[WATERMARK] = to_ms(batch.column(self.watermark), self.unit)
+        for number, name in enumerate(self.explain):
+            columns[f"{EXPLAIN}{number}"] = texts(batch.column(name))
         return pa.table(columns)
 
 
@@ -92,6 +98,7 @@ class ParquetColumns(Struct, frozen=True):
     read: ParquetRows
     rows_of: Callable[[list[str]], "DataFrame"]
     """The rows of files through Spark's reader."""
+    explained: ParquetRows | None = None
 
     def shares(self, batch: "DataFrame", first_row: int, ends: list[str]) -> list[list[Piece]]:
         """The batch's files, for as many tasks as there are cores."""
@@ -153,7 +160,7 @@ def _divided(path: str, size: int, tasks: int) -> list[Piece]:
     if tasks == 1 or size < _ALONE_BYTES:
         return [Piece(path, size)]
     try:
-        groups = _open(path, None).num_row_groups
+        groups = _open(path, []).num_row_groups
     except (pa.ArrowException, OSError):  # the task that reads it will say so
         return [Piece(path, size)]
     parts = min(tasks, groups)
@@ -161,7 +168,6 @@ def _divided(path: str, size: int, tasks: int) -> list[Piece]:
     return [Piece(path, size // parts, tuple(range(low, high))) for low, high in pairwise(edges)]
 
 
-def _open(path: str, text: str | None) -> Any:
-    """The file; the text of column `text` comes dictionary-encoded, as it is stored."""
-    encoded = [] if text is None else [text]
-    return pq.ParquetFile(path, read_dictionary=encoded, coerce_int96_timestamp_unit="us", memory_map=True)
+def _open(path: str, texts: list[str]) -> Any:
+    """The file; the text of the columns `texts` comes dictionary-encoded, as it is stored."""
+    return pq.ParquetFile(path, read_dictionary=texts, coerce_int96_timestamp_unit="us", memory_map=True)

@@ -6,6 +6,9 @@ RECORD, EXPLAINED = "record", "explained"
 """`record` struct: all columns of the source, where it carries them with each row (a replay looks them up);
 `explained` array<string>: the values of the columns of `--explain`, in their order, null where there is none."""
 
+EXPLAIN = "explain"
+"""Before the number of a column of `--explain`, where each value is a column of its own."""
+
 
 class RecordColumns(Struct, frozen=True):
     """Whether late records are kept as a whole (`--late-output`), and the columns of `--explain`."""

@@ -17,10 +17,10 @@ from .clock import CLOCK
 from .columns import Columns, check_alike, check_columns
 from .event_time_sql import text_literal
 from .marker import marked
-from .record_columns import EXPLAINED, NOTHING_MORE
+from .record_columns import EXPLAIN, EXPLAINED, NOTHING_MORE
 from .record_values import check_record_columns
 from .replay_time import ReplayTime
-from .staged import EXPLAIN, PREFIX, StagedRows, arrivals_of
+from .staged import PREFIX, StagedRows, arrivals_of
 from .staged_records import with_records
 from .table_files import TableFile, look_at
 from .workers import is_local, start_workers
@@ -48,6 +48,11 @@ class StagedColumns(Struct, frozen=True):
     def is_small(self, shares: list[list[tuple[int, int]]]) -> bool:
         """Whether they are read and grouped in about 10 ms; a job takes 30 and more to start."""
         return sum(stop - start for share in shares for start, stop in share) <= _SMALL_ROWS
+
+    @property
+    def explained(self) -> StagedRows:
+        """The same: the values are among the staged columns."""
+        return self.read
 
     def rows(self, batch: "DataFrame") -> "DataFrame":
         """The batch: its rows come from the same file."""

@@ -22,8 +22,6 @@ BATCH_ROWS = 65_536
 """Rows of an IPC batch."""
 PREFIX = "_wmtop_"
 """Before a canonical column's name, since the columns for `--marker` keep their own."""
-EXPLAIN = "explain"
-"""Before the number of a column of `--explain`."""
 ROWS, ARRIVALS = "rows.arrow", "arrivals.npy"
 
 

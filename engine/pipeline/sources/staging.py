@@ -24,9 +24,9 @@ from ...durable_file import replace_file
 from ...errors import RunError, UsageError, first_line
 from .base import ARRIVAL, CHANNEL, TIME, WATERMARK
 from .columns import Columns, channels, spark_type, texts, times, typed_text
-from .record_columns import NOTHING_MORE, RecordColumns
+from .record_columns import EXPLAIN, NOTHING_MORE, RecordColumns
 from .record_values import record_values
-from .staged import ARRIVALS, BATCH_ROWS, EXPLAIN, PREFIX, ROWS
+from .staged import ARRIVALS, BATCH_ROWS, PREFIX, ROWS
 from .staged_records import write_records
 from .table_files import Chunk, TableFile, chunks, rows_of
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 from msgspec.structs import replace
-from wmtop.engine.core.explain import Delays, Explain, SeenValue
+from wmtop.engine.core.explain import Explain, SeenValue, SeenValues
+from wmtop.engine.core.explain_clocks import DelayPoint
 from wmtop.engine.core.settings import Session, Settings, Sliding, Tumbling
 from wmtop.engine.core.snapshot import SourceView
 
@@ -353,16 +354,22 @@ def a_future_timestamp_without_a_guard() -> Stream:
 def explained(stream: Stream, *values: SeenValue) -> Stream:
     """A healthy stream with what twenty batches' values of a column were."""
     explain = stream.monitor.explain = Explain.of(["producer"])
-    for _ in range(20):
-        explain.add(values, sum(value.records for value in values), sum(value.late for value in values))
+    for number in range(20):
+        seen = [at(value, number * MINUTE) for value in values]
+        explain.add(SeenValues(seen), sum(value.records for value in values), sum(value.late for value in values))
     stream.publish()
     return stream
+
+
+def at(value: SeenValue, time_ms: int) -> SeenValue:
+    """The same records at another time."""
+    return replace(value, delays=tuple(replace(point, time_ms=time_ms) for point in value.delays))
 
 
 def producer(name: str, delay_s: float, spread_s: float = 20, *, late: int = 0, records: int = 100) -> SeenValue:
     """A batch's records of one producer, by how many seconds after their event time they arrive."""
     low, high = delay_s - spread_s / 2, delay_s + spread_s / 2
-    return SeenValue(0, name, records, late, Delays(low * 1e3, delay_s * 1e3, high * 1e3))
+    return SeenValue(0, name, records, late, (DelayPoint(0, records, low * 1e3, delay_s * 1e3, high * 1e3),))
 
 
 USUAL = [producer(f"eu-{number}", 2 + number) for number in range(6)]

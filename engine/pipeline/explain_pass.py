@@ -1,0 +1,84 @@
+"""The pass of `--explain` over a batch: tasks look at columns, those of a file or what Spark reads as rows.
+
+On a cluster, whose machines need not have wmtop, Spark's own expressions count (`explain_rows`).
+"""
+
+# pyright: reportUnknownMemberType=false
+# (Arrow's types are known in part only.)
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pyarrow as pa
+
+from ..core.explain import SeenValues
+from .columnar import tables_of
+from .explain_columns import Explaining, seen_in, together
+from .sources.base import ARRIVAL, CHANNEL, TIME
+from .sources.parquet_rows import NotReadableError
+from .sources.record_columns import EXPLAIN, EXPLAINED
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_ROWS = 1 << 20
+"""Rows looked at together."""
+
+Read = Callable[[Any], "Iterator[pa.Table]"]
+
+
+def seen_in_shares(spark: "SparkSession", shares: list[list[Any]], read: Read, work: Explaining) -> SeenValues | None:
+    """What the records of a batch's shares say; None where Spark's own reader must read them."""
+    if not shares:
+        return SeenValues(unreported=[0] * len(work.focus.values))
+    answers: list[bytes | None] = (
+        spark.sparkContext.parallelize(shares, len(shares)).mapPartitions(_share_task(read, work)).collect()
+    )
+    if None in answers:
+        return None
+    return _together([answer for answer in answers if answer is not None], work)
+
+
+def seen_in_rows(batch: "DataFrame", work: Explaining) -> SeenValues:
+    """What the rows of a batch say, in their order within Spark's partitions."""
+    columns = len(work.focus.values)
+    wanted = [CHANNEL, TIME, *([ARRIVAL] if ARRIVAL in batch.columns else [])]
+    rows = batch.selectExpr(*wanted, *(f"{EXPLAINED}[{number}] as {EXPLAIN}{number}" for number in range(columns)))
+    found: Any = rows.mapInArrow(_row_task(work), "seen binary").toArrow()
+    return _together(found["seen"].to_pylist(), work)
+
+
+def _together(answers: list[bytes], work: Explaining) -> SeenValues:
+    reports = [report for answer in answers for report in msgspec.msgpack.decode(answer, type=list[SeenValues])]
+    return together(reports, len(work.focus.values))
+
+
+def _share_task(read: Read, work: Explaining) -> Callable[[Iterable[list[Any]]], Iterator[bytes | None]]:
+    def run(shares: Iterable[list[Any]]) -> Iterator[bytes | None]:
+        for share in shares:
+            try:
+                yield msgspec.msgpack.encode([seen_in(rows, work) for rows in tables_of(share, read)])
+            except NotReadableError:
+                yield None
+
+    return run
+
+
+def _row_task(work: Explaining) -> "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]":
+    def run(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        reports: list[SeenValues] = []
+        waiting: list[pa.RecordBatch] = []
+        rows = 0
+        for batch in batches:
+            waiting.append(batch)
+            rows += batch.num_rows
+            if rows >= _ROWS:
+                reports.append(seen_in(pa.Table.from_batches(waiting), work))
+                waiting, rows = [], 0
+        if rows:
+            reports.append(seen_in(pa.Table.from_batches(waiting), work))
+        if reports:
+            yield pa.RecordBatch.from_pydict({"seen": [msgspec.msgpack.encode(reports)]})
+
+    return run
