@@ -22,7 +22,7 @@ def counted(late: dict[str, tuple[int, int]]) -> ExplainedColumn:
 
 def test_the_cause_comes_before_values_that_are_late_by_chance_or_only_frequent() -> None:
     r = random.Random(1)
-    for _ in range(30):
+    for _ in range(8):
         late, records = Counter[str](), Counter[str]()
         for number in range(20_000):
             name = "cause" if r.random() < 0.02 else "usual" if r.random() < 0.5 else f"rare-{number // 3}"
@@ -78,10 +78,10 @@ def test_what_can_be_missing_of_a_value_counts_against_its_lift() -> None:
 
 
 def test_no_value_is_sure_by_chance() -> None:
-    """400 draws of a column that lateness does not depend on, and one that it does."""
+    """240 draws of a column that lateness does not depend on, and one that it does."""
     r = np.random.default_rng(7)
     named = 0
-    for draw in range(400):
+    for draw in range(240):
         size = (3, 30, 300)[draw % 3]
         values, late = r.integers(0, size, 5_000), r.random(5_000) < (0.2, 0.01)[draw % 2]
         names = {f"v{n}": (int(late[values == n].sum()), int((values == n).sum())) for n in range(size)}

@@ -117,7 +117,7 @@ def test_values_beyond_what_is_reported_have_a_bound() -> None:
     assert late_names <= reported.keys()
 
 
-N, HOUR, MINUTE = 60_000, 3_600_000, 60_000
+N, HOUR, MINUTE = 40_000, 3_600_000, 60_000
 START = 1_767_225_600_000
 Planted = tuple[Any, dict[str, Any]]
 
@@ -131,8 +131,8 @@ def planted(cause: str) -> Snapshot:
     fw = r.choice(["4.0", "4.2", "日本", None], N, p=[0.7, 0.06, 0.2, 0.04])
     producer = r.choice([f"p{n}" for n in range(8)], N)
     channel = r.choice([f"c{n}" for n in range(4)], N)
-    site = np.array([f"s{n}" for n in r.integers(0, 20_000, N)], object)
-    hot = r.random(N) < 0.004
+    site = np.array([f"s{n}" for n in r.integers(0, 3_000, N)], object)
+    hot = r.random(N) < 0.005
     site[hot] = "hot"
     slow = {
         "version": fw == "4.2", "null": fw == None, "unicode": (fw == "日本") & (r.random(N) < 0.2),  # noqa: E711

@@ -35,8 +35,15 @@ class Curve(Struct, frozen=True):
     upper_bound: bool = False
     horizon_ms: int | None = None
     """Of the records that came in the last so many ms of processing time; None: since the start."""
+    value: tuple[str, str] | None = None
+    """Of the records with this value (column, value) alone: as of a channel."""
     counts_known: bool = True
     """Else `counts` are all 0 and mean nothing."""
+
+    @property
+    def of_part(self) -> bool:
+        """Whether it is of a part of the records, of which only what is behind the watermark is known."""
+        return self.channel is not None or self.value is not None
 
     @property
     def on_time(self) -> int:
@@ -59,10 +66,27 @@ def curve_of(snapshot: Snapshot, channel: str | None = None) -> Curve | None:
     part = next((part for part in snapshot.lateness_by_channel if part.channel == channel), None)
     if part is None:
         return None
-    counts = [*part.behind, *[0] * len(edges)][: len(edges)]
-    late = [sum(counts[place:]) for place in range(len(counts))]
-    known = [number / part.records if part.records else None for number in late]
+    counts, late, known = _of_part(part.behind, len(edges), part.records)
     return Curve(edges, counts, known, late, delays, part.records, channel)
+
+
+def curve_of_value(snapshot: Snapshot, column: str, value: str) -> Curve | None:
+    """The curve of the records with a value of a column of `--explain`; None where it is not counted."""
+    rows = snapshot.whatif
+    of = next((it for it in snapshot.explain or () if it.column == column), None)
+    part = None if of is None else next((it for it in of.values if it.value == value), None)
+    if not rows or part is None or part.behind is None or part.behind_of is None:
+        return None
+    edges, delays = [row.lateness_ms for row in rows], [row.delay_ms for row in rows]
+    counts, late, known = _of_part(part.behind, len(edges), part.behind_of)
+    return Curve(edges, counts, known, late, delays, part.behind_of, value=(column, value))
+
+
+def _of_part(behind: Sequence[int], edges: int, records: int) -> tuple[list[int], list[int], list[float | None]]:
+    """Of some records: by edge how many are so late, how many at least so late, and their share."""
+    counts = [*behind, *[0] * edges][:edges]
+    late = [sum(counts[place:]) for place in range(len(counts))]
+    return counts, late, [number / records if records else None for number in late]
 
 
 def horizons_of(snapshot: Snapshot) -> list[int | None]:

@@ -14,12 +14,12 @@ from .wording import name
 def targets_line(snapshot: Snapshot, curve: Curve, best: Sequence[int | None]) -> list[Part]:
     """The recommended latenesses, and what each does to the results."""
     parts = [part((" recommended for ", "dim"))]
-    what = " in time" if curve.channel is None else " not behind"
+    what = " in time" if not curve.of_part else " not behind"
     for place, (text, value) in enumerate(zip(TARGETS, best, strict=True)):
         in_time = what if not place else ""
         runs: list[Run] = [(f"{text} %{in_time} ", "dim"), ("none" if value is None else f.setting(value), "good")]
         parts.append(part(*runs, gap="   " if place else ""))
-        if value is not None and curve.channel is None:
+        if value is not None and not curve.of_part:
             parts += _few(curve, value)
         preview = None if value is None else what_if.lateness(snapshot, value)
         if preview is not None and changes_delay(preview) and curve.horizon_ms is None:
@@ -69,11 +69,11 @@ def reading_line(snapshot: Snapshot, curve: Curve, cursor: int) -> list[Part]:
     parts = [part((f" │ at {f.setting(edge)} ", "accent"))]
     preview = what_if.lateness(snapshot, edge)
     of_which = f" ({f.count(late)} of {f.count(curve.records)}"
-    if curve.channel is None and curve.records:
+    if not curve.of_part and curve.records:
         _, _, (low, high) = evidence(curve, edge)
         of_which += f"; 95 %: {_interval(low, high)}"
     of_which += ")"
-    if curve.channel is not None:
+    if curve.of_part:
         share = f.share(curve.shares[cursor])
         parts.append(part((share, "stale"), (" of its records behind the watermark", "text"), gap=""))
     else:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ...engine.core.snapshot import ClockOffset, ExplainedColumn, ExplainedValue, Snapshot
+from ...engine.core.snapshot import ClockOffset, ExplainedChannel, ExplainedColumn, ExplainedValue, Snapshot
 from . import formatting as f
 from .line import Run, clip
 from .target import target_of
@@ -23,15 +23,25 @@ class ValueFacts(Struct, frozen=True):
     approximate: bool
 
 
-def value_facts(snapshot: Snapshot, column: ExplainedColumn) -> list[ValueFacts]:
-    """The values of a column, the surest first."""
-    late, records = snapshot.totals.late, snapshot.totals.records
+def value_facts(column: ExplainedColumn | ExplainedChannel) -> list[ValueFacts]:
+    """The values of a column, or of one channel's records, the surest first."""
+    late, records = column.late, column.records
     return [
         ValueFacts(
             value, value.late / late if late else None, value.records / records if records else None, column.approximate
         )
         for value in column.values
     ]
+
+
+def explained_channels(snapshot: Snapshot) -> list[str]:
+    """The channels that are explained alone, those with most late records first."""
+    return [of.channel for of in snapshot.explain[0].channels] if snapshot.explain else []
+
+
+def explained_channel(column: ExplainedColumn, channel: str) -> ExplainedChannel | None:
+    """The values of a column among the records of one channel; None where they are not known."""
+    return next((of for of in column.channels if of.channel == channel), None)
 
 
 def nothing_explained(snapshot: Snapshot) -> str:
@@ -55,7 +65,7 @@ def late_line(facts: ValueFacts, width: int) -> list[Run]:
     value = facts.value
     lift = "" if value.lift is None else f"{value.lift:.1f}×"
     sure = "" if value.low is None or value.high is None else f" ({value.low:.1f}–{value.high:.1f})"
-    ink = "stale" if (value.low or 0) > 1 else "text"
+    ink = "stale" if value.sure else "text"
     name = f.pad(f.label(value.value, _name(width)), _name(width))
     numbers = f"  late {f.pad(f.count(value.late), 9, right=True)} {f.pad(_share(facts.of_late), 7, right=True)}  "
     return clip(
@@ -75,9 +85,10 @@ def offset_line(offset: ClockOffset, width: int) -> list[Run]:
     """A value whose records arrive at another distance than most."""
     side = "behind" if offset.offset_ms > 0 else "ahead of"
     by = f.duration(abs(offset.offset_ms))
-    what = f"{by} {side} the other records: " + (
-        "a clock or time zone" if offset.stable else "slow delivery, it varies"
-    )
+    why = "a clock or time zone" if offset.stable else "slow delivery, it varies"
+    if offset.drift_ms_per_hour is not None:
+        why = f"a clock that drifts by {f.duration(abs(offset.drift_ms_per_hour))} an hour"
+    what = f"{by} {side} the other records: {why}"
     ink = "stale" if offset.stable else "text"
     name = f.pad(f.label(offset.value, _name(width)), _name(width))
     spread = f"  nine in ten {f.signed(offset.low_ms)} to {f.signed(offset.high_ms)}"

@@ -17,6 +17,7 @@ from ..present.lateness_curve import (
     TARGETS,
     Curve,
     curve_of,
+    curve_of_value,
     horizon_words,
     horizons_of,
     place_of,
@@ -65,14 +66,16 @@ class LatenessScreen(DetailScreen):
     AUTO_FOCUS = ""
     BINDINGS: ClassVar[list[BindingType]] = bindings("Lateness")
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, value: tuple[str, str] | None = None) -> None:
+        """`value`: only the records with it (column of `--explain`, value)."""
         super().__init__(host)
+        self._value = value
         self._channel: str | None = None
         self._cursor_ms: int | None = None
         self._horizon_ms: int | None = None
         """Since the start (None), or the last so many ms."""
         self._idle = isinstance(self.seen.preview, IdlePreview)
-        self._span: tuple[tuple[str | None, int | None], int, int] | None = None
+        self._span: tuple[tuple[str | tuple[str, str] | None, int | None], int, int] | None = None
 
     def body(self) -> ComposeResult:
         with Vertical(id="curve"):
@@ -98,6 +101,11 @@ class LatenessScreen(DetailScreen):
 
     def heading(self, snapshot: Snapshot) -> Sequence[Run]:
         of: list[Run] = [("  idle timeout" if self._idle else "  all channels", "text")]
+        if self._value is not None and not self._idle:
+            column, value = self._value
+            curve = curve_of_value(snapshot, column, value)
+            known = "not counted" if curve is None else f"since the start, {f.count(curve.records)} records"
+            return [(f"  {f.clean(column)} ", "dim"), (name(value), "accent"), (f" · {known}", "dim")]
         if self._channel is not None and not self._idle:
             return [("  channel ", "dim"), (name(self._channel), "accent"), (" · since the start", "dim")]
         of += [(" · ", "dim"), (horizon_words(self._horizon_ms), "accent")]
@@ -151,7 +159,9 @@ class LatenessScreen(DetailScreen):
         lines["#reading"].show(reading_line(snapshot, curve, cursor))
 
     def _curve(self, snapshot: Snapshot) -> Curve | None:
-        """The curve of the chosen channel or horizon; of all where it is no longer known."""
+        """The curve of the chosen value, channel or horizon; of all where that is no longer known."""
+        if self._value is not None:
+            return curve_of_value(snapshot, *self._value)
         if self._channel is None and self._horizon_ms is not None:
             recent = recent_curve_of(snapshot, self._horizon_ms)
             if recent is not None:
@@ -165,7 +175,7 @@ class LatenessScreen(DetailScreen):
 
     def _widest(self, curve: Curve, span: tuple[int, int]) -> tuple[int, int]:
         """The span only grows, so that the picture does not jump."""
-        before, of = self._span, (curve.channel, curve.horizon_ms)
+        before, of = self._span, (curve.channel or curve.value, curve.horizon_ms)
         if before is not None and before[0] == of and before[2] < len(curve.edges):
             span = min(span[0], before[1]), max(span[1], before[2])
         self._span = (of, *span)
@@ -201,6 +211,7 @@ class LatenessScreen(DetailScreen):
 
     def action_channel(self, step: int) -> None:
         """Look at all records, or at another channel's."""
+        self._value = None
         order: list[str | None] = [None, *(part.channel for part in self.seen.snapshot.lateness_by_channel)]
         here = order.index(self._channel) if self._channel in order else 0
         self._channel = order[(here + step) % len(order)]
@@ -212,7 +223,7 @@ class LatenessScreen(DetailScreen):
         if len(order) == 1:
             self.notify("Only what holds since the start is known from here", markup=False, timeout=5)
             return
-        self._channel = None  # of one channel only what holds since the start is known
+        self._channel = self._value = None  # of one channel only what holds since the start is known
         here = order.index(self._horizon_ms) if self._horizon_ms in order else 0
         self._horizon_ms = order[(here + 1) % len(order)]
         self.repaint()

@@ -90,9 +90,11 @@ class WindowScreen(DetailScreen):
         return key.partition(" ")[2]
 
     def action_open(self) -> None:
-        """Open the page of the channel that the cursor is on."""
+        """Open the page of the channel that the cursor is on; without one the window's late records."""
         if (key := self.query_one(Sheet).cursor) is not None:
             self.host.open_channel(key.partition(" ")[2])
+        else:
+            self.action_late_records()
 
     def action_late_records(self) -> None:
         """Open the last late records of the window."""

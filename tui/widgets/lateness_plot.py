@@ -99,7 +99,7 @@ class _Drawing:
 
     def lines(self) -> list[list[Run]]:
         """All lines from top to bottom; where there is little room, the histogram alone."""
-        one = self._curve.channel is not None
+        one = self._curve.of_part
         horizon = self._curve.horizon_ms
         of = ", of this channel" if one else "" if horizon is None else f", {horizon_words(horizon)}"
         what = f"records by how late they are{of}" if self._curve.counts_known else "how late records are is not known"
