@@ -23,6 +23,7 @@ from ..feed.messages import Change, Reply
 from ..feed.recording import Bounds
 from ..feed.rundir import Claim
 from ..outputs import Existing, existing
+from .cluster import is_local, prepare_executors
 from .custom import ship_custom
 from .durable import StateDirectory, own_outputs
 from .jvm_watch import SILENT_AFTER_S, JvmWatch, killed_if_stuck
@@ -30,6 +31,7 @@ from .query import Run
 from .run_notes import RunNotes
 from .run_snapshots import RunSnapshots
 from .sources.base import Source
+from .spark_error import SparkError, spark_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -118,6 +120,8 @@ class Engine:
                 return self._run_all()
             except Exception as error:
                 self._host.fail(error)
+                if isinstance(error, SparkError):
+                    raise RunError(f"{error} (log: {self._log})") from error
                 raise
 
     def _run_all(self) -> int:
@@ -131,8 +135,9 @@ class Engine:
             closing.callback(self._stop)
             run = self._run = self._prepare(state)
             if not run.monitor.ended:
-                self._start_spark(state)
-                self._follow(run)
+                with spark_errors():
+                    self._start_spark(state)
+                    self._follow(run)
             return self._finish(run)
 
     def _prepare(self, state: StateDirectory) -> Run:
@@ -189,6 +194,9 @@ class Engine:
     def _start_query(self) -> None:
         assert self._run is not None
         assert self._spark is not None
+        if not is_local(self._spark):
+            with self._host.step(f"waiting for executors of {self._options.master}"):
+                prepare_executors(self._spark, self._run.in_tasks(self._spark), self._say)
         with self._host.step("warming up"):
             self._run.load(self._spark)
         with self._host.step("starting the query"):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 OPTION = "--late-output"
-_OWNER = "_wmtop.json"
+OWNER = "_wmtop.json"
 _BATCH = re.compile(r"batch=(\d+)")
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
@@ -83,7 +83,7 @@ class LocalDirectory:
                     batch and (belongs != owner or int(batch[1]) > (-1 if keep_until is None else keep_until))
                 ):
                     shutil.rmtree(self._path / name)
-            replace_file(self._path / _OWNER, msgspec.json.encode(Owner(owner)), sync=True)
+            replace_file(self._path / OWNER, msgspec.json.encode(Owner(owner)), sync=True)
         except OSError as error:
             raise UsageError(
                 f"{OPTION} {self._path}: {error.strerror or first_line(error)}; give a directory you may write"
@@ -117,7 +117,7 @@ class LocalDirectory:
 
     def _owner(self) -> str | None:
         try:
-            return msgspec.json.decode((self._path / _OWNER).read_bytes(), type=Owner).id
+            return msgspec.json.decode((self._path / OWNER).read_bytes(), type=Owner).id
         except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
             return None
 
@@ -134,13 +134,13 @@ class SparkDirectory:
             files = self._file_system()
             root = self._path()
             found = sorted(s.getPath().getName() for s in files.listStatus(root)) if files.exists(root) else []
-            belongs = self._owner(files) if _OWNER in found else None
+            belongs = self._owner(files) if OWNER in found else None
             _check_owner(self._uri, found, belongs, owner, own=own, force=force)
             for name in found:
                 batch = _BATCH.fullmatch(name)
                 if batch and (belongs != owner or int(batch[1]) > (-1 if keep_until is None else keep_until)):
                     files.delete(self._path(name), True)
-            out = files.create(self._path(_OWNER), True)
+            out = files.create(self._path(OWNER), True)
             out.write(bytearray(msgspec.json.encode(Owner(owner))))
             out.close()
 
@@ -160,7 +160,7 @@ class SparkDirectory:
 
     def _owner(self, files: Any) -> str | None:
         jvm: Any = self._spark._jvm  # pyright: ignore[reportPrivateUsage]
-        stream = files.open(self._path(_OWNER))  # not through Spark, which leaves out names that begin with _
+        stream = files.open(self._path(OWNER))  # not through Spark, which leaves out names that begin with _
         try:
             return msgspec.json.decode(str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")), type=Owner).id
         except msgspec.DecodeError:

@@ -16,7 +16,7 @@ from ..core.snapshot import LateRecord
 from ..durable_file import replace_file
 from ..errors import RunError, UsageError
 from .durable import SavedState, unwritable
-from .late_directory import OPTION, LateDirectory, LocalDirectory, SparkDirectory, is_uri, local_path
+from .late_directory import OPTION, OWNER, LateDirectory, LocalDirectory, SparkDirectory, is_uri, local_path
 from .late_rows import ADDED, LateRows
 from .late_sample import LateSample
 from .sources.base import Source
@@ -73,6 +73,11 @@ class LateOutput:
             self._claim(directory)
             self._sample = LateSample(local_path(asked), from_kafka=from_kafka)
             self._sample.resume(directory.batches())
+
+    @property
+    def marker(self) -> Path | None:
+        """The file here that names the directory's run, which Spark's executors must see; None: it is at a URI."""
+        return None if is_uri(self._asked) else Path(self.where, OWNER)
 
     @property
     def sample(self) -> list[LateRecord] | None:

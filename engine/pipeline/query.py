@@ -26,16 +26,19 @@ from ..core.snapshot import Offender, Reason, Verdict
 from ..core.unread import Unread
 from ..errors import RunError
 from ..outputs import Existing
+from . import sequences
+from .cluster import TaskNeeds, local_uri
 from .durable import SavedState, StateDirectory
 from .firings import FiringsFile
 from .groups import Levels, levels_of
 from .late_output import late_output_of
 from .late_rows import LateRows
 from .observer import Observer
-from .query_failures import QueryFailures, reason_of
+from .query_failures import QueryFailures
 from .record_passes import RecordPasses, explained_from
 from .source_channels import SourceChannels
 from .sources.base import Source
+from .spark_error import SparkError, reason_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -99,6 +102,15 @@ class Run:
         paced = source.clock is None or source.ticks
         judge.least_ms = round(LEAST_MS * (source.describe().speed or 1)) if paced else None
 
+    def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
+        """What the tasks of this run need where they run."""
+        needs = self._source.in_tasks(spark)
+        if self._asked.factory is not None:
+            needs = needs._replace(modules=(*needs.modules, sequences.__name__), required=True)
+        if self.late_output is not None and self.late_output.marker is not None:
+            needs = needs._replace(paths=(*needs.paths, self.late_output.marker), required=True)
+        return needs
+
     def load(self, spark: "SparkSession") -> None:
         """Make the query's plan; meanwhile, and until the first batch is there, Spark compiles what each will run."""
         self._observer = Observer(spark, self._source, self.monitor.settings, self.monitor.edges)
@@ -129,7 +141,9 @@ class Run:
     def _start_query(self) -> None:
         assert self._frame is not None
         writer = self._frame.writeStream.foreachBatch(self._apply)
-        writer = writer.option("checkpointLocation", str(self._state.checkpoint)).trigger(**self._source.trigger())
+        writer = writer.option("checkpointLocation", local_uri(self._state.checkpoint)).trigger(
+            **self._source.trigger()
+        )
         self._query = writer.start()
 
     @property
@@ -162,8 +176,10 @@ class Run:
             self._start_query()
 
     def _raise_failure(self) -> None:
+        if isinstance(self.failure, RunError):
+            raise self.failure
         if self.failure is not None:
-            raise RunError(reason_of(self.failure))
+            raise SparkError(reason_of(self.failure))
 
     def tick(self) -> None:
         """Emit what processing time owes, if the source has nothing unread."""

@@ -2,15 +2,12 @@
 
 import errno
 import os
-import re
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ..errors import RunError
 from .sources.capabilities import Retries
-
-_REASON = re.compile(r"(?:Caused by: |: )?(?:[\w$]+\.)*[A-Z]\w*(?:Error|Exception|Timeout): (?P<reason>.+)")
+from .spark_error import SparkError, reason_of
 
 
 class QueryFailures:
@@ -32,13 +29,13 @@ class QueryFailures:
         self._count = 0
 
     def is_restart_due(self, error: BaseException) -> bool:
-        """Whether the query that ended with `error` starts again now; RunError where it has failed for good."""
+        """Whether the query that ended with `error` starts again now; SparkError where it has failed for good."""
         if self._retry_at is None:
             self._count += 1
             why = reason_of(self.read_error or error)
             wait_s = None if self._retries is None else self._retries.retry_after_s(self._count, why)
             if wait_s is None:
-                raise RunError(self._with_advice(why))
+                raise SparkError(self._with_advice(why))
             self._retry_at = self._clock_s() + wait_s
         if self._clock_s() < self._retry_at:
             return False
@@ -53,11 +50,3 @@ class QueryFailures:
             f"Spark cannot write in {self._checkpoint} or its local directory: {why}; free some space and run "
             "the same command again: with --state-dir it continues after the last saved batch"
         )
-
-
-def reason_of(error: BaseException) -> str:
-    """The innermost reason of an error, without Java's, Spark's or Python's decoration; else its first line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    reasons = [found["reason"] for found in map(_REASON.match, lines) if found]
-    reasons = [reason for reason in reasons if not reason.startswith(("Job aborted", "Traceback"))]
-    return next(iter([*reasons[-1:], *lines[:1]]), type(error).__name__)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import RunError, UsageError, first_line
 from ..java import find_java
 from . import class_archive
+from .cluster import is_local_master
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,10 +81,14 @@ def build_session(
     from pyspark.sql import SparkSession
 
     _check_artifacts(packages, jars)
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        raise UsageError(
+            "wmtop starts Spark itself: run it without spark-submit, and give --master and --conf to 'wmtop run'"
+        )
     if SparkContext._active_spark_context is not None:  # pyright: ignore[reportPrivateUsage]
         raise RunError("this process already runs a Spark session")
     java = find_java()
-    _set_environment(master, java.home)
+    _set_environment(master, java.home, (conf or {}).get("spark.pyspark.python"))
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     java_options = class_archive.java_options(java) if archive else ""
     settings = _settings(master, app_name, conf or {}, packages, jars, java_options)
@@ -147,16 +152,19 @@ def _check_artifacts(packages: Sequence[str], jars: Sequence[str]) -> None:
             raise UsageError(f"--jars: no file {jar}; check the path")
 
 
-def _set_environment(master: str, java_home: Path) -> None:
+def _set_environment(master: str, java_home: Path, python: str | None) -> None:
+    """`python`: what a cluster's executors run, where the user's settings name it."""
     import pyspark
 
     os.environ["JAVA_HOME"] = str(java_home)
     os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)  # not another version that happens to be installed
-    if master.startswith("local") or "PYSPARK_PYTHON" not in os.environ:
+    if python is not None:
+        os.environ["PYSPARK_PYTHON"] = python
+    elif is_local_master(master) or "PYSPARK_PYTHON" not in os.environ:
         os.environ["PYSPARK_PYTHON"] = sys.executable  # else the workers take `python3` from PATH
-    if master.startswith("local") and os.access(_WORKER_PYTHON, os.X_OK):
+    if python is None and is_local_master(master) and os.access(_WORKER_PYTHON, os.X_OK):
         os.environ["WMTOP_PYTHON"], os.environ["PYSPARK_PYTHON"] = sys.executable, str(_WORKER_PYTHON)
-    if master.startswith("local"):
+    if is_local_master(master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # no look-up of a host name that may not resolve
     os.environ["PYTHONSAFEPATH"] = "1"  # else the workers import from the current directory first
 
@@ -165,7 +173,7 @@ def _settings(
     master: str, app_name: str, conf: Mapping[str, str], packages: Sequence[str], jars: Sequence[str], java_options: str
 ) -> dict[str, str]:
     settings = {"spark.master": master, "spark.app.name": app_name, **_DEFAULTS}
-    if master.startswith("local"):
+    if is_local_master(master):
         settings |= _LOCAL_DEFAULTS
     settings["spark.sql.warehouse.dir"] = str(
         Path(tempfile.gettempdir(), "wmtop-warehouse")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.settings import Settings
 from ...core.snapshot import SourceView
+from ..cluster import TaskNeeds
 from .capabilities import (
     Backlog,
     Balancer,
@@ -110,6 +111,10 @@ class Source(ABC):
         A column of the source with such a name gives way to the added one.
         """
         return rows.selectExpr(*[f"{RECORD}.{name}" for name in record_fields(rows, added)], *added)
+
+    def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
+        """What the tasks of `load` and `columns_of` need where they run; asked before either."""
+        return TaskNeeds()
 
     @abstractmethod
     def trigger(self) -> dict[str, Any]:

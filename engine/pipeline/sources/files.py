@@ -9,6 +9,7 @@ import pyarrow as pa
 from ...core.snapshot import SourceView
 from ...errors import UsageError
 from ...event_time import TimeUnit
+from ..cluster import TaskNeeds, local_uri, runs_wmtop
 from .base import CHANNEL, MARKER, NO_CHANNEL, OFFSET, ONE_CHANNEL, TIME, WATERMARK, Source
 from .columns import Columns, check_alike, check_columns, spark_type, typed_text
 from .event_time_sql import text_literal, to_ms_sql, untyped_to_ms_sql, variant_to_ms_sql
@@ -17,7 +18,7 @@ from .parquet_rows import ParquetColumns, ParquetRows, is_channel_type, readable
 from .record_columns import EXPLAINED, RECORD, RecordColumns
 from .record_values import check_record_columns
 from .table_files import SUFFIXES, Format, TableFile, format_of, is_hidden, look_at, sample
-from .workers import is_local, start_workers
+from .workers import start_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -75,7 +76,7 @@ class Files(Source):
         file = self._looked_at()[0]
         schema = _schema(spark, file, self._columns, self.more)
         reader = spark.readStream.format(file.format).schema(schema).options(**self._options(file))
-        return self._canonical(reader.load(str(self._directory.absolute())), file, schema)
+        return self._canonical(reader.load(local_uri(self._directory)), file, schema)
 
     def _canonical(self, rows: "DataFrame", file: TableFile, schema: "StructType") -> "DataFrame":
         types = {field.name: field.dataType for field in schema.fields}
@@ -93,19 +94,19 @@ class Files(Source):
         return rows.selectExpr(*canonical)
 
     def columns_of(self, spark: "SparkSession") -> "ParquetColumns | None":
-        """Parquet files whose values Arrow reads as Spark does, where Spark runs on this machine.
+        """Parquet files whose values Arrow reads as Spark does, where tasks can run wmtop's Python.
 
         The query then reads the names and sizes of new files only. A `--marker` is evaluated by Spark.
         """
         file, columns = self._looked_at()[0], self._columns
         types = {name: readable_type(kind) for name, kind in (file.types or {}).items()}
         known = {name: kind for name in columns.needed_of(file) if (kind := types.get(name)) is not None}
-        if columns.marker is not None or len(known) < len(columns.needed_of(file)) or not is_local(spark):
+        if columns.marker is not None or len(known) < len(columns.needed_of(file)) or not runs_wmtop(spark):
             return None
         if (columns.channel is not None and not is_channel_type(known[columns.channel])) or not reads_as_written(spark):
             return None
         files = spark.readStream.format("binaryFile").schema(_BINARY_FILE).options(**self._options(file))
-        frame = files.load(str(self._directory.absolute())).select("path", "length")
+        frame = files.load(local_uri(self._directory)).select("path", "length")
         read = ParquetRows(columns.time, columns.channel, columns.watermark, columns.unit, known)
         schema = _schema(spark, file, columns, self.more)
         self.counted_by_spark = False  # it counts files
@@ -123,6 +124,10 @@ class Files(Source):
         if not kinds or len(kinds) < len(self.more.explain):
             return None
         return msgspec.structs.replace(read, watermark=None, types=read.types | kinds, explain=self.more.explain)
+
+    def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
+        """Its directory; without wmtop's Python Spark reads all files by itself."""
+        return TaskNeeds((f"{__package__}.parquet_rows", "wmtop.engine.pipeline.columnar"), (self._directory,))
 
     def trigger(self) -> dict[str, Any]:
         """With `once`: what is there, then the end."""
@@ -193,7 +198,7 @@ def _schema(spark: "SparkSession", file: TableFile, columns: Columns, more: Reco
     if file.format == "parquet":
         # Arrow's and pandas's nanoseconds, which Spark otherwise refuses, are read as integers.
         spark.conf.set("spark.sql.legacy.parquet.nanosAsLong", "true")
-        return spark.read.option(*_NO_PATTERNS).parquet(str(file.path.absolute())).select(*map(_quoted, needed)).schema
+        return spark.read.option(*_NO_PATTERNS).parquet(local_uri(file.path)).select(*map(_quoted, needed)).schema
     kinds: dict[str, DataType] = _marker_types(file, columns)
     if columns.channel is not None:
         kinds[columns.channel] = StringType()

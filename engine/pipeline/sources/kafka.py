@@ -16,6 +16,7 @@ from ...kafka.config import KafkaConfig
 from ...kafka.offsets import Positions, TopicPartition, offsets_of
 from ...kafka.probe import Probe
 from ...kafka.values import look_for_times
+from ..cluster import TaskNeeds
 from .base import MARKER, Source
 from .kafka_balancer import KafkaBalancer
 from .kafka_columns import KafkaColumns, explained_sql
@@ -165,7 +166,7 @@ class Kafka(Source):
         there = _has_connector(spark)
         if self._asked_reader == "connector" and not there:
             raise UsageError(f"--reader connector: Spark's Kafka connector is not on the class path; {HOW_TO_CONNECT}")
-        self._reader = "connector" if there and self._asked_reader != "python" else "python"
+        self._reader = "python" if self._by_python(spark) else "connector"
         self._probe.rereads = self._reader == "python"
         if self._balancer is not None:
             self._balancer.enforced = self._reader == "python"
@@ -177,6 +178,10 @@ class Kafka(Source):
         if self._columns.marker is not None:
             return marked(text, self._columns.marker, canonical, MARKER)
         return text.selectExpr(*canonical)
+
+    def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
+        """With kafka-python, its data source."""
+        return TaskNeeds((f"{__package__}.kafka_stream",), required=True) if self._by_python(spark) else TaskNeeds()
 
     def trigger(self) -> dict[str, Any]:
         """With `once`: what is there, then the end."""
@@ -269,6 +274,10 @@ class Kafka(Source):
             known_topics=str(self._ids_file),
         )
         return spark.readStream.format(FORMAT).option("reader", msgspec.json.encode(options).decode()).load()
+
+    def _by_python(self, spark: "SparkSession") -> bool:
+        """Whether kafka-python reads, not Spark's connector."""
+        return self._asked_reader == "python" or not _has_connector(spark)
 
     @property
     def _ids_file(self) -> Path:

@@ -16,6 +16,7 @@ from pyspark.sql.streaming.datasource import ReadLimit
 
 from ...core.snapshot import SourceView
 from ...errors import UsageError
+from ..cluster import TaskNeeds
 from .base import CHANNEL, OFFSET, TIME, Source
 from .record_columns import EXPLAINED, RECORD
 from .workers import start_workers
@@ -112,6 +113,10 @@ class Rate(Source):
         explained = [f"array({', '.join(f'cast({name} as string)' for name in more.explain)}) as {EXPLAINED}"]
         whole = [f"struct({', '.join(_COLUMNS)}) as {RECORD}"]
         return (explained if more.explain else []) + (whole if more.whole else [])
+
+    def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
+        """Its data source."""
+        return TaskNeeds((__name__,), required=True)
 
     def trigger(self) -> dict[str, Any]:
         """A look now and then; a batch has the rows that are due."""

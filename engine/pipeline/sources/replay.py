@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from ...core.snapshot import SourceView
 from ...errors import UsageError
+from ..cluster import TaskNeeds, runs_wmtop
 from . import staging
 from .base import ARRIVAL, CHANNEL, MARKER, OFFSET, ONE_CHANNEL, TIME, WATERMARK, Source
 from .clock import CLOCK
@@ -23,7 +24,7 @@ from .replay_time import ReplayTime
 from .staged import PREFIX, StagedRows, arrivals_of
 from .staged_records import with_records
 from .table_files import TableFile, look_at
-from .workers import is_local, start_workers
+from .workers import start_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -161,8 +162,8 @@ class Replay(Source):
         return rows.selectExpr(*canonical)
 
     def columns_of(self, spark: "SparkSession") -> "StagedColumns | None":
-        """The staged rows as they are, where Spark runs on this machine; a `--marker` is evaluated by Spark."""
-        if self._columns.marker is not None or not is_local(spark):
+        """The staged rows as they are, where tasks can run wmtop's Python; a `--marker` is evaluated by Spark."""
+        if self._columns.marker is not None or not runs_wmtop(spark):
             return None
         self.counted_by_spark = False  # nothing is read through the frame
         read = StagedRows(str(self._directory.absolute()), self._columns.channel is not None)
@@ -173,6 +174,11 @@ class Replay(Source):
     def whole(self, rows: "DataFrame", added: list[str]) -> "DataFrame":
         """Some rows with all columns of the files, looked up by row number, and those `added`."""
         return with_records(rows, self._directory.absolute(), added)
+
+    def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
+        """Its data source, the grouping of columns, and the staged rows."""
+        modules = (f"{__package__}.replay_stream", f"{__package__}.staged_records", "wmtop.engine.pipeline.columnar")
+        return TaskNeeds(modules, (self._directory,), required=True)
 
     def trigger(self) -> dict[str, Any]:
         """As fast as possible: batch after batch, and the query ends with the rows. Paced: a look now and then."""

@@ -9,11 +9,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def is_local(spark: "SparkSession") -> bool:
-    """Whether the workers run on this machine, with what is installed here."""
-    return str(spark.sparkContext.master).partition("[")[0] == "local"
-
-
 def start_workers(spark: "SparkSession") -> None:
     """Start a worker for each core in the background, while Spark plans: the first batch then finds them there."""
     threading.Thread(target=_run_in_all, args=(spark,), name="wmtop-workers", daemon=True).start()
