@@ -13,6 +13,7 @@ from ..core.history import HistoryPoint, history_point
 from ..core.snapshot import Snapshot
 from ..errors import RunError, UsageError, first_line
 from ..feed.messages import Header
+from . import LOOK
 
 _log = logging.getLogger("wmtop.fleet")
 _log.addHandler(logging.NullHandler())
@@ -68,7 +69,7 @@ class TargetWatch:
         self._looker: Looker | None = None
         self._listeners: list[Take] = []
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"wmtop-{target.name}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"{LOOK}{target.name}", daemon=True)
 
     def start(self) -> None:
         """Begin to look."""

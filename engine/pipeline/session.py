@@ -36,6 +36,10 @@ _DEFAULTS = {
     ),
 }
 _LOCAL_DEFAULTS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+_CLUSTER_DEFAULTS = {
+    # Else the tasks of a streaming query do not see the Python files that were added to the context.
+    "spark.sql.artifact.isolation.enabled": "false"
+}
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _JVM_ERROR = re.compile(
     r'(?:Exception in thread "main" |Caused by: |Error: )?(?!A fatal exception|Could not create the Java)'
@@ -173,8 +177,7 @@ def _settings(
     master: str, app_name: str, conf: Mapping[str, str], packages: Sequence[str], jars: Sequence[str], java_options: str
 ) -> dict[str, str]:
     settings = {"spark.master": master, "spark.app.name": app_name, **_DEFAULTS}
-    if is_local_master(master):
-        settings |= _LOCAL_DEFAULTS
+    settings |= _LOCAL_DEFAULTS if is_local_master(master) else _CLUSTER_DEFAULTS
     settings["spark.sql.warehouse.dir"] = str(
         Path(tempfile.gettempdir(), "wmtop-warehouse")
     )  # never made, not in the cwd

@@ -1,9 +1,12 @@
 """`wmtop check` as a script calls it: exit codes, JSON, and what it does not import."""
 
 import json
+import os
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -12,12 +15,13 @@ from wmtop.engine.feed import rundir
 from wmtop.engine.feed.messages import Reply
 from wmtop.engine.feed.publisher import Publisher
 from wmtop.engine.feed.recording import RecordingWriter
+from wmtop.engine.taps.remote.store import REQUEST_S
 from wmtop.tui import cli
 
 from tests.core.doctor.streams import MINUTE, SETTINGS, Stream, traffic
 
 from .canned import header
-from .cli.checkpoints import checkpoint
+from .cli.checkpoints import checkpoint, course
 
 HEALTHY = Stream().run(120, traffic("abcd"))
 STUCK = Stream(replace(SETTINGS, idle_after_ms=None)).run(60, traffic("abcd")).run(180, traffic("ab"))
@@ -213,3 +217,26 @@ def test_only_the_engine_of_that_name_is_looked_at(
     else:
         assert "is a new run" in out + err
         assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("more", [[], ["--fail-if", "state == stale"], ["--fail-if", "state == failed"]])
+def test_a_query_that_has_begun_no_batch_for_long_is_not_waited_for(tmp_path: Path, more: list[str]) -> None:
+    path = course(tmp_path / "orders", now_ms=time.time_ns() // 1_000_000 - 86_400_000, batches=9, every_ms=2_000)
+    command = [sys.executable, "-m", "wmtop.tui.cli", "check", str(path), "--for", "1h", *more]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == {(): 3, "state == stale": 1, "state == failed": 0}[more[-1] if more else ()]
+
+
+def test_a_store_that_never_answers_does_not_keep_check(tmp_path: Path) -> None:
+    """Neither while it looks nor at the end of the process, where pyarrow would wait for the request."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        target = f"s3://lake/orders?endpoint_override=http://127.0.0.1:{silent.getsockname()[1]}&region=us-east-1"
+        code = "from wmtop.tui.cli import check, main; check.HANGS_AFTER_S = 0; main()"
+        command = [sys.executable, "-c", code, "check", target, "--for", "1s"]
+        keys = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "TMPDIR": str(tmp_path)}
+        began = time.monotonic()
+        done = subprocess.run(
+            command, env={**os.environ, **keys}, capture_output=True, text=True, timeout=120, check=False
+        )
+    assert (done.returncode, "no answer within" in done.stdout) == (3, True), done.stderr
+    assert time.monotonic() - began < 3 * REQUEST_S  # it makes three attempts

@@ -1,6 +1,5 @@
 """`wmtop attach`: attach to an existing query, topic or engine, or list what can be attached to."""
 
-import asyncio
 import stat
 from collections.abc import Mapping
 from contextlib import aclosing
@@ -13,7 +12,6 @@ import typer
 from ...engine.core.snapshot import Snapshot
 from ...engine.errors import UsageError
 from ...engine.feed import rundir
-from ...engine.feed.client import Client, first_snapshot
 from ...engine.outputs import check_outputs
 from ..present.formatting import DAY
 from .arguments import FORCE_HELP, duration_option, off_option, on_alert_option
@@ -44,7 +42,8 @@ from .targets import (
     windows_of,
 )
 
-if TYPE_CHECKING:  # a tap is imported by the command that uses it
+if TYPE_CHECKING:  # a tap, or asyncio, is imported by the command that uses it
+    from ...engine.feed.client import Client
     from ...engine.taps.broker.broker import BrokerTap
     from ...engine.taps.engine import Watched, WatchOptions
     from ...engine.taps.query import QueryWatch
@@ -268,8 +267,10 @@ class EngineAddress(NamedTuple):
     socket: Path
     run_id: str | None
 
-    def client(self, *, read_only: bool) -> Client:
+    def client(self, *, read_only: bool) -> "Client":
         """A connection to that engine, and to no other that answers there."""
+        from ...engine.feed.client import Client
+
         return Client(self.socket, run_id=self.run_id, read_only=read_only)
 
 
@@ -289,9 +290,13 @@ def engine_of(target: str) -> EngineAddress | None:
 def _show_engine(engine: EngineAddress, *, once: bool, json: bool, read_only: bool) -> None:
     """Show a running engine: its screen, a summary, or its snapshots."""
     if once:
+        from ...engine.feed.client import first_snapshot
+
         snapshot = first_snapshot(engine.socket, run_id=engine.run_id)
         print(msgspec.json.encode(snapshot).decode() if json else summary(snapshot))
     elif json:
+        import asyncio
+
         asyncio.run(_follow(engine))
     elif has_terminal():
         open_screen(engine.client(read_only=read_only), "leave")

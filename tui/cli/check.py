@@ -11,7 +11,9 @@ import msgspec
 import typer
 from msgspec import Struct
 
+from ...engine.core.snapshot import Snapshot
 from ...engine.errors import RunError, UsageError, first_line
+from ...engine.fleet import LOOK
 from ..present.check_facts import FACTS, facts_of
 from ..present.check_words import BAD, Checked, CheckedFinding, lines, nagios_text, reason_of, table
 from ..present.diagnosis import explain
@@ -27,8 +29,10 @@ FINE, MET, CANNOT_TELL = 0, 1, 3
 DEFAULT_FOR_MS = 30_000
 DEFAULT_COLUMNS = 160
 """The width of the table where the output is not a terminal."""
+_SILENT = ("no_new_batch", "batch_unfinished", "query_silent", "application_gone")
+"""The notes on a query that is stale because it has begun no batch for long, not because it cannot be read."""
 HANGS_AFTER_S = 10
-"""How long after `--for` several targets may take to answer."""
+"""How long after `--for` a target may take to answer."""
 
 
 def check(
@@ -75,7 +79,7 @@ def check(
     options = {"bootstrap": bootstrap, "time": time, "group": group, "kafka_config": kafka_config, "query": query}
     asked = _Asked(expression, look_for, at, options)
     results: list[Checked] = []
-    for result in [_check(found[0], asked)] if len(found) == 1 else _check_all(found, asked):
+    for result in _check_all(found, asked):
         results.append(result)
         if json:
             print(msgspec.json.encode(result).decode(), flush=True)
@@ -116,7 +120,10 @@ def _check_all(members: list[Member], asked: _Asked) -> Iterator[Checked]:
         except Exception as error:  # noqa: BLE001 - it is raised, or reported, by the thread that waits
             outcomes[member.name] = error
 
-    threads = {each.name: threading.Thread(target=look, args=(each,), daemon=True) for each in members}
+    threads = {
+        each.name: threading.Thread(target=look, args=(each,), name=f"{LOOK}{each.name}", daemon=True)
+        for each in members
+    }
     for thread in threads.values():
         thread.start()
     until = clock.monotonic() + asked.for_ms / 1_000 + HANGS_AFTER_S
@@ -144,13 +151,23 @@ def _check(member: Member, asked: _Asked) -> Checked:
 
 
 def _decided(look: Look, expression: Expression | None) -> bool:
-    """Whether more time would not change the answer: it is over, or there is a verdict and the expression is known."""
+    """Whether more time would not change the answer.
+
+    That is when the target is over or silent, when the expression is true, or with a verdict and a known expression.
+    """
     if look.snapshot is None:
         return False
-    if look.snapshot.state in ("failed", "ended"):
+    if look.snapshot.state in ("failed", "ended") or _is_silent(look.snapshot):
         return True
     given = look.given()
+    if expression is not None and evaluate(expression, given).met:
+        return True
     return given.verdict != "unknown" and (expression is None or evaluate(expression, given).met is not None)
+
+
+def _is_silent(snapshot: Snapshot) -> bool:
+    """Whether the query has been silent for so long already that a few seconds more would not change the answer."""
+    return snapshot.state == "stale" and any(note.code in _SILENT for note in snapshot.notes)
 
 
 def _unknown(target: str, reason: str) -> Checked:

@@ -18,7 +18,6 @@ from ...engine.core.snapshot import Note
 from ...engine.errors import RunError, UsageError, first_line
 from ...engine.feed import rundir
 from ...engine.feed.alert_command import parse_command
-from ...engine.feed.client import Client
 from ...engine.feed.recording import UNBOUNDED, Bounds
 from ...engine.outputs import check_outputs
 from ..present.notes import note_text
@@ -104,6 +103,8 @@ def show(name: str | None, base: str, on_quit: Literal["ask", "stop"], *, read_o
     except OSError as error:
         claim.release()
         raise RunError(f"the engine cannot be started: {first_line(error)}") from error
+    from ...engine.feed.client import Client
+
     client = Client(run.socket, alive=process.died, run_id=run.id, read_only=read_only)
     wish = open_screen(client, on_quit)
     if (reason := process.died()) is not None:

@@ -1,6 +1,5 @@
 """One look at a target, whatever it is: a running engine, a recording, a query, a topic, a job."""
 
-import asyncio
 import time as clock
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import aclosing, contextmanager
@@ -58,6 +57,8 @@ def look_at(member: Member, decided: Decided, for_ms: int, at: int | None, optio
     path = Path(target)
     if (engine := engine_of(target)) is not None:
         _only_recordings(target, at)
+        import asyncio  # takes as long as the rest of some commands
+
         return asyncio.run(_engine(engine, decided, for_ms))
     if is_recording(path):
         return _recorded(path, at)
@@ -103,6 +104,8 @@ def _recorded(path: Path, at: int | None) -> Look:
 
 async def _engine(engine: "EngineAddress", decided: Decided, for_ms: int) -> Look:
     """A running engine: what it sends, its history first."""
+    import asyncio
+
     look = Look(Recent())
     try:
         async with asyncio.timeout(for_ms / 1_000), aclosing(engine.client(read_only=True).messages()) as messages:

@@ -1,15 +1,19 @@
 """The command `wmtop`: its commands, and what of an error a person sees."""
 
+import atexit
 import os
 import sys
+import threading
+import time
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from ...engine.errors import RunError, UsageError, first_line
+from ...engine.fleet import LOOK
 from .complete import words_to_complete
 from .examples import epilog
 from .logs import log, set_log
@@ -34,6 +38,9 @@ COMMANDS = {
 }
 """Each command, and where it is: only the one that is given is imported, so that `check` starts quickly."""
 
+STORE = "wmtop.engine.taps.remote.store"
+"""What has loaded it may have a request under way."""
+LOOKS_END_WITHIN_S = 1.0
 VALUED = ("--config", "--log-file", "--log-level")
 """Options before the command that take a value."""
 HELP = "top for stream watermarks: which channel holds back the watermark, why, and what more lateness would cost."
@@ -113,7 +120,29 @@ def main_command(
 
 def main() -> None:
     """Run the command line: a wrong option or input is one line and exit code 2, a failed run 1."""
-    sys.exit(_run_command())
+    code = _run_command()
+    if STORE in sys.modules and _a_look_hangs():
+        _leave(code)
+    sys.exit(code)
+
+
+def _a_look_hangs() -> bool:
+    """Whether a thread that looks at a target does not end."""
+    until = time.monotonic() + LOOKS_END_WITHIN_S
+    looks = [thread for thread in threading.enumerate() if thread.name.startswith(LOOK)]
+    for thread in looks:
+        thread.join(max(0.0, until - time.monotonic()))
+    return any(thread.is_alive() for thread in looks)
+
+
+def _leave(code: int) -> NoReturn:
+    """End the process at once: at its usual end pyarrow waits for requests to a store that does not answer."""
+    from pyarrow import fs
+
+    atexit.unregister(fs.ensure_s3_finalized)
+    atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage] # temporary directories, the log
+    sys.stdout.flush()
+    os._exit(code)
 
 
 def _run_command() -> int:

@@ -10,7 +10,6 @@ from msgspec import UNSET, UnsetType
 
 from ...engine.errors import RunError, UsageError
 from ...engine.feed import rundir
-from ...engine.feed.client import first_snapshot, request
 from ...engine.feed.messages import Change, Stop
 from ..present.formatting import NO_DATA, clean, stamp
 from ..present.keys import use_keys
@@ -63,6 +62,8 @@ def lines_of_runs() -> list[str]:
 def _line_of(run: rundir.RunInfo) -> str:
     level: int | None = None
     try:
+        from ...engine.feed.client import first_snapshot
+
         snapshot = first_snapshot(run.socket, LOOK_WITHIN_S, run_id=run.id)
         level, verdict = snapshot.level.watermark_ms, verdict_line(snapshot)
     except RunError:
@@ -77,6 +78,8 @@ def stop(
 ) -> None:
     """Stop a running engine."""
     run = rundir.find_run(name)
+    from ...engine.feed.client import request
+
     reply = request(run.socket, Stop(id=1), run_id=run.id)
     if not reply.ok:
         raise RunError(reply.text)
@@ -128,6 +131,8 @@ def set_command(
         who="wmtop set",
     )
     run = rundir.find_run(name)
+    from ...engine.feed.client import request
+
     reply = request(run.socket, change, run_id=run.id)
     if not reply.ok:
         raise RunError(reply.text)

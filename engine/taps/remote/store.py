@@ -1,9 +1,11 @@
 """A directory in an object store or another file system, through pyarrow.fs: few requests, errors of one line.
 
-Credentials, regions and proxies come from the environment of each cloud's own tools. S3 takes its endpoint from
+Credentials, regions and proxies come from the environment of each cloud's own tools. Azure takes
+AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN, else its default chain. S3 takes its endpoint from
 AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, or from the URI: `s3://bucket/ckpt?endpoint_override=http://minio:9000`.
 """
 
+import errno
 import os
 import re
 from datetime import datetime, timedelta
@@ -19,6 +21,7 @@ from ..files import UnreadableError, one_line
 S3 = ("s3", "s3a", "s3n")
 BUILT_IN = (*S3, "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")
 CONNECT_S, REQUEST_S, ATTEMPTS = 5, 10, 3
+_NO_SUCH_FILE = os.strerror(errno.ENOENT)
 _S3_OPTIONS = ("endpoint_override", "region", "force_virtual_addressing", "anonymous")
 _AWS_ERROR = re.compile(r"AWS Error (?:\[code \d+\]|([A-Z_]+))")
 _DETAIL = re.compile(r"\[code \d+\][^:]*: *(.*)|operation: *(.*)", re.DOTALL)
@@ -68,6 +71,8 @@ class Store:
         except NotADirectoryError:
             return None
         except Exception as error:  # noqa: BLE001 - each store raises what its library does
+            if _NO_SUCH_FILE in str(error):  # Google's store raises an OSError without a number
+                return None
             raise RemoteError(self._reason(error)) from None
         return [Entry(one.base_name, one.type == fs.FileType.Directory, one.size or 0, _ms(one.mtime)) for one in found]
 
@@ -119,6 +124,7 @@ class Store:
 def _file_system(uri: str) -> tuple[Any, str]:
     """The file system of a URI and the path in it; UsageError for one that cannot be used."""
     scheme = uri.partition(":")[0].lower()
+    key, sas = _variable("AZURE_STORAGE_KEY"), _variable("AZURE_STORAGE_SAS_TOKEN")
     try:
         if scheme in S3:
             return _s3(uri)
@@ -127,14 +133,15 @@ def _file_system(uri: str) -> tuple[Any, str]:
             anonymous = parts.username == "anonymous"
             google = fs.GcsFileSystem(anonymous=anonymous, retry_time_limit=timedelta(seconds=REQUEST_S))
             return google, f"{parts.hostname}{parts.path}".rstrip("/")
+        if scheme in ("abfs", "abfss") and (key or sas):
+            return _azure(uri, key, sas)
         if scheme in BUILT_IN:
             found, path = fs.FileSystem.from_uri(uri)
             return found, path.rstrip("/")
     except UsageError:
         raise
     except Exception as error:  # noqa: BLE001 - each store raises what its library does
-        hint = "; Hadoop's client needs HADOOP_HOME, JAVA_HOME and CLASSPATH" if scheme in ("hdfs", "viewfs") else ""
-        raise UsageError(f"{one_line(_without_secrets(uri))}: {_words(error)}{hint}") from None
+        raise UsageError(f"{one_line(_without_secrets(uri))}: {_words(error)}") from None
     return _fsspec(uri, scheme)
 
 
@@ -169,6 +176,23 @@ def _s3(uri: str) -> tuple[Any, str]:
     return s3, f"{bucket}{parts.path}".rstrip("/")
 
 
+def _azure(uri: str, key: str | None, sas: str | None) -> tuple[Any, str]:
+    """With a storage key or a SAS token; pyarrow by itself takes only Azure's default credentials from a URI."""
+    parts = urlsplit(uri)
+    container, _, host = parts.netloc.rpartition("@")
+    if not container:
+        raise UsageError(f"{one_line(_without_secrets(uri))} names no container, e.g. abfss://container@account/orders")
+    options = dict(parse_qsl(parts.query))
+    more: dict[str, str] = {}
+    if at := options.get("blob_storage_authority"):
+        scheme = "http" if options.get("enable_tls") == "false" else "https"
+        more = {"blob_storage_authority": at, "dfs_storage_authority": options.get("dfs_storage_authority", at)}
+        more |= {"blob_storage_scheme": scheme, "dfs_storage_scheme": scheme}
+    account = host.partition(".")[0]
+    azure = fs.AzureFileSystem(account, account_key=key, sas_token=None if key else sas, **more)  # pyright: ignore[reportArgumentType]
+    return azure, f"{container}{parts.path}".rstrip("/")
+
+
 def _variable(*names: str) -> str | None:
     """The first of these environment variables that is set."""
     return next((value for name in names if (value := os.environ.get(name))), None)
@@ -192,6 +216,8 @@ def _fsspec(uri: str, scheme: str) -> tuple[Any, str]:
 def _words(error: Exception) -> str:
     """What went wrong, in one line without request ids."""
     text = str(error)
+    if known := next((words for sign, words in _KNOWN.items() if sign in text), None):
+        return known
     if match := _AWS_ERROR.search(text):
         if known := _AWS_WORDS.get(match[1] or ""):
             return known
@@ -204,6 +230,19 @@ def _words(error: Exception) -> str:
     return one_line(text or type(error).__name__, 160)
 
 
+_NO_HADOOP = (
+    "this needs Hadoop's client (libhdfs); install Hadoop, and set HADOOP_HOME, JAVA_HOME, and CLASSPATH to what "
+    "'hadoop classpath --glob' prints"
+)
+_KNOWN = {
+    "load libjvm": _NO_HADOOP,
+    "load libhdfs": _NO_HADOOP,
+    "DefaultAzureCredential": "no credentials for Azure; run 'az login', or set AZURE_STORAGE_KEY, "
+    "AZURE_STORAGE_SAS_TOKEN, or AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET",
+    "OAuth2 access token": "no credentials for Google Cloud; set GOOGLE_APPLICATION_CREDENTIALS, run 'gcloud auth "
+    "application-default login', or use gs://anonymous@bucket/path",
+}
+"""By a part of a library's message."""
 _DENIED = "access denied; check the credentials (AWS_PROFILE, AWS_ACCESS_KEY_ID) and s3:GetObject, s3:ListBucket"
 _AWS_WORDS = {
     "ACCESS_DENIED": _DENIED,

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
@@ -247,3 +248,32 @@ def test_a_store_that_arrow_does_not_know_is_read_through_fsspec(written: dict[s
     remote = Remote("memory://lake/orders")
     assert facts_of(remote.local) == facts_of(written["counts"].path)
     remote.close()
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("Unable to load libhdfs\ndlopen(libhdfs.so) failed", "install Hadoop"),
+        ("Prior attempt to load libhdfs failed", "install Hadoop"),
+        ("N5Azure: Failed to get token from DefaultAzureCredential.", "AZURE_STORAGE_KEY"),
+        ("UNAVAILABLE: Could not create a OAuth2 access token to authenticate", "GOOGLE_APPLICATION_CREDENTIALS"),
+    ],
+)
+def test_what_a_store_needs_is_one_line(
+    said: str, shown: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(uri: str) -> None:
+        raise OSError(said)
+
+    monkeypatch.setattr(store, "fs", SimpleNamespace(FileSystem=SimpleNamespace(from_uri=refuse)))
+    code, _, err = run(capsys, "check", "hdfs://nn/orders")
+    assert (code, err.count("\n"), shown in err) == (2, 1, True), err
+
+
+def test_a_directory_that_google_does_not_have_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def find(selector: object) -> None:
+        raise OSError("No such file or directory 'lake/orders/state'")  # without a number
+
+    google = SimpleNamespace(get_file_info=find)
+    monkeypatch.setattr(store, "_file_system", lambda uri: (google, "lake/orders"))
+    assert store.Store("gs://lake/orders").entries("state") is None

@@ -28,7 +28,7 @@ finally:
 
 NOTHING_HEAVY = SPARK | SCREEN | TABLES
 CASES = {
-    "check CK": NOTHING_HEAVY,
+    "check CK": NOTHING_HEAVY | {"asyncio"},
     "check REC": NOTHING_HEAVY,
     "attach CK --once --json": NOTHING_HEAVY,
     "advise REC": NOTHING_HEAVY,
