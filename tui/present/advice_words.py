@@ -34,8 +34,20 @@ def _cost(advice: Advice, outcome: LatenessOutcome) -> str:
     bound = "≤ " if advice.upper_bound else ""
     late = f"{bound}{f.share(outcome.late_share)} late ({f.count(outcome.late)} records;"
     interval = f" 95 % interval {f.share(outcome.low)} to {f.share(outcome.high)})"
-    delay = "" if outcome.delay_ms is None else f", results {f.duration(outcome.delay_ms)} after their window's end"
-    return late + interval + delay
+    return late + interval + _delay(outcome, advice.current)
+
+
+def _delay(outcome: LatenessOutcome, now: LatenessOutcome | None) -> str:
+    """How much later results come than now; without that, or of the lateness in force, after the end of their window.
+
+    Of data that is days old (a backfill) the time since the end of a window says nothing.
+    """
+    if outcome.delay_ms is None:
+        return ""
+    if now is not None and now.delay_ms is not None and now.lateness_ms != outcome.lateness_ms:
+        later = outcome.delay_ms - now.delay_ms
+        return f", results {f.duration(abs(later))} {'later' if later >= 0 else 'earlier'} than now"
+    return "" if outcome.delay_ms >= f.DAY else f", results {f.duration(outcome.delay_ms)} after their window's end"
 
 
 def _evidence(advice: Advice) -> str:
