@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from wmtop.engine.errors import RunError
 from wmtop.engine.kafka.probe import Probe, TakeNote
-from wmtop.engine.pipeline.query_failures import QueryFailures, reason_of
+from wmtop.engine.pipeline.query_failures import QueryFailures
+from wmtop.engine.pipeline.spark_error import reason_of
 from wmtop.engine.pipeline.sources.kafka_progress import KafkaRetries
 
 JAVA = """An error occurred while calling o1.start.
