@@ -8,8 +8,8 @@ import pytest
 from wmtop.engine.errors import RunError
 from wmtop.engine.kafka.probe import Probe, TakeNote
 from wmtop.engine.pipeline.query_failures import QueryFailures
-from wmtop.engine.pipeline.spark_error import reason_of
 from wmtop.engine.pipeline.sources.kafka_progress import KafkaRetries
+from wmtop.engine.pipeline.spark_error import reason_of
 
 JAVA = """An error occurred while calling o1.start.
 : org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 3.0 failed 1 times
