@@ -20,6 +20,7 @@ from ..present.check_facts import CheckInput
 from ..present.formatting import clean, first_line
 from ..present.recent import Recent
 from .fleet.members import Member
+from .moment import number_at
 
 if TYPE_CHECKING:
     from ...engine.taps.engine import Watched
@@ -97,7 +98,7 @@ def _recorded(path: Path, at: int | None) -> Look:
     with RecordingReader(path) as reader:
         if not len(reader):
             raise UsageError(f"{path} holds no snapshot")
-        number = len(reader) - 1 if at is None else reader.seek(at)
+        number = len(reader) - 1 if at is None else number_at(reader, path, at)
         points = [point for point in reader.points[: number + 1] if point is not None]
         return Look(Recent(points), reader.at(number))
 

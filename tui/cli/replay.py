@@ -16,6 +16,7 @@ from ...engine.outputs import check_outputs
 from ..permissions import denied_to
 from ..present.formatting import count, stamp
 from .arguments import FORCE_HELP, parsed
+from .moment import number_at
 from .options import parse_speed, parse_time
 from .running import apply_configuration, has_terminal, is_served
 from .summary import summary
@@ -91,23 +92,13 @@ def print_snapshots(reader: RecordingReader, path: Path, *, once: bool, json: bo
     UsageError if the recording starts after `at_ms`.
     """
     _say_truncated(reader, path)
-    number = len(reader) - 1 if at_ms is None else _number_at(reader, path, at_ms)
+    number = len(reader) - 1 if at_ms is None else number_at(reader, path, at_ms)
     if not json:
         print(summary(reader.at(number)))
         return
     for snapshot in [reader.at(number)] if once else reader:
         sys.stdout.write(msgspec.json.encode(snapshot).decode() + "\n")
     sys.stdout.flush()
-
-
-def _number_at(reader: RecordingReader, path: Path, at_ms: int) -> int:
-    first = next((point for point in reader.points if point is not None), None)
-    if first is None or at_ms < first.now_ms:
-        start = (
-            "its snapshots have no times" if first is None else f"the recording starts at {stamp(first.now_ms, None)}"
-        )
-        raise UsageError(f"--at {stamp(at_ms, None)}: {path} has no snapshot that early; {start}")
-    return reader.seek(at_ms)
 
 
 def _redact(reader: RecordingReader, path: Path, out: Path, *, force: bool) -> None:

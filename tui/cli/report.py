@@ -22,6 +22,7 @@ from .arguments import FORCE_HELP, parsed
 from .complete import target_names
 from .config.targets import with_configured_target
 from .look import is_recording, opened, pictures
+from .moment import number_at
 from .options import parse_duration, parse_time
 from .targets import local_path
 
@@ -119,11 +120,7 @@ def _recorded(path: Path, at: int | None) -> "Incident":
     with RecordingReader(path) as reader:
         if not len(reader):
             raise UsageError(f"{path} has no snapshots")
-        first = next((point for point in reader.points if point is not None), None)
-        if at is not None and (first is None or at < first.now_ms):
-            start = "its snapshots have no times" if first is None else f"it starts at {stamp(first.now_ms, None)}"
-            raise UsageError(f"--at {stamp(at, None)}: {path} has no snapshot that early; {start}")
-        return incident_of(reader, len(reader) - 1 if at is None else reader.seek(at))
+        return incident_of(reader, len(reader) - 1 if at is None else number_at(reader, path, at))
 
 
 def _looked_at(target: str, for_ms: int, options: dict[str, Any], say: Callable[[str], None]) -> "Incident":

@@ -31,7 +31,9 @@ def test_what_has_no_evidence_exits_with_3_and_says_how_to_get_it(
     assert said["lateness_ms"] is None
 
 
-@pytest.mark.parametrize("arguments", [["--target", "100%"], ["--horizon", "5m"], ["--horizon", "soon"]])
+@pytest.mark.parametrize(
+    "arguments", [["--target", "100%"], ["--at", "2001-01-01T00:00:00Z"], ["--horizon", "5m"], ["--horizon", "soon"]]
+)
 def test_bad_input_is_one_line_and_exit_code_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, "advise", FLIGHTS, *arguments)
     assert (code, out, err.count("\n")) == (2, "", 1)
