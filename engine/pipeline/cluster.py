@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LIBRARIES = ("msgspec", "numpy", "pyarrow")
-"""What the executors' Python must have of others."""
+"""The libraries that the executors' Python must have besides wmtop's own code."""
 SAY_AFTER_S = 15.0
 """How long to wait for the first executor before saying so."""
 _POLL_S = 0.5

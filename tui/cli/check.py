@@ -29,7 +29,7 @@ FINE, MET, CANNOT_TELL = 0, 1, 3
 DEFAULT_FOR_MS = 30_000
 DEFAULT_COLUMNS = 160
 """The width of the table where the output is not a terminal."""
-_SILENT = ("no_new_batch", "batch_unfinished", "query_silent", "application_gone")
+_BEGINS_NOTHING = ("no_new_batch", "batch_unfinished", "query_silent", "application_gone")
 """The notes on a query that is stale because it has begun no batch for long, not because it cannot be read."""
 HANGS_AFTER_S = 10
 """How long after `--for` a target may take to answer."""
@@ -153,11 +153,11 @@ def _check(member: Member, asked: _Asked) -> Checked:
 def _decided(look: Look, expression: Expression | None) -> bool:
     """Whether more time would not change the answer.
 
-    That is when the target is over or silent, when the expression is true, or with a verdict and a known expression.
+    That is when the target is over or begins no batches, when the expression is true, or with a verdict and a known expression.
     """
     if look.snapshot is None:
         return False
-    if look.snapshot.state in ("failed", "ended") or _is_silent(look.snapshot):
+    if look.snapshot.state in ("failed", "ended") or _begins_nothing(look.snapshot):
         return True
     given = look.given()
     if expression is not None and evaluate(expression, given).met:
@@ -165,9 +165,9 @@ def _decided(look: Look, expression: Expression | None) -> bool:
     return given.verdict != "unknown" and (expression is None or evaluate(expression, given).met is not None)
 
 
-def _is_silent(snapshot: Snapshot) -> bool:
-    """Whether the query has been silent for so long already that a few seconds more would not change the answer."""
-    return snapshot.state == "stale" and any(note.code in _SILENT for note in snapshot.notes)
+def _begins_nothing(snapshot: Snapshot) -> bool:
+    """Whether the query has begun no batch for so long that a few seconds more would not change the answer."""
+    return snapshot.state == "stale" and any(note.code in _BEGINS_NOTHING for note in snapshot.notes)
 
 
 def _unknown(target: str, reason: str) -> Checked:
