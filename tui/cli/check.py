@@ -153,7 +153,7 @@ def _check(member: Member, asked: _Asked) -> Checked:
 def _decided(look: Look, expression: Expression | None) -> bool:
     """Whether more time would not change the answer.
 
-    That is when the target is over or begins no batches, when the expression is true, or when both verdict and expression
+    That is when the target is over or begins no batches, when the expression is true, or when verdict and expression
     are known.
     """
     if look.snapshot is None:
