@@ -10,6 +10,7 @@ from ..core.observation import BatchObservation
 from ..core.settings import Settings
 from .aggregate import ORDERED, Aggregation
 from .batch_groups import observation_of
+from .cluster import is_local
 from .columnar import Work, groups_of_shares
 from .explain_columns import Explaining
 from .explain_pass import seen_in_rows, seen_in_shares
@@ -17,7 +18,6 @@ from .explain_rows import seen_values
 from .groups import Levels, limits_of
 from .late_rows import LateRows
 from .sources.base import Source, canonical_columns
-from .sources.workers import is_local
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
