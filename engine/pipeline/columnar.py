@@ -30,15 +30,12 @@ class Work(Struct, frozen=True):
     levels: Levels
 
 
-def groups_of_shares(spark: "SparkSession", shares: list[list[Any]], work: Work, *, here: bool) -> "pa.Table | None":
-    """The groups of a batch, one task a share, or all in this process (`here`); several rows may have the same key.
+def groups_of_shares(spark: "SparkSession", shares: list[list[Any]], work: Work) -> "pa.Table | None":
+    """The groups of a batch, one task a share; several rows may have the same key.
 
     None where Spark's own reader must read the batch.
     """
-    if here:
-        answers = [groups_of_share(share, work) for share in shares]
-    else:
-        answers = spark.sparkContext.parallelize(shares, len(shares)).mapPartitions(_task(work)).collect()
+    answers = spark.sparkContext.parallelize(shares, len(shares)).mapPartitions(_task(work)).collect()
     tables = [pa.ipc.open_stream(answer).read_all() for answer in answers if answer is not None]
     if len(tables) < len(answers):
         return None

@@ -56,8 +56,7 @@ class Observer:
             return self._aggregation.observe(batch, number, levels, monitor)
         shares = reader.shares(batch, monitor.rows, ends)
         work = Work(reader.read, self._settings, self._edges, levels)
-        here = reader.is_small(shares)
-        groups = groups_of_shares(batch.sparkSession, shares, work, here=here) if shares else None
+        groups = groups_of_shares(batch.sparkSession, shares, work) if shares else None
         if groups is None:
             return self._aggregation.observe(reader.rows(batch), number, levels, monitor)
         return observation_of(groups, number, levels, [])

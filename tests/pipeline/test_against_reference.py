@@ -18,7 +18,6 @@ from wmtop.engine.core.settings import Session, Settings, Sliding, StrategyName,
 from wmtop.engine.core.view import snapshot_of
 from wmtop.engine.pipeline.durable import StateDirectory
 from wmtop.engine.pipeline.query import Run
-from wmtop.engine.pipeline.sources import replay
 from wmtop.engine.pipeline.sources.columns import Columns
 from wmtop.engine.pipeline.sources.record_columns import RecordColumns
 from wmtop.engine.pipeline.sources.replay import Replay
@@ -101,8 +100,6 @@ def ran(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: p
     state = StateDirectory(directory / "state")
     state.lock()
     run = Run(source, settings, state, directory / "firings.ndjson", lambda: None, late_output=str(directory / "late"))
-    small = pytest.MonkeyPatch()
-    small.setattr(replay, "_SMALL_ROWS", BATCH_ROWS - 1)  # only the last batch is grouped without a job
     run.load(spark)
     run.start()
     assert run._query is not None
@@ -110,7 +107,6 @@ def ran(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: p
     assert run.exhausted
     run.end()
     run.stop()
-    small.undo()
     lines = [json.loads(line) for line in (directory / "firings.ndjson").read_text().splitlines()]
     late = directory / "late"
     yield Ran(settings, rows, run.monitor, lines, pq.read_table(late).to_pylist() if any(late.glob("*/*")) else [])

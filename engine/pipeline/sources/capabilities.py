@@ -23,10 +23,6 @@ class ColumnReader(Protocol):
         """What each task reads of a batch; `first_row` and `ends` (`Backlog.applied`) are where it begins and ends."""
         ...
 
-    def is_small(self, shares: list[list[Any]]) -> bool:
-        """Whether they are read in less time than a job takes to start; never where Spark runs on other machines."""
-        ...
-
     @property
     def read(self) -> "Callable[[Any], Iterator[pa.Table]]":
         """Run in a task (pickled): the rows of a part of a share, in the canonical columns with encoded channels.

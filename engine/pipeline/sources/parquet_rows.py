@@ -27,8 +27,6 @@ ROWS = 1 << 20
 """Rows read at once."""
 _ALONE_BYTES = 8 << 20
 """Only files from this size on are divided: to look into every small one would take longer than to read it."""
-_SMALL_BYTES = 1 << 18
-"""What is read and grouped in about 10 ms; a job takes 30 and more to start."""
 _LEGACY = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 """Spark converts the times of such files from another calendar."""
 
@@ -104,10 +102,6 @@ class ParquetColumns(Struct, frozen=True):
         """The batch's files, for as many tasks as there are cores."""
         files = [(row["path"].removeprefix("file:"), row["length"]) for row in batch.collect()]
         return pieces_of(files, batch.sparkSession.sparkContext.defaultParallelism)
-
-    def is_small(self, shares: list[list[Piece]]) -> bool:
-        """Whether all files together are."""
-        return sum(piece.size for share in shares for piece in share) <= _SMALL_BYTES
 
     def rows(self, batch: "DataFrame") -> "DataFrame":
         """The files of the batch through Spark's reader."""

@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-_SMALL_ROWS = 50_000
-
-
 class StagedColumns(Struct, frozen=True):
     """A `ColumnReader` of staged rows: a batch is a range of them, and the frame's own rows are never asked for."""
 
@@ -45,10 +42,6 @@ class StagedColumns(Struct, frozen=True):
 
         last = json.loads(ends[0])["row"]
         return [[part] for part in ranges(first_row, last, batch.sparkSession.sparkContext.defaultParallelism)]
-
-    def is_small(self, shares: list[list[tuple[int, int]]]) -> bool:
-        """Whether they are read and grouped in about 10 ms; a job takes 30 and more to start."""
-        return sum(stop - start for share in shares for start, stop in share) <= _SMALL_ROWS
 
     @property
     def explained(self) -> StagedRows:
@@ -135,12 +128,9 @@ class Replay(Source):
 
     def load(self, spark: "SparkSession") -> "DataFrame":
         """The stream of staged rows; `UsageError` for a `--marker` that is not a condition."""
-        start_workers(spark)
-        return self._staged_rows(spark)
-
-    def _staged_rows(self, spark: "SparkSession") -> "DataFrame":
         from .replay_stream import FORMAT, ReplayDataSource
 
+        start_workers(spark)
         spark.dataSource.register(ReplayDataSource)
         rows = (
             spark.readStream.format(FORMAT)
@@ -167,9 +157,7 @@ class Replay(Source):
             return None
         self.counted_by_spark = False  # nothing is read through the frame
         read = StagedRows(str(self._directory.absolute()), self._columns.channel is not None)
-        if self._speed is None:
-            start_workers(spark)  # the batches of a paced replay are small: it seldom needs a worker
-        return StagedColumns(self._staged_rows(spark), read)
+        return StagedColumns(self.load(spark), read)
 
     def whole(self, rows: "DataFrame", added: list[str]) -> "DataFrame":
         """Some rows with all columns of the files, looked up by row number, and those `added`."""

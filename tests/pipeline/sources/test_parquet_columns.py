@@ -13,7 +13,6 @@ from msgspec.structs import asdict
 from wmtop.engine.core.settings import Settings, Tumbling
 from wmtop.engine.pipeline.durable import StateDirectory
 from wmtop.engine.pipeline.query import Run
-from wmtop.engine.pipeline.sources import parquet_rows
 from wmtop.engine.pipeline.sources.columns import Columns
 from wmtop.engine.pipeline.sources.files import Files
 from wmtop.engine.pipeline.sources.parquet_rows import NotReadableError, Piece, is_legacy, pieces_of
@@ -156,7 +155,7 @@ def monitor_of(spark: "SparkSession", source: Files, path: Path) -> "Monitor":
     return run.monitor
 
 
-def test_a_run_is_the_same_either_way(spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_the_same_either_way(spark: "SparkSession", tmp_path: Path) -> None:
     """Also with names that only look like patterns, and with a file that Spark has to read."""
     directory = tmp_path / "in"
     directory.mkdir()
@@ -168,15 +167,13 @@ def test_a_run_is_the_same_either_way(spark: "SparkSession", tmp_path: Path, mon
         os.utime(file, (number + 1, number + 1))
     columns = Columns(time="at", channel="who")
     theirs = monitor_of(spark, InRows(directory, columns, once=True), tmp_path / "rows")
-    for place, small_bytes in (("driver", 1 << 20), ("tasks", 0)):
-        monkeypatch.setattr(parquet_rows, "_SMALL_BYTES", small_bytes)
-        ours = monitor_of(spark, OneFileABatch(directory, columns, once=True), tmp_path / place)
-        assert (ours.rows, ours.batch, ours.level) == (1_005, 4, theirs.level)
-        assert {name: asdict(counts) for name, counts in ours.counts.items()} == {
-            name: asdict(counts) for name, counts in theirs.counts.items()
-        }
-        assert sum(counts.late for counts in ours.counts.values()) > 0
-        assert ours.whatif is not None
-        assert theirs.whatif is not None
-        assert (ours.whatif.late, ours.whatif.behind) == (theirs.whatif.late, theirs.whatif.behind)
-        assert ours.operator == theirs.operator
+    ours = monitor_of(spark, OneFileABatch(directory, columns, once=True), tmp_path / "columns")
+    assert (ours.rows, ours.batch, ours.level) == (1_005, 4, theirs.level)
+    assert {name: asdict(counts) for name, counts in ours.counts.items()} == {
+        name: asdict(counts) for name, counts in theirs.counts.items()
+    }
+    assert sum(counts.late for counts in ours.counts.values()) > 0
+    assert ours.whatif is not None
+    assert theirs.whatif is not None
+    assert (ours.whatif.late, ours.whatif.behind) == (theirs.whatif.late, theirs.whatif.behind)
+    assert ours.operator == theirs.operator
