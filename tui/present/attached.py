@@ -196,7 +196,7 @@ def restart_words(snapshot: Snapshot, delay_ms: int | None) -> str:
         return ""
     apart = f.duration(abs(delay_ms - now_ms))
     if delay_ms < now_ms:
-        return f"\nat the restart its watermark jumps {apart} ahead"
+        return f"\nafter the restart its watermark jumps {apart} ahead with the first new records"
     return f"\nafter the restart its watermark is frozen, and rows are dropped, for {apart} of event time"
 
 
