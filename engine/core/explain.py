@@ -195,7 +195,7 @@ class CountedColumn(Struct):
         return [_explained(name, counted, records, late, usual, least) for name, counted in ranked]
 
     def _usual(self, records: int, late: int) -> tuple[int, int]:
-        """Late and all records without those of a few values that are hardly ever late, beside which all others seem
+        """Late and all records without those of a few values that are almost never late, beside which all others seem
         to be late often.
         """
         rates = [(counted.late / counted.records, counted.records) for counted in self.values.values()]
