@@ -26,7 +26,8 @@ from ..canned import DAY, MINUTE, NOON, NOW, attached, live
 SAMPLES: dict[type, Any] = {int: 7 * MINUTE, float: 0.25, str: "ts", bool: True}
 PICKED: dict[str, Any] = {
     "severity": "warning", "unit": "ms", "better": "s",
-    "also": (("device", "old", 0.4), ("region", "eu", 0.2)), "columns": ("ts", None), "queries": ("clicks", "views"), "channels": ("F9", "YV", "VX", "AS"),
+    "also": (("device", "old", 0.4), ("region", "eu", 0.2)),
+    "columns": ("ts", None), "queries": ("clicks", "views"), "channels": ("F9", "YV", "VX", "AS"),
     "phase": "commit_ms", "kind": "aggregation", "reason": "watermark_lost",
     "unknown": "unreadable", "unknown_args": {"why": "0/1.delta"},
     "fixes": (Fix(code="set-idle-timeout", value_ms=15 * MINUTE, gain_ms=12 * MINUTE, more_late=658),),
