@@ -14,10 +14,11 @@ from .base import CHANNEL, MARKER, NO_CHANNEL, OFFSET, ONE_CHANNEL, TIME, WATERM
 from .columns import Columns, check_alike, check_columns, spark_type, typed_text
 from .event_time_sql import text_literal, to_ms_sql, untyped_to_ms_sql, variant_to_ms_sql
 from .marker import marked
-from .parquet_rows import ParquetColumns, ParquetRows, is_channel_type, readable_type, reads_as_written
+from .parquet_rows import FileColumns, ParquetRows, is_channel_type, readable_type, reads_as_written
 from .record_columns import EXPLAINED, RECORD, RecordColumns
 from .record_values import check_record_columns
 from .table_files import SUFFIXES, Format, TableFile, format_of, is_hidden, look_at, sample
+from .text_rows import text_rows_of
 from .workers import start_workers
 
 if TYPE_CHECKING:
@@ -93,33 +94,43 @@ class Files(Source):
             return marked(rows, self._columns.marker, canonical, MARKER)
         return rows.selectExpr(*canonical)
 
-    def columns_of(self, spark: "SparkSession") -> "ParquetColumns | None":
-        """Parquet files whose values Arrow reads as Spark does, where tasks can run wmtop's Python.
+    def columns_of(self, spark: "SparkSession") -> "FileColumns | None":
+        """Files whose values Arrow reads as Spark does, where tasks can run wmtop's Python.
 
         The query then reads the names and sizes of new files only. A `--marker` is evaluated by Spark.
         """
         file, columns = self._looked_at()[0], self._columns
-        types = {name: readable_type(kind) for name, kind in (file.types or {}).items()}
-        known = {name: kind for name in columns.needed_of(file) if (kind := types.get(name)) is not None}
-        if columns.marker is not None or len(known) < len(columns.needed_of(file)) or not runs_wmtop(spark):
+        if columns.marker is not None or not runs_wmtop(spark):
             return None
-        if (columns.channel is not None and not is_channel_type(known[columns.channel])) or not reads_as_written(spark):
+        read = self._parquet_rows(spark, file) if file.format == "parquet" else text_rows_of(file, columns)
+        if read is None:
             return None
         files = spark.readStream.format("binaryFile").schema(_BINARY_FILE).options(**self._options(file))
         frame = files.load(local_uri(self._directory)).select("path", "length")
-        read = ParquetRows(columns.time, columns.channel, columns.watermark, columns.unit, known)
         schema = _schema(spark, file, columns, self.more)
         self.counted_by_spark = False  # it counts files
         start_workers(spark)
+        options = self._options(file) if file.format == "csv" else {}
 
         def rows(paths: list[str]) -> "DataFrame":
-            reader = spark.read.format("parquet").schema(schema).option(*_NO_PATTERNS)
+            reader = spark.read.format(file.format).schema(schema).options(**options).option(*_NO_PATTERNS)
             return self._canonical(reader.load(paths), file, schema)
 
-        return ParquetColumns(frame, read, rows, self._explained_of(read, types))
+        explained = self._explained_of(read, file) if isinstance(read, ParquetRows) else None
+        return FileColumns(frame, read, rows, explained, divided=file.format == "parquet")
 
-    def _explained_of(self, read: ParquetRows, types: dict[str, str | None]) -> ParquetRows | None:
+    def _parquet_rows(self, spark: "SparkSession", file: TableFile) -> ParquetRows | None:
+        columns, types = self._columns, _readable_types(file)
+        known = {name: kind for name in columns.needed_of(file) if (kind := types.get(name)) is not None}
+        if len(known) < len(columns.needed_of(file)) or not reads_as_written(spark):
+            return None
+        if columns.channel is not None and not is_channel_type(known[columns.channel]):
+            return None
+        return ParquetRows(columns.time, columns.channel, columns.watermark, columns.unit, known)
+
+    def _explained_of(self, read: ParquetRows, file: TableFile) -> ParquetRows | None:
         """Reads the columns of `--explain`, too; None where Arrow does not write their values as Spark does."""
+        types = _readable_types(file)
         kinds = {name: kind for name in self.more.explain if is_channel_type(kind := types.get(name)) and kind}
         if not kinds or len(kinds) < len(self.more.explain):
             return None
@@ -127,7 +138,8 @@ class Files(Source):
 
     def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
         """Its directory; without wmtop's Python Spark reads all files by itself."""
-        return TaskNeeds((f"{__package__}.parquet_rows", "wmtop.engine.pipeline.columnar"), (self._directory,))
+        modules = (f"{__package__}.parquet_rows", f"{__package__}.text_rows", "wmtop.engine.pipeline.columnar")
+        return TaskNeeds(modules, (self._directory,))
 
     def trigger(self) -> dict[str, Any]:
         """With `once`: what is there, then the end."""
@@ -166,6 +178,10 @@ class Files(Source):
             options |= {"header": "true", "sep": file.delimiter, "escape": '"', "multiLine": "true"}
             options["enforceSchema"] = "false"
         return options
+
+
+def _readable_types(file: TableFile) -> dict[str, str | None]:
+    return {name: readable_type(kind) for name, kind in (file.types or {}).items()}
 
 
 def _check_decimals(file: TableFile, needed: list[str]) -> None:

@@ -89,19 +89,21 @@ class ParquetRows(Struct, frozen=True):
         return pa.table(columns)
 
 
-class ParquetColumns(Struct, frozen=True):
-    """A `ColumnReader` of Parquet files: the frame has their paths and sizes."""
+class FileColumns(Struct, frozen=True):
+    """A `ColumnReader` of files: the frame has their paths and sizes."""
 
     frame: Any
-    read: ParquetRows
+    read: Callable[[Piece], "Iterator[pa.Table]"]
     rows_of: Callable[[list[str]], "DataFrame"]
     """The rows of files through Spark's reader."""
     explained: ParquetRows | None = None
+    divided: bool = True
+    """Whether large files consist of row groups, which several tasks may read."""
 
     def shares(self, batch: "DataFrame", first_row: int, ends: list[str]) -> list[list[Piece]]:
         """The batch's files, for as many tasks as there are cores."""
         files = [(row["path"].removeprefix("file:"), row["length"]) for row in batch.collect()]
-        return pieces_of(files, batch.sparkSession.sparkContext.defaultParallelism)
+        return pieces_of(files, batch.sparkSession.sparkContext.defaultParallelism, divided=self.divided)
 
     def rows(self, batch: "DataFrame") -> "DataFrame":
         """The files of the batch through Spark's reader."""
@@ -137,9 +139,9 @@ def is_legacy(file: Any) -> bool:
     return any(key in metadata for key in _LEGACY) or [number.zfill(3) for number in version[:2]] < ["003", "001"]
 
 
-def pieces_of(paths: list[tuple[str, int]], tasks: int) -> list[list[Piece]]:
+def pieces_of(paths: list[tuple[str, int]], tasks: int, *, divided: bool = True) -> list[list[Piece]]:
     """Files (path, bytes) as one list of pieces for each of at most `tasks` tasks, of about the same size."""
-    pieces = [piece for path, size in paths for piece in _divided(path, size, tasks)]
+    pieces = [piece for path, size in paths for piece in _divided(path, size, tasks if divided else 1)]
     shares: list[list[Piece]] = [[] for _ in range(min(tasks, len(pieces)))]
     sizes = [0] * len(shares)
     for piece in sorted(pieces, key=lambda piece: -piece.size):

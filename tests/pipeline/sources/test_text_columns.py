@@ -1,0 +1,121 @@
+"""CSV and JSON lines that tasks read as columns give what Spark's reader gives, and go to it where they might not."""
+
+import gzip
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from msgspec.structs import asdict
+from wmtop.engine.pipeline.sources.columns import Columns
+from wmtop.engine.pipeline.sources.files import Files
+from wmtop.engine.pipeline.sources.parquet_rows import NotReadableError, Piece
+
+from .test_parquet_columns import InRows, OneFileABatch, monitor_of
+from .time_cases import TEXT, UNTYPED
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TIMES = [text for text, _ in TEXT if text is not None and not set(text) & set('",\n\r\\\0\t')]
+UNITS = [text for text, _ in UNTYPED if text is not None and not set(text) & set('",\n\r\0')]
+CSV = {
+    b"at,who\n" + b"".join(f"{text},c{i % 3}\n".encode() for i, text in enumerate(UNITS)): True,
+    b"at,who\n1,a\n\n2,b": True,
+    b"at,who\n1,\n,\n 3 , a \n4,NA\n5,\\N\n6,null\n": True,
+    "at,who\n1,é\n2,\u2028\n3,\x1f\n".encode(): True,
+    b"at,who\n": True,
+    b'at,who\n1,"a"\n': False,
+    b'at,who\n1,a"b\n': False,
+    b"at,who\r\n1,a\r\n": False,
+    b"at,who\n1,a\rb\n": False,
+    b"at,who\n1\n2,a,b\n3,c\n": False,
+    b"at,who\n1,\xff\n": False,
+}
+"""Files, and whether they are read as columns."""
+NUMBERS = {
+    b'{"at":1,"who":"a"}\n{"who":null,"at":2}\n{}\n{"at":null}': True,
+    b'{"at":-0,"other":{"at":5},"At":7}\n{"at":9223372036854775807,"who":""}\n': True,
+    b'{"at":1,"who":"\\u00e9\\n\\"\\/"}\n{"at":2,"who":"\xc3\xa9"}\n': True,
+    b'{ "at" : 3 , "x" : [1, {"at": 4}, NaN] }\n': True,
+    b'{"at":1}\n\n{"at":2}\n': False,
+    b'{"at":1.5}\n': False,
+    b'{"at":1e3}\n': False,
+    b'{"at":"1970-01-01T00:00:01Z"}\n{"at":true}\n': False,
+    b'{"at":99999999999999999999}\n': False,
+    b'{"at":1}{"at":2}\n{"at":3}\n': False,
+    b'{"at":1,"who":5}\n{"at":2,"who":{"a": 1}}\n': False,
+    b'{"at":1,"at":2}\n': False,
+    b'{"at":1}\nbroken\n[{"at":2}]\n': False,
+    b'{"at":1,"who":"\xff"}\n': False,
+    b'{"at":1,"who":"a\tb"}\n': False,
+    b'{"at":1,"who":"\\ud800"}\n': False,
+    b"{'at':1}\n": False,
+    b'{"at":1,"x":' + b"9" * 2_000 + b"}\n": False,
+    b'{"at":1,"x":' + b"[" * 1_200 + b"]" * 1_200 + b"}\n": False,
+    b'\xef\xbb\xbf{"at":1}\n': False,
+}
+TEXTS = {b"".join(b'{"at":"%s"}\n' % text.encode() for text in TIMES): True, b'{"at":5}\n': False}
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "cases"),
+    [
+        ("csv", b"at,who\n1,a\n", CSV),
+        ("jsonl", b'{"at":1,"who":"a"}\n', NUMBERS),
+        ("jsonl", b'{"at":"1970-01-01","who":"a"}\n', TEXTS),
+    ],
+    ids=["csv", "numbers", "texts"],
+)
+def test_both_read_the_same(
+    spark: "SparkSession", tmp_path: Path, name: str, first: bytes, cases: dict[bytes, bool]
+) -> None:
+    (tmp_path / f"first.{name}").write_bytes(first)
+    reader = Files(tmp_path, Columns(time="at", channel="who"), once=True).columns_of(spark)
+    assert reader is not None
+    for content, readable in cases.items():
+        for suffix in (name, f"{name}.gz") if len(content) > 100 else (name,):
+            file = tmp_path / f"other.{suffix}"
+            file.write_bytes(gzip.compress(content) if suffix.endswith("gz") else content)
+            try:
+                tables = list(reader.read(Piece(str(file), 1)))
+            except NotReadableError:
+                assert not readable, content[:80]
+                continue
+            assert readable, content[:80]
+            ours = [(row["channel"], row["ts"]) for table in tables for row in table.to_pylist()]
+            theirs = reader.rows_of([str(file)]).toArrow().to_pylist()
+            assert ours == [(row["channel"], row["ts"]) for row in theirs], content[:80]
+
+
+def test_a_first_file_that_spark_must_read_keeps_the_run_in_rows(spark: "SparkSession", tmp_path: Path) -> None:
+    (tmp_path / "first.csv").write_text('at,who\n1,"a"\n')
+    assert Files(tmp_path, Columns(time="at", channel="who"), once=True).columns_of(spark) is None
+
+
+@pytest.mark.parametrize("name", ["csv", "jsonl"])
+def test_a_run_is_the_same_either_way(spark: "SparkSession", tmp_path: Path, name: str) -> None:
+    """Also with a file that Spark has to read."""
+    directory = tmp_path / "in"
+    directory.mkdir()
+    for number in range(3):
+        base = 10_000 + number * 300
+        rows = [(base + i * 37 % 500, f"c{i % 7}") for i in range(200)]
+        quote = '"' if number == 1 else ""
+        csv = "at,who\n" + "".join(f"{at},{quote}{who}{quote}\n" for at, who in rows) + "never,c1\n"
+        lines = "".join(f'{{"at": {at}, "who": "{who}"}}\n' for at, who in rows) + ("{}\n" if number != 1 else "no\n")
+        file = directory / f"{number} a%20b*.{name}"
+        file.write_text(csv if name == "csv" else lines)
+        os.utime(file, (number + 1, number + 1))
+    columns = Columns(time="at", channel="who")
+    ours = monitor_of(spark, OneFileABatch(directory, columns, once=True), tmp_path / "columns")
+    theirs = monitor_of(spark, InRows(directory, columns, once=True), tmp_path / "rows")
+    assert (ours.rows, ours.batch, ours.level) == (603, 2, theirs.level)
+    assert {name: asdict(counts) for name, counts in ours.counts.items()} == {
+        name: asdict(counts) for name, counts in theirs.counts.items()
+    }
+    assert sum(counts.late for counts in ours.counts.values()) > 0
+    assert ours.whatif is not None
+    assert theirs.whatif is not None
+    assert (ours.whatif.late, ours.whatif.behind) == (theirs.whatif.late, theirs.whatif.behind)
+    assert ours.operator == theirs.operator
