@@ -6,6 +6,7 @@
 import random
 import struct
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -15,7 +16,13 @@ from kafka.errors import CorruptRecordError
 from kafka.record import MemoryRecords, MemoryRecordsBuilder
 from kafka.record.default_records import DefaultRecordBatch
 from kafka.structs import TopicPartition
+from wmtop.engine.kafka.config import KafkaConfig
+from wmtop.engine.kafka.local.broker import LocalBroker
+from wmtop.engine.pipeline.sources import kafka_stream
 from wmtop.engine.pipeline.sources.kafka_batches import _PartitionBatches, records_of
+
+from .reading import read
+from .records import Produce, Record, Transact
 
 PARTITION = TopicPartition("t", 0)
 NONE, GZIP, LZ4, ZSTD = 0, 1, 3, 4
@@ -167,3 +174,26 @@ def test_aborted_and_control_batches_are_left_out() -> None:
     assert rows
     assert not [row for row in rows if row[0] in left_out]
     assert list(as_columns(log, 0, 10**9, **fetched())) == rows
+
+
+def test_ranges_of_one_worker_join(broker: LocalBroker, topic: str, transact: Transact, produce: Produce) -> None:
+    """Also where a range ends inside a batch, is read again, or another comes between."""
+    for number in range(8):
+        transact(topic, [Record(b"%d" % number, key=b"k", timestamp_ms=5)] * 60, commit=number != 3)
+    produce(topic, [Record(b"x" * 900, headers=(("h", b"v"),)) for _ in range(100)])
+    kept = read(broker, topic, isolation_level="read_committed")
+    expected = {record.offset: (record.value, record.timestamp, record.headers) for record in kept}
+    end = kept[-1].offset + 1
+    options = kafka_stream.ReaderOptions(
+        config=KafkaConfig(broker.bootstrap), topics=[topic], start={}, most=1, tasks=1, keys=True, values=True,
+        headers=True, held=None, known_topics="",
+    )  # fmt: skip
+    edges = [0, 1, 7, 61, 130, 200, 300, end]
+    ranges = [*pairwise(edges), (61, 130), (130, 131), (0, 61), (61, end)]
+    for start, stop in ranges:
+        batches = list(kafka_stream._read(options, kafka_stream.OffsetRange(topic, 0, start, stop)))
+        rows = [row for batch in batches for row in batch.to_pylist()]
+        assert [row["offset"] for row in rows] == [offset for offset in expected if start <= offset < stop]
+        for row in rows:
+            headers = [(header["key"], header["value"]) for header in row["headers"] or []]
+            assert (row["value"], row["timestamp_ms"], headers) == expected[row["offset"]]

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -50,6 +50,8 @@ _BATCHES_PER_POLL = 64
 _POLL_MS = 1_000
 _GONE_S = 5.0
 """After so long without a record a task checks that the topic still exists."""
+_BEYOND_S = 2.0
+"""What was polled beyond a range is used for so long."""
 _SILENT_S = 30.0
 """A task gives up when a partition has delivered nothing for so long: the engine then starts the query again."""
 
@@ -197,6 +199,25 @@ _consumers: dict[bytes, Any] = {}
 """A worker's consumer by its configuration: connecting costs more than reading a small range."""
 
 
+class Beyond(NamedTuple):
+    """Batches that a worker's consumer has polled beyond a range."""
+
+    partition: TopicPartition
+    end: int
+    """Of the range."""
+    polled_s: float
+    batches: list[Any]
+
+    def of(self, partition: TopicPartition, start: int) -> list[Any]:
+        """The batches, if the next range begins at that end; old ones may be those of a topic that was recreated."""
+        fresh = time.monotonic() - self.polled_s < _BEYOND_S
+        return self.batches if fresh and (self.partition, self.end) == (partition, start) else []
+
+
+_beyond: dict[bytes, Beyond] = {}
+"""By the consumer's configuration."""
+
+
 def _consumer(config: KafkaConfig) -> Any:
     key = msgspec.json.encode(config)
     if key not in _consumers:
@@ -218,11 +239,17 @@ def _read(options: ReaderOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatc
     consumer = _consumer(options.config)
     partition = TopicPartition(wanted.topic, wanted.partition)
     consumer.assign([partition])
-    consumer.seek(partition, wanted.start)
+    key = msgspec.json.encode(options.config)
+    beyond = _beyond.pop(key, None)
+    left = [] if beyond is None else beyond.of(partition, wanted.start)
+    if not left:
+        consumer.seek(partition, wanted.start)
+    polled: list[Any] = []
     at, heard_s = wanted.start, time.monotonic()
     while at < wanted.end:
         try:
-            polled = consumer.poll(timeout_ms=_POLL_MS, max_records=_BATCHES_PER_POLL).get(partition, [])
+            polled, left = left, []
+            polled = polled or consumer.poll(timeout_ms=_POLL_MS, max_records=_BATCHES_PER_POLL).get(partition, [])
             moved = consumer.position(partition, timeout_ms=_POLL_MS)
         except OffsetOutOfRangeError:
             # Retention deleted records, or the topic was recreated: continue with the rest of the range.
@@ -243,6 +270,8 @@ def _read(options: ReaderOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatc
             polled, wanted.start, wanted.end, keys=options.keys, values=options.values, headers=options.headers
         ):
             yield _batch(options, wanted, decoded)
+    if rest := [batch for batch in polled if batch.offset >= wanted.end]:
+        _beyond[key] = Beyond(partition, wanted.end, time.monotonic(), rest)
 
 
 def _partitions(consumer: Any, topic: str) -> set[int]:
