@@ -56,12 +56,14 @@ class ParquetRows(Struct, frozen=True):
     """The columns of `--explain` that are read as well."""
 
     def __call__(self, piece: Piece) -> "Iterator[pa.Table]":
-        """The piece's rows in the canonical columns, some at a time; NotReadableError where Spark must read it."""
+        """The piece's rows in the canonical columns, at least one table; NotReadableError where Spark must read it."""
         wanted = (self.time, self.channel, self.watermark, *self.explain)
         names = list(dict.fromkeys(name for name in wanted if name is not None))
         try:
             file = _open(piece.path, [name for name in (self.channel, *self.explain) if name is not None])
             self._check(file)
+            if not file.metadata.num_rows:
+                yield self._canonical(pa.RecordBatch.from_pylist([], schema=file.schema_arrow))
             for batch in file.iter_batches(ROWS, columns=names, row_groups=piece.row_groups):
                 yield self._canonical(batch)
         except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError) as error:

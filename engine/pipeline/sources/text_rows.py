@@ -47,12 +47,11 @@ class TextRows(Struct, frozen=True):
     """JSON: the columns that hold integers; all others hold text."""
 
     def __call__(self, piece: Piece) -> "Iterator[pa.Table]":
-        """The piece's rows in the canonical columns, some at a time; NotReadableError where Spark must read it."""
+        """The piece's rows in the canonical columns, at least one table; NotReadableError where Spark must read it."""
         try:
             for block in _blocks(piece.path, with_header=self.format == "csv"):
                 rows = self._csv(*block) if self.format == "csv" else self._json(block[1])
-                if rows.num_rows:
-                    yield self._canonical(rows)
+                yield self._canonical(rows)
         except (pa.ArrowException, OSError, EOFError, KeyError, UnicodeDecodeError) as error:
             raise NotReadableError(f"{piece.path}: {error}") from None
 

@@ -6,11 +6,17 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from msgspec.structs import asdict
+from wmtop.engine.core.settings import Settings
+from wmtop.engine.pipeline.columnar import Work, groups_of_share
+from wmtop.engine.pipeline.groups import Levels
 from wmtop.engine.pipeline.sources.columns import Columns
 from wmtop.engine.pipeline.sources.files import Files
-from wmtop.engine.pipeline.sources.parquet_rows import NotReadableError, Piece
+from wmtop.engine.pipeline.sources.parquet_rows import NotReadableError, ParquetRows, Piece
+from wmtop.engine.pipeline.sources.text_rows import TextRows
 
 from .test_parquet_columns import InRows, OneFileABatch, monitor_of
 from .time_cases import TEXT, UNTYPED
@@ -89,6 +95,21 @@ def test_both_read_the_same(
         ours += [(row["channel"], row["ts"]) for table in tables for row in table.to_pylist()]
     theirs = [(row["channel"], row["ts"]) for row in reader.rows_of(files).toArrow().to_pylist()]
     assert Counter(ours) == Counter(theirs)
+
+
+def test_a_file_without_rows_gives_no_groups(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("at,who\n")
+    (tmp_path / "a.jsonl").write_text("\n")
+    pq.write_table(pa.table({"at": pa.array([], pa.int64()), "who": pa.array([], pa.string())}), tmp_path / "a.parquet")
+    names = ("at", "who", None, "ms")
+    for name, read in {
+        "a.csv": TextRows("csv", ("at", "who"), ",", *names),
+        "a.jsonl": TextRows("json", (), ",", *names, ("at",)),
+        "a.parquet": ParquetRows(*names, {"at": "int64", "who": "string"}),
+    }.items():
+        answer = groups_of_share([Piece(str(tmp_path / name), 0)], Work(read, Settings(), [0, 10], Levels(0, 0, 0)))
+        assert answer is not None
+        assert pa.ipc.open_stream(answer).read_all().num_rows == 0
 
 
 def test_a_first_file_that_spark_must_read_keeps_the_run_in_rows(spark: "SparkSession", tmp_path: Path) -> None:
