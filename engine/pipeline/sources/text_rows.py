@@ -107,7 +107,7 @@ class TextRows(Struct, frozen=True):
         return rows
 
     def _canonical(self, rows: Any) -> "pa.Table":
-        columns = {TIME: self._times(rows[self.time])}
+        columns = {TIME: self._times(rows[self.time].combine_chunks())}
         if self.channel is None:
             columns[CHANNEL] = pa.DictionaryArray.from_arrays(
                 np.zeros(rows.num_rows, np.int32), pa.array([ONE_CHANNEL])
@@ -115,7 +115,7 @@ class TextRows(Struct, frozen=True):
         else:
             columns[CHANNEL] = channels(rows[self.channel].combine_chunks())
         if self.watermark is not None:
-            columns[WATERMARK] = self._times(rows[self.watermark])
+            columns[WATERMARK] = self._times(rows[self.watermark].combine_chunks())
         return pa.table(columns)
 
     def _times(self, values: Any) -> Any:
