@@ -150,6 +150,24 @@ class LatenessCounts(Struct, frozen=True, kw_only=True):
     """Rows so far from the others that their bucket was not found: not counted above."""
 
 
+class ExplainedRows(Struct, frozen=True, array_like=True):
+    """The rows with a value, and how many of them had been late at each delay (as `LatenessCounts.spark`)."""
+
+    rows: int
+    late: tuple[int, ...]
+    """Without trailing zeros."""
+
+
+class ExplainedInput(Struct, frozen=True, kw_only=True):
+    """A column that the tap explains; `rows`: of all values."""
+
+    column: str
+    rows: int
+    values: dict[str, ExplainedRows]
+    approximate: bool
+    """Counts come from samples, or some values were too many."""
+
+
 class InputBatch(Struct, frozen=True, kw_only=True):
     """What one batch brought of one input."""
 
@@ -182,6 +200,7 @@ class InputFacts(Struct, frozen=True, kw_only=True):
     lateness: LatenessCounts | None
     recent: tuple[InputBatch, ...]
     """The last batches, oldest first."""
+    explained: tuple[ExplainedInput, ...] = ()
     trouble: str | None = None
     """One line on what of it could not be read."""
 
