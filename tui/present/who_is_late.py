@@ -47,7 +47,7 @@ def explained_channel(column: ExplainedColumn, channel: str) -> ExplainedChannel
 def nothing_explained(snapshot: Snapshot) -> str:
     """Why there are no values."""
     if target_of(snapshot).is_attached:
-        return "Which values late records have is known of wmtop's own runs: wmtop run … --explain COL,…"
+        return "Tap the input with tap(…, explain=['device']) (Spark 4.3) to see which values late records have"
     return "Start the engine with --explain COL,… (up to ten columns) to see which values late records have"
 
 
