@@ -10,6 +10,7 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -91,6 +92,12 @@ def _wait_for_executors(spark: "SparkSession", say: Callable[[str], None]) -> No
         time.sleep(_POLL_S)
 
 
+@cache
+def _directory() -> "tempfile.TemporaryDirectory[str]":
+    """Removed when the process ends."""
+    return tempfile.TemporaryDirectory(prefix="wmtop-")
+
+
 def _answers(spark: "SparkSession", needs: TaskNeeds) -> tuple[list["Answer"], str | None]:
     """What the executors answer, and one line on the first that cannot run wmtop's Python (None: all can)."""
     context = spark.sparkContext
@@ -102,9 +109,11 @@ def _answers(spark: "SparkSession", needs: TaskNeeds) -> tuple[list["Answer"], s
     cores = max(context.defaultParallelism, 1)
     task = _task(needs.modules, [str(path.absolute()) for path in needs.paths])
     try:
-        with tempfile.TemporaryDirectory(prefix="wmtop-") as directory:
-            context.addPyFile(str(write_package(Path(directory, "wmtop.zip"))))
-            answers = context.parallelize(range(cores), cores).mapPartitions(task).collect()
+        package = str(write_package(Path(_directory().name, "wmtop.zip")))
+        context.addPyFile(package)
+        # Spark plans a stream in a Python of the driver's machine, which does not look at the files that were added.
+        context.environment["PYTHONPATH"] = package
+        answers = context.parallelize(range(cores), cores).mapPartitions(task).collect()
     except Exception as error:  # noqa: BLE001 - whatever keeps a task from running is the answer
         return [], f"the executors cannot run wmtop's Python ({reason_of(error)}): {advice}"
     for host, missing, _ in answers:

@@ -1,0 +1,101 @@
+"""A run on a real cluster: two workers whose Python has no wmtop."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pyspark
+import pytest
+from wmtop.engine.core.settings import Settings, Tumbling
+from wmtop.engine.java import find_java
+
+from tests.reference.ops import in_batches
+from tests.reference.result import same_lines
+from tests.reference.run import run_ops
+
+from .test_against_reference import BATCH_ROWS, make_rows, write
+
+SETTINGS = Settings(lateness_ms=300, window=Tumbling(500, 7), idle_after_ms=400, future_guard_ms=None)
+OPTIONS = ["--time", "t", "--arrival", "a", "--channel", "c", "--batch-rows", str(BATCH_ROWS), "--once", "--json"]
+OPTIONS += ["--lateness", "300ms", "--window", "500ms", "--offset", "7ms", "--idle-after", "400ms"]
+TIMEOUT_S = 150.0
+
+
+@pytest.fixture
+def python(tmp_path: Path) -> Path:
+    """A Python with all that is installed here, but without wmtop, which is installed by a file that `-S` skips.
+
+    PySpark comes from there, compiled: Spark's zip of its sources takes seconds in every worker.
+    """
+    program = tmp_path / "python"
+    libraries = sysconfig.get_path("purelib")
+    program.write_text(f'#!/bin/sh\nPYTHONPATH="{libraries}:$PYTHONPATH" exec {sys.executable} -S "$@"\n')
+    program.chmod(0o755)
+    return program
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[str]:
+    """The URL of a master with two workers of one core each, all in directories of their own."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    home = Path(pyspark.__file__).parent
+    environment = {"PATH": os.environ["PATH"], "JAVA_HOME": str(find_java().home), "SPARK_HOME": str(home)}
+    environment |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "128m", "HOME": str(tmp_path)}
+    environment["SPARK_DAEMON_JAVA_OPTS"] = "-XX:TieredStopAtLevel=1"
+    url = f"spark://127.0.0.1:{port}"
+
+    def start(name: str, *arguments: str) -> None:
+        (tmp_path / name).mkdir()
+        log = (tmp_path / name / "log").open("wb")
+        command = [home / "bin" / "spark-class", f"org.apache.spark.deploy.{arguments[0]}", *arguments[1:]]
+        process = subprocess.Popen(command, cwd=tmp_path / name, env=environment, stdout=log, stderr=log)
+        closing.callback(process.wait)
+        closing.callback(process.terminate)
+
+    with ExitStack() as closing:
+        start("master", "master.Master", "-h", "127.0.0.1", "-p", str(port), "--webui-port", "0")
+        worker = ("worker.Worker", "-h", "127.0.0.1", "-c", "1", "-m", "1g", "--webui-port", "0", url)
+        for name in ("first", "second"):
+            start(name, *worker)
+        yield url
+
+
+def test_a_cluster_whose_executors_have_no_wmtop(tmp_path: Path, cluster: str, python: Path) -> None:
+    """The totals, firings and late records of the reference."""
+    rows = make_rows(SETTINGS)
+    write(rows, tmp_path / "rows.parquet")
+    firings, late = tmp_path / "firings.ndjson", tmp_path / "late"
+    command = [sys.executable, "-m", "wmtop.tui.cli", "run", "replay", tmp_path / "rows.parquet", *OPTIONS]
+    command += ["--firings", firings, "--late-output", late, "--master", cluster]
+    command += ["--conf", "spark.executor.memory=512m", "--conf", "spark.driver.host=127.0.0.1"]
+    environment = {**os.environ, "PYSPARK_PYTHON": str(python)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert done.returncode == 0, done.stderr
+    last = json.loads(done.stdout)
+    expected = run_ops(in_batches(rows, BATCH_ROWS), SETTINGS)
+    assert last["totals"] == asdict(expected.totals)
+    assert same_lines([json.loads(line) for line in firings.read_text().splitlines()], expected.lines)
+    assert pq.read_table(late).num_rows == expected.totals.late > 0
+
+
+def test_executors_that_cannot_run_tasks_are_named_with_the_fix(tmp_path: Path, cluster: str) -> None:
+    bare = tmp_path / "python"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    bare.chmod(0o755)
+    command = [sys.executable, "-m", "wmtop.tui.cli", "run", "rate", "--rows", "100", "--once", "--master", cluster]
+    command += ["--conf", "spark.executor.memory=512m", "--conf", "spark.driver.host=127.0.0.1"]
+    command += ["--conf", f"spark.pyspark.python={bare}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert done.returncode == 2
+    assert "has no msgspec and no numpy and no pyarrow: set PYSPARK_PYTHON" in done.stderr
+    assert done.stderr.count("\n") == 1
