@@ -27,7 +27,7 @@ from .table_files import TableFile
 
 _BLOCK_BYTES = 8 << 20
 _LONGEST_NUMBER, _DEEPEST, _LONGEST_LINE = 1_000, 500, 50_000
-"""Spark's parser has limits like these (characters, levels, characters of a name), Arrow has none."""
+"""Spark's parser has limits like these (characters, nesting, characters of a name), Arrow has none."""
 _LONG_NUMBER = re.compile(rb"[0-9.eE+-]{%d}" % _LONGEST_NUMBER)
 _CONTROL = bytes(byte for byte in range(0x20) if byte != ord("\n"))
 
