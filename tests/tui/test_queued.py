@@ -18,7 +18,7 @@ def of_kafka() -> Snapshot:
 @pytest.mark.parametrize(
     ("snapshot", "width", "titles"),
     [
-        (of_kafka(), 120, ["channel", "watermark", "ahead", "rate/s", "late", "backlog", "state"]),
+        (of_kafka(), 122, ["channel", "watermark", "ahead", "rate/s", "late", "backlog", "state"]),
         (of_kafka(), 110, ["channel", "watermark", "ahead", "late", "backlog", "state"]),
         (live(), 120, ["channel", "watermark", "ahead", "rate/s", "late", "no_data", "state"]),
     ],
