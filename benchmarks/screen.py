@@ -95,7 +95,8 @@ def measure(columns: int, rows: int) -> None:
     rng = random.Random(5)
     monitor = new_monitor(Settings(idle_after_ms=HOUR_MS))
     with rundir.claim("bench", "benchmark", time.time_ns() // 1_000_000) as claim:
-        header = Header(name="bench", pid=os.getpid(), started_ms=claim.run.started_ms, settings=monitor.settings)
+        run = claim.run
+        header = Header(name="bench", pid=os.getpid(), started_ms=run.started_ms, id=run.id, settings=monitor.settings)
         with Publisher(claim.run.socket, header, lambda command: Reply(id=command.id, ok=True)) as publisher:
             publisher.publish(feed(monitor, 0, rng))
             terminal = Terminal(columns, rows)
