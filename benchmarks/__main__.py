@@ -12,10 +12,12 @@ NAMES = (
     "kafka",
     "balance",
     "taps",
+    "ordinary_job",
     "start",
     "screen",
     "replay",
     "flink",
+    "flink_attach",
     "store",
 )
 

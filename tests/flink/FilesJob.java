@@ -288,8 +288,8 @@ public class FilesJob {
         conf.setString("taskmanager.numberOfTaskSlots", options.getOrDefault("slots", "8"));
         conf.setString("taskmanager.memory.segment-size", "4kb"); // many subtasks in little memory
         conf.setString("taskmanager.network.memory.buffers-per-channel", "0");
-        conf.setString("taskmanager.memory.network.min", "128mb");
-        conf.setString("taskmanager.memory.network.max", "128mb");
+        conf.setString("taskmanager.memory.network.min", options.getOrDefault("network", "128mb"));
+        conf.setString("taskmanager.memory.network.max", options.getOrDefault("network", "128mb"));
         List<JobClient> jobs = new ArrayList<>();
         for (String name : options.getOrDefault("names", "files").split(",")) {
             StreamExecutionEnvironment env = jobs.isEmpty()

@@ -45,7 +45,7 @@ _POM = f"""\
 """
 _OPENED = ("lang", "util", "lang.invoke", "time", "util.concurrent", "net")
 _JAVA_OPTIONS = (
-    "-Xmx500m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+    "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
     *(f"--add-opens=java.base/java.{package}=ALL-UNNAMED" for package in _OPENED),
 )  # fmt: skip
 
@@ -64,13 +64,21 @@ def compiled(directory: Path) -> str:
 class Flink:
     """One JVM with one job; `options` are those of `FilesJob.main`."""
 
-    def __init__(self, class_path: str, directory: Path, port: int, **options: object) -> None:
+    def __init__(self, class_path: str, directory: Path, port: int, *, heap: str = "500m", **options: object) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
         self.url = f"http://127.0.0.1:{port}"
         arguments = {"port": port, "dir": directory, **{key.replace("_", "-"): value for key, value in options.items()}}
         java = find_java().home / "bin" / "java"
-        command = [java, *_JAVA_OPTIONS, "-cp", class_path, "FilesJob", *(f"{k}={v}" for k, v in arguments.items())]
+        command = [
+            java,
+            *_JAVA_OPTIONS,
+            f"-Xmx{heap}",
+            "-cp",
+            class_path,
+            "FilesJob",
+            *(f"{k}={v}" for k, v in arguments.items()),
+        ]
         self._log = (directory / "flink.log").open("wb")
         self.process = subprocess.Popen(command, stdout=self._log, stderr=subprocess.STDOUT)
 

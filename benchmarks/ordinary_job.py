@@ -1,0 +1,137 @@
+"""What `publish` and `tap` cost a job that does ordinary work: all variants in one run, in turn.
+
+The job reads JSON lines, joins a small table, counts and sums by window and key, and writes Parquet. Goals: `publish`
+below 1.02x of the job without it, `tap` of 12 channels below 1.25x. Times of batches spread by a tenth here, so the
+CPU time of the whole process tree is shown, too: it does not wait for others.
+"""
+
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from wmtop.engine import publish, tap
+from wmtop.engine.feed.rundir import RUN_DIR_VARIABLE
+from wmtop.engine.pipeline.session import build_session, stop_session
+
+ROWS, FILES, ROUNDS, WARM_UP_RUNS = 150_000, 4, 4, 1
+START_S = 1_700_000_000
+Tap = Callable[[DataFrame], DataFrame]
+
+_NONE: Tap = lambda df: df  # noqa: E731
+_TWELVE: Tap = lambda df: tap(df, "ts", channel="shop")  # noqa: E731
+
+
+def main() -> None:
+    """Print the table."""
+    with tempfile.TemporaryDirectory(prefix="wmtop-bench-") as name:
+        directory = Path(name)
+        os.environ[RUN_DIR_VARIABLE] = str(directory / "run")
+        (directory / "run").mkdir(mode=0o700)
+        _write_files(directory / "input")
+        session = build_session(master="local[2]", app_name="watched job", conf={}, log=directory / "spark.log")
+        try:
+            published = session.newSession()
+            publish(published)
+            _table(directory, session, published)
+        finally:
+            stop_session(session)
+
+
+def _table(directory: Path, session: SparkSession, published: SparkSession) -> None:
+    variants = {
+        "neither": (session, _NONE),
+        "`publish`": (published, _NONE),
+        "`tap` of 12 channels": (session, _TWELVE),
+        "`publish` and `tap` of 12 channels": (published, _TWELVE),
+    }
+    for _ in range(WARM_UP_RUNS):
+        for own, tapped in variants.values():
+            _run(own, directory, tapped)
+    batches: dict[str, list[int]] = {name: [] for name in variants}
+    cpu: dict[str, list[float]] = {name: [] for name in variants}
+    for number in range(ROUNDS):
+        order = list(variants) if number % 2 == 0 else list(variants)[::-1]
+        for name in order:
+            before = _cpu_s()
+            own, tapped = variants[name]
+            batches[name] += _run(own, directory, tapped)
+            cpu[name].append(_cpu_s() - before)
+    plain_ms, plain_s = statistics.median(batches["neither"]), statistics.median(cpu["neither"])
+    print(f"| an ordinary job, {ROWS:,} rows a batch | median batch | of 'neither' | CPU of a run | of 'neither' |")
+    print("| --- | --- | --- | --- | --- |")
+    for name in variants:
+        low, median, high = statistics.quantiles(batches[name], n=4)
+        seconds = statistics.median(cpu[name])
+        print(
+            f"| {name} | {median:.0f} ms ({low:.0f}-{high:.0f}) | {median / plain_ms:.2f}x "
+            f"| {seconds:.2f} s ({min(cpu[name]):.2f}-{max(cpu[name]):.2f}) | {seconds / plain_s:.2f}x |",
+            flush=True,
+        )
+
+
+def _run(session: SparkSession, directory: Path, tapped: Tap) -> list[int]:
+    """How long (ms) the batches of one run took, all but the first."""
+    raw = session.readStream.option("maxFilesPerTrigger", 1).text(str(directory / "input"))
+    parsed = raw.select(F.from_json("value", "at double, shop string, item int, price double").alias("j")).select("j.*")
+    events = parsed.withColumn("ts", F.col("at").cast("timestamp")).where("price > 1")
+    items = session.range(1000).select(F.col("id").cast("int").alias("item"), (F.col("id") % 20).alias("kind"))
+    counts = (
+        tapped(events)
+        .withWatermark("ts", "30 seconds")
+        .join(F.broadcast(items), "item")
+        .groupBy(F.window("ts", "1 minute"), "shop", "kind")
+        .agg(F.count("*").alias("n"), F.sum("price").alias("sum"), F.max("price").alias("top"))
+    )
+    place = tempfile.mkdtemp(dir=directory, prefix="run-")
+    writer = counts.writeStream.format("parquet").option("checkpointLocation", f"{place}/checkpoint")
+    writer = writer.option("path", f"{place}/out")
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    read = [progress for progress in query.recentProgress if progress.numInputRows]
+    return [progress.durationMs["triggerExecution"] for progress in read[1:]]
+
+
+def _cpu_s() -> float:
+    """CPU seconds of this process and all its descendants so far, those that have ended included."""
+    parents = {os.getpid()}
+    own: dict[int, tuple[int, int]] = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                fields = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            own[int(entry)] = (int(fields[1]), sum(map(int, fields[11:15])))
+    while known := {pid for pid, (parent, _) in own.items() if parent in parents and pid not in parents}:
+        parents |= known
+    ticks = sum(spent for pid, (_, spent) in own.items() if pid in parents)
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _write_files(directory: Path) -> None:
+    directory.mkdir()
+    rng = np.random.default_rng(3)
+    for number in range(FILES):
+        times = START_S + number * 60 + rng.random(ROWS) * 60
+        shops, items = rng.integers(0, 12, ROWS), rng.integers(0, 1000, ROWS)
+        prices = rng.random(ROWS) * 100
+        path = directory / f"{number}.txt"
+        with path.open("w") as file:
+            for at, shop, item, price in zip(times, shops, items, prices, strict=True):
+                line = {"at": round(at, 3), "shop": f"shop-{shop}", "item": int(item), "price": round(price, 2)}
+                file.write(json.dumps(line) + "\n")
+        os.utime(path, (1_000 + number, 1_000 + number))
+
+
+if __name__ == "__main__":
+    started = time.monotonic()
+    main()
+    print(f"{time.monotonic() - started:.0f} s", file=sys.stderr)
