@@ -21,6 +21,8 @@ from wmtop.engine import publish, tap
 from wmtop.engine.feed.rundir import RUN_DIR_VARIABLE
 from wmtop.engine.pipeline.session import build_session, stop_session
 
+from .throughput import cpu_s
+
 ROWS, FILES, ROUNDS, WARM_UP_RUNS = 150_000, 4, 4, 1
 START_S = 1_700_000_000
 Tap = Callable[[DataFrame], DataFrame]
@@ -60,10 +62,10 @@ def _table(directory: Path, session: SparkSession, published: SparkSession) -> N
     for number in range(ROUNDS):
         order = list(variants) if number % 2 == 0 else list(variants)[::-1]
         for name in order:
-            before = _cpu_s()
+            before = cpu_s()
             own, tapped = variants[name]
             batches[name] += _run(own, directory, tapped)
-            cpu[name].append(_cpu_s() - before)
+            cpu[name].append(cpu_s() - before)
     plain_ms, plain_s = statistics.median(batches["neither"]), statistics.median(cpu["neither"])
     print(f"| an ordinary job, {ROWS:,} rows a batch | median batch | of 'neither' | CPU of a run | of 'neither' |")
     print("| --- | --- | --- | --- | --- |")
@@ -97,23 +99,6 @@ def _run(session: SparkSession, directory: Path, tapped: Tap) -> list[int]:
     query.awaitTermination()
     read = [progress for progress in query.recentProgress if progress.numInputRows]
     return [progress.durationMs["triggerExecution"] for progress in read[1:]]
-
-
-def _cpu_s() -> float:
-    """CPU seconds of this process and all its descendants so far, those that have ended included."""
-    parents = {os.getpid()}
-    own: dict[int, tuple[int, int]] = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                fields = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            own[int(entry)] = (int(fields[1]), sum(map(int, fields[11:15])))
-    while known := {pid for pid, (parent, _) in own.items() if parent in parents and pid not in parents}:
-        parents |= known
-    ticks = sum(spent for pid, (_, spent) in own.items() if pid in parents)
-    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _write_files(directory: Path) -> None:

@@ -155,6 +155,18 @@ def monitor_of(spark: "SparkSession", source: Files, path: Path) -> "Monitor":
     return run.monitor
 
 
+def assert_same_counts(ours: "Monitor", theirs: "Monitor") -> None:
+    """Both have counted the same, and some records were late."""
+    assert {name: asdict(counts) for name, counts in ours.counts.items()} == {
+        name: asdict(counts) for name, counts in theirs.counts.items()
+    }
+    assert sum(counts.late for counts in ours.counts.values()) > 0
+    assert ours.whatif is not None
+    assert theirs.whatif is not None
+    assert (ours.whatif.late, ours.whatif.behind) == (theirs.whatif.late, theirs.whatif.behind)
+    assert ours.operator == theirs.operator
+
+
 def test_a_run_is_the_same_either_way(spark: "SparkSession", tmp_path: Path) -> None:
     """Also with names that only look like patterns, and with a file that Spark has to read."""
     directory = tmp_path / "in"
@@ -169,11 +181,4 @@ def test_a_run_is_the_same_either_way(spark: "SparkSession", tmp_path: Path) -> 
     theirs = monitor_of(spark, InRows(directory, columns, once=True), tmp_path / "rows")
     ours = monitor_of(spark, OneFileABatch(directory, columns, once=True), tmp_path / "columns")
     assert (ours.rows, ours.batch, ours.level) == (1_005, 4, theirs.level)
-    assert {name: asdict(counts) for name, counts in ours.counts.items()} == {
-        name: asdict(counts) for name, counts in theirs.counts.items()
-    }
-    assert sum(counts.late for counts in ours.counts.values()) > 0
-    assert ours.whatif is not None
-    assert theirs.whatif is not None
-    assert (ours.whatif.late, ours.whatif.behind) == (theirs.whatif.late, theirs.whatif.behind)
-    assert ours.operator == theirs.operator
+    assert_same_counts(ours, theirs)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from msgspec.structs import asdict
 from wmtop.engine.core.settings import Settings
 from wmtop.engine.pipeline.columnar import Work, groups_of_share
 from wmtop.engine.pipeline.groups import Levels
@@ -18,7 +17,7 @@ from wmtop.engine.pipeline.sources.files import Files
 from wmtop.engine.pipeline.sources.parquet_rows import NotReadableError, ParquetRows, Piece
 from wmtop.engine.pipeline.sources.text_rows import TextRows
 
-from .test_parquet_columns import InRows, OneFileABatch, monitor_of
+from .test_parquet_columns import InRows, OneFileABatch, assert_same_counts, monitor_of
 from .time_cases import TEXT, UNTYPED
 
 if TYPE_CHECKING:
@@ -135,11 +134,4 @@ def test_a_run_is_the_same_either_way(spark: "SparkSession", tmp_path: Path, nam
     ours = monitor_of(spark, OneFileABatch(directory, columns, once=True), tmp_path / "columns")
     theirs = monitor_of(spark, InRows(directory, columns, once=True), tmp_path / "rows")
     assert (ours.rows, ours.batch, ours.level) == (603, 2, theirs.level)
-    assert {name: asdict(counts) for name, counts in ours.counts.items()} == {
-        name: asdict(counts) for name, counts in theirs.counts.items()
-    }
-    assert sum(counts.late for counts in ours.counts.values()) > 0
-    assert ours.whatif is not None
-    assert theirs.whatif is not None
-    assert (ours.whatif.late, ours.whatif.behind) == (theirs.whatif.late, theirs.whatif.behind)
-    assert ours.operator == theirs.operator
+    assert_same_counts(ours, theirs)
