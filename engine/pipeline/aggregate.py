@@ -3,15 +3,26 @@
 The watermarks change from batch to batch, so they are read from a constant array at an index that cannot be folded: the
 array is data, and Spark's generated code stays the same (a literal would make it compile again for every batch).
 
-No key is null but the start of malformed rows: Spark's fast hash map takes only groups whose keys are all there.
+No key is null but the start of malformed rows: Spark's fast hash map takes only groups whose keys are all there. A pass
+is quick with few and numeric keys: a start is a multiple of the slide (plus the offset), so the other keys go into the
+same number, below the slide; and where channels are numbered parts of the source, their numbers are the key.
 """
 
-from typing import TYPE_CHECKING
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# (Arrow's types are known in part only.)
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
 
 from ..core.monitor import Monitor
 from ..core.observation import BatchObservation
 from ..core.settings import Session, Settings, Sliding, Tumbling
 from .batch_groups import observation_of
+from .column_groups import short_name, starts_every
 from .groups import BEFORE_ALL_MS, LONGEST_NAME, NO_BUCKET, Levels, keys_of, limits_of
 from .sequences import sequences_of
 from .sources.base import ARRIVAL, CHANNEL, MARKER, OFFSET, PART, TIME, WATERMARK
@@ -27,16 +38,32 @@ SHORT_NAME_SQL = (
 )
 
 
-class Aggregation:
-    """The expressions of one run; only `Levels` change from batch to batch."""
+_PACKED = "packed"
 
-    def __init__(self, settings: Settings, edges: list[int], columns: list[str]) -> None:
+
+class Aggregation:
+    """The expressions of one run; only `Levels` change from batch to batch.
+
+    `channel_of_part`: the name of a part's channel, where channels are the source's parts.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        edges: list[int],
+        columns: list[str],
+        channel_of_part: Callable[[int], str] | None = None,
+    ) -> None:
         self._settings = settings
         self._edges = edges
         self._replay = ARRIVAL in columns
-        self._parts = PART in columns
+        self._channel_of_part = channel_of_part
+        self._parts = PART in columns and channel_of_part is None
         self._shape = keys_of(settings, edges)
         self._keys = self._keys_sql()
+        self._sizes = {name: 2 if name == "head" else len(edges) + 1 for name in self._keys}
+        codes = math.prod(self._sizes.values())
+        self._packs = 1 < codes <= starts_every(settings)[0]
         self._grouping: tuple[list[Column], list[Column]] | None = None
 
     def observe(self, batch: "DataFrame", number: int, levels: Levels, monitor: Monitor) -> BatchObservation:
@@ -46,7 +73,7 @@ class Aggregation:
             batch = batch.persist()
         try:
             measured = self._measured(batch, levels)
-            table = self._grouped(measured).toArrow()
+            table = self._unpacked(self._grouped(measured).toArrow())
             sequences = sequences_of(measured, monitor) if ordered else []
         finally:
             if ordered:
@@ -58,8 +85,12 @@ class Aggregation:
         self.grouped(batch, Levels(BEFORE_ALL_MS, BEFORE_ALL_MS, 0)).toArrow()
 
     def grouped(self, batch: "DataFrame", levels: Levels) -> "DataFrame":
-        """The groups of a batch, not yet computed."""
+        """The groups of a batch as Spark computes them, keys packed; not yet computed."""
         return self._grouped(self._measured(batch, levels))
+
+    def table(self, batch: "DataFrame", levels: Levels) -> Any:
+        """The groups of a batch, as in `groups`."""
+        return self._unpacked(self.grouped(batch, levels).toArrow())
 
     def _measured(self, batch: "DataFrame", levels: Levels) -> "DataFrame":
         from pyspark.sql import functions as F
@@ -68,7 +99,47 @@ class Aggregation:
 
     def _grouped(self, measured: "DataFrame") -> "DataFrame":
         keys, aggregates = self._grouping = self._grouping or self._parsed()
-        return measured.select("*", *keys).groupBy(CHANNEL, "start", *self._keys).agg(*aggregates)
+        channel = CHANNEL if self._channel_of_part is None else PART
+        rows = measured.select("*", *keys)
+        if not self._packs:
+            return rows.groupBy(channel, "start", *self._keys).agg(*aggregates)
+        return rows.selectExpr("*", f"{self._packed_sql()} as {_PACKED}").groupBy(channel, _PACKED).agg(*aggregates)
+
+    def _packed_sql(self) -> str:
+        """The start plus the number of the other keys' values, which is less than the distance between two starts."""
+        number = "0L"
+        for name, size in self._sizes.items():
+            value = f"if({name}, 1L, 0L)" if name == "head" else f"({name} - {NO_BUCKET})"
+            number = f"({number} * {size}L + {value})"
+        return f"start + {number}"
+
+    def _unpacked(self, table: Any) -> Any:
+        """The groups with the columns of `groups`, of what `grouped` computed."""
+        if self._packs:
+            table = self._with_keys(table)
+        if self._channel_of_part is None:
+            return table
+        parts = table[PART].combine_chunks().dictionary_encode()
+        names = pa.array(
+            [short_name(self._channel_of_part(part)) for part in parts.dictionary.to_pylist()], pa.string()
+        )
+        channels = pa.DictionaryArray.from_arrays(parts.indices, names)
+        return table.set_column(table.schema.get_field_index(PART), CHANNEL, channels)
+
+    def _with_keys(self, table: Any) -> Any:
+        every, offset = starts_every(self._settings)
+        packed = table[_PACKED].combine_chunks()
+        malformed = packed.is_null().to_numpy(zero_copy_only=False)
+        values = packed.fill_null(offset).to_numpy()
+        numbers = np.mod(values - offset, every)
+        columns: dict[str, Any] = {"start": pa.array(values - numbers, pa.int64(), mask=malformed)}
+        for name, size in reversed(self._sizes.items()):
+            numbers, code = numbers // size, numbers % size
+            columns[name] = code == 1 if name == "head" else code + NO_BUCKET
+        table = table.drop_columns(_PACKED)
+        for name in ("start", *self._sizes):
+            table = table.append_column(name, pa.array(columns[name]))
+        return table
 
     def _parsed(self) -> "tuple[list[Column], list[Column]]":
         """The expressions that stay the same, parsed once: the tree of buckets is long."""

@@ -94,7 +94,8 @@ def column_groups(rows: "pa.Table", settings: Settings, edges: list[int], levels
     columns["records"] = slots.records
     columns |= _aggregates(rows, read, slots, keys, settings, limits)
     if arrivals is not None:
-        columns["arrival"] = _known(slots.greatest(*arrivals))
+        greatest = int(arrivals[0][arrivals[1]].max(initial=MIN))
+        columns["arrival"] = _known(np.full(len(slots.kept), greatest, np.int64))
     return pa.table(columns)
 
 
@@ -187,9 +188,9 @@ def _numbered_panes(read: _Rows) -> tuple[Longs, Longs]:
 
 def buckets_of(distances: Longs, where: Flags, edges: Longs) -> Longs:
     """The left-closed bucket of each distance plus 1; 0 below the first edge, which is 0, and where not asked for."""
-    buckets = np.searchsorted(edges, distances, "right")
-    if not where.all():
-        buckets[~where] = 0
+    buckets = np.zeros(len(distances), np.int64)
+    behind = np.flatnonzero(where & (distances >= 0))  # mostly few: the search is what costs
+    buckets[behind] = np.searchsorted(edges, distances[behind], "right")
     return buckets
 
 

@@ -6,7 +6,8 @@ unless said otherwise:
 - the keys: `channel` (text), `start` (null: malformed), `head` (boolean; only where slides do not divide windows),
   `behind_bucket` (only with a what-if), `late_bucket` (only sessions and gaps); `NO_BUCKET` is that of records ahead
 - `records`, `behind`; `late_in_gap` (gaps); `future`, `future_offset`, `future_ms`, `future_part` (with a guard)
-- `max_event_ms`; `min_ms`, `max_ms` (sessions); `emitted_ms` (punctuated, source); `arrival` (replays)
+- `max_event_ms`; `min_ms`, `max_ms` (sessions); `emitted_ms` (punctuated, source); `arrival` (replays: the
+  greatest of the column is the batch's)
 - `malformed_offset`, `malformed_part`
 
 `aggregate` makes it with Spark's native expressions of rows, `column_groups` with numpy of Arrow columns: to the

@@ -34,8 +34,9 @@ class Observer:
         """Load the source. Meanwhile, and until `warmed_up`, Spark prepares for the first batch."""
         self._settings = settings
         self._edges = edges
-        columns = canonical_columns(settings, replay=source.clock is not None, parts=source.part_name is not None)
-        self._aggregation = Aggregation(settings, edges, list(columns))
+        parts = source.part_name is not None or source.channel_of_part is not None
+        columns = canonical_columns(settings, replay=source.clock is not None, parts=parts)
+        self._aggregation = Aggregation(settings, edges, list(columns), source.channel_of_part)
         self._reader = None if settings.strategy in ORDERED else source.columns_of(spark)
         self._warming: threading.Thread | None = None
         if self._reader is not None:

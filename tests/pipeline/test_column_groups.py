@@ -5,6 +5,7 @@ from typing import Any
 from zlib import crc32
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql import SparkSession
 from wmtop.engine.core.monitor_state import new_monitor
@@ -20,7 +21,9 @@ WINDOWS = [
     Sliding(1000, 300),
     Sliding(1000, 250, 9),
     Sliding(300, 1000, 7),
+    Sliding(3000, 10_000, 7),
     Session(50),
+    Session(5000),
 ]
 LEVELS = {"levels": Levels(2500, 3000, 4000), "no-level": Levels(MIN, MIN, 4000), "ended": Levels(MAX, MAX, 4000)}
 STRATEGIES: dict[str, Settings] = {
@@ -86,11 +89,29 @@ def test_columns_and_rows_give_the_same_groups(spark: SparkSession, window: Wind
         frame = spark.createDataFrame(rows)
         if not offsets:
             frame = frame.selectExpr("*", "cast(null as bigint) as offset")
-        theirs = Aggregation(settings, edges, frame.columns).grouped(frame, levels).toArrow()
+        theirs = Aggregation(settings, edges, frame.columns).table(frame, levels)
         encoded = rows.set_column(0, "channel", rows["channel"].dictionary_encode())
         ours = column_groups(encoded, settings, edges, levels)
         assert set(ours.column_names) == set(theirs.column_names)
+        if replay:  # of arrivals only the greatest counts
+            assert pc.max(ours["arrival"]) == pc.max(theirs["arrival"])
+            ours, theirs = ours.drop_columns("arrival"), theirs.drop_columns("arrival")
         keys = [key for key in ("channel", "start", "head", "behind_bucket", "late_bucket") if key in ours.column_names]
         if not offsets and "future_ms" in ours.column_names:  # any of a group's future records
             ours, theirs = ours.drop_columns("future_ms"), theirs.drop_columns("future_ms")
         assert by_key(ours, keys) == by_key(theirs, keys), name
+
+
+@pytest.mark.parametrize("window", [Tumbling(1000), Session(50)], ids=str)
+def test_numbered_channels_give_the_groups_of_named_ones(spark: SparkSession, window: WindowSpec) -> None:
+    """Both with the other keys packed into the start and without."""
+    settings, levels = Settings(window=window, lateness_ms=500), LEVELS["levels"]
+    edges = new_monitor(settings).edges
+    rows = draw(1, replay=False, offsets=True, watermarks=False)
+    numbers = rows["channel"].combine_chunks().dictionary_encode()
+    names = numbers.dictionary.to_pylist()
+    frame = spark.createDataFrame(rows.append_column("part", numbers.indices.cast(pa.int64())))
+    named = Aggregation(settings, edges, rows.column_names).table(frame, levels)
+    numbered = Aggregation(settings, edges, frame.columns, names.__getitem__).table(frame, levels)
+    keys = [key for key in ("channel", "start", "behind_bucket", "late_bucket") if key in named.column_names]
+    assert by_key(numbered, keys) == by_key(named, keys)

@@ -73,7 +73,9 @@ class Source(ABC):
     known_channels: KnownChannels | None = None
     leaving_channels: LeavingChannels | None = None
     part_name: Callable[[int], str] | None = None
-    """What a part (column `part`) is called; None: there is no such column."""
+    """What a part (column `part`) is called; None: its channel says where a record is."""
+    channel_of_part: Callable[[int], str] | None = None
+    """The name of a part's channel, of a source whose channels are its parts; None elsewhere."""
     backlog: Backlog | None = None
     """None: nothing is ever unread (a replay), or it is not known (files)."""
     balancer: Balancer | None = None

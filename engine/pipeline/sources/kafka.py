@@ -92,6 +92,7 @@ class Kafka(Source):
         )
         if columns.by_partition:
             self.known_channels = self.leaving_channels = self._progress
+            self.channel_of_part = self._progress.channel_of_part
         else:
             self.part_name = self._progress.part_name
         self._balancer: KafkaBalancer | None = None

@@ -60,9 +60,7 @@ class KafkaColumns(Struct, frozen=True):
         columns = [f"{self._channel_sql(len(topics) > 1)} as {CHANNEL}"]
         columns.append(f"{'timestamp_ms' if self.time is None else self._time_sql(self.time)} as {TIME}")
         columns.append(f"offset as {OFFSET}")
-        if not self.by_partition:
-            names = ", ".join(text_literal(topic) for topic in sorted(topics))
-            columns.append(f"(array_position(array({names}), topic) - 1) * 4294967296L + partition as {PART}")
+        columns.append(f"{_part_sql(sorted(topics))} as {PART}")
         if self.watermark is not None:
             columns.append(f"{self._time_sql(self.watermark)} as {WATERMARK}")
         if more.explain:
@@ -80,6 +78,13 @@ class KafkaColumns(Struct, frozen=True):
 
     def _time_sql(self, path: JsonPath) -> str:
         return recognised_to_ms_sql(_field(path)) if self.unit is None else untyped_to_ms_sql(_field(path), self.unit)
+
+
+def _part_sql(topics: list[str]) -> str:
+    if len(topics) == 1:
+        return "cast(partition as bigint)"
+    names = ", ".join(text_literal(topic) for topic in topics)
+    return f"(array_position(array({names}), topic) - 1) * 4294967296L + partition"
 
 
 def explained_sql(name: str) -> str:

@@ -48,6 +48,10 @@ class KafkaProgress:
         several = len(self._topics) > 1
         return f"{partition.topic}-{partition.partition}" if several else str(partition.partition)
 
+    def channel_of_part(self, part: int) -> str:
+        """The channel's name of a number that `KafkaColumns.canonical_sql` gave, where channels are partitions."""
+        return self.channel_of(TopicPartition(self._topics[part >> 32], part & 0xFFFFFFFF))
+
     def part_name(self, part: int) -> str:
         """`topic-partition` of a number that `KafkaColumns.canonical_sql` gave."""
         return f"{self._topics[part >> 32]}-{part & 0xFFFFFFFF}"
