@@ -2,14 +2,18 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
 import sysconfig
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
+from subprocess import PIPE
+from typing import NamedTuple
 
 import pyarrow.parquet as pq
 import pyspark
@@ -26,7 +30,14 @@ from .test_against_reference import BATCH_ROWS, make_rows, write
 SETTINGS = Settings(lateness_ms=300, window=Tumbling(500, 7), idle_after_ms=400, future_guard_ms=None)
 OPTIONS = ["--time", "t", "--arrival", "a", "--channel", "c", "--batch-rows", str(BATCH_ROWS), "--once", "--json"]
 OPTIONS += ["--lateness", "300ms", "--window", "500ms", "--offset", "7ms", "--idle-after", "400ms"]
-TIMEOUT_S = 150.0
+TIMEOUT_S = 300.0
+
+
+class Cluster(NamedTuple):
+    """The master's URL, and the workers' process ids."""
+
+    url: str
+    workers: list[int]
 
 
 @pytest.fixture
@@ -43,8 +54,8 @@ def python(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[str]:
-    """The URL of a master with two workers of one core each, all in directories of their own."""
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """A master with two workers of one core each, all in directories of their own."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -54,45 +65,54 @@ def cluster(tmp_path: Path) -> Iterator[str]:
     environment["SPARK_DAEMON_JAVA_OPTS"] = "-XX:TieredStopAtLevel=1"
     url = f"spark://127.0.0.1:{port}"
 
-    def start(name: str, *arguments: str) -> None:
+    def start(name: str, *arguments: str) -> int:
         (tmp_path / name).mkdir()
         log = (tmp_path / name / "log").open("wb")
         command = [home / "bin" / "spark-class", f"org.apache.spark.deploy.{arguments[0]}", *arguments[1:]]
         process = subprocess.Popen(command, cwd=tmp_path / name, env=environment, stdout=log, stderr=log)
         closing.callback(process.wait)
         closing.callback(process.terminate)
+        return process.pid
 
     with ExitStack() as closing:
         start("master", "master.Master", "-h", "127.0.0.1", "-p", str(port), "--webui-port", "0")
         worker = ("worker.Worker", "-h", "127.0.0.1", "-c", "1", "-m", "1g", "--webui-port", "0", url)
-        for name in ("first", "second"):
-            start(name, *worker)
-        yield url
+        yield Cluster(url, [start(name, *worker) for name in ("first", "second")])
 
 
-def test_a_cluster_whose_executors_have_no_wmtop(tmp_path: Path, cluster: str, python: Path) -> None:
-    """The totals, firings and late records of the reference."""
+def executors(worker: int) -> list[int]:
+    """The processes that a worker has started."""
+    return [int(pid) for file in Path(f"/proc/{worker}/task").glob("*/children") for pid in file.read_text().split()]
+
+
+def test_a_cluster_whose_executors_have_no_wmtop(tmp_path: Path, cluster: Cluster, python: Path) -> None:
+    """The totals, firings and late records of the reference, also with an executor killed in the middle."""
     rows = make_rows(SETTINGS)
     write(rows, tmp_path / "rows.parquet")
     firings, late = tmp_path / "firings.ndjson", tmp_path / "late"
     command = [sys.executable, "-m", "wmtop.tui.cli", "run", "replay", tmp_path / "rows.parquet", *OPTIONS]
-    command += ["--firings", firings, "--late-output", late, "--master", cluster]
+    command += ["--firings", firings, "--late-output", late, "--master", cluster.url]
     command += ["--conf", "spark.executor.memory=512m", "--conf", "spark.driver.host=127.0.0.1"]
     environment = {**os.environ, "PYSPARK_PYTHON": str(python)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
-    assert done.returncode == 0, done.stderr
-    last = json.loads(done.stdout)
+    with subprocess.Popen(command, env=environment, stdout=PIPE, stderr=PIPE, text=True) as run:
+        while run.poll() is None and not (firings.exists() and firings.stat().st_size):
+            time.sleep(0.05)
+        [killed] = executors(cluster.workers[0])
+        os.kill(killed, signal.SIGKILL)
+        said, errors = run.communicate(timeout=TIMEOUT_S)
+    assert run.returncode == 0, errors
+    last = json.loads(said)
     expected = run_ops(in_batches(rows, BATCH_ROWS), SETTINGS)
     assert last["totals"] == asdict(expected.totals)
     assert same_lines([json.loads(line) for line in firings.read_text().splitlines()], expected.lines)
     assert pq.read_table(late).num_rows == expected.totals.late > 0
 
 
-def test_executors_that_cannot_run_tasks_are_named_with_the_fix(tmp_path: Path, cluster: str) -> None:
+def test_executors_that_cannot_run_tasks_are_named_with_the_fix(tmp_path: Path, cluster: Cluster) -> None:
     bare = tmp_path / "python"
     bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
     bare.chmod(0o755)
-    command = [sys.executable, "-m", "wmtop.tui.cli", "run", "rate", "--rows", "100", "--once", "--master", cluster]
+    command = [sys.executable, "-m", "wmtop.tui.cli", "run", "rate", "--rows", "100", "--once", "--master", cluster.url]
     command += ["--conf", "spark.executor.memory=512m", "--conf", "spark.driver.host=127.0.0.1"]
     command += ["--conf", f"spark.pyspark.python={bare}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
