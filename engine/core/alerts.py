@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .history import HistoryPoint, is_overtaken
-from .snapshot import Cause, VerdictName
+from .snapshot import Cause, ReasonCode, VerdictName
 
 QUIET_MS = 120_000
 """Alerts of one kind are at least so far apart: twice the shortest horizon of a verdict, so that no two alerts rest on
@@ -51,6 +51,7 @@ class VerdictChanged(Event, frozen=True, kw_only=True, tag="verdict_changed"):
     before: VerdictName | None
     channel: str | None = None
     cause: Cause | None = None
+    reason: ReasonCode | None = None
 
 
 class LateBurst(Event, frozen=True, kw_only=True, tag="late_burst"):
@@ -161,6 +162,7 @@ class AlertRule:
                 before=before if changed else alerted,
                 channel=point.holder,
                 cause=point.cause,
+                reason=point.reason,
             )
         ]
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct
 
 from .judgement.verdict import verdict_of
-from .snapshot import Cause, ChannelView, Snapshot, VerdictName
+from .snapshot import Cause, ChannelView, ReasonCode, Snapshot, Verdict, VerdictName
 
 _PHASES = {
     "latestOffset": "offsets_ms", "getOffset": "offsets_ms", "setOffsetRange": "offsets_ms", "getBatch": "offsets_ms",
@@ -64,6 +64,8 @@ class HistoryPoint(Struct, frozen=True, array_like=True):
     busy: float | None = None
     """Of a Flink job's busiest subtask, the share of time; and of the most back-pressured one."""
     back_pressured: float | None = None
+    reason: ReasonCode | None = None
+    """Why the verdict is what it is."""
 
 
 STALE_MS = 10_000
@@ -82,6 +84,7 @@ def history_point(snapshot: Snapshot) -> HistoryPoint | None:
     level, totals, spark, windows = snapshot.level, snapshot.totals, snapshot.spark, snapshot.windows
     job = snapshot.flink if snapshot.state != "stale" else None  # old rates are not those of now
     operator = None if job is None else job.chosen
+    verdict = _verdict(snapshot)
     return HistoryPoint(
         now_ms=snapshot.now_ms,
         watermark_ms=level.watermark_ms,
@@ -103,16 +106,17 @@ def history_point(snapshot: Snapshot) -> HistoryPoint | None:
         results=None if windows.fired is None else windows.fired + (windows.late_firings or 0),
         held_since_ms=level.holder.since_ms if level.holder else None,
         cause=level.holder.cause if level.holder else None,
-        verdict=_verdict(snapshot),
+        verdict=None if verdict is None else verdict.verdict,
         results_in_a_second=None if operator is None else operator.sent_per_second,
         busy=None if job is None else job.busiest(lambda task: task.busy),
         back_pressured=None if job is None else job.busiest(lambda task: task.back_pressured),
+        reason=None if verdict is None else verdict.reason.code,
     )
 
 
-def _verdict(snapshot: Snapshot) -> VerdictName | None:
+def _verdict(snapshot: Snapshot) -> Verdict | None:
     found = verdict_of(snapshot)
-    return None if found.reason.code == "not_judged" else found.verdict
+    return None if found.reason.code == "not_judged" else found
 
 
 def max_event_ms(snapshot: Snapshot) -> int | None:

@@ -89,8 +89,10 @@ def snapshot_of_query(
     siblings = facts.report.siblings if facts.report is not None else None
     missing = checkpoint is not None and checkpoint.out_of_reach  # a small screen has room for the first note only
     trouble = checkpoint.trouble if checkpoint is not None else None
+    over = said is not None and said[0] in ("application_gone", "stopped")
     notes = [
         why("unreadable", trouble if missing else None),
+        None if over else why("broker_silent", silent),  # the likely reason of what is said next
         *troubles_of_watermark(spark, checkpoint, begun=batch_of(checkpoint, run) is not None),
         said,
         sibling_failed(siblings),
@@ -100,7 +102,7 @@ def snapshot_of_query(
             facts.report.trouble if facts.report is not None else None,
             *(tap.trouble for tap in (run.inputs if run is not None else ())),
         ),
-        why("broker_silent", silent),
+        why("broker_silent", silent) if over else None,
         time_needed(nodes) if elsewhere and not by_tap else None,
         *not_known(nodes, inputs, barrel),
         windows_unknown(windows),

@@ -47,10 +47,12 @@ def _position(
     if offsets.kind in ("files", "number"):
         at = next(iter((offsets.offsets or {}).values()), None)
     unread = _unread_there(offsets, topics)
+    if unread is None and (topics is None or offsets.kind != "kafka") and reported is not None:
+        unread = _unread_said(reported)  # with a broker that is silent: what the query once said is not so now
     return SourcePosition(
         description=f"source {offsets.source}: {what}" if several else what,
         offsets=None if offsets.kind == "nothing" else at,
-        backlog=_unread_said(reported) if unread is None and reported is not None else unread,
+        backlog=unread,
     )
 
 

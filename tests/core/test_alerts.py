@@ -202,5 +202,6 @@ def test_a_command_gets_the_facts() -> None:
             "before": "moving",
             "channel": "F9",
             "cause": None,
+            "reason": None,
         },
     }

@@ -148,6 +148,10 @@ class SparkQuery(Attached):
             reported.append(f.behind_clock(level.behind_clock_ms))
         return f"{ONE_CLOCK}; {HOW_TO_SEE}\n{' · '.join(reported)}"
 
+    def no_holders(self) -> str:
+        """Under Spark's one clock there never is one."""
+        return ONE_CLOCK_FOLLOWS if self._snapshot.channels else super().no_holders()
+
     def _no_holder(self) -> str:
         return ONE_CLOCK_FOLLOWS if self._snapshot.channels else super()._no_holder()
 
@@ -178,12 +182,12 @@ def barrel_parts(barrel: BarrelRule, *, level_ms: int | None, zone: tzinfo | Non
         time = f.clock(barrel.watermark_ms, zone, level_ms)
         apart = max((level_ms or barrel.watermark_ms) - barrel.watermark_ms, 0)
         parts.append(part((" by the slowest channel ", "dim"), (f.label(barrel.holder, 24), "holder"), gap=""))
-        parts.append(part((time, "held"), gap=" "))
+        parts.append(part((time, "held"), rank=3, gap=" "))
         parts.append(part((f"{f.duration(apart)} lower", "strong"), rank=2, gap=", "))
     if barrel.below:
         many = len(barrel.below)
         text = f"{f.count(many)} channel{'s' * (many != 1)} behind Spark's watermark"
-        parts.append(part((text, "bad"), gap=" · "))
+        parts.append(part((text, "bad"), rank=1, gap=" · "))
     else:
         parts.append(part(("no channel behind Spark's watermark", "good"), rank=1, gap=" · "))
     return parts

@@ -11,7 +11,7 @@ from . import formatting as f
 from .events import DelayChanged, HolderChanged, Noted, SettingChanged, changed_settings
 from .holders import CAUSES
 from .notes import note_text
-from .verdict import INKS, WORDS
+from .verdict import INKS, REASONS, WORDS
 
 Severity = Literal["information", "warning", "error"]
 _SEVERITIES: dict[str, Severity] = {"bad": "error", "stale": "warning"}
@@ -33,13 +33,16 @@ class EventWords(Struct, frozen=True):
 def event_words(event: Event) -> EventWords:
     """An event in words; of an alert that had to wait, that it is still so."""
     words = _words(event)
+    if isinstance(event, VerdictChanged):
+        return words
     return replace(words, detail=f"still · {words.detail}" if words.detail else "still") if event.delayed else words
 
 
 def _words(event: Event) -> EventWords:
     if isinstance(event, VerdictChanged):
-        was = f"was {WORDS[event.before]}" if event.before is not None else ""
-        detail = " · ".join(part for part in (was, _held_by(event)) if part)
+        last = "last alert: " if event.delayed else "was "
+        was = f"{last}{WORDS[event.before]}" if event.before is not None else ""
+        detail = " · ".join(part for part in (_why(event), was) if part)
         return EventWords("●", WORDS[event.verdict], INKS[event.verdict], detail, event.channel)
     if isinstance(event, LateBurst):
         return EventWords("!", "late burst", "bad", f"{_late(event)}; {f.share(event.usual)} before")
@@ -87,7 +90,9 @@ def alert_severity(event: Event) -> Severity:
     return _SEVERITIES.get(event_words(event).ink, "information")
 
 
-def _held_by(event: VerdictChanged) -> str:
+def _why(event: VerdictChanged) -> str:
+    if event.reason in REASONS:
+        return REASONS[event.reason]
     if event.channel is None or event.verdict not in ("slow", "stalled"):
         return ""
     cause = f": {CAUSES[event.cause]}" if event.cause is not None else ""

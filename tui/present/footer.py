@@ -42,7 +42,7 @@ def hints(
     if snapshot.settings.tunable:
         rank = 4 if preview is None else 1
         out += [hint("lateness-longer", rank=rank)] if can_apply or snapshot.whatif else []
-        out.append(hint("lateness-type") if can_apply else hint("lateness-type", "lateness", 5))
+        out.append(hint("lateness-type") if out or can_apply else hint("lateness-type", "lateness", 5))
     elif target_of(snapshot).kind == "flink":
         out += [hint("lateness-longer", rank=9), hint("lateness-type", "lateness", 9), hint("idle-longer", rank=9)]
     if snapshot.whatif_idle:

@@ -13,7 +13,7 @@ from .preview import IdlePreview, LatenessPreview, Preview
 from .snapshot_words import SnapshotWords
 from .staves import holding
 from .target import target_of
-from .wording import cause, is_close, name, window
+from .wording import ahead_elsewhere, cause, is_close, name, window
 
 ONE_CLOCK_FOLLOWS = "no channel holds back the watermark: Spark's one clock follows the fastest channel"
 NO_RECORD = "no record has come yet"
@@ -112,6 +112,8 @@ class OwnRun(SnapshotWords):
             return "waiting for the first record"
         if self._snapshot.level.idle:
             return "All channels are idle; the watermark is frozen until new data arrives"
+        if all(view.state == "never_seen" for view in self._snapshot.channels):
+            return "no channel has had data yet"
         return "no channel holds back the watermark"
 
 
@@ -123,6 +125,8 @@ def held_back_by(snapshot: Snapshot) -> list[Part]:
     if behind_ms is not None and is_close(snapshot):
         slowest: list[Run] = [(" slowest ", "dim"), (name(holder.channel), "strong")]
         return [part(*slowest, (f": {f.duration(behind_ms)} behind the fastest", "text"))]
+    if ahead_elsewhere(snapshot):
+        return [part((f" {cause(snapshot)}", "text"))]
     since = "" if snapshot.now_ms is None else f" for {f.duration(max(snapshot.now_ms - holder.since_ms, 0))}"
     return [
         part((" held back by ", "dim"), (name(holder.channel), "holder"), (since, "holder"), (": ", "dim")),

@@ -6,6 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ...engine.core.doctor import Finding, diagnose
+from ...engine.core.doctor.condition import SILENT_MS
 from ...engine.core.judgement.applied_now import AppliedNow
 from ...engine.core.snapshot import Snapshot
 from . import preview as what_if
@@ -50,6 +51,7 @@ class Shown:
         self.findings: Sequence[Finding] = ()
         self.staves: list[Stave] = []
         self.entries: list[Entry] = []
+        self._judged_silent = False
         self._lags: list[int | None] = []
         self._now_share: float | None = None
 
@@ -72,7 +74,8 @@ class Shown:
     def diagnose(self) -> None:
         """What is wrong, the setting that would fix it, and what became of the last change."""
         past = self.recent.until(self.snapshot)
-        self.findings = diagnose(self.snapshot, past, lost=self.lost_text)
+        self.findings = diagnose(self.snapshot, past, lost=self.lost_text, silent_ms=self.silent_ms)
+        self._judged_silent = self._is_silent
         self.offer = offer_of(self.snapshot, self.findings)
         if self.applied is not None:
             self.applied = self.applied.seen(self.snapshot)
@@ -122,6 +125,11 @@ class Shown:
         return None if self.is_replay else round(1_000 * (self._clock() - self._heard_s))
 
     @property
+    def _is_silent(self) -> bool:
+        """An engine that runs has sent nothing for longer than any healthy one pauses."""
+        return (self.silent_ms or 0) >= SILENT_MS
+
+    @property
     def condition(self) -> Condition:
         """How the run is, in one word, and a note."""
         if self.playback is not None:
@@ -133,6 +141,8 @@ class Shown:
     @property
     def top(self) -> Top:
         """The lines at the top, which also change without a new snapshot."""
+        if self._is_silent != self._judged_silent:
+            self.diagnose()
         snapshot, zone = self.snapshot, self.view.zone
         now, words = self.condition, presenter_of(snapshot)
         return Top(

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from ...engine.core.doctor import Finding, accounts_for
 from ...engine.core.doctor.blocking import Lagging, SilentChannels
-from ...engine.core.judgement.verdict import lost_state, verdict_of
+from ...engine.core.judgement.verdict import lost_state, moves_again, reports_again, verdict_of
 from ...engine.core.snapshot import Blocker, Cause, Snapshot, Verdict, VerdictName
 from . import formatting as f
 from .diagnosis.fixes import wish_of
@@ -16,7 +16,7 @@ from .line import Part, Run, lay, part
 from .preview import now_gain_ms
 from .target import target_of
 from .wish import Wish
-from .wording import NAME_CELLS, name
+from .wording import NAME_CELLS, ahead_elsewhere, name
 
 STALE_AFTER_MS = 3_000
 """Without a snapshot for longer, what an engine is doing is not known."""
@@ -45,6 +45,16 @@ _CAUSES: dict[Cause, tuple[str, str]] = {
     "slow_reader": ("is read too slowly", "are read too slowly"),
     "stuck": ("does not advance", "do not advance"),
 }
+
+
+REASONS: dict[str | None, str] = {
+    "no_records": "no records, no backlog: check the producers",
+    "all_idle": "all channels are idle, no records: check the producers",
+    "starting": "the engine is starting",
+    "source_silent": "the source reports nothing new",
+    "not_known": "what a verdict needs is not known from here",
+}
+"""The reasons of a verdict whose words need no numbers."""
 
 
 class Offer(Struct, frozen=True):
@@ -98,9 +108,14 @@ def verdict_parts(
         head.append((f" {since}", ink))
     parts = [part(*head)]
     text_ink = "text" if verdict.verdict in ("moving", "ended") else ink
+    if _stands_still(verdict):
+        head, text_ink = [(text, INKS["slow"]) for text, _ in head], INKS["slow"]
+        parts = [part(*head)]
     reasons = _reason(snapshot, verdict, findings, silent_ms, headline)
     for place, text in enumerate(reasons):
         parts.append(part((text, text_ink), rank=place, gap=" · " if place else "  "))
+    if moves_again(snapshot):
+        return parts
     if verdict.verdict in ("stalled", "slow"):
         parts += _cost_and_fix(snapshot, findings, offer, key)
     elif any(found.severity != "info" for found in findings):
@@ -192,46 +207,49 @@ def _reason(
     snapshot: Snapshot, verdict: Verdict, findings: Sequence[Finding], silent_ms: int | None, headline: str | None
 ) -> list[str]:
     """Why, the most important first."""
+    who = _blamed(snapshot, findings)
     if verdict.verdict == "moving":
         behind = snapshot.level.behind_fastest_ms
-        still = [] if verdict.speed != 0 else [f"not advanced in the last {f.duration(verdict.horizon_ms or 0)}"]
-        return [*still, f"{f.duration(behind)} behind fastest"] if behind else still
+        if _stands_still(verdict) and behind:
+            return [f"not advanced in the last {f.duration(verdict.horizon_ms or 0)}", *([who] if who else [])]
+        if ahead_elsewhere(snapshot):
+            return []  # nothing is behind: the finding names who is ahead
+        return [f"{f.duration(behind)} behind fastest"] if behind else []
     reason = verdict.reason
-    who = _blamed(snapshot, findings)
     if headline is not None and isinstance(findings[0], Lagging) and findings[0].stuck_ms is not None:
         who = headline
     if verdict.verdict == "slow":
         lost = f"{f.duration(reason.ms or 0)} lost in {f.duration(verdict.horizon_ms or 0)}"
         return [lost] if who is None else [lost, who]
     if verdict.verdict == "stalled":
-        if _moves_again(snapshot, verdict):
+        if moves_again(snapshot):
             return ["the watermark moves again"]
         if who is not None:
             return [who]
         if reason.code == "unread_records":
             return [f"{f.count(reason.records)} records are not read"]
         return ["event time advances, the watermark does not"]
-    accounted = bool(findings) and accounts_for(findings[0], "unknown")
+    accounted = headline if headline and findings and accounts_for(findings[0], "unknown") else None
+    if reason.code == "engine_lost":
+        return [text for text in (accounted, _gone(silent_ms)) if text is not None]
+    if reports_again(snapshot):
+        return [f"data comes again, a verdict needs {f.duration((verdict.horizon_ms or 0) // 4)} of it"]
     return [
         {
-            "no_records": "no records, no backlog: check the producers",
-            "all_idle": "all channels are idle, no records: check the producers",
+            **REASONS,
             "too_short": _too_short(verdict),
-            "starting": "the engine is starting",
-            "source_silent": headline if headline and accounted else "the source reports nothing new",
+            "source_silent": accounted or REASONS["source_silent"],
             "failed": f.cut(f.first_line(snapshot.error), 3 * NAME_CELLS) if snapshot.error else "it failed",
-            "engine_lost": _gone(silent_ms),
-            "not_known": "what a verdict needs is not known from here",
+            "not_known": accounted or REASONS["not_known"],
             "not_judged": "no verdict in this snapshot (older wmtop)",
             "ended": _over(snapshot),
         }.get(reason.code, reason.code.replace("_", " "))
     ]
 
 
-def _moves_again(snapshot: Snapshot, verdict: Verdict) -> bool:
-    """It has advanced within the horizon: the verdict follows once that has lasted, and nobody is to blame now."""
-    moved, now = snapshot.level.moved_ms, snapshot.now_ms
-    return moved is not None and now is not None and now - moved < (verdict.horizon_ms or 0)
+def _stands_still(verdict: Verdict) -> bool:
+    """Moving is still in force, and the watermark has not advanced: no good news."""
+    return verdict.verdict == "moving" and verdict.speed == 0
 
 
 def _over(snapshot: Snapshot) -> str:

@@ -4,6 +4,7 @@ from datetime import tzinfo
 
 from msgspec import Struct
 
+from ...engine.core.judgement.verdict import moves_again
 from ...engine.core.settings import Session, Settings, Sliding
 from ...engine.core.snapshot import ChannelView, Snapshot
 from . import formatting as f
@@ -25,6 +26,8 @@ class Condition(Struct, frozen=True):
 
 NAME_CELLS = 24
 """The most cells of a name in a sentence."""
+_BRIEF = 6
+"""A pause is brief up to this part of the verdict's horizon."""
 _IN_FLIGHT_MS = 2_000
 """A batch that runs for less is not worth a word."""
 
@@ -108,15 +111,33 @@ def moved(snapshot: Snapshot) -> str | None:
 
 
 def is_close(snapshot: Snapshot) -> bool:
-    """Event time moves, and the slowest channel is no further behind the fastest than lateness allows records to be."""
+    """The slowest channel is no further behind the fastest than lateness allows records to be, and sends: no blame.
+
+    So it is also where nobody knows whether event time moves: an old snapshot does not make a channel one that lags.
+    """
     level, lateness_ms = snapshot.level, snapshot.settings.lateness_ms
     return (
-        snapshot.verdict.verdict == "moving"
+        (snapshot.verdict.verdict in ("moving", "unknown") or moves_again(snapshot))
         and level.holder is not None
-        and level.holder.cause == "behind"
+        and (level.holder.cause == "behind" or (level.holder.cause == "quiet" and _paused_briefly(snapshot)))
         and level.behind_fastest_ms is not None
         and level.behind_fastest_ms <= (lateness_ms or 0)
     )
+
+
+def ahead_elsewhere(snapshot: Snapshot) -> bool:
+    """The slowest channel is in time: the fastest is ahead of the clock."""
+    holder = snapshot.level.holder
+    return holder is not None and holder.cause == "future_elsewhere"
+
+
+def _paused_briefly(snapshot: Snapshot) -> bool:
+    """The channel that holds has had no data for a small part of what a verdict covers, as between two batches."""
+    held, horizon_ms = holding(snapshot), snapshot.verdict.horizon_ms
+    view = next((view for view in snapshot.channels if view.channel == held), None)
+    if view is None or view.quiet_ms is None or horizon_ms is None:
+        return False
+    return _BRIEF * view.quiet_ms <= horizon_ms
 
 
 def cause(snapshot: Snapshot) -> str:
@@ -135,7 +156,7 @@ def cause(snapshot: Snapshot) -> str:
         "backlog": f"backlog{backlog}{lag}",
         "never_seen": "no record since the start",
         "behind": f"lagging:{behind or ' far'} behind in event time",
-        "future_elsewhere": f"future timestamp elsewhere: {_fastest(snapshot)} is{behind or ' far'} ahead",
+        "future_elsewhere": f"future timestamps: {_fastest(snapshot)} is{behind or ' far'} ahead of the others",
         "slow_clock": f"slow clock: its timestamps are{behind or ' far'} behind the others",
         "held_back": "paused by --max-drift until slower partitions catch up",
         "paused": "the source is paused",

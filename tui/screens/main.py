@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import UTC, tzinfo
 from typing import ClassVar
 
+from msgspec.structs import replace
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
@@ -25,6 +26,7 @@ from ..present.shown import Shown
 from ..present.staves import holding
 from ..present.table import Chosen, Records
 from ..present.target import target_of
+from ..present.top import Top
 from ..present.view import stave_of
 from ..widgets.barrel import Barrel
 from ..widgets.channels import ChannelTable, name_cells
@@ -196,30 +198,35 @@ class MainScreen(TuningScreen):
         if (detail := self._detail) is not None:
             detail.take(self.seen)
             return
-        self._paint_lines()
+        top = shown.top
+        self._paint_lines(top)
         strip = self.query_one(HolderStrip)
         snapshot, view = shown.snapshot, shown.view
         strip.show(picture.held(snapshot, shown.recent))
         strip.set_class(target_of(snapshot).one_clock, "-nobody")  # no channel holds back one clock
+        # A preview's lines come and go with a key: below the tuning line they would move all that is under them.
+        head = [line for line in (top.now, top.from_start) if line]
         if view.heat:
-            self.query_one(HeatMap).show(picture.heat(snapshot, view, shown.recent, shown.entries), self._clock())
+            heat = picture.heat(snapshot, view, shown.recent, shown.entries)
+            self.query_one(HeatMap).show(heat, self._clock(), head)
         else:
-            self.query_one(Barrel).show(picture.scene(snapshot, view, shown.preview, shown.staves), self._clock())
+            scene = picture.scene(snapshot, view, shown.preview, shown.staves)
+            self.query_one(Barrel).show(scene, self._clock(), head)
         self.query_one(ChannelTable).show(picture.table(snapshot, view, shown.entries, self._name_cells))
         self.query_one(WindowTable).show(picture.open_windows(snapshot, view))
         self._paint_rules()
 
     def _repaint_lines(self) -> None:
         if has_widgets(self):
-            self._paint_lines()
+            self._paint_lines(self._shown.top)
 
-    def _paint_lines(self) -> None:
+    def _paint_lines(self, top: Top) -> None:
         """The lines that also change without a new snapshot."""
         if (detail := self._detail) is not None:
-            detail.take_top(self._shown.top)
+            detail.take_top(top)
             return
         shown = self._shown
-        self.query_one(TopLines).show(shown.top)
+        self.query_one(TopLines).show(replace(top, now=(), from_start=()))
         links = link_hints(FURTHER, len(shown.findings))
         on_windows = self.focused is self.query_one(WindowTable)
         found = hints(shown.snapshot, shown.view, shown.preview, links, replay=shown.is_replay, on_windows=on_windows)
@@ -355,7 +362,7 @@ class MainScreen(TuningScreen):
 
     def _paint_focus(self) -> None:
         if self.is_attached and self._detail is None:
-            self._paint_lines()
+            self._paint_lines(self._shown.top)
             self._paint_rules()
 
     def on_channel_table_moved(self, event: ChannelTable.Moved) -> None:

@@ -15,7 +15,7 @@ from ..present.recent import Recent
 from ..present.staves import Stave
 from ..present.target import target_of
 from ..present.view import View, fastest_ms, stave_of
-from ..present.wording import is_close, name
+from ..present.wording import ahead_elsewhere, is_close, name
 from ..widgets.barrel import Scene, legend
 from ..widgets.channels import Table
 from ..widgets.heat_map import Heat
@@ -51,7 +51,7 @@ def heat(snapshot: Snapshot, view: View, recent: Recent, rows: Sequence[Entry]) 
 def held(snapshot: Snapshot, recent: Recent) -> Held:
     """The holder strip's part: as far back as the points go."""
     points = recent.until(snapshot)
-    if not points or target_of(snapshot).one_clock:
+    if not points or target_of(snapshot).one_clock or snapshot.level.watermark_ms is None:
         return Held()
     holder = snapshot.level.holder
     return Held(recent.holds(snapshot), points[0].now_ms, points[-1].now_ms, holder.channel if holder else None)
@@ -67,7 +67,7 @@ def table(snapshot: Snapshot, view: View, rows: Sequence[Entry], names: int) -> 
         level_ms=snapshot.level.watermark_ms,
         now_ms=snapshot.now_ms,
         held_since_ms=holder.since_ms if holder else None,
-        close=is_close(snapshot),
+        close=is_close(snapshot) or ahead_elsewhere(snapshot),
         selected=view.selected,
         zone=view.zone,
         name_cells=names,

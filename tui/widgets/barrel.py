@@ -14,7 +14,7 @@ from textual.message import Message
 from ..present.axis import Axis, LogAxis, Scale, follow, top_of
 from ..present.columns import Columns, columns, common
 from ..present.formatting import FINE, MONTH, SECOND, brief, cut, cut_middle, duration, label, pad, short
-from ..present.line import Run, cells, joined
+from ..present.line import Part, Run, cells, joined
 from ..present.staves import LEFT_OUT, Kind, Order, Stave
 from .canvas import Canvas
 
@@ -94,14 +94,14 @@ class Barrel(Canvas):
         """The staves' keys from left to right, the folded ones included."""
         return [stave.key for stave in self._arranged]
 
-    def show(self, scene: Scene, now_s: float) -> None:
-        """Draw `scene`; `now_s` (monotonic seconds) is what the order's patience goes by."""
+    def show(self, scene: Scene, now_s: float, head: Sequence[Sequence[Part]] = ()) -> None:
+        """Draw `scene` below the lines `head`; `now_s` (monotonic seconds) is what the order's patience goes by."""
         if scene.staves is not self._scene.staves:
             self._now_s = now_s
             self._measure([stave.key for stave in scene.staves])
-        elif scene == self._scene:
+        elif scene == self._scene and head == self._head:
             return
-        self._scene = scene
+        self._scene, self._head = scene, head
         self.redraw()
 
     def _measure(self, keys: list[str]) -> None:
@@ -126,7 +126,7 @@ class Barrel(Canvas):
         scene, rows = self._scene, height - 1
         if not scene.staves and scene.level_ms is not None and scene.clock_ms is not None and rows >= 3:
             return self._still(width, height)
-        if not scene.staves or rows < 2:
+        if rows < 2 or (scene.level_ms is None and all(stave.watermark_ms is None for stave in scene.staves)):
             return _message(scene.empty, width, height)
         drawn_of = (scene.staves, replace(scene, selected=None), width, height)
         if drawn_of != self._drawn_of:
@@ -294,10 +294,13 @@ def _gutter(scale: Scale, scene: Scene, rows: int) -> list[list[Run]]:
         return "−" + duration(max(scale.fastest_ms - time_ms, 0))
 
     out: list[list[Run]] = [[(" " * (wide + 2) + "│", "frame")] for _ in range(rows)]
+    marks = ((scene.barrel_ms, "held", "╌"), (scene.level_ms, "level", "≈"), (scene.preview_ms, "preview", "┈"))
+    marked = {shown(time_ms) for time_ms, _, _ in marks if time_ms is not None}
     for tick in scale.ticks():
         text = shown(tick.time_ms) if linear else "−" + short(tick.time_ms)
+        if text in marked:
+            continue  # two rows with one time would look like an error
         out[tick.row] = [(" " + pad(text, wide, right=True), "dim"), (" ┤", "frame")]
-    marks = ((scene.barrel_ms, "held", "╌"), (scene.level_ms, "level", "≈"), (scene.preview_ms, "preview", "┈"))
     for time_ms, ink, sign in marks:
         if time_ms is not None and 0 <= (row := int(scale.height(time_ms))) < rows:
             out[row] = [(" " + pad(shown(time_ms), wide, right=True), ink), (" " + sign, ink)]

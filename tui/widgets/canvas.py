@@ -13,7 +13,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from ..inks import INKS, style_of
-from ..present.line import Run, cells, joined
+from ..present.line import Part, Run, cells, joined, lay
 
 
 class Palette:
@@ -56,6 +56,8 @@ class Canvas(Widget):
         super().__init__(id=id, classes=classes)
         self._palette = Palette(self)
         self._lines: list[list[Run]] = []
+        self._head: Sequence[Sequence[Part]] = ()
+        """Lines above the picture, which has so much less room: no other widget has to move for them."""
 
     def notify_style_update(self) -> None:
         self._palette.clear()
@@ -70,7 +72,7 @@ class Canvas(Widget):
         width, height = self.size
         if not width or not height:
             return
-        lines = self.draw(width, height)
+        lines = self._draw_all(width, height)
         if len(lines) != len(self._lines):
             self._lines = lines
             self.refresh()
@@ -81,13 +83,17 @@ class Canvas(Widget):
         if regions:
             self.refresh(*regions)
 
+    def _draw_all(self, width: int, height: int) -> list[list[Run]]:
+        head = [lay(parts, width) for parts in self._head]
+        return [*head, *self.draw(width, height - len(head))]
+
     def render_line(self, y: int) -> Strip:
         width = self.size.width
         return self._palette.paint(self._lines[y] if y < len(self._lines) else (), width)
 
     def on_resize(self, event: Resize) -> None:
         width, height = self.size
-        self._lines = self.draw(width, height) if width and height else []
+        self._lines = self._draw_all(width, height) if width and height else []
         self.refresh()
 
 

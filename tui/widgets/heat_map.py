@@ -9,7 +9,7 @@ from textual.events import Click
 from textual.message import Message
 
 from ..present.formatting import clock, duration, label, pad
-from ..present.line import Run, clip, joined
+from ..present.line import Part, Run, clip, joined
 from ..present.past import Moment, heat_lags
 from ..present.staves import LEFT_OUT, Order, Stave
 from .canvas import Canvas
@@ -49,16 +49,17 @@ class HeatMap(Canvas):
         self._rows: list[str] = []
         self._now_s = 0.0
 
-    def show(self, heat: Heat, now_s: float) -> None:
-        """Draw `heat`; `now_s` (monotonic seconds) is what the order's patience goes by."""
-        if heat != self._heat:
-            self._heat, self._now_s = heat, now_s
+    def show(self, heat: Heat, now_s: float, head: Sequence[Sequence[Part]] = ()) -> None:
+        """Draw `heat` below the lines `head`; `now_s` (monotonic seconds) is what the order's patience goes by."""
+        if heat != self._heat or head != self._head:
+            self._heat, self._now_s, self._head = heat, now_s, head
             self.redraw()
 
     def on_click(self, event: Click) -> None:
         offset = event.get_content_offset(self)
-        if offset is not None and offset.y < len(self._rows):
-            self.post_message(self.Picked(self._rows[offset.y]))
+        row = -1 if offset is None else offset.y - len(self._head)
+        if 0 <= row < len(self._rows):
+            self.post_message(self.Picked(self._rows[row]))
 
     def draw(self, width: int, height: int) -> list[list[Run]]:
         heat, rows = self._heat, height - 1

@@ -10,6 +10,8 @@ from .diagnosis_input import MINUTE, DiagnosisInput
 from .finding import Finding, Fix
 from .progress import verdict_of
 
+NEARLY = 0.9
+"""An idle timeout that gives so much of what could be gained is good enough."""
 SKEW_TIMES = 2
 """Lagging: so many times the normal delay of a result behind the fastest channel, for a minute."""
 
@@ -80,6 +82,8 @@ class FrozenByLateness(Finding, frozen=True, kw_only=True, tag="frozen-by-latene
 
     left_ms: int
     lateness_ms: int | None
+    small: bool = False
+    """The watermark lies far further behind the fastest channel: something else holds it back."""
 
 
 def silent_channels(given: DiagnosisInput) -> SilentChannels | None:
@@ -172,14 +176,18 @@ def _silent(
         records=sum(records) if len(records) == len(waiting) else None,
         idle_after_ms=idle,
         lagging=lagging,
-        fixes=(_idle_fix(given, set(names)), Fix(code="check-channels")),
+        fixes=(_idle_fix(given, set(names), gain_ms), Fix(code="check-channels")),
     )
 
 
-def _idle_fix(given: DiagnosisInput, silent: set[str]) -> Fix:
-    """The longest idle timeout on the ladder under which none of these channels would hold the watermark back."""
+def _idle_fix(given: DiagnosisInput, silent: set[str], gain_ms: int | None = None) -> Fix:
+    """The longest idle timeout on the ladder under which none of these channels would hold the watermark back.
+
+    One that gives nearly all of `gain_ms` will do as well: which channels have been silent for long enough changes
+    from batch to batch, and a shorter timeout makes more records late.
+    """
     level, idle = given.watermark_ms, given.settings.idle_after_ms
-    shorter = [row for row in given.snapshot.whatif_idle or () if _frees(row, level, silent)]
+    shorter = [row for row in given.snapshot.whatif_idle or () if _frees(row, level, silent, gain_ms)]
     better = max(shorter, key=lambda row: row.idle_after_ms or 0, default=None)
     if better is None or better.idle_after_ms is None:
         return Fix(code="add-idle-timeout" if idle is None else "shorten-idle-timeout")
@@ -192,9 +200,13 @@ def _idle_fix(given: DiagnosisInput, silent: set[str]) -> Fix:
     )
 
 
-def _frees(row: WhatIfIdle, level: int | None, silent: set[str]) -> bool:
-    ahead = row.watermark_ms is not None and (level is None or row.watermark_ms > level)
-    return row.idle_after_ms is not None and row.holder not in silent and ahead
+def _frees(row: WhatIfIdle, level: int | None, silent: set[str], gain_ms: int | None) -> bool:
+    if row.idle_after_ms is None or row.watermark_ms is None:
+        return False
+    if level is None:
+        return row.holder not in silent
+    gained = row.watermark_ms - level
+    return gained > 0 and (row.holder not in silent or (gain_ms is not None and gained >= NEARLY * gain_ms))
 
 
 def no_data(given: DiagnosisInput) -> NoData | None:
@@ -368,6 +380,7 @@ def _frozen(given: DiagnosisInput, left_ms: int | None, lateness: int | None) ->
         size=left_ms,
         left_ms=left_ms,
         lateness_ms=lateness,
+        small=given.has_valve and (given.snapshot.level.behind_fastest_ms or 0) > left_ms + given.scale_ms,
         fixes=(Fix(code="wait"),),
     )
 

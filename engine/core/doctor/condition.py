@@ -35,6 +35,8 @@ class QueryStale(Finding, frozen=True, kw_only=True, tag="query-stale"):
     in_flight: bool | None
     gone: bool = False
     """Its application has ended without stopping it."""
+    source_silent: str | None = None
+    """Its source does not answer from here either: the line that says so."""
 
 
 class QueryNotStarted(Finding, frozen=True, kw_only=True, tag="query-not-started"):
@@ -49,6 +51,8 @@ class EngineStarting(Finding, frozen=True, kw_only=True, tag="engine-starting"):
 
 class SourceUnreachable(Finding, frozen=True, kw_only=True, tag="source-unreachable"):
     """The source does not answer, so that what is unread is not known."""
+
+    why: str | None = None
 
 
 class SourcePaused(Finding, frozen=True, kw_only=True, tag="source-paused"):
@@ -108,19 +112,28 @@ def query_stale(given: DiagnosisInput) -> EngineSilent | QueryStale | QueryNotSt
             severity="critical", size=silent_ms, silent_ms=silent_ms, jvm=True, fixes=(Fix(code="check-engine"),)
         )
     if not given.is_attached or "positions" in (snapshot.origin or {}) or _is_topic(given):
-        return SourceUnreachable(severity="critical", fixes=(Fix(code="check-source"),))
+        return SourceUnreachable(severity="critical", why=_broker_silent(given), fixes=(Fix(code="check-source"),))
     spark = snapshot.spark
     if snapshot.batch is None and spark.batch_timestamp_ms is None:
         return QueryNotStarted(severity="warning", fixes=(Fix(code="check-query"),))
     begun, now = spark.batch_timestamp_ms, snapshot.wall_ms
+    gone = any(note.code == "application_gone" for note in snapshot.notes)
+    silent = None if gone else _broker_silent(given)
     return QueryStale(
         severity="critical",
         batch=snapshot.batch,
         age_ms=None if begun is None or now is None else max(now - begun, 0),
         in_flight=spark.in_flight,
-        gone=any(note.code == "application_gone" for note in snapshot.notes),
-        fixes=(Fix(code="check-query"),),
+        gone=gone,
+        source_silent=silent,
+        fixes=(*([] if silent is None else [Fix(code="check-source")]), Fix(code="check-query")),
     )
+
+
+def _broker_silent(given: DiagnosisInput) -> str | None:
+    """What was said of a broker that does not answer."""
+    note = next((note for note in given.snapshot.notes if note.code == "broker_silent"), None)
+    return None if note is None else str(note.args.get("why") or "")
 
 
 def _is_topic(given: DiagnosisInput) -> bool:
@@ -143,7 +156,7 @@ def source_paused(given: DiagnosisInput) -> SourcePaused | None:
     return SourcePaused(severity="info", fixes=(Fix(code="resume-source"),))
 
 
-def partly_unknown(given: DiagnosisInput) -> PartlyUnknown | None:
+def partly_unknown(given: DiagnosisInput) -> PartlyUnknown | SourceUnreachable | None:
     """An incomplete snapshot is not an all-clear, also of a run that is paused or has ended."""
     left_out = next((note.args.get("channels") for note in given.snapshot.notes if note.code == _TOO_LONG), None)
     if isinstance(left_out, int):
@@ -153,6 +166,8 @@ def partly_unknown(given: DiagnosisInput) -> PartlyUnknown | None:
         return None
     windows = given.snapshot.windows
     fixes = (Fix(code="check-source"),)
+    if (why := _broker_silent(given)) is not None:
+        return SourceUnreachable(severity="warning", size=float("inf"), why=why, fixes=fixes)
     return PartlyUnknown(severity="info", unknown=windows.unknown, unknown_args=windows.unknown_args, fixes=fixes)
 
 

@@ -164,7 +164,7 @@ EXPLAINED_BY: dict[VerdictName, tuple[type[Finding], ...]] = {
         HungBatch,
         SourcePaused,
     ),
-    "slow": (SlowBatches, Lagging, SilentChannels, FrozenByLateness, HungBatch, WrongUnit),
+    "slow": (SlowBatches, Lagging, SilentChannels, NoData, FrozenByLateness, HungBatch, WrongUnit),
     "unknown": (
         EngineFailed,
         EngineSilent,
@@ -192,8 +192,9 @@ def diagnose(
 ) -> list[Finding]:
     """The findings, the worst first: by severity, then by size.
 
-    `past` is the history up to the snapshot, the oldest point first; `lost` says why no further snapshot will come, and
-    `silent_ms` for how long none has come. While the verdict is stalled, slow or unknown the list is never empty.
+    Beside an unknown verdict what accounts for it comes first: the rest judges an old picture. `past` is the history up
+    to the snapshot, the oldest point first; `lost` says why no further snapshot will come, and `silent_ms` for how long
+    none has come. While the verdict is stalled, slow or unknown the list is never empty.
     """
     given = DiagnosisInput(snapshot, past, lost=lost, silent_ms=silent_ms)
     bare = snapshot.state == "starting" or (snapshot.state == "failed" and not snapshot.channels)
@@ -203,7 +204,10 @@ def diagnose(
     verdict = verdict_of(given)
     if not any(_explains(finding, verdict) for finding in found):
         found += [extra] if (extra := unexplained(given, verdict)) is not None else []
-    return sorted(found, key=lambda finding: (_SEVERITIES.index(finding.severity), -finding.size))
+    unknown = verdict == "unknown"
+    return sorted(
+        found, key=lambda one: (_SEVERITIES.index(one.severity), unknown and not _explains(one, verdict), -one.size)
+    )
 
 
 def accounts_for(finding: Finding, verdict: VerdictName) -> bool:
@@ -213,5 +217,7 @@ def accounts_for(finding: Finding, verdict: VerdictName) -> bool:
 
 def _explains(finding: Finding, verdict: VerdictName) -> bool:
     if isinstance(finding, ONLY_CRITICAL) and finding.severity != "critical":
+        return False
+    if isinstance(finding, FrozenByLateness) and finding.small:
         return False
     return isinstance(finding, EXPLAINED_BY.get(verdict, ()))

@@ -16,6 +16,8 @@ class Stalled(Finding, frozen=True, kw_only=True, tag="watermark-stalled"):
 
     frozen_ms: int | None
     behind_fastest_ms: int | None
+    moves_again: bool = False
+    """It has advanced within the horizon: the verdict follows once that has lasted."""
 
 
 class Slow(Finding, frozen=True, kw_only=True, tag="watermark-slow"):
@@ -74,6 +76,14 @@ def _horizon(given: DiagnosisInput) -> Sequence[HistoryPoint]:
 def unexplained(given: DiagnosisInput, verdict: VerdictName) -> Finding | None:
     """The finding for a bad verdict that no rule has explained: a stalled watermark is never an all-clear."""
     level = given.snapshot.level
+    if verdict == "stalled" and judgement.moves_again(given.snapshot):
+        return Stalled(
+            severity="warning",
+            frozen_ms=given.frozen_ms,
+            behind_fastest_ms=level.behind_fastest_ms,
+            moves_again=True,
+            fixes=(Fix(code="wait"),),
+        )
     if verdict == "stalled":
         return Stalled(
             severity="critical",

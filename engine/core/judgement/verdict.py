@@ -188,6 +188,20 @@ def verdict_of(snapshot: Snapshot, *, lost: Lost | None = None, lost_since_ms: i
     return Verdict("unknown", lost_since_ms, own.horizon_ms, None, Reason(found))
 
 
+def reports_again(snapshot: Snapshot) -> bool:
+    """A source that was silent is back, and the verdict has not changed yet: that takes a quarter of its horizon."""
+    verdict = snapshot.verdict
+    return verdict.verdict == "unknown" and verdict.reason.code == "source_silent" and lost_state(snapshot) is None
+
+
+def moves_again(snapshot: Snapshot) -> bool:
+    """A stalled watermark has advanced within the horizon: the verdict changes once that has lasted."""
+    verdict, moved, now = snapshot.verdict, snapshot.level.moved_ms, snapshot.now_ms
+    if verdict.verdict != "stalled" or moved is None or now is None:
+        return False
+    return now - moved < (verdict.horizon_ms or 0)
+
+
 def lost_state(snapshot: Snapshot) -> Lost | None:
     """Why a snapshot's own state allows no verdict; None: it does."""
     states: dict[str, Lost] = {"starting": "starting", "stale": "source_silent", "failed": "failed"}

@@ -2,7 +2,8 @@
 
 import pytest
 from msgspec.structs import replace
-from wmtop.engine.core.doctor.blocking import Lagging, NoData, SilentChannels
+from wmtop.engine.core.doctor.blocking import FrozenByLateness, Lagging, NoData, SilentChannels
+from wmtop.engine.core.doctor.diagnose import accounts_for
 from wmtop.engine.core.doctor.idleness import FlappingIdleness, LateAfterIdle
 from wmtop.engine.core.doctor.spark import LeftBehind
 from wmtop.engine.core.settings import Settings
@@ -24,6 +25,7 @@ from .patients import (
     healthy,
     holding,
 )
+from .streams import Stream, traffic
 
 NO_TIMEOUT = replace(SETTINGS, idle_after_ms=None)
 
@@ -247,3 +249,35 @@ def test_a_channel_that_keeps_up_or_was_quiet_is_not_left_behind(snapshot: Snaps
 def test_an_attached_query_without_channels_has_no_findings_about_them() -> None:
     snapshot = healthy([], level=Level(NOW - 9_000, None, 9_000), windows=Windows(open_count=None, fired=None))
     assert found(snapshot) == {}
+
+
+def test_a_longer_timeout_that_gives_nearly_all_is_chosen() -> None:
+    """Which channels have been silent for long enough changes from batch to batch: the fix does not."""
+    snapshot = silent(HOUR)
+    level, fastest = snapshot.level.watermark_ms or 0, (snapshot.level.behind_fastest_ms or 0)
+    rows = [
+        WhatIfIdle(MINUTE, level + fastest, "a", 90, 9_000),
+        WhatIfIdle(20 * MINUTE, level + fastest - SECOND, "d", 0, 800),
+        WhatIfIdle(None, level, "d", 0, 800),
+    ]
+    finding = found(replace(snapshot, whatif_idle=rows))[SilentChannels]
+    assert finding.fixes[0].value_ms == 20 * MINUTE
+    far = [rows[0], replace(rows[1], watermark_ms=level + fastest // 2), rows[2]]
+    assert found(replace(snapshot, whatif_idle=far))[SilentChannels].fixes[0].value_ms == MINUTE
+
+
+def test_a_raised_lateness_explains_only_so_much() -> None:
+    """A channel has been dead for hours; that lateness was raised by minutes before does not hold the watermark."""
+    dead = Stream(NO_TIMEOUT).run(120, traffic("ab")).change(lateness_ms=2 * MINUTE).run(900, traffic("a"))
+    frozen = next(one for one in dead.findings() if isinstance(one, FrozenByLateness))
+    assert frozen.small
+    assert not accounts_for(frozen, "slow")
+    raised = Stream(NO_TIMEOUT).run(120, traffic("ab")).change(lateness_ms=2 * MINUTE).run(80, traffic("ab"))
+    assert accounts_for(next(one for one in raised.findings() if isinstance(one, FrozenByLateness)), "stalled")
+
+
+def test_a_stall_that_is_over_is_no_critical_finding() -> None:
+    stream = Stream(NO_TIMEOUT).run(120, traffic("ab")).run(200, traffic("a")).run(5, traffic("ab"))
+    assert stream.snapshot is not None
+    assert stream.snapshot.verdict.verdict == "stalled", "it holds for a quarter of its horizon"
+    assert [(one.code, one.severity) for one in stream.findings()] == [("watermark-stalled", "warning")]

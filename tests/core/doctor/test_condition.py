@@ -2,10 +2,11 @@
 
 import pytest
 from msgspec.structs import replace
-from wmtop.engine.core.doctor.condition import EngineSilent, PartlyUnknown, SourceUnreachable
+from wmtop.engine.core.doctor.condition import EngineSilent, PartlyUnknown, QueryStale, SourceUnreachable
 from wmtop.engine.core.snapshot import EngineState, Note, Snapshot
 
 from .patients import NOW, found, healthy
+from .streams import SETTINGS, Stream, traffic
 
 
 def without_channels(state: EngineState) -> Snapshot:
@@ -37,3 +38,27 @@ def test_a_jvm_that_does_not_answer_is_not_blamed_on_the_source() -> None:
     silent = hung[EngineSilent]
     assert isinstance(silent, EngineSilent)
     assert (silent.jvm, silent.silent_ms) == (True, 25_000)
+
+
+def test_a_broker_that_is_silent_is_named_beside_the_query() -> None:
+    """From here it is not known whether the query reaches it: both are said."""
+    silent = Note(NOW, "broker_silent", {"why": "no Kafka broker answers at b:9092"})
+    query = replace(healthy([]), origin={"level": "checkpoint"}, notes=[silent], batch=7)
+    partial = found(replace(query, state="partial"))
+    assert partial[SourceUnreachable].severity == "warning"
+    assert PartlyUnknown not in partial
+    stale = found(replace(query, state="stale"))[QueryStale]
+    assert isinstance(stale, QueryStale)
+    assert stale.source_silent == "no Kafka broker answers at b:9092"
+    assert [fix.code for fix in stale.fixes] == ["check-source", "check-query"]
+    gone = found(replace(query, state="stale", notes=[Note(NOW, "application_gone", {}), silent]))[QueryStale]
+    assert isinstance(gone, QueryStale)
+    assert (gone.gone, gone.source_silent) == (True, None)
+
+
+def test_what_makes_the_verdict_unknown_comes_first() -> None:
+    stream = Stream(replace(SETTINGS, idle_after_ms=None)).run(60, traffic("abcd")).run(900, traffic("ab"))
+    assert [one.code for one in stream.findings(silent_ms=60_000)][:1] == ["silent-channels"], "its verdict is known"
+    stream.state = "stale"
+    stream.publish()
+    assert [one.code for one in stream.findings()] == ["source-unreachable", "silent-channels"]

@@ -6,10 +6,12 @@ import pytest
 from msgspec.structs import replace
 from wmtop.engine.core.doctor import Fix
 from wmtop.engine.core.doctor.blocking import NoData, SilentChannels
+from wmtop.engine.core.doctor.condition import EngineFailed
 from wmtop.engine.core.doctor.lateness import LatenessTooSmall
-from wmtop.engine.core.snapshot import Blocker, Reason, Snapshot, Verdict, VerdictName, Windows
+from wmtop.engine.core.snapshot import Blocker, Holder, Reason, Snapshot, Verdict, VerdictName, Windows
 from wmtop.tui.present import verdict as v
 from wmtop.tui.present.line import Part, lay
+from wmtop.tui.present.presenter import presenter_of
 from wmtop.tui.present.wish import Wish
 
 from tests.core.doctor.streams import SETTINGS, Stream, traffic
@@ -208,3 +210,63 @@ def test_an_attached_query_that_was_stopped_keeps_its_windows() -> None:
     ours, theirs = v.verdict_line(own), v.verdict_line(stopped)
     assert ours != theirs
     assert "3" in theirs
+
+
+def test_a_lost_engine_is_the_reason_not_what_was_wrong_before() -> None:
+    stream = Stream(replace(SETTINGS, idle_after_ms=None)).run(60, traffic("abcd")).run(400, traffic("ab"))
+    snapshot = stream.snapshot
+    assert snapshot is not None
+    findings = stream.findings(lost="killed")
+    assert [type(one) for one in findings] == [EngineFailed, SilentChannels]
+    parts = v.verdict_parts(snapshot, findings, lost="killed", silent_ms=17_000, headline="The engine has stopped")
+    line = "".join(run for run, _ in lay(parts, 200))
+    assert "UNKNOWN  The engine has stopped · no snapshot for 17s · 2 findings" in line
+    assert line.count("The engine has stopped") == 1
+
+
+def test_moving_that_stands_still_is_no_good_news() -> None:
+    verdict = Verdict("moving", NOW - 40 * MINUTE, HOUR, 0.0, Reason("advancing", ms=0))
+    parts = v.verdict_parts(judged("moving", verdict=verdict, blockers=QUIET[:1]))
+    assert "good" not in inks(parts)
+    assert "not advanced in the last 1h · F9 has no data" in "".join(run for run, _ in lay(parts, 200))
+
+
+def test_a_source_that_is_back_is_not_silent() -> None:
+    verdict = Verdict("unknown", NOW, HOUR, None, Reason("source_silent"))
+    again, silent = (judged("unknown", verdict=verdict, state=state) for state in ("live", "stale"))
+    assert "data comes again, a verdict needs 15m of it" in text(v.verdict_parts(again))
+    assert "data comes again" not in text(v.verdict_parts(silent))
+
+
+def test_a_future_timestamp_makes_nobody_lag() -> None:
+    ahead = replace(canned.live().level, holder=Holder("F9", NOW, "future_elsewhere"))
+    snapshot = judged("moving", level=ahead)
+    assert "behind fastest" not in text(v.verdict_parts(snapshot))
+    held = text(list(presenter_of(snapshot).holder(None)))
+    assert "held back" not in held
+    assert "ahead of the others" in held
+
+
+@pytest.mark.parametrize(
+    ("name", "moved_ms", "quiet_ms", "blamed"),
+    [
+        ("moving", NOW, MINUTE, False),
+        ("moving", NOW, 11 * MINUTE, True),
+        ("unknown", NOW, MINUTE, False),
+        ("stalled", NOW, MINUTE, False),
+        ("stalled", NOW - HOUR, MINUTE, True),
+        ("slow", NOW, MINUTE, True),
+    ],
+)
+def test_the_slowest_of_channels_that_are_close_is_not_blamed(
+    name: VerdictName, moved_ms: int, quiet_ms: int, blamed: bool
+) -> None:
+    """Also by an old snapshot, after a stall, and between two of its batches."""
+    snapshot = judged(name)
+    level = replace(
+        snapshot.level, behind_fastest_ms=MINUTE, moved_ms=moved_ms, holder=Holder("F9", NOW - MINUTE, "quiet")
+    )
+    channels = [replace(view, quiet_ms=quiet_ms) for view in snapshot.channels]
+    held = text(list(presenter_of(replace(snapshot, level=level, channels=channels)).holder(None)))
+    assert ("held back by F9" in held) == blamed
+    assert ("slowest F9" in held) != blamed

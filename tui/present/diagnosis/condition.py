@@ -12,6 +12,7 @@ from ....engine.core.doctor.condition import (
     SourceUnreachable,
 )
 from ....engine.core.doctor.progress import CannotTell, Slow, Stalled
+from ....engine.core.judgement.verdict import reports_again
 from .. import formatting as f
 from ..windows_unknown import unknown_text
 from .explanation import Context, Explainers, Explanation, n, names, span
@@ -85,11 +86,18 @@ def _stale(it: QueryStale, context: Context) -> Explanation:
             [f"{batch}{begun}{ended}"],
             ("Progress",),
         )
+    why = "The query is idle, hangs, or has died: from outside these look alike."
+    silent: list[str] = []
+    if it.source_silent is not None:
+        why, silent = (
+            "Its source does not answer from here either: the query probably waits for it.",
+            [it.source_silent],
+        )
     return Explanation(
-        "The query shows no progress",
+        "The query shows no progress" + ("; its source does not answer" if silent else ""),
         "No results" if it.age_ms is None else f"Nothing new for {span(it.age_ms)}",
-        f"The query is idle, hangs, or has died: from outside these look alike. {_OLD}",
-        [f"{batch}{begun}{ended}"],
+        f"{why} {_OLD}",
+        [f"{batch}{begun}{ended}", *map(f.clean, silent)],
         ("Progress",),
     )
 
@@ -99,8 +107,12 @@ def _unreachable(it: SourceUnreachable, context: Context) -> Explanation:
     return Explanation(
         "The source does not answer",
         "Unknown how much is unread, and which channels have data",
-        f"The broker or file system cannot be reached. {_OLD}",
-        [f"Source: {f.clean(source.description)}" if source else "Source: 1, unreachable", *_age(context)],
+        "The broker or file system cannot be reached." + (f" {_OLD}" if it.severity == "critical" else ""),
+        [
+            f"Source: {f.clean(source.description)}" if source else "Source: 1, unreachable",
+            *([f.clean(it.why)] if it.why else []),
+            *_age(context),
+        ],
         ("Progress",),
     )
 
@@ -144,6 +156,14 @@ def _no_records(it: NoRecords, context: Context) -> Explanation:
 
 
 def _stalled(it: Stalled, context: Context) -> Explanation:
+    if it.moves_again:
+        return Explanation(
+            "The watermark moves again",
+            "It was stalled until just now",
+            "A verdict changes once what it rests on has lasted.",
+            [f"Advanced {span(it.frozen_ms)} ago"],
+            ("History",),
+        )
     by = f": {names(it.channels)} holds it back" if it.channels else ""
     behind = [] if it.behind_fastest_ms is None else [f"{span(it.behind_fastest_ms)} behind the fastest channel"]
     return Explanation(
@@ -175,12 +195,17 @@ def _cannot_tell(it: CannotTell, context: Context) -> Explanation:
             ["0 calls of withWatermark"],
             ("Progress",),
         )
+    verdict = context.snapshot.verdict
     why = "A verdict needs at least a minute of history, or ten batches."
     if it.attached:
         why += " Some facts of an attached query are not known from here."
-    return Explanation(
-        "Cannot tell yet", "Not an all-clear", why, [f"Watched for {span(it.watched_ms)}"], ("Progress",)
-    )
+    seen = [f"Watched for {span(it.watched_ms)}"]
+    if verdict.reason.code == "too_short" and verdict.reason.ms is not None:
+        needs = "ten batches" if verdict.horizon_ms is None else span(verdict.horizon_ms)
+        seen = [f"Observed for {span(verdict.reason.ms)}; the verdict needs {needs}"]
+    elif reports_again(context.snapshot):
+        why = "Data comes again; the verdict changes once that has lasted."
+    return Explanation("Cannot tell yet", "Not an all-clear", why, seen, ("Progress",))
 
 
 EXPLAINERS: Explainers = {
