@@ -8,10 +8,10 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from ..core.alerts import AlertRule, as_json
+from ..core.alerts import AlertRule, Event, as_json
 from ..core.history import history_point
 from ..core.snapshot import Note, Snapshot
 from ..errors import UsageError, first_line
@@ -62,6 +62,13 @@ class AlertCommand:
         else:
             point = history_point(snapshot)
             events = [] if point is None else self._rule.see(point)
+        self._take(events)
+
+    def lose(self, wall_ms: int, why: str | None = None, *, silent_ms: int | None = None) -> None:
+        """The engine is lost, as a reader in another process sees it; to be said again while it is."""
+        self._take(self._rule.lose(wall_ms, why, silent_ms=silent_ms))
+
+    def _take(self, events: Iterable[Event]) -> None:
         for event in events:
             if event.alert:
                 self._queue(as_json(event, self._target, self._rule.verdict))

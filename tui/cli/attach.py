@@ -1,6 +1,7 @@
 """`wmtop attach`: attach to an existing query, topic or engine, or list what can be attached to."""
 
 import stat
+import sys
 from collections.abc import Mapping
 from contextlib import aclosing
 from pathlib import Path
@@ -131,7 +132,17 @@ def attach(
         list_all()
         return
     if (engine := engine_of(target)) is not None:
-        _refuse("for a running engine", of_flink | of_group | of_broker | of_query | of_watching)
+        alone = {name: value for name, value in of_watching.items() if name not in ("--on-alert", "--headless")}
+        _refuse("for a running engine", of_flink | of_group | of_broker | of_query | alone)
+        if headless and not (once or json):
+            if alert_command is None:
+                raise UsageError("--headless for a running engine needs --on-alert CMD (or --json)")
+            _watch_alerts(engine, target, alert_command)
+            return
+        if alert_command is not None:
+            raise UsageError(
+                "--on-alert for a running engine needs --headless; its own alerts: wmtop run … --on-alert CMD"
+            )
         _show_engine(engine, once=once, json=json, read_only=read_only)
         return
     if target.startswith(FLINK):
@@ -302,6 +313,22 @@ def _show_engine(engine: EngineAddress, *, once: bool, json: bool, read_only: bo
         open_screen(engine.client(read_only=read_only), "leave")
     else:
         raise UsageError("the screen needs a terminal; without one, use --once or --json")
+
+
+def _watch_alerts(engine: EngineAddress, name: str, command: list[str]) -> None:
+    """Run a command for each alert of a running engine, also when it is lost."""
+    import asyncio
+
+    from ...engine.feed.alert_command import AlertCommand
+    from .engine_alerts import watch_alerts
+
+    alerts = AlertCommand(command, name, lambda line: print(f"wmtop: {line}", file=sys.stderr, flush=True))
+
+    async def watch() -> None:
+        async with aclosing(engine.client(read_only=True).messages()) as messages:
+            await watch_alerts(messages, alerts)
+
+    asyncio.run(watch())
 
 
 async def _follow(engine: EngineAddress) -> None:

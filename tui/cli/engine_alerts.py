@@ -1,0 +1,56 @@
+"""Alerts of an engine in another process: also that it is lost, which it cannot report itself."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+
+from ...engine.core.alerts import LOST_AFTER_MS
+from ...engine.core.snapshot import Snapshot
+from ...engine.errors import RunError, first_line
+from ...engine.feed.alert_command import AlertCommand
+from ...engine.feed.messages import FromEngine
+
+_LOOK_S = 1.0
+
+
+async def watch_alerts(
+    messages: AsyncIterator[FromEngine], alerts: AlertCommand, each: Callable[[Snapshot], None] = lambda snapshot: None
+) -> None:
+    """Run the command for each alert until the engine stops; `each` gets the snapshots.
+
+    RunError when the engine is lost, after its alert.
+    """
+    last: Snapshot | None = None
+    heard_s = time.monotonic()
+    coming: asyncio.Task[FromEngine] | None = None
+    try:
+        while True:
+            coming = coming or asyncio.ensure_future(anext(messages))
+            done, _ = await asyncio.wait({coming}, timeout=_LOOK_S)
+            if not done:
+                _look_for_silence(last, round(1_000 * (time.monotonic() - heard_s)), alerts)
+                continue
+            message, coming = coming.result(), None
+            if isinstance(message, Snapshot):
+                last, heard_s = message, time.monotonic()
+                alerts.see(message)
+                each(message)
+    except StopAsyncIteration:
+        return
+    except RunError as error:
+        alerts.lose(_now_ms(), first_line(str(error)))
+        raise
+    finally:
+        if coming is not None:
+            coming.cancel()
+        await asyncio.to_thread(alerts.close)
+
+
+def _look_for_silence(last: Snapshot | None, silent_ms: int, alerts: AlertCommand) -> None:
+    """An engine that is suspended or hangs sends nothing, and its connection stays open."""
+    if last is not None and last.state not in ("starting", "ended", "failed") and silent_ms >= LOST_AFTER_MS:
+        alerts.lose(_now_ms(), silent_ms=silent_ms)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
