@@ -1,7 +1,7 @@
 """The verdict in words: is event time moving, since when, who blocks it, and what to do. Pure."""
 
 from collections.abc import Sequence
-from itertools import takewhile
+from itertools import accumulate, takewhile
 
 from msgspec import Struct
 
@@ -22,6 +22,8 @@ STALE_AFTER_MS = 3_000
 """Without a snapshot for longer, what an engine is doing is not known."""
 NAMED = 3
 """How many blockers the line names."""
+NAMED_CELLS = 26
+"""The most cells of their names, but for the first."""
 MOST_OF_IT = 0.9
 """The share of the watermark's lag that the blamed channels account for."""
 WORDS: dict[VerdictName, str] = {
@@ -157,7 +159,7 @@ def blame(snapshot: Snapshot) -> str | None:
     most = MOST_OF_IT * (snapshot.level.behind_fastest_ms or 0)
     enough = next((place for place, step in enumerate(steps, 1) if (step.gain_ms or 0) >= most), len(steps))
     same = list(takewhile(lambda step: step.cause == steps[0].cause, steps[:enough]))
-    return f"{named([channel for step in same for channel in step.channels], count_of(same))} {does(same)}"
+    return f"{_named_shortly([channel for step in same for channel in step.channels], count_of(same))} {does(same)}"
 
 
 def _blamed(snapshot: Snapshot, findings: Sequence[Finding]) -> str | None:
@@ -167,7 +169,7 @@ def _blamed(snapshot: Snapshot, findings: Sequence[Finding]) -> str | None:
         return blame(snapshot)
     count = len(silent.channels)
     cause: Cause = "never_seen" if silent.never_seen == count else "quiet"
-    return f"{named(silent.channels, count)} {_CAUSES[cause][count > 1]}"
+    return f"{_named_shortly(silent.channels, count)} {_CAUSES[cause][count > 1]}"
 
 
 def _silent_in(findings: Sequence[Finding]) -> SilentChannels | None:
@@ -189,6 +191,12 @@ def named(channels: Sequence[str], count: int, most: int = NAMED) -> str:
     shown = [name(channel) for channel in channels[:most]]
     rest = max(count, len(channels)) - len(shown)
     return ", ".join(shown) + (f" and {rest:,} more" if rest > 0 else "")
+
+
+def _named_shortly(channels: Sequence[str], count: int) -> str:
+    """As `named`; fewer where names are long: the line has the cost and the fix as well."""
+    lengths = accumulate(len(name(channel)) for channel in channels[:NAMED])
+    return named(channels, count, max(sum(length <= NAMED_CELLS for length in lengths), 1))
 
 
 def _age(snapshot: Snapshot, verdict: Verdict) -> str | None:

@@ -270,3 +270,12 @@ def test_the_slowest_of_channels_that_are_close_is_not_blamed(
     held = text(list(presenter_of(replace(snapshot, level=level, channels=channels)).holder(None)))
     assert ("held back by F9" in held) == blamed
     assert ("slowest F9" in held) != blamed
+
+
+def test_long_names_leave_room_for_the_fix() -> None:
+    names = [f"device-{number:05d}" for number in range(5)]
+    long = v.blame(judged("stalled", blockers=[Blocker(names, 2 * HOUR, LEVEL, "quiet", 25)]))
+    assert long == "device-00000, device-00001 and 23 more have no data"
+    longer = v.blame(judged("stalled", blockers=[Blocker(["a" * 60, "bbbbb"], 2 * HOUR, LEVEL, "quiet", 2)]))
+    assert longer is not None
+    assert longer.endswith("and 1 more have no data")
