@@ -105,6 +105,7 @@ class Monitor(Struct, kw_only=True, dict=True):
             now = self._pass_time(now)
             self.timers.add(self._new_channel(name, now))
             self._note_level(now)
+            self._note_holder(now)
 
     def finish_channels(self, names: Iterable[str], now: int | None) -> list[Firing]:
         """These channels send nothing more (semantics 3.5); what the watermark made windows do.

@@ -48,7 +48,7 @@ def _position(
         at = next(iter((offsets.offsets or {}).values()), None)
     unread = _unread_there(offsets, topics)
     if unread is None and (topics is None or offsets.kind != "kafka") and reported is not None:
-        unread = _unread_said(reported)  # with a broker that is silent: what the query once said is not so now
+        unread = _unread_said(reported)  # of a broker that does not answer: what the query once said is not so now
     return SourcePosition(
         description=f"source {offsets.source}: {what}" if several else what,
         offsets=None if offsets.kind == "nothing" else at,

@@ -5,6 +5,7 @@ Each runs on the monitor and the reference in lockstep, so that the number in th
 
 import pytest
 from wmtop.engine.core.monitor import Monitor
+from wmtop.engine.core.monitor_state import new_monitor
 from wmtop.engine.core.multiplexer import Multiplexer
 from wmtop.engine.core.settings import Settings, Tumbling
 from wmtop.engine.core.times import MAX, MIN
@@ -20,6 +21,7 @@ from .steps import batch, brief, channel_states, start
 
 S = 1_000
 MINUTE = 60 * S
+NOW = 1_700_000_000_000
 
 
 # 1. Strategies
@@ -261,6 +263,15 @@ def test_an_added_channel_holds_the_level_still_and_does_not_pull_it_back() -> N
     assert run.level == 10
     run.apply(batch(3, ("a", 31), ("b", 26)))
     assert run.level == 25
+
+
+def test_a_channel_known_before_its_first_record_holds_since_it_was_added() -> None:
+    """Not since 1970."""
+    monitor = new_monitor(Settings())
+    monitor.add_channels(["a", "b"], NOW)
+    holder = snapshot_of(monitor, name="x", state="live", wall_ms=NOW, now_ms=NOW + 5).level.holder
+    assert holder is not None
+    assert (holder.channel, holder.since_ms) == ("a", NOW)
 
 
 # 4. Propagation

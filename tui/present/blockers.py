@@ -10,7 +10,7 @@ from . import formatting as f
 from .line import Part, part
 from .target import target_of
 from .verdict import count_of, does, named
-from .wording import name
+from .wording import is_close, name
 
 SHORT_STEPS = 3
 """How many steps the main screen names."""
@@ -77,11 +77,12 @@ def waits_for(window: OpenWindow, cells_each: int = 3, of: int | None = None) ->
 def steps(snapshot: Snapshot) -> list[StepFacts]:
     """The staircase in words, the holder first; nothing where nobody blocks or it is not known."""
     views = {view.channel: view for view in snapshot.channels}
+    close = is_close(snapshot)
     return [
         StepFacts(
             step,
             named(step.channels, step.channel_count),
-            _why(step, [views[channel] for channel in step.channels if channel in views]),
+            _why(step, [views[channel] for channel in step.channels if channel in views], close=close),
             _frees(step, views.get(step.channels[0]) if step.channels else None, snapshot),
         )
         for step in snapshot.blockers or ()
@@ -109,7 +110,7 @@ def _waits_key(window: OpenWindow) -> object:
     return (tuple(window.blockers), window.blocker_count, window.operator)
 
 
-def _why(step: Blocker, views: Sequence[ChannelView]) -> str:
+def _why(step: Blocker, views: Sequence[ChannelView], *, close: bool) -> str:
     """The cause with its number: `no data for 1d04h`, `backlog of 1,204 records`."""
     quiet = [view.quiet_ms for view in views if view.quiet_ms is not None]
     backlog = [view.backlog for view in views if view.backlog is not None]
@@ -118,6 +119,8 @@ def _why(step: Blocker, views: Sequence[ChannelView]) -> str:
         return "no data for " + "–".join(sorted(times, key=lambda text: text != f.duration(min(quiet))))
     if step.cause == "backlog" and backlog:
         return f"backlog of {f.count(sum(backlog))} records"
+    if step.cause == "behind" and close:
+        return "no further behind than lateness allows"
     return does([step]) if count_of([step]) else ""
 
 

@@ -155,7 +155,9 @@ def cause(snapshot: Snapshot) -> str:
         "quiet": f"no data{quiet}" + (", no backlog" if _all_read(snapshot, view) else ""),
         "backlog": f"backlog{backlog}{lag}",
         "never_seen": "no record since the start",
-        "behind": f"lagging:{behind or ' far'} behind in event time",
+        "behind": f"{behind.strip()} behind in event time, as lateness allows"
+        if behind and is_close(snapshot)
+        else f"lagging:{behind or ' far'} behind in event time",
         "future_elsewhere": f"future timestamps: {_fastest(snapshot)} is{behind or ' far'} ahead of the others",
         "slow_clock": f"slow clock: its timestamps are{behind or ' far'} behind the others",
         "held_back": "paused by --max-drift until slower partitions catch up",

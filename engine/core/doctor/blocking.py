@@ -183,8 +183,8 @@ def _silent(
 def _idle_fix(given: DiagnosisInput, silent: set[str], gain_ms: int | None = None) -> Fix:
     """The longest idle timeout on the ladder under which none of these channels would hold the watermark back.
 
-    One that gives nearly all of `gain_ms` will do as well: which channels have been silent for long enough changes
-    from batch to batch, and a shorter timeout makes more records late.
+    One that gives nearly all of `gain_ms` will do as well: which channels have been without data for long enough
+    changes from batch to batch, and a shorter timeout makes more records late.
     """
     level, idle = given.watermark_ms, given.settings.idle_after_ms
     shorter = [row for row in given.snapshot.whatif_idle or () if _frees(row, level, silent, gain_ms)]

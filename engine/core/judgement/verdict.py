@@ -189,7 +189,7 @@ def verdict_of(snapshot: Snapshot, *, lost: Lost | None = None, lost_since_ms: i
 
 
 def reports_again(snapshot: Snapshot) -> bool:
-    """A source that was silent is back, and the verdict has not changed yet: that takes a quarter of its horizon."""
+    """A source answers again, and the verdict has not changed yet: that takes a quarter of its horizon."""
     verdict = snapshot.verdict
     return verdict.verdict == "unknown" and verdict.reason.code == "source_silent" and lost_state(snapshot) is None
 
