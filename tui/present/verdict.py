@@ -22,7 +22,7 @@ STALE_AFTER_MS = 3_000
 """Without a snapshot for longer, what an engine is doing is not known."""
 NAMED = 3
 """How many blockers the line names."""
-NAMED_CELLS = 26
+NAMED_CELLS = 16
 """The most cells of their names, but for the first."""
 MOST_OF_IT = 0.9
 """The share of the watermark's lag that the blamed channels account for."""
@@ -53,7 +53,7 @@ REASONS: dict[str | None, str] = {
     "no_records": "no records, no backlog: check the producers",
     "all_idle": "all channels are idle, no records: check the producers",
     "starting": "the engine is starting",
-    "source_silent": "the source reports nothing new",
+    "source_silent": "nothing new is reported",
     "not_known": "what a verdict needs is not known from here",
 }
 """The reasons of a verdict whose words need no numbers."""

@@ -275,7 +275,15 @@ def test_the_slowest_of_channels_that_are_close_is_not_blamed(
 def test_long_names_leave_room_for_the_fix() -> None:
     names = [f"device-{number:05d}" for number in range(5)]
     long = v.blame(judged("stalled", blockers=[Blocker(names, 2 * HOUR, LEVEL, "quiet", 25)]))
-    assert long == "device-00000, device-00001 and 23 more have no data"
+    assert long == "device-00000 and 24 more have no data"
     longer = v.blame(judged("stalled", blockers=[Blocker(["a" * 60, "bbbbb"], 2 * HOUR, LEVEL, "quiet", 2)]))
     assert longer is not None
     assert longer.endswith("and 1 more have no data")
+
+
+def test_eighty_columns_have_room_for_the_fix_of_channels_with_long_names() -> None:
+    names = [f"sensor-{number:03d}" for number in range(10)]
+    snapshot = judged("stalled", blockers=[Blocker(names, 2 * HOUR, LEVEL, "quiet", 10)])
+    parts = v.verdict_parts(snapshot, offer=v.Offer(Wish(True, HOUR), 2 * HOUR), key="v")
+    line = "".join(run for run, _ in lay(parts, 80))
+    assert "sensor-000 and 9 more have no data · fix: idle timeout 1h (v)" in line
