@@ -36,6 +36,8 @@ class FlinkVertex(Struct, frozen=True):
     """Records that it sends; with windows: that they fire."""
     pending: int | None = None
     """Of a source, records that it knows to be unread: a lower bound, and 0 proves nothing."""
+    delay_ms: int = 0
+    """By how much it sends its watermark behind the one that it takes in, where that is a constant (< 0: ahead)."""
 
 
 class FlinkJob(Struct, frozen=True):

@@ -1,8 +1,10 @@
 """Which splits are behind an operator that is not fed by its sources directly; times in ms from an arbitrary start."""
 
-from wmtop.engine.core.times import MIN
+from wmtop.engine.core.times import MAX, MIN
 from wmtop.engine.taps.flink.barrel import Barrel, barrel_of
+from wmtop.engine.taps.flink.delays import Delay, learned
 from wmtop.engine.taps.flink.inputs import operators
+from wmtop.engine.taps.flink.metrics import sample_of
 from wmtop.engine.taps.flink.samples import Input, Sample, Split, Subtask, Vertex, VertexSample
 from wmtop.engine.taps.flink.staircase import blockers_of
 
@@ -29,7 +31,10 @@ def task(
 def barrel(*samples: tuple[VertexSample, ...]) -> Barrel:
     """The barrel of the last sample; they are 10 s apart."""
     dumps = [Sample(10_000 * number, vertices) for number, vertices in enumerate(samples)]
-    return barrel_of(operators(dumps[-1])[0], dumps[-1], dumps[-2] if len(dumps) > 1 else None)
+    delays: dict[str, Delay] = {}
+    for one in dumps:
+        delays = learned(delays, one)
+    return barrel_of(operators(dumps[-1])[0], dumps[-1], dumps[-2] if len(dumps) > 1 else None, delays)
 
 
 def names(found: Barrel) -> list[str]:
@@ -107,3 +112,62 @@ def test_watermarks_that_are_assigned_after_the_source_belong_to_its_subtasks() 
     ]  # fmt: skip
     assert found.held is not None
     assert found.held.channel == "#1"
+
+
+def joined(left: int, right: int, sent: int, *, name: str = "Join") -> tuple[VertexSample, ...]:
+    """Two sources, a task that takes in the lower of them and sends `sent`, and a window behind it."""
+    taken = min(left, right)
+    window = task("w", "j", sent, sent, windowed=True)
+    return source("l", left, left), source("r", right, right + 40), task("j", "lr", taken, sent, name=name), window
+
+
+def test_a_constant_delay_is_carried_upstream_to_the_split() -> None:
+    found = barrel(joined(500, 100, 70), joined(600, 200, 170))
+    assert [(one.name, one.watermark_ms, one.delay_ms) for one in found.channels] == [
+        ("l-0", 570, 30), ("l-1", 570, 30), ("r-0", 170, 30), ("r-1", 210, 30),
+    ]  # fmt: skip
+    assert found.watermark_ms == 170
+    assert found.held is not None
+    assert (found.held.channel, found.held.cause, found.held.vertex) == ("r-0", "behind", "r")
+    steps = blockers_of(found)
+    assert steps is not None
+    assert (steps[0].channels, steps[0].gain_ms) == (["r-0"], 40)
+
+
+def test_a_difference_that_is_not_seen_to_be_constant_is_an_end() -> None:
+    """Nothing has moved, or it was another one before: the task may keep records back."""
+    for samples in ([joined(500, 100, 70)] * 3, [joined(500, 100, 70), joined(600, 200, 70)]):
+        found = barrel(*samples)
+        assert names(found) == ["#0", "#1"]
+        assert found.held is not None
+        assert (found.held.cause, found.held.vertex) == ("kept_back", "j")
+
+
+def test_the_delay_of_an_interval_join_is_known_at_once() -> None:
+    name = "IntervalJoin[7] -> Calc[8]"
+    for times in (1, 3):
+        found = barrel(*[joined(500, 100, 70, name=name)] * times)
+        assert names(found) == ["l-0", "l-1", "r-0", "r-1"]
+        assert found.held is not None
+        assert found.held.channel == "r-0"
+
+
+def test_a_watermark_that_passes_does_not_undo_a_delay_and_another_difference_does() -> None:
+    known = [joined(500, 100, 70), joined(600, 200, 170)]
+    assert names(barrel(*known, joined(700, 300, 220))) == ["l-0", "l-1", "r-0", "r-1"]
+    assert names(barrel(*known, joined(700, 300, 170), joined(800, 400, 170))) == ["#0", "#1"]
+
+
+def test_of_two_ways_the_more_delayed_one_counts() -> None:
+    def at(time: int) -> tuple[VertexSample, ...]:
+        near, far = task("a", "s", time, time), task("j", "a", time, time - 30)
+        return source("s", time, time), near, far, task("w", "aj", time - 30, time - 30, windowed=True)
+
+    assert [one.watermark_ms for one in barrel(at(100), at(200)).channels] == [170, 170]
+
+
+def test_the_end_of_the_stream_behind_a_delay_is_no_time() -> None:
+    vertex = Vertex("j", "IntervalJoin[7]", 1, "RUNNING", (Input("s", forward=False),))
+    ids = ["0.currentInputWatermark", "0.IntervalJoin[7].currentOutputWatermark"]
+    sample, _ = sample_of(vertex, ids, {ids[0]: str(MAX), ids[1]: str(MAX - 30_000)})
+    assert sample.subtasks[0].output == MAX

@@ -83,12 +83,16 @@ def _watermark(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> li
         return [(f.NO_DATA, "dim")]
     runs: list[Run] = [(f.clock(view.watermark_ms, zone, snapshot.now_ms), "level")]
     ahead = _ahead(snapshot, view)
-    if ahead is None:
-        return runs
-    if not ahead:
-        return [*runs, ("  at the watermark", "dim")]
-    side = "ahead of" if ahead > 0 else "behind"
-    return [*runs, (f"  {f.duration(abs(ahead))}", "text"), (f" {side} the watermark", "dim")]
+    if ahead == 0:
+        runs.append(("  at the watermark", "dim"))
+    elif ahead is not None:
+        side = "ahead of" if ahead > 0 else "behind"
+        runs += [(f"  {f.duration(abs(ahead))}", "text"), (f" {side} the watermark", "dim")]
+    if view.delay_ms:
+        own = f.clock(view.watermark_ms + view.delay_ms, zone, snapshot.now_ms)
+        way = f"{f.duration(abs(view.delay_ms))} {'later' if view.delay_ms > 0 else 'earlier'}"
+        runs.append((f", its own {own}: a task on the way sends it {way}", "dim"))
+    return runs
 
 
 def _time(time_ms: int | None, snapshot: Snapshot, zone: tzinfo | None) -> list[Run]:

@@ -110,7 +110,10 @@ def _what(task: FlinkVertex) -> str:
     if task.spread_ms:
         slowest = "" if task.slowest is None else f", slowest #{task.slowest}"
         parts.append(f"outputs {f.duration(task.spread_ms)} apart{slowest}")
-    elif task.output_ms is None and task.status == "RUNNING":
+    if task.delay_ms:
+        side = "behind" if task.delay_ms > 0 else "ahead of"
+        parts.append(f"sends its watermark {f.duration(abs(task.delay_ms))} {side} its input")
+    if task.output_ms is None and task.status == "RUNNING":
         parts.append("sends no watermark yet")
     return ", ".join(parts)
 
@@ -118,3 +121,14 @@ def _what(task: FlinkVertex) -> str:
 def _fastest(task: FlinkVertex) -> int | None:
     """The highest watermark that its subtasks send; None: not known."""
     return None if task.output_ms is None or task.spread_ms is None else task.output_ms + task.spread_ms
+
+
+def delay_words(snapshot: Snapshot) -> str | None:
+    """That the channels' watermarks are shown as they arrive behind tasks that send them later; None: no task does."""
+    delays = {view.delay_ms for view in snapshot.channels}
+    if delays <= {0}:
+        return None
+    longest = max(delays, key=abs)
+    amount = f.duration(abs(longest)) if len(delays) == 1 else f"up to {f.duration(abs(longest))}"
+    side = "later" if longest > 0 else "earlier"
+    return f"watermarks as they arrive: a task on the way sends them {amount} {side}"

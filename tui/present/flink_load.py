@@ -1,4 +1,4 @@
-"""Which tasks of an attached Flink job are busy or back-pressured. Pure."""
+"""Which tasks of an attached Flink job are busy or back-pressured, or send their watermark late. Pure."""
 
 from ...engine.core.flink_job import FlinkVertex
 from ...engine.core.snapshot import Snapshot
@@ -32,3 +32,13 @@ def busy_after(snapshot: Snapshot) -> str:
     """` by Window (busy 98 %)`; empty where no task is known to be busy."""
     task = bottleneck(snapshot)
     return "" if task is None else f" by {f.label(task.name, _NAME_CELLS)} (busy {f.share(task.busy)})"
+
+
+def kept_back(snapshot: Snapshot) -> str:
+    """By how much the task with the lowest input of the barrel sends its watermark behind what it takes in."""
+    job = snapshot.flink
+    task = None if job is None else next((one for one in job.vertices if one.id == job.held_in), None)
+    if task is None or task.input_ms is None or task.output_ms is None:
+        return "its task sends a watermark behind the one that it takes in"
+    behind = f.duration(task.input_ms - task.output_ms)
+    return f"{f.label(task.name, _NAME_CELLS)} sends a watermark {behind} behind what it takes in"

@@ -46,6 +46,7 @@ _CAUSES: dict[Cause, tuple[str, str]] = {
     "back_pressured": ("is back-pressured", "are back-pressured"),
     "slow_reader": ("is read too slowly", "are read too slowly"),
     "stuck": ("does not advance", "do not advance"),
+    "kept_back": ("keeps its watermark back", "keep their watermarks back"),
 }
 
 

@@ -8,7 +8,7 @@ from ...engine.core.judgement.verdict import moves_again
 from ...engine.core.settings import Session, Settings, Sliding
 from ...engine.core.snapshot import ChannelView, Snapshot
 from . import formatting as f
-from .flink_load import busy_after
+from .flink_load import busy_after, kept_back
 from .line import Part, Run, part
 from .query_words import identity
 from .reading import share_read
@@ -166,6 +166,7 @@ def cause(snapshot: Snapshot) -> str:
         "back_pressured": f"its source is back-pressured{busy_after(snapshot)}",
         "slow_reader": "its source is busy all the time: it reads as fast as it can",
         "stuck": f"its watermark {_stuck(snapshot, view)}",
+        "kept_back": kept_back(snapshot),
     }
     if target_of(snapshot).kind == "flink":
         words["paused"] = "paused by watermark alignment"

@@ -12,6 +12,7 @@ from ...engine.core.snapshot import Snapshot
 from ..bindings import bindings
 from ..present import formatting as f
 from ..present.chain import Row, Stage, held_instance, rows
+from ..present.flink_chain import delay_words
 from ..present.keys import Hint, hint
 from ..present.line import Run, clip
 from ..present.presenter import presenter_of
@@ -136,7 +137,10 @@ class OperatorsScreen(DetailScreen):
         names = max(_NAMES[0], min(_NAMES[1], max(len(row.name) + 2 * row.inside for row in found)))
         many = snapshot.instances is not None
         titles = tuple(title for title in _INPUTS if many or title != "channels")
-        items = [heading(), Item((partial(_titles, names, many),), titles=titles)]
+        items = [heading()]
+        if (delay := delay_words(snapshot)) is not None:
+            items.append(heading((f" {delay}", "dim")))
+        items += [Item((partial(_titles, names, many),), titles=titles)]
         items += [
             Item((partial(self._row, row, names, many),), row.key, _sorts(row), inside=row.inside) for row in found
         ]

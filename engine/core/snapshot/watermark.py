@@ -6,11 +6,12 @@ from msgspec import Struct
 
 Cause = Literal[
     "quiet", "backlog", "never_seen", "behind", "future_elsewhere", "slow_clock", "held_back", "paused", "in_flight",
-    "back_pressured", "slow_reader", "stuck",
+    "back_pressured", "slow_reader", "stuck", "kept_back",
 ]  # fmt: skip
 """`in_flight`: the inputs are past the watermark, records wait before a busy operator; no channel is to blame.
 `back_pressured`: a busy operator keeps its source from reading; `slow_reader`: its source reads as fast as it can.
-`stuck`: its watermark does not move, and whether records come is not known."""
+`stuck`: its watermark does not move, and whether records come is not known. `kept_back`: a task of a Flink job sends a
+watermark behind the one that it takes in."""
 
 
 VerdictName = Literal["moving", "slow", "stalled", "waiting", "unknown", "ended"]

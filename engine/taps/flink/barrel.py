@@ -6,11 +6,13 @@ split below what the subtask had sent before is idle (Flink's `WatermarkOutputMu
 """
 
 from collections.abc import Iterator, Sequence
+from types import MappingProxyType
 
 from msgspec import Struct
 
 from ...core.snapshot import Cause, ChannelState
 from ...core.times import MAX, MIN
+from .delays import Delays
 from .inputs import Input, Upstream, level_of, upstream_of, vertex_in
 from .samples import Sample, Split, VertexSample, time_of
 
@@ -36,6 +38,8 @@ class BarrelChannel(Struct, frozen=True):
     """Why it is not further; None where it takes no part in the minimum."""
     paused: bool = False
     """Watermark alignment pauses it until slower ones catch up."""
+    delay_ms: int = 0
+    """By how much tasks between it and the operator send its watermark later: its own is higher by that."""
 
 
 class BarrelInstance(Struct, frozen=True):
@@ -69,11 +73,14 @@ class Barrel(Struct, frozen=True):
     held: Held | None
 
 
-def barrel_of(operator: VertexSample, now: Sample, before: Sample | None) -> Barrel:
-    """The barrel of `operator` (of sample `now`); `before` is an older sample, IDLE_STEP_MS back if there is one."""
+def barrel_of(
+    operator: VertexSample, now: Sample, before: Sample | None, delays: Delays = MappingProxyType({})
+) -> Barrel:
+    """The barrel of `operator` (of sample `now`); `before` is an older sample, IDLE_STEP_MS back if there is one, and
+    `delays` by how much tasks send their watermark later than they take it in."""
     earlier = vertex_in(before, operator.vertex.id)
     level, level_before = level_of(operator), None if earlier is None else level_of(earlier)
-    upstream = upstream_of(operator, now, before)
+    upstream = upstream_of(operator, now, before, delays)
     inputs = upstream.inputs
     channels: list[BarrelChannel] = []
     for number, one in enumerate(inputs):
@@ -138,6 +145,8 @@ def _cause(one: Input, split: Split | None, state: ChannelState) -> Cause | None
     before = one.splits_before.get(split.id) if split is not None else None
     if state == "never_seen":
         return "never_seen"
+    if one.keeps_back:
+        return "kept_back"
     if _is_paused(split, one):
         return "paused"
     if (one.source.back_pressured or 0) >= BACK_PRESSURED:
@@ -200,14 +209,16 @@ def _channels(one: Input, number: int, idle: dict[str, bool]) -> Iterator[Barrel
         paused = state == "active" and _is_paused(None, one)
         quiet_ms = None if paused else one.source.source_idle_ms  # it grows while alignment pauses the source
         cause = _cause(one, None, state)
-        yield BarrelChannel(one.name, number, time_of(one.now.output), state, quiet_ms, cause, paused)
+        watermark_ms = time_of(one.now.output)
+        yield BarrelChannel(one.name, number, watermark_ms, state, quiet_ms, cause, paused, one.delay_ms)
     for split in one.splits:
         state = _state_of_split(split, one, idle[split.id])
         paused = state == "active" and _is_paused(split, one)
         cause = _cause(one, split, state)
         blocked = paused or (one.source.back_pressured or 0) >= BACK_PRESSURED  # there may be data that is not read
         quiet_ms = None if blocked else _quiet_ms(split, one)
-        yield BarrelChannel(split.id, number, time_of(split.watermark), state, quiet_ms, cause, paused)
+        watermark_ms = time_of(split.watermark)
+        yield BarrelChannel(split.id, number, watermark_ms, state, quiet_ms, cause, paused, one.delay_ms)
 
 
 def _quiet_ms(split: Split, one: Input) -> int | None:

@@ -4,6 +4,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .barrel import IDLE_STEP_MS
+from .delays import Delay, learned
 from .samples import Checkpoint, Graph, Sample, Split
 from .unread import Unread
 
@@ -22,6 +23,8 @@ class FlinkFacts(Struct, frozen=True, kw_only=True):
     checkpoint: Checkpoint = Checkpoint()
     read_ms: dict[str, tuple[int, int]] = {}
     """Of each Kafka split the last offset read, and when that was first seen (JobManager's clock)."""
+    delays: dict[str, Delay] = {}
+    """By how much tasks send their watermark behind the one that they take in, by vertex."""
     late_before: dict[str, int] = {}
     """Late records of earlier attempts, by vertex: counters start again with each."""
     unread: dict[str, Unread] | None = None
@@ -68,7 +71,8 @@ def seen(facts: FlinkFacts, new: Sample) -> FlinkFacts:
         )
         for one in new.vertices
     )
-    return replace(facts, samples=kept(facts.samples, replace(new, vertices=vertices)), read_ms=read_ms)
+    samples = kept(facts.samples, replace(new, vertices=vertices))
+    return replace(facts, samples=samples, read_ms=read_ms, delays=learned(facts.delays, new))
 
 
 def kept(samples: tuple[Sample, ...], new: Sample) -> tuple[Sample, ...]:

@@ -1,8 +1,8 @@
 """What an operator's watermark is the minimum of: the subtasks upstream, through tasks that only pass a watermark on.
 
-A task passes it on where each of its subtasks sends the watermark that it takes in. One that sends another (watermarks
-assigned there, an operator that keeps records back) is an end: what is behind it does not say where its watermark is.
-Pure.
+A task passes it on where each of its subtasks sends the watermark that it takes in, or that less a constant. One that
+sends another (watermarks assigned there, an operator that keeps records back) is an end: what is behind it does not say
+where its watermark is. Pure.
 """
 
 from collections.abc import Iterator
@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from ...core.snapshot import ChannelState
 from ...core.times import MIN
+from .delays import Delays, delay_of, delayed
 from .samples import Sample, Split, Subtask, VertexSample
 
 _ASSIGNS = ("Timestamps/Watermarks", "WatermarkAssigner")
@@ -18,7 +19,7 @@ _ASSIGNS = ("Timestamps/Watermarks", "WatermarkAssigner")
 
 
 class Input(Struct):
-    """An upstream subtask in both samples."""
+    """An upstream subtask in both samples; watermarks as they arrive at the operator, behind the delays on the way."""
 
     name: str
     vertex: str
@@ -37,6 +38,10 @@ class Input(Struct):
     apart_ms: int
     """How far the samples are apart; 0: there is one."""
     vertex_ended: bool
+    delay_ms: int = 0
+    """By how much tasks between it and the operator send their watermark later."""
+    keeps_back: bool = False
+    """It is no source, and sends its watermark behind the one that it takes in, by no constant."""
     state: ChannelState = "active"
 
 
@@ -72,9 +77,16 @@ def vertex_in(sample: Sample | None, id: str) -> VertexSample | None:
     return next((one for one in sample.vertices if one.vertex.id == id), None) if sample is not None else None
 
 
-def upstream_of(operator: VertexSample, now: Sample, before: Sample | None) -> Upstream:
+class _Leaf(Struct, frozen=True):
+    """A vertex whose subtasks count, and by how much tasks between it and the operator send their watermark later."""
+
+    vertex: VertexSample
+    delay_ms: int
+
+
+def upstream_of(operator: VertexSample, now: Sample, before: Sample | None, delays: Delays) -> Upstream:
     """The subtasks that `operator` (of sample `now`) has its watermark from; `before` is an older sample."""
-    leaves, passing = _leaves(operator, now, before)
+    leaves, passing = _leaves(operator, now, before, delays)
     several = len(leaves) > 1
     inputs = [one for leaf in leaves for one in _inputs(leaf, now, before, several=several)]
     waits = (one.vertex.name for one in (operator, *passing) if _waits_before(one, now, before))
@@ -82,41 +94,53 @@ def upstream_of(operator: VertexSample, now: Sample, before: Sample | None) -> U
 
 
 def _leaves(
-    operator: VertexSample, now: Sample, before: Sample | None
-) -> tuple[list[VertexSample], list[VertexSample]]:
-    """The vertices whose subtasks count, and those between that only pass watermarks on, the last one first."""
-    leaves: dict[str, VertexSample] = {}
-    passing: dict[str, VertexSample] = {}
-    open_ends = [edge.vertex for edge in operator.vertex.inputs]
+    operator: VertexSample, now: Sample, before: Sample | None, delays: Delays
+) -> tuple[list[_Leaf], list[VertexSample]]:
+    """The vertices whose subtasks count, and those between that only pass watermarks on, the last one first.
+
+    Of several ways to one vertex the most delayed counts: it has the lowest watermark.
+    """
+    leaves: dict[str, _Leaf] = {}
+    passing: dict[str, _Leaf] = {}
+    open_ends = [(edge.vertex, 0) for edge in operator.vertex.inputs]
     while open_ends:
-        vertex = vertex_in(now, open_ends.pop(0))
-        if vertex is None or vertex.vertex.id in passing:
+        id, delay_ms = open_ends.pop(0)
+        vertex = vertex_in(now, id)
+        if vertex is None or (id in passing and delay_ms <= passing[id].delay_ms):
             continue
         source = _root(now, vertex)
-        if not source.vertex.inputs or not _passes_on(vertex, vertex_in(before, vertex.vertex.id)):
-            leaves.setdefault(source.vertex.id if not source.vertex.inputs else vertex.vertex.id, vertex)
+        own_ms = delay_of(vertex, delays)
+        if not source.vertex.inputs or not _passes_on(vertex, vertex_in(before, id), own_ms):
+            end = source.vertex.id if not source.vertex.inputs else id
+            if end not in leaves or delay_ms > leaves[end].delay_ms:
+                leaves[end] = _Leaf(vertex, delay_ms)
         else:
-            passing[vertex.vertex.id] = vertex
-            open_ends += [edge.vertex for edge in vertex.vertex.inputs]
-    return list(leaves.values()), list(passing.values())
+            passing[id] = _Leaf(vertex, delay_ms)
+            open_ends += [(edge.vertex, delay_ms + own_ms) for edge in vertex.vertex.inputs]
+    return list(leaves.values()), [one.vertex for one in passing.values()]
 
 
-def _passes_on(vertex: VertexSample, before: VertexSample | None) -> bool:
-    """Whether each subtask sends what it takes in, or what it took in since the older sample."""
-    if any(name in vertex.vertex.name for name in _ASSIGNS):
+def _passes_on(vertex: VertexSample, before: VertexSample | None, delay_ms: int) -> bool:
+    """Whether each subtask sends what it takes in less a delay, or what it took in since the older sample."""
+    if _assigns(vertex):
         return False
     known = [task for task in vertex.subtasks if task.input is not None and task.output is not None]
-    return bool(known) and all(_sends_its_input(task, _task(before, task.index)) for task in known)
+    return bool(known) and all(_sends_its_input(task, _task(before, task.index), delay_ms) for task in known)
 
 
-def _sends_its_input(task: Subtask, before: Subtask | None) -> bool:
-    sent, taken = task.output, task.input
+def _assigns(vertex: VertexSample) -> bool:
+    return any(name in vertex.vertex.name for name in _ASSIGNS)
+
+
+def _sends_its_input(task: Subtask, before: Subtask | None, delay_ms: int) -> bool:
+    sent, taken = delayed(task, -delay_ms).output, task.input
     if sent == taken or sent is None or taken is None:
         return True
-    if before is None or before.input is None or before.output is None or MIN in (sent, before.output):
+    then = None if before is None else delayed(before, -delay_ms)
+    if then is None or then.input is None or then.output is None or MIN in (sent, then.output):
         return False
     # The dump is not of one moment: a watermark may pass between the two values.
-    return before.input <= sent <= taken or before.input == before.output <= taken <= sent
+    return then.input <= sent <= taken or then.input == then.output <= taken <= sent
 
 
 def _waits_before(vertex: VertexSample, now: Sample, before: Sample | None) -> bool:
@@ -137,14 +161,18 @@ def _waits_before(vertex: VertexSample, now: Sample, before: Sample | None) -> b
     return bool(sent) and level < min(sent)
 
 
-def _inputs(upstream: VertexSample, now: Sample, before: Sample | None, *, several: bool) -> Iterator[Input]:
+def _inputs(leaf: _Leaf, now: Sample, before: Sample | None, *, several: bool) -> Iterator[Input]:
+    upstream, delay_ms = leaf.vertex, leaf.delay_ms
     earlier = vertex_in(before, upstream.vertex.id)
     root = _root(now, upstream)
-    for task in upstream.subtasks:
-        then = _task(earlier, task.index)
-        source, source_then = _source(now, upstream, task) or task, _source(before, earlier, then)
+    for own in upstream.subtasks:
+        own_then = _task(earlier, own.index)
+        task, then = delayed(own, delay_ms), _delayed(own_then, delay_ms)
+        above = _source(now, upstream, own)
+        source = task if above is None or above is own else delayed(above, delay_ms)
+        source_then = _delayed(_source(before, earlier, own_then), delay_ms)
         yield Input(
-            name=f"{upstream.vertex.name} #{task.index}" if several else f"#{task.index}",
+            name=f"{upstream.vertex.name} #{own.index}" if several else f"#{own.index}",
             vertex=upstream.vertex.name,
             now=task,
             before=then,
@@ -155,7 +183,17 @@ def _inputs(upstream: VertexSample, now: Sample, before: Sample | None, *, sever
             splits_before={split.id: split for split in (source_then.splits if source_then is not None else ())},
             apart_ms=0 if before is None else now.at_ms - before.at_ms,
             vertex_ended=upstream.vertex.status == "FINISHED",
+            delay_ms=delay_ms,
+            keeps_back=bool(root.vertex.inputs) and not _assigns(upstream) and _is_behind_its_input(own),
         )
+
+
+def _delayed(task: Subtask | None, ms: int) -> Subtask | None:
+    return None if task is None else delayed(task, ms)
+
+
+def _is_behind_its_input(task: Subtask) -> bool:
+    return task.input not in (None, MIN) and task.output is not None and task.output < task.input
 
 
 def _assigned_later(task: Subtask, source: Subtask) -> bool:

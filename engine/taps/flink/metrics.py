@@ -7,6 +7,7 @@ space and for `.` `:` `,`, and cuts operators at 80 characters.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from ...core.times import MAX
 from .samples import Split, Subtask, Vertex, VertexSample
 
 _TASK = re.compile(r"(\d+)\.(currentInputWatermark|busyTimeMsPerSecond|backPressuredTimeMsPerSecond)")
@@ -19,6 +20,7 @@ _SPLIT = re.compile(
 )
 _OFFSET = re.compile(r"(\d+)\.([^.]+)\.KafkaSourceReader\.topic\.(.+)\.partition\.(\d+)\.currentOffset")
 _LONGEST_OPERATOR = 80
+_LONGEST_DELAY_MS = 100 * 366 * 86_400_000
 _OPERATOR_SEPARATOR = " -> "
 
 
@@ -67,8 +69,8 @@ class _Found:
             output = next(iter(outputs.values()))
         return Subtask(
             index=index,
-            input=_number(self.task.get("currentInputWatermark")),
-            output=_number(output),
+            input=_watermark(self.task.get("currentInputWatermark")),
+            output=_watermark(output),
             splits=tuple(_split(id, metrics) for id, metrics in sorted(self.splits.items(), key=_natural)),
             busy=_share(self.task.get("busyTimeMsPerSecond")),
             back_pressured=_share(self.task.get("backPressuredTimeMsPerSecond")),
@@ -98,7 +100,7 @@ def _split(id: str, metrics: Mapping[str, str]) -> Split:
     offset = _number(metrics.get("currentOffset"))
     return Split(
         id=id,
-        watermark=_number(metrics.get("currentWatermark")),
+        watermark=_watermark(metrics.get("currentWatermark")),
         idle_ms=_number(metrics.get("accumulatedIdleTimeMs")),
         idle_share=_share(metrics.get("idleTimeMsPerSecond")),
         paused_ms=_number(metrics.get("accumulatedPausedTimeMs")),
@@ -114,6 +116,12 @@ def _number(text: str | None) -> int | None:
         return None if text is None else int(float(text)) if "." in text or "E" in text else int(text)
     except (ValueError, OverflowError):  # `NaN`, or what no gauge of ours says
         return None
+
+
+def _watermark(text: str | None) -> int | None:
+    """A watermark; an operator that delays the end of the stream sends a little less than `MAX`."""
+    number = _number(text)
+    return MAX if number is not None and number > MAX - _LONGEST_DELAY_MS else number
 
 
 def _share(text: str | None) -> float | None:

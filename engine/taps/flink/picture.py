@@ -18,6 +18,7 @@ from ...core.snapshot import (
 )
 from ...core.times import MAX, MIN
 from .barrel import Barrel, BarrelChannel, barrel_of
+from .delays import delay_of
 from .facts import FlinkFacts, clock_of, late_of
 from .inputs import operators
 from .samples import Sample, VertexSample, time_of
@@ -42,7 +43,7 @@ def picture_of(
     sample = facts.samples[-1] if facts.samples else None
     older = facts.samples[0] if len(facts.samples) > 1 else None
     chosen = _chosen(sample, operator)
-    barrel = None if chosen is None or sample is None else barrel_of(chosen, sample, older)
+    barrel = None if chosen is None or sample is None else barrel_of(chosen, sample, older, facts.delays)
     if barrel is not None and facts.unread is not None:
         barrel = with_backlog(barrel, facts.unread)
     runs = facts.graph.job.state == "RUNNING"
@@ -152,6 +153,7 @@ def _channels(barrel: Barrel, facts: FlinkFacts, now_ms: int, before: Snapshot |
             quiet_ms=one.quiet_ms,
             since_ms=_since(one, last.get(one.name), now_ms),
             instance=one.instance if inside else None,
+            delay_ms=one.delay_ms,
         )
         for one in barrel.channels
     ]
@@ -183,7 +185,7 @@ def _job(
         state=job.state,
         operator=chosen.vertex.id if chosen is not None else None,
         vertices=[
-            _vertex(seen.get(one.id) or VertexSample(one, ()), one.status, late.get(one.id))
+            _vertex(seen.get(one.id) or VertexSample(one, ()), one.status, late.get(one.id), facts)
             for one in facts.graph.vertices
         ],
         sampled_ms=sample.at_ms if sample is not None else None,
@@ -204,7 +206,7 @@ TWO_PHASE = "GlobalWindowAggregate"
 """Flink SQL's second phase of a window aggregate (`StreamExecGlobalWindowAggregate`)."""
 
 
-def _vertex(one: VertexSample, status: str, late: int | None) -> FlinkVertex:
+def _vertex(one: VertexSample, status: str, late: int | None, facts: FlinkFacts) -> FlinkVertex:
     inputs = [task.input for task in one.subtasks if task.input is not None]
     outputs = [task.output for task in one.subtasks if task.output is not None]
     sane = [output for output in outputs if output not in (MIN, MAX)]
@@ -227,6 +229,7 @@ def _vertex(one: VertexSample, status: str, late: int | None) -> FlinkVertex:
         taken_per_second=one.rates.taken,
         sent_per_second=one.rates.sent,
         pending=one.rates.pending,
+        delay_ms=delay_of(one, facts.delays),
     )
 
 

@@ -126,7 +126,7 @@ class FlinkWatch:
             graph, answered_ms = again, self._now()
         if graph.job != job and (graph.job.id, graph.job.started_ms) != (job.id, job.started_ms):
             self._collector.forget()
-            facts = replace(facts, samples=(), read_ms={}, late_before=late_of(facts))
+            facts = replace(facts, samples=(), read_ms={}, delays={}, late_before=late_of(facts))
             self._asked_s = -SLOW_S
         self._job = graph.job
         facts = replace(facts, graph=graph, answered_ms=answered_ms)

@@ -1,5 +1,7 @@
 """What the screens say of a Flink job: nothing that REST cannot know."""
 
+from datetime import UTC
+
 from msgspec.structs import replace
 from wmtop.engine.core.doctor.blocking import SilentChannels
 from wmtop.engine.core.doctor.finding import Fix
@@ -7,8 +9,10 @@ from wmtop.engine.core.flink_job import FlinkJob, FlinkVertex
 from wmtop.engine.core.history import history_point
 from wmtop.engine.core.settings import Settings
 from wmtop.engine.core.snapshot import Cause, ChannelView, Holder, Level, Snapshot, SourceView, Totals
+from wmtop.tui.present.channel_facts import facts
 from wmtop.tui.present.condition import condition
 from wmtop.tui.present.diagnosis.diagnoses import explain
+from wmtop.tui.present.flink_chain import delay_words
 from wmtop.tui.present.flink_job import NO_WHAT_IF, NO_WHAT_IF_HERE
 from wmtop.tui.present.flink_progress import NO_BACKLOG
 from wmtop.tui.present.formatting import ELSEWHERE
@@ -215,3 +219,33 @@ def test_progress_shows_no_rate_that_is_not_known() -> None:
     assert [point.busy for point in points] == [0.9, None]
     found = {one.name: one for one in presenter_of(both).charts(points, cells_of(points, 4, 2_000))}
     assert found["records read"].note == ELSEWHERE
+
+
+def test_watermarks_that_a_task_sends_later_are_said_to_be_shown_so() -> None:
+    seen = job()
+    assert seen.flink is not None
+    assert delay_words(seen) is None
+    source, window, sink = seen.flink.vertices
+    channels = [replace(view, delay_ms=30_000) for view in seen.channels]
+    later = replace(
+        seen, channels=channels, flink=replace(seen.flink, vertices=[source, replace(window, delay_ms=30_000), sink])
+    )
+    assert delay_words(later) == "watermarks as they arrive: a task on the way sends them 30s later"
+    mixed = delay_words(replace(later, channels=[seen.channels[0], channels[1]]))
+    assert mixed is not None
+    assert "up to 30s" in mixed
+    assert "sends its watermark 30s behind its input" in presenter_of(later).stages(None)[2].what
+    fact = dict(facts(later, channels[1], UTC))["watermark"]
+    assert "its own" in text([Part(tuple(fact))])
+
+
+def test_a_task_that_keeps_its_watermark_back_is_named() -> None:
+    kept = job("kept_back", "#0")
+    assert kept.flink is not None
+    source, window, sink = kept.flink.vertices
+    join = replace(window, input_ms=LEVEL_MS + 120_000, output_ms=LEVEL_MS)
+    channels = [ChannelView("#0", LEVEL_MS, None, "active")]
+    kept = replace(kept, channels=channels, flink=replace(kept.flink, vertices=[source, join, sink], held_in="w"))
+    said = text(presenter_of(kept).holder(None))
+    assert "#0" in said
+    assert "Window sends a watermark 2m behind what it takes in" in said
