@@ -25,7 +25,8 @@ class FlinkVertex(Struct, frozen=True):
     late: int | None = None
     """Records that its windows dropped, restarts included."""
     late_at_least: bool = False
-    """A two-phase SQL aggregate drops partial rows, each of one record or more: `late` is a lower bound."""
+    """`late` is a lower bound: a two-phase SQL aggregate drops partial rows of one record or more, and a restart
+    forgets what was counted before."""
     busy: float | None = None
     """Of its busiest subtask, the share of time."""
     back_pressured: float | None = None
@@ -67,6 +68,8 @@ class FlinkJob(Struct, frozen=True):
     checkpoint_bytes: int | None = None
     """The state of the last completed checkpoint."""
     checkpoints_failed: int | None = None
+    delays: dict[str, int] = {}
+    """By channel: how much later (ms) tasks on the way send its watermark; its own is its `watermark_ms` plus this."""
 
     @property
     def chosen(self) -> FlinkVertex | None:

@@ -1,6 +1,7 @@
 """How many late records a Flink job has dropped, and whether that is exact, by hand."""
 
 import pytest
+from msgspec.structs import replace
 from wmtop.engine.core.settings import Settings
 from wmtop.engine.core.snapshot import SourceView
 from wmtop.engine.taps.flink.facts import FlinkFacts
@@ -36,3 +37,9 @@ def test_a_two_phase_sql_aggregate_drops_partial_rows(name: str, at_least: bool)
     assert seen.totals.late == 4
     assert seen.flink is not None
     assert [one.late_at_least for one in seen.flink.vertices] == [False, at_least]
+    restarted = picture_of(
+        replace(facts, restarts=1), name="orders", source=SourceView("flink", "orders"),
+        settings=Settings(strategy="source"), operator=None, now_ms=1_000, before=None,
+    )  # fmt: skip
+    assert restarted.flink is not None
+    assert [one.late_at_least for one in restarted.flink.vertices] == [False, True]

@@ -3,24 +3,13 @@
 from ...engine.core.lateness import recommended_lateness_ms
 from ...engine.core.snapshot import Snapshot
 from ..present.attached import barrel_parts, position
-from ..present.formatting import (
-    ELSEWHERE,
-    NO_DATA,
-    at_least,
-    behind_clock,
-    clean,
-    count,
-    duration,
-    setting,
-    share_of,
-    stamp,
-)
+from ..present.formatting import ELSEWHERE, NO_DATA, behind_clock, clean, count, duration, setting, share_of, stamp
 from ..present.line import lay
 from ..present.notes import note_text
 from ..present.query_words import node_lines, output_words, sibling_lines, whole_identity
 from ..present.target import target_of
 from ..present.verdict import verdict_line
-from ..present.wording import cause, in_flight, moved, window
+from ..present.wording import cause, in_flight, late_drops, moved, window
 
 COMPLETENESS = (0.977, 0.99, 0.999)
 
@@ -71,8 +60,8 @@ def _attached(snapshot: Snapshot) -> list[str]:
     if snapshot.barrel is not None:
         parts = barrel_parts(snapshot.barrel, level_ms=level.watermark_ms, zone=None)
         lines.append("".join(text for text, _ in lay(parts, 1_000)).strip())
-    if snapshot.spark.dropped_at_least is not None:
-        lines.append(f"dropped as late: {at_least(snapshot.spark.dropped_at_least)}")
+    if snapshot.spark.dropped_at_least is not None or snapshot.flink is not None:
+        lines.append(f"dropped as late: {late_drops(snapshot)}")
     delay = ELSEWHERE if settings.lateness_ms is None else setting(settings.lateness_ms)
     opened = "" if windows.open_count is None else f", {count(windows.open_count)} open"
     size = f"size {ELSEWHERE}" if settings.window is None and windows.open_count else window(settings)

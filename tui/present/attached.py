@@ -14,7 +14,7 @@ from .query_words import delay_words, without_watermark
 from .snapshot_words import SnapshotWords
 from .target import target_of
 from .windows_unknown import unknown_text
-from .wording import moved, window
+from .wording import late_drops, moved, window
 
 ONE_CLOCK = "one clock for the whole query"
 HOW_TO_SEE = "add one line to the job to see its channels"
@@ -111,8 +111,7 @@ class Attached(SnapshotWords):
         if preview is not None:
             return [*parts, *_outlook(snapshot, preview)]
         late = snapshot.spark.dropped_at_least
-        reported = f.ELSEWHERE if late is None else f.at_least(late)
-        parts.append(part(("late ", "dim"), (reported, "dim" if late is None else "strong"), rank=2))
+        parts.append(part(("late ", "dim"), (late_drops(snapshot), "dim" if late is None else "strong"), rank=2))
         return parts + _costs(snapshot)
 
     def _delay(self, what: str, preview: Preview | None) -> Part:

@@ -88,9 +88,10 @@ def _watermark(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> li
     elif ahead is not None:
         side = "ahead of" if ahead > 0 else "behind"
         runs += [(f"  {f.duration(abs(ahead))}", "text"), (f" {side} the watermark", "dim")]
-    if view.delay_ms:
-        own = f.clock(view.watermark_ms + view.delay_ms, zone, snapshot.now_ms)
-        way = f"{f.duration(abs(view.delay_ms))} {'later' if view.delay_ms > 0 else 'earlier'}"
+    delay_ms = snapshot.flink.delays.get(view.channel) if snapshot.flink is not None else None
+    if delay_ms:
+        own = f.clock(view.watermark_ms + delay_ms, zone, snapshot.now_ms)
+        way = f"{f.duration(abs(delay_ms))} {'later' if delay_ms > 0 else 'earlier'}"
         runs.append((f", its own {own}: a task on the way sends it {way}", "dim"))
     return runs
 

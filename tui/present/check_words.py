@@ -61,6 +61,8 @@ def reason_of(given: CheckInput, said: Sequence[Diagnosis]) -> str:
         title = next((one.title for finding, one in pairs if accounts_for(finding, given.verdict)), None)
         if title is not None:
             return title
+    if given.verdict == "ended" and given.snapshot.flink is not None:
+        return f"The job is {given.snapshot.flink.state}"
     if given.verdict == "ended" and target_of(given.snapshot).is_attached:
         return "The query was stopped"
     level, verdict = given.snapshot.level, given.snapshot.verdict

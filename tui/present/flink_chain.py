@@ -105,7 +105,7 @@ def _what(task: FlinkVertex) -> str:
         parts.append(task.status)
     rates = ((task.taken_per_second, "in"), (task.sent_per_second, "out"))
     parts += [f"{f.rate(rate)}/s {way}" for rate, way in rates if rate is not None and task.status == "RUNNING"]
-    if task.late:
+    if task.late or task.late_at_least:
         parts.append(f"{'≥ ' if task.late_at_least else ''}{f.count(task.late)} dropped as late")
     if task.spread_ms:
         slowest = "" if task.slowest is None else f", slowest #{task.slowest}"
@@ -125,10 +125,11 @@ def _fastest(task: FlinkVertex) -> int | None:
 
 def delay_words(snapshot: Snapshot) -> str | None:
     """That the channels' watermarks are shown as they arrive behind tasks that send them later; None: no task does."""
-    delays = {view.delay_ms for view in snapshot.channels}
-    if delays <= {0}:
+    delays = snapshot.flink.delays if snapshot.flink is not None else {}
+    if not delays:
         return None
-    longest = max(delays, key=abs)
-    amount = f.duration(abs(longest)) if len(delays) == 1 else f"up to {f.duration(abs(longest))}"
+    longest = max(delays.values(), key=abs)
+    is_one = len(set(delays.values())) == 1 and len(delays) == len(snapshot.channels)
+    amount = f.duration(abs(longest)) if is_one else f"up to {f.duration(abs(longest))}"
     side = "later" if longest > 0 else "earlier"
     return f"watermarks as they arrive: a task on the way sends them {amount} {side}"

@@ -15,7 +15,7 @@ from .own_run import held_back_by
 from .preview import LatenessPreview, Preview
 from .progress import Cells, Chart
 from .windows_unknown import unknown_text
-from .wording import cause
+from .wording import cause, late_drops
 
 NO_WHAT_IF = "A what-if needs event times, which Flink's REST API does not have"
 NO_WHAT_IF_HERE = "no what-if: Flink's REST API has no event times"
@@ -60,10 +60,8 @@ class FlinkJob(Attached):
                 part((f" {what} ", "dim"), (f"▸ {f.setting(value)}?", "preview")),
                 part((NO_WHAT_IF_HERE, "dim"), rank=1),
             ]
-        late = snapshot.totals.late
-        bound = "≥ " if job is not None and any(one.late and one.late_at_least for one in job.vertices) else ""
-        known = f.ELSEWHERE if late is None else f"{bound}{f.count(late)}"
-        parts = [part((" dropped as late ", "dim"), (known, "dim" if late is None else "strong"))]
+        is_known = snapshot.totals.late is not None
+        parts = [part((" dropped as late ", "dim"), (late_drops(snapshot), "strong" if is_known else "dim"))]
         if job is not None:
             parts += [*_ages(snapshot), *_clock_skew(snapshot)]
             if job.restarts:

@@ -21,7 +21,7 @@ from .line import Part, lay
 from .presenter import presenter_of
 from .target import target_of
 from .verdict import verdict_line
-from .wording import watermark_parts
+from .wording import late_drops, watermark_parts
 
 PICTURE, RECORDING, SNAPSHOT, TEXT = "main.svg", "last-minutes.rec", "snapshot.json", "incident.md"
 """The files of an incident."""
@@ -179,7 +179,7 @@ def _evidence(case: Case) -> str:
     totals = snapshot.totals
     rows += [
         ("records", f.count(totals.records)),
-        ("late records", f.count(totals.late)),
+        ("late records" if target_of(snapshot).counts_late else "dropped as late", late_drops(snapshot)),
         ("malformed records", f.count(totals.malformed)),
         ("future timestamps", f.count(totals.future)),
         ("history seen", f.duration(past[-1].wall_ms - past[0].wall_ms) if past else "none"),

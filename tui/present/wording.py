@@ -89,6 +89,15 @@ def watermark_parts(snapshot: Snapshot, zone: tzinfo | None) -> list[Part]:
     return parts
 
 
+def late_drops(snapshot: Snapshot) -> str:
+    """How many records were dropped as late, `≥ 17` where that is a lower bound; of a Spark query: rows."""
+    late, dropped = snapshot.totals.late, snapshot.spark.dropped_at_least
+    if late is None:
+        return f.ELSEWHERE if dropped is None else f.at_least(dropped)
+    is_bound = snapshot.flink is not None and any(one.late_at_least for one in snapshot.flink.vertices)
+    return f"≥ {f.count(late)}" if is_bound else f.count(late)
+
+
 def in_flight(snapshot: Snapshot) -> str | None:
     """How long the last batch has been running, where that is worth a word."""
     begun = snapshot.spark.batch_timestamp_ms

@@ -46,8 +46,6 @@ class ChannelView(Struct, frozen=True, gc=False):
     """Its status is IDLE, also where it was never seen."""
     at_zero_lateness_ms: int | None = None
     """What its generator would emit now at lateness 0; None before a record, or for a strategy without lateness."""
-    delay_ms: int = 0
-    """Of a Flink split: tasks on the way send its watermark by this much later; its own is `watermark_ms` + this."""
 
 
 class Folded(Struct, frozen=True):

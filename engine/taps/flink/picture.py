@@ -153,7 +153,6 @@ def _channels(barrel: Barrel, facts: FlinkFacts, now_ms: int, before: Snapshot |
             quiet_ms=one.quiet_ms,
             since_ms=_since(one, last.get(one.name), now_ms),
             instance=one.instance if inside else None,
-            delay_ms=one.delay_ms,
         )
         for one in barrel.channels
     ]
@@ -198,6 +197,7 @@ def _job(
         topics=facts.topics or sorted({split.topic for split in splits_of(sample) if split.topic is not None}),
         bootstrap=facts.bootstrap,
         clock_ms=clock_ms,
+        delays={one.name: one.delay_ms for one in barrel.channels if one.delay_ms} if barrel is not None else {},
         held_in=barrel.held.vertex if barrel is not None and barrel.held is not None else None,
     )
 
@@ -222,7 +222,8 @@ def _vertex(one: VertexSample, status: str, late: int | None, facts: FlinkFacts)
         spread_ms=max(sane) - min(sane) if len(sane) == len(outputs) and sane else None,
         slowest=next((task.index for task in one.subtasks if task.output == lowest), None) if outputs else None,
         late=late,
-        late_at_least=TWO_PHASE in one.vertex.name,
+        # A restart forgets what was counted before it, as far as nobody saw it.
+        late_at_least=late is not None and (bool(facts.restarts) or (late > 0 and TWO_PHASE in one.vertex.name)),
         busy=_greatest(task.busy for task in one.subtasks),
         back_pressured=_greatest(task.back_pressured for task in one.subtasks),
         windowed=one.windowed,

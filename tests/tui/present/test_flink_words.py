@@ -9,6 +9,7 @@ from wmtop.engine.core.flink_job import FlinkJob, FlinkVertex
 from wmtop.engine.core.history import history_point
 from wmtop.engine.core.settings import Settings
 from wmtop.engine.core.snapshot import Cause, ChannelView, Holder, Level, Snapshot, SourceView, Totals
+from wmtop.tui.cli.summary import summary
 from wmtop.tui.present.channel_facts import facts
 from wmtop.tui.present.condition import condition
 from wmtop.tui.present.diagnosis.diagnoses import explain
@@ -16,6 +17,7 @@ from wmtop.tui.present.flink_chain import delay_words
 from wmtop.tui.present.flink_job import NO_WHAT_IF, NO_WHAT_IF_HERE
 from wmtop.tui.present.flink_progress import NO_BACKLOG
 from wmtop.tui.present.formatting import ELSEWHERE
+from wmtop.tui.present.incident import Case, Clip, markdown
 from wmtop.tui.present.line import Part
 from wmtop.tui.present.presenter import presenter_of
 from wmtop.tui.present.preview import lateness
@@ -175,6 +177,9 @@ def test_partial_rows_that_were_dropped_are_a_lower_bound() -> None:
     vertices = [replace(one, late_at_least=one.id == "w") for one in seen.flink.vertices]
     two_phase = replace(seen, flink=replace(seen.flink, vertices=vertices))
     assert "≥ 3" in text(presenter_of(two_phase).tuning(None, None))
+    assert "dropped as late: ≥ 3" in summary(two_phase)
+    case = Case(snapshot=two_phase, past=[], events=[], clip=Clip(1, None, None), versions=[], written_ms=NOW_MS)
+    assert "| dropped as late | ≥ 3 |" in markdown(case)
 
 
 def test_progress_shows_rates_load_event_time_and_checkpoints() -> None:
@@ -226,16 +231,16 @@ def test_watermarks_that_a_task_sends_later_are_said_to_be_shown_so() -> None:
     assert seen.flink is not None
     assert delay_words(seen) is None
     source, window, sink = seen.flink.vertices
-    channels = [replace(view, delay_ms=30_000) for view in seen.channels]
-    later = replace(
-        seen, channels=channels, flink=replace(seen.flink, vertices=[source, replace(window, delay_ms=30_000), sink])
+    late = replace(
+        seen.flink, vertices=[source, replace(window, delay_ms=30_000), sink], delays={"in-0": 30_000, "in-1": 30_000}
     )
+    later = replace(seen, flink=late)
     assert delay_words(later) == "watermarks as they arrive: a task on the way sends them 30s later"
-    mixed = delay_words(replace(later, channels=[seen.channels[0], channels[1]]))
+    mixed = delay_words(replace(later, flink=replace(late, delays={"in-1": 30_000})))
     assert mixed is not None
     assert "up to 30s" in mixed
     assert "sends its watermark 30s behind its input" in presenter_of(later).stages(None)[2].what
-    fact = dict(facts(later, channels[1], UTC))["watermark"]
+    fact = dict(facts(later, seen.channels[1], UTC))["watermark"]
     assert "its own" in text([Part(tuple(fact))])
 
 
