@@ -22,9 +22,9 @@ QUICK_OPTIONS = [option for key, value in QUICK.items() for option in ("--conf",
 """The same for a command."""
 
 
-TOGETHER = ("taps", "kafka")
-"""Folders of which one worker has all tests: what these look at is dear to make (jobs, a broker)."""
-FIRST = (*TOGETHER, "gallery", "pipeline", "flink")
+TOGETHER = ("taps", "kafka", "flink")
+"""Folders of which one worker has all tests: what these look at is dear to make (jobs, a broker, a Flink)."""
+FIRST = (*TOGETHER, "gallery", "pipeline")
 """The folders whose tests take long, so that neither worker is idle at the end."""
 
 

@@ -1,4 +1,4 @@
-"""The job's classes, compiled once; each test module starts the Flink that it needs."""
+"""The job's classes, compiled once, and one Flink with the jobs that most tests look at."""
 
 import socket
 from collections.abc import Callable, Iterator
@@ -11,6 +11,18 @@ import pytest
 from .flinks import Flink, compiled
 
 StartFlink = Callable[..., Flink]
+JOBS: dict[str, dict[str, object]] = {
+    "keeper": {"sources": "keep"},
+    "stuck": {},
+    "aligned": {"sources": "al", "align": 5_000, "parallelism": 2},
+    "finite": {"sources": "fin", "ends": 1},
+    "orders": {"sources": "ord"},
+    "lagging": {"sources": "lag", "splits": 3, "parallelism": 2, "idle": 4_000},
+    "twins": {"sources": "left,right", "parallelism": 2, "chain": 1},
+    "busy": {"sources": "slow", "parallelism": 2, "busy": 100},
+    "bare": {"sources": "bare", "splits": 1, "no-watermarks": 1},
+}
+"""The jobs of the shared Flink, with their options (those of `FilesJob.main`)."""
 
 
 @pytest.fixture(scope="session")
@@ -31,6 +43,18 @@ def start_flink(class_path: str, tmp_path_factory: pytest.TempPathFactory) -> It
             return flink
 
         yield start
+
+
+@pytest.fixture(scope="session")
+def flink(class_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flink]:
+    """One JobManager with all the jobs of JOBS; the last test of `test_situations` kills it."""
+    options = {f"{key}-{name}": value for name, own in JOBS.items() for key, value in own.items()}
+    directory = tmp_path_factory.mktemp("flink")
+    options |= {"names": ",".join(JOBS), "splits": 2, "parallelism": 1, "slots": 16}
+    with Flink(class_path, directory, free_port(), **options) as flink:
+        for name in JOBS:
+            flink.wait_for("RUNNING", name)
+        yield flink
 
 
 def free_port() -> int:

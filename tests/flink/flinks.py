@@ -97,13 +97,13 @@ class Flink:
         request = urllib.request.Request(f"{self.url}/jobs/{self.job(name)}?mode=cancel", method="PATCH")
         urllib.request.urlopen(request, timeout=10).close()
 
-    def wait_for(self, state: str = "RUNNING") -> None:
-        """Until the job is in that state."""
-        until(lambda: self._state() == state, f"the job is {state}")
+    def wait_for(self, state: str = "RUNNING", name: str | None = None) -> None:
+        """Until the newest job, or the newest with that name, is in that state."""
+        until(lambda: self._state(name) == state, f"{name or 'the job'} is {state}")
 
-    def _state(self) -> str | None:
+    def _state(self, name: str | None) -> str | None:
         with contextlib.suppress(urllib.error.URLError, ConnectionError, TimeoutError):
-            jobs = self.get("/jobs/overview")["jobs"]
+            jobs = [job for job in self.get("/jobs/overview")["jobs"] if name in (None, job["name"])]
             if jobs:
                 return max(jobs, key=lambda job: job["start-time"])["state"]
         assert self.process.poll() is None, (self.directory / "flink.log").read_text()

@@ -16,7 +16,6 @@ import trustme
 from wmtop.engine.feed import rundir
 from wmtop.engine.taps.flink.rest import LOGIN_VARIABLE, TOKEN_VARIABLE
 
-from .conftest import StartFlink
 from .flinks import BASE_MS, Flink, Watching
 from .proxies import proxy
 
@@ -33,14 +32,12 @@ def own_run_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path
         yield Path(directory)
 
 
-@pytest.fixture(scope="module")
-def flink(start_flink: StartFlink) -> Flink:
-    """One job, both splits at 3 s."""
-    flink = start_flink(splits=2, parallelism=1, names="orders")
-    for split in ("in-0", "in-1"):
+@pytest.fixture(scope="module", autouse=True)
+def both_have_sent(flink: Flink) -> None:
+    """Both splits of `orders` are at 3 s."""
+    for split in ("ord-0", "ord-1"):
         flink.write(split, 1, 2, 3)
-    Watching(flink.url).see(lambda s: s.level.watermark_ms == WATERMARK_MS, "both have sent")
-    return flink
+    Watching(flink.url, "orders").see(lambda s: s.level.watermark_ms == WATERMARK_MS, "both have sent")
 
 
 def look(target: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -61,7 +58,7 @@ def job_seen(done: subprocess.CompletedProcess[str]) -> Any:
 @pytest.mark.parametrize("shift_ms", [-TEN_MINUTES_MS, TEN_MINUTES_MS])
 def test_a_jobmanager_whose_clock_differs_is_neither_stale_nor_fresh_for_ever(flink: Flink, shift_ms: int) -> None:
     with proxy(flink.url, shift_ms=shift_ms) as there:
-        watching = Watching(there.url)
+        watching = Watching(there.url, "orders")
         seen = watching.see(lambda s: s.level.watermark_ms == WATERMARK_MS, "the dump is read")
         assert seen.state == "live"
         assert 0 <= seen.flink.clock_ms - seen.flink.sampled_ms < 15_000
@@ -101,7 +98,7 @@ def test_credentials_by_variable_and_by_file(flink: Flink, tmp_path: Path, expec
     file.write_text(secret + "\n")
     with proxy(flink.url, authorization=expected, prefix="/flink/prod") as there:
         job_seen(look(f"{there.url}/orders", **{variable: secret}))
-        job_seen(look(f"{there.url}/", "--auth-file", str(file)))
+        job_seen(look(f"{there.url}/orders", "--auth-file", str(file)))
         refused = look(f"{there.url}/orders", **{variable: secret + "x"})
         assert refused.returncode == 2
         assert SECRET not in refused.stderr

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from wmtop.engine.feed import rundir
 
-from .conftest import StartFlink
 from .flinks import BASE_MS, Flink, Watching, until
 
 ENDED_MS = BASE_MS + 2_999
@@ -27,18 +26,11 @@ def own_run_directory() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def flink(start_flink: StartFlink) -> Flink:
-    """Four jobs: `keeper` keeps the cluster, `stuck` has no idle timeout, `aligned` pauses, `finite` ends."""
-    more = {"sources-keeper": "keep", "sources-aligned": "al", "align-aligned": 5_000, "parallelism-aligned": 2}
-    more |= {"sources-finite": "fin", "ends-finite": 1, "slots": 16}
-    flink = start_flink(names="keeper,stuck,aligned,finite", splits=2, parallelism=1, **more)
-    until(lambda: len(flink.get("/jobs/overview")["jobs"]) == 4, "all are submitted")
-    for job in ("stuck", "aligned", "finite"):
-        until(lambda job=job: flink.get(f"/jobs/{flink.job(job)}")["state"] == "RUNNING", f"{job} runs")
+@pytest.fixture(scope="module", autouse=True)
+def all_have_sent(flink: Flink) -> None:
+    """`keeper` keeps the cluster, `stuck` has no idle timeout, `aligned` pauses, `finite` ends."""
     for split in ("in-0", "in-1", "al-0", "al-1", "fin-0", "fin-1"):
         flink.write(split, 1, 2, 3)
-    return flink
 
 
 def wmtop(*arguments: str, timeout_s: float = 100) -> subprocess.CompletedProcess[str]:
