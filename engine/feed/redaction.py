@@ -1,5 +1,6 @@
 """A redacted copy of a recording that can be shared: the same numbers and times, no names."""
 
+import re
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -9,7 +10,8 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get
 import msgspec
 from msgspec import Struct
 
-from ..core.snapshot import InstanceView, Note, Snapshot, SourceView, SparkProgress
+from ..core.flink_job import FlinkJob, FlinkVertex
+from ..core.snapshot import Note, Snapshot, SourceView, SparkProgress
 from .messages import Header
 from .recording import UNBOUNDED, RecordingReader, RecordingWriter
 
@@ -19,14 +21,25 @@ _CHANNELS = ("channel", "channels", "blockers", "holder", "waits_for")
 _KEPT = frozenset[tuple[type[Struct], str]](
     {
         (Header, "format"),
-        (InstanceView, "channel"),
         (Snapshot, "origin"),
         (SourceView, "kind"),
         (SourceView, "reader"),
         (SparkProgress, "phases_ms"),
     }
 )
-"""Text that is ours or Spark's, not the user's: `wmtop`, `#0`, names of taps, kinds of sources, phases of a batch."""
+"""Text that is ours or Spark's, not the user's: `wmtop`, names of taps, kinds of sources, phases of a batch."""
+_TASK_ID, _STATE = re.compile(r"[0-9a-f]{32}"), re.compile(r"[A-Z]+")
+_SHAPED: dict[tuple[type[Struct], str], re.Pattern[str]] = {
+    (FlinkJob, "held_in"): _TASK_ID,
+    (FlinkJob, "operator"): _TASK_ID,
+    (FlinkJob, "state"): _STATE,
+    (FlinkVertex, "id"): _TASK_ID,
+    (FlinkVertex, "inputs"): _TASK_ID,
+    (FlinkVertex, "status"): _STATE,
+}
+"""Text that is kept where it has a shape of Flink's: without the ids of its tasks a job's graph is another one."""
+_INSTANCE = re.compile(r"#\d+")
+"""An instance's name that is ours; of several Flink tasks it begins with the task's."""
 _OUR_KEYS = frozenset[tuple[type[Struct], str]]({(Note, "args")})
 """Dictionaries whose keys are ours."""
 _PLAIN = (int, float, bool, NoneType)
@@ -70,7 +83,8 @@ class Redaction:
 
     def snapshot(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot without names; where the holder is a source instance, its `#0` stays."""
-        self._instances = frozenset(view.channel for view in snapshot.instances or ())
+        named = (view.channel for view in snapshot.instances or ())
+        self._instances = frozenset(name for name in named if _INSTANCE.fullmatch(name))
         for view in snapshot.channels:  # they get their names in the order of the snapshot
             self._channel(view.channel)
         return self._struct(snapshot)
@@ -83,6 +97,8 @@ class Redaction:
         value = getattr(struct, name)
         if (type(struct), name) in _OUR_KEYS:
             return {key: self._value(item, key) for key, item in value.items()}
+        if (shape := _SHAPED.get((type(struct), name))) is not None:
+            return _shaped(value, shape)
         return self._value(value, name)
 
     def _value(self, value: Any, name: str) -> Any:
@@ -104,6 +120,12 @@ class Redaction:
 
     def _key(self, key: Any, place: int) -> Any:
         return self._names.get(key, f"{REDACTED}-{place}") if isinstance(key, str) else key
+
+
+def _shaped(value: Any, shape: re.Pattern[str]) -> Any:
+    if isinstance(value, list):
+        return [_shaped(item, shape) for item in cast("list[Any]", value)]
+    return value if value is None or shape.fullmatch(value) else REDACTED
 
 
 @lru_cache(maxsize=256)

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 import zstandard
 from msgspec.structs import replace
+from wmtop.engine.core.flink_job import FlinkJob, FlinkVertex
 from wmtop.engine.core.settings import Settings, Tumbling
 from wmtop.engine.core.snapshot import (
     ChannelView,
@@ -113,6 +114,22 @@ def test_a_source_instance_that_holds_keeps_its_number(snapshot: MakeSnapshot) -
     redacted = Redaction().snapshot(one)
     assert redacted.level.holder == Holder("#1", 5, "quiet", 1)
     assert [view.channel for view in redacted.instances or ()] == ["#0", "#1"]
+
+
+def test_the_graph_of_a_flink_job_stays_and_its_names_do_not(snapshot: MakeSnapshot) -> None:
+    source, window = "a" * 32, "b" * 32
+    vertices = [
+        FlinkVertex(source, "Source: orders", 1, "RUNNING", []), FlinkVertex(window, "Window", 1, "RUNNING", [source]),
+    ]  # fmt: skip
+    job = FlinkJob("c" * 32, "orders", "RUNNING", window, vertices, held_in=source, delays={"F1": 30})
+    instances = [InstanceView(i, f"Source: orders #{i}", 5, "active", 2) for i in range(2)]
+    redacted = Redaction().snapshot(replace(snapshot(1, channels=2, instances=instances), flink=job))
+    assert redacted.flink is not None
+    assert [(one.id, one.inputs, one.status) for one in redacted.flink.vertices] == [
+        (source, [], "RUNNING"), (window, [source], "RUNNING"),
+    ]  # fmt: skip
+    assert (redacted.flink.operator, redacted.flink.held_in, redacted.flink.delays) == (window, source, {"c002": 30})
+    assert b"orders" not in encode_line(redacted)
 
 
 def test_the_copy_of_a_recording(tmp_path: Path, header: Header, snapshot: MakeSnapshot) -> None:
