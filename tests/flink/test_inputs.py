@@ -1,11 +1,12 @@
 """Which splits are behind an operator that is not fed by its sources directly; times in ms from an arbitrary start."""
 
+from msgspec.structs import replace
 from wmtop.engine.core.times import MAX, MIN
 from wmtop.engine.taps.flink.barrel import Barrel, barrel_of
 from wmtop.engine.taps.flink.delays import Delay, learned
 from wmtop.engine.taps.flink.inputs import operators
 from wmtop.engine.taps.flink.metrics import sample_of
-from wmtop.engine.taps.flink.samples import Input, Sample, Split, Subtask, Vertex, VertexSample
+from wmtop.engine.taps.flink.samples import Input, Rates, Sample, Split, Subtask, Vertex, VertexSample
 from wmtop.engine.taps.flink.staircase import blockers_of
 
 
@@ -164,6 +165,30 @@ def test_of_two_ways_the_more_delayed_one_counts() -> None:
         return source("s", time, time), near, far, task("w", "aj", time - 30, time - 30, windowed=True)
 
     assert [one.watermark_ms for one in barrel(at(100), at(200)).channels] == [170, 170]
+
+
+def test_a_source_that_reads_records_and_sends_no_watermark_has_data() -> None:
+    """Without a watermark strategy all stays at MIN; a split that was never read does, too."""
+
+    def at(rate: float, marks: tuple[int, int] = (MIN, MIN)) -> tuple[VertexSample, ...]:
+        return replace(source("s", *marks), rates=Rates(taken=rate)), task("w", "s", MIN, MIN, windowed=True)
+
+    found = barrel(at(7.0))
+    assert [one.state for one in found.channels] == ["active", "active"]
+    assert found.held is not None
+    assert found.held.cause == "no_watermark"
+    for vertices in (at(0.0), at(7.0, (MIN, 50))):
+        found = barrel(vertices)
+        assert found.held is not None
+        assert (found.channels[0].state, found.held.cause) == ("never_seen", "never_seen")
+
+
+def test_a_source_subtask_without_a_split_is_said_to_have_none() -> None:
+    alone = replace(source("s", 50, MIN), rates=Rates(taken=1.0))
+    bare = replace(alone, subtasks=(alone.subtasks[0], replace(alone.subtasks[1], splits=())))
+    found = barrel((bare, task("w", "s", MIN, MIN, windowed=True)))
+    assert found.held is not None
+    assert (found.held.channel, found.held.cause) == ("#1", "no_split")
 
 
 def test_the_end_of_the_stream_behind_a_delay_is_no_time() -> None:

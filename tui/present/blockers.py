@@ -137,6 +137,8 @@ def _frees(step: Blocker, view: ChannelView | None, snapshot: Snapshot) -> str:
         "paused": "resuming the source",
         "in_flight": "the busy operator finishing its records",
         "back_pressured": "the busy operator behind it: more parallelism, or less work for each record",
+        "no_watermark": "a watermark strategy for the source, or after it, in the job",
+        "no_split": "as many source subtasks as splits at most, or an idle timeout in the job",
         "kept_back": "the task: what its operators wait for (async I/O, a watermark of their own)",
         "slow_reader": "reading faster: more source subtasks, or less work in them",
     }.get(step.cause, "newer records from it")

@@ -84,7 +84,10 @@ class FlinkJob(Attached):
         return stages_of_job(self._snapshot)
 
     def empty_barrel(self) -> str:
-        """Before a subtask reports a watermark."""
+        """Before a subtask reports a watermark, or where the metrics went with the job."""
+        job = self._snapshot.flink
+        if job is not None and job.state in ("FINISHED", "CANCELED", "FAILED"):
+            return f"the job is {job.state}: Flink keeps no metrics of it"
         return "no subtask reports a watermark yet"
 
     def no_channels(self) -> str:

@@ -46,6 +46,8 @@ _CAUSES: dict[Cause, tuple[str, str]] = {
     "back_pressured": ("is back-pressured", "are back-pressured"),
     "slow_reader": ("is read too slowly", "are read too slowly"),
     "stuck": ("does not advance", "do not advance"),
+    "no_watermark": ("sends no watermark", "send no watermark"),
+    "no_split": ("has no split to read", "have no split to read"),
     "kept_back": ("keeps its watermark back", "keep their watermarks back"),
 }
 
@@ -265,6 +267,8 @@ def _over(snapshot: Snapshot) -> str:
     """A run of our own fires all that is open at its end; an attached query that was stopped keeps it."""
     if not target_of(snapshot).is_attached:
         return "the stream has ended, all windows closed"
+    if snapshot.flink is not None:
+        return f"the job is {snapshot.flink.state}"
     still = snapshot.windows.open_count
     return "the query was stopped" + (f", open windows: {f.count(still)}" if still else "")
 

@@ -176,6 +176,8 @@ def cause(snapshot: Snapshot) -> str:
         "slow_reader": "its source is busy all the time: it reads as fast as it can",
         "stuck": f"its watermark {_stuck(snapshot, view)}",
         "kept_back": kept_back(snapshot),
+        "no_watermark": "records come, but its source sends no watermark: the job sets no watermark strategy there",
+        "no_split": "it has no split to read: its source has more subtasks than splits",
     }
     if target_of(snapshot).kind == "flink":
         words["paused"] = "paused by watermark alignment"

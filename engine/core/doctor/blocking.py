@@ -112,7 +112,7 @@ def _split(given: DiagnosisInput) -> tuple[dict[str, ChannelView], dict[str, Cha
     """The channels in the minimum (by name) that have no data, the one that holds first, and those that are not."""
     holder = given.snapshot.level.holder
     views = [view for view, _ in given.active]
-    if holder is not None and holder.cause == "never_seen":
+    if holder is not None and holder.cause in ("never_seen", "no_split"):
         views = [*(view for view in given.channels if _holds_unseen(view, given)), *views]
     unread = holder.channel if holder is not None and holder.cause in ("backlog", "paused", "held_back") else None
     after_ms = given.patience_ms / 2

@@ -43,6 +43,16 @@ class QueryNotStarted(Finding, frozen=True, kw_only=True, tag="query-not-started
     """The attached query has not begun a batch."""
 
 
+class JobNotRunning(Finding, frozen=True, kw_only=True, tag="job-not-running"):
+    """The attached Flink job does not run now, its JobManager does not answer, or its metrics are old."""
+
+    state: str
+    """The job's, in Flink's words."""
+    error: str | None
+    """The last failure of a job that does not run; else why there is nothing newer."""
+    restarts: int | None
+
+
 class EngineStarting(Finding, frozen=True, kw_only=True, tag="engine-starting"):
     """The engine is still starting."""
 
@@ -100,7 +110,9 @@ def engine_silent(given: DiagnosisInput) -> EngineSilent | None:
     return EngineSilent(severity="critical", size=silent_ms, silent_ms=silent_ms, fixes=(Fix(code="check-engine"),))
 
 
-def query_stale(given: DiagnosisInput) -> EngineSilent | QueryStale | QueryNotStarted | SourceUnreachable | None:
+def query_stale(
+    given: DiagnosisInput,
+) -> EngineSilent | JobNotRunning | QueryStale | QueryNotStarted | SourceUnreachable | None:
     """No progress of an attached query, a JVM that hangs, or a source that does not answer."""
     snapshot = given.snapshot
     if snapshot.state != "stale":
@@ -110,6 +122,11 @@ def query_stale(given: DiagnosisInput) -> EngineSilent | QueryStale | QueryNotSt
         silent_ms = int(hung.args.get("silent_ms") or 0)
         return EngineSilent(
             severity="critical", size=silent_ms, silent_ms=silent_ms, jvm=True, fixes=(Fix(code="check-engine"),)
+        )
+    if (job := snapshot.flink) is not None:
+        fixes = (Fix(code="check-job"),)
+        return JobNotRunning(
+            severity="critical", state=job.state, error=snapshot.error, restarts=job.restarts, fixes=fixes
         )
     if not given.is_attached or "positions" in (snapshot.origin or {}) or _is_topic(given):
         return SourceUnreachable(severity="critical", why=_broker_silent(given), fixes=(Fix(code="check-source"),))

@@ -48,6 +48,7 @@ FixCode = Literal[
     "tap-input",
     "check-engine",
     "check-query",
+    "check-job",
     "check-source",
     "lower-max-channels",
     "resume-source",

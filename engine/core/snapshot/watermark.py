@@ -6,12 +6,13 @@ from msgspec import Struct
 
 Cause = Literal[
     "quiet", "backlog", "never_seen", "behind", "future_elsewhere", "slow_clock", "held_back", "paused", "in_flight",
-    "back_pressured", "slow_reader", "stuck", "kept_back",
+    "back_pressured", "slow_reader", "stuck", "kept_back", "no_watermark", "no_split",
 ]  # fmt: skip
 """`in_flight`: the inputs are past the watermark, records wait before a busy operator; no channel is to blame.
 `back_pressured`: a busy operator keeps its source from reading; `slow_reader`: its source reads as fast as it can.
 `stuck`: its watermark does not move, and whether records come is not known. `kept_back`: a task of a Flink job sends a
-watermark behind the one that it takes in."""
+watermark behind the one that it takes in. `no_watermark`: records come, and its source sends no watermark. `no_split`:
+its source has more subtasks than splits, and it has none."""
 
 
 VerdictName = Literal["moving", "slow", "stalled", "waiting", "unknown", "ended"]

@@ -143,8 +143,10 @@ def _cause(one: Input, split: Split | None, state: ChannelState) -> Cause | None
     if state not in ("active", "never_seen"):
         return None
     before = one.splits_before.get(split.id) if split is not None else None
+    if one.unmarked:
+        return "no_watermark"
     if state == "never_seen":
-        return "never_seen"
+        return "no_split" if one.no_split else "never_seen"
     if one.keeps_back:
         return "kept_back"
     if _is_paused(split, one):
@@ -205,7 +207,8 @@ def _is_idle(split: Split, one: Input) -> bool:
 
 def _channels(one: Input, number: int, idle: dict[str, bool]) -> Iterator[BarrelChannel]:
     if not one.splits:
-        state = "never_seen" if one.state == "active" and one.now.output == MIN else one.state
+        unseen = one.state == "active" and one.now.output == MIN and (one.no_split or not one.unmarked)
+        state = "never_seen" if unseen else one.state
         paused = state == "active" and _is_paused(None, one)
         quiet_ms = None if paused else one.source.source_idle_ms  # it grows while alignment pauses the source
         cause = _cause(one, None, state)
@@ -230,6 +233,6 @@ def _quiet_ms(split: Split, one: Input) -> int | None:
 def _state_of_split(split: Split, one: Input, is_idle: bool) -> ChannelState:
     if is_idle or one.state == "idle":
         return "idle"
-    if split.watermark in (None, MIN) and split.offset is None:
+    if split.watermark in (None, MIN) and split.offset is None and not one.unmarked:
         return "never_seen"
     return one.state

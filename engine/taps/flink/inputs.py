@@ -42,6 +42,10 @@ class Input(Struct):
     """By how much tasks between it and the operator send their watermark later."""
     keeps_back: bool = False
     """It is no source, and sends its watermark behind the one that it takes in, by no constant."""
+    unmarked: bool = False
+    """Its source reads records, and none of its subtasks sends a watermark."""
+    no_split: bool = False
+    """Other subtasks of its source have splits, this one has none."""
     state: ChannelState = "active"
 
 
@@ -165,6 +169,8 @@ def _inputs(leaf: _Leaf, now: Sample, before: Sample | None, *, several: bool) -
     upstream, delay_ms = leaf.vertex, leaf.delay_ms
     earlier = vertex_in(before, upstream.vertex.id)
     root = _root(now, upstream)
+    unmarked = _is_unmarked(root) and _is_unmarked(upstream)
+    has_splits = any(task.splits for task in root.subtasks)
     for own in upstream.subtasks:
         own_then = _task(earlier, own.index)
         task, then = delayed(own, delay_ms), _delayed(own_then, delay_ms)
@@ -185,11 +191,21 @@ def _inputs(leaf: _Leaf, now: Sample, before: Sample | None, *, several: bool) -
             vertex_ended=upstream.vertex.status == "FINISHED",
             delay_ms=delay_ms,
             keeps_back=bool(root.vertex.inputs) and not _assigns(upstream) and _is_behind_its_input(own),
+            unmarked=unmarked,
+            no_split=has_splits and not source.splits,
         )
 
 
 def _delayed(task: Subtask | None, ms: int) -> Subtask | None:
     return None if task is None else delayed(task, ms)
+
+
+def _is_unmarked(vertex: VertexSample) -> bool:
+    """Whether records are read or taken in, and no subtask or split has a watermark."""
+    splits = [split for task in vertex.subtasks for split in task.splits]
+    marks = [*(task.output for task in vertex.subtasks), *(split.watermark for split in splits)]
+    reads = bool(vertex.rates.taken) or any(split.offset is not None for split in splits)
+    return reads and all(mark in (None, MIN) for mark in marks)
 
 
 def _is_behind_its_input(task: Subtask) -> bool:

@@ -3,12 +3,14 @@
 from datetime import UTC
 
 from msgspec.structs import replace
+from wmtop.engine.core.doctor import diagnose
 from wmtop.engine.core.doctor.blocking import SilentChannels
+from wmtop.engine.core.doctor.condition import JobNotRunning
 from wmtop.engine.core.doctor.finding import Fix
 from wmtop.engine.core.flink_job import FlinkJob, FlinkVertex
 from wmtop.engine.core.history import history_point
 from wmtop.engine.core.settings import Settings
-from wmtop.engine.core.snapshot import Cause, ChannelView, Holder, Level, Snapshot, SourceView, Totals
+from wmtop.engine.core.snapshot import Cause, ChannelView, Holder, Level, Reason, Snapshot, SourceView, Totals, Verdict
 from wmtop.tui.cli.summary import summary
 from wmtop.tui.present.channel_facts import facts
 from wmtop.tui.present.condition import condition
@@ -23,6 +25,7 @@ from wmtop.tui.present.presenter import presenter_of
 from wmtop.tui.present.preview import lateness
 from wmtop.tui.present.progress import cells_of
 from wmtop.tui.present.query_words import identity, whole_identity
+from wmtop.tui.present.verdict import verdict_line
 from wmtop.tui.present.windows_unknown import unknown_text
 
 NOW_MS = 1_700_000_100_000
@@ -126,12 +129,20 @@ def test_a_job_that_restarts_shows_its_state_and_the_cause() -> None:
     now = condition(restarting, frozen=False, silent_s=0.0, lost=None)
     assert (now.word, now.note) == ("RESTARTING", "java.io.IOException: disk full")
     assert "RESTARTING" in text(presenter_of(restarting).holder(None))
+    [finding] = [one for one in diagnose(restarting, []) if isinstance(one, JobNotRunning)]
+    said = explain(finding, restarting, None)
+    assert (said.title, said.cause) == ("The job is RESTARTING", "Its last failure: java.io.IOException: disk full")
+    ended = replace(job(state="FINISHED"), state="ended", ended=True, channels=[], verdict=Verdict("ended"))
+    assert "the job is FINISHED" in verdict_line(replace(ended, verdict=Verdict("ended", reason=Reason("ended"))))
+    assert "FINISHED" in presenter_of(ended).empty_barrel()
     partial = condition(replace(job(), state="partial"), frozen=False, silent_s=0.0, lost=None)
     assert partial.word == "PARTIAL"
     gone = replace(job(), state="stale", error="no answer from http://jobmanager:8081")
     now = condition(gone, frozen=False, silent_s=0.0, lost=None)
     assert now.word.startswith("STALE")
     assert now.note == gone.error
+    assert "no answer" in str([explain(one, gone, None) for one in diagnose(gone, [])])
+    assert not any(isinstance(one, JobNotRunning) for one in diagnose(job(), []))
 
 
 def test_the_graph_has_a_row_a_task_and_the_chosen_operator_names_the_split() -> None:

@@ -4,6 +4,7 @@ from ....engine.core.doctor.condition import (
     EngineFailed,
     EngineSilent,
     EngineStarting,
+    JobNotRunning,
     NoRecords,
     PartlyUnknown,
     QueryNotStarted,
@@ -71,6 +72,22 @@ def _not_started(it: QueryNotStarted, context: Context) -> Explanation:
         "Its application has not started the query, or its first batch is still being planned.",
         ["0 batches so far"],
         ("Progress",),
+    )
+
+
+def _job_not_running(it: JobNotRunning, context: Context) -> Explanation:
+    error = None if it.error is None else f.first_line(f.clean(it.error))
+    if it.state != "RUNNING":
+        title, impact = f"The job is {it.state}", "No results: the watermark is frozen"
+        cause = f"Its last failure: {error}" if error else f"No failure is reported. {_OLD}"
+    elif error is not None:
+        title, impact, cause = "Nothing newer is known of the job", "Whether event time moves is not known", error
+    else:
+        title, impact = "The metrics are old", "Whether event time moves is not known"
+        cause = f"The JobManager has had no newer metrics from its task managers. {_OLD}"
+    counted = [] if not it.restarts else [f"Restarts: {it.restarts:,}"]
+    return Explanation(
+        title, impact, cause, [f"State of the job: {it.state}", *counted, *_age(context)], ("Operators",)
     )
 
 
@@ -212,6 +229,7 @@ EXPLAINERS: Explainers = {
     EngineFailed: _failed,
     EngineSilent: _silent,
     EngineStarting: _starting,
+    JobNotRunning: _job_not_running,
     QueryNotStarted: _not_started,
     QueryStale: _stale,
     SourceUnreachable: _unreachable,

@@ -51,6 +51,7 @@ _PLAIN: dict[FixCode, str] = {
     "tap-events": "To see its event time, put a tap (one line) on its input",
     "tap-input": "Count how late the rows are: put a tap (one line) before withWatermark",
     "check-query": "Check the query: is its process running, and what does its log say?",
+    "check-job": "Look at the job's exceptions in Flink's web UI, and at the JobManager's log",
     "check-source": "Check the source: can it be reached, with which credentials?",
     "lower-max-channels": "Start the engine again with a smaller --max-channels",
     "resume-source": "Resume the source when it may be read again",
