@@ -23,7 +23,7 @@ _OLD = "Everything else on the screen is from before that."
 
 def _failed(it: EngineFailed, context: Context) -> Explanation:
     who = "The query" if it.attached else "The engine"
-    error = f.first_line(f.clean(it.error)) if it.error else "no error was reported"
+    error = f.clean(f.first_line(it.error)) if it.error else "no error was reported"
     return Explanation(
         f"{who} {'has stopped' if it.lost else 'has failed'}",
         "No results: event time does not move any more",
@@ -76,7 +76,7 @@ def _not_started(it: QueryNotStarted, context: Context) -> Explanation:
 
 
 def _job_not_running(it: JobNotRunning, context: Context) -> Explanation:
-    error = None if it.error is None else f.first_line(f.clean(it.error))
+    error = None if it.error is None else f.clean(f.first_line(it.error))
     if it.state != "RUNNING":
         title, impact = f"The job is {it.state}", "No results: the watermark is frozen"
         cause = f"Its last failure: {error}" if error else f"No failure is reported. {_OLD}"
