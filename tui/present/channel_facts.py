@@ -56,6 +56,7 @@ def facts(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> list[Fa
     """All that is known, the most important first; of an attached query much is not."""
     out: list[Fact] = [
         ("watermark", _watermark(snapshot, view, zone)),
+        *_own_watermark(snapshot, view, zone),
         ("newest record", _time(view.max_event_ms, snapshot, zone)),
         ("no data for", _quiet(snapshot, view)),
         ("idleness", _idleness(view)),
@@ -88,12 +89,17 @@ def _watermark(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> li
     elif ahead is not None:
         side = "ahead of" if ahead > 0 else "behind"
         runs += [(f"  {f.duration(abs(ahead))}", "text"), (f" {side} the watermark", "dim")]
-    delay_ms = snapshot.flink.delays.get(view.channel) if snapshot.flink is not None else None
-    if delay_ms:
-        own = f.clock(view.watermark_ms + delay_ms, zone, snapshot.now_ms)
-        way = f"{f.duration(abs(delay_ms))} {'later' if delay_ms > 0 else 'earlier'}"
-        runs.append((f", its own {own}: a task on the way sends it {way}", "dim"))
     return runs
+
+
+def _own_watermark(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> list[Fact]:
+    """Where it sends another one than what arrives, as Flink tasks on the way send it later."""
+    delay_ms = snapshot.flink.delays.get(view.channel) if snapshot.flink is not None else None
+    if not delay_ms or view.watermark_ms is None:
+        return []
+    own = f.clock(view.watermark_ms + delay_ms, zone, snapshot.now_ms)
+    way = f"{f.duration(abs(delay_ms))} {'later' if delay_ms > 0 else 'earlier'}"
+    return [("its own", [(own, "text"), (f"  a task on the way sends it {way}", "dim")])]
 
 
 def _time(time_ms: int | None, snapshot: Snapshot, zone: tzinfo | None) -> list[Run]:
