@@ -176,7 +176,7 @@ def cause(snapshot: Snapshot) -> str:
         "slow_reader": "its source is busy all the time: it reads as fast as it can",
         "stuck": f"its watermark {_stuck(snapshot, view)}",
         "kept_back": kept_back(snapshot),
-        "no_watermark": "records come, but its source sends no watermark: the job sets no watermark strategy there",
+        "no_watermark": "records come, but its source sends no watermark: is a watermark strategy set?",
         "no_split": "it has no split to read: its source has more subtasks than splits",
     }
     if target_of(snapshot).kind == "flink":

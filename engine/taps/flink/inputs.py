@@ -169,8 +169,8 @@ def _inputs(leaf: _Leaf, now: Sample, before: Sample | None, *, several: bool) -
     upstream, delay_ms = leaf.vertex, leaf.delay_ms
     earlier = vertex_in(before, upstream.vertex.id)
     root = _root(now, upstream)
-    unmarked = _is_unmarked(root) and _is_unmarked(upstream)
     has_splits = any(task.splits for task in root.subtasks)
+    unmarked = has_splits and _is_unmarked(root) and _is_unmarked(upstream)
     for own in upstream.subtasks:
         own_then = _task(earlier, own.index)
         task, then = delayed(own, delay_ms), _delayed(own_then, delay_ms)
@@ -201,11 +201,14 @@ def _delayed(task: Subtask | None, ms: int) -> Subtask | None:
 
 
 def _is_unmarked(vertex: VertexSample) -> bool:
-    """Whether records are read or taken in, and no subtask or split has a watermark."""
+    """Whether records are read or taken in, and no subtask or split has a watermark.
+
+    Where splits do not report theirs (1.20), one that was never read may keep its subtask at MIN.
+    """
     splits = [split for task in vertex.subtasks for split in task.splits]
     marks = [*(task.output for task in vertex.subtasks), *(split.watermark for split in splits)]
     reads = bool(vertex.rates.taken) or any(split.offset is not None for split in splits)
-    return reads and all(mark in (None, MIN) for mark in marks)
+    return reads and bool(marks) and all(mark == MIN for mark in marks)
 
 
 def _is_behind_its_input(task: Subtask) -> bool:
