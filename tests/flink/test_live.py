@@ -115,7 +115,8 @@ def test_a_busy_operator_is_not_a_split_without_data(flink: Flink) -> None:
         for split in ("slow-0", "slow-1"):
             flink.write(split, *range(start, start + 40))
         slow = next((one for one in snapshot.flink.vertices if one.name.startswith("Slow map")), None)
-        return slow is not None and (slow.busy or 0) > 0.9
+        # Flink means the last minute, in most of which this job had nothing to do.
+        return slow is not None and (slow.busy or 0) > 0.1
 
     seen = watching.see(
         lambda s: is_busy(s) and s.level.holder is not None and s.level.holder.cause == "in_flight", "records wait"
