@@ -75,6 +75,18 @@ def test_idle_time_that_grows_over_five_seconds_is_idleness() -> None:
     assert barrel(at(6_000, 5_000), at(0, 5_000)).channels[0].state == "active"
 
 
+def test_a_split_that_is_back_from_idle_holds_where_its_subtask_stands_at_it() -> None:
+    def at(time: int, back: int, idle_ms: int) -> Sample:
+        splits = [Split("a", back, idle_ms=idle_ms, idle_share=0.4), Split("b", 80, idle_share=0.0)]
+        return sample(time, 20, [20, 90], [splits, [Split("c", 90)]])
+
+    found = barrel(at(6_000, 20, 5_000), at(0, 20, 0))
+    assert [one.state for one in found.channels] == ["active", "active", "active"]
+    assert found.held is not None
+    assert found.held.channel == "a"
+    assert barrel(at(6_000, 15, 5_000), at(0, 15, 0)).channels[0].state == "idle"
+
+
 def test_a_split_that_has_read_nothing_is_never_seen() -> None:
     found = barrel(sample(0, MIN, [MIN, 20], [[Split("a", MIN)], [Split("c", 20)]]))
     assert [one.state for one in found.channels] == ["never_seen", "active"]
@@ -175,6 +187,25 @@ def test_no_data_is_said_only_where_it_is_known() -> None:
     assert held() == ("stuck", None)
     assert held(offset=41) == ("quiet", 7_000)
     assert held(source_idle_ms=9_000) == ("quiet", 9_000)
+
+
+def test_a_split_that_has_moved_to_another_subtask_is_in_that_one_only() -> None:
+    """After a rescale the JobManager keeps the metrics of the subtask that had it before."""
+    facts = FlinkFacts(graph=Graph(Job("1", "orders", "RUNNING", 1), 0), answered_ms=0)
+
+    def places(time: int, old: int, new: int, sent: tuple[int, int]) -> list[int]:
+        nonlocal facts
+        dump = sample(time, 10, list(sent), [[Split("b", 90), Split("a", old)], [Split("a", new), Split("c", 95)]])
+        facts = seen(facts, dump)
+        subtasks = facts.samples[-1].vertices[1].subtasks
+        return [task.index for task in subtasks for split in task.splits if split.id == "a"]
+
+    assert places(0, 40, 50, (90, 50)) == [1]  # an active one would hold its subtask
+    assert places(6_000, 40, 60, (90, 50)) == [1]
+    facts = FlinkFacts(graph=facts.graph, answered_ms=0)
+    assert places(0, 40, MIN, (40, MIN)) == [1]  # both could be: the one that holds back more
+    facts = FlinkFacts(graph=facts.graph, answered_ms=0)
+    assert places(0, 50, 40, (50, 90)) == [0]
 
 
 def test_for_how_long_nothing_of_a_kafka_split_was_read() -> None:

@@ -84,7 +84,7 @@ def barrel_of(
     inputs = upstream.inputs
     channels: list[BarrelChannel] = []
     for number, one in enumerate(inputs):
-        idle = {split.id: _is_idle(split, one) for split in one.splits}
+        idle = _idle_splits(one)
         one.state = _state(one, level_before, all_idle=bool(idle) and all(idle.values()))
         channels += _channels(one, number, idle)
     part = [one for one in inputs if one.state == "active" and one.now.output is not None]
@@ -188,6 +188,20 @@ def _state(one: Input, level_before: int | None, *, all_idle: bool) -> ChannelSt
     if output is not None and level_before is not None and output < level_before:
         return "idle" if all_idle else "catching_up"
     return "active"
+
+
+def _idle_splits(one: Input) -> dict[str, bool]:
+    """Which splits are left out of their subtask's minimum.
+
+    One that was idle between the samples may be back: where all others are past what the subtask sends, it is the one
+    that the subtask stands at.
+    """
+    idle = {split.id: _is_idle(split, one) for split in one.splits}
+    sent = one.now.output
+    active = [split.watermark for split in one.splits if not idle[split.id] and split.watermark is not None]
+    if sent is not None and sent != MIN and active and min(active) > sent:
+        idle |= {split.id: False for split in one.splits if split.watermark == sent}
+    return idle
 
 
 def _is_idle(split: Split, one: Input) -> bool:

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from .barrel import IDLE_STEP_MS
 from .delays import Delay, learned
+from .moved import without_moved
 from .samples import Checkpoint, Graph, Sample, Split
 from .unread import Unread
 
@@ -54,6 +55,7 @@ def late_of(facts: FlinkFacts) -> dict[str, int]:
 
 def seen(facts: FlinkFacts, new: Sample) -> FlinkFacts:
     """The facts with a new sample, in which Kafka splits say for how long nothing of them was read."""
+    new = without_moved(new, facts.samples[0] if facts.samples else None)
     read_ms: dict[str, tuple[int, int]] = {}
 
     def known(split: Split) -> Split:
