@@ -94,6 +94,10 @@ def test_a_redirect_is_not_followed_with_credentials(server: Server, monkeypatch
     server.answer = (302, {"Location": f"{other.url}/login"}, b"")
     with pytest.raises(RestError, match=f"redirects to {other.url}/login"):
         jobs(server.url)
+    server.answer = (302, {"Location": "http://x/\x1b]0;y\x07"}, b"")
+    with pytest.raises(RestError, match="redirects to") as error:
+        jobs(server.url)
+    assert str(error.value).isprintable()
     assert not other.asked
     other.http.shutdown()
 

@@ -30,7 +30,8 @@ class RestError(Exception):
     """The JobManager did not give an answer: one line that says why; `status` is None without an HTTP answer."""
 
     def __init__(self, text: str, status: int | None = None) -> None:
-        super().__init__(text)
+        # A proxy's redirect may hold what a terminal would obey.
+        super().__init__("".join(char if char.isprintable() else "\ufffd" for char in text))
         self.status = status
 
 
