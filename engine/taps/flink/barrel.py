@@ -193,8 +193,8 @@ def _state(one: Input, level_before: int | None, *, all_idle: bool) -> ChannelSt
 def _idle_splits(one: Input) -> dict[str, bool]:
     """Which splits are left out of their subtask's minimum.
 
-    One that was idle between the samples may be back: where all others are past what the subtask sends, it is the one
-    that the subtask stands at.
+    One that was idle between the samples may be back: where all others are past what the subtask sends, the one whose
+    watermark that is holds it back.
     """
     idle = {split.id: _is_idle(split, one) for split in one.splits}
     sent = one.now.output
