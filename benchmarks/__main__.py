@@ -11,6 +11,7 @@ NAMES = (
     "aggregation",
     "kafka",
     "balance",
+    "late",
     "taps",
     "ordinary_job",
     "start",

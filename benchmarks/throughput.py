@@ -17,6 +17,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from wmtop.engine.core.monitor import Monitor
 from wmtop.engine.core.settings import Settings
 from wmtop.engine.pipeline.durable import StateDirectory
 from wmtop.engine.pipeline.query import Run
@@ -79,20 +80,28 @@ def plain(spark: SparkSession, directory: Path, files: int) -> list[dict[str, in
 
 def engine(spark: SparkSession, source: Files, settings: Settings) -> list[dict[str, int]]:
     """The phases (ms) of the engine's batches."""
+    monitor, reports = run_to_end(spark, source, settings)
+    assert monitor.rows == FILES * ROWS
+    return phases(reports)
+
+
+def run_to_end(
+    spark: SparkSession, source: Files, settings: Settings, late_output: str | None = None
+) -> tuple[Monitor, list[Any]]:
+    """The monitor at the end of a run of its own, and Spark's report of each batch."""
     with tempfile.TemporaryDirectory() as path:
         state = StateDirectory(Path(path))
         state.lock()
         source.check()
-        run = Run(source, settings, state, None, lambda: None)
+        run = Run(source, settings, state, None, lambda: None, late_output=late_output)
         run.load(spark)
         run.start()
         query: Any = run._query
         query.awaitTermination()
-        assert run.monitor.rows == FILES * ROWS
-        times = phases(query.recentProgress)
+        reports = query.recentProgress
         run.stop()
         state.unlock()
-        return times
+        return run.monitor, reports
 
 
 def phases(reports: list[Any]) -> list[dict[str, int]]:

@@ -60,6 +60,11 @@ def tap(
             pyspark.__version__,
             one_line(name or time),
         )
+        if explain:
+            _log.warning(
+                "wmtop tap: explain=%s needs Spark 4.3, and this is %s: the values are not counted; the rest is",
+                list(explain), pyspark.__version__,
+            )  # fmt: skip
     ms = F.col(_MS)
     steps: list[dict[str, Column]] = [{_MS: _milliseconds(df, time)}]
     measures = [

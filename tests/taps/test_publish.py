@@ -332,6 +332,19 @@ def test_a_tap_wants_a_timestamp(spark: "SparkSession") -> None:
         tap(df, "ts", explain="k")
 
 
+def test_without_sketches_the_log_says_what_is_not_counted(
+    spark: "SparkSession", monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Spark before 4.3 has none."""
+    from pyspark.sql import functions as F
+    from wmtop.engine import tap
+
+    monkeypatch.delattr(F, "tuple_sketch_agg_double")
+    df = spark.sql("select timestamp '2026-01-01' as ts, 'x' as device")
+    assert tap(df, "ts", explain=["device"]).collect() == df.collect()
+    assert "explain=['device'] needs Spark 4.3" in caplog.text
+
+
 def test_a_tap_leaves_the_data_as_it_was_and_takes_a_name_of_its_own(spark: "SparkSession") -> None:
     from wmtop.engine import tap
 

@@ -9,11 +9,14 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from ...engine.core.doctor import diagnose
+from ...engine.core.doctor.explained import LateCause
 from ...engine.core.job_line import lines_in_jobs
 from ...engine.core.judgement.advice import Advice, advice, known_horizons
+from ...engine.core.judgement.advice_of_value import ValueAdvice, advice_of_value
 from ...engine.core.snapshot import Snapshot
 from ...engine.errors import UsageError
-from ..present.advice_words import LINE_NAMES, advice_lines
+from ..present.advice_words import LINE_NAMES, advice_lines, cause_lines
 from ..present.diagnosis.diagnoses import diagnoses
 from ..present.formatting import clean, setting
 from ..present.target import target_of
@@ -27,7 +30,7 @@ from .targets import FLINK, TOPIC
 CANNOT_TELL = 3
 DEFAULT_FOR_MS = 10_000
 USUAL_HORIZON_MS = 3_600_000
-_CAUSES = ("late-cause", "clock-skew")
+_CLOCK = "clock-skew"
 """What the doctor finds that a longer lateness would only hide."""
 
 
@@ -127,17 +130,36 @@ def _as_json(target: str, snapshot: Snapshot, found: Advice, lines: dict[str, st
         "lateness_ms": None if found.lateness is None else found.lateness.lateness_ms,
         "idle_after_ms": None if found.idle is None else found.idle.idle_after_ms,
         "lines": lines,
+        "causes": [_cause(cause, needed) for cause, needed in _causes(snapshot, found.target)],
         "explain": msgspec.to_builtins(snapshot.explain),
+    }
+
+
+def _causes(snapshot: Snapshot, share: float) -> Iterator[tuple[LateCause, ValueAdvice | None]]:
+    """What most late records have in common, and the lateness that would cover it."""
+    for finding in diagnose(snapshot, []):
+        if isinstance(finding, LateCause):
+            yield finding, advice_of_value(snapshot, finding.column, finding.value, share)
+
+
+def _cause(cause: LateCause, needed: ValueAdvice | None) -> dict[str, Any]:
+    """`lateness_ms` covers the value's records, `others_ms` all others."""
+    return {
+        **{name: getattr(cause, name) for name in ("column", "value", "late", "late_share", "share", "lift", "also")},
+        "lateness_ms": needed and needed.lateness_ms,
+        "others_ms": needed and needed.others_ms,
     }
 
 
 def _text(target: str, snapshot: Snapshot, found: Advice, lines: dict[str, str]) -> Iterator[str]:
     yield f"{clean(target)}:"
     yield from advice_lines(found)
+    for cause, needed in _causes(snapshot, found.target):
+        yield from cause_lines(cause, needed, found.target)
     for diagnosis in diagnoses(snapshot, [], None):
-        if diagnosis.code in _CAUSES:
-            yield f"  {diagnosis.title}; {diagnosis.impact}"
-            yield from (f"    or: {fix}" for fix in diagnosis.fixes[:1])
+        if diagnosis.code == _CLOCK:
+            yield f"  {diagnosis.title}. {diagnosis.impact}"
+            yield from (f"    fix: {fix}" for fix in diagnosis.fixes[:1])
     if lines:
         yield ""
         width = max(map(len, LINE_NAMES.values()))
