@@ -19,7 +19,7 @@ from wmtop.engine.pipeline.sources.record_columns import RecordColumns
 
 from .throughput import FilesABatch, cpu_s, run_to_end
 
-FILES, ROWS, ROUNDS = 6, 1_000_000, 8
+FILES, ROWS, ROUNDS = 4, 500_000, 6
 START_MS, EVERY_MS, MEAN_DELAY_MS = 1_700_000_000_000, 2, 20_000
 WITHOUT = Settings(lateness_ms=86_400_000)
 LATE = Settings(lateness_ms=60_000)
@@ -54,7 +54,7 @@ def _table(spark: SparkSession, directory: Path) -> None:
             before = cpu_s()
             late[side] = _run(spark, directory, side)
             cpu[side].append(cpu_s() - before)
-    print(f"| {FILES} batches of {ROWS // 1_000_000}M rows | late | CPU of a run | of 'neither', round by round |")
+    print(f"| {FILES} batches of {ROWS:,} rows | late | CPU of a run | of 'neither', round by round |")
     print("| --- | --- | --- | --- |")
     for side, spent in cpu.items():
         neither = cpu[f"{side.partition(':')[0]}: neither"]

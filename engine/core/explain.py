@@ -57,6 +57,8 @@ class SeenValues(Struct, frozen=True):
     unreported: Sequence[int] = ()
     """For each column how many records a value can have that is not among `values`; empty: none can have any."""
     channels: "dict[str, SeenChannel]" = {}
+    usual: tuple[int, int] | None = None
+    """Of what distance (ms) the distances of how many records are relative; None: of that of their neighbours."""
 
 
 class SeenChannel(Struct, frozen=True):
@@ -270,7 +272,7 @@ class Explain(Struct):
         """What a snapshot shows."""
         late = [(name, channel) for name, channel in self.channels.items() if channel.late]
         late.sort(key=lambda pair: (-pair[1].late, pair[0]))
-        return [
+        views = [
             column.view(
                 self.records,
                 self.late,
@@ -278,6 +280,20 @@ class Explain(Struct):
             )
             for number, column in enumerate(self.columns)
         ]
+        return surest_first(views)
+
+
+def surest_first(columns: Sequence[ExplainedColumn]) -> list[ExplainedColumn]:
+    """Columns with a value that is sure or a clock that is off before all others, which keep their order."""
+
+    def rank(column: ExplainedColumn) -> tuple[bool, float]:
+        sure = [
+            _evidence(value.late, value.records, column.late, column.records) for value in column.values if value.sure
+        ]
+        clock = any(offset.stable for offset in column.offsets)
+        return not (sure or clock), -max(sure, default=0.0)
+
+    return sorted(columns, key=rank)
 
 
 def _explained(

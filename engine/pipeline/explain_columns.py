@@ -19,13 +19,13 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from ..core.explain import MOST_CHANNEL_VALUES, MOST_OF_BATCH, MOST_TRACKED, Focus, SeenChannel, SeenValue, SeenValues
-from ..core.explain_clocks import DelayPoint
+from ..core.explain_clocks import DelayPoint, weighted_median
 from ..core.late_records import LateRecords
 from ..core.settings import Session, Settings
 from ..core.times import MAX
 from .column_groups import Flags, Longs, buckets_of, longs, short_name, starts_every
 from .sources.base import ARRIVAL, CHANNEL, NO_CHANNEL, TIME
-from .sources.record_columns import EXPLAIN
+from .sources.record_columns import EXPLAIN, STAMPED
 
 LONGEST = 200
 """Longer values are cut to so many characters."""
@@ -33,6 +33,8 @@ _TRACKED_OF_TASK = 20
 _DELAYS_OF_TASK = 200
 """Of how many values a task reports distances."""
 _MOST_SLICES, _LEAST_IN_SLICE = 64, 256
+_FAR_STAMP = 4
+"""Timestamps so many times as far from the middle as half of them are no evidence of when a record arrived."""
 _MOST_POINTS, _LEAST_IN_POINT, _PER_POINT = 8, 64, 256
 """Distances of a value are read at so many points at most, from so many records at least and at most."""
 
@@ -53,7 +55,8 @@ class _Records(Struct):
 
     late: Flags
     delays: Longs
-    """Arrival minus event time (ms), minus what is usual in the record's slice."""
+    """Arrival minus event time (ms), minus `usual`, or without it minus what is usual in the record's slice."""
+    usual: int | None
     rows_of_slice: int
     """So many records in a row arrived together."""
     usual_ms: Longs
@@ -86,7 +89,8 @@ def seen_in(rows: "pa.Table", work: Explaining) -> SeenValues:
         found, left = _column(number, names, codes, records, work.focus.values[number])
         values += found
         unreported.append(left)
-    return SeenValues(values, unreported, _in_channels(columns, records))
+    usual = None if records.usual is None else (records.usual, len(times))
+    return SeenValues(values, unreported, _in_channels(columns, records), usual)
 
 
 def is_late(times: Longs, settings: Settings, late: LateRecords) -> Flags:
@@ -107,6 +111,10 @@ def is_late(times: Longs, settings: Settings, late: LateRecords) -> Flags:
 
 def together(reports: Sequence[SeenValues], columns: int, most: int = MOST_OF_BATCH) -> SeenValues:
     """All tasks' reports as the batch's; at most so many values of a column."""
+    levels = [report.usual for report in reports if report.usual is not None]
+    if levels:
+        usual = weighted_median([(float(level), records) for level, records in levels])
+        reports = [_against(report, usual) for report in reports]
     counted: dict[tuple[int, str], SeenValue] = {}
     known = dict[tuple[int, str], int]()
     inside: dict[str, list[SeenChannel]] = {}
@@ -141,6 +149,24 @@ def together(reports: Sequence[SeenValues], columns: int, most: int = MOST_OF_BA
     return SeenValues(values, unreported, channels)
 
 
+def _against(report: SeenValues, usual: float) -> SeenValues:
+    """The report with distances against the usual one (ms) of the batch, not of the task."""
+    if report.usual is None:
+        return report
+    more = report.usual[0] - usual
+    values = [
+        replace(
+            value,
+            delays=tuple(
+                DelayPoint(it.time_ms, it.records, it.low + more, it.middle + more, it.high + more)
+                for it in value.delays
+            ),
+        )
+        for value in report.values
+    ]
+    return replace(report, values=values, usual=None)
+
+
 def _sum(one: SeenValue, other: SeenValue) -> SeenValue:
     behind = None
     if one.behind is not None and other.behind is not None:
@@ -152,20 +178,42 @@ def _sum(one: SeenValue, other: SeenValue) -> SeenValue:
     return SeenValue(one.column, one.value, records, late, delays, behind, missed)
 
 
-def _delays(rows: "pa.Table", times: Longs) -> tuple[Longs, int, Longs]:
-    """The distances, and the slices: rows are in order of arrival, so those of a slice have arrived together."""
+def _delays(rows: "pa.Table", times: Longs) -> tuple[Longs, int | None, int, Longs]:
+    """The distances, what they are relative to, and the slices: rows of a slice have arrived together.
+
+    Kafka's timestamps say when, as far as they agree: a clock that is wrong has stamped a part of them only. So a
+    partition can be compared with the others, also where each has producers of its own.
+    """
     count = len(times)
     size = max(_LEAST_IN_SLICE, -(-count // _MOST_SLICES))
     own = -times
+    stamps: Longs | None = None
+    if STAMPED in rows.column_names:
+        given, known = longs(rows[STAMPED])
+        stamps = np.where(known, given, times)
     if ARRIVAL in rows.column_names:
         arrivals, known = longs(rows[ARRIVAL])
         own = np.where(known, arrivals, times) - times
     usual: list[int] = []
     for first in range(0, count, size):
         step = max(1, min(size, count - first) // 4_096)
-        own[first : first + size] -= int(np.median(own[first : first + size : step]))
+        together = slice(first, first + size)
+        if stamps is None:
+            own[together] -= int(np.median(own[first : first + size : step]))
+        else:
+            own[together] += _credible(stamps[together], step)
         usual.append(int(np.median(times[first : first + size : step])))
-    return own, size, np.array(usual, np.int64)
+    if stamps is None or not count:
+        return own, None, size, np.array(usual, np.int64)
+    most = int(np.median(own[:: max(1, count // 65_536)]))
+    return own - most, most, size, np.array(usual, np.int64)
+
+
+def _credible(stamps: Longs, step: int) -> Longs:
+    """The timestamps of a slice; the middle in place of those far from most."""
+    middle = int(np.median(stamps[::step]))
+    apart = _FAR_STAMP * int(np.median(np.abs(stamps[::step] - middle))) + 1
+    return np.where(np.abs(stamps - middle) > apart, middle, stamps)
 
 
 def _channels(channels: Any, focus: list[str] | None) -> tuple[Longs, list[str]]:

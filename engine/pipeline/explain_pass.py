@@ -17,7 +17,7 @@ from .columnar import tables_of
 from .explain_columns import Explaining, seen_in, together
 from .sources.base import ARRIVAL, CHANNEL, TIME
 from .sources.parquet_rows import NotReadableError
-from .sources.record_columns import EXPLAIN, EXPLAINED
+from .sources.record_columns import EXPLAIN, EXPLAINED, STAMPED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,7 +43,7 @@ def seen_in_shares(spark: "SparkSession", shares: list[list[Any]], read: Read, w
 def seen_in_rows(batch: "DataFrame", work: Explaining) -> SeenValues:
     """What the rows of a batch say, in their order within Spark's partitions."""
     columns = len(work.focus.values)
-    wanted = [CHANNEL, TIME, *([ARRIVAL] if ARRIVAL in batch.columns else [])]
+    wanted = [CHANNEL, TIME, *(name for name in (ARRIVAL, STAMPED) if name in batch.columns)]
     rows = batch.selectExpr(*wanted, *(f"{EXPLAINED}[{number}] as {EXPLAIN}{number}" for number in range(columns)))
     found: Any = rows.mapInArrow(_row_task(work), "seen binary").toArrow()
     return _together(found["seen"].to_pylist(), work)

@@ -15,14 +15,22 @@ class RunNotes:
         self._max_channels = max_channels
         self._on_note = on_note
         self._folded: Folded | None = None
+        self._one_batch: Note | None = None
         if self._journal is not None:
             self._journal.tell(on_note)
 
     def now(self) -> list[Note]:
         """The notes of this moment, the newest last."""
         notes = [] if self._journal is None else self._journal.notes()
+        notes = notes if self._one_batch is None else [*notes, self._one_batch]
         # First, so that what happens to the source is shown before it.
         return notes if self._folded is None else [self._folded_note(self._folded), *notes]
+
+    def see_one_batch(self, kind: str) -> None:
+        """Take that the whole stream of a source of that kind was one batch; it is passed on as a note once."""
+        if self._one_batch is None:
+            self._one_batch = Note(time.time_ns() // 1_000_000, "one_batch", {"source": kind})
+            self._on_note(self._one_batch)
 
     def see_folded(self, folded: Folded | None) -> None:
         """Take how many channels share one; the first time it is passed on as a note."""

@@ -32,6 +32,8 @@ class RunSnapshots:
         silent = unread is not None and unread.records is None
         verdict = run.verdict(unread)
         self._notes.see_folded(monitor.folded.view())
+        if ended and monitor.batch == 0 and monitor.rows > 1 and monitor.settings.strategy != "none":
+            self._notes.see_one_batch(source.describe().kind)
         records = {name: counts.records for name, counts in monitor.counts.items()}
         rates = self._rates.rates(time.monotonic(), records)
         follows_spark = monitor.settings.strategy == "spark"

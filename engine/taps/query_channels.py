@@ -7,7 +7,7 @@ from itertools import pairwise
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..core.explain import Explain, SeenValue, SeenValues
+from ..core.explain import Explain, SeenValue, SeenValues, surest_first
 from ..core.snapshot import BarrelRule, ChannelView, ExplainedColumn, WhatIf
 from .broker.topic_facts import PartitionFacts, TopicFacts
 from .events.query_runs import InputBatch, InputFacts, QueryRun
@@ -165,7 +165,7 @@ def explain_of(nodes: Sequence[Node]) -> list[ExplainedColumn] | None:
         columns += [
             replace(column, approximate=column.approximate or explained.approximate) for column in counts.view()
         ]
-    return columns
+    return surest_first(columns)
 
 
 def _behind(late: Sequence[int]) -> dict[int, int]:

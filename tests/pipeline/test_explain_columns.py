@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from wmtop.engine.core.doctor.diagnose import diagnose
 from wmtop.engine.core.doctor.explained import ClockSkew, LateCause
 from wmtop.engine.core.explain import Explain, Focus, SeenValues
+from wmtop.engine.core.explain_clocks import ClockOf, clock_offsets
 from wmtop.engine.core.late_records import LateRecords, late_records
 from wmtop.engine.core.monitor_state import new_monitor
 from wmtop.engine.core.settings import Session, Settings, Sliding, Tumbling
@@ -187,7 +188,8 @@ CLOCKS = {"an hour behind": HOUR, "an hour ahead": -HOUR, "+5:30": -11 * HOUR //
 def test_a_planted_cause_is_named_and_nothing_else(cause: str) -> None:
     snapshot = planted(cause)
     assert named(snapshot) == {CAUSES[cause]}
-    column = next(column for column in snapshot.explain or () if column.column == CAUSES[cause][0])
+    column = (snapshot.explain or [])[0]
+    assert column.column == CAUSES[cause][0]
     assert column.values[0].value == CAUSES[cause][1]
     assert column.values[0].behind_of is None or sum(column.values[0].behind or ()) > 0
     inside = {channel.channel: [v.value for v in channel.values if v.sure] for channel in column.channels}
@@ -202,6 +204,7 @@ def test_a_planted_cause_is_named_and_nothing_else(cause: str) -> None:
 def test_a_clock_that_is_off_is_named_and_nothing_else(cause: str) -> None:
     snapshot = planted(cause)
     assert named(snapshot) == {("producer", "p3")}
+    assert next(column.column for column in snapshot.explain or ()) == "producer"
     [skew] = [it for it in diagnose(snapshot, []) if isinstance(it, ClockSkew)]
     assert (skew.column, skew.value, skew.zone_ms) == ("producer", "p3", CLOCKS[cause])
     if CLOCKS[cause] is None:
@@ -222,3 +225,40 @@ def test_nobody_is_named_where_lateness_depends_on_no_column() -> None:
 def test_nothing_is_seen_in_no_records() -> None:
     work = Explaining(Settings(), EDGES, 0, LateRecords(0, 0), Focus([[]], None))
     assert seen_in(table([])[:0], work) == SeenValues([], [0], {})
+
+
+@pytest.mark.parametrize("wrong", ["payload", "stamp, too"])
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_clock_that_is_off_in_partitions_with_producers_of_their_own(alone: bool, wrong: str) -> None:
+    """As Kafka partitions by key: one producer, or three, of which one is an hour ahead, have a partition of their own.
+
+    A producer that stamps its records wrong, too, and has a partition alone, cannot be told from one that is right.
+    """
+    r = np.random.default_rng(8)
+    clocks = {f"eu-{n}": ClockOf() for n in range(12)}
+    for batch in range(5):
+        reports: list[SeenValues] = []
+        for partition in range(4):
+            names = [f"eu-{n}" for n in ([partition] if alone else [partition, partition + 4, partition + 8])]
+            # Partitions are read at different places.
+            sent = START + (batch * 30 + partition * 45) * MINUTE + np.sort(r.integers(0, 30 * MINUTE, 1_500))
+            producer = r.choice(names, 1_500)
+            shift = np.where(producer == "eu-3", HOUR, 0)
+            rows = pa.table(
+                {
+                    "ts": sent - r.exponential(5_000, 1_500).astype(np.int64) + shift,
+                    "stamped": sent + (shift if wrong == "stamp, too" else 0),
+                    "channel": pa.array([str(partition)] * 1_500).dictionary_encode(),
+                    "explain0": pa.array(producer, pa.string()),
+                }
+            )
+            work = Explaining(Settings(), [], 0, LateRecords(0, 0), Focus([[]], []))
+            reports.append(seen_in(rows, work))
+        for value in together(reports, 1).values:
+            for point in value.delays:
+                clocks[value.value].add(point)
+    found = clock_offsets({name: (1_500, clock) for name, clock in clocks.items() if clock.weight})
+    stable = [it for it in found if it.stable]
+    assert [it.value for it in stable] == ([] if alone and wrong == "stamp, too" else ["eu-3"])
+    slack = 3 * MINUTE if wrong == "stamp, too" else 5_000
+    assert all(abs(it.offset_ms + HOUR) < slack for it in stable)

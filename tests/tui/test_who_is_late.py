@@ -73,3 +73,19 @@ def test_without_explain_it_says_how_to_get_it() -> None:
         await it.says("--explain COL", "#values")
 
     drive(scenario, *told(live()))
+
+
+def test_a_column_in_which_nothing_stands_out_takes_little_room() -> None:
+    """Of 12 values, none sure, three are shown; all of them match a filter."""
+    values = [ExplainedValue(f"d{n:02}", 20 - n, 200, 1.0 + n / 10, 0.5, 1.8) for n in range(12)]
+    columns = [ExplainedColumn("device", [*values, ExplainedValue("d99", 0, 5, 0.0)], late=200, records=2_405)]
+
+    async def scenario(it: Driven) -> None:
+        await it.press("l", "e")
+        await it.says("d02", "#values")
+        assert "d03" not in it.said("#values")
+        assert "9 more, none late more often beyond chance (/ shows them) · 1 more without late" in it.said("#values")
+        await it.press("slash", "d", "1", "1", "enter")
+        await it.says("d11", "#values")
+
+    drive(scenario, *told(live(totals=Totals(records=2_405, late=200), explain=columns)))

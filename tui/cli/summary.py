@@ -30,8 +30,9 @@ def summary(snapshot: Snapshot) -> str:
         f"windows: {count(windows.fired)} fired, {count(windows.open_count)} open, "
         f"{count(windows.late_firings)} late firings",
     ]
-    folded = [note_text(note) for note in snapshot.notes if note.code == "channels_folded"]
-    return "\n".join([*lines, *folded, *_recommended(snapshot)])
+    notes = [note_text(note) for note in snapshot.notes if note.code in ("channels_folded", "one_batch")]
+    nothing = any(note.code == "one_batch" for note in snapshot.notes)  # a recommendation would rest on nothing
+    return "\n".join([*lines, *notes, *([] if nothing else _recommended(snapshot))])
 
 
 def _no_watermark(snapshot: Snapshot) -> str:

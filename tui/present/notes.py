@@ -94,6 +94,13 @@ def _start_stuck(args: Args) -> str:
     return f"No progress{since} while {_text(args, 'step')}; the log may say why"
 
 
+def _one_batch(args: Args) -> str:
+    smaller = {"replay": "give --batch-rows N or --speed X", "kafka": "give --batch-records N"}.get(
+        _text(args, "source"), "let the files come one after the other"
+    )
+    return f"All records came in one batch, so that none could be late; to see late records {smaller}"
+
+
 def _channels_folded(args: Args) -> str:
     channels = f"{'≥ ' if args.get('at_least') else ''}{_count(args, 'channels')}"
     return (
@@ -181,6 +188,7 @@ _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
     "jvm_silent": _jvm_silent,
     "start_stuck": _start_stuck,
     "channels_folded": _channels_folded,
+    "one_batch": _one_batch,
     "snapshot_too_long": _snapshot_too_long,
     "alert_failed": _alert_failed,
     "not_started": "No query has started yet",

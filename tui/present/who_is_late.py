@@ -12,6 +12,8 @@ from .target import target_of
 _NAME = (8, 28)
 _NUMBERS = 34
 _LEAST_BAR = 8
+_OTHERS, _OTHERS_ALONE = 5, 3
+"""How many values that do not stand out are shown below one that does, and alone."""
 
 
 class ValueFacts(Struct, frozen=True):
@@ -32,6 +34,22 @@ def value_facts(column: ExplainedColumn | ExplainedChannel) -> list[ValueFacts]:
         )
         for value in column.values
     ]
+
+
+def standing_out(found: Sequence[ValueFacts]) -> list[ValueFacts]:
+    """The values that are late more often beyond chance, and a few others; all where there are few."""
+    others = [facts for facts in found if not facts.value.sure]
+    hidden = others[_OTHERS if len(others) < len(found) else _OTHERS_ALONE :]
+    return [facts for facts in found if facts not in hidden]
+
+
+def more_values(found: Sequence[ValueFacts], shown: Sequence[ValueFacts]) -> str:
+    """What is not shown of the values: none of them is late more often than others, beyond chance."""
+    hidden = [facts for facts in found if facts not in shown or not facts.value.late]
+    late = sum(bool(facts.value.late) for facts in hidden)
+    without = len(hidden) - late
+    parts = [f"{late} more, none late more often beyond chance (/ shows them)"] if late else []
+    return " · ".join([*parts, f"{without} more without late records"] if without else parts)
 
 
 def explained_channels(snapshot: Snapshot) -> list[str]:

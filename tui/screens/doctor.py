@@ -25,6 +25,7 @@ from ..widgets.sheet import Item, Sheet
 from .detail import DetailScreen
 from .host import Help, Host, app_of
 from .late_records import LateRecordsScreen
+from .who_is_late import WhoIsLateScreen
 
 CHECKED = (
     "The engine, the query and the source: failed, stale, not started, without records",
@@ -127,6 +128,8 @@ class DoctorScreen(DetailScreen):
             return
         if chosen.channel is not None and self._has_page(chosen.channel):
             self.host.open_channel(chosen.channel)
+        elif WhoIsLateScreen.NAME in chosen.screens:
+            app_of(self).push_screen(WhoIsLateScreen(self.host))
         elif (screen := _screen_of(chosen)) is not None:
             self.host.open_detail(screen)
 
@@ -188,7 +191,7 @@ class DoctorScreen(DetailScreen):
 
 def _screen_of(found: Diagnosis) -> str | None:
     """The first of its screens that there is."""
-    known = {link.name for link in LINKS}
+    known = {WhoIsLateScreen.NAME, *(link.name for link in LINKS)}
     return next((screen for screen in found.screens if screen in known), None)
 
 

@@ -21,8 +21,10 @@ from ..present.who_is_late import (
     explained_channels,
     late_line,
     legend,
+    more_values,
     nothing_explained,
     offset_line,
+    standing_out,
     value_facts,
 )
 from ..present.wording import name
@@ -124,12 +126,12 @@ class WhoIsLateScreen(DetailScreen):
                     items.append(Item((partial(offset_line, offset),), key))
                     self._values[key] = column.column, offset.value
             found = value_facts(of)
-            for facts in found:
+            shown = found if self.filtered else standing_out(found)
+            for facts in shown:
                 if facts.value.late:
                     key = f"{column.column} {facts.value.value}"
                     items.append(Item((partial(late_line, facts), partial(all_line, facts)), key))
                     self._values[key] = column.column, facts.value.value
-            punctual = sum(not facts.value.late for facts in found)
-            if punctual:
-                items.append(heading((f" {punctual} more without late records", "dim")))
+            if more := more_values(found, shown):
+                items.append(heading((f" {more}", "dim")))
         return items

@@ -101,7 +101,8 @@ class _Drawing:
         """All lines from top to bottom; where there is little room, the histogram alone."""
         one = self._curve.of_part
         horizon = self._curve.horizon_ms
-        of = ", of this channel" if one else "" if horizon is None else f", {horizon_words(horizon)}"
+        part = "value" if self._curve.value is not None else "channel"
+        of = f", of this {part}" if one else "" if horizon is None else f", {horizon_words(horizon)}"
         what = f"records by how late they are{of}" if self._curve.counts_known else "how late records are is not known"
         title: list[Run] = [(" " * _LEFT, "dim"), (what, "active"), (" (log)", "dim")]
         if not self._rows:

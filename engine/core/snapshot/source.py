@@ -55,6 +55,7 @@ NoteCode = Literal[
     "jvm_silent",  # pid, silent_ms
     "start_stuck",  # step: the one that shows no progress, silent_ms
     "channels_folded",  # into, channels, at_least: 1 where there are more, records, limit
+    "one_batch",  # source: its kind; the whole stream was one batch, so no record could be late
     "snapshot_too_long",  # channels: left out, with the windows; bytes, limit
     "alert_failed",  # command: of --on-alert, why; only the first failure
     # How an attached query or consumer group is, and what of it is not known.

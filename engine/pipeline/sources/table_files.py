@@ -80,6 +80,8 @@ def data_files(paths: Sequence[Path]) -> list[Path]:
         if path.is_dir():
             inside = [each for each in path.rglob("*") if each.is_file() and not is_hidden(each.relative_to(path))]
             found = sorted(filter(format_of, inside), key=lambda each: _natural(str(each.relative_to(path))))
+        if not found and (path / "_wmtop.json").exists():
+            raise UsageError(f"{path} is a late output without records: its run has dropped none so far")
         if not found:
             raise UsageError(f"{path} has no Parquet, CSV or JSON file; name files or a directory with records")
         files += found

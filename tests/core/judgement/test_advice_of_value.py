@@ -20,7 +20,9 @@ def snapshot(slow: list[int], others: list[int]) -> Snapshot:
     value = ExplainedValue("old", 10, len(slow), 9.0, behind=counts, behind_of=len(slow))
     rows = [WhatIf(edge, 0, None, None, sum(distance >= edge for distance in every)) for edge in EDGES]
     column = ExplainedColumn("device", [value], late=10, records=len(every))
-    return Snapshot(name="a", state="live", settings=Settings(), totals=Totals(records=len(every)), whatif=rows, explain=[column])
+    return Snapshot(
+        name="a", state="live", settings=Settings(), totals=Totals(records=len(every)), whatif=rows, explain=[column]
+    )
 
 
 def test_the_lateness_of_a_value_and_of_all_others() -> None:

@@ -34,7 +34,7 @@ def _skew(it: ClockSkew, context: Context) -> Explanation:
             f"Usual spread: {span(it.usual_ms)}",
             *others,
         ],
-        ("Lateness",),
+        ("Who is late", "Lateness"),
     )
 
 
@@ -46,7 +46,7 @@ def _cause(it: LateCause, context: Context) -> Explanation:
         f"and {about}{f.share(it.share)} of all: {it.lift:.1f} times its share",
         "What these records have in common delays them: a version, a device, a region, a slow producer.",
         [f"{n(it.late, 'late record')}", f"Lift {it.lift:.1f}, 95 % interval {it.low:.1f} to {it.high:.1f}", *also],
-        ("Lateness",),
+        ("Who is late", "Lateness"),
     )
 
 
