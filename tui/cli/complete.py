@@ -19,7 +19,13 @@ def completion(shell: Annotated[str, typer.Argument(metavar="bash|zsh|fish", hel
         raise UsageError(f"no completion for {shell!r}; use {', '.join(SHELLS)}")
     from typer.completion import get_completion_script  # pyright: ignore[reportPrivateImportUsage]
 
-    print(get_completion_script(prog_name="wmtop", complete_var=VARIABLE, shell=shell))
+    script = get_completion_script(prog_name="wmtop", complete_var=VARIABLE, shell=shell)
+    print(_completing_at_once(script) if shell == "zsh" else script)
+
+
+def _completing_at_once(script: str) -> str:
+    """The script, which also completes when zsh loads it: that is at the first Tab."""
+    return f'{script}\n[[ "${{funcstack[1]}}" != _wmtop ]] || _wmtop_completion "$@"'
 
 
 def words_to_complete() -> Sequence[str] | None:

@@ -94,6 +94,20 @@ def test_bash_completes_commands_options_and_targets(tmp_path: Path) -> None:
     assert completed("export", "ord") == ["orders"]
 
 
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="there is no zsh")
+def test_zsh_completes_at_the_first_tab(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """That Tab loads the script as the function `_wmtop`."""
+    (tmp_path / "_wmtop").write_text(run(capsys, "completion", "zsh")[1])
+    (tmp_path / "wmtop").write_text(f'#!/bin/sh\nexec {sys.executable} -m wmtop.tui.cli "$@"\n')
+    (tmp_path / "wmtop").chmod(0o755)
+    script = (
+        f"PATH={tmp_path}:$PATH; fpath=({tmp_path}); autoload -U _wmtop; "
+        "compdef() { : }; _arguments() { print $* }; words=(wmtop che); CURRENT=2; _wmtop"
+    )
+    done = subprocess.run(["zsh", "-fc", script], capture_output=True, text=True, check=True)
+    assert "check" in done.stdout
+
+
 def test_each_command_has_an_example() -> None:
     from wmtop.tui.cli.examples import EXAMPLES
     from wmtop.tui.cli.main import COMMANDS
