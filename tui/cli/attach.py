@@ -295,7 +295,9 @@ def engine_of(target: str) -> EngineAddress | None:
         pass
     if "/" in target or path.exists():
         return None
-    return next((EngineAddress(run.socket, run.id) for run in rundir.list_runs() if run.name == target), None)
+    own = launched()  # it has the name of what it watches, where a query is published under that name
+    runs = [run for run in rundir.list_runs() if run.name == target and (own is None or run.id != own.id)]
+    return EngineAddress(runs[0].socket, runs[0].id) if runs else None
 
 
 def _show_engine(engine: EngineAddress, *, once: bool, json: bool, read_only: bool) -> None:
