@@ -77,7 +77,6 @@ def _write_files(directory: Path) -> None:
     for number in range(FILES):
         times = START_MS + np.arange(number * ROWS, (number + 1) * ROWS) * EVERY_MS
         times = times - rng.exponential(MEAN_DELAY_MS, ROWS).astype(np.int64)
-        times[::2_000] -= 7_200_000
         columns = {
             "time": pa.array(times, pa.timestamp("ms")),
             "channel": [f"channel-{n}" for n in rng.integers(0, 16, ROWS)],
