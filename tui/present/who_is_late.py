@@ -13,7 +13,7 @@ _NAME = (8, 28)
 _NUMBERS = 34
 _LEAST_BAR = 8
 _OTHERS, _OTHERS_ALONE = 5, 3
-"""How many values that do not stand out are shown below one that does, and alone."""
+"""How many values that are late no more often than others are shown below one that is, and without any."""
 
 
 class ValueFacts(Struct, frozen=True):
