@@ -14,6 +14,8 @@ from .said import Said
 
 STALE_AFTER_MS = 30_000
 STALE_AFTER_BATCHES = 3
+LONGEST_FIRST_BATCH_MS = 330_000
+"""A batch of real-time mode takes five minutes, unless the job says otherwise."""
 """A query is stale when no batch has begun for so long, and for so many times its usual distance between two."""
 
 
@@ -58,7 +60,9 @@ def state_of(facts: QueryFacts, now_ms: int) -> tuple[EngineState, Said | None]:
         return "live", None
     heard_ms = now_ms - (run.last_event_ms or now_ms)
     if heard_ms > max(STALE_AFTER_MS, STALE_AFTER_BATCHES * _usual_ms(facts)):
-        return "stale", ("query_silent", {"alive": 1 if report.alive else None})
+        # In real-time mode the first report comes at the end of the first batch.
+        first = report.alive and len(history_of(facts)) < 2 and not run.history and heard_ms <= LONGEST_FIRST_BATCH_MS
+        return "live" if first else "stale", ("query_silent", {"alive": 1 if report.alive else None})
     return "live", ("query_idle", {}) if run.idle_ms is not None else None
 
 

@@ -11,9 +11,11 @@ from wmtop.engine.taps.broker.topic_facts import PartitionFacts, TopicFacts
 from wmtop.engine.taps.checkpoint.checkpoint import BatchMark, CheckpointFacts, SourceFacts, WatermarkDelay
 from wmtop.engine.taps.checkpoint.offset_log import SourceOffsets
 from wmtop.engine.taps.checkpoint.open_windows import OpenWindow, OpenWindows
+from wmtop.engine.taps.events.query_runs import QueryRun
 from wmtop.engine.taps.merge import snapshot_of_query
 from wmtop.engine.taps.query_facts import QueryFacts
-from wmtop.engine.taps.query_state import STALE_AFTER_MS
+from wmtop.engine.taps.query_state import STALE_AFTER_MS, state_of
+from wmtop.engine.taps.reports import Report
 
 NOW = 1_700_000_000_000
 LEVEL = NOW - 60_000
@@ -34,6 +36,26 @@ def test_the_first_batch_of_real_time_mode_is_not_stale_while_the_second_runs() 
     seen = facts(batch=0, committed=0, batch_timestamp_ms=began, history=(only,))
     assert picture(seen).state == "live"
     assert picture(replace(seen, history=(replace(only, committed_ms=began + 500),))).state == "stale"
+
+
+@pytest.mark.parametrize(
+    ("began_s", "alive", "state"), [(25, True, "live"), (100, True, "live"), (400, True, "stale"), (100, None, "stale")]
+)
+def test_the_first_report_of_real_time_mode_comes_at_the_end_of_its_first_batch(
+    began_s: int, alive: bool | None, state: str
+) -> None:
+    """Its checkpoint has the offsets of that batch a moment before."""
+    began = NOW - 1_000 * began_s
+    run = QueryRun(
+        id="q", run_id="r", name="orders", started_ms=began, last_event_ms=began, idle_ms=None, ended=False, error=None,
+        running=None, progress=None, plan=None, watermark_policy=None, max_event_ms=None, dropped_at_least=0,
+        history=(), inputs=(), observed={},
+    )  # fmt: skip
+    report = Report(tap="publish", app="a", run=run, alive=alive, trouble=None)
+    first = BatchMark(0, began, None)
+    batch = facts(batch=0, in_flight=True, committed=None, batch_timestamp_ms=began, history=(first,))
+    for checkpoint in (None, batch):
+        assert state_of(QueryFacts(checkpoint=checkpoint, report=report), NOW)[0] == state
 
 
 def test_a_store_out_of_reach_and_a_newer_format_are_said() -> None:
