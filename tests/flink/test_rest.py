@@ -1,7 +1,10 @@
 """The REST client against a server of ours: credentials, redirects, foreign answers."""
 
 import base64
+import os
 import ssl
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -236,3 +239,18 @@ def test_metrics_of_a_vertex() -> None:
 )
 def test_durations(text: str, ms: int | None) -> None:
     assert duration_ms(text) == ms
+
+
+def test_a_report_of_a_named_target_uses_its_certificates(tmp_path: Path) -> None:
+    """The configuration has options that `report` itself does not."""
+    no_pem = tmp_path / "ca.pem"
+    no_pem.write_text("not a certificate")
+    file = tmp_path / "wmtop" / "config.toml"
+    file.parent.mkdir()
+    file.write_text(f'[targets.prod]\nattach = "https://127.0.0.1:1/orders"\nca-file = "{no_pem}"\n')
+    done = subprocess.run(
+        [sys.executable, "-m", "wmtop.tui.cli", "report", "prod", "-o", str(tmp_path / "r.zip")],
+        capture_output=True, text=True, timeout=60, check=False, env={**os.environ, "XDG_CONFIG_HOME": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert str(no_pem) in done.stderr

@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 import time as clock
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,7 +20,6 @@ from ...engine.feed.recording import RecordingReader
 from ..present.formatting import clean, stamp
 from .arguments import FORCE_HELP, parsed
 from .complete import target_names
-from .config.targets import with_configured_target
 from .look import is_recording, opened, pictures
 from .moment import number_at
 from .options import parse_duration, parse_time
@@ -36,7 +35,6 @@ LEAST_MS = 5_000
 """A running target is looked at for so long at least, so that there is a recording."""
 
 
-@with_configured_target
 def report(
     target: Annotated[
         str,
@@ -74,7 +72,10 @@ def report(
 ) -> None:
     """Write an incident report: Markdown, a picture of the main screen, and the last minutes as a recording."""
     from ..incident import check_target, redacted, write_incident
+    from .fleet.members import member_of
 
+    member = member_of(target)
+    target = member.target
     path = Path(target)
     inputs = [one for one in (path, kafka_config) if one is not None and one.exists()]
     check_target(out, inputs, force=force)
@@ -88,7 +89,7 @@ def report(
         elif at is not None:
             raise UsageError(f"--at is for a recording, and {clean(target)} is not one")
         else:
-            incident = _looked_at(target, look_for, options, progress.say)
+            incident = _looked_at(target, look_for, options, member.options, progress.say)
         if redact:
             progress.say("redacting")
             incident = redacted(incident)
@@ -123,7 +124,10 @@ def _recorded(path: Path, at: int | None) -> "Incident":
         return incident_of(reader, len(reader) - 1 if at is None else number_at(reader, path, at))
 
 
-def _looked_at(target: str, for_ms: int, options: dict[str, Any], say: Callable[[str], None]) -> "Incident":
+def _looked_at(
+    target: str, for_ms: int, options: dict[str, Any], configured: Mapping[str, Any], say: Callable[[str], None]
+) -> "Incident":
+    """What the target shows now; `options` were given, others of `configured` are those of a target of that name."""
     from .attach import engine_of
 
     if (engine := engine_of(target)) is not None:
@@ -139,8 +143,9 @@ def _looked_at(target: str, for_ms: int, options: dict[str, Any], say: Callable[
         for option in ("bootstrap", "time", "group", "kafka_config"):
             if options[option] is not None:
                 raise UsageError(f"--{option.replace('_', '-')} has no effect for a finished event log; leave it out")
-        return _ended(target, log, options["query"])
-    watched = watched_of(target, options)
+        return _ended(target, log, options["query"] or configured.get("query"))
+    given = {option: value for option, value in options.items() if value is not None}
+    watched = watched_of(target, {**configured, **given})
     began = clock.monotonic()
     seen: list[Snapshot] = []
     with opened(watched):
