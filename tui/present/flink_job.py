@@ -75,7 +75,8 @@ class FlinkJob(Attached):
         """Which channel holds back the watermark; records in flight blame none."""
         snapshot = self._snapshot
         holder = snapshot.level.holder
-        if holder is not None and all(one.channel != holder.channel for one in snapshot.channels):
+        is_channel = holder is not None and any(one.channel == holder.channel for one in snapshot.channels)
+        if holder is not None and (not is_channel or holder.cause == "no_watermark"):
             return [part((f" {cause(snapshot)}", "text"))]
         return held_back_by(snapshot) or super().holder(zone)
 
