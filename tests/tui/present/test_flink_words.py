@@ -87,7 +87,12 @@ def test_records_in_flight_blame_no_channel() -> None:
     said = text(presenter_of(flying).holder(None))
     assert "held back by" not in said
     assert "in-1" not in said
-    bare = replace(job("no_watermark"), level=replace(job("no_watermark").level, watermark_ms=None))
+    bare = job("no_watermark")
+    bare = replace(
+        bare,
+        level=replace(bare.level, watermark_ms=None, behind_fastest_ms=None),
+        channels=[replace(one, watermark_ms=None) for one in bare.channels],
+    )
     assert "sends no watermark" in text(presenter_of(bare).holder(None))
     pressed = text(presenter_of(job("back_pressured")).holder(None))
     assert "held back by in-1" in pressed
