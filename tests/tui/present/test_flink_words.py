@@ -91,6 +91,7 @@ def test_records_in_flight_blame_no_channel() -> None:
     bare = replace(
         bare,
         level=replace(bare.level, watermark_ms=None, behind_fastest_ms=None),
+        blockers=[],  # none of them is below another
         channels=[replace(one, watermark_ms=None) for one in bare.channels],
     )
     assert "sends no watermark" in text(presenter_of(bare).holder(None))
