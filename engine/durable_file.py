@@ -23,10 +23,11 @@ def replace_file(path: Path, content: bytes, *, sync: bool = False) -> None:
             temporary.unlink()
         raise
     if sync:
-        _sync_directory(path.parent)
+        sync_path(path.parent)
 
 
-def _sync_directory(path: Path) -> None:
+def sync_path(path: Path) -> None:
+    """Make what a file holds, or which files a directory has, survive a power failure."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,11 +1,19 @@
 """Errors that a user sees: one line that says what happened and what to do."""
 
 
-class UsageError(Exception):
+class _OneLineError(Exception):
+    """`text` is the line; `code` names the error for code that must tell it from others of its type."""
+
+    def __init__(self, text: str, *, code: str = "") -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class UsageError(_OneLineError):
     """Unusable input or options: the command prints the line and exits with 2."""
 
 
-class RunError(Exception):
+class RunError(_OneLineError):
     """The run failed: the command prints the line and exits with 1."""
 
 

@@ -52,7 +52,8 @@ def find_java() -> Java:
             found.append(java)
     have = ", ".join(f"{java.major} in {java.home}" for java in found)
     raise UsageError(
-        f"Spark needs Java {NEEDED} or newer, {'found only ' + have if have else 'none was found'}: {how_to_install()}"
+        f"Spark needs Java {NEEDED} or newer, {'found only ' + have if have else 'none was found'}: {how_to_install()}",
+        code="no_java",
     )
 
 

@@ -31,12 +31,14 @@ def check_outputs(
     given = {option: path for option, path in outputs.items() if path is not None}
     for (option, path), (other_option, other) in combinations(given.items(), 2):
         if _same(path, other):
-            raise UsageError(f"{option} and {other_option} are the same file ({path}); choose another file for one")
+            raise UsageError(
+                f"{option} and {other_option} are the same file ({path}); choose another file for one", code="same_file"
+            )
     for option, path in given.items():
         for source in inputs:
             if _is_input(path, source):
                 where = "is inside the input directory" if source.is_dir() else "would overwrite the input"
-                raise UsageError(f"{option} {path} {where} {source}; choose another file")
+                raise UsageError(f"{option} {path} {where} {source}; choose another file", code="input")
         check_new(path, option, force=force or is_own(path, own))
 
 
@@ -45,9 +47,9 @@ def check_new(path: Path, option: str, *, force: bool = False) -> None:
     if not os.path.lexists(path):
         return
     if path.exists() and not path.is_file():
-        raise UsageError(f"{option} {path} is not a regular file; choose another file")
+        raise UsageError(f"{option} {path} is not a regular file; choose another file", code="no_file")
     if not force:
-        raise UsageError(f"{option} {path} already exists; choose another file or pass --force")
+        raise UsageError(f"{option} {path} already exists; choose another file or pass --force", code="exists")
 
 
 def create(path: Path, option: str, *, force: bool = False) -> IO[bytes]:
@@ -56,9 +58,11 @@ def create(path: Path, option: str, *, force: bool = False) -> IO[bytes]:
     try:
         return path.open("w+b" if force else "x+b")
     except FileExistsError:
-        raise UsageError(f"{option} {path} already exists; choose another file or pass --force") from None
+        raise UsageError(
+            f"{option} {path} already exists; choose another file or pass --force", code="exists"
+        ) from None
     except OSError as error:
-        raise UsageError(f"{option}: cannot write {path}: {error.strerror or error}") from None
+        raise UsageError(f"{option}: cannot write {path}: {error.strerror or error}", code="unwritable") from None
 
 
 def is_own(path: Path, own: Collection[Path]) -> bool:

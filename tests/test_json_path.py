@@ -4,6 +4,8 @@ import pytest
 from wmtop.engine.errors import UsageError
 from wmtop.engine.json_path import MOST_STEPS, parse_json_path
 
+from tests.refusals import refused
+
 
 def test_steps() -> None:
     assert parse_json_path("$.a.b[0]['c d']", "--time").steps == ("a", "b", 0, "c d")
@@ -24,5 +26,5 @@ def test_an_index_that_spark_cannot_read(digits: int) -> None:
 @pytest.mark.parametrize("steps", [MOST_STEPS + 1, 100_000])
 def test_a_path_too_deep_for_a_recursive_parser(steps: int) -> None:
     assert len(parse_json_path("$" + ".a" * MOST_STEPS, "--time").steps) == MOST_STEPS
-    with pytest.raises(UsageError, match=f" has {steps} steps; it may have at most {MOST_STEPS}$"):
+    with refused(UsageError, "", steps, MOST_STEPS):
         parse_json_path("$" + ".a" * steps, "--time")

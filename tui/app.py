@@ -32,6 +32,7 @@ from .present.event_words import alert_severity, alert_text, alert_title
 from .present.formatting import clean, first_line
 from .present.keys import chosen_keys
 from .present.recent import Recent
+from .present.screen_words import ENGINE_GONE, not_applied, recording_to, refused
 from .recorder import Recorder
 from .screens.detail import DetailScreen
 from .screens.help import HelpScreen
@@ -265,7 +266,7 @@ class WmtopApp(GivingApp):
         self._commands[len(self._commands) + 1] = words
         change = msgspec.structs.replace(change, id=len(self._commands))
         if (why := await self._send(change)) is not None:
-            self.notify(f"{words} was not applied: {why}", severity="error", markup=False)
+            self.notify(not_applied(words, why), severity="error", markup=False)
 
     def on_reply_came(self, event: ReplyCame) -> None:
         self._show_reply(event.reply)
@@ -275,11 +276,11 @@ class WmtopApp(GivingApp):
         if reply.ok:
             self.notify(text or f"{words} applied", markup=False, timeout=4)
         else:
-            self.notify(f"{words} was refused: {text}", severity="error", markup=False, timeout=8)
+            self.notify(refused(words, text), severity="error", markup=False, timeout=8)
 
     async def _send(self, command: Change | Stop) -> str | None:
         """Send a command; why it could not be sent, or None."""
-        gone = "The engine cannot be reached"
+        gone = ENGINE_GONE
         if self._lost is not None:
             return gone
         try:
@@ -344,7 +345,7 @@ class WmtopApp(GivingApp):
             return
         try:
             path = self._recorder.start(self._header, self._snapshot, Path.cwd(), datetime.now())
-            self.notify(f"recording to {path}; press R to stop", markup=False, timeout=8)
+            self.notify(recording_to(path), markup=False, timeout=8)
         except (UsageError, RunError, OSError) as error:  # the last: the directory itself is gone
             self.notify(f"not recorded: {error}", severity="error", markup=False, timeout=8)
         self._show_recording()

@@ -12,6 +12,7 @@ from ..engine.errors import RunError
 from ..engine.feed.background import BackgroundWriter
 from ..engine.feed.messages import Header
 from ..engine.feed.recording import RecordingWriter
+from .present.screen_words import recorded
 
 
 class Recording:
@@ -31,7 +32,7 @@ class Recording:
         missing = (
             f" ({self._writer.skipped:,} snapshots skipped: the disk was too slow)" if self._writer.skipped else ""
         )
-        return f"recorded {self.path}{missing}; 'wmtop replay' shows it"
+        return recorded(self.path, missing)
 
 
 class Recorder:

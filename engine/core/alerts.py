@@ -72,7 +72,7 @@ class LateBurstEnded(Event, frozen=True, kw_only=True, tag="late_burst_ended"):
 
 
 class EngineLost(Event, frozen=True, kw_only=True, tag="engine_lost"):
-    """Nothing newer will come, or has come for `silent_ms`; `why` is a line, None where nobody says it."""
+    """Nothing newer will come, or has come for `silent_ms`; `why` is a line, None where it is not known."""
 
     why: str | None = None
     silent_ms: int | None = None

@@ -142,10 +142,6 @@ class CountedColumn(Struct):
             self.unreported = max(self.unreported, counted.records + counted.missed)
         self.values = dict(ranked[: self.most])
 
-    def tracked(self) -> list[str]:
-        """The values of which it is counted how far behind W0 they are."""
-        return [name for name, counted in self.values.items() if counted.behind is not None]
-
     def _count_behind(self, seen: Sequence[SeenValue]) -> None:
         for value in seen:
             counted = self.values.get(value.value)

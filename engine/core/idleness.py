@@ -51,11 +51,6 @@ class IdlenessTimers(Struct):
             if channel in self.since:
                 self.since[channel] += duration
 
-    def elapsed_ms(self, channel: int, now: int) -> int | None:
-        """Time (ms) on a channel's inactivity clock at processing time `now`; None while it does not run."""
-        since = self.since.get(channel)
-        return None if since is None else max(0, now - since)
-
     @property
     def pending(self) -> bool:
         """Whether the next emit changes something whatever its time."""

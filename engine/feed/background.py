@@ -52,7 +52,10 @@ class BackgroundWriter:
             self._changed.notify()
         self._thread.join(CLOSED_WITHIN_S)
         if self._thread.is_alive():
-            raise RunError(f"{self._writer.path}: the disk does not answer; the end of the recording may be missing")
+            raise RunError(
+                f"{self._writer.path}: the disk does not answer; the end of the recording may be missing",
+                code="disk_hangs",
+            )
         self._raise_failure()
 
     def __enter__(self) -> Self:

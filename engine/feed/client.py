@@ -114,7 +114,7 @@ class Client:
                 await writer.drain()
         except (TimeoutError, ConnectionError) as error:
             raise RunError(
-                f"{self._name} does not accept commands; check with wmtop runs that it is running"
+                f"{self._name} does not accept commands; check with wmtop runs that it is running", code="no_commands"
             ) from error
 
     async def close(self) -> None:
@@ -157,7 +157,8 @@ class Client:
             if size > LINE_LIMIT:
                 raise RunError(
                     f"{self._name} sends lines of more than {LINE_LIMIT} bytes, the most that wmtop reads;"
-                    " start it with a smaller --max-channels"
+                    " start it with a smaller --max-channels",
+                    code="too_long",
                 )
 
     async def _raise_if_dead(self, grace_s: float) -> None:
@@ -181,11 +182,13 @@ class Client:
             await asyncio.sleep(_RETRY_S)
         if is_running(header.pid):
             raise RunError(
-                f"the connection to {self._name} (process {header.pid}) was lost, but it still runs; open it again"
+                f"the connection to {self._name} (process {header.pid}) was lost, but it still runs; open it again",
+                code="connection_lost",
             )
         raise RunError(
             f"{self._name} (process {header.pid}) was killed or crashed (out of memory?);"
-            f" see its log {self._path.with_suffix('.log')}"
+            f" see its log {self._path.with_suffix('.log')}",
+            code="engine_killed",
         )
 
     def _greet(self, line: bytes) -> EngineLine:
@@ -194,21 +197,24 @@ class Client:
         except msgspec.DecodeError:
             hello = _Hello()
         if (hello.kind, hello.format) != ("header", "wmtop"):
-            raise RunError(f"{self._path} is not a wmtop engine")
+            raise RunError(f"{self._path} is not a wmtop engine", code="no_engine")
         if not OLDEST_VERSION <= hello.version <= STREAM_VERSION:
             raise RunError(
                 f"{self._name} sends stream version {hello.version}, but this wmtop reads {STREAM_VERSION};"
-                " use the wmtop that started it"
+                " use the wmtop that started it",
+                code="version",
             )
         if self._run_id is not None and hello.id != self._run_id:
-            raise RunError(f"{self._name} is a new run now; list the runs again with 'wmtop runs'")
+            raise RunError(f"{self._name} is a new run now; list the runs again with 'wmtop runs'", code="another_run")
         return self._decode(line)
 
     def _decode(self, line: bytes) -> EngineLine:
         try:
             return decode_from_engine(line)
         except msgspec.DecodeError as error:
-            raise RunError(f"{self._name} sent a line that this wmtop cannot read: {error}") from error
+            raise RunError(
+                f"{self._name} sent a line that this wmtop cannot read: {error}", code="unreadable"
+            ) from error
 
 
 def is_running(pid: int) -> bool:
@@ -237,7 +243,7 @@ def request(path: Path, command: ToEngine, timeout_s: float = 10.0, *, run_id: s
                     return message
                 if isinstance(message, Header):
                     await client.send(command)
-        raise RunError(f"engine {path.stem!r} closed the connection without an answer")
+        raise RunError(f"engine {path.stem!r} closed the connection without an answer", code="ended_early")
 
     return _within(ask, path, timeout_s)
 
@@ -250,7 +256,7 @@ def first_snapshot(path: Path, timeout_s: float = 10.0, *, run_id: str | None = 
             async for message in messages:
                 if isinstance(message, Snapshot):
                     return message
-        raise RunError(f"engine {path.stem!r} closed the connection without a snapshot")
+        raise RunError(f"engine {path.stem!r} closed the connection without a snapshot", code="ended_early")
 
     return _within(ask, path, timeout_s)
 
@@ -278,5 +284,6 @@ def _within(ask: Callable[[], Awaitable[_T]], path: Path, timeout_s: float) -> _
 
 def _no_answer(path: Path, timeout_s: float) -> RunError:
     return RunError(
-        f"engine {path.stem!r} did not answer within {timeout_s:g} s; list the running engines with wmtop runs"
+        f"engine {path.stem!r} did not answer within {timeout_s:g} s; list the running engines with wmtop runs",
+        code="no_answer",
     )

@@ -32,6 +32,10 @@ class _AnyCommand(Struct):
     id: int = 0
 
 
+TOO_LONG = "the line is too long for a command"
+NOT_A_COMMAND = "not a command"
+
+
 class _Viewer:
     """One connection; what is written to it goes out one line at a time."""
 
@@ -135,7 +139,7 @@ class Publisher:
         try:
             return started.result()
         except OSError as error:
-            raise RunError(f"cannot serve {self._path}: {error.strerror or error}") from error
+            raise RunError(f"cannot serve {self._path}: {error.strerror or error}", code="not_served") from error
 
     # From here on everything runs on the publisher's loop.
 
@@ -189,7 +193,7 @@ class Publisher:
             try:
                 line = await reader.readline()
             except ValueError:
-                await viewer.send(encode_line(Reply(id=0, ok=False, text="the line is too long for a command")))
+                await viewer.send(encode_line(Reply(id=0, ok=False, text=TOO_LONG)))
                 return
             if not line.endswith(b"\n"):
                 return
@@ -244,7 +248,7 @@ class Publisher:
         try:
             command = decode_to_engine(line)
         except msgspec.DecodeError as error:
-            return Reply(id=_id_of(line), ok=False, text=f"not a command: {error}")
+            return Reply(id=_id_of(line), ok=False, text=f"{NOT_A_COMMAND}: {error}")
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Reply] = loop.create_future()
 

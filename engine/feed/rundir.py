@@ -95,7 +95,10 @@ def run_dir() -> Path:
     if chosen:
         path = Path(chosen).absolute()
         if len(os.fsencode(path)) > _DIR_LIMIT:
-            raise UsageError(f"{RUN_DIR_VARIABLE}={path} is too long for a socket path; use at most {_DIR_LIMIT} bytes")
+            raise UsageError(
+                f"{RUN_DIR_VARIABLE}={path} is too long for a socket path; use at most {_DIR_LIMIT} bytes",
+                code="too_long",
+            )
         _make(path)
         return path
     path = platformdirs.user_state_path("wmtop", appauthor=False) / f"run-{socket.gethostname()}"
@@ -111,7 +114,8 @@ def check_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"bad name {name!r}; use letters, digits, '.', '_' and '-', starting with a letter or digit,"
-            f" at most {NAME_LIMIT}, e.g. flights-2"
+            f" at most {NAME_LIMIT}, e.g. flights-2",
+            code="bad_name",
         )
     return name
 
@@ -133,7 +137,9 @@ def claim(name: str, description: str, started_ms: int) -> Claim:
     with _directory_lock(directory):
         lock = _try_lock(directory / f"{name}.json", create=True)
         if lock is None:
-            raise UsageError(f"the name {name!r} is taken by a running engine; choose another one with --name")
+            raise UsageError(
+                f"the name {name!r} is taken by a running engine; choose another one with --name", code="taken"
+            )
         return _settle(directory, name, description, started_ms, lock)
 
 
@@ -154,7 +160,9 @@ def adopt(lock: int, name: str, run_id: str, description: str, started_ms: int) 
     check_name(name)
     with _directory_lock(directory):
         if not os.path.samestat(os.fstat(lock), os.stat(directory / f"{name}.json")):
-            raise RunError(f"the name {name!r} was not passed on by the process that started this engine")
+            raise RunError(
+                f"the name {name!r} was not passed on by the process that started this engine", code="not_passed_on"
+            )
         os.set_inheritable(lock, False)
         return _settle(directory, name, description, started_ms, lock, run_id)
 
@@ -174,8 +182,10 @@ def find_run(name: str) -> RunInfo:
         if run.name == name:
             return run
     if not runs:
-        raise UsageError(f"no engine {name!r}, and no other is running; start one with wmtop demo or wmtop run")
-    raise UsageError(f"no engine {name!r} is running; running: {', '.join(run.name for run in runs)}")
+        raise UsageError(
+            f"no engine {name!r}, and no other is running; start one with wmtop demo or wmtop run", code="no_engine"
+        )
+    raise UsageError(f"no engine {name!r} is running; running: {', '.join(run.name for run in runs)}", code="no_engine")
 
 
 def _make(path: Path) -> None:
@@ -184,16 +194,20 @@ def _make(path: Path) -> None:
         found = path.lstat()
     except OSError as error:
         raise UsageError(
-            f"cannot make the run directory {path} ({error.strerror}); set {RUN_DIR_VARIABLE} to another directory"
+            f"cannot make the run directory {path} ({error.strerror}); set {RUN_DIR_VARIABLE} to another directory",
+            code="not_made",
         ) from error
     if not stat.S_ISDIR(found.st_mode):
-        raise UsageError(f"the run directory {path} is a link; set {RUN_DIR_VARIABLE} to a directory of yours")
+        raise UsageError(
+            f"the run directory {path} is a link; set {RUN_DIR_VARIABLE} to a directory of yours", code="link"
+        )
     if found.st_uid != os.geteuid():
         raise UsageError(
-            f"the run directory {path} belongs to another user; set {RUN_DIR_VARIABLE} to a directory of yours"
+            f"the run directory {path} belongs to another user; set {RUN_DIR_VARIABLE} to a directory of yours",
+            code="another_user",
         )
     if stat.S_IMODE(found.st_mode) & 0o777 != 0o700:
-        raise UsageError(f"the run directory {path} is not private; run chmod 700 {path}")
+        raise UsageError(f"the run directory {path} is not private; run chmod 700 {path}", code="not_private")
 
 
 def _can_make(path: Path) -> bool:
@@ -227,7 +241,9 @@ def _directory_lock(directory: Path) -> Generator[None]:
         finally:
             os.close(descriptor)
     except OSError as error:
-        raise RunError(f"cannot use the run directory {directory}: {error.strerror or error}") from error
+        raise RunError(
+            f"cannot use the run directory {directory}: {error.strerror or error}", code="unusable"
+        ) from error
 
 
 def _try_lock(path: Path, *, create: bool = False) -> int | None:
@@ -284,7 +300,7 @@ def _look_at(path: Path) -> RunInfo | None:
     try:
         return decode_as(RunInfo, path.read_bytes())
     except msgspec.DecodeError as error:
-        raise RunError(f"{path} is damaged ({error}); remove it") from error
+        raise RunError(f"{path} is damaged ({error}); remove it", code="damaged") from error
 
 
 def _remove(directory: Path, name: str) -> None:

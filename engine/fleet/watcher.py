@@ -69,6 +69,8 @@ class TargetWatch:
         self._looker: Looker | None = None
         self._listeners: list[Take] = []
         self._stopping = threading.Event()
+        self._due = threading.Event()
+        """Look again now: a lost target is not waited for any longer."""
         self._thread = threading.Thread(target=self._run, name=f"{LOOK}{target.name}", daemon=True)
 
     def start(self) -> None:
@@ -78,10 +80,15 @@ class TargetWatch:
     def stop(self) -> None:
         """Look no more; returns at once, whatever the target does."""
         self._stopping.set()
+        self.look_now()
         with self._lock:
             looker = self._looker
         if looker is not None:
             looker.stop()
+
+    def look_now(self) -> None:
+        """Look again at once, where the target is lost and the next try is due later."""
+        self._due.set()
 
     @property
     def sight(self) -> Sight:
@@ -124,7 +131,8 @@ class TargetWatch:
             heard = self.sight.heard_s != before
             self._lose(reason)
             wait_s = RETRY_S if heard else min(wait_s * 2, LONGEST_RETRY_S)
-            self._stopping.wait(wait_s)
+            self._due.wait(wait_s)
+            self._due.clear()
 
     def _follow(self) -> str | None:
         """Look until it ends; why it did, None for a stream that ended well."""

@@ -42,6 +42,8 @@ _CONNECT = "Spark Connect"
 LAST_WORD_S = 1.0
 """How long a job that ends waits for its last event to be written."""
 
+CANNOT_PUBLISH = "wmtop cannot publish the queries of this session: %s"
+OVER_CONNECT = "wmtop cannot publish over Spark Connect: attach to the event log of its server instead"
 _log = logging.getLogger("wmtop")
 _lock = threading.Lock()
 _job: "Job | None" = None
@@ -54,7 +56,7 @@ def publish(spark: "SparkSession") -> None:
     if type(spark).__module__.startswith("pyspark.sql.connect."):
         if _CONNECT not in _sessions:
             _sessions.add(_CONNECT)
-            _log.warning("wmtop cannot publish over Spark Connect: attach to the event log of its server instead")
+            _log.warning(OVER_CONNECT)
         return
     try:
         with _lock:
@@ -66,7 +68,7 @@ def publish(spark: "SparkSession") -> None:
             spark.streams.addListener(_Listener(_job, spark))
             _sessions.add(session)
     except Exception as error:
-        _log.warning("wmtop cannot publish the queries of this session: %s", one_line(str(error) or repr(error)))
+        _log.warning(CANNOT_PUBLISH, one_line(str(error) or repr(error)))
 
 
 class Job:
@@ -116,7 +118,7 @@ class Job:
             self._tell()
 
     def end(self) -> None:
-        """Write what is left to be written, if that is soon done; the file stays, and nobody holds it."""
+        """Write what is left to be written, if that is soon done; the file stays, without its lock."""
         with self._state:
             self._ending = True
             self._state.notify()

@@ -52,7 +52,7 @@ def tap(
     if isinstance(explain, str) or len(explain) > MOST_EXPLAINED:
         raise UsageError(f"tap: explain={explain!r}: give a list of up to {MOST_EXPLAINED} columns, as in ['device']")
     if bucket_ms < 1:
-        raise UsageError(f"tap: bucket_ms={bucket_ms!r} is not a width, e.g. 10_000")
+        raise UsageError(f"tap: bucket_ms={bucket_ms!r} is not a width, e.g. 10_000", code="no_width")
     sketches = hasattr(F, "tuple_sketch_agg_double")
     if not sketches:
         _log.warning(
@@ -119,7 +119,9 @@ def _milliseconds(df: "DataFrame", time: str) -> "Column":
     kind = df.select(time).schema[0].dataType.simpleString()
     if kind != "timestamp":
         ntz = f"; convert it first: to_timestamp({time})" if kind == "timestamp_ntz" else ""
-        raise UsageError(f"tap: {time!r} is of type {kind}: give the event-time column that withWatermark gets{ntz}")
+        raise UsageError(
+            f"tap: {time!r} is of type {kind}: give the event-time column that withWatermark gets{ntz}", code="no_time"
+        )
     return F.unix_millis(time)
 
 

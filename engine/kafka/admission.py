@@ -17,6 +17,8 @@ from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from .config import KafkaConfig
 
+ANOTHER_NAME = "has a certificate for another name"
+
 _TIMEOUT_S = 3.0
 _ILLEGAL_STATE = 34
 _UNSUPPORTED_MECHANISM = 33
@@ -85,7 +87,7 @@ def _with_tls(connection: socket.socket, host: str, config: KafkaConfig) -> ssl.
 def _distrust(error: ssl.SSLCertVerificationError) -> str:
     if error.verify_code in _OTHER_NAME:
         return (
-            f"has a certificate for another name ({error.verify_message}); use a name in the certificate, or an empty "
+            f"{ANOTHER_NAME} ({error.verify_message}); use a name in the certificate, or an empty "
             "ssl.endpoint.identification.algorithm"
         )
     if error.verify_code in _NOT_VALID_YET_OR_ANY_MORE:

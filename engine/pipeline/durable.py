@@ -245,5 +245,6 @@ def unwritable(path: Path, error: OSError) -> RunError:
     """The error of a file of the run that cannot be written: which, why, and what to do."""
     return RunError(
         f"cannot write {path}: {error.strerror or first_line(error)}; free some space and run the same command again: "
-        "with --state-dir it continues after the last saved batch"
+        "with --state-dir it continues after the last saved batch",
+        code="unwritable",
     )

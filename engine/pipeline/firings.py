@@ -59,7 +59,8 @@ def _reopen(path: Path, known_bytes: int, existing: Existing) -> IO[bytes]:
     except OSError as error:
         raise UsageError(
             f"{OPTION} {path}: {error.strerror}, but this run had written {known_bytes} bytes of firings; "
-            "give the file that it wrote, or another --state-dir"
+            "give the file that it wrote, or another --state-dir",
+            code="not_its_file",
         ) from None
     size = file.seek(0, os.SEEK_END)
     file.seek(max(known_bytes - 1, 0))
@@ -67,7 +68,8 @@ def _reopen(path: Path, known_bytes: int, existing: Existing) -> IO[bytes]:
         file.close()
         raise UsageError(
             f"{OPTION} {path} ({size} bytes) does not have the {known_bytes} bytes that this run had written; "
-            "give the file that it wrote, or another --state-dir"
+            "give the file that it wrote, or another --state-dir",
+            code="not_its_file",
         )
     file.truncate(known_bytes)
     file.seek(0, os.SEEK_END)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 from msgspec import Struct
 
-from ..durable_file import replace_file
+from ..durable_file import replace_file, sync_path
 from ..errors import UsageError, first_line
 from .durable import unwritable
 
@@ -95,13 +95,13 @@ class LocalDirectory:
         try:
             for name in os.listdir(unfinished):
                 if name.endswith(".parquet") and not name.startswith((".", "_")):
-                    _sync(unfinished / name)
+                    sync_path(unfinished / name)
                 else:
                     (unfinished / name).unlink()
-            _sync(unfinished)
+            sync_path(unfinished)
             self.remove(batch)
             unfinished.rename(self._path / f"batch={batch}")
-            _sync(self._path)
+            sync_path(self._path)
         except OSError as error:
             raise unwritable(self._path, error) from error
 
@@ -222,11 +222,3 @@ def _refused(uri: str) -> "Generator[None]":
         raise UsageError(f"{OPTION} {uri}: {reason}; give a place that Spark can write to") from None
     except Py4JError as error:
         raise UsageError(f"{OPTION} {uri}: {first_line(error)}; give a place that Spark can write to") from None
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

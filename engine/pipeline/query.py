@@ -40,6 +40,8 @@ from .source_channels import SourceChannels
 from .sources.base import Source
 from .spark_error import SparkError, reason_of
 
+STOPPING = "the engine is stopping"
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -261,7 +263,7 @@ class Run:
         """
         with self._lock:
             if self._stopping:
-                raise ValueError("the engine is stopping")
+                raise ValueError(STOPPING)
             if self.failure is not None:
                 raise ValueError("the run has failed")
             if self.monitor.ended:

@@ -96,7 +96,7 @@ def build_session(
             "wmtop starts Spark itself: run it without spark-submit, and give --master and --conf to 'wmtop run'"
         )
     if SparkContext._active_spark_context is not None:  # pyright: ignore[reportPrivateUsage]
-        raise RunError("this process already runs a Spark session")
+        raise RunError("this process already runs a Spark session", code="second_session")
     java = find_java()
     _set_environment(master, java.home, (conf or {}).get("spark.pyspark.python"))
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)

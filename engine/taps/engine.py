@@ -19,6 +19,9 @@ from ..feed.recording import Bounds
 from ..feed.rundir import Claim
 from ..outputs import existing
 
+NOT_FROM_HERE = "it cannot be changed from here"
+NO_IDLE_TIMEOUT = "Spark's clock has no idle timeout"
+
 BEAT_S = 0.1
 """How soon a change that was seen is published."""
 SNAPSHOT_EVERY_S = 1.0
@@ -185,7 +188,7 @@ class WatchEngine(Generic[Facts]):
 
     def _refuse(self, change: Change) -> Reply:
         """An existing query cannot be changed from here; what to do instead, in one line."""
-        return Reply(id=change.id, ok=False, text=f"it cannot be changed from here: {self._instead(change)}")
+        return Reply(id=change.id, ok=False, text=f"{NOT_FROM_HERE}: {self._instead(change)}")
 
     def _instead(self, change: Change) -> str:
         lateness, idle = change.lateness_ms, change.idle_after_ms
@@ -196,5 +199,5 @@ class WatchEngine(Generic[Facts]):
         if line is not None:
             return f"change its job to {line}"
         if self._watched.settings.strategy == "spark":
-            return "Spark's clock knows no idle timeout" if lateness is UNSET else "change withWatermark in its job"
+            return NO_IDLE_TIMEOUT if lateness is UNSET else "change withWatermark in its job"
         return "attach again with another --lateness or --idle-after"

@@ -11,6 +11,7 @@ T = TypeVar("T")
 
 _NUMBER = re.compile(r"[0-9]{1,18}")  # no sign, no other scripts' digits, and it fits 64 bits
 _LINE_LIMIT = 200
+NOT_THERE = "is not there"
 
 
 class UnreadableError(Exception):
@@ -45,7 +46,7 @@ def read_head(path: Path, size: int) -> bytes:
                 raise UnreadableError(f"{_place(path)} is not a regular file")
             return file.read(size)
     except FileNotFoundError:
-        raise VanishedError(f"{_place(path)} is not there") from None
+        raise VanishedError(f"{_place(path)} {NOT_THERE}") from None
     except OSError as error:
         raise UnreadableError(f"cannot read {one_line(str(path.absolute()))}: {error.strerror}") from None
 
@@ -60,7 +61,7 @@ def names(directory: Path) -> list[str]:
     try:
         return os.listdir(directory)
     except FileNotFoundError:
-        raise VanishedError(f"{_place(directory)} is not there") from None
+        raise VanishedError(f"{_place(directory)} {NOT_THERE}") from None
     except OSError as error:
         raise UnreadableError(f"cannot read {one_line(str(directory.absolute()))}: {error.strerror}") from None
 
@@ -79,7 +80,7 @@ class Cached(Generic[T]):
         try:
             found = os.stat(path)
         except FileNotFoundError:
-            raise VanishedError(f"{_place(path)} is not there") from None
+            raise VanishedError(f"{_place(path)} {NOT_THERE}") from None
         except OSError as error:
             raise UnreadableError(f"cannot read {one_line(str(path.absolute()))}: {error.strerror}") from None
         version = (found.st_ino, found.st_mtime_ns, found.st_size)

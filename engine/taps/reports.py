@@ -176,14 +176,14 @@ def _ended_words(run: QueryRun) -> str:
 
 
 def sure_of(runs: Sequence[QueryRun], wanted: str | None) -> None:
-    """UsageError where `wanted` is none of them, or several run and nobody said which is meant."""
+    """UsageError where `wanted` is none of them, or several run and none is named."""
     meant = [run for run in runs if wanted in (None, run.name, run.id, run.run_id)]
     last = {run.id: run for run in meant or runs}
     order = sorted(last.values(), key=lambda run: (run.error is None, run.ended, run.name or run.id))
     names = [f"{one_line(run.name or run.id, 60)}{_ended_words(run)}" for run in order]
     listed = ", ".join(names[:_MOST_NAMED]) + (f" and {len(names) - _MOST_NAMED} more" * (len(names) > _MOST_NAMED))
     if wanted is not None and runs and not meant:
-        raise UsageError(f"--query {one_line(wanted, 60)!r} is not among its queries: {listed}")
+        raise UsageError(f"--query {one_line(wanted, 60)!r} is not among its queries: {listed}", code="no_query")
     running = {run.id for run in meant if not run.ended}
     if wanted is None and len(running or {run.id for run in meant}) > 1:
-        raise UsageError(f"it has {len(names)} queries: give --query with one of {listed}")
+        raise UsageError(f"it has {len(names)} queries: give --query with one of {listed}", code="which_query")

@@ -38,6 +38,19 @@ def test_the_first_channels_by_batch_and_name_are_kept_also_after_a_resume() -> 
     assert (snapshot.folded.channels, snapshot.folded.at_least, snapshot.folded.records) == (3, False, 4)
 
 
+def test_no_more_folded_channels_are_kept_than_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wmtop.engine.core.folding.MOST_COUNTED", 3)
+    monitor = monitor_of(1)
+    names = [f"channel {number}" for number in range(9)]
+    for number, size in enumerate((4, 9), 1):
+        monitor.apply(observe(monitor, batch(number, *((name, 5) for name in names[:size])), 0))
+        folded = picture(monitor).folded
+        assert folded is not None
+        assert (folded.channels, folded.at_least) == (3, size == 9)
+    assert folded.records == 3 + 8
+    assert len(monitor.folded.digests) == 3
+
+
 def test_up_to_the_limit_nothing_is_folded() -> None:
     monitor = monitor_of(3)
     monitor.apply(observe(monitor, batch(1, ("a", 5), ("b", 5), ("c", 5)), 0))

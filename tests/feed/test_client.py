@@ -15,6 +15,8 @@ from wmtop.engine.feed.client import Client, first_snapshot, request
 from wmtop.engine.feed.messages import End, FromEngine, Header, Reply, Stop, ToEngine, encode_line
 from wmtop.engine.feed.publisher import Publisher
 
+from tests.refusals import refused
+
 MakeSnapshot = Callable[..., Snapshot]
 DEADLINE_S = 30.0
 
@@ -90,7 +92,7 @@ def test_an_engine_that_died_before_its_socket(path: Path) -> None:
 def test_a_dead_engines_socket_is_no_engine(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(path))
-    with pytest.raises(RunError, match=r"^engine 'flights' did not answer within 0.1 s; "):
+    with refused(RunError, "no_answer", "flights", "0.1 s"):
         run(collect(Client(path, timeout_s=0.1)))
 
 
@@ -125,37 +127,30 @@ def test_an_engine_that_hangs_up_ends_the_messages(path: Path, header: Header, s
 @pytest.mark.parametrize(
     ("says", "error"),
     [
-        (b"SSH-2.0-OpenSSH\n", "is not a wmtop engine"),
-        (b"\n", "is not a wmtop engine"),
-        (b"{}\n", "is not a wmtop engine"),
-        (b'{"kind":"reply","id":1,"ok":true}\n', "is not a wmtop engine"),
-        (b'{"kind":"header","format":"other","version":1}\n', "is not a wmtop engine"),
-        (b'{"kind":"header","format":"wmtop","version":3,"new":[]}\n', "stream version 3, but this wmtop reads 2"),
-        (
-            b'{"kind":"header","format":"wmtop","version":1}\n',
-            "sent a line that this wmtop cannot read: Object missing",
-        ),
+        (b"SSH-2.0-OpenSSH\n", "no_engine"),
+        (b"\n", "no_engine"),
+        (b"{}\n", "no_engine"),
+        (b'{"kind":"reply","id":1,"ok":true}\n', "no_engine"),
+        (b'{"kind":"header","format":"other","version":1}\n', "no_engine"),
+        (b'{"kind":"header","format":"wmtop","version":3,"new":[]}\n', "version"),
+        (b'{"kind":"header","format":"wmtop","version":1}\n', "unreadable"),
     ],
 )
 def test_what_is_no_engine_of_ours_is_one_line(path: Path, says: bytes, error: str) -> None:
-    with speaker(path, says), pytest.raises(RunError, match=error) as caught:
+    with speaker(path, says), refused(RunError, error):
         run(collect(Client(path)))
-    assert "\n" not in str(caught.value)
 
 
 def test_an_unreadable_message_is_one_line(path: Path, header: Header) -> None:
     for line in (b'{"kind":"news"}\n', b'{"kind":"reply","text":"\xff"}\n', b'{"x":' + b"[" * 10_000 + b"\n"):
-        with (
-            speaker(path, encode_line(header) + line),
-            pytest.raises(RunError, match="sent a line that this wmtop cannot read"),
-        ):
+        with speaker(path, encode_line(header) + line), refused(RunError, "unreadable"):
             run(collect(Client(path)))
         path.unlink()
 
 
 def test_an_endless_line_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wmtop.engine.feed.client.LINE_LIMIT", 100_000)
-    with speaker(path, b"x" * 1_000_000), pytest.raises(RunError, match="lines of more than 100000 bytes"):
+    with speaker(path, b"x" * 1_000_000), refused(RunError, "too_long", 100_000):
         run(collect(Client(path)))
 
 
@@ -163,10 +158,8 @@ def test_a_line_of_an_engine_that_is_too_long_is_not_blamed_on_another_program(
     path: Path, header: Header, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("wmtop.engine.feed.client.LINE_LIMIT", 100_000)
-    with speaker(path, encode_line(header) + b"x" * 1_000_000), pytest.raises(RunError) as caught:
+    with speaker(path, encode_line(header) + b"x" * 1_000_000), refused(RunError, "too_long", "--max-channels"):
         run(collect(Client(path)))
-    assert "is not a wmtop engine" not in str(caught.value)
-    assert "--max-channels" in str(caught.value)
 
 
 def test_another_run_is_not_shown(path: Path, header: Header, snapshot: MakeSnapshot) -> None:
@@ -174,12 +167,12 @@ def test_another_run_is_not_shown(path: Path, header: Header, snapshot: MakeSnap
     mine, other = replace(header, id="mine"), replace(header, id="other")
     with Publisher(path, mine, obey) as publisher:
         publisher.publish(snapshot(1))
-        with pytest.raises(RunError, match="is a new run"):
+        with refused(RunError, "another_run"):
             run(collect(Client(path, run_id="other")))
-        with pytest.raises(RunError, match="is a new run"):
+        with refused(RunError, "another_run"):
             request(path, Stop(id=1), DEADLINE_S, run_id="other")
         assert request(path, Stop(id=1), DEADLINE_S, run_id="mine").ok
-    with Publisher(path, other, obey), pytest.raises(RunError, match="is a new run"):
+    with Publisher(path, other, obey), refused(RunError, "another_run"):
         run(collect(Client(path, run_id="mine")))
 
 
@@ -195,7 +188,7 @@ def test_a_viewer_tells_an_engine_that_was_killed_from_one_that_stopped(
             if how == "stopped":
                 assert run(collect(Client(path))) == lines[:2]
             else:
-                with pytest.raises(RunError, match=rf"process {process.pid}\) was killed or crashed"):
+                with refused(RunError, "engine_killed", process.pid):
                     run(collect(Client(path)))
     finally:
         process.wait()
@@ -205,12 +198,12 @@ def test_a_connection_that_is_lost_while_the_engine_runs_is_not_its_end(
     path: Path, header: Header, snapshot: MakeSnapshot
 ) -> None:
     alive = replace(header, id="mine", pid=os.getpid())
-    with speaker(path, encode_line(alive) + encode_line(snapshot(1))), pytest.raises(RunError, match="still runs"):
+    with speaker(path, encode_line(alive) + encode_line(snapshot(1))), refused(RunError, "connection_lost"):
         run(collect(Client(path)))
 
 
 def test_a_path_that_is_no_socket_is_one_line(path: Path) -> None:
-    with pytest.raises(RunError, match=r"cannot connect to .*: AF_UNIX path too long"):
+    with refused(RunError, "", path.with_name("x" * 200)):
         run(collect(Client(path.with_name("x" * 200))))
 
 
@@ -229,7 +222,7 @@ def test_send_waits_for_the_connection(path: Path, header: Header) -> None:
 
 
 def test_send_without_an_engine_is_one_line(path: Path) -> None:
-    with pytest.raises(RunError, match=r"^engine 'flights' does not accept commands; "):
+    with refused(RunError, "no_commands", "flights"):
         run(Client(path, timeout_s=0.05).send(Stop(id=1)))
 
 
@@ -269,16 +262,14 @@ def test_close_ends_the_wait_for_an_engine(path: Path) -> None:
 
 
 def test_request_to_what_does_not_answer(path: Path, header: Header, snapshot: MakeSnapshot) -> None:
-    with (
-        speaker(path, encode_line(header)),
-        pytest.raises(RunError, match=r"closed the connection without an answer|does not accept commands"),
-    ):
+    with speaker(path, encode_line(header)), pytest.raises(RunError) as caught:
         request(path, Stop(id=1), DEADLINE_S)
+    assert caught.value.code in ("ended_early", "no_commands")
     path.unlink()
-    with speaker(path, encode_line(header)), pytest.raises(RunError, match="closed the connection without a snapshot"):
+    with speaker(path, encode_line(header)), refused(RunError, "ended_early"):
         first_snapshot(path, DEADLINE_S)
     path.unlink()
-    with Publisher(path, header, obey), pytest.raises(RunError, match=r"did not answer within 0.1 s"):
+    with Publisher(path, header, obey), refused(RunError, "no_answer", "0.1 s"):
         first_snapshot(path, 0.1)
 
 

@@ -23,6 +23,8 @@ from wmtop.engine.kafka.config import KafkaConfig
 from wmtop.engine.kafka.local.broker import LocalBroker
 from wmtop.engine.taps.broker.consumer import TopicWatch
 
+from tests.refusals import refused
+
 from .records import CreateTopic, Produce, Record, Transact
 
 COMMAND = [sys.executable, "-m", "wmtop.tui.cli", "attach"]
@@ -190,7 +192,7 @@ def test_times_in_the_value(
     it = look(topic, group="readers", path="at.ms")
     after = channels(it.until(lambda p: channels(p)["1"].backlog == 0))["1"]
     assert (after.state, after.max_event_ms) == ("active", now_ms - HOUR + 3)  # one record without a time takes nothing
-    with pytest.raises(UsageError, match=r"none of the last \d records has it; near ones: at.ms"):
+    with refused(UsageError, "", "at.ms"):
         look(topic, path="at.s")
 
 

@@ -17,6 +17,8 @@ from wmtop.engine.kafka.config import KafkaConfig
 from wmtop.engine.kafka.security.jaas import format_login, parse_login
 from wmtop.engine.kafka.security.resolve import kafka_config
 
+from tests.refusals import refused
+
 from .certificates import Authority, Issued
 from .secured import MARK, no_kafka_variables
 
@@ -225,7 +227,7 @@ def test_bad_input_is_one_line_without_a_secret(text: str, file: Path, here: Pat
 
 
 def test_a_file_that_is_not_there_is_one_line(file: Path) -> None:
-    with pytest.raises(UsageError, match=r"--kafka-config: cannot read .*client\.properties: No such file"):
+    with refused(UsageError, "unreadable", "--kafka-config", "client.properties"):
         kafka_config("there:9092", file)
 
 
@@ -337,12 +339,12 @@ def test_a_pkcs12_store_needs_neither_java_nor_openssl(
 @pytest.mark.parametrize("kind", ["PKCS12", "JKS"])
 def test_a_wrong_password_of_a_store_is_one_line(kind: str, file: Path, here: Path, own: Issued) -> None:
     text = identity_files(kind, own).replace(f"keystore.password={STORE_PASSWORD}", "keystore.password=wrong")
-    with pytest.raises(UsageError, match=r"ssl\.keystore\.location: cannot open own\..*check ssl\.keystore\.password"):
+    with refused(UsageError, "not_opened", "ssl.keystore.location", "ssl.keystore.password"):
         config_of(file, f"security.protocol=SSL\n{text}\n")
 
 
 def test_a_secret_that_did_not_get_to_a_worker_is_one_line(file: Path) -> None:
     config = config_of(file, login())
     del os.environ["WMTOP_KAFKA_SASL_JAAS_CONFIG"]
-    with pytest.raises(UsageError, match="set WMTOP_KAFKA_SASL_JAAS_CONFIG for Spark's executors"):
+    with refused(UsageError, "", "WMTOP_KAFKA_SASL_JAAS_CONFIG"):
         config.for_python()

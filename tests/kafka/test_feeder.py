@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -19,7 +20,9 @@ from wmtop import sample_data
 from wmtop.engine.errors import RunError, UsageError
 from wmtop.engine.kafka.local import feeder
 from wmtop.engine.kafka.local.broker import LocalBroker
-from wmtop.engine.kafka.local.feeder import feed, feeder_command
+from wmtop.engine.kafka.local.feeder import Feed, feed, feeder_command
+
+from tests.refusals import refused
 
 from .reading import read
 from .records import CreateTopic
@@ -46,8 +49,8 @@ def event_file(path: Path, rows: list[tuple[int, int | None, str | None]]) -> Pa
 
 def feed_at_once(broker: LocalBroker, topic: str, file: Path, **changes: Any) -> int:
     """Feed without a pace."""
-    options = {"partitions": 1, "speed": None, "start_ms": None, "stop": threading.Event(), "report": print}
-    return feed(broker.bootstrap, topic, file, **{**COLUMNS, **options, **changes})
+    stop, report = changes.pop("stop", threading.Event()), changes.pop("report", print)
+    return feed(Feed(bootstrap=broker.bootstrap, topic=topic, file=str(file), **{**COLUMNS, **changes}), stop, report)
 
 
 def numbers(records: list[Any]) -> list[int]:
@@ -82,7 +85,7 @@ def test_rows_are_sent_in_order_of_arrival_and_a_channel_stays_in_one_partition(
         "n": 4,
     }
     assert all(record.timestamp >= before_ms for part in found for record in part)  # retention goes by it
-    assert said == ["feeding 6 records to ordered", "6 of 6 records sent"]
+    assert [re.findall(r"\d+|ordered", line) for line in said] == [["6", "ordered"], ["6", "6"]]
     admin: Any = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
     [topic] = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, "ordered")])["topic"].values()
     admin.close()
@@ -96,9 +99,8 @@ def test_it_goes_on_in_a_topic_that_is_there_if_that_has_as_many_partitions(
     topic = create_topic(2)
     assert feed_at_once(broker, topic, file, partitions=2) == feed_at_once(broker, topic, file, partitions=2) == 2
     assert [numbers(read(broker, topic, partition)) for partition in range(2)] == [[0, 0], [1, 1]]
-    with pytest.raises(UsageError, match=f"topic {topic} already exists, with 2 partitions instead of 3") as caught:
+    with refused(UsageError, "other_partitions", topic):
         feed_at_once(broker, topic, file, partitions=3)
-    assert "\n" not in str(caught.value)
 
 
 class Feeding(threading.Thread):
@@ -175,9 +177,8 @@ def test_a_broker_that_refuses_records_is_one_line(
     broker: LocalBroker, create_topic: CreateTopic, tmp_path: Path
 ) -> None:
     file = event_file(tmp_path / "events.parquet", [(0, 0, "a")])
-    with pytest.raises(RunError, match=f"^records do not get to the Kafka broker at {broker.bootstrap}: ") as caught:
+    with refused(RunError, "not_sent", broker.bootstrap):
         feed_at_once(broker, create_topic(1, {"max.message.bytes": "90"}), file)
-    assert "\n" not in str(caught.value)
 
 
 def test_unusable_input_is_one_line(broker: LocalBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,24 +186,23 @@ def test_unusable_input_is_one_line(broker: LocalBroker, tmp_path: Path, monkeyp
     (tmp_path / "text").write_text("at,came\n1,2\n")
     pq.write_table(pa.table({"at": [1], "came": [2], "who": ["a"]}), tmp_path / "untimed")
     monkeypatch.setitem(feeder._CLIENT, "bootstrap_timeout_ms", 300)
-    for wrong, said in (
-        (lambda: feed_at_once(broker, "t", tmp_path / "nothing"), "nothing cannot be read as Parquet: "),
-        (lambda: feed_at_once(broker, "t", tmp_path / "text"), "text cannot be read as Parquet: "),
-        (lambda: feed_at_once(broker, "t", tmp_path / "untimed"), "column 'came' holds no timestamps"),
-        (lambda: feed_at_once(broker, "t", file, arrival="when"), "no column 'when': it has at, came, who, n"),
-        (lambda: feed_at_once(LocalBroker(tmp_path), "t", file), "^no Kafka broker answers at 127"),
+    for wrong, code in (
+        (lambda: feed_at_once(broker, "t", tmp_path / "nothing"), "no_parquet"),
+        (lambda: feed_at_once(broker, "t", tmp_path / "text"), "no_parquet"),
+        (lambda: feed_at_once(broker, "t", tmp_path / "untimed"), "no_arrival"),
+        (lambda: feed_at_once(broker, "t", file, arrival="when"), "no_column"),
+        (lambda: feed_at_once(LocalBroker(tmp_path), "t", file), "no_broker"),
     ):
-        with pytest.raises(UsageError, match=said) as caught:
+        with refused(UsageError, code):
             wrong()
-        assert "\n" not in str(caught.value)
 
 
 def start(broker: LocalBroker, topic: str, file: Path) -> "subprocess.Popen[str]":
     start_ms = int(datetime.fromisoformat(sample_data.DEMO_START).timestamp() * 1000)
-    command = feeder_command(
-        broker.bootstrap,
-        topic,
-        file,
+    job = Feed(
+        bootstrap=broker.bootstrap,
+        topic=topic,
+        file=str(file),
         time=sample_data.TIME,
         arrival=sample_data.ARRIVAL,
         channel=sample_data.CHANNEL,
@@ -211,18 +211,18 @@ def start(broker: LocalBroker, topic: str, file: Path) -> "subprocess.Popen[str]
         start_ms=start_ms,
     )
     pipe = subprocess.PIPE
-    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+    return subprocess.Popen(feeder_command(job), stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
 
 def test_as_a_process_it_replays_the_flights_and_ends_with_its_parent(broker: LocalBroker) -> None:
     process = start(broker, "flights", sample_data.flights())
     assert process.stdout is not None
-    assert process.stdout.readline() == "feeding 158,919 records to flights\n"
+    assert {"158,919", "flights"} <= set(process.stdout.readline().split())
     wait_for(lambda: sum(len(read(broker, "flights", partition)) for partition in range(4)) > 10)
     output, errors = process.communicate("")  # closes its standard input
     assert (process.returncode, errors) == (0, "")
     records = [read(broker, "flights", partition) for partition in range(4)]
-    assert f"{sum(map(len, records))} of 158,919 records sent\n" in output
+    assert re.findall(r"[\d,]+", output.splitlines()[-1]) == [f"{sum(map(len, records)):,}", "158,919"]
     flights = [[json.loads(record.value) for record in part] for part in records]
     carriers = [{flight["carrier"] for flight in part} for part in flights]
     assert sum(map(len, carriers)) == len(set().union(*carriers))

@@ -19,6 +19,8 @@ from wmtop.engine.java import find_java
 from wmtop.engine.kafka.local.broker import LocalBroker
 from wmtop.engine.kafka.local.jars import KAFKA_VERSION, kafka_jars
 
+from tests.refusals import refused
+
 from .reading import read
 from .records import CreateTopic, Produce, Record, Transact
 
@@ -155,13 +157,11 @@ def test_why_it_does_not_start_is_one_line_that_names_the_log(broker: LocalBroke
         (taken, f"Socket server failed to bind to {broker.bootstrap}: Address already in use"),
         (wrong, "Invalid value many for configuration num.io.threads"),
     ):
-        with pytest.raises(RunError, match=f"^the Kafka broker did not start: {reason}") as caught:
+        with refused(RunError, "not_started", reason, local.log):
             local.start()
-        assert str(caught.value).endswith(f"(log: {local.log})")
-        assert "\n" not in str(caught.value)
         assert local.pid is None
     assert taken.bootstrap == broker.bootstrap
-    with pytest.raises(UsageError, match=f"no Java at {tmp_path}/bin/java"):
+    with refused(UsageError, "no_java", tmp_path / "bin" / "java"):
         LocalBroker(tmp_path, java=tmp_path).start()
 
 
@@ -194,14 +194,13 @@ def maven(directory: Path, script: str) -> None:
 
 
 def test_without_jars_and_maven_it_says_what_to_do(empty_cache: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="install Maven, or give a running broker") as caught:
+    with refused(UsageError, "no_maven"):
         LocalBroker(tmp_path / "broker").start()
-    assert "\n" not in str(caught.value)
 
 
 def test_jars_are_there_whole_or_not_at_all(empty_cache: Path, tmp_path: Path) -> None:
     maven(tmp_path, 'mkdir -p "$out"; echo part >"$out/kafka_2.13.jar"; echo "[ERROR] no route to host"; exit 1')
-    with pytest.raises(RunError, match=r"^Maven could not fetch the jars of a local Kafka broker: no route to host$"):
+    with refused(RunError, "not_fetched", "no route to host"):
         kafka_jars()
     assert [path.name for path in empty_cache.iterdir()] == ["kafka.lock"]
 

@@ -15,12 +15,14 @@ import pytest
 from wmtop.engine.errors import RunError, UsageError
 from wmtop.engine.feed import rundir
 from wmtop.engine.feed.recording import RecordingReader
+from wmtop.engine.kafka.admission import ANOTHER_NAME
 from wmtop.engine.kafka.cluster import Cluster
 from wmtop.engine.kafka.offsets import TopicPartition
 from wmtop.engine.kafka.security.jaas import format_login
 from wmtop.engine.kafka.security.resolve import kafka_config
 
 from tests.conftest import QUICK_OPTIONS
+from tests.refusals import refused
 
 from .secured import (
     CLEAR,
@@ -141,14 +143,14 @@ def test_a_refusal_says_which_in_one_line(case: str, secured: Secured) -> None:
     with pytest.raises(UsageError) as told:
         connect(address, properties)
     line = str(told.value)
-    assert line.startswith(f"the Kafka broker at {address} ")
+    assert address in line
     assert said in line
     assert MARK not in line
     assert "\n" not in line
 
 
 def test_a_certificate_for_another_name_is_refused(secured: Secured) -> None:
-    with pytest.raises(UsageError, match="certificate for another name"):
+    with refused(UsageError, "", ANOTHER_NAME):
         connect(secured.broker.address(SAFE).replace("127.0.0.1", "localhost"), IN_TLS)
 
 

@@ -13,7 +13,7 @@ from wmtop.engine.core.settings import Session, Settings, Sliding, Tumbling, Win
 from wmtop.engine.core.times import MAX, MIN
 from wmtop.engine.pipeline.aggregate import Aggregation
 from wmtop.engine.pipeline.column_groups import column_groups
-from wmtop.engine.pipeline.groups import Levels
+from wmtop.engine.pipeline.groups import LONGEST_NAME, Levels
 
 WINDOWS = [
     Tumbling(1000),
@@ -42,6 +42,16 @@ def test_at_the_end_of_time_every_record_between_windows_is_late(allowed: int, l
     settings = Settings(window=Sliding(300, 1000), allowed_lateness_ms=allowed)
     rows = pa.table({"channel": pa.array(["a"]).dictionary_encode(), "ts": pa.array([500], pa.int64())})
     assert column_groups(rows, settings, [], Levels(level, level, 0))["late_in_gap"].to_pylist() == [late]
+
+
+def test_a_name_of_megabytes_is_cut_and_differs_from_others() -> None:
+    long = "x" * 5_000_000
+    rows = pa.table(
+        {"channel": pa.array([long, long + "y"]).dictionary_encode(), "ts": pa.array([500, 600], pa.int64())}
+    )
+    names = column_groups(rows, Settings(), [], Levels(MIN, MIN, 0))["channel"].to_pylist()
+    assert len(set(names)) == 2
+    assert {len(name) for name in names} == {LONGEST_NAME + 1 + 8}
 
 
 def draw(seed: int, *, replay: bool, offsets: bool, watermarks: bool) -> pa.Table:

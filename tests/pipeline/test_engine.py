@@ -14,8 +14,10 @@ from wmtop.engine.feed import rundir
 from wmtop.engine.feed.client import first_snapshot
 from wmtop.engine.pipeline.durable import StateDirectory
 from wmtop.engine.pipeline.engine import Engine, EngineOptions
-from wmtop.engine.pipeline.query import Run
+from wmtop.engine.pipeline.query import STOPPING, Run
 from wmtop.engine.pipeline.sources.base import Source
+
+from tests.refusals import refused
 
 
 class Nothing(Source):
@@ -58,7 +60,7 @@ def test_a_source_that_cannot_be_closed_does_not_keep_the_rest_from_closing(
             engine.run()
         assert [(snapshot.state, last) for snapshot, last in seen] == [("ended", True)]
         assert not claim.run.socket.exists()
-        with pytest.raises(RunError, match="did not answer"):
+        with refused(RunError, "no_answer"):
             first_snapshot(claim.run.socket, 0.1)
     state = StateDirectory(tmp_path / "state")
     state.lock()
@@ -108,13 +110,13 @@ def test_a_change_that_waited_for_a_batch_is_refused_once_the_run_stops(tmp_path
     state = StateDirectory(tmp_path / "state")
     state.lock()
     run = Run(Ticking(), Settings(), state, None, lambda: None)
-    refused: list[str] = []
+    changes: list[str] = []
 
     def change() -> None:
         try:
             run.change(5_000, UNSET, UNSET, "test")
         except ValueError as error:
-            refused.append(str(error))
+            changes.append(str(error))
 
     waiting = threading.Thread(target=change, daemon=True)
     with run.looking():
@@ -122,5 +124,5 @@ def test_a_change_that_waited_for_a_batch_is_refused_once_the_run_stops(tmp_path
         run.stop()
         state.unlock()
     waiting.join(10)
-    assert refused == ["the engine is stopping"]
+    assert changes == [STOPPING]
     assert not (state.path / "state.json").exists()

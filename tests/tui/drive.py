@@ -21,6 +21,12 @@ class Driven:
         await self.pilot.press(*keys)
         await self.pilot.pause()
 
+    async def type(self, *keys: str) -> None:
+        """Press keys without waiting after each: for what does not look in between."""
+        for key in keys:
+            self.app.simulate_key(key)
+        await self.pilot.pause()
+
     async def until(self, true: Callable[[], bool]) -> None:
         """Let the app work until something is so."""
         for _ in range(500):
@@ -45,6 +51,10 @@ class Driven:
     async def says(self, text: str, selector: str = "Canvas, Rows") -> None:
         """Wait until the widgets say it: some of them draw at the next tick of the app's clock."""
         await self.until(lambda: text in self.said(selector))
+
+    async def shows(self, selector: str, *facts: str) -> None:
+        """Wait until the widgets show each of these names and figures, in whatever words."""
+        await self.until(lambda: all(fact in self.said(selector) for fact in facts))
 
     def toasts(self) -> list[str]:
         """The notices shown."""

@@ -3,13 +3,15 @@
 import re
 
 from msgspec.structs import replace
-from wmtop.engine.core.snapshot import Offender, Snapshot
-from wmtop.tui.present.channel_facts import facts, story
+from wmtop.engine.core.snapshot import Snapshot
+from wmtop.tui.present.channel_facts import story
+from wmtop.tui.present.formatting import ELSEWHERE
+from wmtop.tui.present.screen_words import CHANNEL_GONE, MOST_LATE_ONLY, NOT_BEHIND, OF_THIS_CHANNEL
 from wmtop.tui.screens.channel import ChannelScreen
 from wmtop.tui.screens.main import MainScreen
 
 from . import canned
-from .canned import HOUR, MINUTE, NOW, WALL, channel, instances, live, many, told
+from .canned import MINUTE, NOW, WALL, instances, live, many, told
 from .drive import Driven, drive
 
 
@@ -20,67 +22,9 @@ def with_channel(name: str, **more: object) -> Snapshot:
     return replace(snapshot, channels=views)
 
 
-def told_of(snapshot: Snapshot, name: str) -> dict[str, str]:
-    view = next(view for view in snapshot.channels if view.channel == name)
-    return {what: "".join(text for text, _ in runs) for what, runs in facts(snapshot, view, None)}
-
-
-def standing(snapshot: Snapshot, name: str) -> str:
+def sentence(snapshot: Snapshot, name: str) -> str:
     view = next(view for view in snapshot.channels if view.channel == name)
     return "".join(text for text, _ in story(snapshot, view))
-
-
-def test_each_state_has_its_sentence() -> None:
-    assert standing(live(), "F9") == "F9 holds back the watermark for 26m: no data for 26m, no backlog."
-    assert standing(live(), "UA") == "UA is active, 43m ahead of the watermark."
-    assert standing(live(), "AS").startswith("AS is idle, no data for 1h35m: it is left out of the minimum")
-    assert standing(live(), "HA").startswith("HA was idle and is realigning: it counts again")
-    assert standing(canned.never_seen(), "1").startswith(
-        "1 holds back the watermark for 26m: no record since the start"
-    )
-    assert standing(canned.ended(), "UA") == "UA is finished: no more records will come."
-    assert standing(with_channel("UA", watermark_ms=None), "UA") == "UA is active, and has no watermark yet."
-
-
-def test_quiet_is_set_against_the_longest_before_and_the_timeout() -> None:
-    said = told_of(with_channel("UA", quiet_ms=9 * MINUTE, longest_quiet_ms=12 * MINUTE), "UA")
-    assert said["no data for"] == "9m now, longest before 12m, idle after 2h"
-    assert "longest" not in told_of(live(), "UA")["no data for"]
-    assert "idle after" not in told_of(live(), "AS")["no data for"]
-
-
-def test_its_watermark_is_set_against_the_level() -> None:
-    assert told_of(live(), "F9")["watermark"].endswith("  at the watermark")
-    assert told_of(live(), "UA")["watermark"].endswith("  43m ahead of the watermark")
-    assert told_of(live(), "AS")["watermark"].endswith(" behind the watermark")
-    assert told_of(with_channel("UA", flaps=4, round_ms=HOUR), "UA")["idleness"].endswith(", lately every 1h")
-
-
-def test_bad_records_are_named_where_they_are_its_own() -> None:
-    bad = Offender("UA", 4_117, NOW + 3 * HOUR, "orders-3")
-    snapshot = replace(
-        with_channel("UA", malformed=2, future=1), last_future=bad, last_malformed=Offender("B6", 1, None)
-    )
-    assert told_of(snapshot, "UA")["set aside"] == "2 malformed, 1 in the future"
-    assert re.fullmatch(r"offset 4,117 of orders-3: claims 2013-02-08 .*", told_of(snapshot, "UA")["last in future"])
-    assert "last malformed" not in told_of(snapshot, "UA")
-    assert told_of(snapshot, "B6")["last malformed"] == "offset 1: no usable time"
-
-
-def test_windows_and_instance_are_there_only_where_they_are_known() -> None:
-    assert "150" in told_of(live(), "F9")["open windows"]
-    assert "open windows" not in told_of(live(), "YV")
-    assert "source instance" not in told_of(live(), "F9")
-    assert told_of(instances(), "B6")["source instance"] == "#1"
-
-
-def test_what_is_not_known_is_said() -> None:
-    view = channel("3", 0, records=None, late=None, behind_watermark=None, malformed=None, future=None, backlog=None,
-                   quiet_ms=None, rate=None, max_event_ms=None)  # fmt: skip
-    said = told_of(live([view]), "3")
-    assert said["records"] == said["late"] == said["no data for"] == "not known from here"
-    assert (said["backlog"], said["newest record"]) == ("–", "–")
-    assert said["set aside"] == "– malformed, – in the future"
 
 
 def test_enter_opens_the_selected_channel_else_the_holder_and_arrows_go_to_the_others() -> None:
@@ -88,10 +32,10 @@ def test_enter_opens_the_selected_channel_else_the_holder_and_arrows_go_to_the_o
         await it.press("enter")
         assert isinstance(it.app.screen, ChannelScreen)
         await it.says("main › F9", "#top")
-        await it.says("F9 holds back the watermark for 26m", "#story")
+        await it.says(sentence(live(), "F9"), "#story")
         await it.press("right")
         await it.says("main › YV", "#top")
-        await it.says("YV is active, 9m ahead of the watermark.", "#story")
+        await it.says(sentence(live(), "YV"), "#story")
         await it.press("left", "left")
         await it.says("main › AS", "#top")
         await it.press("escape")
@@ -137,14 +81,14 @@ def test_what_it_did_before_the_page_was_opened_is_drawn_too() -> None:
 def test_its_lateness_is_drawn_where_it_is_told_of() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("enter")
-        await it.says("of this channel", "#plot")
+        await it.says(OF_THIS_CHANNEL, "#plot")
         await it.pilot.resize_terminal(80, 24)
         await it.says("█", "#plot")
         await it.pilot.resize_terminal(120, 36)
         await it.push(live(lateness_by_channel=[]))
-        await it.says("kept only for the channels with most late ones", "#plot")
+        await it.says(MOST_LATE_ONLY, "#plot")
         await it.push(replace(with_channel("F9", behind_watermark=0), lateness_by_channel=[]))
-        await it.says("none of its records was behind the watermark", "#plot")
+        await it.says(NOT_BEHIND, "#plot")
 
     drive(scenario, *told(live()))
 
@@ -153,10 +97,10 @@ def test_a_channel_that_goes_says_so() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("enter")
         await it.push(canned.one())
-        await it.says("This channel does not exist", "#story")
+        await it.says(CHANNEL_GONE, "#story")
         await it.press("right")
         await it.says("all is active", "#story")
         await it.push(canned.attached())
-        await it.says("not known from here", "#story")
+        await it.says(ELSEWHERE, "#story")
 
     drive(scenario, *told(many()))

@@ -37,14 +37,17 @@ def test_each_screen_bears_every_snapshot_at_every_size() -> None:
     builders = (canned.empty, canned.attached, canned.never_seen, canned.stalled, canned.ended, canned.failed,
                 canned.hostile, canned.instances, canned.many, canned.one)  # fmt: skip
 
+    by_size = sorted(zip(SIZES * len(builders), builders, strict=False), key=lambda pair: pair[0])  # few resizes
+
     async def scenario(it: Driven) -> None:
         for link in LINKS:
             if link.name in FURTHER:
                 await it.press(link.key)
-                for build, size in zip(builders, SIZES * len(builders), strict=False):
-                    await it.pilot.resize_terminal(*size)
+                for size, build in by_size:
+                    if it.app.size != size:
+                        await it.pilot.resize_terminal(*size)
                     await it.push(build())
-                    await it.press("down", "end", "T")
+                    await it.type("down", "end", "T")
                     said = it.said()
                     assert "9223372036854775" not in said
                     assert "\x1b" not in said
@@ -133,7 +136,6 @@ def test_the_help_explains_the_screen_that_it_is_opened_over() -> None:
         assert isinstance(it.app.screen, HelpScreen)
         words = "\n".join(str(part.render()) for part in it.app.screen.query("Static"))
         assert "Reading Windows" in words
-        assert "A window fires when" in words
         assert "Reading the barrel" not in words
         await it.press("escape")
         assert isinstance(it.app.screen, WindowsScreen)

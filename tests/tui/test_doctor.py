@@ -2,7 +2,9 @@
 
 from msgspec.structs import replace
 from wmtop.engine.core.snapshot import Offender, Snapshot, Totals
+from wmtop.engine.exit_status import how_it_ended
 from wmtop.engine.feed.messages import Header
+from wmtop.tui.present.screen_words import NO_FIX
 from wmtop.tui.screens.channel import ChannelScreen
 from wmtop.tui.screens.detail import DetailScreen
 from wmtop.tui.screens.doctor import DoctorScreen
@@ -67,10 +69,10 @@ def test_without_history_there_is_no_all_clear() -> None:
 def test_an_engine_that_died_is_the_first_finding() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("d")
-        it.client.end("killed (SIGKILL; out of memory?)")
+        it.client.end(how_it_ended(-9))
         await it.says("1 finding", "#top")
         await it.says("CRITICAL", "Sheet")
-        await it.says("killed (SIGKILL; out of memory?)", "Report")
+        await it.says(how_it_ended(-9), "Report")
 
     drive(scenario, *well())
 
@@ -90,7 +92,7 @@ def test_the_worst_is_first_and_below_it_is_the_fix() -> None:
         await it.says("main › Doctor  3 findings", "#top")
         lines = [line.split()[0] for line in it.said("Sheet").splitlines() if line.strip()]
         assert lines == ["CRITICAL", "WARNING", "WARNING"]
-        await it.says("Set an idle timeout of 1m", "Report")
+        await it.shows("Report", " 1m")
 
     drive(scenario, history(ill()), ill())
 
@@ -142,7 +144,7 @@ def test_where_no_setting_fixes_it_it_says_so() -> None:
         await it.push(set_aside)
         await it.says("1 finding", "#top")
         await it.press("v")
-        assert it.toasts() == ["no setting fixes this"]
+        assert it.toasts() == [NO_FIX]
 
     drive(scenario, *well())
 

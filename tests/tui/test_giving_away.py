@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from wmtop.engine.core.snapshot import ExplainedColumn, ExplainedValue
+from wmtop.tui.present.screen_words import NOTHING_MATCHES
 from wmtop.tui.present.table import as_csv
 from wmtop.tui.screens.further import FURTHER
 
@@ -80,13 +81,13 @@ def test_a_name_is_never_a_formula_and_not_known_is_empty() -> None:
 def test_every_list_has_a_filter_and_an_empty_one_is_no_all_clear(key: str) -> None:
     async def scenario(it: Driven) -> None:
         await it.press(key, "slash", *"zzz")
-        await it.says("nothing matches the filter", "Sheet")
+        await it.says(NOTHING_MATCHES, "Sheet")
         assert "No findings" not in it.said()
         await it.says("/zzz  0 of ", "#top")
         await it.press("left_square_bracket")
-        assert "not a regular expression" in str(it.app.screen.query_one("#prompt-note").render())
+        assert "unterminated" in str(it.app.screen.query_one("#prompt-note").render())
         await it.press("escape")
-        assert "nothing matches" not in it.said()
+        assert NOTHING_MATCHES not in it.said()
         assert "/zzz" not in it.said("#top")
         assert len(it.app.screen_stack) == 3  # Esc cleared the filter and left the screen open
         await it.press("escape")

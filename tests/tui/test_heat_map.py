@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from wmtop.engine.core.snapshot import Snapshot
 from wmtop.tui.present import past as past_module
 from wmtop.tui.present.past import Past, heat_lags
+from wmtop.tui.present.screen_words import LESS_BEHIND
 from wmtop.tui.widgets.heat_map import HeatMap
 
 from .canned import DAY, HOUR, LEVEL, MINUTE, NOW, WALL, channel, live, many, told
@@ -54,7 +55,7 @@ def test_it_shows_the_channels_most_behind_and_none_that_is_left_out() -> None:
         lines = it.said("HeatMap").splitlines()
         assert lines[0].split()[0] == "events-0"
         assert re.search(r"[·░▒▓█]{20,}", lines[0])
-        assert re.search(r"\+9\d\d less behind or left out", lines[-1])
+        assert re.search(rf"\+9\d\d {LESS_BEHIND}", lines[-1])
         await it.pilot.click(HeatMap, offset=(2, 2))
         await it.says(f" {lines[2].split()[0]} ", "#top")
         await it.press("m")

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 from wmtop.engine.core.snapshot import Holder
+from wmtop.tui.present.holders import CAUSES
+from wmtop.tui.present.presenter import presenter_of
 from wmtop.tui.screens.channel import ChannelScreen
 from wmtop.tui.screens.history import HistoryScreen
 from wmtop.tui.widgets.sheet import Sheet
@@ -43,7 +45,7 @@ def test_lanes_are_by_time_held_and_rows_by_when_the_newest_first() -> None:
         assert re.search(r"F9 +│ +[░▒▓]?█+│ +1h21m +45\.0 % +1×", lanes[0])
         assert re.search(r"MQ +│█+[░▒▓]? +[░▒▓]?█+[░▒▓]? +│ +1h +33\.3 % +2×", lanes[1])
         rows = it.said("#holds").splitlines()
-        assert re.search(r"13:11:10 +F9 +1h21m… +\+27m +≤43m +lagging, then no data", rows[1])
+        assert re.search(rf"13:11:10 +F9 +1h21m… +\+27m +≤43m +{CAUSES['behind']}.*{CAUSES['quiet']}", rows[1])
         assert re.search(r"12:41:10 +MQ +18m +\+6m +≤26m +lagging", rows[2])
         await it.press("down", "enter")
         assert isinstance(it.app.screen, ChannelScreen)
@@ -74,12 +76,13 @@ def test_it_goes_on_with_the_snapshots_and_stands_when_frozen() -> None:
 def test_nobody_and_not_known_have_their_words() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("h")
-        await it.says("no channel has held back the watermark yet", "#lanes")
+        await it.says(presenter_of(canned.empty()).no_holders(), "#lanes")
         assert "Enter" not in it.said("#keys")
         await it.push(header(), canned.attached())
-        await it.says("Which channel holds back the watermark: not known from here", "#lanes")
-        await it.push(header(), replace(canned.empty(), settings=replace(SETTINGS, strategy="spark")))
-        await it.says("Spark's one clock follows the fastest channel", "#lanes")
+        await it.says(presenter_of(canned.attached()).no_holders(), "#lanes")
+        spark = replace(canned.empty(), settings=replace(SETTINGS, strategy="spark"))
+        await it.push(header(), spark)
+        await it.shows("#lanes", presenter_of(spark).no_holders()[:60])
 
     drive(scenario, header(), canned.empty())
 

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from wmtop.tui.channel_commands import ChannelCommands
+from wmtop.tui.present.screen_words import BY_DISTANCE, NO_CHANNEL_MATCHES, NO_WINDOW_MATCHES, OPEN_INSTANCE
+from wmtop.tui.present.wording import cause
 from wmtop.tui.screens.channel import ChannelScreen
 from wmtop.tui.screens.help import HelpScreen
 from wmtop.tui.screens.window import WindowScreen
@@ -26,14 +28,14 @@ def test_it_says_who_holds_the_level_why_for_how_long_and_what_that_costs() -> N
     async def scenario(it: Driven) -> None:
         assert re.search(r"wmtop  flights  ● LIVE  batch 214 · 0\.31 s · 5,402 rows/s", it.said("#status"))
         await it.says("2013-02-08 14:32:10 UTC  ×600", "#status")
-        await it.says("WATERMARK 13:47:59   43m behind fastest · 44m behind clock", "#level")
-        await it.says("held back by F9 for 26m: no data for 26m, no backlog", "#level")
+        await it.shows("#level", " 13:47:59 ", " 43m ", " 44m ")
+        await it.shows("#level", " F9 ", cause(live()))
         assert re.search(r"lag [ ▁-█]{20,} ≤43m", it.said("#level"))
         await it.says("late 1.8 % (1,242), now 4.4 %", "#tuning")
         await it.says("3 open · 212 fired", "#middle")
         await it.says("13:00–14:00  1,204 rows", "#windows")
         await it.says(" until 14:30", "#windows")
-        await it.says("waits for F9, YV (12m of event time short)", "#windows")
+        await it.shows("#windows", " F9, YV ", "12m")
         assert re.search(r"F9 +13:47:59 +\+0s +0\.0 +0\.4 % +26m +HOLDS 26m", it.said("#channels"))
         picture = it.said("Barrel")
         assert all(sign in picture for sign in "█▓╱≈")
@@ -157,7 +159,7 @@ def test_the_palette_jumps_to_a_channel() -> None:
 def test_with_the_focus_on_the_windows_the_filter_is_theirs() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("tab", "slash", *"nowhere", "enter")
-        await it.says("no window matches the filter", "#windows")
+        await it.says(NO_WINDOW_MATCHES, "#windows")
         await it.says("/nowhere  0 of 3", "#middle")
         await it.press("escape")
         await it.says("3 open", "#middle")
@@ -173,7 +175,7 @@ def test_the_filter_is_a_regular_expression_and_a_bad_one_changes_nothing() -> N
         await it.says("11 of 1,000", "#middle")
         await it.press("left_square_bracket")
         note = it.app.screen.query_one("#prompt-note")
-        assert str(note.render()).startswith("not a regular expression: ")
+        assert "unterminated" in str(note.render())
         await it.press("enter")
         assert it.app.screen.query_one("Prompt").display
         assert len(rows(it)) == 11
@@ -183,14 +185,14 @@ def test_the_filter_is_a_regular_expression_and_a_bad_one_changes_nothing() -> N
         await it.press("escape")
         assert "of 1,000" not in it.said("#middle")
         await it.press("slash", *"nobody")
-        await it.says("no channel matches the filter", "#channels")
+        await it.says(NO_CHANNEL_MATCHES, "#channels")
 
     drive(scenario, *told(many()))
 
 
 def test_a_thousand_channels_fold_into_a_strip_and_the_holder_stands_alone() -> None:
     async def scenario(it: Driven) -> None:
-        await it.says("1,000 channels, named events-…", "#top")
+        await it.shows("#top", "1,000 ", "events-…")
         assert re.search(r" 0 .* \+9\d\d, \d+ a cell", it.said("Barrel").splitlines()[-1])
         await it.says("▌▌▌▌", "Barrel")
         left = many()
@@ -204,7 +206,7 @@ def test_a_thousand_channels_fold_into_a_strip_and_the_holder_stands_alone() -> 
 def test_the_axis_is_event_time_or_distance() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("x")
-        await it.says("log distance behind the fastest", "#top")
+        await it.says(BY_DISTANCE, "#top")
         assert re.search(r"−43m ≈", it.said("Barrel"))
         assert "▼" not in it.said("Barrel")
         await it.press("x")
@@ -251,8 +253,8 @@ def test_times_in_utc_or_local(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_enter_opens_an_instance_and_escape_goes_back() -> None:
     async def scenario(it: Driven) -> None:
         await it.says("4 instances", "#top")
-        await it.says("held back by #2 for 26m: no data for 26m", "#level")
-        await it.says("Enter open instance", "KeyLine")
+        await it.shows("#level", " #2 ", "26m")
+        await it.says(OPEN_INSTANCE, "KeyLine")
         await it.press("enter")
         await it.says("4 channels inside #2", "#top")
         assert rows(it) == ["F9", "MQ", "FL", "WN"]

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 from wmtop.engine.errors import UsageError
 from wmtop.engine.feed.recording import RecordingReader
+from wmtop.tui.present.screen_words import recorded, recording_to
 from wmtop.tui.recorder import Recorder
+
+from tests.refusals import refused
 
 from . import canned
 from .canned import late_burst, live, starting, told
@@ -23,12 +26,12 @@ def test_what_comes_between_two_presses_is_recorded(tmp_path: Path, monkeypatch:
         await it.press("R")
         (path,) = tmp_path.iterdir()
         assert NAME.fullmatch(path.name)
-        assert it.toasts() == [f"recording to {path}; press R to stop"]
+        assert it.toasts() == [recording_to(path)]
         await it.says("● LIVE · REC", "#status")
         await it.press("p")  # what is shown stands, what comes is recorded
         await it.push(late_burst(), live())
         await it.press("R")
-        assert it.toasts()[1:] == [f"recorded {path}; 'wmtop replay' shows it"]
+        assert it.toasts()[1:] == [recorded(path)]
         assert "REC" not in it.said("#status")
         await it.push(late_burst())
 
@@ -88,6 +91,6 @@ def test_each_recording_has_a_file_of_its_own(tmp_path: Path) -> None:
         names.append(recorder.start(canned.header(), live(), tmp_path, now).name)
         recorder.take().finish()
     assert names == [f"wmtop-flights-20260102-030405{more}.rec" for more in ("", "-2", "-3")]
-    with pytest.raises(UsageError, match=r"^cannot record to "):
+    with refused(UsageError, "unwritable", tmp_path / "none"):
         recorder.start(canned.header(), live(), tmp_path / "none", now)
     assert recorder.path is None

@@ -1,6 +1,7 @@
 """A terminal that is too small: it says so, with the most important lines, until it has grown."""
 
 import pytest
+from wmtop.tui.present.formatting import NO_DATA
 from wmtop.tui.screens.main import MainScreen
 from wmtop.tui.screens.too_small import TooSmallScreen
 from wmtop.tui.screens.windows import WindowsScreen
@@ -16,7 +17,7 @@ def test_it_says_so_with_the_most_important_lines(size: tuple[int, int]) -> None
         await it.says(f"{size[0]}×{size[1]}", "#needed")
         it.clock.now += 5
         await it.says("WATERMARK 13:47:59")
-        assert "no data yet" not in it.said()
+        assert NO_DATA not in it.said()
 
     drive(scenario, *told(live()), size=size)
 

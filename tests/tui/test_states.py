@@ -1,31 +1,32 @@
 """Every state is designed: starting, empty, never seen, stale, paused, partial, ended, failed, lost."""
 
-from datetime import UTC, datetime
-from typing import get_args
+from datetime import UTC
 
 import pytest
 from msgspec.structs import replace
-from wmtop.engine.core.settings import Session, Settings, Sliding
-from wmtop.engine.core.snapshot import Cause, Holder, Level, Note, Snapshot, Step
-from wmtop.tui.present import condition
-from wmtop.tui.present.formatting import DAY
-from wmtop.tui.present.holders import CAUSES
-from wmtop.tui.present.notes import note_text
-from wmtop.tui.present.presenter import presenter_of
-from wmtop.tui.present.wording import cause, window
+from wmtop.engine.core.snapshot import Snapshot, Step
+from wmtop.tui.present.formatting import NO_DATA
+from wmtop.tui.present.line import lay
+from wmtop.tui.present.screen_words import ALL_CLOSED, ALL_IDLE, CONNECTING, NO_CHANNEL, NO_OPEN_WINDOW
+from wmtop.tui.present.wording import cause, watermark_parts
 from wmtop.tui.screens.main import MainScreen
 from wmtop.tui.screens.quit import QuitScreen
 from wmtop.tui.screens.start import StartScreen
 
 from . import canned
-from .canned import MINUTE, NOW, SETTINGS, live, starting, told
+from .canned import live, starting, told
 from .drive import Driven, drive
+
+
+def line(snapshot: Snapshot) -> str:
+    """The watermark's line, as it is where there is room."""
+    return "".join(text for text, _ in lay(watermark_parts(snapshot, UTC), 120)).strip()
 
 
 def test_the_first_paint_needs_no_engine() -> None:
     async def scenario(it: Driven) -> None:
         assert isinstance(it.app.screen, StartScreen)
-        await it.says("connecting to the engine")
+        await it.says(CONNECTING)
 
     drive(scenario)
 
@@ -89,25 +90,25 @@ def test_an_engine_that_dies_while_it_starts_says_so() -> None:
 
 def test_without_data_it_says_what_it_waits_for() -> None:
     async def scenario(it: Driven) -> None:
-        await it.says("WATERMARK no data yet", "#level")
-        await it.says("waiting for the first record from flights-2013.parquet", "Barrel")
-        await it.says("no channel yet", "#channels")
-        await it.says("no window is open", "#windows")
+        await it.says(line(canned.empty()), "#level")
+        await it.says("flights-2013.parquet", "Barrel")
+        await it.says(NO_CHANNEL, "#channels")
+        await it.says(NO_OPEN_WINDOW, "#windows")
         await it.says("late – (0)", "#tuning")
         await it.press("right", "down", "s", "x", "enter", "plus")
         await it.push(live())
-        await it.says("held back by F9", "#level")
+        await it.says(cause(live()), "#level")
 
     drive(scenario, canned.empty())
 
 
 def test_a_channel_that_was_never_seen_pins_the_level_in_plain_sight() -> None:
     async def scenario(it: Driven) -> None:
-        await it.says("WATERMARK no data yet", "#level")
-        await it.says("held back by 1 for 26m: no record since the start", "#level")
+        await it.says(line(canned.never_seen()), "#level")
+        await it.says(cause(canned.never_seen()), "#level")
         await it.says("?", "Barrel")
         await it.says("HOLDS 26m", "#channels")
-        await it.says("no data yet", "#channels")
+        await it.says(NO_DATA, "#channels")
         assert "-9223372036854775808" not in it.said()
 
     drive(scenario, canned.never_seen())
@@ -115,7 +116,7 @@ def test_a_channel_that_was_never_seen_pins_the_level_in_plain_sight() -> None:
 
 def test_when_all_are_idle_it_says_that_the_level_stands() -> None:
     async def scenario(it: Driven) -> None:
-        await it.says("All channels are idle; the watermark is frozen until new data arrives", "#level")
+        await it.says(ALL_IDLE, "#level")
         assert "▓" not in it.said("Barrel")
 
     drive(scenario, canned.stalled())
@@ -151,8 +152,8 @@ def test_paused_is_not_stale() -> None:
 def test_the_end_is_told_and_never_as_a_number() -> None:
     async def scenario(it: Driven) -> None:
         await it.says("● ENDED", "#status")
-        await it.says("WATERMARK ended   all windows closed; the last watermark was 13:47:59", "#level")
-        await it.says("all windows have closed", "#windows")
+        await it.says(line(canned.ended()), "#level")
+        await it.says(ALL_CLOSED, "#windows")
         assert "9223372036854775807" not in it.said()
         it.client.end()
         await it.pilot.pause(1.2)
@@ -177,36 +178,9 @@ def test_a_stream_that_breaks_off_leaves_the_last_picture() -> None:
         it.client.end("engine 'flights' died: its log is x.log")
         await it.until(lambda: "● FAILED" in it.said("#status"))
         await it.says("engine 'flights' died: its log is x.log", "#banner")
-        await it.says("held back by F9", "#level")
+        await it.says(cause(live()), "#level")
 
     drive(scenario, *told(live()))
-
-
-NUMBERS = {"quiet": "26m", "backlog": "1,204", "behind": "43m", "future_elsewhere": "43m", "slow_clock": "43m"}
-
-
-@pytest.mark.parametrize("why", get_args(Cause))
-def test_each_cause_has_words_with_its_numbers(why: Cause) -> None:
-    snapshot = live()
-    views = [replace(view, backlog=1_204) if view.channel == "F9" else view for view in snapshot.channels]
-    level = replace(snapshot.level, holder=Holder("F9", NOW - 26 * MINUTE, why))
-    assert NUMBERS.get(why, " ") in cause(replace(snapshot, channels=views, level=level))
-    assert why in CAUSES
-
-
-def test_sparks_own_clock_has_no_holder() -> None:
-    snapshot = live(settings=replace(SETTINGS, strategy="spark"), level=Level(watermark_ms=NOW))
-    assert "follows the fastest channel" in said(snapshot)
-
-
-def said(snapshot: Snapshot) -> str:
-    return "".join(text for part in presenter_of(snapshot).holder(UTC) for text, _ in part.runs)
-
-
-def test_windows_in_words() -> None:
-    assert window(SETTINGS) == "1h"
-    assert window(Settings(window=Sliding(60 * MINUTE, 15 * MINUTE))) == "1h every 15m"
-    assert window(Settings(window=Session(30 * MINUTE))) == "session 30m"
 
 
 # Quitting
@@ -247,12 +221,3 @@ def test_there_is_nothing_to_ask_about_an_engine_that_is_gone() -> None:
         await it.press("q")
 
     assert drive(scenario, *told(live()), on_quit="ask").return_value == "leave"
-
-
-def test_what_happened_to_the_source_is_told_for_some_minutes() -> None:
-    note = Note(int(datetime(2013, 2, 8, 14, 32, tzinfo=UTC).timestamp() * 1_000), "topic_gone", {"topic": "orders"})
-    moment = replace(live(), notes=[note], wall_ms=note.wall_ms + 2 * MINUTE)
-    assert condition.recent_note(moment) == note_text(note)
-    for later_ms in (6 * MINUTE, DAY, DAY + 2 * MINUTE, 7 * DAY + MINUTE):
-        assert condition.recent_note(replace(moment, wall_ms=note.wall_ms + later_ms)) is None, later_ms
-    assert condition.recent_note(replace(moment, notes=[])) is None

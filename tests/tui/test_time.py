@@ -1,11 +1,15 @@
 """The time screen: its keys, one channel or all, recordings, and queries of others."""
 
+import re
 from pathlib import Path
 
 from msgspec.structs import replace
 from wmtop.engine.core.snapshot import Snapshot, TimePoint
 from wmtop.engine.feed.recording import RecordingReader
+from wmtop.tui.present.formatting import ELSEWHERE
+from wmtop.tui.present.presenter import presenter_of
 from wmtop.tui.present.recent import Recent
+from wmtop.tui.present.screen_words import not_in_sample, sample_of
 from wmtop.tui.present.time_plot import Frame
 from wmtop.tui.screens.main import MainScreen
 from wmtop.tui.widgets.time_canvas import TimeCanvas
@@ -38,7 +42,7 @@ def test_the_picture_and_what_its_signs_mean() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("t")
         top = it.said("#top")
-        assert "main › Time  all channels  a sample of 120 records, 6 late" in top
+        assert sample_of(120, 6) in top
         assert "× late" in top
         said = it.said("TimeCanvas")
         assert "×" in said
@@ -81,11 +85,11 @@ def test_home_shows_all_that_is_kept() -> None:
 def test_the_records_of_one_channel() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("t", "tab")
-        await it.says("no record of 9E is in the sample", "TimeCanvas")
+        await it.says(not_in_sample("9E"), "TimeCanvas")
         await it.press("tab", "tab", "tab", "tab", "tab", "tab", "shift+tab")
-        await it.says("a sample of 40 records, 2 late", "#top")
+        await it.says(sample_of(40, 2), "#top")
         await it.press("a")
-        await it.says("a sample of 120 records, 6 late", "#top")
+        await it.says(sample_of(120, 6), "#top")
 
     drive(scenario, *told())
 
@@ -111,7 +115,7 @@ def test_new_records_come_in() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("t")
         await it.push(live(wall_ms=canned.WALL + 1_000, points=[TimePoint(NOW, NOW - MINUTE, "UA")]))
-        await it.says("a sample of 121 records", "#top")
+        await it.shows("#top", " 121 ")
 
     drive(scenario, *told())
 
@@ -133,7 +137,7 @@ def test_of_a_query_that_others_run_the_greatest_times_of_channels_are_its_recor
 def test_whether_they_were_late_is_not_known() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("t")
-        await it.says("late: not known from here", "#top")
+        await it.shows("#top", ELSEWHERE)
         assert "× late" not in it.said("#top")
 
     drive(scenario, canned.header(), watched(0), watched(1))
@@ -142,7 +146,7 @@ def test_whether_they_were_late_is_not_known() -> None:
 def test_without_channels_there_is_the_level_and_a_word_about_the_records() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("t")
-        await it.says("Records: not known from here", "TimeCanvas")
+        await it.says(presenter_of(attached()).no_records(), "TimeCanvas")
 
     drive(scenario, *canned.told(attached()))
 
@@ -157,10 +161,10 @@ def test_a_recording_that_is_jumped_into_brings_the_records_before(tmp_path: Pat
 
     async def scenario(it: Driven) -> None:
         await it.press("t", "n", "n")
-        await it.until(lambda: "a sample of " in it.said("#top"))
+        await it.until(lambda: re.search(r"\d+ late|late \d+", it.said("#top")) is not None)
         number = int(it.said("ReplayBar Timeline").split(" of 150")[0].split()[-1])
         assert number > 30
-        await it.says(f"a sample of {2 * number} records, {number} late", "#top")
+        await it.says(sample_of(2 * number, number), "#top")
 
     replay(scenario, path, (140, 36))
 

@@ -4,6 +4,8 @@ from msgspec.structs import replace
 from wmtop.engine.core.settings import Settings
 from wmtop.engine.core.snapshot import SettingsChange
 from wmtop.engine.feed.messages import Change, Reply
+from wmtop.tui.present.formatting import DURATION_HOW
+from wmtop.tui.present.screen_words import DID_NOT_MOVE, ENGINE_GONE, SHARE_UNKNOWN, not_applied, refused
 
 from .canned import HOUR, LEVEL, MINUTE, NOW, SETTINGS, live, many, told
 from .drive import Driven, drive
@@ -17,7 +19,7 @@ def test_plus_moves_the_dotted_level_the_late_share_and_the_delay() -> None:
         await it.says("0.7 % late, results 15m later")
         await it.says("now: ")
         await it.says("13:32 ┈", "Barrel")
-        await it.says("with lateness 45m from the start", "#top")
+        await it.shows("#top", " 45m ")
         await it.press("plus")
         await it.says("13:17 ┈", "Barrel")
         await it.says("Enter apply 1h", "KeyLine")
@@ -61,7 +63,7 @@ def test_u_undoes_what_was_applied_once_the_engine_has_it() -> None:
         assert it.client.sent[1:] == [Change(id=2, lateness_ms=30 * MINUTE, who="screen")]
         back = SettingsChange(3, 8, 1, "screen", lateness_ms=30 * MINUTE, now_ms=NOW, emitted_ms=NOW, moved_ms=0)
         await it.push(Reply(id=2, ok=True), live(settings=replace(SETTINGS, version=3), changes=[emitted, back]))
-        await it.says("lateness 30m: the watermark did not move")
+        await it.shows("Canvas, Rows", "30m", DID_NOT_MOVE)
 
     drive(scenario, *told(live()))
 
@@ -71,7 +73,7 @@ def test_a_refusal_is_told_with_its_reason_as_text() -> None:
         await it.press("right_square_bracket", "enter")
         assert it.client.sent == [Change(id=1, idle_after_ms=6 * HOUR, who="screen")]
         await it.push(Reply(id=1, ok=False, text="[b]read-only\x1b[0m"))
-        assert it.toasts() == ["idle timeout 6h was refused: [b]read-only␛[0m"]
+        assert it.toasts() == [refused("idle timeout 6h", "[b]read-only␛[0m")]
 
     drive(scenario, *told(live()))
 
@@ -82,7 +84,7 @@ def test_an_engine_that_is_gone_takes_nothing() -> None:
         await it.until(lambda: "STOPPED" in it.said("#status"))
         await it.press("plus", "enter")
         assert it.client.sent == []
-        assert it.toasts() == ["lateness 45m was not applied: The engine cannot be reached"]
+        assert it.toasts() == [not_applied("lateness 45m", ENGINE_GONE)]
 
     drive(scenario, *told(live()))
 
@@ -117,7 +119,7 @@ def test_a_wrong_duration_is_told_in_one_line_and_escape_leaves() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("equals_sign", *"4x", "enter")
         note = it.app.screen.query_one("#prompt-note")
-        assert "a duration is written like" in str(note.render())
+        assert str(note.render()) == DURATION_HOW
         assert note.has_class("-error")
         await it.press("backspace")
         assert not note.has_class("-error")
@@ -135,8 +137,8 @@ def test_the_idle_preview_is_read_from_its_ladder() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("left_square_bracket")
         await it.says("idle after 2h ▸ 1h?", "#tuning")
-        await it.says("+3m, 2.0 % late, held back by HA")
-        await it.says("with idle timeout 1h from the start", "#top")
+        await it.shows("Canvas, Rows", "+3m", "2.0 %", " HA")
+        await it.shows("#top", " 1h ")
         await it.press("left_square_bracket")
         await it.says("≈ 2.8 % late")
         await it.press(*["right_square_bracket"] * 4)
@@ -179,7 +181,7 @@ def test_without_a_what_if_only_typing_previews() -> None:
         await it.press("plus", "left_square_bracket")
         assert len(it.toasts()) == 2
         await it.press("equals_sign", *"1h")
-        await it.says("late share not known")
+        await it.says(SHARE_UNKNOWN)
         await it.says("13:17 ┈", "Barrel")
 
     drive(scenario, *told(live(whatif=None, whatif_idle=None)))

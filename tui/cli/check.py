@@ -25,6 +25,8 @@ from .fleet.members import Member, some_members
 from .look import Look, look_at
 from .options import parse_duration, parse_time
 
+NO_ANSWER = "no answer within"
+
 FINE, MET, CANNOT_TELL = 0, 1, 3
 DEFAULT_FOR_MS = 30_000
 DEFAULT_COLUMNS = 160
@@ -132,7 +134,7 @@ def _check_all(members: list[Member], asked: _Asked) -> Iterator[Checked]:
         outcome = outcomes.get(name)
         if isinstance(outcome, Exception):
             raise outcome
-        yield outcome or _unknown(name, f"no answer within {duration(asked.for_ms + HANGS_AFTER_S * 1_000)}")
+        yield outcome or _unknown(name, f"{NO_ANSWER} {duration(asked.for_ms + HANGS_AFTER_S * 1_000)}")
 
 
 def _check(member: Member, asked: _Asked) -> Checked:

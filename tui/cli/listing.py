@@ -10,6 +10,8 @@ from ..present.formatting import clean, count, duration
 from .running import lines_of_runs
 from .targets import WHAT, is_log
 
+PUBLISHED = "published queries: wmtop attach NAME"
+
 if TYPE_CHECKING:  # a tap is imported by the command that uses it
     from ...engine.taps.discover import Found
     from ...engine.taps.events.published import Published
@@ -29,7 +31,7 @@ def list_all() -> None:
         print("\n".join(["running engines: wmtop attach NAME", *(f"  {line}" for line in lines)]))
     published = [line for job in list_published() for line in _lines_of_job(job)]
     if published:
-        print("\n".join(["published queries: wmtop attach NAME", *published]))
+        print("\n".join([PUBLISHED, *published]))
     found = discover([Path.cwd(), Path("/tmp")])
     _print_found(found, "here and in /tmp")
     if not lines and not published and not found:

@@ -111,7 +111,7 @@ class SnapshotPrinter:
 
     A reader that stops reading holds nothing back: of a live engine it misses the oldest lines beyond `LIMIT_BYTES`,
     and what it has not taken when the engine has ended and `PATIENCE_S` have passed. With `once` the one line waits
-    until it is read. When nobody reads any more (`| head -1`) the engine stops in good order.
+    until it is read. When the reader is gone (`| head -1`) the engine stops in good order.
     """
 
     def __init__(self, *, json: bool, once: bool) -> None:

@@ -11,6 +11,7 @@ from .own_run import ONE_CLOCK_FOLLOWS, held_back_by
 from .preview import IdlePreview, LatenessPreview, Preview, late_at
 from .query_chain import stages_of_query
 from .query_words import delay_words, without_watermark
+from .screen_words import ALL_IDLE, NO_OPEN_WINDOW
 from .snapshot_words import SnapshotWords
 from .target import target_of
 from .windows_unknown import unknown_text
@@ -74,7 +75,7 @@ class Attached(SnapshotWords):
         """None is open, or why that is not known."""
         windows = self._snapshot.windows
         if windows.open_count is not None:
-            return "no window is open"
+            return NO_OPEN_WINDOW
         unknown = unknown_text(windows.unknown, windows.unknown_args)
         return f.ELSEWHERE if unknown is None else f"{f.ELSEWHERE}: {unknown}"
 
@@ -102,7 +103,7 @@ class Attached(SnapshotWords):
         if not self._snapshot.channels:
             return f"{ONE_CLOCK}: what holds it back is {f.ELSEWHERE}"
         if self._snapshot.level.idle:
-            return "All channels are idle; the watermark is frozen until new data arrives"
+            return ALL_IDLE
         return "no channel holds back the watermark"
 
     def _tuning(self, settings: list[Part], preview: Preview | None) -> list[Part]:

@@ -9,6 +9,7 @@ from . import formatting as f
 from .lateness_curve import horizon_words, recent_of
 from .line import Part, Run, part
 from .preview import untunable
+from .screen_words import BY_HAND
 from .target import target_of
 
 DEFAULT_TARGET = 0.999
@@ -62,7 +63,7 @@ def auto_parts(snapshot: Snapshot, zone: tzinfo | None) -> list[Part]:
     ]
     if auto.suspended_until_ms is not None:
         until = f.near(auto.suspended_until_ms, zone, snapshot.now_ms).partition(".")[0]
-        parts.append(part(("suspended until ", "stale"), (until, "strong"), (" (changed by hand)", "dim")))
+        parts.append(part(("suspended until ", "stale"), (until, "strong"), (f" {BY_HAND}", "dim")))
     elif (recent := recent_of(snapshot, auto.horizon_ms)) is not None and recent.records < LEAST_RECORDS:
         parts.append(part((f"waits: {recent.records:,} of {LEAST_RECORDS:,} records", "stale")))
     elif auto.next_ms is not None:

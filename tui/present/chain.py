@@ -10,6 +10,7 @@ from ...engine.core.history import max_event_ms
 from ...engine.core.snapshot import ChannelState, ChannelView, InstanceView, Snapshot
 from . import formatting as f
 from .query_words import output_words
+from .screen_words import NO_OPEN_WINDOW
 from .staves import PAUSED, Kind, holding, holding_instance, kind_of, rank
 from .target import target_of
 from .windows_unknown import unknown_text
@@ -147,7 +148,7 @@ def windows_stage(snapshot: Snapshot, zone: tzinfo | None) -> Stage:
             "windows", None, what, why=unknown_text(windows.unknown, windows.unknown_args) or "", stands_for=f.ELSEWHERE
         )
     if not windows.open:
-        return Stage("windows", None, what, why="no window is open", stands_for="all closed" if snapshot.ended else "")
+        return Stage("windows", None, what, why=NO_OPEN_WINDOW, stands_for="all closed" if snapshot.ended else "")
     if (mode := output_words(snapshot)) is not None and snapshot.spark.output_mode != "append":
         return Stage("windows", None, what, why=mode)
     if any(node.pinned for node in snapshot.spark.nodes or ()) or snapshot.spark.never_moved:

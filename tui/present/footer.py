@@ -7,6 +7,7 @@ from . import formatting as f
 from .keys import LINKS, Hint, hint
 from .presenter import presenter_of
 from .preview import LatenessPreview, Preview
+from .screen_words import OPEN_INSTANCE
 from .target import target_of
 from .view import View
 
@@ -50,7 +51,7 @@ def hints(
     if preview is None and on_windows:
         out.append(hint("open", "window", 3))
     elif preview is None and snapshot.instances is not None and view.inside is None:
-        out.append(hint("open", "open instance", 3))
+        out.append(hint("open", OPEN_INSTANCE, 3))
     elif preview is None and snapshot.channels:
         out.append(hint("open"))
     filtered = view.pattern is not None or view.windows_pattern is not None

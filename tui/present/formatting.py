@@ -9,6 +9,7 @@ from rich.cells import cell_len, set_cell_size
 
 from ...engine import errors
 
+DURATION_HOW = "a duration is written like 250ms, 45s, 30m, 1h30m, 2d"
 NO_DATA = "no data yet"
 UNKNOWN = "–"
 ELSEWHERE = "not known from here"
@@ -83,7 +84,7 @@ def parse_duration(text: str) -> int:
     if text == "0":
         return 0
     if not _DURATION.fullmatch(text):
-        raise ValueError("a duration is written like 250ms, 45s, 30m, 1h30m, 2d")
+        raise ValueError(DURATION_HOW)
     total = sum(int(n) * _UNITS[unit] for n, unit in re.findall(r"(\d+)(ms|s|m|h|d)", text))
     if total > 36_500 * DAY:
         raise ValueError("longer than a hundred years")

@@ -23,7 +23,7 @@ CAUSES: dict[str, str] = {
 
 
 class Hold(Struct, frozen=True):
-    """A channel (None: nobody) held back the watermark from `since_ms` to `until_ms` (processing time, epoch ms)."""
+    """A channel (None: none) held back the watermark from `since_ms` to `until_ms` (processing time, epoch ms)."""
 
     channel: str | None
     since_ms: int

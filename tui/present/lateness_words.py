@@ -8,6 +8,7 @@ from . import preview as what_if
 from .lateness_curve import DEVIATIONS, TARGETS, Curve, evidence, horizon_words, moments
 from .line import Part, Run, part
 from .preview_words import changes_delay, delay_change, share_range
+from .screen_words import NO_RECORD, NONE_IN_THIS_TIME, OF_ITS_RECORDS
 from .wording import name
 
 
@@ -47,7 +48,7 @@ def _interval(low: float | None, high: float | None) -> str:
 def moments_line(curve: Curve) -> list[Part]:
     """Mean and deviation, and what a normal distribution would say."""
     if not curve.records:
-        none = "no record has come yet" if curve.horizon_ms is None else "no record came in this time"
+        none = NO_RECORD if curve.horizon_ms is None else NONE_IN_THIS_TIME
         return [part((f" {none}", "dim"))]
     known = moments(curve)
     if known is None:
@@ -75,7 +76,7 @@ def reading_line(snapshot: Snapshot, curve: Curve, cursor: int) -> list[Part]:
     of_which += ")"
     if curve.of_part:
         share = f.share(curve.shares[cursor])
-        parts.append(part((share, "stale"), (" of its records behind the watermark", "text"), gap=""))
+        parts.append(part((share, "stale"), (f" {OF_ITS_RECORDS}", "text"), gap=""))
     else:
         share = share_range(preview) if curve.horizon_ms is None else _recent_share(curve, cursor)
         parts.append(part((share or f.UNKNOWN, "stale"), (" late", "text"), gap=""))

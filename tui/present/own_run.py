@@ -10,13 +10,13 @@ from .blockers import short_staircase
 from .chain import Stage, stages_of_run
 from .line import Part, Run, part
 from .preview import IdlePreview, LatenessPreview, Preview
+from .screen_words import ALL_CLOSED, ALL_IDLE, NO_CHANNEL, NO_OPEN_WINDOW, NO_RECORD
 from .snapshot_words import SnapshotWords
 from .staves import holding
 from .target import target_of
 from .wording import ahead_elsewhere, cause, is_close, name, window
 
 ONE_CLOCK_FOLLOWS = "no channel holds back the watermark: Spark's one clock follows the fastest channel"
-NO_RECORD = "no record has come yet"
 
 
 class OwnRun(SnapshotWords):
@@ -75,11 +75,11 @@ class OwnRun(SnapshotWords):
 
     def no_channels(self) -> str:
         """Before the first record."""
-        return "no channel yet"
+        return NO_CHANNEL
 
     def no_windows(self) -> str:
         """Before the first record, or after the last."""
-        return "all windows have closed" if self._snapshot.ended else "no window is open"
+        return ALL_CLOSED if self._snapshot.ended else NO_OPEN_WINDOW
 
     def no_holders(self) -> str:
         """Under Spark's rule there never is one."""
@@ -111,7 +111,7 @@ class OwnRun(SnapshotWords):
         if not self._snapshot.channels:
             return "waiting for the first record"
         if self._snapshot.level.idle:
-            return "All channels are idle; the watermark is frozen until new data arrives"
+            return ALL_IDLE
         if all(view.state == "never_seen" for view in self._snapshot.channels):
             return "no channel has had data yet"
         return "no channel holds back the watermark"

@@ -7,6 +7,7 @@ from . import formatting as f
 from .lateness_curve import horizon_name, recent_of
 from .line import Part, part
 from .preview import LatenessPreview, Preview, Range, late_at
+from .screen_words import DID_NOT_MOVE, SAME_TIME, SHARE_UNKNOWN
 from .wording import name
 
 
@@ -37,7 +38,7 @@ def delay_change(preview: LatenessPreview) -> str | None:
     if change is None:
         return None
     if _same(change):
-        return "at the same time"
+        return SAME_TIME
     if change.low < 0 < change.high:
         return f"{f.duration(-change.low)} sooner to {f.duration(change.high)} later"
     low, high = sorted((abs(change.low), abs(change.high)))
@@ -76,7 +77,7 @@ def from_start_parts(snapshot: Snapshot, preview: Preview) -> list[Part]:
     parts.append(part((f.UNKNOWN if moved is None else f.signed(moved), "preview"), gap=""))
     if isinstance(preview, LatenessPreview):
         share = share_range(preview)
-        parts.append(part((f"{share} late" if share else "late share not known", "preview"), gap=", "))
+        parts.append(part((f"{share} late" if share else SHARE_UNKNOWN, "preview"), gap=", "))
         if (recent := _recent_share(snapshot, preview)) is not None:
             parts.append(part((f" ({recent})", "preview"), rank=1, gap=""))
         if (delay := delay_change(preview)) is not None:
@@ -105,7 +106,7 @@ def _recent_share(snapshot: Snapshot, preview: LatenessPreview) -> str | None:
 
 def applied_parts(words: str, moved_ms: int | None) -> list[Part]:
     """What a setting did when it was applied, and how to undo it."""
-    moved = "" if moved_ms is None else f": {f.signed(moved_ms)}" if moved_ms else ": the watermark did not move"
+    moved = "" if moved_ms is None else f": {f.signed(moved_ms)}" if moved_ms else f": {DID_NOT_MOVE}"
     return [
         part((" applied ", "dim"), (words, "strong"), (moved, "preview")),
         part(("u", "key"), (" undoes", "dim"), gap=" · "),

@@ -64,6 +64,6 @@ _WORDS: dict[WindowsUnknownCode, str | Callable[[Args], str]] = {
     "spark_slow": lambda args: f"Spark has not read the state within {_arg(args, 'seconds')} s",
     "spark_failed": lambda args: _arg(args, "why"),
     "spark_unreadable": lambda args: f"Spark could not read the state: {_arg(args, 'why')}",
-    "not_in_broker": "the broker knows no windows",
+    "not_in_broker": "the broker has no windows",
     "not_in_rest": "Flink's REST API does not show windows",
 }

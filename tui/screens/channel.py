@@ -15,6 +15,7 @@ from ..present.late_records import About
 from ..present.lateness_curve import TARGETS, curve_of, place_of, recommended, shown
 from ..present.line import Run, part
 from ..present.past import Moment
+from ..present.screen_words import CHANNEL_GONE, CHANNELS_UNKNOWN, MOST_LATE_ONLY, NOT_BEHIND
 from ..present.staves import holding, kind_of, rank
 from ..present.table import Chosen, Records
 from ..widgets.barrel import EIGHTHS
@@ -58,7 +59,7 @@ class ChannelScreen(DetailScreen):
         view = channel_named(snapshot, self.seen.view.selected)
         prose, table = self.query_one(Prose), self.query_one(Facts)
         if view is None:
-            gone = "This channel does not exist (any more)." if snapshot.channels else f"Channels: {f.ELSEWHERE}."
+            gone = CHANNEL_GONE if snapshot.channels else CHANNELS_UNKNOWN
             prose.show([(gone, "dim")])
             table.show([])
             self._show_curve(snapshot, None)
@@ -147,5 +148,5 @@ def _greatest(values: Sequence[int | None]) -> int | None:
 
 def _no_curve(view: ChannelView) -> str:
     if view.behind_watermark == 0 and view.records:
-        return "none of its records was behind the watermark"
-    return "the lateness of records is kept only for the channels with most late ones"
+        return NOT_BEHIND
+    return MOST_LATE_ONLY

@@ -18,6 +18,7 @@ from ..present.late_records import About
 from ..present.line import Run, clip
 from ..present.presenter import presenter_of
 from ..present.recent import Recent
+from ..present.screen_words import NO_FIX
 from ..present.table import Records
 from ..present.wording import name
 from ..widgets.report import Report, Section
@@ -154,7 +155,7 @@ class DoctorScreen(DetailScreen):
         """Preview the setting that fixes it."""
         chosen = self._chosen
         if chosen is None or chosen.wish is None:
-            self.notify("no setting fixes this", timeout=4)
+            self.notify(NO_FIX, timeout=4)
         else:
             self.host.want(chosen.wish)
 

@@ -16,6 +16,7 @@ from ..present.event_words import ALERTED, EventWords, event_time, event_words
 from ..present.events import brief_ms
 from ..present.keys import Hint, hint
 from ..present.line import Run, clip
+from ..present.screen_words import MOMENT_SHOWN
 from ..present.table import Records
 from ..widgets.sheet import Item, Sheet, heading
 from .detail import DetailScreen
@@ -121,7 +122,7 @@ class EventsScreen(DetailScreen):
             ahead = here_ms is not None and event.wall_ms > here_ms
             if here_ms is not None and not ahead and not before:
                 before = True
-                items.append(heading((" ─── the moment shown ───", "level")))
+                items.append(heading((f" ─── {MOMENT_SHOWN} ───", "level")))
             line, sorts = partial(self._line, event, words, what, ahead), (event.wall_ms, words.what, words.detail)
             items.append(Item((line,), _key(event, words), dict(zip(_COLUMNS, sorts, strict=True))))
         return items

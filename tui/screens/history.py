@@ -17,6 +17,7 @@ from ..present.keys import Hint, hint
 from ..present.line import Run, clip
 from ..present.presenter import presenter_of
 from ..present.recent import Recent
+from ..present.screen_words import SETTINGS_CHANGED
 from ..present.table import Records
 from ..widgets.holds import Held, HolderLanes
 from ..widgets.sheet import Item, Sheet, heading
@@ -119,7 +120,7 @@ class HistoryScreen(DetailScreen):
             return []
         lines = [partial(self._change, change) for change in reversed(snapshot.changes[-_CHANGES:])]
         earlier = len(snapshot.changes) - len(lines)
-        words = " settings changed while it ran" + (f", {earlier:,} more before" if earlier else "")
+        words = f" {SETTINGS_CHANGED}" + (f", {earlier:,} more before" if earlier else "")
         return [heading((words, "dim")), *(Item((line,)) for line in lines), heading()]
 
     def _change(self, change: SettingsChange, width: int) -> list[Run]:

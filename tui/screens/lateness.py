@@ -30,6 +30,7 @@ from ..present.lateness_words import moments_line, reading_line, targets_line, t
 from ..present.line import Run, clip
 from ..present.presenter import presenter_of
 from ..present.preview import IdlePreview, LatenessPreview
+from ..present.screen_words import ALL_SO_FAR, SINCE_START, since_start
 from ..present.table import Records
 from ..present.view import reference_ms
 from ..present.wish import Wish
@@ -104,14 +105,14 @@ class LatenessScreen(DetailScreen):
         if self._value is not None and not self._idle:
             column, value = self._value
             curve = curve_of_value(snapshot, column, value)
-            known = "not counted" if curve is None else f"since the start, {f.count(curve.records)} records"
+            known = "not counted" if curve is None else since_start(curve.records)
             return [(f"  {f.clean(column)} ", "dim"), (name(value), "accent"), (f" · {known}", "dim")]
         if self._channel is not None and not self._idle:
-            return [("  channel ", "dim"), (name(self._channel), "accent"), (" · since the start", "dim")]
+            return [("  channel ", "dim"), (name(self._channel), "accent"), (f" · {SINCE_START}", "dim")]
         of += [(" · ", "dim"), (horizon_words(self._horizon_ms), "accent")]
         recent = recent_of(snapshot, self._horizon_ms)
         if recent is not None and not self._idle:
-            every = " (all so far)" if self._horizon_ms and recent.records == snapshot.totals.records else ""
+            every = f" {ALL_SO_FAR}" if self._horizon_ms and recent.records == snapshot.totals.records else ""
             of.append((f", {f.count(recent.records)} records{every}", "dim"))
         return of
 

@@ -16,6 +16,7 @@ from ..present.flink_chain import delay_words
 from ..present.keys import Hint, hint
 from ..present.line import Run, clip
 from ..present.presenter import presenter_of
+from ..present.screen_words import NO_CHANNEL, TAP_SHOWS_CHANNELS, more_less_behind
 from ..present.table import Records
 from ..present.target import target_of
 from ..present.view import reference_ms
@@ -129,11 +130,10 @@ class OperatorsScreen(DetailScreen):
 
     def _inputs(self, snapshot: Snapshot) -> list[Item]:
         if not target_of(snapshot).channels_known:
-            words = f"channels: {f.ELSEWHERE}; one line in the job (tap) shows them"
-            return [heading(), heading((f" {words}", "dim"))]
+            return [heading(), heading((f" {TAP_SHOWS_CHANNELS}", "dim"))]
         found = list(self._rows.values())
         if not found:
-            return [heading(), heading((" no channel yet", "dim"))]
+            return [heading(), heading((f" {NO_CHANNEL}", "dim"))]
         names = max(_NAMES[0], min(_NAMES[1], max(len(row.name) + 2 * row.inside for row in found)))
         many = snapshot.instances is not None
         titles = tuple(title for title in _INPUTS if many or title != "channels")
@@ -145,7 +145,7 @@ class OperatorsScreen(DetailScreen):
             Item((partial(self._row, row, names, many),), row.key, _sorts(row), inside=row.inside) for row in found
         ]
         rest = len(snapshot.channels) - len(found) if snapshot.instances is None else 0
-        return [*items, heading((f" and {rest:,} more, less behind", "dim"))] if rest > 0 else items
+        return [*items, heading((f" {more_less_behind(rest)}", "dim"))] if rest > 0 else items
 
     def _row(self, row: Row, names: int, many: bool, width: int) -> list[Run]:
         sign = "  " if row.inside else ""

@@ -12,6 +12,7 @@ from ..present.preview import Preview
 from ..present.preview_words import preview_title
 from ..present.query_words import unclosed_words
 from ..present.recent import Recent
+from ..present.screen_words import BY_DISTANCE, NO_CHANNEL_MATCHES, NO_WINDOW_MATCHES
 from ..present.staves import Stave
 from ..present.target import target_of
 from ..present.view import View, fastest_ms, stave_of
@@ -78,7 +79,7 @@ def table(snapshot: Snapshot, view: View, rows: Sequence[Entry], names: int) -> 
 
 def _no_channel(snapshot: Snapshot) -> str:
     if snapshot.channels:
-        return "no channel matches the filter"
+        return NO_CHANNEL_MATCHES
     return presenter_of(snapshot).no_channels()
 
 
@@ -97,7 +98,7 @@ def open_windows(snapshot: Snapshot, view: View) -> OpenWindows:
         lateness_ms=settings.lateness_ms if settings.tunable else None,
         taking_part=taking_part(snapshot),
         zone=view.zone,
-        empty="no window matches the filter" if filtered else presenter_of(snapshot).no_windows(),
+        empty=NO_WINDOW_MATCHES if filtered else presenter_of(snapshot).no_windows(),
         unclosed=unclosed_words(snapshot),
     )
 
@@ -128,7 +129,7 @@ def barrel_heading(
     if prefix:
         title.append((f", named {f.cut(prefix, 20)}…", "dim"))
     if view.logarithmic:
-        title.append(("  log distance behind the fastest", "dim"))
+        title.append((f"  {BY_DISTANCE}", "dim"))
     title += _selection(snapshot, view)
     if preview is not None:
         return Heading(0, title, [("┈ ", "preview"), (preview_title(preview), "preview")], firm=True)

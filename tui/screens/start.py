@@ -12,6 +12,7 @@ from ...engine.core.snapshot import Snapshot, Step
 from ..present.condition import Lost
 from ..present.formatting import clean, cut, first_line, pad
 from ..present.line import Run
+from ..present.screen_words import CONNECTING
 from ..widgets.canvas import Canvas
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -73,7 +74,7 @@ class StartCard(Canvas):
     def _steps(self, room: int) -> list[list[Run]]:
         progress = self._progress
         if not progress.steps and progress.error is None:
-            return [_step(SPINNER[progress.frame], "level", "connecting to the engine", progress.running_s, room)]
+            return [_step(SPINNER[progress.frame], "level", CONNECTING, progress.running_s, room)]
         out: list[list[Run]] = []
         running = True
         for step in progress.steps:

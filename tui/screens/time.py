@@ -14,6 +14,7 @@ from ..present.keys import Hint, hint
 from ..present.line import Run
 from ..present.presenter import presenter_of
 from ..present.preview import LatenessPreview
+from ..present.screen_words import not_in_sample, sample_of
 from ..present.table import Records
 from ..present.target import target_of
 from ..present.time_plot import DIAGONAL, GRID, LATE, LEVEL, PREVIEW, Data, Look, data_of, grid_is_drawn, moved, zoomed
@@ -63,8 +64,8 @@ class TimeScreen(DetailScreen):
         out: list[Run] = [("  ", "dim"), (who, "strong" if channel is None else "selected")]
         if self._data is not None and self._data.points and self.size.width >= _ROOMY and not self._look.back_ms:
             late = sum(point.late for point in self._data.points)
-            reported = f", {late:,} late" if target_of(snapshot).counts_late else f", late: {f.ELSEWHERE}"
-            out.append((f"  a sample of {len(self._data.points):,} records{reported}", "dim"))
+            known = target_of(snapshot).counts_late
+            out.append((f"  {sample_of(len(self._data.points), late if known else None)}", "dim"))
         if self._look.back_ms and self._data is not None:
             out.append((f"  {f.duration(self._look.back_ms)} ago", "stale"))
         return out
@@ -156,5 +157,5 @@ class TimeScreen(DetailScreen):
         if self._data.points:
             return ""
         if self._look.channel is not None:
-            return f"no record of {name(self._look.channel)} is in the sample"
+            return not_in_sample(name(self._look.channel))
         return presenter_of(snapshot).no_records()

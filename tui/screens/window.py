@@ -14,6 +14,7 @@ from ..present.closing import blockers, closing, fired_words, pace
 from ..present.keys import Hint, hint
 from ..present.late_records import About
 from ..present.line import Run, clip
+from ..present.screen_words import FIRED_LONG_AGO
 from ..present.staves import STATES, holding
 from ..present.table import Records
 from ..present.view import reference_ms
@@ -56,7 +57,7 @@ class WindowScreen(DetailScreen):
         window = find(snapshot, self._key)
         story, sheet = self.query_one(Prose), self.query_one(Sheet)
         if window is None:
-            story.show([("It fired long ago: it is no longer among the windows that the engine reports.", "dim")])
+            story.show([(FIRED_LONG_AGO, "dim")])
             sheet.show([])
         elif isinstance(window, FiredWindow):
             story.show(fired_words(window, snapshot, self.zone))

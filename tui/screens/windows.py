@@ -14,6 +14,7 @@ from ..present.blockers import waits_for, window_groups
 from ..present.closing import closing, fired_words, kept_until_ms, pace
 from ..present.keys import Hint, hint
 from ..present.line import Run
+from ..present.screen_words import ALL_CLOSED, FIRED_UNKNOWN, NO_FIRED_WINDOW, NO_OPEN_WINDOW, OPEN_UNKNOWN
 from ..present.table import Records
 from ..present.view import fastest_ms
 from ..present.windows_unknown import unknown_text
@@ -125,8 +126,8 @@ class WindowsScreen(DetailScreen):
     def _open_items(self, snapshot: Snapshot, shape: Shape) -> list[Item]:
         windows = snapshot.windows
         if not windows.open:
-            words = "all windows have closed" if snapshot.ended else "no window is open"
-            return [heading((f" {words if windows.open_count is not None else f'open windows: {f.ELSEWHERE}'}", "dim"))]
+            words = ALL_CLOSED if snapshot.ended else NO_OPEN_WINDOW
+            return [heading((f" {words if windows.open_count is not None else OPEN_UNKNOWN}", "dim"))]
         titles = tuple(open_sorts(windows.open[0], None))
         items, speed = [Item((partial(open_titles, shape),), titles=titles)], self._pace
         own_order = self.query_one(Sheet).sorted_by not in titles
@@ -146,7 +147,7 @@ class WindowsScreen(DetailScreen):
     def _fired_items(self, snapshot: Snapshot, shape: Shape) -> list[Item]:
         windows = snapshot.windows
         if not windows.last_fired:
-            words = f"fired windows: {f.ELSEWHERE}" if windows.fired is None else "no window has fired yet"
+            words = FIRED_UNKNOWN if windows.fired is None else NO_FIRED_WINDOW
             return [heading((f" {words}", "dim"))]
         items = [Item((partial(fired_titles, shape),), titles=tuple(fired_sorts(windows.last_fired[0])))]
         for window in reversed(windows.last_fired):

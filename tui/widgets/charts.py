@@ -8,6 +8,7 @@ from msgspec import Struct
 from ..present import formatting as f
 from ..present.line import Run, cells, clip, joined
 from ..present.progress import PHASES, Chart, Stack, Unread
+from ..present.screen_words import BACKLOG_BY_SOURCE
 from .barrel import EIGHTHS
 from .canvas import Canvas
 
@@ -159,7 +160,7 @@ def _unread(unread: Sequence[Unread], rows: int, width: int) -> list[list[Run]]:
         return []
     shown = unread[: rows - 1]
     more = len(unread) - len(shown)
-    title: list[Run] = [(" backlog by source", "strong"), (f", {more:,} more below these" if more else "", "dim")]
+    title: list[Run] = [(f" {BACKLOG_BY_SOURCE}", "strong"), (f", {more:,} more below these" if more else "", "dim")]
     names = min(max(len(f.label(one.name)) for one in shown), max(width // 3, 12))
     most = max((one.records or 0 for one in shown), default=0)
     return [clip(title, width), *(_one(one, names, most, width) for one in shown)]

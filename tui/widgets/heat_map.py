@@ -11,6 +11,7 @@ from textual.message import Message
 from ..present.formatting import clock, duration, label, pad
 from ..present.line import Part, Run, clip, joined
 from ..present.past import Moment, heat_lags
+from ..present.screen_words import LESS_BEHIND
 from ..present.staves import LEFT_OUT, Order, Stave
 from .canvas import Canvas
 
@@ -92,7 +93,7 @@ class HeatMap(Canvas):
         limits = [f"{sign}≤{duration(most // part)}" for sign, part in zip(SHADES, (*STEPS, 1), strict=True)]
         moments = self._heat.moments
         since = clock(moments[0].now_ms, self._heat.zone, moments[-1].now_ms).partition(".")[0]
-        return f"since {since}  " + " ".join(limits) + (f"  +{rest:,} less behind or left out" if rest else "")
+        return f"since {since}  " + " ".join(limits) + (f"  +{rest:,} {LESS_BEHIND}" if rest else "")
 
 
 def _shade(lag: int | None, most: int) -> Run:

@@ -11,6 +11,7 @@ from textual.message import Message
 from ..present.formatting import count, duration, pad, setting
 from ..present.lateness_curve import Curve, horizon_words, place_of
 from ..present.line import Run
+from ..present.screen_words import OF_THIS_CHANNEL, OF_THIS_VALUE, SHARE_BEHIND
 from .barrel import EIGHTHS
 from .canvas import Canvas
 from .dots import Dots
@@ -101,15 +102,15 @@ class _Drawing:
         """All lines from top to bottom; where there is little room, the histogram alone."""
         one = self._curve.of_part
         horizon = self._curve.horizon_ms
-        part = "value" if self._curve.value is not None else "channel"
-        of = f", of this {part}" if one else "" if horizon is None else f", {horizon_words(horizon)}"
+        kind = OF_THIS_VALUE if self._curve.value is not None else OF_THIS_CHANNEL
+        of = f", {kind}" if one else "" if horizon is None else f", {horizon_words(horizon)}"
         what = f"records by how late they are{of}" if self._curve.counts_known else "how late records are is not known"
         title: list[Run] = [(" " * _LEFT, "dim"), (what, "active"), (" (log)", "dim")]
         if not self._rows:
             return [*([title] if self._titled else []), *self._histogram(), self._labels()]
         lines = [*self._histogram(), *self._curves(), *self._marks(), self._labels()]
         if self._titled:
-            share = "share behind the watermark" if one else "late share"
+            share = SHARE_BEHIND if one else "late share"
             delay = "   ⠄⠄ result delay" + ("" if horizon is None else " since the start")
             lines.insert(self._bars, [(" " * _LEFT, "dim"), (f"⣀⣀ {share}", "stale"), (delay, "level")])
             lines.insert(0, title)

@@ -9,13 +9,13 @@ from msgspec import Struct
 from textual.message import Message
 
 from ..present.line import Run, cells
+from ..present.screen_words import NOTHING_MATCHES
 from .rows import Rows, text_of
 
 Draw = Callable[[int], list[Run]]
 """A line in at most so many cells."""
 
 
-NOTHING_MATCHES = "nothing matches the filter"
 _WHOLE = 400
 """The cells in which an item is searched: nothing of it is cut."""
 

@@ -10,6 +10,7 @@ from ...engine.core.snapshot import FiredWindow, OpenWindow
 from ..present import formatting as f
 from ..present.blockers import WindowGroup, waits_for
 from ..present.line import Run, cells, clip
+from ..present.screen_words import windows_wait
 from .windows import reach_bar
 
 _BAR = (6, 24)
@@ -80,7 +81,7 @@ def open_line(window: OpenWindow, closes: str, kind: str, shape: Shape, width: i
 def group_line(group: WindowGroup, width: int) -> list[Run]:
     """Above windows that wait for the same channels."""
     who = waits_for(group.first) or "nothing: they fire at the next emit"
-    return clip([(f" {len(group.windows):,} windows wait for ", "dim"), (who, "holder")], width)
+    return clip([(f" {windows_wait(len(group.windows))} ", "dim"), (who, "holder")], width)
 
 
 def open_details(window: OpenWindow, grouped: bool, width: int) -> list[Run]:

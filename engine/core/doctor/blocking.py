@@ -344,7 +344,7 @@ _FOLLOWING = ("bounded", "bounded-legacy", "monotonous")
 def _stuck_ms(given: DiagnosisInput) -> int | None:
     """How long the watermark has been stalled by a channel that receives data, has nothing unread, and repeats itself.
 
-    None where another channel or another reason stalls it, or nobody knows what it receives.
+    None where another channel or another reason stalls it, or it is not known what it receives.
     """
     holder, frozen_ms = given.snapshot.level.holder, given.frozen_ms
     if holder is None or holder.cause != "behind" or frozen_ms is None or verdict_of(given) != "stalled":

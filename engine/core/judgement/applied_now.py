@@ -1,17 +1,16 @@
 """What a change of a setting does at the next emit (semantics 11.3), read from a snapshot: no state, no round trip.
 
-The clock is built again from the snapshot and emits once, so the valve's own rules decide.
+The clock that the snapshot shows emits once, so the valve's own rules decide.
 """
 
 from msgspec import UNSET, Struct, UnsetType
 
-from ..idleness import IdlenessTimers
-from ..multiplexer import Multiplexer, Split, WatermarkOutput
-from ..operator_clock import Instance, OperatorClock
+from ..operator_clock import OperatorClock
 from ..settings import TUNABLE
-from ..snapshot import ChannelView, InstanceView, Snapshot
+from ..snapshot import ChannelView, Snapshot
 from ..times import MIN, shift
-from ..valve import Round, Status, Valve
+from ..valve import Round
+from .shown_clock import shown_clock, time_or_min
 
 
 class AppliedNow(Struct, frozen=True):
@@ -75,9 +74,8 @@ def _fastest_at_zero(snapshot: Snapshot) -> int | None:
 
 
 def _emitted(snapshot: Snapshot, now: int, lateness: int, idle_after: int | None) -> AppliedNow:
-    numbers = _numbers(snapshot)
-    views = dict(zip(numbers, snapshot.channels, strict=True))
-    clock, timers = _clock(snapshot, views, now, lateness, idle_after)
+    shown = shown_clock(snapshot, now, lateness, idle_after)
+    clock, views = shown.clock, shown.channels
     before = clock.level
     speaking: dict[int, int] = {}
     if snapshot.settings.emit_every_ms:  # else generators send nothing, but an instance may have to recombine
@@ -87,7 +85,7 @@ def _emitted(snapshot: Snapshot, now: int, lateness: int, idle_after: int | None
             for number, watermark in wanted.items()
             if watermark != MIN and views[number].state != "finished"
         }
-    clock.emit(now, Round(speaking, now), timers)
+    clock.emit(now, Round(speaking, now), shown.timers)
     holder = clock.holder()
     fires, more = _fires(snapshot, clock.level)
     return AppliedNow(
@@ -111,80 +109,7 @@ def _frozen(clock: OperatorClock, views: dict[int, ChannelView], lateness: int, 
 def _wanted(view: ChannelView, lateness: int) -> int:
     """Where its generator has the channel; of a strategy without lateness where its watermark is."""
     zero = _at_zero(view)
-    return _raw(view.watermark_ms) if zero == MIN else shift(zero, -lateness)
-
-
-def _clock(
-    snapshot: Snapshot, views: dict[int, ChannelView], now: int, lateness: int, idle_after: int | None
-) -> tuple[OperatorClock, IdlenessTimers]:
-    """The operator's clock and the inactivity clocks as the snapshot has them."""
-    subtasks = snapshot.settings.subtasks
-    running = {n: now - view.timer_ms for n, view in views.items() if view.timer_ms is not None}
-    clock = OperatorClock(
-        lateness_ms=lateness,
-        idle_after_ms=idle_after,
-        subtasks=subtasks,
-        valve=_valve(snapshot, snapshot.channels if subtasks is None else _inputs(snapshot, subtasks)),
-        channels=len(views),
-        instances=[] if subtasks is None else _instances(snapshot, views, subtasks),
-        outdated=set() if subtasks is None else set(range(len(_inputs(snapshot, subtasks)))),
-        idle={number for number, view in views.items() if view.idle},
-        waiting=[(since, number) for number, since in running.items() if not views[number].idle],
-    )
-    return clock, IdlenessTimers(since=running)
-
-
-def _valve(snapshot: Snapshot, inputs: list[ChannelView] | list[InstanceView | None]) -> Valve:
-    return Valve(
-        watermarks=[MIN if view is None else _raw(view.watermark_ms) for view in inputs],
-        statuses=[_status(view) for view in inputs],
-        aligned=[view is not None and bool(view.aligned) for view in inputs],
-        since=[0 if view is None else view.since_ms or 0 for view in inputs],
-        last_output=_raw(snapshot.level.watermark_ms),
-        idle=snapshot.level.idle,
-    )
-
-
-def _status(view: ChannelView | InstanceView | None) -> Status:
-    if view is None:
-        return Status.REMOVED
-    if view.state == "finished":
-        return Status.FINISHED
-    idle = view.idle if isinstance(view, ChannelView) else view.state == "idle"
-    return Status.IDLE if idle else Status.ACTIVE
-
-
-def _inputs(snapshot: Snapshot, subtasks: int) -> list[InstanceView | None]:
-    """The source instances by number; None for one without channels."""
-    known = {view.instance: view for view in snapshot.instances or ()}
-    return [known.get(number) for number in range(min(subtasks, max(known, default=-1) + 1))]
-
-
-def _instances(snapshot: Snapshot, views: dict[int, ChannelView], subtasks: int) -> list[Instance]:
-    found: list[Instance] = []
-    for view in _inputs(snapshot, subtasks):
-        combined = MIN if view is None else _raw(view.watermark_ms)
-        idle = view is not None and view.state == "idle"
-        found.append(Instance(Multiplexer(combined=combined), WatermarkOutput(last=combined, idle=idle)))
-    for number, view in views.items():
-        instance = found[number % subtasks]
-        if view.state == "finished":
-            instance.finished[number] = _raw(view.watermark_ms)
-            continue
-        instance.multiplexer.splits[number] = Split(_raw(view.watermark_ms), view.idle, view.since_ms or 0)
-    return found
-
-
-def _numbers(snapshot: Snapshot) -> list[int]:
-    """A number for each channel, in the snapshot's order: with source instances one that leads to its own."""
-    subtasks = snapshot.settings.subtasks
-    if subtasks is None:
-        return list(range(len(snapshot.channels)))
-    numbers: list[int] = []
-    for view in snapshot.channels:
-        after = numbers[-1] + 1 if numbers else 0
-        numbers.append(after + ((view.instance or 0) - after) % subtasks)
-    return numbers
+    return time_or_min(view.watermark_ms) if zero == MIN else shift(zero, -lateness)
 
 
 def _fires(snapshot: Snapshot, level: int) -> tuple[int, bool]:
@@ -195,8 +120,4 @@ def _fires(snapshot: Snapshot, level: int) -> tuple[int, bool]:
 
 
 def _at_zero(view: ChannelView) -> int:
-    return _raw(view.at_zero_lateness_ms)
-
-
-def _raw(time_ms: int | None) -> int:
-    return MIN if time_ms is None else time_ms
+    return time_or_min(view.at_zero_lateness_ms)

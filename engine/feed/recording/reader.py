@@ -47,10 +47,10 @@ class RecordingReader:
         self._path = path
         try:
             if not path.is_file() and path.exists():  # opening a pipe would wait for its writer
-                raise UsageError(f"cannot read {path}: it is not a regular file")
+                raise UsageError(f"cannot read {path}: it is not a regular file", code="no_file")
             self._file = path.open("rb")
         except OSError as error:
-            raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
+            raise UsageError(f"cannot read {path}: {error.strerror or error}", code="unreadable") from error
         try:
             self._size = self._file.seek(0, os.SEEK_END)
             self.header = self._read_header()
@@ -130,7 +130,9 @@ class RecordingReader:
                     return message
         except (msgspec.DecodeError, zstandard.ZstdError):
             pass
-        raise UsageError(f"{self._path} is not a wmtop recording, or it was truncated before its first snapshot")
+        raise UsageError(
+            f"{self._path} is not a wmtop recording, or it was truncated before its first snapshot", code="no_recording"
+        )
 
     def _check_version(self, found: _Format) -> None:
         """UsageError for a recording whose fields may mean something else: of a newer wmtop, or a far older one."""
@@ -138,7 +140,8 @@ class RecordingReader:
             other = "upgrade wmtop" if found.version > STREAM_VERSION else "use the wmtop that wrote it"
             raise UsageError(
                 f"{self._path} is a recording of version {found.version}; this wmtop reads versions {OLDEST_VERSION} "
-                f"to {STREAM_VERSION}: {other}"
+                f"to {STREAM_VERSION}: {other}",
+                code="version",
             )
 
     def _read_index(self) -> list[FrameInfo] | None:
@@ -225,4 +228,4 @@ class RecordingReader:
         return unpack(self._file.read(frame.size), FRAME_LIMIT)
 
     def _damage(self, offset: int) -> RunError:
-        return RunError(f"{self._path} is damaged at byte {offset}")
+        return RunError(f"{self._path} is damaged at byte {offset}", code="damaged")

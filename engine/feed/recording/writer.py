@@ -27,7 +27,8 @@ from .ring import Bounds, first_kept
 GROUP = 60
 """Snapshots in a frame."""
 _LEVEL = 3
-_ADVICE = dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "; free some space and record to another file")
+TRUNCATED = "another program truncated the file"
+ADVICE = dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "; free some space and record to another file")
 _WINDOW_LOG = 23  # 8 MiB: with 10,000 channels the snapshot before is still within reach
 
 
@@ -87,7 +88,7 @@ class RecordingWriter:
                 return
             if self._failure is not None:
                 self._file.close()
-                raise RunError(f"recording to {self.path} stopped: {self._failure}")
+                raise RunError(f"recording to {self.path} stopped: {self._failure}", code="stopped")
             line = encode_line(snapshot)
             self._write(self._frame.compress(line) + self._frame.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK))
             self._points.append(history_point(snapshot))
@@ -127,7 +128,9 @@ class RecordingWriter:
         """Truncate the index, or close the frame that the last writer left open, and continue after it."""
         with RecordingReader(self.path) as old:
             if old.header.version != STREAM_VERSION:
-                raise UsageError(f"{self.path} is a recording of version {old.header.version}; choose another file")
+                raise UsageError(
+                    f"{self.path} is a recording of version {old.header.version}; choose another file", code="version"
+                )
             self._groups = [_group(info) for info in old.index]
             end, cut = old.end, old.cut
         self._file.truncate(end)
@@ -174,7 +177,7 @@ class RecordingWriter:
             source.seek(offset)
             while (left := end - source.tell()) > 0 and not self._file.closed:
                 if not (chunk := source.read(min(left, CHUNK))):
-                    raise UsageError("another program truncated the file")
+                    raise UsageError(TRUNCATED)
                 _write_all(copy, chunk)
             os.fsync(copy)
             with self._gate:
@@ -195,13 +198,14 @@ class RecordingWriter:
     def _write(self, data: bytes) -> None:
         try:
             if os.fstat(self._file.fileno()).st_size < self._file.tell():
-                raise OSError("another program truncated the file")
+                raise OSError(TRUNCATED)
             _write_all(self._file, data)
         except OSError as error:
             self._file.close()
             raise RunError(
                 f"recording to {self.path} stopped: {error.strerror or error}; the part before stays readable"
-                f"{_ADVICE.get(error.errno or 0, '')}"
+                f"{ADVICE.get(error.errno or 0, '')}",
+                code="stopped",
             ) from error
 
 
@@ -209,20 +213,20 @@ def _open_for_append(path: Path, *, new: bool = False) -> io.FileIO:
     """The file, locked; UsageError if it cannot be opened, is locked by another process, or exists but must be new."""
     try:
         if not path.is_file() and path.exists():
-            raise UsageError(f"cannot record to {path}: it is not a regular file")
+            raise UsageError(f"cannot record to {path}: it is not a regular file", code="no_file")
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | (os.O_EXCL if new else 0)
         file = io.FileIO(os.open(path, flags, 0o666), "r+")
     except FileExistsError as error:
-        raise UsageError(f"{path} already exists; choose another file or pass --force") from error
+        raise UsageError(f"{path} already exists; choose another file or pass --force", code="exists") from error
     except OSError as error:
-        raise UsageError(f"cannot record to {path}: {error.strerror or error}") from error
+        raise UsageError(f"cannot record to {path}: {error.strerror or error}", code="unwritable") from error
     try:
         locked = try_lock_file(file)
     except OSError:
         locked = True  # a file system without locks: recording is still better than refusing to
     if not locked:
         file.close()
-        raise UsageError(f"another wmtop is recording to {path}; choose another file")
+        raise UsageError(f"another wmtop is recording to {path}; choose another file", code="in_use")
     if not os.path.samestat(os.fstat(file.fileno()), path.stat()):  # the ring was shortened in between
         file.close()
         return _open_for_append(path)

@@ -115,7 +115,7 @@ class LocalBroker:
         settings = self._write_settings()
         java = (self._java or find_java().home) / "bin" / "java"
         if not java.is_file():
-            raise UsageError(f"no Java at {java}; check the Java home")
+            raise UsageError(f"no Java at {java}; check the Java home", code="no_java")
         command = [str(java), *_JAVA_OPTIONS, *_LOG_OPTIONS, "-cp", f"{jars}/*"]
         report("starting a Kafka broker")
         if not (self._data / "meta.properties").exists():  # the last thing that formatting writes
@@ -217,7 +217,7 @@ class LocalBroker:
         lines = [line.strip() for line in self._said(said_before).splitlines() if line.strip()]
         reasons = [found["reason"] for found in map(_EXCEPTION.match, lines) if found]
         reason = (reasons[:1] or lines[-1:] or ["its log is empty"])[0]  # later ones are consequences of the first
-        return RunError(f"the Kafka broker did not start: {reason} (log: {self.log})")
+        return RunError(f"the Kafka broker did not start: {reason} (log: {self.log})", code="not_started")
 
 
 def _free_ports(count: int) -> list[int]:

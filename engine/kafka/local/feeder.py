@@ -10,7 +10,6 @@ Run as a process (`feeder_command`) it ends at its file's end, and at once when 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 # (Arrow's types are known in part only.)
 
-import argparse
 import contextlib
 import os
 import signal
@@ -18,7 +17,6 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from pathlib import Path
 from time import monotonic
 from typing import Any, Self
 
@@ -29,6 +27,7 @@ import pyarrow.parquet as pq
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError, TopicAlreadyExistsError
+from msgspec import Struct
 
 from ...errors import RunError, UsageError, first_line
 
@@ -56,77 +55,66 @@ _REPORT_S = 60.0
 _GIVE_UP_S = 5.0
 
 
-def feed(
-    bootstrap: str,
-    topic: str,
-    parquet: Path,
-    *,
-    time: str,
-    arrival: str,
-    channel: str,
-    partitions: int,
-    speed: float | None,
-    start_ms: int | None,
-    stop: threading.Event,
-    report: Callable[[str], None],
-) -> int:
-    """Send the rows that arrived from `start_ms` on, in order of arrival, as JSON; how many the broker has taken.
+class Feed(Struct, frozen=True, kw_only=True):
+    """What is sent where: the rows of a Parquet file to a topic, which is created if it does not exist."""
 
-    Creates the topic if it does not exist; a channel (also the record's key) stays in one partition. `speed` is
-    seconds of arrival time a second, None as fast as possible. Ends early when `stop` is set. UsageError for unusable
-    input or no broker, RunError where the broker stops taking records.
+    bootstrap: str
+    topic: str
+    file: str
+    time: str
+    """The column of event times; `arrival` that of arrival times, `channel` that of the records' keys."""
+    arrival: str
+    channel: str
+    partitions: int = 1
+    speed: float | None = None
+    """Seconds of arrival time a second; None: as fast as possible."""
+    start_ms: int | None = None
+    """What arrived before (epoch ms) is left out."""
+
+
+def feed(job: Feed, stop: threading.Event, report: Callable[[str], None]) -> int:
+    """Send the rows in order of arrival, as JSON; how many the broker has taken.
+
+    A channel stays in one partition. Ends early when `stop` is set. UsageError for unusable input or no broker,
+    RunError where the broker stops taking records.
     """
-    rows = _load(parquet, time, arrival, channel)
-    partition_of = _partition_of(rows.column(channel), partitions)
-    if start_ms is not None:
-        rows = rows.filter(pc.greater_equal(rows.column(arrival), pa.scalar(start_ms, _TIMES)))
-    _make_topic(bootstrap, topic, partitions)
-    report(f"feeding {rows.num_rows:,} records to {topic}")
+    rows = _load(job)
+    partition_of = _partition_of(rows.column(job.channel), job.partitions)
+    if job.start_ms is not None:
+        rows = rows.filter(pc.greater_equal(rows.column(job.arrival), pa.scalar(job.start_ms, _TIMES)))
+    _make_topic(job)
+    report(f"feeding {rows.num_rows:,} records to {job.topic}")
     encode = msgspec.json.Encoder().encode
     reported = monotonic()
-    with _in_one_line(bootstrap), _Producer(bootstrap, topic, stop) as producer:
-        for row in _paced(rows, arrival, speed, stop):
-            name = row[channel]
+    with _in_one_line(job.bootstrap), _Producer(job, stop) as producer:
+        for row in _paced(rows, job, stop):
+            name = row[job.channel]
             producer.send(partition_of.get(name, 0), None if name is None else str(name).encode(), encode(row))
             if monotonic() - reported > _REPORT_S:
-                reported = monotonic()
-                report(f"{producer.sent:,} of {rows.num_rows:,} records sent, arrival {row[arrival]:%Y-%m-%d %H:%M}")
+                reported, arrived = monotonic(), row[job.arrival]
+                report(f"{producer.sent:,} of {rows.num_rows:,} records sent, arrival {arrived:%Y-%m-%d %H:%M}")
         producer.settle_all()
         report(f"{producer.sent:,} of {rows.num_rows:,} records sent")
         return producer.sent
 
 
-def feeder_command(
-    bootstrap: str,
-    topic: str,
-    parquet: Path,
-    *,
-    time: str,
-    arrival: str,
-    channel: str,
-    partitions: int,
-    speed: float | None,
-    start_ms: int | None,
-) -> list[str]:
+def feeder_command(job: Feed) -> list[str]:
     """What runs `feed` as a process of its own; give it a pipe as standard input, and it ends with its parent."""
-    options = {"time": time, "arrival": arrival, "channel": channel, "partitions": partitions}
-    options |= {"speed": speed, "start-ms": start_ms}
-    given = [f"--{name}={value}" for name, value in options.items() if value is not None]
-    return [sys.executable, "-P", "-m", __name__, *given, "--", bootstrap, topic, str(parquet)]
+    return [sys.executable, "-P", "-m", __name__, msgspec.json.encode(job).decode()]
 
 
 class _Producer:
     """Sends to one topic; tracks what the broker has not acknowledged yet, and bounds it."""
 
-    def __init__(self, bootstrap: str, topic: str, stop: threading.Event) -> None:
-        self._topic = topic
+    def __init__(self, job: Feed, stop: threading.Event) -> None:
+        self._topic = job.topic
         self._stop = stop
         self._open: deque[Any] = deque()
         self.sent = 0
         """How many records the broker has acknowledged."""
         self._producer: Any = KafkaProducer(
             **_CLIENT,
-            bootstrap_servers=bootstrap.split(","),
+            bootstrap_servers=job.bootstrap.split(","),
             delivery_timeout_ms=_DELIVERY_MS,
             max_block_ms=_BLOCK_MS,
             batch_size=_BATCH_BYTES,
@@ -167,22 +155,27 @@ class _Producer:
                 self._producer.close(timeout=0)
 
 
-def _load(parquet: Path, time: str, arrival: str, channel: str) -> pa.Table:
+def _load(job: Feed) -> pa.Table:
     """The rows in a stable order of arrival, without those that have none; all times in ms UTC."""
     try:
-        table = pq.read_table(parquet)
+        table = pq.read_table(job.file)
     except (OSError, pa.ArrowInvalid) as error:
-        raise UsageError(f"{parquet} cannot be read as Parquet: {first_line(error)}") from None
-    for name in (time, arrival, channel):
+        raise UsageError(f"{job.file} cannot be read as Parquet: {first_line(error)}", code="no_parquet") from None
+    for name in (job.time, job.arrival, job.channel):
         if name not in table.column_names:
-            raise UsageError(f"{parquet} has no column '{name}': it has {', '.join(table.column_names)}")
-    if not pa.types.is_timestamp(table.column(arrival).type):
-        raise UsageError(f"{parquet}: column '{arrival}' holds no timestamps, which the order of arrival needs")
+            raise UsageError(
+                f"{job.file} has no column '{name}': it has {', '.join(table.column_names)}", code="no_column"
+            )
+    if not pa.types.is_timestamp(table.column(job.arrival).type):
+        raise UsageError(
+            f"{job.file}: column '{job.arrival}' holds no timestamps, which the order of arrival needs",
+            code="no_arrival",
+        )
     for index, name in enumerate(table.column_names):
         if pa.types.is_timestamp(table.column(index).type):
             table = table.set_column(index, name, table.column(index).cast(_TIMES, safe=False))
-    table = table.filter(pc.is_valid(table.column(arrival)))
-    return table.take(pc.sort_indices(table.column(arrival)))
+    table = table.filter(pc.is_valid(table.column(job.arrival)))
+    return table.take(pc.sort_indices(table.column(job.arrival)))
 
 
 def _partition_of(channels: "pa.ChunkedArray[Any]", partitions: int) -> dict[Any, int]:
@@ -191,32 +184,33 @@ def _partition_of(channels: "pa.ChunkedArray[Any]", partitions: int) -> dict[Any
     return {name: index % partitions for index, name in enumerate(sorted(names))}
 
 
-def _make_topic(bootstrap: str, topic: str, partitions: int) -> None:
+def _make_topic(job: Feed) -> None:
     """Make the topic, or see that the one that is there has as many partitions."""
-    with _in_one_line(bootstrap, UsageError):
-        admin: Any = KafkaAdminClient(**_CLIENT, bootstrap_servers=bootstrap.split(","))
-    with contextlib.closing(admin), _in_one_line(bootstrap):
-        wanted = {"num_partitions": partitions, "replication_factor": 1, "configs": {"retention.ms": "-1"}}
+    with _in_one_line(job.bootstrap, UsageError):
+        admin: Any = KafkaAdminClient(**_CLIENT, bootstrap_servers=job.bootstrap.split(","))
+    with contextlib.closing(admin), _in_one_line(job.bootstrap):
+        wanted = {"num_partitions": job.partitions, "replication_factor": 1, "configs": {"retention.ms": "-1"}}
         try:
-            admin.create_topics({topic: wanted}, wait_for_metadata=True)
+            admin.create_topics({job.topic: wanted}, wait_for_metadata=True)
         except TopicAlreadyExistsError:
-            [found] = admin.describe_topics([topic])
-            if len(found["partitions"]) != partitions:
+            [found] = admin.describe_topics([job.topic])
+            if len(found["partitions"]) != job.partitions:
                 raise UsageError(
-                    f"topic {topic} already exists, with {len(found['partitions'])} partitions instead of "
-                    f"{partitions}; choose another topic"
+                    f"topic {job.topic} already exists, with {len(found['partitions'])} partitions instead of "
+                    f"{job.partitions}; choose another topic",
+                    code="other_partitions",
                 ) from None
 
 
-def _paced(rows: pa.Table, arrival: str, speed: float | None, stop: threading.Event) -> Iterator[Row]:
+def _paced(rows: pa.Table, job: Feed, stop: threading.Event) -> Iterator[Row]:
     """The rows, each when it is due: the first one now. Ends early when `stop` is set."""
     began = monotonic()
     first: Any = None
     for offset in range(0, rows.num_rows, _CHUNK):
         for row in rows.slice(offset, _CHUNK).to_pylist():
-            first = first or row[arrival]
-            if speed is not None:
-                wait_s = (row[arrival] - first).total_seconds() / speed - (monotonic() - began)
+            first = first or row[job.arrival]
+            if job.speed is not None:
+                wait_s = (row[job.arrival] - first).total_seconds() / job.speed - (monotonic() - began)
                 if wait_s > _EARLY_S:
                     stop.wait(wait_s)
             if stop.is_set():
@@ -230,21 +224,12 @@ def _in_one_line(bootstrap: str, kind: type[UsageError | RunError] = RunError) -
     try:
         yield
     except (KafkaError, OSError, ValueError) as error:
-        what = "no Kafka broker answers at" if kind is UsageError else "records do not get to the Kafka broker at"
-        raise kind(f"{what} {bootstrap}: {first_line(error)}") from None
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="wmtop-feeder", description="Replays a Parquet file into a Kafka topic.")
-    parser.add_argument("bootstrap")
-    parser.add_argument("topic")
-    parser.add_argument("parquet", type=Path)
-    for name in ("time", "arrival", "channel"):
-        parser.add_argument(f"--{name}", required=True, help=f"the {name} column")
-    parser.add_argument("--partitions", type=int, default=1)
-    parser.add_argument("--speed", type=float, help="seconds of arrival time a second (as fast as it goes)")
-    parser.add_argument("--start-ms", type=int, help="leave out what arrived before (epoch ms)")
-    return parser.parse_args()
+        what, code = (
+            ("no Kafka broker answers at", "no_broker")
+            if kind is UsageError
+            else ("cannot send records to the Kafka broker at", "not_sent")
+        )
+        raise kind(f"{what} {bootstrap}: {first_line(error)}", code=code) from None
 
 
 def _stop_with_standard_input(stop: threading.Event) -> None:
@@ -255,13 +240,13 @@ def _stop_with_standard_input(stop: threading.Event) -> None:
 
 def main() -> int:
     """Feed until the end of the file, of standard input, or a TERM or INT; the exit code."""
-    arguments = _arguments()
+    job = msgspec.json.decode(sys.argv[1], type=Feed)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, frame: stop.set())
     threading.Thread(target=_stop_with_standard_input, args=(stop,), daemon=True).start()
     try:
-        feed(**vars(arguments), stop=stop, report=lambda text: print(text, flush=True))
+        feed(job, stop, lambda text: print(text, flush=True))
     except (UsageError, RunError) as error:
         print(f"wmtop: {error}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1

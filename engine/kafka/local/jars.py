@@ -61,7 +61,8 @@ def fetched_jars(
     maven = shutil.which("mvn")
     if maven is None:
         raise UsageError(
-            f"{what} needs Maven, once, to fetch its jars, and no mvn was found; install Maven, or {instead}"
+            f"{what} needs Maven, once, to fetch its jars, and no mvn was found; install Maven, or {instead}",
+            code="no_maven",
         )
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / "kafka.lock").open("w") as lock:
@@ -90,7 +91,7 @@ def _fetch(maven: str, pom: str, jars: Path, what: str) -> None:
             check=False,
         )
         if done.returncode or not any(made.glob("*.jar")):
-            raise RunError(f"Maven could not fetch the jars of {what}: {_reason(done.stdout)}")
+            raise RunError(f"Maven could not fetch the jars of {what}: {_reason(done.stdout)}", code="not_fetched")
         made.rename(jars)
 
 

@@ -106,7 +106,9 @@ def _read(file: Path) -> dict[str, str]:
     try:
         data = file.read_bytes()
     except OSError as error:
-        raise UsageError(f"--kafka-config: cannot read {file}: {error.strerror or 'not a file'}") from None
+        raise UsageError(
+            f"--kafka-config: cannot read {file}: {error.strerror or 'not a file'}", code="unreadable"
+        ) from None
     try:
         text = data.decode()
     except UnicodeDecodeError:

@@ -166,4 +166,6 @@ def _keytool(name: str, store: Path, options: list[str], environment: Mapping[st
 
 
 def _does_not_open(name: str, store: Path, reason: str) -> UsageError:
-    return UsageError(f"{name}.location: cannot open {store}: {reason}; check {name}.password and {name}.type")
+    return UsageError(
+        f"{name}.location: cannot open {store}: {reason}; check {name}.password and {name}.type", code="not_opened"
+    )

@@ -60,18 +60,26 @@ def check_columns(file: TableFile, columns: Columns) -> None:
             continue
         if name not in file.columns:
             hint = near(name, file.columns) or f"; it has {', '.join(file.columns)}"
-            raise UsageError(f"{option}: no column {name!r} in {file}{hint}")
+            raise UsageError(f"{option}: no column {name!r} in {file}{hint}", code="no_column")
         if file.columns.count(name) > 1:
             raise UsageError(f"{option}: {file} has {file.columns.count(name)} columns {name}; rename one")
     if file.types is not None:
         for option, name in columns.times.items():
             if not holds_times(file.types[name]):
-                raise UsageError(f"{option}: {name} of {file} is {file.types[name]}, not a time{_times_of(file)}")
+                raise UsageError(
+                    f"{option}: {name} of {file} is {file.types[name]}, not a time{_times_of(file)}", code="no_time"
+                )
         if columns.channel is not None and pa.types.is_nested(file.types[columns.channel]):
-            raise UsageError(f"--channel: {columns.channel} of {file} is {file.types[columns.channel]}, not one value")
+            raise UsageError(
+                f"--channel: {columns.channel} of {file} is {file.types[columns.channel]}, not one value",
+                code="not_one_value",
+            )
         for name in columns.marked_in(file):
             if spark_type(file.types[name]) is None:
-                raise UsageError(f"--marker: {name} of {file} is {file.types[name]}, which a condition cannot use")
+                raise UsageError(
+                    f"--marker: {name} of {file} is {file.types[name]}, which a condition cannot use",
+                    code="no_condition",
+                )
     first = sample(file, columns.needed_of(file))
     if first is not None:
         for option, name in columns.times.items():
@@ -184,7 +192,8 @@ def _check_sample(file: TableFile, option: str, name: str, values: Any, unit: Ti
     if isinstance(value, str):
         raise UsageError(
             f"{option}: {name} of {file} holds text that is not a time ({_cut(repr(value))}); expected ISO 8601, as in "
-            f"2013-02-08T14:32:10Z, or a column of integers with --time-unit{_times_of(file)}"
+            f"2013-02-08T14:32:10Z, or a column of integers with --time-unit{_times_of(file)}",
+            code="no_time",
         )
 
 

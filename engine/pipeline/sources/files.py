@@ -158,14 +158,17 @@ class Files(Source):
                 f"{directory} is a file; replay it with wmtop run replay {directory}, or name its directory"
             )
         if not directory.is_dir():
-            raise UsageError(f"no directory {directory}; create it with a first file in it")
+            raise UsageError(f"no directory {directory}; create it with a first file in it", code="missing")
         found = [path for path in directory.rglob("*") if path.is_file() and not is_hidden(path.relative_to(directory))]
         if self._as_format is None:
             found = [path for path in found if format_of(path) is not None]
         found = [path for path in found if path.stat().st_size]
         if not found:
             what = self._as_format or "Parquet, CSV or JSON"
-            raise UsageError(f"{directory} has no {what} file with records; add a first one, which defines the columns")
+            raise UsageError(
+                f"{directory} has no {what} file with records; add a first one, which defines the columns",
+                code="no_files",
+            )
         return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path))
 
     def _options(self, file: TableFile) -> dict[str, str]:

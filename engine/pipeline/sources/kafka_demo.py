@@ -17,7 +17,7 @@ from ...json_path import JsonPath
 from ...kafka.cluster import Cluster
 from ...kafka.config import KafkaConfig
 from ...kafka.local.broker import LocalBroker
-from ...kafka.local.feeder import feeder_command
+from ...kafka.local.feeder import Feed, feeder_command
 from .kafka import Kafka
 from .kafka_columns import KafkaColumns
 
@@ -69,10 +69,10 @@ class KafkaDemo(Kafka):
 
     def starting(self) -> None:
         """Begin to feed: not before the query starts, so that it has no backlog."""
-        command = feeder_command(
-            self._config.bootstrap,
-            self._topics[0],
-            self._rows.file,
+        job = Feed(
+            bootstrap=self._config.bootstrap,
+            topic=self._topics[0],
+            file=str(self._rows.file),
             time=self._rows.time,
             arrival=self._rows.arrival,
             channel=self._rows.channel,
@@ -81,7 +81,7 @@ class KafkaDemo(Kafka):
             start_ms=self._start_ms,
         )
         with (self._work / "feeder.log").open("ab") as log:
-            self._feeder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log)
+            self._feeder = subprocess.Popen(feeder_command(job), stdin=subprocess.PIPE, stdout=log, stderr=log)
 
     def close(self) -> None:
         """Stop feeder and broker, and delete their files."""

@@ -154,10 +154,12 @@ def _for_spark(name: str, values: Any) -> Any:
     try:
         values = pa.array(values) if isinstance(values, list) else values
     except (pa.ArrowException, OverflowError):
-        raise UsageError(f"--marker: {name} holds values of different types, which a condition cannot use") from None
+        raise UsageError(
+            f"--marker: {name} holds values of different types, which a condition cannot use", code="no_condition"
+        ) from None
     kind = spark_type(values.type)
     if kind is None:
-        raise UsageError(f"--marker: {name} is {values.type}, which a condition cannot use")
+        raise UsageError(f"--marker: {name} is {values.type}, which a condition cannot use", code="no_condition")
     return values.cast(kind, safe=False)
 
 

@@ -23,7 +23,6 @@ from msgspec import Struct
 from ...errors import UsageError
 
 Format = Literal["parquet", "csv", "json"]
-FORMATS: tuple[Format, ...] = ("parquet", "csv", "json")
 SUFFIXES: dict[str, Format] = {
     **dict.fromkeys((".parquet", ".parq", ".pq"), "parquet"),
     **dict.fromkeys((".csv", ".tsv"), "csv"),
@@ -113,7 +112,7 @@ def chunks(file: TableFile, columns: Sequence[str], rows: int = _ROWS) -> Iterat
         else:
             yield from _json_chunks(file, columns, rows)
     except (pa.ArrowException, OSError, EOFError, gzip.BadGzipFile) as error:
-        raise UsageError(f"cannot read {file}: {_one_line(error)}; is it damaged?") from None
+        raise UsageError(f"cannot read {file}: {_one_line(error)}; is it damaged?", code="damaged") from None
 
 
 def sample(file: TableFile, columns: Sequence[str]) -> Chunk | None:
@@ -147,11 +146,11 @@ def _head(path: Path) -> tuple[bytes, bool]:
             head = content.read(65_536)
     except FileNotFoundError:
         siblings = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise UsageError(f"no file {path}{near(path.name, siblings)}") from None
+        raise UsageError(f"no file {path}{near(path.name, siblings)}", code="missing") from None
     except IsADirectoryError:
         raise UsageError(f"{path} is a directory; name its files, or watch it with wmtop run files {path}") from None
     except (OSError, EOFError) as error:
-        raise UsageError(f"cannot read {path}: {_one_line(error)}") from None
+        raise UsageError(f"cannot read {path}: {_one_line(error)}", code="unreadable") from None
     if not head.strip():
         raise UsageError(f"{path} is empty; name a file with records")
     return head, gzipped
@@ -173,7 +172,7 @@ def _parquet(path: Path) -> Any:
     try:
         return pq.ParquetFile(path, coerce_int96_timestamp_unit="us", memory_map=True)
     except (pa.ArrowException, OSError) as error:
-        raise UsageError(f"{path} is not a readable Parquet file: {_one_line(error)}") from None
+        raise UsageError(f"{path} is not a readable Parquet file: {_one_line(error)}", code="no_parquet") from None
 
 
 def _parquet_chunks(file: TableFile, columns: Sequence[str], rows: int) -> Iterator[Chunk]:
@@ -222,7 +221,8 @@ def _slow_csv_chunks(file: TableFile, columns: Sequence[str], rows: int, skip: i
 def _json_columns(path: Path, gzipped: bool, head: bytes) -> tuple[str, ...]:
     if head.lstrip().startswith(b"["):
         raise UsageError(
-            f"{path} is one JSON array; write one object a line, as in: jq -c '.[]' {path.name} > lines.jsonl"
+            f"{path} is one JSON array; write one object a line, as in: jq -c '.[]' {path.name} > lines.jsonl",
+            code="json_array",
         )
     names: dict[str, None] = {}
     with _open(path, gzipped) as file:
@@ -232,7 +232,10 @@ def _json_columns(path: Path, gzipped: bool, head: bytes) -> tuple[str, ...]:
             except msgspec.DecodeError:
                 continue
     if not names:
-        raise UsageError(f"{path} has no JSON lines; expected one object a line, but it begins with {head[:40]!r}")
+        raise UsageError(
+            f"{path} has no JSON lines; expected one object a line, but it begins with {head[:40]!r}",
+            code="no_json_lines",
+        )
     return tuple(names)
 
 

@@ -237,19 +237,20 @@ def check(path: Path) -> None:
     try:
         inside = os.listdir(path)
     except (OSError, ValueError) as error:
-        raise UsageError(_no_directory(path, error)) from None
+        raise _no_directory(path, error) from None
     if is_checkpoint(path):
         return
     if EVENT_LOG_NAME.fullmatch(path.name) or any(map(EVENT_LOG_NAME.fullmatch, inside)):
-        raise UsageError(f"{path} holds Spark event logs: it is not a checkpoint directory")
+        raise UsageError(f"{path} holds Spark event logs: it is not a checkpoint directory", code="event_log")
     if path.absolute().name in _PARTS and is_checkpoint(path.absolute().parent):
-        raise UsageError(f"{path} is a part of a checkpoint: give {path.absolute().parent}")
+        raise UsageError(f"{path} is a part of a checkpoint: give {path.absolute().parent}", code="part")
     if near := _checkpoints_below(path):
         more = f" (or one of {len(near) - 1} others in it)" if len(near) > 1 else ""
-        raise UsageError(f"{path} is not a checkpoint directory: did you mean {near[0]}{more}?")
+        raise UsageError(f"{path} is not a checkpoint directory: did you mean {near[0]}{more}?", code="near")
     raise UsageError(
         f"{path} is not a checkpoint directory: it has no offsets/; give the query's checkpointLocation, "
-        "and start the query if it has never run"
+        "and start the query if it has never run",
+        code="no_offsets",
     )
 
 
@@ -267,19 +268,19 @@ def _children(directory: Path) -> list[Path]:
         return []
 
 
-def _no_directory(path: Path, error: OSError | ValueError) -> str:
-    code = error.errno if isinstance(error, OSError) else errno.ENOENT
-    if code == errno.ENOTDIR:
-        return f"{path} is {_kind_of_file(path)}: give the query's checkpoint directory"
-    if code == errno.ENOENT and _URI.match(str(path)):
-        return f"{path} is not on a file system of this machine: mount it, or copy the checkpoint here"
-    if code == errno.ENOENT:
-        return f"there is no directory {one_line(str(path))}"
-    return f"cannot read {path}: {error.strerror if isinstance(error, OSError) else error}"
-
-
-def _kind_of_file(path: Path) -> str:
-    return "a Spark event log, not a checkpoint" if is_event_log(path) else "a file"
+def _no_directory(path: Path, error: OSError | ValueError) -> UsageError:
+    number = error.errno if isinstance(error, OSError) else errno.ENOENT
+    if number == errno.ENOTDIR:
+        kind, code = ("a Spark event log, not a checkpoint", "event_log") if is_event_log(path) else ("a file", "file")
+        return UsageError(f"{path} is {kind}: give the query's checkpoint directory", code=code)
+    if number == errno.ENOENT and _URI.match(str(path)):
+        return UsageError(
+            f"{path} is not on a file system of this machine: mount it, or copy the checkpoint here", code="elsewhere"
+        )
+    if number == errno.ENOENT:
+        return UsageError(f"there is no directory {one_line(str(path))}", code="missing")
+    reason = error.strerror if isinstance(error, OSError) else error
+    return UsageError(f"cannot read {path}: {reason}", code="unreadable")
 
 
 def is_event_log(path: Path) -> bool:

@@ -25,6 +25,10 @@ from ..files import UnreadableError, VanishedError, names, one_line, read_head
 from .event_lines import EventLines
 from .files import LogFile, finished_or_not, is_zstd, rolled
 
+NO_EVENTS = "holds no events yet"
+CUT_LINE = "ends in the middle of a line"
+UNREADABLE_EVENT = "an event could not be read"
+
 READ_AT_ONCE = 8 * 1024 * 1024
 """How many bytes of a log are read between two looks at what they say."""
 _PLAIN_START = b'{"Event":"'
@@ -136,7 +140,7 @@ class EventLogTap:
         if file.broken:
             self._log.note(file.broken)
         elif self._log.lines.inside:
-            self._log.note(f"{one_line(file.path.name)} ends in the middle of a line")
+            self._log.note(f"{one_line(file.path.name)} {CUT_LINE}")
         self._log.lines.forget()
 
     def _unread(self, path: Path) -> int:
@@ -190,7 +194,7 @@ class _Log:
         try:
             self._apply(decode_event(line))
         except UnreadableError as error:
-            self.note(f"an event could not be read: {error}")
+            self.note(f"{UNREADABLE_EVENT}: {error}")
 
     def _apply(self, event: ApplicationEvent | QueryEvent) -> None:
         match event:
@@ -256,7 +260,7 @@ def _logs_in(directory: Path) -> list[Path]:
 def _files_of(path: Path) -> list[Path]:
     files = rolled(path) if path.is_dir() else [finished_or_not(path)]
     if not files:
-        raise VanishedError(f"{one_line(path.name)} holds no events yet")
+        raise VanishedError(f"{one_line(path.name)} {NO_EVENTS}")
     return files
 
 

@@ -8,8 +8,10 @@ from typing import IO, cast
 
 import zstandard
 
-from ..files import UnreadableError, VanishedError, names, one_line
+from ..files import NOT_THERE, UnreadableError, VanishedError, names, one_line
 from .event_lines import EventLines
+
+NO_ZSTD = "is damaged: not the zstd stream that its head promises"
 
 PIECE = 1 << 18
 """How much (bytes) is read at once."""
@@ -80,7 +82,7 @@ class LogFile:
         try:
             self._writer.write(piece)
         except (zstandard.ZstdError, MemoryError):
-            self.broken = one_line(f"{self.path.name} is damaged: not the zstd stream that its head promises")
+            self.broken = one_line(f"{self.path.name} {NO_ZSTD}")
 
 
 def is_zstd(head: bytes) -> bool:
@@ -122,7 +124,7 @@ def _open(path: Path) -> int:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a FIFO must not make us wait
     except FileNotFoundError:
-        raise VanishedError(f"{one_line(path.name)} is not there") from None
+        raise VanishedError(f"{one_line(path.name)} {NOT_THERE}") from None
     except (OSError, ValueError) as error:  # a name with a NUL
         reason = error.strerror if isinstance(error, OSError) else error
         raise UnreadableError(f"cannot read {one_line(str(path.absolute()))}: {reason}") from None

@@ -1,6 +1,6 @@
 """Queries whose job publishes them (`wmtop.engine.publish`): a file in the run directory, replaced at every event.
 
-The job holds a lock on the file that is there: where nobody holds it, the job is gone.
+The job holds a lock on the file that is there: without one the job is gone.
 """
 
 import os
@@ -104,7 +104,7 @@ def find_published(name: str) -> Published:
         if matching:
             raise UsageError(f"several jobs publish {name!r}: give {' or '.join(job.name for job in matching)}")
     others = f", only {', '.join(job.name for job in jobs)}" if jobs else ": a job does it with publish(spark)"
-    raise UsageError(f"no job publishes {one_line(name, 60)!r}{others}")
+    raise UsageError(f"no job publishes {one_line(name, 60)!r}{others}", code="no_job")
 
 
 def remove_leftovers(directory: Path) -> None:

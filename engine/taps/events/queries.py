@@ -216,7 +216,6 @@ class _Run:
             max_event_ms=self._max_event_ms,
             event_max=tuple(EventMax(sources, ms) for sources, ms in sorted(self._event_max.items())),
             silent=None if self._last is None else self._silent(self._last),
-            first_watermark_ms=self._first_watermark_ms,
             dropped_at_least=self._dropped,
             history=self._course.points(),
             recent=tuple(self._course.recent),

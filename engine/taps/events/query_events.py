@@ -16,7 +16,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Rate = float | str | None
 """Spark writes "NaN" and "Infinity" as strings."""
 Count = Annotated[int, Meta(ge=-(2**44), le=2**44)]
-"""Far from where sums of them would not fit 64 bits; negative ones mean that nobody counts."""
+"""Far from where sums of them would not fit 64 bits; negative ones mean that it is not counted."""
 Batch = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
@@ -126,7 +126,7 @@ class QueryIdle(Struct, frozen=True, rename="camel", tag_field="Event", tag=_LIS
 
 
 class QueryTerminated(Struct, frozen=True, rename="camel", tag_field="Event", tag=_LISTENER + "QueryTerminatedEvent"):
-    """A query has ended; nobody says when."""
+    """A query has ended; the event does not say when."""
 
     id: str
     run_id: str

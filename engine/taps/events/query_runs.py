@@ -238,8 +238,6 @@ class QueryRun(Struct, frozen=True, kw_only=True):
     """The same by the sources that had rows: Spark reports the first watermark of the plan that had some."""
     silent: tuple[int, ...] | None = None
     """The sources that have delivered no row in this run; None before its first report."""
-    first_watermark_ms: int | None = None
-    """In force in its first batch: one that started from nothing has none."""
     dropped_at_least: int
     """Late rows dropped since this run started."""
     history: tuple[ProgressPoint, ...]

@@ -292,11 +292,11 @@ def _known(*times: int | None) -> Iterator[int]:
 
 def _time_ms(number: float) -> int:
     if not abs(number) <= 2**54:
-        raise UnreadableError("a sketch holds a time that is none")
+        raise UnreadableError("a sketch holds an invalid time")
     return round(number)
 
 
 def _rows(number: float) -> int:
     if not 0 <= number <= _MOST_ROWS:
-        raise UnreadableError("a sketch holds a number of rows that is none")
+        raise UnreadableError("a sketch holds an invalid number of rows")
     return round(number)

@@ -3,16 +3,10 @@
 Watermarks are Flink's own numbers: `MIN` is "none yet", `MAX` "end of stream"; `None` is "not in the dump".
 """
 
-from typing import Literal
-
 from msgspec import Struct
 
 from ...core.times import MAX, MIN
 
-JobState = Literal[
-    "INITIALIZING", "CREATED", "RUNNING", "FAILING", "FAILED", "CANCELLING", "CANCELED", "FINISHED", "RESTARTING",
-    "SUSPENDED", "RECONCILING",
-]  # fmt: skip
 RUNS: frozenset[str] = frozenset({"INITIALIZING", "CREATED", "RUNNING", "RESTARTING", "FAILING", "RECONCILING"})
 """The states of a job that is not over."""
 

@@ -1,6 +1,7 @@
 """What cannot be read is one line that says what to do."""
 
 import gzip
+import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,20 @@ from wmtop.engine.pipeline.sources.replay import Replay
 AT = Columns(time="at")
 
 
-def refused(directory: Path, columns: Columns, *names: str, **options: Any) -> str:
-    """What checking or staging says."""
+class Refusal(str):
+    """What checking or staging says, with the error's code."""
+
+    code = ""
+
+
+def refusal_of(error: UsageError) -> Refusal:
+    said = Refusal(error)
+    assert "\n" not in said
+    said.code = error.code
+    return said
+
+
+def refused(directory: Path, columns: Columns, *names: str, **options: Any) -> Refusal:
     source = Replay([directory / name for name in names], columns, directory / "staged", **options)
 
     def check_and_stage() -> None:
@@ -27,9 +40,7 @@ def refused(directory: Path, columns: Columns, *names: str, **options: Any) -> s
 
     with pytest.raises(UsageError) as caught:
         check_and_stage()
-    said = str(caught.value)
-    assert "\n" not in said
-    return said
+    return refusal_of(caught.value)
 
 
 def parquet(path: Path, **columns: Any) -> None:
@@ -38,8 +49,8 @@ def parquet(path: Path, **columns: Any) -> None:
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:
     parquet(tmp_path / "flights.parquet", at=[1])
-    assert "no file " in refused(tmp_path, AT, "nowhere/a.csv")
-    assert "did you mean 'flights.parquet'?" in refused(tmp_path, AT, "flihgts.parquet")
+    assert refused(tmp_path, AT, "nowhere/a.csv").code == "missing"
+    assert "'flights.parquet'" in refused(tmp_path, AT, "flihgts.parquet")
     assert f"wmtop run files {tmp_path}" in refused(tmp_path, AT, ".")
 
 
@@ -65,12 +76,17 @@ def test_damaged_files(tmp_path: Path) -> None:
     (tmp_path / "d.csv.gz").write_bytes(gzip.compress(b"at\n" + bytes(range(48, 58)) * 100_000)[:-200])
     (tmp_path / "e.json").write_text('[{"at": 1}]')
     (tmp_path / "f.json").write_text("at: 1\n")
-    assert "is not a readable Parquet file" in refused(tmp_path, AT, "a.parquet")
-    assert "is not a readable Parquet file" in refused(tmp_path, AT, "b.parquet")
-    assert "is it damaged?" in refused(tmp_path, AT, "c.parquet")
-    assert "cannot read" in refused(tmp_path, AT, "d.csv.gz")
-    assert "one object a line" in refused(tmp_path, AT, "e.json")
-    assert "has no JSON lines" in refused(tmp_path, AT, "f.json")
+    for name, code in {
+        "a.parquet": "no_parquet",
+        "b.parquet": "no_parquet",
+        "c.parquet": "damaged",
+        "d.csv.gz": "damaged",
+        "e.json": "json_array",
+        "f.json": "no_json_lines",
+    }.items():
+        said = refused(tmp_path, AT, name)
+        assert said.code == code
+        assert name in said
 
 
 def test_columns_that_are_not_there(tmp_path: Path) -> None:
@@ -80,8 +96,8 @@ def test_columns_that_are_not_there(tmp_path: Path) -> None:
     for name in ("a.parquet", "c.jsonl"):
         said = refused(tmp_path, Columns(time="sched_dp"), name)
         assert said.startswith("--time: ")
-        assert "no column 'sched_dp' in " in said
-        assert said.endswith(f"{name}; did you mean 'sched_dep'?")
+        assert said.code == "no_column"
+        assert {"'sched_dp'", "'sched_dep'"} <= set(re.findall(r"'\w+'", said))
     assert refused(tmp_path, Columns(time="sched_dep", channel="Carrier"), "a.parquet").startswith("--channel: ")
     assert refused(tmp_path, Columns(time="sched_dep", arrival="x"), "a.parquet").startswith("--arrival: ")
     assert refused(tmp_path, Columns(time="sched_dep", watermark="x"), "a.parquet").startswith("--watermark: ")
@@ -97,13 +113,14 @@ def test_columns_that_hold_no_times(tmp_path: Path) -> None:
     for name, value in (("a.csv", "UA"), ("b.jsonl", "x"), ("c.parquet", "never")):
         said = refused(tmp_path, AT, name)
         assert repr(value) in said
-        assert "expected ISO 8601" in said
+        assert said.code == "no_time"
         assert "--time-unit" in said
-    assert "at of" in refused(tmp_path, AT, "d.parquet")
-    assert "is bool, not a time; times are in seen" in refused(tmp_path, AT, "d.parquet")
-    assert "try --time-unit ns" in refused(tmp_path, AT, "e.parquet")
-    assert "not one value" in refused(tmp_path, Columns(time="seen", channel="nested"), "d.parquet")
-    assert "a condition cannot use" in refused(tmp_path, Columns(time="seen", marker="nested is null"), "d.parquet")
+    said = refused(tmp_path, AT, "d.parquet")
+    assert said.code == "no_time"
+    assert {"at", "d.parquet", "bool", "seen"} <= set(re.findall(r"[\w.]+", said))
+    assert "--time-unit ns" in refused(tmp_path, AT, "e.parquet")
+    assert refused(tmp_path, Columns(time="seen", channel="nested"), "d.parquet").code == "not_one_value"
+    assert refused(tmp_path, Columns(time="seen", marker="nested is null"), "d.parquet").code == "no_condition"
 
 
 def test_numbers_of_any_length_are_one_line(tmp_path: Path) -> None:
@@ -138,7 +155,7 @@ def test_files_that_differ(tmp_path: Path) -> None:
     parquet(tmp_path / "c.parquet", other=[1])
     parquet(tmp_path / "d.parquet", at=[1], kind=[1])
     assert "timestamp[ms] in" in refused(tmp_path, AT, "a.parquet", "b.parquet")
-    assert "no column 'at'" in refused(tmp_path, AT, "a.parquet", "c.parquet")
+    assert refused(tmp_path, AT, "a.parquet", "c.parquet").code == "no_column"
     assert "--marker" in refused(tmp_path, Columns(time="at", marker="kind = 'x'"), "a.parquet", "d.parquet")
 
 
@@ -150,11 +167,10 @@ def test_numbers_that_make_no_replay(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_cannot_be_watched(tmp_path: Path) -> None:
-    def said(directory: Path, columns: Columns = AT, **options: Any) -> str:
+    def said(directory: Path, columns: Columns = AT, **options: Any) -> Refusal:
         with pytest.raises(UsageError) as caught:
             Files(directory, columns, **options).check()
-        assert "\n" not in str(caught.value)
-        return str(caught.value)
+        return refusal_of(caught.value)
 
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "_SUCCESS").touch()
@@ -163,11 +179,11 @@ def test_a_directory_that_cannot_be_watched(tmp_path: Path) -> None:
     (tmp_path / "mixed").mkdir()
     (tmp_path / "mixed" / "a.csv").write_text("at\n1\n")
     parquet(tmp_path / "mixed" / "b.parquet", at=[1])
-    assert "no directory " in said(tmp_path / "nowhere")
+    assert said(tmp_path / "nowhere").code == "missing"
     assert "wmtop run replay" in said(tmp_path / "mixed" / "a.csv")
-    assert "add a first one" in said(tmp_path / "empty")
+    assert said(tmp_path / "empty").code == "no_files"
     assert "--format" in said(tmp_path / "mixed")
-    assert "no column 'b'" in said(tmp_path / "mixed", Columns(time="b"), as_format="csv")
+    assert said(tmp_path / "mixed", Columns(time="b"), as_format="csv").code == "no_column"
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,13 @@ def test_suffixes_of_either_case_are_read(spark: "SparkSession", tmp_path: Path)
     assert sorted((row["channel"], row["ts"]) for row in rows) == [("a", 1), ("b", 2), ("c", 3)]
 
 
+@pytest.mark.parametrize("name", ["A.CSV", "b.Jsonl", "C.JSON.gz"])
+def test_a_directory_with_upper_case_names_alone_has_files(tmp_path: Path, name: str) -> None:
+    content = b"at,who\n1,a\n" if name == "A.CSV" else b'{"at": 1}\n'
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    Files(tmp_path, Columns(time="at")).check()
+
+
 def test_a_file_that_comes_later_is_read_alone(spark: "SparkSession", tmp_path: Path) -> None:
     directory = tmp_path / "in"
     directory.mkdir()

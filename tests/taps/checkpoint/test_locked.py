@@ -40,7 +40,7 @@ def test_a_checkpoint_that_is_deleted_meanwhile_is_gone_and_not_without_state(tm
     finally:
         watch.close()
     assert (shown.state, shown.batch) == ("stale", 0)
-    assert shown.notes[0].args["why"] == f"{place} is gone: this is what was last there"
+    assert str(place) in str(shown.notes[0].args["why"])
     assert shown.windows.unknown == "vanished"
 
 

@@ -16,9 +16,18 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from wmtop.engine.errors import UsageError
 from wmtop.engine.taps.eventlog.event_lines import EventLines
-from wmtop.engine.taps.eventlog.event_log import EventLogFacts, EventLogTap, check
+from wmtop.engine.taps.eventlog.event_log import (
+    CUT_LINE,
+    NO_EVENTS,
+    UNREADABLE_EVENT,
+    EventLogFacts,
+    EventLogTap,
+    check,
+)
+from wmtop.engine.taps.eventlog.files import NO_ZSTD
 from wmtop.engine.taps.events.query_events import STARTS
 from wmtop.engine.taps.events.query_runs import PlanFacts, PlannedWatermark, QueryRun
+from wmtop.engine.taps.files import NOT_THERE
 
 from ..jobs import ORDERS, START_MS, Seen, query
 
@@ -208,9 +217,9 @@ def test_files_that_follow_each_other(seen: dict[str, Seen], tmp_path: Path) -> 
     log = tmp_path / "eventlog_v2_local-1"
     log.mkdir()
     (log / "appstatus_local-1.inprogress").touch()
-    check_refuses(log, "eventlog_v2_local-1 holds no events yet")
+    check_refuses(log, f"eventlog_v2_local-1 {NO_EVENTS}")
     tap = EventLogTap(log)
-    assert tap.poll().trouble == "eventlog_v2_local-1 holds no events yet"
+    assert tap.poll().trouble == f"eventlog_v2_local-1 {NO_EVENTS}"
     for number, part in enumerate(parts, 9):  # 10 comes after 9
         half = len(part) // 2
         for piece in (part[:half], part[half:]):
@@ -238,7 +247,7 @@ def test_another_log_in_its_place_is_read_from_its_beginning(seen: dict[str, See
     assert same(tap.poll(), seen["rolled"].log)
     path.unlink()
     gone = tap.poll()
-    assert gone.trouble == "local-1 is not there"
+    assert gone.trouble == f"local-1 {NOT_THERE}"
     assert gone.queries == seen["rolled"].log.queries
     tap.close()
 
@@ -310,7 +319,7 @@ def test_what_follows_a_damaged_event_is_read(seen: dict[str, Seen], tmp_path: P
     lines[place] = lines[place][:500] + b"\n"
     facts = looked_at(tmp_path / "local-1", b"".join(lines))
     assert facts.trouble is not None
-    assert facts.trouble.startswith("an event could not be read: ")
+    assert facts.trouble.startswith(UNREADABLE_EVENT)
     missing = [len(run.history) for run in seen["rolled"].log.queries]
     missing[0] -= 1
     assert [len(run.history) for run in facts.queries] == missing
@@ -325,7 +334,7 @@ def test_a_file_that_was_cut_tells_what_it_has(seen: dict[str, Seen], tmp_path: 
     assert counts == sorted(counts)
     assert counts[0] == 0
     broken = looked_at(tmp_path / "local-1.zstd", BROKEN)
-    assert broken.trouble == "local-1.zstd is damaged: not the zstd stream that its head promises"
+    assert broken.trouble == f"local-1.zstd {NO_ZSTD}"
 
 
 def test_a_broken_file_does_not_hide_the_next_one(seen: dict[str, Seen], tmp_path: Path) -> None:
@@ -337,10 +346,7 @@ def test_a_broken_file_does_not_hide_the_next_one(seen: dict[str, Seen], tmp_pat
     (log / "events_3_local-1.zstd").write_bytes(zstandard.compress(content))
     facts = EventLogTap(log).poll()
     assert facts.queries == seen["rolled"].log.queries
-    assert facts.trouble == (
-        "events_1_local-1.zstd is damaged: not the zstd stream that its head promises; "
-        "events_2_local-1 ends in the middle of a line"
-    )
+    assert facts.trouble == f"events_1_local-1.zstd {NO_ZSTD}; events_2_local-1 {CUT_LINE}"
 
 
 def test_lines_of_any_length_take_little_memory() -> None:

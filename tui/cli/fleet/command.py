@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ....engine.errors import UsageError
 from ....engine.feed.recording import RecordingReader
@@ -14,6 +15,9 @@ from ..running import has_terminal, open_screen
 from .feed import WatchedFeed
 from .members import members
 from .observe import FleetRows, fleet_line, wait_for_all, watcher_of
+
+if TYPE_CHECKING:
+    from ..running import Feed
 
 HOW_TO_START = (
     "nothing to watch: no engine is running, no target is configured, no query is published\n"
@@ -82,6 +86,15 @@ def _show(watch: TargetWatch) -> bool:
 
         with RecordingReader(path) as reader:
             return play(reader, 1.0, None, playing=True, of_fleet=True) == "fleet"
+    return open_screen(feed_of(watch, target), "leave", of_fleet=True) == "fleet"
+
+
+def feed_of(watch: TargetWatch, target: str | None) -> "Feed":
+    """What the screen of a target reads: of an engine a connection to that run whose row was shown, and no other."""
     engine = None if target is None else engine_of(target)
-    feed = WatchedFeed(watch) if engine is None else engine.client(read_only=False)
-    return open_screen(feed, "leave", of_fleet=True) == "fleet"
+    if engine is None:
+        return WatchedFeed(watch)
+    if watch.header is not None and watch.header.id:
+        watch.look_now()  # if another run has taken the name, its row comes now
+        engine = engine._replace(run_id=watch.header.id)
+    return engine.client(read_only=False)

@@ -4,17 +4,21 @@ import asyncio
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import aclosing
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 from textual.pilot import Pilot
 from wmtop.engine.core.snapshot import Snapshot
+from wmtop.engine.errors import RunError
 from wmtop.engine.feed import rundir
 from wmtop.engine.feed.host import Host
+from wmtop.engine.feed.messages import Header
 from wmtop.engine.fleet.watcher import TargetWatch, Watcher, WatchTarget
 from wmtop.tui.app import WmtopApp
 from wmtop.tui.cli.attach import engine_of
+from wmtop.tui.cli.fleet.command import feed_of
 from wmtop.tui.cli.fleet.feed import WatchedFeed
 from wmtop.tui.cli.fleet.members import members
 from wmtop.tui.cli.fleet.observe import FleetRows, watcher_of
@@ -22,6 +26,7 @@ from wmtop.tui.fleet_app import FleetApp
 from wmtop.tui.present.appearance import Appearance
 
 from tests.feed.hosts import host_alone
+from tests.refusals import refused
 
 from .test_fleet import HEALTHY, Shows, until
 
@@ -126,3 +131,30 @@ def test_an_engine_opens_and_esc_goes_back_while_the_fleet_keeps_watching(engine
         asyncio.run(scenario())
     finally:
         watcher.stop()
+
+
+def test_a_run_that_has_taken_the_name_is_not_opened_in_place_of_the_one_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def introduced(watch: TargetWatch) -> str:
+        async with aclosing(feed_of(watch, "flights").messages()) as messages:
+            header = await anext(messages)
+            assert isinstance(header, Header)
+            return header.id
+
+    with tempfile.TemporaryDirectory(prefix="wm", dir="/tmp") as directory:
+        monkeypatch.setenv(rundir.RUN_DIR_VARIABLE, directory)
+        watcher = watcher_of(members, 0.1)
+        with host_alone(monkeypatch) as shown:
+            shown.started()
+            watcher.start()
+            try:
+                until(lambda: (seen := watcher.watch("flights")) is not None and seen.header is not None)
+            finally:
+                watcher.stop()
+            watch = watcher.watch("flights")
+            assert watch is not None
+            assert watch.header is not None
+            assert asyncio.run(introduced(watch)) == watch.header.id
+        with host_alone(monkeypatch) as other:
+            other.started()
+            with refused(RunError, "another_run"):
+                asyncio.run(introduced(watch))

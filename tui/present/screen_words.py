@@ -1,0 +1,87 @@
+"""Lines of the screens that more than one of them says, or that a list has where it is empty. Pure."""
+
+from . import formatting as f
+
+NOTHING_MATCHES = "nothing matches the filter"
+NO_CHANNEL_MATCHES = "no channel matches the filter"
+NO_WINDOW_MATCHES = "no window matches the filter"
+NO_CHANNEL = "no channel yet"
+ALL_IDLE = "All channels are idle; the watermark is frozen until new data arrives"
+NO_OPEN_WINDOW = "no window is open"
+ALL_CLOSED = "all windows have closed"
+NO_FIRED_WINDOW = "no window has fired yet"
+OPEN_UNKNOWN = f"open windows: {f.ELSEWHERE}"
+FIRED_UNKNOWN = f"fired windows: {f.ELSEWHERE}"
+FIRED_LONG_AGO = "It fired long ago: it is no longer among the windows that the engine reports."
+CHANNEL_GONE = "This channel does not exist (any more)."
+CHANNELS_UNKNOWN = f"Channels: {f.ELSEWHERE}."
+TAP_SHOWS_CHANNELS = f"channels: {f.ELSEWHERE}; one line in the job (tap) shows them"
+NOT_BEHIND = "none of its records was behind the watermark"
+MOST_LATE_ONLY = "the lateness of records is kept only for the channels with most late ones"
+OF_THIS_CHANNEL = "of this channel"
+OF_THIS_VALUE = "of this value"
+OF_ITS_RECORDS = "of its records behind the watermark"
+SHARE_BEHIND = "share behind the watermark"
+NO_RECORD = "no record has come yet"
+NONE_IN_THIS_TIME = "no record came in this time"
+SINCE_START = "since the start"
+ALL_SO_FAR = "(all so far)"
+SAME_TIME = "at the same time"
+DID_NOT_MOVE = "the watermark did not move"
+SHARE_UNKNOWN = "late share not known"
+BY_HAND = "(changed by hand)"
+CONNECTING = "connecting to the engine"
+BY_DISTANCE = "log distance behind the fastest"
+OPEN_INSTANCE = "open instance"
+BACKLOG_BY_SOURCE = "backlog by source"
+SETTINGS_CHANGED = "settings changed while it ran"
+MOMENT_SHOWN = "the moment shown"
+LESS_BEHIND = "less behind or left out"
+NO_FIX = "no setting fixes this"
+ENGINE_GONE = "The engine cannot be reached"
+
+
+def refused(what: str, why: str) -> str:
+    """The engine has refused a command."""
+    return f"{what} was refused: {why}"
+
+
+def not_applied(what: str, why: str) -> str:
+    """A command could not be sent."""
+    return f"{what} was not applied: {why}"
+
+
+def recording_to(path: object) -> str:
+    """A recording has begun."""
+    return f"recording to {path}; press R to stop"
+
+
+def recorded(path: object, missing: str = "") -> str:
+    """A recording has ended."""
+    return f"recorded {path}{missing}; 'wmtop replay' shows it"
+
+
+def more_less_behind(rest: int) -> str:
+    """Inputs that are not listed."""
+    return f"and {rest:,} more, less behind"
+
+
+def windows_wait(windows: int) -> str:
+    """The head of a group of windows."""
+    return f"{windows:,} windows wait for"
+
+
+def sample_of(records: int, late: int | None) -> str:
+    """How many records a picture shows; `late` None: not known."""
+    reported = f"late: {f.ELSEWHERE}" if late is None else f"{late:,} late"
+    return f"a sample of {records:,} records, {reported}"
+
+
+def not_in_sample(channel: str) -> str:
+    """The sample has no record of the channel."""
+    return f"no record of {channel} is in the sample"
+
+
+def since_start(records: int) -> str:
+    """The records that a curve is of."""
+    return f"{SINCE_START}, {f.count(records)} records"
