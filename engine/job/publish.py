@@ -235,7 +235,7 @@ class _Events:
         stream = query._jsq.streamingQuery()
         plan = read_plan(lines_of_tree(stream.lastExecution().executedPlan().toString()))
         root = one_line(str(stream.resolvedCheckpointRoot()).removeprefix("file:"), 4096)
-        return replace(plan, checkpoint=root), self._policy(stream)
+        return replace(plan, checkpoint=root, trigger_ms=_trigger_ms(stream)), self._policy(stream)
 
     def _policy(self, stream: Any) -> str | None:
         """The watermark policy that the query began with: it keeps it, whatever the session is set to since."""
@@ -255,6 +255,19 @@ class _Events:
 
 def _ids(event: Any) -> tuple[str, str]:
     return event.id().toString(), event.runId().toString()
+
+
+def _trigger_ms(stream: Any) -> int | None:
+    """The interval of its trigger, 0 where batches follow each other; None for one of another kind."""
+    try:
+        trigger = stream.trigger()
+        kind = trigger.getClass().getSimpleName().removesuffix("$")
+        if kind == "ProcessingTimeTrigger":
+            return int(trigger.intervalMs())
+        return 0 if kind in ("AvailableNowTrigger", "OneTimeTrigger") else None
+    except Exception as error:  # another Spark's classes
+        _log.debug("wmtop does not know the trigger: %r", error)
+        return None
 
 
 def _session_id(spark: "SparkSession") -> str:

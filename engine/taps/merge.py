@@ -39,6 +39,8 @@ from .query_channels import (
 from .query_facts import Mark, QueryFacts, batch_of, begun_ms, history_of
 from .query_state import current, state_of
 from .said import (
+    continuous,
+    is_pause,
     newer_format,
     not_known,
     sibling_failed,
@@ -78,7 +80,13 @@ def snapshot_of_query(
     barrel = None if elsewhere and not by_tap else barrel_rule(nodes, channels, level.watermark_ms, policy)
     bucket_ms = bucket_of(nodes)
     spark = replace(
-        _spark(facts, nodes, level.watermark_ms, policy, flows=state not in ("stale", "ended", "failed")),
+        _spark(
+            facts,
+            nodes,
+            level.watermark_ms,
+            policy,
+            flows=state not in ("stale", "ended", "failed") and not is_pause(said),
+        ),
         output_mode=mode,
         operators=operators,
         has_watermark=_has_watermark(facts, nodes, level.watermark_ms),
@@ -94,6 +102,7 @@ def snapshot_of_query(
         why("unreadable", trouble if missing else None),
         None if over else why("broker_silent", silent),  # the likely reason of what is said next
         *troubles_of_watermark(spark, checkpoint, begun=batch_of(checkpoint, run) is not None),
+        continuous(checkpoint),
         said,
         sibling_failed(siblings),
         newer_format(checkpoint.newer_format if checkpoint is not None else None),
@@ -247,6 +256,8 @@ def _has_watermark(facts: QueryFacts, nodes: Sequence[Node], level_ms: int | Non
     """Whether it has one; a checkpoint alone shows it only of one that has moved, or that the state carries."""
     if facts.run is not None and facts.run.plan is not None:
         return bool(nodes)
+    if facts.checkpoint is not None and facts.checkpoint.continuous:
+        return False
     return True if nodes or level_ms is not None else None
 
 

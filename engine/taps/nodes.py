@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..core.snapshot import WatermarkNode
 from .checkpoint.checkpoint import CheckpointFacts
@@ -25,12 +26,18 @@ class Node(Struct, frozen=True, kw_only=True):
     taps: tuple[InputFacts, ...] = ()
     max_ms: int | None = None
     """The greatest event time that Spark has reported of it, where it is clear that it is its own."""
+    least_ms: int | None = None
+    """As far as Spark's reports prove, it has reached that at least."""
+    most_ms: int | None = None
+    """The greatest event time that was reported, of it or of another; None: greater ones may have been hidden."""
     sources: tuple[int, ...] | None = None
     """The sources that feed it; None: not known."""
     silent: bool = False
     """None of its sources has delivered a row in this run."""
     above: tuple[int, ...] = ()
     after_state: bool = False
+    filtered_taps: bool = False
+    """Not every row of its taps reaches it."""
     alone: bool = True
     """The query has no watermarks but those that are known; state names one of an input that is united with others."""
 
@@ -42,7 +49,7 @@ class Node(Struct, frozen=True, kw_only=True):
         rows that the tap has seen never reach the watermark.
         """
         seen = max((tap.max_ms for tap in self.taps if tap.max_ms is not None), default=None)
-        greatest = seen if self.max_ms is None else self.max_ms
+        greatest = self.max_ms if self.max_ms is not None or self.filtered_taps else seen
         return None if self.delay_ms is None or greatest is None else greatest - self.delay_ms
 
     @property
@@ -63,33 +70,47 @@ def nodes_of(checkpoint: CheckpointFacts | None, run: QueryRun | None) -> list[N
 def _nodes_of_plan(run: QueryRun, plan: PlanFacts) -> Iterator[Node]:
     taps = {tap.name: tap for tap in run.inputs}
     reported = len(run.progress.sources) if run.progress is not None else None
+    if reported == 1:  # whichever leaf is its: a watermark is of a stream
+        plan = replace(plan, nodes=tuple(replace(node, sources=(0,)) for node in plan.nodes), leaves=1)
     mapped = plan.leaves == reported  # a table that is joined is a leaf, too: then it is not clear which is which
     for place, node in enumerate(plan.nodes):
+        least_ms, most_ms = _bounds_of(run, plan, place) if mapped else (None, None)
         yield Node(
             column=node.column,
             delay_ms=node.delay_ms,
             taps=tuple(taps[name] for name in node.inputs if name in taps),
-            max_ms=_max_of(run, plan, place) if mapped else None,
+            max_ms=most_ms if least_ms == most_ms else None,
+            least_ms=least_ms,
+            most_ms=most_ms,
             sources=node.sources if mapped else None,
             silent=mapped and run.silent is not None and bool(node.sources) and set(node.sources) <= set(run.silent),
             above=node.above,
             after_state=node.after_state,
+            filtered_taps=node.filtered_taps,
         )
 
 
-def _max_of(run: QueryRun, plan: PlanFacts, place: int) -> int | None:
-    """The greatest event time of the node at `place`: Spark reports the first node of the plan that had rows.
+def _bounds_of(run: QueryRun, plan: PlanFacts, place: int) -> tuple[int | None, int | None]:
+    """The least and the most that the greatest event time of the node at `place` can be; None: no bound.
 
-    None where a node before it may have hidden a greater one, and where one node is above another.
+    Spark reports the first node of the plan that had rows: a node before it hides its own, and where a filter may have
+    left nothing for it, what is reported may be a later node's.
     """
     if any(node.above or node.after_state for node in plan.nodes) and len(plan.nodes) > 1:
-        return None
+        return None, None
+    node, alone = plan.nodes[place], plan.leaves == 1
+    if alone and node.twin is not None:
+        return _bounds_of(run, plan, node.twin)
     before = {source for node in plan.nodes[:place] for source in node.sources}
-    own = set(plan.nodes[place].sources)
-    seen = [one for one in run.event_max if own & set(one.sources)]
-    if any(before & set(one.sources) for one in seen):
-        return None
-    return max((one.max_ms for one in seen), default=None)
+    after = {
+        source for node in plan.nodes[place + 1 :] if not (alone and node.twin == place) for source in node.sources
+    }
+    seen = [one for one in run.event_max if set(node.sources) & set(one.sources)]
+    own = [
+        one.max_ms for one in seen if not before & set(one.sources) and not (node.filtered and after & set(one.sources))
+    ]
+    hidden = any(before & set(one.sources) for one in seen)
+    return max(own, default=None), None if hidden else max((one.max_ms for one in seen), default=None)
 
 
 def delay_of(nodes: Iterable[Node]) -> int | None:
@@ -107,21 +128,34 @@ def shown(nodes: Sequence[Node], level_ms: int | None, policy: Policy | None) ->
     if len(nodes) == 1:
         return [_view(nodes[0], level_ms if nodes[0].alone else None)]
     stands = [node.spark_ms for node in nodes]
+    holds: int | None = None
+    if level_ms is not None and policy == "min":
+        for place, node in enumerate(
+            nodes
+        ):  # no node is below the query's watermark: one that cannot be above it is there
+            if stands[place] is None and node.most_ms is not None and node.most_ms - (node.delay_ms or 0) == level_ms:
+                stands[place] = level_ms
     known = [time for time in stands if time is not None]
     unknown = [place for place, time in enumerate(stands) if time is None]
-    holds: int | None = None
     if level_ms is not None and known and policy is not None:
         first = min(known) if policy == "min" else max(known)
         if not unknown or first == level_ms:
             holds = stands.index(first)
-        elif len(unknown) == 1 and (level_ms < first if policy == "min" else level_ms > first):
-            holds = unknown[0]
+    if level_ms is not None and holds is None and policy is not None:
+        may = [place for place in unknown if policy == "max" or not _is_above(nodes[place], level_ms)]
+        beyond = not known or (level_ms < min(known) if policy == "min" else level_ms > max(known))
+        if len(may) == 1 and beyond and len(nodes) > len(may):
+            holds = may[0]
             stands[holds] = level_ms
     pinned = pinned_of(nodes, level_ms, policy)
     return [
         _view(node, stands[place], holds=place == holds or place in pinned, pinned=pinned.get(place))
         for place, node in enumerate(nodes)
     ]
+
+
+def _is_above(node: Node, level_ms: int) -> bool:
+    return node.least_ms is not None and node.delay_ms is not None and node.least_ms - node.delay_ms > level_ms
 
 
 def _view(node: Node, stands_ms: int | None, *, holds: bool = False, pinned: Pinned | None = None) -> WatermarkNode:

@@ -14,9 +14,15 @@ from .said import Said
 
 STALE_AFTER_MS = 30_000
 STALE_AFTER_BATCHES = 3
+"""A query is stale when no batch has begun for so long, and for so many times its usual distance between two."""
 LONGEST_FIRST_BATCH_MS = 330_000
 """A batch of real-time mode takes five minutes, unless the job says otherwise."""
-"""A query is stale when no batch has begun for so long, and for so many times its usual distance between two."""
+LONGEST_TRIGGER_MS = 24 * 3_600_000
+"""So long a pause may be, where too few batches are on record to show how long the trigger pauses."""
+_PACE_SHOWS = 3
+"""So many batches show a pace: the first one begins at the start, the next ones when the trigger's interval says."""
+_LONGER = 2
+"""A pause is like those before it up to so many times their length."""
 
 
 def current(facts: QueryFacts) -> QueryFacts:
@@ -59,11 +65,23 @@ def state_of(facts: QueryFacts, now_ms: int) -> tuple[EngineState, Said | None]:
             return "stale", ("batch_unfinished", {"batch": run.running.batch})
         return "live", None
     heard_ms = now_ms - (run.last_event_ms or now_ms)
-    if heard_ms > max(STALE_AFTER_MS, STALE_AFTER_BATCHES * _usual_ms(facts)):
+    if run.continuous and run.progress is None and facts.checkpoint is None:
+        return "partial", ("continuous", {})
+    if run.progress is None and facts.checkpoint is None and report.alive and heard_ms <= LONGEST_FIRST_BATCH_MS:
+        return "live", ("no_batch_ended", {"silent_ms": heard_ms})  # a job that publishes reports a batch at its end
+    usual_ms = max(STALE_AFTER_MS, STALE_AFTER_BATCHES * _usual_ms(facts))
+    if heard_ms <= usual_ms:
+        return "live", ("query_idle", {}) if run.idle_ms is not None else None
+    if report.alive and len(history_of(facts)) < 2 and not run.history and heard_ms <= LONGEST_FIRST_BATCH_MS:
         # In real-time mode the first report comes at the end of the first batch.
-        first = report.alive and len(history_of(facts)) < 2 and not run.history and heard_ms <= LONGEST_FIRST_BATCH_MS
-        return "live" if first else "stale", ("query_silent", {"alive": 1 if report.alive else None})
-    return "live", ("query_idle", {}) if run.idle_ms is not None else None
+        return "live", ("query_silent", {"alive": 1})
+    trigger_ms = run.plan.trigger_ms if run.plan is not None else None
+    if trigger_ms is not None and heard_ms <= trigger_ms + usual_ms:
+        return "live", ("waits_for_trigger", {"trigger_ms": trigger_ms, "silent_ms": heard_ms})
+    longest_ms = LONGEST_TRIGGER_MS if run.pause_ms is None else _LONGER * run.pause_ms
+    if trigger_ms is None and run.progress is not None and heard_ms <= longest_ms:
+        return "partial", ("pause_unknown", {"silent_ms": heard_ms})
+    return "stale", ("query_silent", {"alive": 1 if report.alive else None})
 
 
 def _state_of_checkpoint(
@@ -81,7 +99,17 @@ def _state_of_checkpoint(
         return "partial" if checkpoint.trouble else "live", None
     if checkpoint.in_flight:
         return "stale", ("batch_unfinished", {"batch": checkpoint.batch})
+    if age_ms <= _explained_ms(checkpoint) and not checkpoint.continuous:
+        return "partial", ("pause_unknown", {"silent_ms": age_ms})
     return "stale", ("no_new_batch", {})
+
+
+def _explained_ms(checkpoint: CheckpointFacts) -> float:
+    """How long a pause may be the trigger's: any of few batches, else like the second longest (one may be a stop)."""
+    times = [mark.timestamp_ms for mark in checkpoint.history]
+    if len(times) < _PACE_SHOWS:
+        return LONGEST_TRIGGER_MS
+    return _LONGER * sorted(after - before for before, after in pairwise(times))[-2]
 
 
 def _usual_ms(facts: QueryFacts) -> float:

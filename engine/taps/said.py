@@ -26,6 +26,16 @@ def unreadable(*lines: str | None) -> list[Said | None]:
     return [why("unreadable", line) for line in lines]
 
 
+def is_pause(said: Said | None) -> bool:
+    """Whether a note says that the query has begun no batch for longer than usual."""
+    return said is not None and said[0] in ("pause_unknown", "waits_for_trigger", "no_batch_ended")
+
+
+def continuous(checkpoint: CheckpointFacts | None) -> Said | None:
+    """Its batches are epochs of continuous processing."""
+    return None if checkpoint is None or not checkpoint.continuous else ("continuous", {})
+
+
 def newer_format(version: str | None) -> Said | None:
     """The checkpoint is of a Spark that this wmtop does not know."""
     return None if version is None else ("newer_format", {"version": version})

@@ -20,9 +20,9 @@ from .jobs import JOBS
 
 QUICK = (
     "tumbling_late", "tumbling_complete", "session_append", "join_min", "join_max", "join_empty_input",
-    "chained_second_watermark", "watermark_overwritten", "dedup_without_watermark", "no_watermark",
+    "chained_second_watermark", "watermark_overwritten", "filter_empties_an_input", "no_watermark",
     "restart_longer_delay", "failed_query", "failed_in_its_first_batch", "failed_sibling", "rerun_without_data",
-    "windows_of_a_join", "totals_update", "rocksdb", "union_of_three", "join_restarted_with_another_delay",
+    "windows_of_a_join", "totals_update", "rocksdb", "self_join_with_two_delays", "join_restarted_with_another_delay",
     "event_time_inside_json",
 )  # fmt: skip
 """What the suite runs; the others are variations of these."""

@@ -121,3 +121,35 @@ def join_restarted_with_another_delay(job: Job) -> Truth:
     right = job.late((), "20 seconds", "right").select(F.col("ts").alias("rts"), F.col("key").alias("rkey"))
     shown = job.run(left.join(right, F.expr("lkey = rkey and rts between lts and lts + interval 1 minute")))
     return shown | {"watermark_ms": ms(24), "open": None, "frozen_ms": 99_000}
+
+
+@job
+def self_join_with_two_delays(job: Job) -> Truth:
+    """One input read twice, each time with a watermark of its own: the longer delay holds it back."""
+    events = job.tap(job.read(STEADY), "ts")
+    first = events.select(F.col("ts").alias("t1"), F.col("key").alias("k1")).withWatermark("t1", "10 seconds")
+    again = events.select(F.col("ts").alias("t2"), F.col("key").alias("k2")).withWatermark("t2", "30 seconds")
+    both = first.join(again, F.expr("k1 = k2 and t2 between t1 and t1 + interval 20 seconds"))
+    return job.run(both) | {"watermark_ms": ms(34), "open": None, "held_by": 1}
+
+
+@job
+def filter_empties_an_input(job: Job) -> Truth:
+    """In the second batch nothing passes the left one's filter, and Spark reports the right one's times."""
+    left = job.tap(job.read([[(0, "A"), (8, "B")], [(300, "noise")], [(20, "A")]], "left"), "ts")
+    right = job.late([[(0, "a"), (10, "b")], [(200, "a")], [(210, "b")]], "10 seconds", "right")
+    left = left.where("lower(key) < 'n'").withWatermark("ts", "10 seconds").select(F.col("ts").alias("lts"), "key")
+    right = right.select(F.col("ts").alias("rts"), F.col("key").alias("rkey"))
+    shown = job.run(left.join(right, F.expr("lower(key) = rkey and rts between lts and lts + interval 5 minutes")))
+    return shown | {"watermark_ms": ms(10), "open": None, "never_held_by": 1}
+
+
+@job
+def checkpoint_inside_another(job: Job) -> Truth:
+    """Another query keeps its checkpoint in this one's directory."""
+    shown = job.run(by_window(job.late(STEADY)))
+    inner = Job(job.spark, job.directory / "inner", job.tap)
+    df = by_window(inner.late(RIGHT, "1 minute"))
+    writer = df.writeStream.format("noop").option("checkpointLocation", str(job.checkpoint / "inner"))
+    writer.queryName("inner").trigger(availableNow=True).start().awaitTermination()
+    return shown | {"watermark_ms": ms(54), "open": windows(ALL, 10, after=54), "delay_ms": 10_000}

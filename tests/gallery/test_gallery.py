@@ -104,6 +104,8 @@ def test_the_event_log_tells_what_only_the_plan_knows(gallery: Gallery, job: str
     assert [at for at, node in enumerate(nodes) if node.pinned] == [truth[key] for key in ("pinned",) if key in truth]
     if "held_by" in truth:
         assert [at for at, node in enumerate(nodes) if node.holds] == [truth["held_by"]]
+    if "never_held_by" in truth:
+        assert truth["never_held_by"] not in [at for at, node in enumerate(nodes) if node.holds]
     if "delay_ms" in truth:
         assert [node.delay_ms for node in nodes] == [truth["delay_ms"]]
     kept_forever = [one for one in operators if one.evicts is False and one.output_mode != "complete"]

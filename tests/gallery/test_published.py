@@ -59,6 +59,8 @@ def test_a_published_query_agrees_with_its_job(published: Gallery, job: str) -> 
         assert shown.windows.open_count is None
     if "held_by" in truth:
         assert [at for at, node in enumerate(shown.spark.nodes or ()) if node.holds] == [truth["held_by"]]
+    if "never_held_by" in truth:
+        assert truth["never_held_by"] not in [at for at, node in enumerate(shown.spark.nodes or ()) if node.holds]
     if "policy" in truth:
         assert shown.spark.policy == truth["policy"]
     if "error" in truth:

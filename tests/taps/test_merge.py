@@ -35,7 +35,8 @@ def test_the_first_batch_of_real_time_mode_is_not_stale_while_the_second_runs() 
     only = BatchMark(0, began, None, committed_ms=began + 300_000)
     seen = facts(batch=0, committed=0, batch_timestamp_ms=began, history=(only,))
     assert picture(seen).state == "live"
-    assert picture(replace(seen, history=(replace(only, committed_ms=began + 500),))).state == "stale"
+    paused = picture(replace(seen, history=(replace(only, committed_ms=began + 500),)))
+    assert (paused.state, paused.notes[0]) == ("partial", Note(NOW, "pause_unknown", {"silent_ms": 500_000}))
 
 
 @pytest.mark.parametrize(
@@ -169,6 +170,20 @@ def test_slow_triggers_are_not_stale() -> None:
     slow = facts(history=marks(1, 2, 3, every_ms=600_000))
     assert picture(slow, now_ms=NOW + 1_700_000).state == "live"
     assert picture(slow, now_ms=NOW + 1_900_000).state == "stale"
+
+
+def test_the_first_pauses_may_be_a_slow_trigger_s() -> None:
+    """The first batch begins at once, the next at a multiple of the interval: two say little of the third."""
+    began = (NOW - 250_000, NOW - 240_000)
+    two = tuple(BatchMark(n, at, 1) for n, at in enumerate(began))
+    assert picture(facts(history=two, batch_timestamp_ms=began[-1])).state == "partial"
+    began = (NOW - 1_060_000, NOW - 1_050_000, NOW - 750_000, NOW - 450_000, NOW - 250_000)
+    bursts = tuple(BatchMark(n, at, 1) for n, at in enumerate([*began, *(NOW - 249_000 + 500 * n for n in range(9))]))
+    assert picture(facts(history=bursts, batch_timestamp_ms=NOW - 245_000)).state == "partial"
+    stop = [BatchMark(n, NOW - 90_000_000 + 1_000 * n, 1) for n in range(9)]
+    stop += [BatchMark(n, NOW - 250_000 + 1_000 * n, 1) for n in range(9, 20)]
+    stopped = picture(facts(history=tuple(stop), batch_timestamp_ms=NOW - 230_000))
+    assert (stopped.state, stopped.notes[0].code) == ("stale", "no_new_batch")  # a restart is not a pace
 
 
 def test_before_the_first_batch_and_with_trouble() -> None:

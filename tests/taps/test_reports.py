@@ -1,9 +1,15 @@
 """Which of an application's queries is meant, and what becomes of a report once its query runs elsewhere."""
 
+from datetime import UTC, datetime, timedelta
+
 from msgspec.structs import replace
-from wmtop.engine.core.snapshot import Snapshot, SourceView
+from wmtop.engine.core.doctor import diagnose
+from wmtop.engine.core.judgement.verdict import verdict_of
+from wmtop.engine.core.snapshot import Note, Snapshot, SourceView
 from wmtop.engine.errors import UsageError
 from wmtop.engine.taps.checkpoint.checkpoint import CheckpointFacts
+from wmtop.engine.taps.events.queries import Queries
+from wmtop.engine.taps.events.query_events import Progress, QueryProgress
 from wmtop.engine.taps.events.query_runs import BatchProgress, ProgressPoint, QueryRun, RunningBatch
 from wmtop.engine.taps.merge import snapshot_of_query
 from wmtop.engine.taps.query_facts import QueryFacts
@@ -80,11 +86,38 @@ def test_how_a_query_stands() -> None:
     assert (gone.state, gone.spark.input_rows_per_second) == ("stale", None)
     assert gone.notes[0].code == "application_gone"
     assert picture(replace(LAST, idle_ms=NOW - 1_000)).notes[0].code == "query_idle"
-    silent = picture(replace(LAST, last_event_ms=NOW - 60_000))
+    silent = picture(replace(LAST, last_event_ms=NOW - 60_000, pause_ms=10_000))
     assert silent.state == "stale"
     stuck = picture(replace(LAST, running=RunningBatch(8, NOW - 40_000)))
     assert (stuck.state, stuck.batch, stuck.spark.in_flight) == ("stale", 8, True)
     assert picture(replace(LAST, running=RunningBatch(8, NOW - 400))).state == "live"
+
+
+def test_a_long_pause_after_the_first_batch_may_be_the_trigger_s() -> None:
+    """Triggers fire at multiples of their interval: the first batch says nothing of it, and no plan does."""
+    quiet = replace(LAST, last_event_ms=NOW - 250_000)
+    unknown = picture(quiet)
+    assert (unknown.state, unknown.notes[0]) == ("partial", Note(NOW, "pause_unknown", {"silent_ms": 250_000}))
+    assert [finding.code for finding in diagnose(unknown, []) if finding.severity == "critical"] == []
+    assert unknown.spark.input_rows_per_second is None
+    known = picture(replace(quiet, plan=replace(PLAN, trigger_ms=300_000)))
+    said = Note(NOW, "waits_for_trigger", {"trigger_ms": 300_000, "silent_ms": 250_000})
+    assert (known.state, known.notes[0]) == ("live", said)
+    assert {verdict_of(one).verdict for one in (unknown, known)} == {"unknown"}
+    assert picture(replace(quiet, plan=replace(PLAN, trigger_ms=0))).state == "stale"
+    assert picture(replace(quiet, last_event_ms=NOW - 400_000, plan=replace(PLAN, trigger_ms=300_000))).state == "stale"
+    assert picture(replace(quiet, pause_ms=200_000)).state == "partial"
+    assert picture(replace(quiet, pause_ms=10_000)).state == "stale"  # it has reported to be idle before
+    assert picture(replace(quiet, last_event_ms=NOW - 25 * 3_600_000)).state == "stale"
+
+
+def test_a_query_without_a_batch_may_run_its_first_one_or_none_at_all() -> None:
+    fresh = replace(LAST, progress=None, history=(), started_ms=NOW - 90_000, last_event_ms=NOW - 90_000)
+    first = picture(fresh)
+    assert (first.state, first.notes[0]) == ("live", Note(NOW, "no_batch_ended", {"silent_ms": 90_000}))
+    assert "query-not-started" not in {finding.code for finding in diagnose(first, [])}
+    epochs = picture(replace(fresh, continuous=True), alive=None)
+    assert (epochs.state, epochs.notes[0].code, verdict_of(epochs).verdict) == ("partial", "continuous", "unknown")
 
 
 def test_a_report_of_an_earlier_run_is_left_out() -> None:
@@ -113,3 +146,14 @@ def test_a_batch_committed_after_a_run_has_ended_is_another_run_s() -> None:
     assert picture(ended, checkpoint=there).state == "failed"
     again = replace(there, committed=8, in_flight=False)
     assert picture(ended, checkpoint=again).state == "live"
+
+
+def test_the_first_pause_says_nothing_of_the_trigger() -> None:
+    """A trigger of five minutes: the first batch at once, the second at the next multiple, here 20 s later."""
+    queries = Queries()
+    at = datetime(2026, 1, 1, 11, 59, 40, tzinfo=UTC)
+    for batch, begun in enumerate((at, at + timedelta(seconds=20), at + timedelta(seconds=320))):
+        stamp = begun.isoformat().replace("+00:00", "Z")
+        queries.apply(QueryProgress(Progress("i", "r", batch, timestamp=stamp, duration_ms={"triggerExecution": 500})))
+        [seen] = queries.facts()
+        assert seen.pause_ms == (299_500 if batch == 2 else None)

@@ -170,7 +170,10 @@ def _decided(look: Look, expression: Expression | None) -> bool:
 
 def _begins_nothing(snapshot: Snapshot) -> bool:
     """Whether the query has begun no batch for so long that a few seconds more would not change the answer."""
-    return snapshot.state == "stale" and any(note.code in _BEGINS_NOTHING for note in snapshot.notes)
+    return any(
+        note.code in ("pause_unknown", "continuous") or (snapshot.state == "stale" and note.code in _BEGINS_NOTHING)
+        for note in snapshot.notes
+    )
 
 
 def _unknown(target: str, reason: str) -> Checked:

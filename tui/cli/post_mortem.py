@@ -71,12 +71,16 @@ def recorded(
 ) -> Generator[RecordingReader]:
     """The log as a recording, kept as `out` if that is given; UsageError where it has no batch of the query."""
     from ...engine.taps.eventlog.post_mortem import record as write
+    from ...engine.taps.reports import choose
 
     with tempfile.TemporaryDirectory(prefix="wmtop-") as directory:
         place = out or Path(directory) / "post-mortem.rec"
         with _progress("replaying the query") as step:
             snapshots = write(path, facts, place, wanted, name, step, force=force)
         if not snapshots:
+            meant = choose(facts.queries, wanted, None)
+            if meant is not None and meant.continuous:
+                raise UsageError(f"{path}: Spark reports no batches of continuous processing; attach to the checkpoint")
             raise UsageError(f"{path} has no batch of the query; choose another event log or --query")
         with RecordingReader(place) as reader:
             yield reader

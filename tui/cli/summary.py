@@ -9,7 +9,7 @@ from ..present.notes import note_text
 from ..present.query_words import node_lines, output_words, sibling_lines, whole_identity
 from ..present.target import target_of
 from ..present.verdict import verdict_line
-from ..present.wording import cause, in_flight, late_drops, moved, window
+from ..present.wording import cause, in_flight, late_drops, moved, no_watermark, window
 
 COMPLETENESS = (0.977, 0.99, 0.999)
 
@@ -35,14 +35,6 @@ def summary(snapshot: Snapshot) -> str:
     return "\n".join([*lines, *notes, *([] if nothing else _recommended(snapshot))])
 
 
-def _no_watermark(snapshot: Snapshot) -> str:
-    """Why there is none; that rows have come is known of a query that says so."""
-    spark = snapshot.spark
-    if spark.has_watermark is False or spark.never_moved:
-        return "none: this query has no withWatermark" if spark.has_watermark is False else "still at 1970"
-    return NO_DATA
-
-
 def _attached(snapshot: Snapshot) -> list[str]:
     level, settings, windows = snapshot.level, snapshot.settings, snapshot.windows
     batch = "" if snapshot.batch is None else f", batch {count(snapshot.batch)}"
@@ -52,7 +44,7 @@ def _attached(snapshot: Snapshot) -> list[str]:
     if snapshot.error is not None:
         lines.append(f"error: {clean(snapshot.error)}")
     lines += [f"  {note_text(note)}" for note in snapshot.notes]
-    watermark = _no_watermark(snapshot) if level.watermark_ms is None else stamp(level.watermark_ms, None)
+    watermark = no_watermark(snapshot) if level.watermark_ms is None else stamp(level.watermark_ms, None)
     behind = "" if level.behind_clock_ms is None else f", {behind_clock(level.behind_clock_ms)}"
     ago = "" if (ago := moved(snapshot)) is None else f", moved {ago}"
     lines.append(f"watermark {watermark}{behind}{ago}")

@@ -100,6 +100,18 @@ class Attached(SnapshotWords):
         return "The query is attached: what is not known from here is not judged."
 
     def _no_holder(self) -> str:
+        spark = self._snapshot.spark
+        if spark.has_watermark is False:
+            return "no watermark, nothing to hold back"
+        if spark.frozen_ms is not None:
+            return f"{ONE_CLOCK}: frozen until its records have caught up after the restart"
+        holding = [
+            f"{f.label(node.column or 'window', 24)} (delay {delay_words(node.delay_ms)})"
+            for node in spark.nodes or ()
+            if node.holds
+        ]
+        if not self._snapshot.channels and holding:
+            return f"{ONE_CLOCK}: the watermark on {' and '.join(holding)} sets it"
         if not self._snapshot.channels:
             return f"{ONE_CLOCK}: what holds it back is {f.ELSEWHERE}"
         if self._snapshot.level.idle:
@@ -130,6 +142,12 @@ class SparkQuery(Attached):
     def tuning(self, preview: Preview | None, recent_late: float | None) -> list[Part]:
         """Its watermark delay and windows, its backlog, and what the preview would give after a restart."""
         snapshot = self._snapshot
+        if snapshot.spark.has_watermark is False:
+            return self._tuning([part((" watermark delay ", "dim"), ("none", "strong"))], preview)
+        delays = [node.delay_ms for node in snapshot.spark.nodes or ()]
+        if snapshot.settings.lateness_ms is None and len(delays) > 1 and None not in delays:
+            each = ", ".join(delay_words(delay) for delay in delays)
+            return self._tuning([part((" watermark delays ", "dim"), (each, "strong"))], preview)
         parts = [self._delay("watermark delay", preview)]
         if snapshot.settings.lateness_ms is None:
             parts.append(part((f.ELSEWHERE, "dim"), rank=5, gap=" "))

@@ -68,6 +68,23 @@ def _query_silent(args: Args) -> str:
     return f"No report from the query: it waits for its trigger, or a batch is slow{died}"
 
 
+def _pause_unknown(args: Args) -> str:
+    silent_ms = _number(args, "silent_ms")
+    since = "" if silent_ms is None else f" for {f.duration(silent_ms)}"
+    return f"No batch{since}: it waits for its trigger, whose interval is not known from here, is idle, or has stopped"
+
+
+def _no_batch_ended(args: Args) -> str:
+    silent_ms = _number(args, "silent_ms")
+    since = "" if silent_ms is None else f" for {f.duration(silent_ms)}"
+    return f"The query runs{since}, and no batch has ended yet"
+
+
+def _waits_for_trigger(args: Args) -> str:
+    trigger_ms = _number(args, "trigger_ms")
+    return "The query waits for its trigger" + ("" if trigger_ms is None else f": every {f.duration(trigger_ms)}")
+
+
 def _channels_sampled(args: Args) -> str:
     return f"{_text(args, 'tap')}: {_count(args, 'kept')} of {_count(args, 'of')} channels are shown, a fair sample"
 
@@ -196,6 +213,10 @@ _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
     "application_gone": "The application ended without stopping the query; this is its last report",
     "batch_unfinished": _batch_unfinished,
     "query_silent": _query_silent,
+    "no_batch_ended": _no_batch_ended,
+    "continuous": "Continuous processing: Spark reports neither batches nor event time of it",
+    "pause_unknown": _pause_unknown,
+    "waits_for_trigger": _waits_for_trigger,
     "query_idle": "The query is idle: it has nothing to read",
     "no_batch": "No batch has started yet",
     "no_new_batch": "No new batch: the query is idle or has stopped; a checkpoint does not show which",

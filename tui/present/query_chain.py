@@ -57,7 +57,9 @@ def _operators(snapshot: Snapshot) -> list[Stage]:
     """The stateful operators, those next to the sources first; in one where they are not known."""
     known = snapshot.spark.operators
     if known is None or len(known) < 2:
-        what = ", ".join(part for part in ([_operator(one) for one in known or ()] + [_state(snapshot)]) if part)
+        counted = any(one.rows is not None for one in known or ())
+        state = _state(snapshot, counted=counted)
+        what = ", ".join(part for part in ([_operator(one) for one in known or ()] + [state]) if part)
         return [Stage("state", None, what, stands_for="" if what else f.ELSEWHERE)]
     stages = [Stage("state", None, _operator(one)) for one in reversed(known)]
     return [*stages, Stage("state", None, _state(snapshot), stands_for="" if _state(snapshot) else f.ELSEWHERE)]
@@ -97,9 +99,10 @@ def _in_force(snapshot: Snapshot, zone: tzinfo | None) -> str:
     return f"{what}; {number} used {f.near(spark.batch_watermark_ms, zone, near_ms)}"
 
 
-def _state(snapshot: Snapshot) -> str:
+def _state(snapshot: Snapshot, *, counted: bool = False) -> str:
+    """What is reported of all state; `counted`: its rows are said already."""
     spark = snapshot.spark
-    reported = [] if spark.state_rows is None else [number_of(spark.state_rows, "row")]
+    reported = [] if spark.state_rows is None or counted else [number_of(spark.state_rows, "row")]
     reported += [] if spark.state_bytes is None else [f"{spark.state_bytes / 1_048_576:,.1f} MiB of memory"]
     lost = spark.dropped_at_least
     reported += [] if lost is None else [f"dropped {f.at_least(lost)} row{'s' * (lost != 1)}"]

@@ -66,12 +66,20 @@ def status_parts(snapshot: Snapshot, now: Condition, zone: tzinfo | None) -> lis
     return parts
 
 
+def no_watermark(snapshot: Snapshot) -> str:
+    """Why there is none; that rows have come is known of a query that says so."""
+    spark = snapshot.spark
+    if spark.has_watermark is False or spark.never_moved:
+        return "none: this query has no withWatermark" if spark.has_watermark is False else "still at 1970"
+    return f.NO_DATA
+
+
 def watermark_parts(snapshot: Snapshot, zone: tzinfo | None) -> list[Part]:
     """The watermark and how far it is behind."""
     level = snapshot.level
     label: Run = (" WATERMARK ", "title")
     if level.watermark_ms is None:
-        return [part(label, ("ended" if snapshot.ended else f.NO_DATA, "level"))]
+        return [part(label, ("ended" if snapshot.ended else no_watermark(snapshot), "level"))]
     time = f.clock(level.watermark_ms, zone, snapshot.now_ms)
     if snapshot.ended:
         last = part((f"all windows closed; the last watermark was {time}", "dim"), rank=1)

@@ -7,6 +7,7 @@ from .finding import Finding, Fix
 SILENT_MS = 10_000
 """An engine speaks at least once a second: after so long without a snapshot it is stale."""
 _TOO_LONG: NoteCode = "snapshot_too_long"
+_PAUSES: tuple[NoteCode, ...] = ("pause_unknown", "no_batch_ended")
 
 
 class EngineFailed(Finding, frozen=True, kw_only=True, tag="engine-failed"):
@@ -37,6 +38,12 @@ class QueryStale(Finding, frozen=True, kw_only=True, tag="query-stale"):
     """Its application has ended without stopping it."""
     source_silent: str | None = None
     """Its source does not answer from here either: the line that says so."""
+
+
+class PauseUnknown(Finding, frozen=True, kw_only=True, tag="pause-unknown"):
+    """No batch of an attached query for longer than usual; nothing shows whether that is its trigger's pause."""
+
+    silent_ms: int
 
 
 class QueryNotStarted(Finding, frozen=True, kw_only=True, tag="query-not-started"):
@@ -153,6 +160,18 @@ def _broker_silent(given: DiagnosisInput) -> str | None:
     return None if note is None else str(note.args.get("why") or "")
 
 
+def pause_unknown(given: DiagnosisInput) -> PauseUnknown | None:
+    """No all-clear, and no blame either."""
+    silent = next((note.args.get("silent_ms") for note in given.snapshot.notes if note.code in _PAUSES), None)
+    if not isinstance(silent, int):
+        return None
+    return PauseUnknown(severity="info", size=silent, silent_ms=silent, fixes=(Fix(code="check-query"),))
+
+
+def _is_continuous(given: DiagnosisInput) -> bool:
+    return any(note.code == "continuous" for note in given.snapshot.notes)
+
+
 def _is_topic(given: DiagnosisInput) -> bool:
     source = given.snapshot.source
     return source is not None and source.kind in ("topic", "group")
@@ -185,6 +204,8 @@ def partly_unknown(given: DiagnosisInput) -> PartlyUnknown | SourceUnreachable |
     fixes = (Fix(code="check-source"),)
     if (why := _broker_silent(given)) is not None:
         return SourceUnreachable(severity="warning", size=float("inf"), why=why, fixes=fixes)
+    if pause_unknown(given) is not None or _is_continuous(given):
+        return None
     return PartlyUnknown(severity="info", unknown=windows.unknown, unknown_args=windows.unknown_args, fixes=fixes)
 
 

@@ -44,6 +44,7 @@ from .condition import (
     engine_starting,
     no_records,
     partly_unknown,
+    pause_unknown,
     query_stale,
     source_paused,
 )
@@ -77,6 +78,7 @@ CONDITION_RULES: tuple[Rule, ...] = (
     engine_starting,
     query_stale,
     source_paused,
+    pause_unknown,
     partly_unknown,
     no_records,
 )

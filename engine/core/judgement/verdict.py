@@ -202,7 +202,13 @@ def moves_again(snapshot: Snapshot) -> bool:
     return now - moved < (verdict.horizon_ms or 0)
 
 
+_TELLS_NOTHING = ("pause_unknown", "waits_for_trigger", "no_batch_ended", "continuous")
+"""Notes on a query that may do all that it should, or nothing."""
+
+
 def lost_state(snapshot: Snapshot) -> Lost | None:
     """Why a snapshot's own state allows no verdict; None: it does."""
+    if any(note.code in _TELLS_NOTHING for note in snapshot.notes):
+        return "not_known"  # what is unread may only wait for the next trigger
     states: dict[str, Lost] = {"starting": "starting", "stale": "source_silent", "failed": "failed"}
     return states.get(snapshot.state)

@@ -65,6 +65,10 @@ NoteCode = Literal[
     "batch_unfinished",  # batch
     "query_silent",  # alive: 1, or None where its application may have died
     "query_idle",
+    "no_batch_ended",  # silent_ms: since the query started
+    "continuous",  # its trigger: no batches and no watermark are reported
+    "pause_unknown",  # silent_ms: longer than usual, but the trigger's interval is not known
+    "waits_for_trigger",  # trigger_ms: its interval, silent_ms
     "no_batch",
     "no_new_batch",
     "unreadable",  # why

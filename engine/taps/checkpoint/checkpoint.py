@@ -24,6 +24,7 @@ SCHEMA_LIMIT = 4 * 1024 * 1024
 _METADATA_LIMIT = 64 * 1024
 _STORES_LOOKED_AT = 64
 _MOST_CHILDREN = 200
+_MOST_NAMED = 8
 LEAST_LOOKED_BACK, MOST_LOOKED_BACK, LOOKED_BACK_MS = 16, 120, 90_000
 """So many batches, and more of short ones: until they cover what a verdict needs."""
 _PARTS = ("commits", "metadata", "offsets", "sources", "state")
@@ -85,6 +86,8 @@ class CheckpointFacts(Struct, frozen=True, kw_only=True):
     delays: tuple[WatermarkDelay, ...] = ()
     history: tuple[BatchMark, ...] = ()
     """The last batches that are still on record, the newest last; those before a gap are left out."""
+    continuous: bool = False
+    """Its batches are epochs of continuous processing, which has no watermark; times are those of their files."""
     trouble: str | None = None
     """One line on what could not be read."""
     newer_format: str | None = None
@@ -150,7 +153,8 @@ class CheckpointTap:
             batch=batch,
             in_flight=in_flight,
             committed=committed,
-            batch_timestamp_ms=offsets.timestamp_ms if offsets else None,
+            batch_timestamp_ms=self._begun_ms(batch, offsets) if offsets else None,
+            continuous=offsets is not None and offsets.timestamp_ms is None,
             watermark_ms=offsets.watermark_ms if offsets else None,
             next_watermark_ms=commit,
             conf=offsets.conf if offsets else {},
@@ -200,7 +204,14 @@ class CheckpointTap:
         path = self.path / "offsets" / str(number)
         # Only the last two are needed again: others must not push them out.
         offsets = self._offsets.get(path) if number >= batch - 1 else decode_offsets(read_bytes(path, LOG_LIMIT))
-        return BatchMark(number, offsets.timestamp_ms, offsets.watermark_ms)
+        begun_ms = self._begun_ms(number, offsets)
+        if begun_ms is None:
+            raise VanishedError(f"{path} has gone")
+        return BatchMark(number, begun_ms, offsets.watermark_ms)
+
+    def _begun_ms(self, number: int, offsets: BatchOffsets) -> int | None:
+        known = offsets.timestamp_ms
+        return _written_ms(self.path / "offsets" / str(number)) if known is None else known
 
     def _find_delays(self, troubles: list[str]) -> tuple[WatermarkDelay, ...]:
         found: list[WatermarkDelay] = []
@@ -245,8 +256,11 @@ def check(path: Path) -> None:
     if path.absolute().name in _PARTS and is_checkpoint(path.absolute().parent):
         raise UsageError(f"{path} is a part of a checkpoint: give {path.absolute().parent}", code="part")
     if near := _checkpoints_below(path):
-        more = f" (or one of {len(near) - 1} others in it)" if len(near) > 1 else ""
-        raise UsageError(f"{path} is not a checkpoint directory: did you mean {near[0]}{more}?", code="near")
+        if len(near) == 1:
+            raise UsageError(f"{path} is not a checkpoint directory: did you mean {near[0]}?", code="near")
+        listed = ", ".join(f"{one.relative_to(path)} ({_standing(one)})" for one in near[:_MOST_NAMED])
+        more = f" and {len(near) - _MOST_NAMED} more" if len(near) > _MOST_NAMED else ""
+        raise UsageError(f"{path} holds {len(near)} checkpoints, give one of them: {listed}{more}", code="near")
     raise UsageError(
         f"{path} is not a checkpoint directory: it has no offsets/; give the query's checkpointLocation, "
         "and start the query if it has never run",
@@ -259,6 +273,14 @@ def _checkpoints_below(path: Path) -> list[Path]:
     children = _children(path)
     direct = [child for child in children if is_checkpoint(child)]
     return direct or [deeper for child in children for deeper in _children(child) if is_checkpoint(deeper)]
+
+
+def _standing(path: Path) -> str:
+    """How far a query has come, in a few words."""
+    facts = CheckpointTap(path).poll()
+    if facts.batch is None:
+        return "no batch yet"
+    return f"batch {facts.batch} {'has not ended' if facts.in_flight else 'committed'}"
 
 
 def _children(directory: Path) -> list[Path]:
@@ -334,7 +356,7 @@ def _is_window(field: Field) -> bool:
 
 
 def _sources(now: BatchOffsets, before: BatchOffsets | None) -> tuple[SourceFacts, ...]:
-    if before is None:
+    if before is None or now.timestamp_ms is None or before.timestamp_ms is None:
         return tuple(SourceFacts(source, None) for source in now.sources)
     known = {source.source: source for source in before.sources}
     took_s = (now.timestamp_ms - before.timestamp_ms) / 1000

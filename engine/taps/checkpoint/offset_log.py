@@ -36,8 +36,8 @@ class SourceOffsets(Struct, frozen=True):
 class BatchOffsets(Struct, frozen=True):
     """`offsets/N`: what batch N was going to read, and the watermark in force in it."""
 
-    timestamp_ms: int
-    """When its input was fixed; a batch that is run again keeps the old time."""
+    timestamp_ms: int | None
+    """When its input was fixed; a batch that is run again keeps the old time; None: continuous processing."""
     watermark_ms: int | None
     """None: the query has none, or it has not moved yet (the file says 0 for both)."""
     conf: dict[str, str]
@@ -63,12 +63,12 @@ class _QueryId(Struct):
 def decode_offsets(content: bytes) -> BatchOffsets:
     """`offsets/N`; UnreadableError where its version or its metadata is, while a source's line is so by itself."""
     version, (first, *lines) = _lines(content)
-    metadata = decode_json(first, _Metadata)
+    metadata = decode_json(first, _Metadata) if first.strip() else None
     read = {"v1": _source_by_position, "v2": _source_by_id}.get(version, _source_of_newer)
     return BatchOffsets(
-        timestamp_ms=metadata.batch_timestamp_ms,
-        watermark_ms=_watermark(metadata.batch_watermark_ms),
-        conf=metadata.conf,
+        timestamp_ms=None if metadata is None else metadata.batch_timestamp_ms,
+        watermark_ms=None if metadata is None else _watermark(metadata.batch_watermark_ms),
+        conf={} if metadata is None else metadata.conf,
         sources=tuple(read(position, line) for position, line in enumerate(lines)),
         newer_format=None if version in VERSIONS else version,
     )

@@ -45,20 +45,35 @@ _UNIT_MS = {
     "year": 12 * 31 * 86_400_000,
 }
 _TEXT_LIMIT = 120
+_REUSED = "ReusedExchange "
+_KEEPS_ROWS = re.compile(
+    r"Project\b|WholeStageCodegen\b|InputAdapter\b|CollectMetrics\b|Exchange\b|EventTimeWatermark\b|Union\b"
+    r"|ColumnarToRow\b|(?:Batch|Arrow)EvalPython\b|Filter \(*isnotnull\([^()]+\)\)*(?: AND \(*isnotnull\([^()]+\)\)*)*$"
+)
+"""Nodes that hand on every row, but for those without a value in a column."""
+_NUMBERED = re.compile(
+    r"#\d+L?|(?<=plan_id=)\d+|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?<=WholeStageCodegen) \(\d+\)"
+)
+"""What differs between two parts of a plan that do the same."""
 
 
 def read_plan(lines: Iterable[Line]) -> PlanFacts:
     """The watermarks and stateful operators from top to bottom, each with what lies below it."""
-    listed = [(depth, text.lstrip("!")) for depth, text in lines]
-    leaves = [at for at, (depth, _) in enumerate(listed) if at + 1 == len(listed) or listed[at + 1][0] <= depth]
+    listed = list(_once((depth, text.lstrip("!")) for depth, text in lines))
+    ends = [at for at, (depth, _) in enumerate(listed) if at + 1 == len(listed) or listed[at + 1][0] <= depth]
+    leaves = [at for at in ends if not listed[at][1].startswith(_REUSED)]
     marks = {at: match for at, (_, text) in enumerate(listed) if (match := _WATERMARK.match(text))}
     places = {at: number for number, at in enumerate(marks)}
     kinds: list[OperatorKind | None] = [_kind(text) for _, text in listed]
     operators: dict[int, OperatorKind] = {at: kind for at, kind in enumerate(kinds) if kind is not None}
     nodes: list[PlannedWatermark] = []
+    reads: dict[tuple[str, ...], int] = {}
     for at, match in marks.items():
         end = _end(listed, at)
         inner = [other for other in marks if at < other < end]
+        drops = [other for other in range(at + 1, end) if other not in ends and not _KEEPS_ROWS.match(listed[other][1])]
+        taps = [other for other in range(at + 1, end) if _METRICS.match(listed[other][1])]
+        first = reads.setdefault((match[2], *_way(listed[at + 1 : end])), places[at])
         nodes.append(
             PlannedWatermark(
                 column=one_line(match[2], _TEXT_LIMIT),
@@ -67,6 +82,9 @@ def read_plan(lines: Iterable[Line]) -> PlanFacts:
                 sources=tuple(number for number, leaf in enumerate(leaves) if at < leaf < end),
                 above=tuple(places[other] for other in inner),
                 after_state=any(at < other < end for other in operators),
+                filtered=bool(drops),
+                filtered_taps=bool(drops and taps and drops[0] < taps[-1]),
+                twin=first if first != places[at] else None,
                 record_time=record_time(match["attribute"], [text for _, text in listed[at + 1 : end]]),
             )
         )
@@ -84,6 +102,21 @@ def lines_of_tree(tree: str) -> Iterator[Line]:
     for line in tree.splitlines():
         text = line.lstrip(" :+-~!")
         yield len(line) - len(text), re.sub(r"^\*\(\d+\) ", "", text)
+
+
+def _once(lines: Iterable[Line]) -> Iterator[Line]:
+    """Without what an event log repeats below a reused part: Spark reads it once, at its first place."""
+    reused: int | None = None
+    for depth, text in lines:
+        if reused is None or depth <= reused:
+            reused = depth if text.startswith(_REUSED) else None
+            yield depth, text
+
+
+def _way(below: list[Line]) -> Iterator[str]:
+    """How the rows come from their source, in words that are the same for every such way."""
+    depth = below[0][0] if below else 0
+    return (f"{at - depth} {_NUMBERED.sub('', text)}" for at, text in below)
 
 
 def _end(listed: list[Line], at: int) -> int:

@@ -2,7 +2,6 @@
 
 import math
 import re
-from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -10,6 +9,7 @@ import msgspec
 from msgspec import UNSET
 
 from ..files import UnreadableError, one_line
+from .course import Course
 from .plan_text import TAP, Line, read_plan
 from .query_events import (
     ExecutionStart,
@@ -40,8 +40,6 @@ from .tapped import TappedInput, columns_of
 WATERMARK_POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 MOST_QUERIES = 200
 """Runs that are kept, of an application that starts one after the other."""
-MOST_POINTS = 600
-MOST_RECENT = 120
 MOST_INPUTS = 64
 _MOST_COMBINATIONS = 64
 OFFSETS_LIMIT = 256 * 1024
@@ -60,7 +58,9 @@ _ANNOUNCED = re.compile(
 )
 """What Spark writes before the error itself, one after the other."""
 _TRACEBACK = "Traceback (most recent call last):"
-_DESCRIPTION = re.compile(r"\nid = (\S{1,64})\nrunId = (\S{1,64})\nbatch = (\d{1,18})", re.ASCII)
+_DESCRIPTION = re.compile(r"\nid = (\S{1,64})\nrunId = (\S{1,64})\nbatch = (\d{1,18}|init)", re.ASCII)
+_CONTINUOUS = "init"
+"""In place of a batch's number, where a query begins that has no batches."""
 
 
 class Queries:
@@ -118,7 +118,10 @@ class Queries:
         if found is None:
             return  # no query's
         run = self._run(found[2], found[1])
-        run.began(int(found[3]), event.time)
+        if found[3] == _CONTINUOUS:
+            run.continuous = True
+        else:
+            run.began(int(found[3]), event.time)
         if run.plan is None:
             run.policy = event.modified_configs.get(WATERMARK_POLICY)
             run.plan = read_plan(_lines(decode_plan(event.spark_plan_info)))
@@ -129,6 +132,7 @@ class _Run:
 
     def __init__(self, id: str, run_id: str) -> None:
         self.ended = False
+        self.continuous = False
         self.plan: PlanFacts | None = None
         self.policy: str | None = None
         self.shown: QueryRun | None = None
@@ -138,6 +142,8 @@ class _Run:
         self._name: str | None = None
         self._started_ms: int | None = None
         self._last_ms: int | None = None
+        self._pause_ms: int | None = None
+        self._pauses = 0
         self._idle_ms: int | None = None
         self._error: str | None = None
         self._running: RunningBatch | None = None
@@ -147,7 +153,7 @@ class _Run:
         self._delivered: set[int] = set()
         self._first_watermark_ms: int | None = None
         self._dropped = 0
-        self._course = _Course()
+        self._course = Course()
         self._inputs: dict[str, TappedInput] = {}
 
     def started(self, event: QueryStarted) -> None:
@@ -156,14 +162,16 @@ class _Run:
         self._heard(self._started_ms)
 
     def began(self, batch: int, at_ms: int) -> None:
+        self._paused(at_ms)
         self._heard(at_ms)
         if self._last is None or batch > self._last.batch_id:
             self._running = RunningBatch(batch, at_ms)
 
     def progressed(self, progress: Progress) -> None:
-        last, self._last = self._last, progress
         at_ms = time_ms(progress.timestamp)
         duration_ms = _duration(progress)
+        self._paused(at_ms)
+        last, self._last = self._last, progress
         self._heard(None if at_ms is None else at_ms + (duration_ms or 0))
         self._name = self._name or (progress.name and one_line(progress.name))
         self._idle_ms = None
@@ -192,6 +200,7 @@ class _Run:
 
     def was_idle(self, event: QueryIdle) -> None:
         self._idle_ms = time_ms(event.timestamp)
+        self._paused(self._idle_ms)
         self._heard(self._idle_ms)
 
     def terminated(self, event: QueryTerminated) -> None:
@@ -221,6 +230,8 @@ class _Run:
             recent=tuple(self._course.recent),
             inputs=tuple(tapped.facts() for tapped in self._inputs.values()),
             observed={} if self._last is None else _observed(self._last),
+            continuous=self.continuous,
+            pause_ms=self._pause_ms,
         )
 
     def _one_clock(self) -> bool:
@@ -241,45 +252,18 @@ class _Run:
         if at_ms is not None and (self._last_ms is None or at_ms > self._last_ms):
             self._last_ms = at_ms
 
+    def _paused(self, until_ms: int | None) -> None:
+        """Something begins at `until_ms`; what was heard last was the end of a batch, or that it is idle."""
+        if self._last is not None and until_ms is not None and self._last_ms is not None and until_ms > self._last_ms:
+            # The first trigger may fire at any time after the start, the next ones at multiples of their interval.
+            self._pause_ms = None if self._pauses == 0 else max(until_ms - self._last_ms, self._pause_ms or 0)
+            self._pauses += 1
+
     def _input(self, name: str) -> TappedInput:
         name = one_line(name)
         if name not in self._inputs and len(self._inputs) >= MOST_INPUTS:
             raise UnreadableError(f"more than {MOST_INPUTS} taps: {name} is not read")
         return self._inputs.setdefault(name, TappedInput(name))
-
-
-class _Course:
-    """Points of a query's course; when they are too many, neighbours are joined."""
-
-    def __init__(self) -> None:
-        self._points: list[ProgressPoint] = []
-        self.recent: deque[ProgressPoint] = deque(maxlen=MOST_RECENT)
-        self._each = 1
-
-    def add(self, point: ProgressPoint) -> None:
-        self.recent.append(point)
-        if self._points and self._points[-1].batches < self._each:
-            self._points[-1] = _joined(self._points[-1], point)
-        else:
-            self._points.append(point)
-        if len(self._points) > MOST_POINTS:
-            self._each *= 2
-            pairs = zip(self._points[:-1:2], self._points[1::2], strict=True)
-            self._points = [*(_joined(*pair) for pair in pairs), *self._points[len(self._points) & ~1 :]]
-
-    def points(self) -> tuple[ProgressPoint, ...]:
-        return tuple(self._points)
-
-
-def _joined(first: ProgressPoint, second: ProgressPoint) -> ProgressPoint:
-    return ProgressPoint(
-        timestamp_ms=second.timestamp_ms,
-        batch=second.batch,
-        watermark_ms=second.watermark_ms,
-        rows=first.rows + second.rows,
-        duration_ms=max(first.duration_ms, second.duration_ms),
-        batches=first.batches + second.batches,
-    )
 
 
 def _lines(plan: PlanNode) -> Iterator[Line]:

@@ -20,6 +20,12 @@ class PlannedWatermark(Struct, frozen=True):
     """The other watermarks of the plan that its rows have passed before."""
     after_state: bool = False
     """Its rows come out of a stateful operator."""
+    filtered: bool = False
+    """Rows of its sources may not reach it: a filter or a join is below it."""
+    filtered_taps: bool = False
+    """The same of its taps."""
+    twin: int | None = None
+    """The first watermark of the plan with the same rows in a query of one source: both read it in the same way."""
     record_time: str | None = None
     """Where its column is in the records of Kafka (`lineage.record_time`); None: not proved, or another source."""
 
@@ -48,6 +54,8 @@ class PlanFacts(Struct, frozen=True):
     operators: tuple[PlannedOperator, ...] = ()
     leaves: int = 0
     """How many leaves the plan has: its sources, and tables that it joins."""
+    trigger_ms: int | None = None
+    """How often a batch may begin, 0: as soon as the last one has ended; None: not known (no plan shows it)."""
 
 
 class EventMax(Struct, frozen=True):
@@ -247,3 +255,10 @@ class QueryRun(Struct, frozen=True, kw_only=True):
     inputs: tuple[InputFacts, ...]
     observed: dict[str, Any]
     """What the query's own `observe`s said in the last batch, by name."""
+    continuous: bool = False
+    """Continuous processing: it reports no batches, and has no watermark."""
+    pause_ms: int | None = None
+    """Its longest pause between two batches, or a batch and its word that it is idle, but for the first pause.
+
+    None: there was none yet.
+    """

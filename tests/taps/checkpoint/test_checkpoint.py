@@ -299,8 +299,8 @@ def test_a_directory_near_a_checkpoint_names_it(written: dict[str, Written], tmp
         assert refusal(copy.path / part, copy.path / part) == "part"
     assert refusal(copy.path.parent, copy.path) == "near"
     written["plain"].copy(tmp_path / "all" / "other")
-    assert refusal(copy.path.parent, copy.path) == "near"
-    assert refusal(tmp_path, copy.path) == "near"  # one level deeper
+    assert refusal(copy.path.parent, "holds 2 checkpoints", "mine (batch ", "other (batch ") == "near"
+    assert refusal(tmp_path, "all/mine (batch ", "all/other (batch ") == "near"  # one level deeper
 
 
 def test_an_event_log_is_told_apart(tmp_path: Path) -> None:

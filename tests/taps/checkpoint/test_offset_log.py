@@ -73,3 +73,10 @@ def test_a_watermark_that_is_no_time_is_refused(number: str) -> None:
 def test_a_commit_with_state_ids_is_understood() -> None:
     assert decode_commit(b'v2\n{"nextBatchWatermarkMs":1700,"stateUniqueIds":{"0":[["a"],["b"]]}}') == 1700
     assert decode_commit(b'v1\n{"nextBatchWatermarkMs":0}') is None
+
+
+def test_an_epoch_of_continuous_processing_has_no_time_and_no_watermark() -> None:
+    """Its second line is empty; sources follow as in any other."""
+    found = decode_offsets(b'v1\n\n{"1":{"value":-1,"runTimeMs":1795405191718}}')
+    assert (found.timestamp_ms, found.watermark_ms, found.conf) == (None, None, {})
+    assert [source.kind for source in found.sources] == ["json"]

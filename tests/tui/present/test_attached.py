@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from wmtop.engine.core.snapshot import BarrelRule, Note, Snapshot, StatefulOperator
+from wmtop.engine.core.snapshot import BarrelRule, Level, Note, Snapshot, StatefulOperator, WatermarkNode
 from wmtop.engine.errors import RunError
 from wmtop.engine.feed.messages import Change, Reply, ToEngine
 from wmtop.tui.present.notes import note_text
@@ -89,7 +89,7 @@ def test_every_watermark_node_is_named() -> None:
         assert "2 watermarks; the min of them counts" in table
         assert "  ordered_at delay 30s" in table
         assert "  window delay 1m" in table
-        await it.says("delay – not known from here", "#tuning")
+        await it.says("watermark delays 30s, 1m", "#tuning")
 
     show(two_nodes(), scenario)
 
@@ -111,6 +111,22 @@ def test_a_batch_that_takes_long_is_in_flight() -> None:
         assert "in flight" not in it.said("#status")
 
     show(query(spark=replace(query().spark, in_flight=True)), scenario)
+
+
+def test_which_node_sets_the_watermark_or_that_there_is_none() -> None:
+    nodes = [WatermarkNode("ordered_at", 30_000, LEVEL, holds=True), WatermarkNode("paid_at", 60_000, LEVEL + 9_000)]
+
+    async def scenario(it: Driven) -> None:
+        await it.says("the watermark on ordered_at (delay 30s) sets it", "#level")
+        frozen = replace(query().spark, nodes=nodes, frozen_ms=90_000)
+        await it.push(query(spark=frozen))
+        await it.says("frozen until its records have caught up after the restart", "#level")
+        none = replace(query().spark, nodes=None, has_watermark=False)
+        await it.push(query(spark=none, level=Level()))
+        await it.says("WATERMARK none: this query has no withWatermark", "#level")
+        assert "what holds it back" not in it.said()
+
+    show(query(spark=replace(query().spark, nodes=nodes)), scenario)
 
 
 def test_before_the_level_moves() -> None:

@@ -7,6 +7,7 @@ from ....engine.core.doctor.condition import (
     JobNotRunning,
     NoRecords,
     PartlyUnknown,
+    PauseUnknown,
     QueryNotStarted,
     QueryStale,
     SourcePaused,
@@ -115,6 +116,16 @@ def _stale(it: QueryStale, context: Context) -> Explanation:
         "No results" if it.age_ms is None else f"Nothing new for {span(it.age_ms)}",
         f"{why} {_OLD}",
         [f"{batch}{begun}{ended}", *map(f.clean, silent)],
+        ("Progress",),
+    )
+
+
+def _pause(it: PauseUnknown, context: Context) -> Explanation:
+    return Explanation(
+        "The query pauses; whether it runs is not known",
+        "Not an all-clear: nothing new may be a trigger's pause, an idle source or a query that has died",
+        "Neither its batches so far nor its plan show how long its trigger pauses.",
+        [f"No batch for {span(it.silent_ms)}"],
         ("Progress",),
     )
 
@@ -235,6 +246,7 @@ EXPLAINERS: Explainers = {
     SourceUnreachable: _unreachable,
     SourcePaused: _paused,
     PartlyUnknown: _partly,
+    PauseUnknown: _pause,
     NoRecords: _no_records,
     Stalled: _stalled,
     Slow: _slow,

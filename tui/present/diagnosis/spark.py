@@ -91,7 +91,11 @@ _UNMOVED: dict[UnmovedReason | None, str] = {
 def _unmoved_cause(it: NeverMoved) -> str:
     if it.reason is None and it.nodes == 1:
         return "Rows are read, but none has an event time that is later than 1970 plus the delay."
-    return _UNMOVED.get(it.reason, "Rows are read, but one of the query's inputs has had no row with an event time.")
+    return _UNMOVED.get(
+        it.reason,
+        "Rows are read, but none with an event time has reached one of the query's watermarks: its input has none, or "
+        "a filter keeps none.",
+    )
 
 
 def _no_watermark(it: NoWatermark, context: Context) -> Explanation:
