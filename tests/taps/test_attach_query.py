@@ -157,7 +157,7 @@ def test_a_directory_that_holds_several_lists_them(seen: dict[str, Seen]) -> Non
     directory = seen["rolled"].job.directory
     listed = wmtop("attach", directory)
     assert listed.returncode == 0
-    assert listed.stdout.startswith(f"{directory}: ")
+    assert str(directory) in listed.stdout.splitlines()[0]
     assert f"  {directory}/checkpoints/windows  changed " in listed.stdout
     assert f"  {seen['rolled'].job.log}  changed " in listed.stdout
     assert wmtop("attach", directory, "--once").returncode == 2

@@ -63,7 +63,8 @@ class _QueryId(Struct):
 def decode_offsets(content: bytes) -> BatchOffsets:
     """`offsets/N`; UnreadableError where its version or its metadata is, while a source's line is so by itself."""
     version, (first, *lines) = _lines(content)
-    metadata = decode_json(first, _Metadata) if first.strip() else None
+    is_epoch = not first.strip() and lines  # continuous processing writes an empty line
+    metadata = None if is_epoch else decode_json(first, _Metadata)
     read = {"v1": _source_by_position, "v2": _source_by_id}.get(version, _source_of_newer)
     return BatchOffsets(
         timestamp_ms=None if metadata is None else metadata.batch_timestamp_ms,
