@@ -52,6 +52,7 @@ _CAUSES: dict[Cause, tuple[str, str]] = {
 }
 
 
+MOVES_AGAIN = "the watermark moves again"
 REASONS: dict[str | None, str] = {
     "no_records": "no records, no backlog: check the producers",
     "all_idle": "all channels are idle, no records: check the producers",
@@ -119,7 +120,7 @@ def verdict_parts(
     reasons = _reason(snapshot, verdict, findings, silent_ms, headline)
     for place, text in enumerate(reasons):
         parts.append(part((text, text_ink), rank=place, gap=" · " if place else "  "))
-    if moves_again(snapshot):
+    if _is_over(snapshot, findings):
         return parts
     if verdict.verdict in ("stalled", "slow"):
         parts += _cost_and_fix(snapshot, findings, offer, key)
@@ -173,6 +174,11 @@ def _blamed(snapshot: Snapshot, findings: Sequence[Finding]) -> str | None:
     count = len(silent.channels)
     cause: Cause = "never_seen" if silent.never_seen == count else "quiet"
     return f"{_named_shortly(silent.channels, count)} {_CAUSES[cause][count > 1]}"
+
+
+def _is_over(snapshot: Snapshot, findings: Sequence[Finding]) -> bool:
+    """A stall has ended, and its verdict not yet; not where the doctor finds channels that have no data now."""
+    return moves_again(snapshot) and _silent_in(findings) is None
 
 
 def _silent_in(findings: Sequence[Finding]) -> SilentChannels | None:
@@ -233,8 +239,8 @@ def _reason(
         lost = f"{f.duration(reason.ms or 0)} lost in {f.duration(verdict.horizon_ms or 0)}"
         return [lost] if who is None else [lost, who]
     if verdict.verdict == "stalled":
-        if moves_again(snapshot):
-            return ["the watermark moves again"]
+        if _is_over(snapshot, findings):
+            return [MOVES_AGAIN]
         if who is not None:
             return [who]
         if reason.code == "unread_records":

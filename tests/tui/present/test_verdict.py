@@ -113,12 +113,23 @@ def test_a_stall_that_is_over_blames_nobody() -> None:
     assert "F9" in text(v.verdict_parts(replace(snapshot, level=replace(snapshot.level, moved_ms=NOW - HOUR))))
 
 
+SILENT = SilentChannels(
+    channels=("AS",), quiet_ms=HOUR, never_seen=0, held_ms=None, gain_ms=HOUR, windows=0, records=None,
+    idle_after_ms=None, lagging=0, severity="warning", size=1,
+)  # fmt: skip
+
+
+def test_a_jump_to_the_next_channel_without_data_is_no_end_of_a_stall() -> None:
+    snapshot = judged("stalled")
+    jumped = replace(snapshot, level=replace(snapshot.level, moved_ms=NOW - HOUR + 1))
+    assert v.MOVES_AGAIN in text(v.verdict_parts(jumped))
+    still = text(v.verdict_parts(jumped, [SILENT]))
+    assert v.MOVES_AGAIN not in still
+    assert "AS" in still
+
+
 def test_a_finding_beside_a_good_verdict_is_named() -> None:
-    silent = SilentChannels(
-        channels=("AS",), quiet_ms=HOUR, never_seen=0, held_ms=None, gain_ms=HOUR, windows=0, records=None,
-        idle_after_ms=None, lagging=0, severity="warning", size=1,
-    )  # fmt: skip
-    parts = v.verdict_parts(judged("moving"), [silent, silent], headline="p1 is an hour ahead")
+    parts = v.verdict_parts(judged("moving"), [SILENT, SILENT], headline="p1 is an hour ahead")
     assert "2 findings: p1 is an hour ahead" in text(parts)
     assert "2 findings" in "".join(run for run, _ in lay(parts, 50)), "the count has more room than the words"
 
