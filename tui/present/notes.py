@@ -68,16 +68,18 @@ def _query_silent(args: Args) -> str:
     return f"No report from the query: it waits for its trigger, or a batch is slow{died}"
 
 
-def _pause_unknown(args: Args) -> str:
+def _silent_for(args: Args) -> str:
     silent_ms = _number(args, "silent_ms")
-    since = "" if silent_ms is None else f" for {f.duration(silent_ms)}"
-    return f"No batch{since}: it waits for its trigger, whose interval is not known from here, is idle, or has stopped"
+    return "" if silent_ms is None else f" for {f.duration(silent_ms)}"
+
+
+def _pause_unknown(args: Args) -> str:
+    maybe = "it waits for its trigger, whose interval is not known from here, is idle, or has stopped"
+    return f"No batch{_silent_for(args)}: {maybe}"
 
 
 def _no_batch_ended(args: Args) -> str:
-    silent_ms = _number(args, "silent_ms")
-    since = "" if silent_ms is None else f" for {f.duration(silent_ms)}"
-    return f"The query runs{since}, and no batch has ended yet"
+    return f"The query runs{_silent_for(args)}, and no batch has ended yet"
 
 
 def _waits_for_trigger(args: Args) -> str:
@@ -100,15 +102,11 @@ def _partitions_unseen(args: Args) -> str:
 
 
 def _jvm_silent(args: Args) -> str:
-    silent_ms = _number(args, "silent_ms")
-    since = "" if silent_ms is None else f" for {f.duration(silent_ms)}"
-    return f"The JVM (process {_text(args, 'pid')}) has not answered{since}"
+    return f"The JVM (process {_text(args, 'pid')}) has not answered{_silent_for(args)}"
 
 
 def _start_stuck(args: Args) -> str:
-    silent_ms = _number(args, "silent_ms")
-    since = "" if silent_ms is None else f" for {f.duration(silent_ms)}"
-    return f"No progress{since} while {_text(args, 'step')}; the log may say why"
+    return f"No progress{_silent_for(args)} while {_text(args, 'step')}; the log may say why"
 
 
 def _one_batch(args: Args) -> str:
