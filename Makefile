@@ -30,7 +30,7 @@ demo: $(VENV)/.installed
 	@sh .ci/have java && $(BIN)/wmtop demo $(ARGS)
 
 test: $(VENV)/.installed-dev
-	@sh .ci/have java && sh .ci/have maven && $(BIN)/pytest --numprocesses 3 --dist loadgroup --no-loadscope-reorder $(ARGS)
+	@sh .ci/have java && sh .ci/have maven && $(BIN)/pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder $(ARGS)
 
 test-flink120: $(VENV)/.installed-dev
 	@sh .ci/have java && sh .ci/have maven && WMTOP_TEST_FLINK=1.20.5 $(BIN)/pytest -n 0 tests/flink/test_situations.py \

@@ -19,6 +19,8 @@ class IdlenessTimers(Struct):
     """Activity noted (or never any): the next emit starts their inactivity clock."""
     since: dict[int, int] = {}
     """When the inactivity clock of a channel started."""
+    held: dict[int, int] = {}
+    """Until when the time of a channel does not count whose inactivity clock has not started yet."""
 
     def add(self, channel: int) -> None:
         """Register a channel that has had no record yet."""
@@ -33,23 +35,31 @@ class IdlenessTimers(Struct):
         self.active.discard(channel)
         self.noted.discard(channel)
         self.since.pop(channel, None)
+        self.held.pop(channel, None)
 
     def emit(self, now: int) -> list[int]:
         """One emit tick; the channels whose inactivity clock starts at `now`."""
         started = list(self.noted - self.active) if self.noted else []
         for channel in started:
-            self.since[channel] = now
+            self.since[channel] = max(now, self.held.pop(channel, now)) if self.held else now
         for channel in self.active:
             self.since.pop(channel, None)
         self.noted = self.active
         self.active = set()
         return started
 
-    def exclude(self, duration: int, channels: Iterable[int] | None = None) -> None:
-        """Let `duration` (ms) not count towards any timeout (paused, stopped, held back, backlog)."""
-        for channel in self.since if channels is None else channels:
+    def exclude(self, duration: int, channels: Iterable[int] | None = None, until: int | None = None) -> None:
+        """Let `duration` (ms) not count towards any timeout (paused, stopped, held back, backlog).
+
+        `until`: the end of that time, where emits that it owes follow: clocks that start in them start there.
+        """
+        if channels is None:
+            channels = list(self.since) if until is None else self.since.keys() | self.noted | self.active
+        for channel in channels:
             if channel in self.since:
                 self.since[channel] += duration
+            elif until is not None and (channel in self.noted or channel in self.active):
+                self.held[channel] = until
 
     @property
     def pending(self) -> bool:
