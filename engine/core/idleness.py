@@ -48,17 +48,16 @@ class IdlenessTimers(Struct):
         self.active = set()
         return started
 
-    def exclude(self, duration: int, channels: Iterable[int] | None = None, until: int | None = None) -> None:
-        """Let `duration` (ms) not count towards any timeout (paused, stopped, held back, backlog).
+    def exclude(self, duration: int, until: int, channels: Iterable[int] | None = None) -> None:
+        """Let the `duration` (ms) that ended at `until` not count towards any timeout (paused, stopped, held back,
+        backlog).
 
-        `until`: the end of that time, where emits that it owes follow: clocks that start in them start there.
+        Emits that it owes follow: clocks that start in them start at its end.
         """
-        if channels is None:
-            channels = list(self.since) if until is None else self.since.keys() | self.noted | self.active
-        for channel in channels:
+        for channel in self.since.keys() | self.noted | self.active if channels is None else channels:
             if channel in self.since:
                 self.since[channel] += duration
-            elif until is not None and (channel in self.noted or channel in self.active):
+            elif channel in self.noted or channel in self.active:
                 self.held[channel] = until
 
     @property

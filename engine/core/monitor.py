@@ -290,14 +290,11 @@ class Monitor(Struct, kw_only=True, dict=True):
         if decision is not None:
             self._take(*decision.change_of(self.settings, self.batch))
 
-    def exclude(self, duration_ms: int, channels: list[str] | None = None, until: int | None = None) -> None:
-        """Exclude a time from idleness (paused, stopped; of some channels: held back, unread records).
-
-        `until`: its end, where emits that it owes follow.
-        """
+    def exclude(self, duration_ms: int, until: int, channels: list[str] | None = None) -> None:
+        """Exclude the time (ms) that ended at `until` from idleness (paused, stopped; of some: held back, unread)."""
         if channels is not None and not all(name in self._registry for name in channels):
             channels = [*channels, OTHER]  # some may be folded
-        self.timers.exclude(duration_ms, None if channels is None else self._registry.known(channels), until)
+        self.timers.exclude(duration_ms, until, None if channels is None else self._registry.known(channels))
 
     def end(self, now: int | None = None) -> list[Firing]:
         """End of stream: the watermark passes everything, and all open windows fire."""

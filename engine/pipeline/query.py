@@ -129,7 +129,8 @@ class Run:
             source.clock.resume(monitor.rows, monitor.now_ms)
         elif monitor.now_ms is not None:
             # Downtime is paused time: it must not make a channel idle.
-            monitor.exclude(max(0, self._clock_ms() - monitor.now_ms))
+            now = self._clock_ms()
+            monitor.exclude(max(0, now - monitor.now_ms), now)
             monitor.judge.restart()
             monitor.autopilot.forget()
         if source.backlog is not None and monitor.batch is not None:

@@ -33,7 +33,7 @@ class SourceChannels:
         """A channel with unread records is slow, not quiet: that time does not count towards its idle timeout."""
         since, self._timers_ms = self._timers_ms, now
         if unread is not None and since is not None and now > since:
-            self._monitor.exclude(now - since, unread.not_quiet(), now)
+            self._monitor.exclude(now - since, now, unread.not_quiet())
 
     def let_go(self, now: int | None, progress: dict[str, Any] | None) -> list[Firing]:
         """Channels that the source no longer has, or has read to their end; what the watermark made windows do.

@@ -57,7 +57,7 @@ class Driver:
             case Known():
                 self.monitor.add_channels(list(op.names), op.now)
             case Paused():
-                self.monitor.exclude(op.duration, None if op.names is None else list(op.names))
+                self.monitor.exclude(op.duration, self.now or 0, None if op.names is None else list(op.names))
 
     def snapshot(self) -> Snapshot:
         """The picture now."""

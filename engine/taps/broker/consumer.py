@@ -133,7 +133,7 @@ class TopicWatch:
         """Whoever has something unread is slow, not quiet."""
         since = self._monitor.now_ms
         if since is not None and now_ms > since:
-            self._monitor.exclude(now_ms - since, unread.not_quiet())
+            self._monitor.exclude(now_ms - since, now_ms, unread.not_quiet())
 
     def _take(self, facts: TopicFacts, now_ms: int) -> None:
         """Let the monitor see what has moved since the facts before."""
@@ -169,7 +169,7 @@ class TopicWatch:
             for tick in (1, 2):  # now everybody's idleness clock runs
                 self._monitor.tick(moment + tick)
             later = [str(number) for number, time_ms in arrived.items() if time_ms > moment]
-            self._monitor.exclude(until - moment, unread + later)
+            self._monitor.exclude(until - moment, until, unread + later)
             self._monitor.tick_until(until)
         self._monitor.heard_at({str(number): time_ms for number, time_ms in arrived.items()}, now_ms)
 

@@ -56,9 +56,9 @@ class Stream:
     def step(self, records: Iterable[Record] = (), by: int = SECOND) -> None:
         """Let `by` ms pass, then a batch of (channel, event time), a tick or two, and a snapshot."""
         before, self.now = self.now, self.now + by
-        self.monitor.exclude(by, [name for name, unread in self.backlog.items() if unread])
+        self.monitor.exclude(by, self.now, [name for name, unread in self.backlog.items() if unread])
         if self.state == "paused":
-            self.monitor.exclude(by)
+            self.monitor.exclude(by, self.now)
         rows = tuple(Row(self.now, channel, ts) for channel, ts in records)
         if self.state != "paused":
             for tick in range(before + 200, self.now, max(200, by // 5)):
