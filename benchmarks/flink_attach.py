@@ -5,19 +5,16 @@ One JVM (JobManager and TaskManager) with six sources of 125 subtasks, a split e
 10 s as by default. The JVM's CPU is measured with and without wmtop, in turns: the difference is what requests cost.
 """
 
-import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from pathlib import Path
-
-from wmtop.engine.feed.rundir import RUN_DIR_VARIABLE
 
 from tests.flink.conftest import free_port
 from tests.flink.flinks import Flink, compiled
+
+from .machine import process_cpu_s, scratch
 
 SOURCES, PARALLELISM, ROUNDS, LOOK_S, SETTLE_S = "abcdef", 125, 2, 15.0, 8.0
 INTERVALS_MS = (1_000, 10_000)
@@ -26,10 +23,7 @@ INTERVALS_MS = (1_000, 10_000)
 def main() -> None:
     """Print a table: a row for each interval of the metrics."""
     print("| metrics fetched every | wmtop, of one core | JVM without wmtop | JVM with it |\n| --- | --- | --- | --- |")
-    with tempfile.TemporaryDirectory(prefix="wmtop-bench-") as name:
-        directory = Path(name)
-        (directory / "run").mkdir(mode=0o700)
-        os.environ[RUN_DIR_VARIABLE] = str(directory / "run")
+    with scratch() as directory:
         class_path = compiled(directory / "classes")
         for interval_ms in INTERVALS_MS:
             more = {"slots": PARALLELISM + 1, "network": "640mb", "splits": PARALLELISM, "chain": 1}
@@ -65,9 +59,9 @@ def measure(flink: Flink, interval_ms: int) -> None:
             process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             try:
                 time.sleep(SETTLE_S)
-                before, began = _cpu_s(process.pid), time.monotonic()
+                before, began = process_cpu_s(process.pid), time.monotonic()
                 watched.append(_share(flink.process.pid))
-                mine.append((_cpu_s(process.pid) - before) / (time.monotonic() - began))
+                mine.append((process_cpu_s(process.pid) - before) / (time.monotonic() - began))
                 assert process.poll() is None
             finally:
                 process.terminate()
@@ -90,14 +84,9 @@ def _feed(flink: Flink, ended: threading.Event) -> None:
 
 
 def _share(pid: int) -> float:
-    before, began = _cpu_s(pid), time.monotonic()
+    before, began = process_cpu_s(pid), time.monotonic()
     time.sleep(LOOK_S)
-    return (_cpu_s(pid) - before) / (time.monotonic() - began)
-
-
-def _cpu_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return (process_cpu_s(pid) - before) / (time.monotonic() - began)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from wmtop.engine.pipeline.session import build_session, stop_session
 from wmtop.engine.pipeline.sources.columns import Columns
 from wmtop.engine.pipeline.sources.replay import Replay
 
-from .throughput import cpu_s
+from .machine import tree_cpu_s
 
 BATCHES, WARM_UP, ROWS, CHANNELS = 80, 20, 500, 16
 
@@ -35,9 +35,9 @@ def main() -> None:
         _time(query_module.Monitor, "apply", "our monitor", spent)
         _time(StateDirectory, "save", "our saved state", spent)
         _time(Run, "update_progress", "asking Spark for its report", spent)
-        before = cpu_s()
+        before = tree_cpu_s()
         reports = _run(spark, _file(directory), directory)
-        cpu = (cpu_s() - before) / BATCHES
+        cpu = (tree_cpu_s() - before) / BATCHES
     stop_session(spark)
     phases: dict[str, list[float]] = defaultdict(list)
     for report in reports[WARM_UP:]:

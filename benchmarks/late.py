@@ -17,7 +17,8 @@ from wmtop.engine.pipeline.session import build_session, stop_session
 from wmtop.engine.pipeline.sources.columns import Columns
 from wmtop.engine.pipeline.sources.record_columns import RecordColumns
 
-from .throughput import FilesABatch, cpu_s, run_to_end
+from .machine import tree_cpu_s
+from .throughput import FilesABatch, run_to_end
 
 FILES, ROWS, ROUNDS = 4, 500_000, 6
 START_MS, EVERY_MS, MEAN_DELAY_MS = 1_700_000_000_000, 2, 20_000
@@ -46,9 +47,9 @@ def _table(spark: SparkSession, directory: Path) -> None:
     cpu: dict[str, list[float]] = {side: [] for side in SIDES}
     for number in range(ROUNDS):
         for side in list(SIDES) if number % 2 == 0 else list(SIDES)[::-1]:
-            before = cpu_s()
+            before = tree_cpu_s()
             _run(spark, directory, side)
-            cpu[side].append(cpu_s() - before)
+            cpu[side].append(tree_cpu_s() - before)
     print(f"| {FILES} batches of {ROWS:,} rows | CPU of a run | of 'neither', round by round |")
     print("| --- | --- | --- |")
     for side, spent in cpu.items():

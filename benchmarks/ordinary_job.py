@@ -21,10 +21,9 @@ import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from wmtop.engine import publish, tap
-from wmtop.engine.feed.rundir import RUN_DIR_VARIABLE
 from wmtop.engine.pipeline.session import build_session, stop_session
 
-from .throughput import cpu_s
+from .machine import scratch, tree_cpu_s
 
 ROWS, FILES, ROUNDS, WARM_UP_RUNS = 150_000, 4, 4, 1
 EVENTS = FILES + 1
@@ -38,10 +37,7 @@ _TWELVE: Tap = lambda df: tap(df, "ts", channel="shop")  # noqa: E731
 
 def main() -> None:
     """Print the table."""
-    with tempfile.TemporaryDirectory(prefix="wmtop-bench-") as name:
-        directory = Path(name)
-        os.environ[RUN_DIR_VARIABLE] = str(directory / "run")
-        (directory / "run").mkdir(mode=0o700)
+    with scratch() as directory:
         _write_files(directory / "input")
         session = build_session(master="local[2]", app_name="watched job", conf={}, log=directory / "spark.log")
         try:
@@ -69,13 +65,13 @@ def _table(directory: Path, session: SparkSession, published: SparkSession) -> N
     for number in range(ROUNDS):
         order = list(variants) if number % 2 == 0 else list(variants)[::-1]
         for name in order:
-            before, listening, python = cpu_s(), _cpu_ms(session, threads), time.process_time()
+            before, listening, python = tree_cpu_s(), _cpu_ms(session, threads), time.process_time()
             own, tapped = variants[name]
             batches[name] += _run(own, directory, tapped)
             python = time.process_time() - python
             listening = _cpu_ms(session, threads) - listening
             spent[name].append((1000 * python / EVENTS, listening / EVENTS))
-            cpu[name].append(cpu_s() - before)
+            cpu[name].append(tree_cpu_s() - before)
     plain_ms, plain_s = statistics.median(batches["neither"]), statistics.median(cpu["neither"])
     print(f"| an ordinary job, {ROWS:,} rows a batch | median batch | of 'neither' | CPU of a run | of 'neither' |")
     print("| --- | --- | --- | --- | --- |")

@@ -27,6 +27,8 @@ from wmtop.engine.feed import rundir
 from wmtop.engine.feed.messages import Header, Reply
 from wmtop.engine.feed.publisher import Publisher
 
+from .machine import process_cpu_s
+
 CHANNELS, HOUR_MS, STEP_MS = 1_000, 3_600_000, 60_000
 KEYS, SNAPSHOTS, IDLE_S, SETTLED_S = 60, 60, 15, 0.02
 START_MS = 1_700_000_000_000
@@ -78,11 +80,6 @@ class Terminal:
         """The same for a key."""
         return self.painted_ms(lambda: os.write(self._fd, key))
 
-    def cpu_s(self) -> float:
-        """CPU time of the process so far."""
-        fields = open(f"/proc/{self.pid}/stat").read().rsplit(")", 1)[1].split()  # noqa: SIM115
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
     def close(self) -> None:
         """Quit the screen."""
         os.write(self._fd, b"q")
@@ -110,13 +107,13 @@ def measure(columns: int, rows: int) -> None:
                 time.sleep(rng.uniform(0.02, 0.2))
                 terminal.quiet()
                 keys.append(terminal.key((b"+", b"-", b"\x1b[C", b"\x1b[B")[number % 4]))
-            before, began = terminal.cpu_s(), time.monotonic()
+            before, began = process_cpu_s(terminal.pid), time.monotonic()
             for picture in pictures[SNAPSHOTS:]:
                 publisher.publish(picture)
                 until = time.monotonic() + 1
                 while (left := until - time.monotonic()) > 0:
                     terminal.read(left)
-            share = (terminal.cpu_s() - before) / (time.monotonic() - began)
+            share = (process_cpu_s(terminal.pid) - before) / (time.monotonic() - began)
             terminal.close()
     print(f"| {columns}x{rows} | {_both(keys)} | {_both(path)} | {share:.1%} |", flush=True)
 

@@ -22,8 +22,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 from wmtop.engine import publish, tap
-from wmtop.engine.feed.rundir import RUN_DIR_VARIABLE
 from wmtop.engine.pipeline.session import build_session, stop_session
+
+from .machine import process_cpu_s, scratch
 
 ROWS, FILES, WARM_UP, ROUNDS = 1_000_000, 6, 2, 3
 LOOK_S, SETTLE_S = 20.0, 5.0
@@ -41,10 +42,7 @@ TAPS: dict[str, Tap] = {
 
 def main() -> None:
     """Print both tables."""
-    with tempfile.TemporaryDirectory(prefix="wmtop-bench-") as name:
-        directory = Path(name)
-        os.environ[RUN_DIR_VARIABLE] = str(directory / "run")
-        (directory / "run").mkdir(mode=0o700)
+    with scratch() as directory:
         _write_files(directory / "input")
         log = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": str(directory / "log")}
         (directory / "log").mkdir()
@@ -127,17 +125,12 @@ def _share(target: list[str]) -> float:
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     try:
         time.sleep(SETTLE_S)
-        before, started = _cpu_s(process.pid), time.monotonic()
+        before, started = process_cpu_s(process.pid), time.monotonic()
         time.sleep(LOOK_S)
-        return (_cpu_s(process.pid) - before) / (time.monotonic() - started)
+        return (process_cpu_s(process.pid) - before) / (time.monotonic() - started)
     finally:
         process.terminate()
         process.wait()
-
-
-def _cpu_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _write_files(directory: Path) -> None:

@@ -8,7 +8,6 @@ and the JVM takes some twenty batches to compile what it runs. Events per CPU-se
 tree (JVM, workers and driver) over whole rounds, starting and stopping the query included.
 """
 
-import os
 import statistics
 import tempfile
 from collections.abc import Callable
@@ -25,6 +24,8 @@ from wmtop.engine.pipeline.session import build_session, stop_session
 from wmtop.engine.pipeline.sources.columns import Columns
 from wmtop.engine.pipeline.sources.files import Files
 from wmtop.engine.pipeline.sources.table_files import TableFile
+
+from .machine import tree_cpu_s
 
 FILES, ROWS, CHANNELS, ROUNDS, COLD = 24, 1_000_000, 1_000, 4, 3
 FILES_A_BATCH = (1, 8)
@@ -109,22 +110,6 @@ def phases(reports: list[Any]) -> list[dict[str, int]]:
     return [report["durationMs"] for report in reports if "addBatch" in report["durationMs"]]
 
 
-def cpu_s() -> float:
-    """The CPU seconds that this process and all its descendants have used so far."""
-    parents: dict[int, int] = {}
-    spent: dict[int, int] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        parents[int(stat.parent.name)], spent[int(stat.parent.name)] = int(fields[1]), sum(map(int, fields[11:15]))
-    tree = {os.getpid()}
-    while more := {pid for pid, parent in parents.items() if parent in tree} - tree:
-        tree |= more
-    return sum(spent[pid] for pid in tree) / os.sysconf("SC_CLK_TCK")
-
-
 def main() -> None:
     """Print a table for each size of batches, with what of a batch each phase takes."""
     spark = build_session(master="local[2]", archive=False)
@@ -151,10 +136,10 @@ def compare(spark: SparkSession, directory: Path, files: int) -> None:
     rates: dict[str, list[float]] = {name: [] for name in sides}
     for round_ in range(ROUNDS):
         for name, run in sides.items():
-            before = cpu_s()
+            before = tree_cpu_s()
             reports = run()
             if round_:
-                rates[name].append(FILES * ROWS / (cpu_s() - before) / 1e6)
+                rates[name].append(FILES * ROWS / (tree_cpu_s() - before) / 1e6)
                 batches[name] += reports[COLD if files == 1 else 1 :]
     shown = [name for name in batches["plain Spark"][0] if name != "triggerExecution"]
     base = statistics.median(batch["triggerExecution"] for batch in batches["plain Spark"])

@@ -280,15 +280,14 @@ class WmtopApp(GivingApp):
 
     async def _send(self, command: Change | Stop) -> str | None:
         """Send a command; why it could not be sent, or None."""
-        gone = ENGINE_GONE
         if self._lost is not None:
-            return gone
+            return ENGINE_GONE
         try:
             await self._feed.send(command)
         except RunError as error:
             return first_line(str(error))
         except OSError:
-            return gone
+            return ENGINE_GONE
         return None
 
     def action_show_help(self) -> None:

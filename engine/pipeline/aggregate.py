@@ -22,7 +22,7 @@ from ..core.monitor import Monitor
 from ..core.observation import BatchObservation
 from ..core.settings import Session, Settings, Sliding, Tumbling
 from .batch_groups import observation_of
-from .column_groups import short_name, starts_every
+from .column_groups import short_name, starts_every, unpacked
 from .groups import BEFORE_ALL_MS, LONGEST_NAME, NO_BUCKET, Levels, keys_of, limits_of
 from .sequences import sequences_of
 from .sources.base import ARRIVAL, CHANNEL, MARKER, OFFSET, PART, TIME, WATERMARK
@@ -132,13 +132,11 @@ class Aggregation:
         malformed = packed.is_null().to_numpy(zero_copy_only=False)
         values = packed.fill_null(offset).to_numpy()
         numbers = np.mod(values - offset, every)
-        columns: dict[str, Any] = {"start": pa.array(values - numbers, pa.int64(), mask=malformed)}
-        for name, size in reversed(self._sizes.items()):
-            numbers, code = numbers // size, numbers % size
-            columns[name] = code == 1 if name == "head" else code + NO_BUCKET
+        _, others = unpacked(numbers, self._sizes)
         table = table.drop_columns(_PACKED)
-        for name in ("start", *self._sizes):
-            table = table.append_column(name, pa.array(columns[name]))
+        columns: dict[str, Any] = {"start": pa.array(values - numbers, pa.int64(), mask=malformed), **others}
+        for name, column in columns.items():
+            table = table.append_column(name, pa.array(column))
         return table
 
     def _parsed(self) -> "tuple[list[Column], list[Column]]":

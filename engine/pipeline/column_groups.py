@@ -149,15 +149,22 @@ def _keyed(read: _Rows, keys: Keys, edges: Longs, limits: Limits, names: list[st
         packed += numbers
         possible *= size
     found, slots = _slots(packed, possible)
+    found, others = unpacked(found, {name: size for name, _, size in parts[1:]})
+    codes, panes = np.divmod(found, len(starts_of))
+    columns = {
+        CHANNEL: pa.DictionaryArray.from_arrays(codes.astype(np.int32), pa.array(names, pa.string())),
+        "start": _known(starts_of[panes]),
+    }
+    return columns | others, slots
+
+
+def unpacked(packed: Longs, sizes: dict[str, int]) -> tuple[Longs, dict[str, Any]]:
+    """What packed numbers hold above the keys `head` and buckets, and these keys; `sizes`: how many values of each."""
     columns: dict[str, Any] = {}
-    for name, _, size in reversed(parts):
-        found, numbers = found // size, found % size
-        if name == "start":
-            columns[name] = _known(starts_of[numbers])
-        else:
-            columns[name] = numbers == 1 if name == "head" else numbers + NO_BUCKET
-    columns[CHANNEL] = pa.DictionaryArray.from_arrays(found.astype(np.int32), pa.array(names, pa.string()))
-    return dict(reversed(columns.items())), slots
+    for name, size in reversed(sizes.items()):
+        packed, numbers = np.divmod(packed, size)
+        columns[name] = numbers == 1 if name == "head" else numbers + NO_BUCKET
+    return packed, dict(reversed(columns.items()))
 
 
 def _slots(packed: Longs, possible: int) -> tuple[Longs, _Slots]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 from ...engine.core.alerts import LOST_AFTER_MS
 from ...engine.core.snapshot import Snapshot
@@ -13,13 +13,8 @@ from ...engine.feed.messages import FromEngine
 _LOOK_S = 1.0
 
 
-async def watch_alerts(
-    messages: AsyncIterator[FromEngine], alerts: AlertCommand, each: Callable[[Snapshot], None] = lambda snapshot: None
-) -> None:
-    """Run the command for each alert until the engine stops; `each` gets the snapshots.
-
-    RunError when the engine is lost, after its alert.
-    """
+async def watch_alerts(messages: AsyncIterator[FromEngine], alerts: AlertCommand) -> None:
+    """Run the command for each alert until the engine stops; RunError when the engine is lost, after its alert."""
     last: Snapshot | None = None
     heard_s = time.monotonic()
     coming: asyncio.Task[FromEngine] | None = None
@@ -34,7 +29,6 @@ async def watch_alerts(
             if isinstance(message, Snapshot):
                 last, heard_s = message, time.monotonic()
                 alerts.see(message)
-                each(message)
     except StopAsyncIteration:
         return
     except RunError as error:

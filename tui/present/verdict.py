@@ -105,7 +105,7 @@ def verdict_parts(
     `headline` is the first finding in words.
     """
     verdict = seen_verdict(snapshot, lost=lost, silent_ms=silent_ms)
-    ink = INKS[verdict.verdict]
+    ink = INKS["slow" if _stands_still(verdict) else verdict.verdict]
     since = _age(snapshot, verdict)
     head: list[Run] = [(f" ● {WORDS[verdict.verdict]}", ink)]
     if verdict.verdict == "moving" and verdict.speed:
@@ -113,10 +113,7 @@ def verdict_parts(
     elif since is not None:
         head.append((f" {since}", ink))
     parts = [part(*head)]
-    text_ink = "text" if verdict.verdict in ("moving", "ended") else ink
-    if _stands_still(verdict):
-        head, text_ink = [(text, INKS["slow"]) for text, _ in head], INKS["slow"]
-        parts = [part(*head)]
+    text_ink = "text" if ink in (INKS["moving"], INKS["ended"]) else ink
     reasons = _reason(snapshot, verdict, findings, silent_ms, headline)
     for place, text in enumerate(reasons):
         parts.append(part((text, text_ink), rank=place, gap=" · " if place else "  "))
