@@ -23,7 +23,7 @@ from ..core.observation import BatchObservation
 from ..core.settings import Session, Settings, Sliding, Tumbling
 from .batch_groups import observation_of
 from .column_groups import short_name, starts_every, unpacked
-from .groups import BEFORE_ALL_MS, LONGEST_NAME, NO_BUCKET, Levels, keys_of, limits_of
+from .groups import BEFORE_ALL_MS, FLAGS, LONGEST_NAME, NO_BUCKET, Levels, keys_of, limits_of
 from .sequences import sequences_of
 from .sources.base import ARRIVAL, CHANNEL, MARKER, OFFSET, PART, TIME, WATERMARK
 
@@ -33,9 +33,10 @@ if TYPE_CHECKING:
 ORDERED = frozenset({"smoothed", "custom"})
 """The strategies that depend on the order of a channel's records."""
 SHORT_NAME_SQL = (
-    f"if(length({CHANNEL}) <= {LONGEST_NAME}, {CHANNEL},"
+    f"if(octet_length({CHANNEL}) <= {LONGEST_NAME} or length({CHANNEL}) <= {LONGEST_NAME}, {CHANNEL},"
     f" concat(left({CHANNEL}, {LONGEST_NAME}), '~', left(sha2({CHANNEL}, 256), 8)))"
 )
+"""Bytes are known, characters have to be counted."""
 
 
 _PACKED = "packed"
@@ -61,9 +62,7 @@ class Aggregation:
         self._parts = PART in columns and channel_of_part is None
         self._shape = keys_of(settings, edges)
         self._keys = self._keys_sql()
-        self._sizes = {name: 2 if name == "head" else len(edges) + 1 for name in self._keys}
-        codes = math.prod(self._sizes.values())
-        self._packs = 1 < codes <= starts_every(settings)[0]
+        self._packs = math.prod(self._shape.sizes.values()) <= starts_every(settings)[0]
         self._grouping: tuple[list[Column], list[Column]] | None = None
 
     def observe(self, batch: "DataFrame", number: int, levels: Levels, monitor: Monitor) -> BatchObservation:
@@ -102,14 +101,14 @@ class Aggregation:
         channel = CHANNEL if self._channel_of_part is None else PART
         rows = measured.select("*", *keys)
         if not self._packs:
-            return rows.groupBy(channel, "start", *self._keys).agg(*aggregates)
+            return rows.groupBy(channel, "start", *self._shape.sizes).agg(*aggregates)
         return rows.selectExpr("*", f"{self._packed_sql()} as {_PACKED}").groupBy(channel, _PACKED).agg(*aggregates)
 
     def _packed_sql(self) -> str:
         """The start plus the number of the other keys' values, which is less than the distance between two starts."""
         number = "0L"
-        for name, size in self._sizes.items():
-            value = f"if({name}, 1L, 0L)" if name == "head" else f"({name} - {NO_BUCKET})"
+        for name, size in self._shape.sizes.items():
+            value = f"if({name}, 1L, 0L)" if name in FLAGS else f"({name} - {NO_BUCKET})"
             number = f"({number} * {size}L + {value})"
         return f"start + {number}"
 
@@ -132,7 +131,7 @@ class Aggregation:
         malformed = packed.is_null().to_numpy(zero_copy_only=False)
         values = packed.fill_null(offset).to_numpy()
         numbers = np.mod(values - offset, every)
-        _, others = unpacked(numbers, self._sizes)
+        _, others = unpacked(numbers, self._shape.sizes)
         table = table.drop_columns(_PACKED)
         columns: dict[str, Any] = {"start": pa.array(values - numbers, pa.int64(), mask=malformed), **others}
         for name, column in columns.items():
@@ -159,7 +158,7 @@ class Aggregation:
         arrived = ARRIVAL if self._replay else now
         return [
             f"{start_sql(window)} as start",
-            f"{TIME} <= {level} as is_behind",
+            f"coalesce({TIME} <= {level}, false) as is_behind",
             f"{w0} - {TIME} as distance",
             f"{late_from} - {TIME} as late_distance",
             f"{TIME} <= {gap_limit} as is_late_in_gap",
@@ -167,7 +166,7 @@ class Aggregation:
         ]
 
     def _keys_sql(self) -> dict[str, str]:
-        """What a group's records share beside channel and start."""
+        """What a group's records share beside channel, start, and the flags that are measured."""
         shape = self._shape
         late = self._bucket_sql("late_distance")
         keys = {
@@ -175,7 +174,7 @@ class Aggregation:
             "behind_bucket": self._bucket_sql("distance"),
             "late_bucket": f"if({TIME} - start < {shape.head_ms}L, {NO_BUCKET}, {late})" if shape.gaps else late,
         }
-        return {name: keys[name] for name in shape.names}
+        return {name: sql for name, sql in keys.items() if name in shape.sizes}
 
     def _bucket_sql(self, distance: str) -> str:
         """The left-closed bucket of a distance as a balanced tree of comparisons: exact, and native."""
@@ -185,24 +184,19 @@ class Aggregation:
 
     def _aggregate_sql(self) -> list[str]:
         settings = self._settings
-        guarded = settings.future_guard_ms is not None
+        odd = f"is_future or {TIME} is null"
+        # Longs only: an aggregate over a struct would make Spark sort the batch instead of hashing it.
         aggregates = [
             "count(1) as records",
-            "sum(if(is_behind, 1, 0)) as behind",
-            f"max(if(is_future, null, {TIME})) as max_event_ms" if guarded else f"max({TIME}) as max_event_ms",
-            f"max(if({TIME} is null, {OFFSET}, null)) as malformed_offset",
+            f"max({TIME}) as max_event_ms",
+            f"max(if({odd}, {OFFSET}, null)) as last_offset",
         ]
         if self._parts:
-            aggregates.append(f"max_by({PART}, {OFFSET}) filter (where {TIME} is null) as malformed_part")
+            aggregates.append(f"max_by({PART}, {OFFSET}) filter (where {odd}) as last_part")
         if self._shape.gaps:
             aggregates.append("sum(if(is_late_in_gap and not head, 1, 0)) as late_in_gap")
-        if guarded:
-            aggregates.append("sum(if(is_future, 1, 0)) as future")
-            # Longs only: an aggregate over a struct would make Spark sort the batch instead of hashing it.
-            aggregates.append(f"max(if(is_future, {OFFSET}, null)) as future_offset")
+        if settings.future_guard_ms is not None:
             aggregates.append(f"max_by({TIME}, coalesce({OFFSET}, 0L)) filter (where is_future) as future_ms")
-            if self._parts:
-                aggregates.append(f"max_by({PART}, {OFFSET}) filter (where is_future) as future_part")
         if isinstance(settings.spec, Session):
             aggregates += [f"min({TIME}) as min_ms", f"max({TIME}) as max_ms"]
         if self._replay:

@@ -18,7 +18,7 @@ from .sources.base import CHANNEL
 
 def observation_of(table: Any, number: int, levels: Levels, sequences: list[Sequence]) -> BatchObservation:
     """A batch's observation; groups of the same key may come in several rows of the table."""
-    table = _with_codes(table)
+    table = _with_counts(_with_codes(table))
     names: list[str] = table[CHANNEL].chunk(0).dictionary.to_pylist() if table.num_rows else []
     greatest = pc.max(table["arrival"]).as_py() if "arrival" in table.column_names else None
     return BatchObservation(
@@ -43,6 +43,15 @@ def _with_codes(table: Any) -> Any:
     codes = pa.chunked_array([chunk.indices for chunk in channels.chunks], pa.int32())
     table = table.set_column(table.schema.get_field_index(CHANNEL), CHANNEL, channels)
     return table.append_column("code", codes).combine_chunks()
+
+
+def _with_counts(table: Any) -> Any:
+    """The table with the records that are behind and future, whose timestamps do not reach the generator."""
+    future = table["is_future"] if "is_future" in table.column_names else pa.scalar(False)
+    for name, where in {"behind": table["is_behind"], "future": future}.items():
+        table = table.append_column(name, pc.if_else(where, table["records"], pa.scalar(0, pa.int64())))
+    reaching = pc.if_else(future, pa.scalar(None, pa.int64()), table["max_event_ms"])
+    return table.set_column(table.schema.get_field_index("max_event_ms"), "max_event_ms", reaching)
 
 
 _MERGED = {"records": "sum", "future": "sum", "behind": "sum", "late_in_gap": "sum", "min_ms": "min", "max_ms": "max",
@@ -72,7 +81,7 @@ def _groups(table: Any, names: list[str]) -> list[Group]:
             column("head", False),
             column("records"),
             column("future", 0),
-            [behind or 0 for behind in column("behind")],
+            column("behind", 0),
             column("late_in_gap", 0),
             column("min_ms", 0),
             column("max_ms", 0),
@@ -104,20 +113,18 @@ def _sample(table: Any, names: list[str], number: int) -> list[Group]:
 
 
 def _last_future(table: Any) -> Offender | None:
-    if "future" not in table.column_names:
-        return None
-    return _last(table.filter(pc.greater(table["future"], pa.scalar(0))), "future")
+    return _last(table.filter(table["is_future"])) if "is_future" in table.column_names else None
 
 
 def _last_malformed(table: Any) -> Offender | None:
-    return _last(table.filter(pc.is_null(table["start"])), "malformed")
+    return _last(table.filter(pc.is_null(table["start"])))
 
 
-def _last(table: Any, kind: str) -> Offender | None:
+def _last(table: Any) -> Offender | None:
     """The offender with the greatest offset; any one where a source has no offsets."""
     rows: list[dict[str, Any]] = table.to_pylist()
     if not rows:
         return None
-    row = max(rows, key=lambda row: -1 if row[f"{kind}_offset"] is None else row[f"{kind}_offset"])
-    part = row.get(f"{kind}_part")
-    return Offender(row[CHANNEL], row[f"{kind}_offset"], row.get(f"{kind}_ms"), None if part is None else str(part))
+    row = max(rows, key=lambda row: -1 if row["last_offset"] is None else row["last_offset"])
+    part = row.get("last_part")
+    return Offender(row[CHANNEL], row["last_offset"], row.get("future_ms"), None if part is None else str(part))

@@ -7,6 +7,7 @@ It runs in Spark's tasks and knows nothing of Spark. See `groups` for the table.
 # (Arrow's types are known in part only.)
 
 from hashlib import sha256
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from ..core.settings import Session, Settings
 from ..core.times import MIN
-from .groups import LONGEST_NAME, NO_BUCKET, Keys, Levels, Limits, keys_of, limits_of
+from .groups import FLAGS, LONGEST_NAME, NO_BUCKET, Keys, Levels, Limits, keys_of, limits_of
 from .sources.base import ARRIVAL, CHANNEL, OFFSET, TIME, WATERMARK
 
 Longs = NDArray[np.int64]
@@ -135,21 +136,21 @@ def _keyed(read: _Rows, keys: Keys, edges: Longs, limits: Limits, names: list[st
     """The key columns of the groups, and which record is in which group."""
     starts_of, panes = _numbered_panes(read)
     head = read.heads(keys.head_ms) if keys.head_ms else None
-    parts: list[tuple[str, Longs, int]] = [("start", panes, len(starts_of))]
+    numbers: dict[str, Any] = {"is_behind": read.usable & (read.times <= limits.level), "is_future": read.future}
     if head is not None:
-        parts.append(("head", head.astype(np.int64), 2))
+        numbers["head"] = head
     if keys.behind:
-        parts.append(("behind_bucket", buckets_of(limits.w0 - read.times, read.usable, edges), len(edges) + 1))
+        numbers["behind_bucket"] = buckets_of(limits.w0 - read.times, read.usable, edges)
     if keys.late:
         counts = read.usable if head is None or not keys.gaps else read.usable & ~head
-        parts.append(("late_bucket", buckets_of(limits.late_from - read.times, counts, edges), len(edges) + 1))
-    packed, possible = read.codes, len(names)
-    for _, numbers, size in parts:
-        packed = packed * size
-        packed += numbers
-        possible *= size
-    found, slots = _slots(packed, possible)
-    found, others = unpacked(found, {name: size for name, _, size in parts[1:]})
+        numbers["late_bucket"] = buckets_of(limits.late_from - read.times, counts, edges)
+    packed = read.codes * len(starts_of)
+    packed += panes
+    for name, size in keys.sizes.items():
+        packed *= size
+        packed += numbers[name]
+    found, slots = _slots(packed, len(names) * len(starts_of) * prod(keys.sizes.values()))
+    found, others = unpacked(found, keys.sizes)
     codes, panes = np.divmod(found, len(starts_of))
     columns = {
         CHANNEL: pa.DictionaryArray.from_arrays(codes.astype(np.int32), pa.array(names, pa.string())),
@@ -159,11 +160,11 @@ def _keyed(read: _Rows, keys: Keys, edges: Longs, limits: Limits, names: list[st
 
 
 def unpacked(packed: Longs, sizes: dict[str, int]) -> tuple[Longs, dict[str, Any]]:
-    """What packed numbers hold above the keys `head` and buckets, and these keys; `sizes`: how many values of each."""
+    """What packed numbers hold above the keys of `sizes`, and these keys."""
     columns: dict[str, Any] = {}
     for name, size in reversed(sizes.items()):
         packed, numbers = np.divmod(packed, size)
-        columns[name] = numbers == 1 if name == "head" else numbers + NO_BUCKET
+        columns[name] = numbers == 1 if name in FLAGS else numbers + NO_BUCKET
     return packed, dict(reversed(columns.items()))
 
 
@@ -205,26 +206,21 @@ def _aggregates(
     rows: "pa.Table", read: _Rows, slots: _Slots, keys: Keys, settings: Settings, limits: Limits
 ) -> dict[str, Any]:
     usable, times = read.usable, read.times
-    reaching = usable if read.future is None else usable & ~read.future
-    columns: dict[str, Any] = {
-        "behind": slots.counted(usable & (times <= limits.level)),
-        "max_event_ms": _known(slots.greatest(times, reaching)),
-    }
+    columns: dict[str, Any] = {"max_event_ms": _known(slots.greatest(times, usable))}
     offsets = longs(rows[OFFSET]) if OFFSET in rows.column_names else (times, np.zeros(len(times), np.bool_))
-    columns["malformed_offset"] = _known(slots.greatest(offsets[0], offsets[1] & ~usable))
+    odd = ~usable if read.future is None else ~usable | read.future
+    columns["last_offset"] = _known(slots.greatest(offsets[0], offsets[1] & odd))
     if keys.gaps:
         in_gap = usable & ~read.heads(keys.head_ms)
         columns["late_in_gap"] = slots.counted(in_gap & (times <= limits.gap))
     if read.future is not None:
-        columns["future"] = slots.counted(read.future)
-        columns["future_offset"] = _known(slots.greatest(offsets[0], read.future & offsets[1]))
         columns["future_ms"] = _known(_last_future(slots, times, offsets, read.future))
     if isinstance(settings.spec, Session):
         columns["min_ms"] = _known(-slots.greatest(-times, usable))
         columns["max_ms"] = _known(slots.greatest(times, usable))
     if settings.strategy == "source":
         watermarks, known = longs(rows[WATERMARK])
-        columns["emitted_ms"] = _known(slots.greatest(watermarks, known & reaching))
+        columns["emitted_ms"] = _known(slots.greatest(watermarks, known & ~odd))
     return columns
 
 

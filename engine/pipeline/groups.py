@@ -1,14 +1,14 @@
 """What a batch's records become, whichever way they were grouped: a table of groups, and the observation of it.
 
-A group's records share channel, pane and lateness buckets. The table's columns, int64 and null where nothing is known
-unless said otherwise:
+A group's records share channel, pane, lateness buckets, and which side of the limits they are on. The table's columns,
+int64 and null where nothing is known unless said otherwise:
 
-- the keys: `channel` (text), `start` (null: malformed), `head` (boolean; only where slides do not divide windows),
-  `behind_bucket` (only with a what-if), `late_bucket` (only sessions and gaps); `NO_BUCKET` is that of records ahead
-- `records`, `behind`; `late_in_gap` (gaps); `future`, `future_offset`, `future_ms`, `future_part` (with a guard)
-- `max_event_ms`; `min_ms`, `max_ms` (sessions); `emitted_ms` (punctuated, source); `arrival` (replays: the
-  greatest of the column is the batch's)
-- `malformed_offset`, `malformed_part`
+- the keys: `channel` (text), `start` (null: malformed), `head` (only where slides do not divide windows),
+  `behind_bucket` (only with a what-if), `late_bucket` (only sessions and gaps), `is_behind` (the watermark),
+  `is_future` (only with a guard); buckets are `NO_BUCKET` for records ahead, the others are booleans
+- `records`; `late_in_gap` (gaps); `max_event_ms`; `min_ms`, `max_ms` (sessions); `emitted_ms` (punctuated, source)
+- `arrival` (replays: the greatest of the column is the batch's)
+- of malformed and future records: `last_offset`, `last_part` (where channels are not parts); `future_ms` (with a guard)
 
 `aggregate` makes it with Spark's native expressions of rows, `column_groups` with numpy of Arrow columns: to the
 record the same, which a test holds.
@@ -27,6 +27,8 @@ LONGEST_NAME = 256
 """Longer channel names are cut to so many characters, `~` and 8 digits of their SHA-256."""
 NO_BUCKET = -1
 """Of a record that is ahead."""
+FLAGS = frozenset({"head", "is_behind", "is_future"})
+"""The keys that are booleans."""
 
 
 class Levels(Struct, frozen=True):
@@ -67,12 +69,8 @@ class Keys(Struct, frozen=True):
     late: bool
     gaps: bool
     """Whether records may lie between windows."""
-
-    @property
-    def names(self) -> list[str]:
-        """Their columns, in order."""
-        flags = {"head": bool(self.head_ms), "behind_bucket": self.behind, "late_bucket": self.late}
-        return [name for name, there in flags.items() if there]
+    sizes: dict[str, int]
+    """Their columns, in order, and how many values each has."""
 
 
 def keys_of(settings: Settings, edges: list[int]) -> Keys:
@@ -81,7 +79,15 @@ def keys_of(settings: Settings, edges: list[int]) -> Keys:
     sessions = isinstance(window, Session)
     gaps = not isinstance(window, Session) and window.slide_ms > window.size_ms
     head_ms = 0 if isinstance(window, Session) else window.size_ms % window.slide_ms
-    return Keys(head_ms, bool(edges), bool(edges) and (sessions or gaps), gaps)
+    late = bool(edges) and (sessions or gaps)
+    sizes = {
+        "head": 2 if head_ms else 0,
+        "behind_bucket": len(edges) + 1 if edges else 0,
+        "late_bucket": len(edges) + 1 if late else 0,
+        "is_behind": 2,
+        "is_future": 0 if settings.future_guard_ms is None else 2,
+    }
+    return Keys(head_ms, bool(edges), late, gaps, {name: size for name, size in sizes.items() if size})
 
 
 def levels_of(monitor: Monitor, now_ms: int | None) -> Levels:
