@@ -59,6 +59,7 @@ class Aggregation:
         self._edges = edges
         self._replay = ARRIVAL in columns
         self._channel_of_part = channel_of_part
+        self._others = [name for name in columns if name != CHANNEL]
         self._parts = PART in columns and channel_of_part is None
         self._shape = keys_of(settings, edges)
         self._keys = self._keys_sql()
@@ -92,17 +93,13 @@ class Aggregation:
         return self._unpacked(self.grouped(batch, levels).toArrow())
 
     def _measured(self, batch: "DataFrame", levels: Levels) -> "DataFrame":
-        from pyspark.sql import functions as F
-
-        return batch.withColumn(CHANNEL, F.expr(SHORT_NAME_SQL)).selectExpr("*", *self._measures_sql(levels))
+        return batch.selectExpr(*self._others, f"{SHORT_NAME_SQL} as {CHANNEL}", *self._measures_sql(levels))
 
     def _grouped(self, measured: "DataFrame") -> "DataFrame":
         keys, aggregates = self._grouping = self._grouping or self._parsed()
         channel = CHANNEL if self._channel_of_part is None else PART
-        rows = measured.select("*", *keys)
-        if not self._packs:
-            return rows.groupBy(channel, "start", *self._shape.sizes).agg(*aggregates)
-        return rows.selectExpr("*", f"{self._packed_sql()} as {_PACKED}").groupBy(channel, _PACKED).agg(*aggregates)
+        names = [_PACKED] if self._packs else ["start", *self._shape.sizes]
+        return measured.select("*", *keys).groupBy(channel, *names).agg(*aggregates)
 
     def _packed_sql(self) -> str:
         """The start plus the number of the other keys' values, which is less than the distance between two starts."""
@@ -143,6 +140,8 @@ class Aggregation:
         from pyspark.sql import functions as F
 
         keys = [F.expr(sql).alias(name) for name, sql in self._keys.items()]
+        if self._packs:
+            keys.append(F.expr(self._packed_sql()).alias(_PACKED))
         return keys, [F.expr(sql) for sql in self._aggregate_sql()]
 
     def _measures_sql(self, levels: Levels) -> list[str]:
