@@ -26,6 +26,8 @@ REPLACED = {
     r"(is|are) there already": "already exists",
     r"hangs? up": "closes the connection",
     r"hardly": "almost no",
+    r"nobody|whoever": "no channel, no program; name it",
+    r"where there (is|are) none": "if it is missing",
 }
 EXCUSED = re.compile(
     r"log levels?|isolation\.level"  # of logging, of Kafka: other levels

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from .present.keys import Hint
 
 WRITES_FILES = frozenset({"save_svg", "save_csv", "save_json", "record", "export_incident"})
-"""Actions that write into the directory in which wmtop was started; whoever adds one adds it here."""
+"""Actions that write into the directory in which wmtop was started; a new one is added here."""
 CHANGES_ENGINE = frozenset({"apply", "undo", "auto"})
 """Actions that change a setting of the engine; for an attached query `apply` only copies a line."""
 READ_ONLY = "this screen is read-only: nothing was changed"

@@ -1,7 +1,8 @@
 """Whose clocks are off: records that arrive with others, and have event times that those do not have.
 
 Distances are relative to the records that arrived at about the same time, so that a backlog that is read, or a pause of
-the whole stream, is nobody's. Late delivery varies from record to record; a clock that is wrong is so for all of them.
+the whole stream, belongs to no channel. Late delivery varies from record to record; a wrong clock
+affects all of its records alike.
 """
 
 from collections.abc import Mapping

@@ -32,7 +32,8 @@ class Host:
     """One engine process; `say` gets lines for the user, `on_snapshot` each snapshot and whether it is the last.
 
     `describe` and `notes` fill the snapshots of the start. `on_change` runs on a thread of its own. A Stop command sets
-    `stopping`, as signals do after `take_signals`. `say` and `on_snapshot` must return at once, whoever reads.
+    `stopping`, as signals do after `take_signals`. `say` and `on_snapshot` must return at once, also when
+    no program reads them.
     """
 
     def __init__(

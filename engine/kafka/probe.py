@@ -51,7 +51,7 @@ class Probe:
         self.earliest: Positions = {}
         """The first offset of each partition that is still there, as of the last look."""
         self.read_to: Positions = {}
-        """The next offset to read of each partition; whoever reads sets it."""
+        """The next offset to read of each partition; the reader sets it."""
         self.rereads = True
         """Whether a recreated topic is read from its start (Spark's connector continues at its end)."""
         self.silent_since: float | None = None

@@ -33,7 +33,7 @@ _helper = _Helper()
 
 
 def java_options(java: Java) -> str:
-    """The JVM options that use the archive made for `java`; empty where there is none."""
+    """The JVM options that use the archive made for `java`; empty if no archive exists."""
     archive = find(java)
     return "" if archive is None else f'{_QUIET} -Xshare:auto "-XX:SharedArchiveFile={archive}"'
 

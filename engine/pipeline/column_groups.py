@@ -225,7 +225,7 @@ def _aggregates(
 
 
 def _last_future(slots: _Slots, times: Longs, offsets: tuple[Longs, Flags], future: Flags) -> Longs:
-    """The event time of the future record with the greatest offset (any, where there are none) of each group."""
+    """The event time of the future record with the greatest offset (without offsets: any) of each group."""
     last = np.full(slots.count, MIN, np.int64)
     at = np.flatnonzero(future)
     if not len(at):

@@ -57,7 +57,7 @@ def numbers(directory: Path) -> list[int]:
 
 
 def names(directory: Path) -> list[str]:
-    """The names in `directory`; VanishedError or UnreadableError where there are none to be had."""
+    """The names in `directory`; VanishedError or UnreadableError if it cannot be listed."""
     try:
         return os.listdir(directory)
     except FileNotFoundError:

@@ -47,8 +47,8 @@ class WindowsTap(Protocol):
 class QueryWatch:
     """A `Watched` query, found by its checkpoint, or by what it says (`reports`): either leads to the other.
 
-    `windows` makes what reads its open windows (None: nobody); `broker` is asked for the event times of what it reads
-    from Kafka. One of `checkpoint` and `reports` is given; `remote` is what they are the copy of, if so.
+    `windows` makes what reads its open windows (None: they are not read); `broker` is asked for the event times of
+    what it reads from Kafka. One of `checkpoint` and `reports` is given; `remote` is what they are the copy of, if so.
     """
 
     def __init__(

@@ -87,7 +87,7 @@ def without_times(topics: TopicFacts) -> TopicFacts:
 def _partition(
     partition: PartitionFacts, delay_ms: int | None, several: bool, *, known: bool, withheld: bool
 ) -> ChannelView:
-    """`withheld`: its event time is missing because nobody knows where it is, not because there is none."""
+    """`withheld`: its event time is missing because its column is not known, not because it has no data."""
     event_ms, newest_ms = partition.event_ms, partition.newest_ms
     unread = partition.unread if known else None
     return ChannelView(

@@ -97,7 +97,7 @@ class LineWriter:
         while left:
             try:
                 size = os.write(self._descriptor, left[:_CHUNK_BYTES])
-            except BlockingIOError:  # whoever started us has made the descriptor non-blocking
+            except BlockingIOError:  # the parent process has made the descriptor non-blocking
                 select.select([], [self._descriptor], [])
                 continue
             left = left[size:]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # a tap is imported by the command that uses it
     from ...engine.taps.remote.mirror import Remote
 
     Windows = Callable[[Path], WindowsTap] | None
-    """Makes what reads the state of a checkpoint; None: nobody reads it."""
+    """Makes what reads the state of a checkpoint; None: it is not read."""
 
 TOPIC = "kafka://"
 FLINK = ("flink://", "http://", "https://")
@@ -123,7 +123,7 @@ def query_of_log(
 def published_query(
     target: str, wanted: str | None, windows: "Windows", broker: "BrokerTap | None"
 ) -> "tuple[QueryWatch, str] | None":
-    """A query that its job publishes, by its own name or the job's; None: nobody publishes one of that name."""
+    """A query that its job publishes, by its own name or the job's; None: no job publishes one of that name."""
     from ...engine.taps.events.published import find_published
     from ...engine.taps.query import QueryWatch
     from ...engine.taps.reports import JobReports, sure_of

@@ -75,7 +75,7 @@ def waits_for(window: OpenWindow, cells_each: int = 3, of: int | None = None) ->
 
 
 def steps(snapshot: Snapshot) -> list[StepFacts]:
-    """The staircase in words, the holder first; nothing where nobody blocks or it is not known."""
+    """The staircase in words, the holder first; empty if no channel blocks or it is not known."""
     views = {view.channel: view for view in snapshot.channels}
     close = is_close(snapshot)
     return [

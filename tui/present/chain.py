@@ -34,7 +34,7 @@ class Stage(Struct, frozen=True):
     holds: bool = False
     """The link holds back the watermark, and one channel is the cause."""
     stands_for: str = ""
-    """Instead of a time where there is none."""
+    """Shown instead of a time that is not known."""
     alarm: str = ""
     """What is wrong with the operator itself, before `what`."""
     key: str | None = None

@@ -151,7 +151,7 @@ def place_of(edges: Sequence[int], value_ms: int) -> int:
 
 
 def recommended(curve: Curve) -> list[int | None]:
-    """The smallest lateness (ms) for each of `COMPLETENESS`; None where there is none."""
+    """The smallest lateness (ms) for each of `COMPLETENESS`; None if no lateness reaches it."""
     return [recommended_lateness_ms(curve.edges, curve.late, curve.records, share) for share in COMPLETENESS]
 
 

@@ -118,7 +118,7 @@ class OwnRun(SnapshotWords):
 
 
 def held_back_by(snapshot: Snapshot) -> list[Part]:
-    """The channel that holds back the watermark, how long and why; nothing where there is none."""
+    """The channel that holds back the watermark, how long and why; empty if no channel does."""
     holder, behind_ms = snapshot.level.holder, snapshot.level.behind_fastest_ms
     if holder is None or holding(snapshot) is None:
         return []

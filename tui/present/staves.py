@@ -69,7 +69,7 @@ def holding_instance(snapshot: Snapshot) -> str | None:
 
 
 def staves(snapshot: Snapshot, inside: int | None) -> list[Stave]:
-    """The source instances, or the channels where there are none, or those of instance `inside`; in their own order."""
+    """The source instances, or without instances the channels, or those of instance `inside`; in their own order."""
     if snapshot.instances is not None and inside is None:
         holder = holding_instance(snapshot)
         return [Stave(i.channel, i.watermark_ms, kind_of(i.channel, i.state, holder)) for i in snapshot.instances]

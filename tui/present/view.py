@@ -34,7 +34,7 @@ class View(Struct, frozen=True):
 
 
 def preview_of(snapshot: Snapshot, wish: Wish | None) -> Preview | None:
-    """The preview that is wished for; None where there is none."""
+    """The preview that is wished for; None without a wish."""
     if wish is None:
         return None
     if wish.idle:

@@ -130,7 +130,7 @@ def moved(snapshot: Snapshot) -> str | None:
 def is_close(snapshot: Snapshot) -> bool:
     """The slowest channel is no further behind the fastest than lateness allows records to be, and sends: no blame.
 
-    So it is also where nobody knows whether event time moves: an old snapshot does not make a channel one that lags.
+    The same if it is not known whether event time moves: an old snapshot does not make a channel one that lags.
     """
     level, lateness_ms = snapshot.level, snapshot.settings.lateness_ms
     return (

@@ -82,7 +82,7 @@ class BlockersScreen(DetailScreen):
     def _steps(self, snapshot: Snapshot) -> list[Item]:
         found = steps(snapshot)
         if not found:
-            return [heading((f" {_nobody(snapshot)}", "dim"))]
+            return [heading((f" {_no_blocker(snapshot)}", "dim"))]
         names = max(_WHO[0], min(_WHO[1], max(len(facts.who) for facts in found)))
         most = max(facts.step.gain_ms or 0 for facts in found)
         items = [Item((partial(_title, names),))]
@@ -125,7 +125,7 @@ class BlockersScreen(DetailScreen):
         )
 
 
-def _nobody(snapshot: Snapshot) -> str:
+def _no_blocker(snapshot: Snapshot) -> str:
     if snapshot.blockers is None:
         one_clock = target_of(snapshot).one_clock
         return presenter_of(snapshot).no_holders() if one_clock else f"blockers: {f.ELSEWHERE}"

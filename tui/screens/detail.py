@@ -1,7 +1,7 @@
 """What all further screens have in common: the main screen's lines on top, a body, the keys that work, a way back.
 
 A further screen gives itself a `NAME`, a `ABOUT`, a `body()` and a `show()`; the rest is optional. It never keeps a
-snapshot longer than until the next one, and asks nobody but its host, the main screen, to change what is looked at.
+snapshot longer than until the next one, and asks only its host, the main screen, to change what is looked at.
 """
 
 import re

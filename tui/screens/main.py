@@ -203,7 +203,7 @@ class MainScreen(TuningScreen):
         strip = self.query_one(HolderStrip)
         snapshot, view = shown.snapshot, shown.view
         strip.show(picture.held(snapshot, shown.recent))
-        strip.set_class(target_of(snapshot).one_clock, "-nobody")  # no channel holds back one clock
+        strip.set_class(target_of(snapshot).one_clock, "-one-clock")  # no channel holds back one clock
         # A preview's lines come and go with a key: below the tuning line they would move all that is under them.
         head = [line for line in (top.now, top.from_start) if line]
         if view.heat:

@@ -266,7 +266,7 @@ def _message(text: str, width: int, height: int) -> list[list[Run]]:
 
 
 def _eighths(scale: Scale, time_ms: int | None, rows: int) -> int | None:
-    """The height of a time in eighths of a row, None where there is none; at most the full height."""
+    """The height of a time in eighths of a row, None if the time is not known; at most the full height."""
     if time_ms is None:
         return None
     return max(min(floor(scale.height(time_ms) * 8), rows * 8), -1)

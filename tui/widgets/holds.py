@@ -14,7 +14,7 @@ from .canvas import Canvas
 
 SHADES = " ░▒▓█"
 """A cell by how much of it a channel held: none, some, a half, most, all."""
-NOBODY = "·"
+NO_HOLDER = "·"
 _NAME = (6, 20)
 _LEFT = " holders "
 _TOTAL = 18
@@ -117,7 +117,7 @@ def _axis(held: Held, names: int, room: int, more: str) -> list[Run]:
 def _segment(channel: str | None, width: int, now: bool) -> list[Run]:
     """A stretch of one holder."""
     if channel is None:
-        return [(NOBODY * width, "frame")]
+        return [(NO_HOLDER * width, "frame")]
     ink = "holder" if now else "active"
     name = label(channel, 16)
     if cell_len(name) + 2 > width:

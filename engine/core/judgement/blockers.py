@@ -36,7 +36,7 @@ class Staircase:
         self._flushed = clock.all_idle_watermark()
 
     def steps(self) -> list[Step]:
-        """At most `MOST_STEPS` steps, the first holds the watermark back; none where nobody is below the fastest."""
+        """At most `MOST_STEPS` steps, the first holds the watermark back; empty if no channel is below the fastest."""
         by_watermark = groupby(self._ordered, key=itemgetter(0))
         groups = [(watermark, [key[-1] for key in keys]) for watermark, keys in islice(by_watermark, MOST_STEPS + 1)]
         found: list[Step] = []

@@ -104,7 +104,7 @@ class Source(ABC):
         """The streaming DataFrame in the canonical columns."""
 
     def columns_of(self, spark: "SparkSession") -> ColumnReader | None:
-        """The source's other way to the same records, which is used instead of `load`; None where there is none."""
+        """The source's other way to the same records, which is used instead of `load`; None if it has no other way."""
         return None
 
     def whole(self, rows: "DataFrame", added: list[str]) -> "DataFrame":

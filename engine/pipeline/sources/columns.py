@@ -116,7 +116,7 @@ def channels(values: Any) -> Any:
 
 
 def texts(values: Any) -> Any:
-    """The values of a column as text, null where there is none, dictionary-encoded."""
+    """The values of a column as text, null if missing, dictionary-encoded."""
     if isinstance(values, list):
         values = pa.array(map(_text_of_json, values), pa.string())
     if pa.types.is_nested(values.type):

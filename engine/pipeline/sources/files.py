@@ -51,7 +51,7 @@ class Files(Source):
         self._files: list[TableFile] | None = None
 
     def check(self) -> None:
-        """Look at the first files; `UsageError` also where there is none yet, since they define the columns."""
+        """Look at the first files; `UsageError` also if no file exists yet, since files define the columns."""
         files = self._looked_at()
         for file in files:
             if file.format != files[0].format:

@@ -4,10 +4,10 @@ from msgspec import Struct
 
 RECORD, EXPLAINED = "record", "explained"
 """`record` struct: all columns of the source, where it carries them with each row (a replay looks them up);
-`explained` array<string>: the values of the columns of `--explain`, in their order, null where there is none."""
+`explained` array<string>: the values of the columns of `--explain`, in their order, null if missing."""
 
 STAMPED = "stamped"
-"""bigint, null where there is none: the time (ms) that a Kafka record carries beside its event time."""
+"""bigint, null if missing: the time (ms) that a Kafka record carries beside its event time."""
 
 EXPLAIN = "explain"
 """Before the number of a column of `--explain`, where each value is a column of its own."""

@@ -130,7 +130,7 @@ class TopicWatch:
         self._batch = 0
 
     def _pass_time(self, now_ms: int, unread: Unread) -> None:
-        """Whoever has something unread is slow, not quiet."""
+        """A partition with unread records is slow, not quiet."""
         since = self._monitor.now_ms
         if since is not None and now_ms > since:
             self._monitor.exclude(now_ms - since, now_ms, unread.not_quiet())

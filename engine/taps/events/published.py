@@ -92,7 +92,7 @@ def list_published() -> list[Published]:
 
 
 def find_published(name: str) -> Published:
-    """The job of that name, application name, or query name; UsageError where there is none, or more than one."""
+    """The job of that name, application name, or query name; UsageError unless there is exactly one."""
     jobs = list_published()
     for matching in (
         [job for job in jobs if job.name == name],

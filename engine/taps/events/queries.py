@@ -358,7 +358,7 @@ def _duration(progress: Progress) -> int | None:
 
 
 def _watermark(progress: Progress) -> int | None:
-    """None where there is none, or it has not moved: Spark says 1970 for both."""
+    """None if the query has no watermark, or it has not moved: Spark says 1970 for both."""
     return (time_ms(progress.event_time.get("watermark")) or 0) or None
 
 

@@ -27,7 +27,7 @@ class Input(Struct):
     now: Subtask
     before: Subtask | None
     source: Subtask
-    """The source subtask behind edges that are not shuffled; `now` itself where there is none."""
+    """The source subtask behind edges that are not shuffled; `now` itself if it has no such input."""
     source_before: Subtask | None
     """The same in the older sample."""
     source_id: str

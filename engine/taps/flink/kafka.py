@@ -20,7 +20,7 @@ class KafkaJoin:
     """Asks a broker about the topics that the metrics name; `bootstrap` is how it was named."""
 
     def __init__(self, config: "KafkaConfig", path: "JsonPath | None") -> None:
-        """`path` is where event time is in the values; None: nobody said, so no event times are asked for."""
+        """`path` is where event time is in the values; None: not given, so no event times are read."""
         self.bootstrap = config.bootstrap
         self._config = config
         self._timed = path is not None

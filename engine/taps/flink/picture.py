@@ -116,7 +116,7 @@ def _level(barrel: Barrel | None, now_ms: int, before: Snapshot | None, *, runs:
         watermark_ms=watermark,
         behind_fastest_ms=None if watermark is None or not known else max(0, max(known) - watermark),
         behind_clock_ms=None if watermark is None else now_ms - watermark,
-        # While a job restarts, and after its end, the last dump blames nobody.
+        # While a job restarts, and after its end, the last dump blames no channel.
         holder=_holder(barrel, now_ms, last) if runs else None,
         idle=bool(barrel.instances) and all(one.state == "idle" for one in barrel.instances),
         moved_ms=since,
@@ -222,7 +222,7 @@ def _vertex(one: VertexSample, status: str, late: int | None, facts: FlinkFacts)
         spread_ms=max(sane) - min(sane) if len(sane) == len(outputs) and sane else None,
         slowest=next((task.index for task in one.subtasks if task.output == lowest), None) if outputs else None,
         late=late,
-        # A restart forgets what was counted before it, as far as nobody saw it.
+        # A restart forgets what was counted before it, except what was seen.
         late_at_least=late is not None and (bool(facts.restarts) or (late > 0 and TWO_PHASE in one.vertex.name)),
         busy=_greatest(task.busy for task in one.subtasks),
         back_pressured=_greatest(task.back_pressured for task in one.subtasks),

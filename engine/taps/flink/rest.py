@@ -67,7 +67,7 @@ class Rest:
         )
 
     def get(self, path: str, kind: type[_T]) -> _T:
-        """The answer at `path` (`/jobs/overview`) as a `kind`; RestError where there is none."""
+        """The answer at `path` (`/jobs/overview`) as a `kind`; RestError if there is no answer."""
         try:
             # A redirect is never followed: it could carry our credentials to another host.
             answer = self._pool.request("GET", self.base + path, headers=self._headers, redirect=False)

@@ -74,7 +74,7 @@ class FlinkWatch:
         return SourceView(kind="flink", description=f"{self._rest.base}{f', {name}' if name else ''}")
 
     def open(self) -> None:
-        """Choose the job; UsageError where there is none to choose."""
+        """Choose the job; UsageError if there is no job to choose."""
         try:
             self._job = chosen(jobs_of(self._rest), self._wanted, self._rest.base)
             interval_ms = update_interval_ms(self._rest)

@@ -118,7 +118,7 @@ class FlightsWatch(FlinkWatch):
             try:
                 opened()
                 return
-            except UsageError as error:  # nobody answers yet, or there is no job yet
+            except UsageError as error:  # no answer yet, or no job yet
                 if self._process.poll() is not None or time.monotonic() > deadline:
                     said = log.read_text(errors="replace")
                     raise RunError(f"Flink did not start: {first_line(said) or error}") from None
