@@ -100,9 +100,8 @@ class Run:
         """The horizon (ms) of the verdict; None: a minute of wall time, and no less than 10 batches."""
         judge = self.monitor.judge
         judge.horizon_ms = horizon_ms
-        source = self._source
-        paced = source.clock is None or source.ticks
-        judge.least_ms = round(LEAST_MS * (source.describe().speed or 1)) if paced else None
+        pace = self._source.pace()
+        judge.least_ms = None if pace is None else round(LEAST_MS * pace)
 
     def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
         """What the tasks of this run need where they run."""

@@ -64,6 +64,8 @@ def test_u_undoes_what_was_applied_once_the_engine_has_it() -> None:
         back = SettingsChange(3, 8, 1, "screen", lateness_ms=30 * MINUTE, now_ms=NOW, emitted_ms=NOW, moved_ms=0)
         await it.push(Reply(id=2, ok=True), live(settings=replace(SETTINGS, version=3), changes=[emitted, back]))
         await it.shows("Canvas, Rows", "30m", DID_NOT_MOVE)
+        it.client.end()
+        await it.until(lambda: "STOPPED" in it.said("#status") and DID_NOT_MOVE not in it.said())
 
     drive(scenario, *told(live()))
 
@@ -82,7 +84,13 @@ def test_an_engine_that_is_gone_takes_nothing() -> None:
     async def scenario(it: Driven) -> None:
         it.client.end()
         await it.until(lambda: "STOPPED" in it.said("#status"))
-        await it.press("plus", "enter")
+        await it.press("plus")
+        await it.says("now: nothing can be applied")
+        assert "Enter" not in it.said("KeyLine")
+        await it.press("b")
+        await it.says("Blockers")
+        assert "apply" not in it.said("KeyLine")
+        await it.press("enter")
         assert it.client.sent == []
         assert it.toasts() == [not_applied("lateness 45m", ENGINE_GONE)]
 

@@ -61,6 +61,11 @@ def recent_note(snapshot: Snapshot) -> str | None:
     return note_text(recent[-1]) if recent else None
 
 
+def takes_changes(snapshot: Snapshot, *, replay: bool, gone: bool) -> bool:
+    """Whether Enter does something with a preview: not in a recording, nor once the own engine is `gone`."""
+    return not replay and not (gone and presenter_of(snapshot).can_apply)
+
+
 def replay_condition(snapshot: Snapshot, playback: Playback) -> Condition:
     """How a replay is going, and how things were then."""
     then = condition(snapshot, frozen=False, silent_s=0.0, lost=None)

@@ -4,6 +4,7 @@ from collections.abc import Container, Sequence
 
 from ...engine.core.snapshot import Snapshot
 from . import formatting as f
+from .condition import takes_changes
 from .keys import LINKS, Hint, hint
 from .presenter import presenter_of
 from .preview import LatenessPreview, Preview
@@ -31,14 +32,16 @@ def hints(
     further: Sequence[Hint] = (),
     *,
     replay: bool = False,
+    gone: bool = False,
     on_windows: bool = False,
 ) -> list[Hint]:
     """The keys that do something now, the most important first, `further` those that open the further screens; of a
-    replay those that it has itself are not here."""
+    replay those that it has itself are not here. `gone`: the engine does not run any more."""
     out: list[Hint] = []
     can_apply = presenter_of(snapshot).can_apply
     if preview is not None:
-        out += [] if replay else [hint("apply", apply_words(snapshot, preview))]
+        takes = takes_changes(snapshot, replay=replay, gone=gone)
+        out += [hint("apply", apply_words(snapshot, preview))] if takes else []
         out.append(hint("drop", "drop"))
     if snapshot.settings.tunable:
         rank = 4 if preview is None else 1

@@ -69,6 +69,11 @@ def now_parts(snapshot: Snapshot, now: AppliedNow | None, *, can_apply: bool) ->
     return parts
 
 
+def no_change_parts() -> list[Part]:
+    """What Enter does once the engine is gone."""
+    return [part((" now: ", "dim")), part(("nothing can be applied, the engine does not run", "stale"), gap="")]
+
+
 def from_start_parts(snapshot: Snapshot, preview: Preview) -> list[Part]:
     """What the setting would have given, had it been in force from the start."""
     parts = [part((" from the start: ", "dim"))]

@@ -19,7 +19,7 @@ from .line import Part
 from .playback import Playback
 from .presenter import presenter_of
 from .preview import Preview
-from .preview_words import from_start_parts, now_parts
+from .preview_words import from_start_parts, no_change_parts, now_parts
 from .recent import Recent
 from .staves import Stave, staves
 from .top import SPARK_CELL_MS, SPARK_CELLS, Story, Top
@@ -165,6 +165,8 @@ class Shown:
         )
 
     def _now_line(self, can_apply: bool) -> Sequence[Part]:
+        if can_apply and self.lost is not None:
+            return no_change_parts() if self.preview is not None else ()
         if self.preview is not None:
             return now_parts(self.snapshot, self.now, can_apply=can_apply)
         return () if self.applied is None else self.applied.parts(self.snapshot)

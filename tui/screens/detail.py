@@ -21,6 +21,7 @@ from ...engine.core.snapshot import Snapshot
 from ..bindings import bindings
 from ..permissions import allowed
 from ..present import formatting as f
+from ..present.condition import takes_changes
 from ..present.footer import apply_words
 from ..present.keys import LINKS, LISTS, Hint, Place, hint
 from ..present.line import Run
@@ -196,7 +197,7 @@ class DetailScreen(Screen[None]):
         preview, snapshot = self._seen.preview, self._seen.snapshot
         back = hint("back") if self._pattern is None else hint("back", "clear filter")
         out = [back if preview is None else hint("drop", "drop")]
-        if preview is not None and not self._seen.replay:
+        if preview is not None and takes_changes(snapshot, replay=self._seen.replay, gone=self._seen.lost is not None):
             out.insert(0, hint("apply", apply_words(snapshot, preview)))
         rank = 9 if preview is None else 1
         if snapshot.settings.tunable and snapshot.whatif:

@@ -13,6 +13,7 @@ from wmtop.engine.core.times import MIN
 from wmtop.engine.errors import UsageError
 from wmtop.engine.pipeline.sources.clock import CLOCK, change_clock
 from wmtop.engine.pipeline.sources.columns import Columns
+from wmtop.engine.pipeline.sources.kafka_demo import DemoRows, KafkaDemo
 from wmtop.engine.pipeline.sources.replay import Replay
 from wmtop.engine.pipeline.sources.replay_stream import BOUND, ReplayStreamReader, next_end
 
@@ -140,6 +141,15 @@ def test_resume_goes_on_where_the_clock_had_come(tmp_path: Path) -> None:
     source.prepare(lambda text: None)  # as a new process does: what it finds there is the clock of a run before it
     assert source.clock.now_ms() == 10
     assert [source.clock.tick_limit_ms(row) for row in range(5)] == [MIN, 10, 20, 90, None]
+
+
+def test_only_a_paced_replay_runs_faster_than_the_wall_clock(tmp_path: Path) -> None:
+    rows = DemoRows(parquet(tmp_path / "1.parquet", at=[10]), "at", "at", "at")
+    fed = KafkaDemo("flights", rows, speed=600.0, start_ms=0)  # fed fast, and judged by the wall clock
+    assert fed.describe().speed == 600
+    assert fed.pace() == 1
+    paced, fast = (replay(tmp_path / str(x), Columns(time="at"), rows.file, speed=x) for x in (600.0, None))
+    assert (paced.pace(), fast.pace()) == (600, None)
 
 
 def test_marker_and_watermark_columns(spark: "SparkSession", tmp_path: Path) -> None:
