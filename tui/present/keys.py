@@ -358,6 +358,8 @@ def _meet(ones: tuple[Place, ...], others: tuple[Place, ...]) -> bool:
 
 
 def _around(one: Place, other: Place) -> bool:
+    if other == "list":
+        return one in ("app", "replay", "main", "detail", "Fleet", *LISTS)
     return one == "app" or (one == "replay" and other != "app") or (one == "detail" and other[0].isupper())
 
 

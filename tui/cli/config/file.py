@@ -19,6 +19,8 @@ from .run_options import RUN_OPTIONS
 
 _SECRET_IN_ADDRESS = re.compile(r"^[a-z0-9+.-]+://[^/@]*:[^/@]*@", re.IGNORECASE)
 _SECRET_NAME = re.compile(r"passw|secret|token|credential|access.?key", re.IGNORECASE)
+_AT_LINE = re.compile(r" \(at (?:line (?P<line>\d+), column \d+|end of document)\)$")
+"""What the parser of TOML ends its errors with."""
 READERS = ("none", "files", "spark")
 
 
@@ -177,7 +179,9 @@ class _Reader:
         try:
             content = tomllib.loads(self._text)
         except tomllib.TOMLDecodeError as error:
-            raise ConfigError(f"{self._path}: {str(error)[0].lower()}{str(error)[1:]}") from None
+            at = _AT_LINE.search(str(error))
+            line = at["line"] if at is not None and at["line"] else max(len(self._text.splitlines()), 1)
+            raise ConfigError(f"{self._path}:{line}: not TOML: {_AT_LINE.sub('', str(error))}") from None
         self._known((), content, SECTIONS)
         defaults = self._table(("defaults",), content.get("defaults", {}))
         self._known(("defaults",), defaults, ("run",))
