@@ -1,6 +1,6 @@
 """The command palette's way to a channel: type a part of its name."""
 
-from itertools import islice
+from heapq import nsmallest
 from typing import Any
 
 from textual.command import Hit, Hits, Provider
@@ -11,23 +11,28 @@ from .screens.detail import DetailScreen
 from .screens.main import MainScreen
 
 _MOST = 50
+_WHOLE = 1_000.0
+"""The score of a channel whose whole name was typed: above all commands that have the same letters."""
 
 
 class ChannelCommands(Provider):
-    """Offers the page of each channel whose name contains what was typed, at most `_MOST`."""
+    """Offers the page of each channel whose name contains what was typed, also as `Channel NAME`; at most `_MOST`."""
 
     async def search(self, query: str) -> Hits:
         main, wanted = self._main, query.casefold()
         if main is None or not wanted:
             return
         names = (view.channel for view in main.seen.snapshot.channels)
-        for name in islice((name for name in names if wanted in name.casefold()), _MOST):
-            exact = len(wanted) / max(len(name), 1)
+        parts = (wanted, wanted.removeprefix("channel "))  # as the label has it
+        found = [name for name in names if any(part in name.casefold() for part in parts)]
+        matcher = self.matcher(query)
+        for name in nsmallest(_MOST, found, key=len):  # the fewer other letters, the nearer
+            whole = name.casefold() in parts
             yield Hit(
-                0.5 + exact / 2,
-                f"Channel {clean(name)}".replace("[", "\\["),
+                _WHOLE if whole else matcher.match(_label(name)),
+                _label(name).replace("[", "\\["),
                 lambda name=name: main.open_channel(name),
-                text=f"Channel {clean(name)}",
+                text=_label(name),
                 help="Its page",
             )
 
@@ -37,3 +42,8 @@ class ChannelCommands(Provider):
         stack: list[Screen[Any]] = self.app.screen_stack  # pyright: ignore[reportUnknownMemberType]
         over = isinstance(self.screen, MainScreen | DetailScreen)
         return next((screen for screen in stack if over and isinstance(screen, MainScreen)), None)
+
+
+def _label(name: str) -> str:
+    """What the palette shows of a channel."""
+    return f"Channel {clean(name)}"

@@ -148,9 +148,13 @@ def test_the_palette_jumps_to_a_channel() -> None:
     async def scenario(it: Driven) -> None:
         hits = [hit async for hit in ChannelCommands(it.app.screen).search("events-777")]
         assert [str(hit.text) for hit in hits] == ["Channel events-777"]
+        score = hits[0].score
+        hits = [hit async for hit in ChannelCommands(it.app.screen).search("Channel events-7")]
+        assert str(hits[0].text) == "Channel events-7"  # though fifty others contain it
+        assert hits[0].score == score > 10 * max(hit.score for hit in hits[1:])
         hits[0].command()
         await it.until(lambda: isinstance(it.app.screen, ChannelScreen))
-        await it.says("events-777", "#top")
+        await it.says("› events-7 ", "#top")
         assert len([hit async for hit in ChannelCommands(it.app.screen).search("events")]) == 50
 
     drive(scenario, *told(many()))

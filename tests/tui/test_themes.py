@@ -1,5 +1,6 @@
 """The themes: text that can be read on every ground it is drawn on, and a choice that is remembered."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from wmtop.tui.app import WmtopApp
 from wmtop.tui.preferences import Preferences
 from wmtop.tui.themes import CONTRAST, DARK, LIGHT, THEMES
 
-from .canned import CannedClient, Clock, live, told
+from .canned import CannedClient, Clock, header, held, live, told
 from .drive import Driven, drive
 
 TEXT = (
@@ -32,8 +33,12 @@ def luminance(color: Color) -> float:
 
 def contrast(theme: Theme, color: str, ground: str) -> float:
     """WCAG 2: the contrast of two of a theme's colours."""
-    both = (theme.variables.get(name) or getattr(theme, name) for name in (color, ground))
-    low, high = sorted(luminance(Color.parse(value)) for value in both)
+    return ratio(*(Color.parse(theme.variables.get(name) or getattr(theme, name)) for name in (color, ground)))
+
+
+def ratio(*colors: Color) -> float:
+    """WCAG 2: the contrast of two colours."""
+    low, high = sorted(map(luminance, colors))
     return (high + 0.05) / (low + 0.05)
 
 
@@ -79,3 +84,31 @@ def test_a_key_goes_through_the_themes_and_remembers(tmp_path: Path) -> None:
             assert preferences.read(path).theme == theme.name
 
     drive(scenario, *told(live()))
+
+
+@pytest.mark.parametrize("theme", [LIGHT, CONTRAST], ids=lambda theme: theme.name)
+def test_words_are_drawn_in_colours_for_words(theme: Theme) -> None:
+    async def scenario(it: Driven) -> None:
+        it.app.theme = theme.name
+        for key in (None, "b", "w", "l", "t", "o", "g", "d", "h", "e"):
+            await it.press(*([key] if key else []))
+            await it.pilot.pause(0.05)
+            assert not pale(it)
+            await it.press(*(["escape"] if key else []))
+
+    drive(scenario, header(held()), live())
+
+
+def pale(it: Driven) -> set[tuple[str, str, str]]:
+    """Words on the screen with a contrast below 4.5, and their two colours."""
+    found: set[tuple[str, str, str]] = set()
+    for widget in it.app.screen.query("Canvas, Rows"):
+        for y in range(widget.size.height if widget.display else 0):
+            for segment in widget.render_line(y):
+                style = segment.style
+                if style is None or style.color is None or style.bgcolor is None or not re.search(r"\w\w", segment.text):
+                    continue
+                colors = [Color.from_rich_color(color) for color in (style.color, style.bgcolor)]
+                if ratio(*colors) < 4.5:
+                    found.add((segment.text.strip(), colors[0].hex, colors[1].hex))
+    return found

@@ -93,11 +93,11 @@ class HolderLanes(Canvas):
         whole = max(held.last_ms - held.first_ms, 1)
         lines: list[list[Run]] = []
         for total in kept:
-            ink = "holder" if total.channel == held.holder else "active"
+            ink, words = ("holder", "holder") if total.channel == held.holder else ("active", "text")
             shades = "".join(SHADES[_shade(parts.get(total.channel, 0.0))] for parts in cells)
             part = share(min(total.held_ms / whole, 1.0))
             said = f"{pad(duration(total.held_ms), 6, right=True)} {pad(part, 7, right=True)} {total.times:>3,}×"
-            runs: list[Run] = [(f" {pad(label(total.channel, names), names)} ", ink), ("│", "frame"), (shades, ink)]
+            runs: list[Run] = [(f" {pad(label(total.channel, names), names)} ", words), ("│", "frame"), (shades, ink)]
             lines.append(clip([*runs, ("│", "frame"), (said, "dim")], width))
         more = len(found) - len(kept)
         return [*lines, _axis(held, names, room, f"and {more:,} more" if more > 0 else "")]
@@ -118,11 +118,11 @@ def _segment(channel: str | None, width: int, now: bool) -> list[Run]:
     """A stretch of one holder."""
     if channel is None:
         return [(NO_HOLDER * width, "frame")]
-    ink = "holder" if now else "active"
+    ink, words = ("holder", "holder") if now else ("active", "text")  # a stave's colour is too pale for words
     name = label(channel, 16)
     if cell_len(name) + 2 > width:
         return [("├" + "─" * (width - 1), ink)]
-    return [("├", ink), (name, ink), ("─" * (width - 1 - cell_len(name)), ink)]
+    return [("├", ink), (name, words), ("─" * (width - 1 - cell_len(name)), ink)]
 
 
 def _most(parts: dict[str, float]) -> str | None:

@@ -82,6 +82,8 @@ def test_what_is_true_is_named_with_its_numbers_and_what_is_not_known_by_its_nam
         ("idle > 5%", "%"),
         ("idle > many", "'many'"),
         ("late_share > much", "'much'"),
+        ("late_share > 2", "100 %"),
+        ("late_share > 101%", "100 %"),
         ("state > live", "=="),
         ("state == lively", "'lively'"),
         ("channel[a].rate > 5", "'rate'"),

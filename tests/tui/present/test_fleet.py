@@ -3,8 +3,9 @@
 from collections.abc import Callable
 
 import pytest
-from wmtop.engine.core.snapshot import Snapshot
-from wmtop.tui.present.fleet import fleet_row, kind_of, layout, row_line
+from msgspec.structs import replace
+from wmtop.engine.core.snapshot import Reason, Snapshot, Verdict
+from wmtop.tui.present.fleet import fleet_row, kind_of, layout, ordered, row_line
 from wmtop.tui.present.line import cells
 
 from .. import attached, canned
@@ -14,6 +15,13 @@ from .. import attached, canned
 def test_a_verdict_that_is_not_good_has_a_reason(build: Callable[[], Snapshot]) -> None:
     row = fleet_row("orders", "", build(), (), None)
     assert bool(row.reason) == (row.verdict not in ("moving", "waiting", "ended")), row
+
+
+def test_what_is_lost_is_worse_than_what_has_been_watched_for_too_short_a_time() -> None:
+    young = fleet_row("a", "", replace(canned.live(), verdict=Verdict(reason=Reason("too_short", ms=5_000))), (), None)
+    assert "5s" in young.reason
+    rows = ordered([young, fleet_row("b", "", None, (), "no broker answers")])
+    assert [(row.target, row.verdict) for row in rows] == [("b", "unknown"), ("a", "unknown")]
 
 
 def test_the_kind_is_the_sources_where_the_address_does_not_say_it() -> None:

@@ -228,12 +228,14 @@ def _cannot_tell(it: CannotTell, context: Context) -> Explanation:
     if it.attached:
         why += " Some facts of an attached query are not known from here."
     seen = [f"Watched for {span(it.watched_ms)}"]
+    title = "Cannot tell yet"
     if verdict.reason.code == "too_short" and verdict.reason.ms is not None:
-        needs = "ten batches" if verdict.horizon_ms is None else span(verdict.horizon_ms)
+        needs = "10 batches" if verdict.horizon_ms is None else span(verdict.horizon_ms)
         seen = [f"Observed for {span(verdict.reason.ms)}; the verdict needs {needs}"]
+        title += f": {span(verdict.reason.ms)} observed, a verdict needs {needs}"
     elif reports_again(context.snapshot):
         why = "Data comes again; the verdict changes once that has lasted."
-    return Explanation("Cannot tell yet", "Not an all-clear", why, seen, ("Progress",))
+    return Explanation(title, "Not an all-clear", why, seen, ("Progress",))
 
 
 EXPLAINERS: Explainers = {
