@@ -106,7 +106,12 @@ def pale(it: Driven) -> set[tuple[str, str, str]]:
         for y in range(widget.size.height if widget.display else 0):
             for segment in widget.render_line(y):
                 style = segment.style
-                if style is None or style.color is None or style.bgcolor is None or not re.search(r"\w\w", segment.text):
+                if (
+                    style is None
+                    or style.color is None
+                    or style.bgcolor is None
+                    or not re.search(r"\w\w", segment.text)
+                ):
                     continue
                 colors = [Color.from_rich_color(color) for color in (style.color, style.bgcolor)]
                 if ratio(*colors) < 4.5:

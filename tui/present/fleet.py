@@ -139,7 +139,13 @@ Key = Callable[[FleetRow], Any]
 def _worst(row: FleetRow) -> tuple[Any, ...]:
     """Of two that are not known, the lost one is worse than one that has been watched for too short a time."""
     found = row.findings or {}
-    return (WORST.index(row.verdict), row.lost is None, -found.get("critical", 0), -found.get("warning", 0), -(row.lag_ms or 0))
+    return (
+        WORST.index(row.verdict),
+        row.lost is None,
+        -found.get("critical", 0),
+        -found.get("warning", 0),
+        -(row.lag_ms or 0),
+    )
 
 
 def _greatest(of: Callable[[FleetRow], float | None]) -> Key:

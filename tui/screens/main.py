@@ -229,7 +229,9 @@ class MainScreen(TuningScreen):
         self.query_one(TopLines).show(replace(top, now=(), from_start=()))
         links = link_hints(FURTHER, len(shown.findings))
         on_windows, gone = self.focused is self.query_one(WindowTable), shown.lost is not None
-        found = hints(shown.snapshot, shown.view, shown.preview, links, replay=shown.is_replay, gone=gone, on_windows=on_windows)
+        found = hints(
+            shown.snapshot, shown.view, shown.preview, links, replay=shown.is_replay, gone=gone, on_windows=on_windows
+        )
         self.query_one("#keys", KeyLine).show(allowed(found, self._cannot))
 
     def _paint_rules(self) -> None:
