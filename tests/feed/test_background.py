@@ -27,6 +27,7 @@ class SlowWriter(RecordingWriter):
     gate: threading.Event
 
     def append(self, snapshot: Snapshot) -> None:
+        assert threading.current_thread() is not threading.main_thread(), "the caller would wait for the disk"
         self.gate.wait(30)
         super().append(snapshot)
 
