@@ -68,6 +68,11 @@ class FlinkJob(Struct, frozen=True):
     checkpoint_bytes: int | None = None
     """The state of the last completed checkpoint."""
     checkpoints_failed: int | None = None
+    submitted_ms: int | None = None
+    """When it was submitted, and when it last began to run, by the JobManager's clock."""
+    running_ms: int | None = None
+    failure: str | None = None
+    """The cause of its last failure, in one line, also of one that it has recovered from."""
     delays: dict[str, int] = {}
     """By channel: how much later (ms) tasks on the way send its watermark; its own is its `watermark_ms` plus this."""
 

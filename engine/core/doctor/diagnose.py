@@ -51,6 +51,16 @@ from .condition import (
 from .diagnosis_input import DiagnosisInput
 from .explained import ClockSkew, LateCause, clock_skew, late_cause
 from .finding import Finding, Severity
+from .flink import (
+    EventTimeStuck,
+    LateDrops,
+    SourceSendsNoWatermark,
+    event_time_stuck,
+    job_restarts,
+    late_drops,
+    operator_behind,
+    source_without_watermark,
+)
 from .idleness import flapping_idleness, idle_timeout_too_long, late_after_idle
 from .lateness import Dropped, LatenessTooLarge, LatenessTooSmall, dropped, lateness_too_large, lateness_too_small
 from .plan import StateNeverRemoved, state_never_removed
@@ -100,6 +110,11 @@ STREAM_RULES: tuple[Rule, ...] = (
     no_watermark,
     state_never_removed,
     sibling_failed,
+    job_restarts,
+    late_drops,
+    source_without_watermark,
+    event_time_stuck,
+    operator_behind,
     future_timestamps,
     malformed,
     wrong_unit,
@@ -145,6 +160,7 @@ SUPPRESSED_BY: dict[type[Finding], tuple[type[Finding], ...]] = {
     QueryStale: (HungBatch,),
     NeverMoved: (NodeWithoutData, PinnedNode),
     Dropped: (LeftBehind, NeverMoved, FutureTimestamps),
+    LateDrops: (EventTimeStuck,),
     StateNeverRemoved: (NoWatermark,),
     WrongUnit: (NodeWithoutData, PinnedNode, NeverMoved),
 }
@@ -160,6 +176,7 @@ EXPLAINED_BY: dict[VerdictName, tuple[type[Finding], ...]] = {
         NodeWithoutData,
         PinnedNode,
         NeverMoved,
+        EventTimeStuck,
         FutureTimestamps,
         WrongUnit,
         ZoneShift,
@@ -182,6 +199,8 @@ EXPLAINED_BY: dict[VerdictName, tuple[type[Finding], ...]] = {
         PinnedNode,
         NeverMoved,
         NoWatermark,
+        SourceSendsNoWatermark,
+        EventTimeStuck,
         NoRecords,
         Malformed,
     ),

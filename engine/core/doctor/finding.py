@@ -55,6 +55,10 @@ FixCode = Literal[
     "see-blockers",
     "see-progress",
     "see-late-records",
+    "see-operators",
+    "collect-late-records",
+    "set-watermark-strategy",
+    "check-event-time",
     "wait",
 ]
 

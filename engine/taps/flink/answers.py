@@ -79,7 +79,7 @@ class JobAnswer(Struct, rename={"started": "start-time"}):
             for one in self.vertices
         )
         started = self.timestamps.get("RUNNING") or self.started
-        return Graph(Job(self.jid, self.name, self.state, started), self.now, vertices)
+        return Graph(Job(self.jid, self.name, self.state, started, self.started), self.now, vertices)
 
 
 class BackPressure(Struct, rename={"taken": "end-timestamp"}):

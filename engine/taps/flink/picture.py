@@ -197,6 +197,9 @@ def _job(
         topics=facts.topics or sorted({split.topic for split in splits_of(sample) if split.topic is not None}),
         bootstrap=facts.bootstrap,
         clock_ms=clock_ms,
+        submitted_ms=job.submitted_ms,
+        running_ms=job.started_ms,
+        failure=facts.failure,
         delays={one.name: one.delay_ms for one in barrel.channels if one.delay_ms} if barrel is not None else {},
         held_in=barrel.held.vertex if barrel is not None and barrel.held is not None else None,
     )

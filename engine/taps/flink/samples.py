@@ -18,6 +18,8 @@ class Job(Struct, frozen=True):
     name: str
     state: str
     started_ms: int
+    """When it last began to run (`/jobs/overview`: when it was submitted)."""
+    submitted_ms: int | None = None
 
 
 class Input(Struct, frozen=True):

@@ -9,7 +9,7 @@ from ....engine.core.doctor import Finding, Severity, diagnose
 from ....engine.core.history import HistoryPoint
 from ....engine.core.snapshot import Snapshot
 from ..wish import Wish
-from . import batches, blocking, clocks, condition, explained, idleness, lateness, plan, spark
+from . import batches, blocking, clocks, condition, explained, flink, idleness, lateness, plan, spark
 from .explanation import Context, Explainers
 from .fixes import fix_words, wish_of
 
@@ -25,6 +25,7 @@ EXPLAINERS: Explainers = {
     **idleness.EXPLAINERS,
     **spark.EXPLAINERS,
     **plan.EXPLAINERS,
+    **flink.EXPLAINERS,
     **clocks.EXPLAINERS,
     **explained.EXPLAINERS,
     **lateness.EXPLAINERS,

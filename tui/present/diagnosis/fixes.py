@@ -58,6 +58,12 @@ _PLAIN: dict[FixCode, str] = {
     "see-blockers": "See which channels hold back the watermark (Blockers, key b)",
     "see-progress": "See where the time of a batch goes (Progress, key g)",
     "see-late-records": "See when late records come and how late they are (Lateness, key l)",
+    "see-operators": "See where the watermark gets lost (Operators, key o)",
+    "collect-late-records": "Collect late records in a side output (sideOutputLateData): it shows how late they are",
+    "set-watermark-strategy": ("Give the source a watermark strategy and a timestamp assigner (in SQL: WATERMARK FOR)"),
+    "check-event-time": (
+        "Look at the timestamps of new records, and at the timestamp assigner (in SQL: the column of WATERMARK FOR)"
+    ),
     "wait": "Wait: this needs more time or data",
 }
 _EXAMPLE_MS = 60_000

@@ -1,0 +1,203 @@
+"""Rules about a Flink job: it restarts again and again, drops late records, or an operator gets no watermark."""
+
+from ..flink_job import FlinkJob, FlinkVertex
+from .diagnosis_input import MINUTE, SECOND, DiagnosisInput, loss_severity
+from .finding import Finding, Fix, Severity
+
+RECENT_MS = 10 * MINUTE
+"""A restart is recent for so long; a job that restarts at least as often as this is in a loop."""
+LOOP = 3
+"""From so many restarts on it is one."""
+LEAST_MS = 30 * SECOND
+"""How long late records are watched before a share is made of them."""
+FEW_SHARE = 0.001
+"""A smaller share of late records is worth knowing and no more."""
+STUCK_MS = 75 * SECOND
+"""Rates are means over the last minute, and metrics are up to 10 s old: a source that still has a rate after this
+time has read records while the watermark was frozen."""
+FAR_MS = 10 * MINUTE
+"""An operator so far behind the one that is shown is not just slower."""
+
+
+class JobRestarts(Finding, frozen=True, kw_only=True, tag="job-restarts"):
+    """The job runs, and was restarted lately: what it did since its last checkpoint is done again."""
+
+    restarts: int
+    ago_ms: int
+    """How long ago the last one was."""
+    every_ms: int | None
+    """The mean time between restarts since the job was submitted."""
+    error: str | None
+    """The last failure that Flink reports."""
+    loop: bool
+
+
+class LateDrops(Finding, frozen=True, kw_only=True, tag="late-drops"):
+    """Window operators of the job drop late records."""
+
+    late: int
+    at_least: bool
+    tasks: tuple[str, ...]
+    """The names of those that do, most records first."""
+    recent: int | None
+    """Of these, in the last `watched_ms`; None: not watched for long enough."""
+    watched_ms: int
+    lost_share: float | None
+    """`recent` of the records that these operators took in; None: not known."""
+
+
+class SourceSendsNoWatermark(Finding, frozen=True, kw_only=True, tag="source-without-watermark"):
+    """Records come, and their source sends no watermark: windows by event time never fire."""
+
+    operator: str | None
+    fires: bool
+    """The operator sends results all the same: its windows go by processing time, or by a trigger of their own."""
+
+
+class EventTimeStuck(Finding, frozen=True, kw_only=True, tag="event-time-stuck"):
+    """The sources read records, and no channel's event time advances."""
+
+    frozen_ms: int
+    read_per_second: float
+
+
+class OperatorBehind(Finding, frozen=True, kw_only=True, tag="operator-behind"):
+    """A window operator other than the one that is shown has no watermark, or one far behind."""
+
+    tasks: tuple[str, ...]
+    """The names of those concerned, the worst first."""
+    behind_ms: int | None
+    """Of the first, behind the operator that is shown; None: it has no watermark."""
+    silent_input: str | None
+    """The name of a task that it reads and that sends no watermark."""
+
+
+def job_restarts(given: DiagnosisInput) -> JobRestarts | None:
+    """Between two restarts a job looks healthy."""
+    job = _running(given)
+    if job is None or not job.restarts or job.clock_ms is None or job.running_ms is None:
+        return None
+    ago_ms = max(0, job.clock_ms - job.running_ms)
+    every_ms = None if job.submitted_ms is None else (job.clock_ms - job.submitted_ms) // job.restarts
+    if ago_ms >= RECENT_MS:
+        return None
+    loop = job.restarts >= LOOP and every_ms is not None and every_ms <= RECENT_MS
+    severity: Severity = "critical" if loop else "warning"
+    return JobRestarts(
+        severity=severity if job.failure is not None else "info",  # a rescale counts as a restart as well
+        size=job.restarts,
+        restarts=job.restarts,
+        ago_ms=ago_ms,
+        every_ms=every_ms,
+        error=job.failure,
+        loop=loop,
+        fixes=(Fix(code="check-job"),),
+    )
+
+
+def late_drops(given: DiagnosisInput) -> LateDrops | None:
+    """The records are counted where they are dropped, with their number and not with how late they are."""
+    job = given.snapshot.flink
+    dropping = [] if job is None else [one for one in job.vertices if one.late]
+    if not dropping:
+        return None
+    dropping.sort(key=lambda one: -(one.late or 0))
+    past = given.last(RECENT_MS)
+    watched_ms = past[-1].wall_ms - past[0].wall_ms if past else 0
+    recent = max(0, past[-1].late - past[0].late) if watched_ms >= LEAST_MS else None
+    lost = None if recent is None else _share(recent, watched_ms, dropping)
+    few = recent == 0 or (lost is not None and lost < FEW_SHARE)
+    return LateDrops(
+        severity="info" if few else loss_severity(lost),
+        size=lost or 0.0,
+        late=sum(one.late or 0 for one in dropping),
+        at_least=any(one.late_at_least for one in dropping),
+        tasks=tuple(one.name for one in dropping),
+        recent=recent,
+        watched_ms=watched_ms,
+        lost_share=lost,
+        fixes=(Fix(code="lengthen-lateness"), Fix(code="collect-late-records")),
+    )
+
+
+def _share(recent: int, watched_ms: int, dropping: list[FlinkVertex]) -> float | None:
+    """`recent` of what these operators took in meanwhile, by their rate."""
+    rates = [one.taken_per_second for one in dropping if one.taken_per_second is not None]
+    taken = sum(rates) * watched_ms / SECOND
+    return min(1.0, recent / taken) if len(rates) == len(dropping) and taken else None
+
+
+def source_without_watermark(given: DiagnosisInput) -> SourceSendsNoWatermark | None:
+    """A minute after the start of the job: before, a source may not have had its first record."""
+    job, holder = _running(given), given.snapshot.level.holder
+    if job is None or given.watermark_ms is not None or holder is None or holder.cause != "no_watermark":
+        return None
+    if not _runs_long(job):
+        return None
+    chosen = job.chosen
+    fires = chosen is not None and bool(chosen.sent_per_second)
+    return SourceSendsNoWatermark(
+        severity="info" if fires else "critical",
+        channels=(holder.channel,),
+        operator=None if chosen is None else chosen.name,
+        fires=fires,
+        fixes=(Fix(code="set-watermark-strategy"),),
+    )
+
+
+def event_time_stuck(given: DiagnosisInput) -> EventTimeStuck | None:
+    """Nobody is ahead, so that nobody holds anything back: the records themselves repeat their times."""
+    job, level = _running(given), given.snapshot.level
+    frozen_ms, holder, read = given.frozen_ms, level.holder, None if job is None else job.read_per_second
+    if not read or level.watermark_ms is None or frozen_ms is None or frozen_ms < STUCK_MS:
+        return None
+    if holder is None or holder.cause != "behind" or (level.behind_fastest_ms or 0) >= frozen_ms // 2:
+        return None
+    return EventTimeStuck(
+        severity="critical",
+        size=frozen_ms,
+        frozen_ms=frozen_ms,
+        read_per_second=read,
+        fixes=(Fix(code="check-event-time"),),
+    )
+
+
+def operator_behind(given: DiagnosisInput) -> OperatorBehind | None:
+    """The verdict is about one operator; windows further down may be stuck while that one moves."""
+    job = _running(given)
+    chosen = None if job is None else job.chosen
+    if job is None or chosen is None or chosen.input_ms is None or not _runs_long(job):
+        return None
+    others = [one for one in job.vertices if one.windowed and one.id != chosen.id and one.status == "RUNNING"]
+    behind = [(_behind_ms(one, chosen.input_ms), one) for one in others]
+    found = sorted(
+        ((ms, one) for ms, one in behind if ms is None or ms >= FAR_MS),
+        key=lambda pair: (pair[0] is not None, -(pair[0] or 0)),
+    )
+    if not found:
+        return None
+    first_ms, first = found[0]
+    tasks = {one.id: one for one in job.vertices}
+    silent = [tasks[id].name for id in first.inputs if id in tasks and tasks[id].output_ms is None]
+    return OperatorBehind(
+        severity="warning",
+        size=len(found),
+        tasks=tuple(one.name for _, one in found),
+        behind_ms=first_ms,
+        silent_input=silent[0] if first_ms is None and silent else None,
+        fixes=(Fix(code="see-operators"),),
+    )
+
+
+def _behind_ms(one: FlinkVertex, watermark_ms: int) -> int | None:
+    return None if one.input_ms is None else watermark_ms - one.input_ms
+
+
+def _running(given: DiagnosisInput) -> FlinkJob | None:
+    """The job, where it runs and its metrics are new enough to be judged."""
+    job = given.snapshot.flink
+    return job if job is not None and job.state == "RUNNING" and given.snapshot.state in ("live", "partial") else None
+
+
+def _runs_long(job: FlinkJob) -> bool:
+    return job.clock_ms is not None and job.running_ms is not None and job.clock_ms - job.running_ms >= MINUTE
