@@ -146,7 +146,7 @@ def source_without_watermark(given: DiagnosisInput) -> SourceSendsNoWatermark | 
 
 
 def event_time_stuck(given: DiagnosisInput) -> EventTimeStuck | None:
-    """Nobody is ahead, so that nobody holds anything back: the records themselves repeat their times."""
+    """No channel is ahead, so none holds the others back: the records themselves repeat their times."""
     job, level = _running(given), given.snapshot.level
     frozen_ms, holder, read = given.frozen_ms, level.holder, None if job is None else job.read_per_second
     if not read or level.watermark_ms is None or frozen_ms is None or frozen_ms < STUCK_MS:
