@@ -108,6 +108,31 @@ def test_bad_input_is_one_line_and_exit_code_2(
     assert len(err.splitlines()) == 1
 
 
+def test_a_target_that_cannot_be_read_hides_nothing_of_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    well, ill = recorded(tmp_path / "well.rec", HEALTHY), recorded(tmp_path / "ill.rec", STUCK)
+    monkeypatch.chdir(tmp_path)
+    for targets, expected in (([well, "gone"], 2), (["gone", ill, well], 1), (["gone", "lost"], 2)):
+        code, out, err = checked(capsys, *targets, "--json")
+        assert code == expected
+        assert len(out.splitlines()) == len(targets) - [str(one) in ("gone", "lost") for one in targets].count(True)
+        assert "gone" in err.splitlines()[0]
+
+
+def test_an_engine_that_says_nothing_is_unknown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with tempfile.TemporaryDirectory(prefix="wm", dir="/tmp") as run_directory:
+        monkeypatch.setenv("WMTOP_RUN_DIR", f"{run_directory}/run")
+        with rundir.claim("flights", "", 1) as claim:
+            sent = replace(header(), name="flights", id=claim.run.id)
+            with Publisher(claim.run.socket, sent, lambda command: Reply(command.id, ok=False, text="")):
+                code, out, err = checked(capsys, "flights", "--for", "300ms", "--json")
+    result = json.loads(out)
+    assert (code, err, result["verdict"], result["exit"]) == (3, "", "unknown", 3)
+
+
 def test_neither_textual_nor_pyspark_is_imported(tmp_path: Path) -> None:
     well = recorded(tmp_path / "well.rec", HEALTHY)
     script = (

@@ -1,6 +1,7 @@
 """`wmtop check`: look at targets until a verdict is possible, print verdict and findings, and exit accordingly."""
 
 import shutil
+import sys
 import threading
 import time as clock
 from collections.abc import Iterator
@@ -27,7 +28,7 @@ from .options import parse_duration, parse_time
 
 NO_ANSWER = "no answer within"
 
-FINE, MET, CANNOT_TELL = 0, 1, 3
+FINE, MET, UNUSABLE, CANNOT_TELL = 0, 1, 2, 3
 DEFAULT_FOR_MS = 30_000
 DEFAULT_COLUMNS = 160
 """The width of the table where the output is not a terminal."""
@@ -81,17 +82,25 @@ def check(
     options = {"bootstrap": bootstrap, "time": time, "group": group, "kafka_config": kafka_config, "query": query}
     asked = _Asked(expression, look_for, at, options)
     results: list[Checked] = []
+    refused: list[UsageError] = []
     for result in _check_all(found, asked):
+        if isinstance(result, UsageError):
+            refused.append(result)
+            continue
         results.append(result)
         if json:
             print(msgspec.json.encode(result).decode(), flush=True)
+    if refused and not results:
+        raise refused[0]
     if nagios:
         print(nagios_text(results))
     elif not json:
         columns = shutil.get_terminal_size((DEFAULT_COLUMNS, 24)).columns
         print("\n".join(table(results, columns) if every else [line for result in results for line in lines(result)]))
-    codes = [result.exit for result in results]
-    raise typer.Exit(next((code for code in (MET, CANNOT_TELL) if code in codes), FINE))
+    for error in refused:  # what is wrong with one target hides nothing of the others
+        print(f"wmtop: {error}", file=sys.stderr)
+    codes = [result.exit for result in results] + [UNUSABLE] * len(refused)
+    raise typer.Exit(next((code for code in (MET, UNUSABLE, CANNOT_TELL) if code in codes), FINE))
 
 
 class _Asked(Struct, frozen=True):
@@ -112,8 +121,8 @@ def _parsed(text: str | None) -> Expression | None:
         raise UsageError(f"--fail-if: {error}") from None
 
 
-def _check_all(members: list[Member], asked: _Asked) -> Iterator[Checked]:
-    """All at the same time, in their order: one that hangs costs the others nothing."""
+def _check_all(members: list[Member], asked: _Asked) -> Iterator[Checked | UsageError]:
+    """All at the same time, in their order: one that hangs costs the others nothing. A `UsageError` is a result."""
     outcomes: dict[str, Checked | Exception] = {}
 
     def look(member: Member) -> None:
@@ -132,7 +141,7 @@ def _check_all(members: list[Member], asked: _Asked) -> Iterator[Checked]:
     for name, thread in threads.items():
         thread.join(max(until - clock.monotonic(), 0))
         outcome = outcomes.get(name)
-        if isinstance(outcome, Exception):
+        if isinstance(outcome, Exception) and not isinstance(outcome, UsageError):
             raise outcome
         yield outcome or _unknown(name, f"{NO_ANSWER} {duration(asked.for_ms + HANGS_AFTER_S * 1_000)}")
 
@@ -145,7 +154,9 @@ def _check(member: Member, asked: _Asked) -> Checked:
 
     try:
         look = look_at(member, decided, asked.for_ms, asked.at, asked.options)
-    except (UsageError, RunError) as error:
+    except RunError as error:
+        return _unknown(member.name, first_line(error))
+    except UsageError as error:
         if not member.forgiving:
             raise
         return _unknown(member.name, first_line(error))
