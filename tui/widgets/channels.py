@@ -129,8 +129,11 @@ class ChannelTable(Rows):
         title = "channel" if names >= len("channel") else "name"
         runs: list[Run] = [(sign if sorted_by == "channel" else " ", "accent"), (f.pad(title, names), "dim")]
         for column in columns:
-            runs.append((f" {sign}" if column.title == sorted_by else "  ", "accent"))
-            runs.append((f.pad(column.title, column.width, column.right), "dim"))
+            text = f.pad(column.title, column.width, column.right)
+            gap = 1 + len(text) - len(text.lstrip())  # the sign is beside its title, also where that is at the right
+            runs.append((" " * gap, "dim"))
+            runs.append((sign if column.title == sorted_by else " ", "accent"))
+            runs.append((text.lstrip(), "dim"))
         return runs
 
     def row(self, index: int, width: int) -> Sequence[Run]:

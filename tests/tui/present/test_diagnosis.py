@@ -105,6 +105,11 @@ def test_of_many_channels_three_are_named() -> None:
     assert of(SilentChannels, channels=("F9",)).title.startswith("F9 holds back the watermark")
 
 
+def test_of_several_channels_the_longest_silence_is_no_silence_of_all() -> None:
+    assert "no data for up to 7m" in of(SilentChannels, never_seen=0).title
+    assert "no data for 7m" in of(SilentChannels, never_seen=0, channels=("F9",)).title
+
+
 def test_the_fix_is_an_imperative_with_its_price_and_can_be_previewed() -> None:
     found = of(SilentChannels)
     assert found.fixes[0].startswith("Set an idle timeout of 15m (")

@@ -9,7 +9,7 @@ from .explanation import Context, Explainers, Explanation, n, names, only, span,
 def _silent(it: SilentChannels, context: Context) -> Explanation:
     who, one = names(it.channels), len(it.channels) == 1
     never = it.never_seen == len(it.channels)
-    why = "never had a record" if never else f"no data for {span(it.quiet_ms)}"
+    why = "never had a record" if never else f"no data for {'' if one else 'up to '}{span(it.quiet_ms)}"
     impact = "No results yet" if it.gain_ms is None else f"The watermark is held back by {span(it.gain_ms)}"
     if it.windows:
         impact = f"{n(it.windows, 'window')} ({n(it.records, 'record')}) {'waits' if it.windows == 1 else 'wait'}"
