@@ -1,7 +1,7 @@
-"""Alerts (semantics 11.7): a change of verdict, a burst of late records, a lost engine; quiet while they flap. Pure.
+"""Alerts (semantics 11.7): verdict changes, bursts of late records, a lost engine; limited in rate. Pure.
 
-An engine and a screen feed the same rule with the same points of history. Times are wall clock (epoch ms): an alert is
-for people, also in a replay that is faster than they are.
+An engine and a screen feed the same rule with the same points of history. Times are wall clock (epoch ms), also in a
+replay that runs faster: people read alerts.
 """
 
 from collections import deque
@@ -15,16 +15,19 @@ from .history import HistoryPoint, is_overtaken
 from .snapshot import Cause, ReasonCode, VerdictName
 
 QUIET_MS = 120_000
-"""Alerts of one kind are at least so far apart: twice the shortest horizon of a verdict, so that no two alerts rest on
-the same records. What changed meanwhile is alerted afterwards, if it is still so."""
+"""Shortest time (ms) between two alerts of one kind: twice the shortest horizon of a verdict, so that no two alerts
+rest on the same records. A change in between is alerted afterwards if it still holds.
+"""
 UNKNOWN_MS = 10_000
-"""`unknown` is an alert once it has lasted: it is the only verdict that comes without having held for a while."""
+"""How long (ms) the verdict must be `unknown` before an alert. The other verdicts have a holding time of their own."""
 LOST_AFTER_MS = 15_000
-"""An engine is lost when no snapshot has come for so long; they come once a second."""
+"""Time (ms) without a snapshot after which an engine is lost; snapshots come once a second."""
 RECENT_MS = 60_000
-"""A burst is judged over the records of so long."""
+"""Length (ms) of the period over which a burst is judged."""
 BURST_SHARE, BURST_TIMES, BURST_LEAST = 0.01, 3, 10
-"""A burst: so many late records, this share of the recent ones, and so many times the share of all before them."""
+"""A burst of late records: their least share of the recent ones, that share as a multiple of the usual one, and their
+least number.
+"""
 _T = TypeVar("_T")
 _BAD: tuple[VerdictName, ...] = ("slow", "stalled")
 
@@ -36,7 +39,7 @@ class Event(Struct, frozen=True, kw_only=True, tag_field="code"):
     now_ms: int | None = None
     alert: bool = False
     delayed: bool = False
-    """The alert of something that happened before, when it had to be quiet."""
+    """An earlier change, alerted now because alerts of its kind were held off by `QUIET_MS`."""
 
     @property
     def code(self) -> str:
@@ -45,7 +48,9 @@ class Event(Struct, frozen=True, kw_only=True, tag_field="code"):
 
 
 class VerdictChanged(Event, frozen=True, kw_only=True, tag="verdict_changed"):
-    """Another verdict; `channel` holds back the watermark. `before`, of a delayed alert, is the last alerted one."""
+    """The verdict changed; `channel` holds back the watermark. In a delayed alert `before` is the last alerted
+    verdict.
+    """
 
     verdict: VerdictName
     before: VerdictName | None
@@ -55,7 +60,7 @@ class VerdictChanged(Event, frozen=True, kw_only=True, tag="verdict_changed"):
 
 
 class LateBurst(Event, frozen=True, kw_only=True, tag="late_burst"):
-    """Of the last minute's `records` many more than the `usual` share were late."""
+    """`late` of the last minute's `records` were late: far more than the `usual` share."""
 
     late: int
     records: int
@@ -64,7 +69,7 @@ class LateBurst(Event, frozen=True, kw_only=True, tag="late_burst"):
 
 
 class LateBurstEnded(Event, frozen=True, kw_only=True, tag="late_burst_ended"):
-    """The burst is over; `share` None: no record came in the last minute."""
+    """The burst is over; `share` is the late share now, None: no record came in the last minute."""
 
     late: int
     records: int
@@ -72,7 +77,7 @@ class LateBurstEnded(Event, frozen=True, kw_only=True, tag="late_burst_ended"):
 
 
 class EngineLost(Event, frozen=True, kw_only=True, tag="engine_lost"):
-    """Nothing newer will come, or has come for `silent_ms`; `why` is a line, None where it is not known."""
+    """No newer snapshot will come, or none has come for `silent_ms`; `why` is one line, None: not known."""
 
     why: str | None = None
     silent_ms: int | None = None
@@ -83,7 +88,9 @@ class EngineBack(Event, frozen=True, kw_only=True, tag="engine_back"):
 
 
 def as_json(event: Event, target: str, verdict: VerdictName | None) -> bytes:
-    """An alert as a command gets it: `{"wall_ms", "target", "code", "verdict", "args"}`; the verdict is today's."""
+    """An alert as JSON for a command: `{"wall_ms", "target", "code", "verdict", "args"}`; `verdict` is the
+    present one.
+    """
     args: dict[str, Any] = msgspec.to_builtins(event)
     code, wall_ms = args.pop("code"), args.pop("wall_ms")
     del args["alert"]
@@ -91,7 +98,7 @@ def as_json(event: Event, target: str, verdict: VerdictName | None) -> bytes:
 
 
 class AlertRule:
-    """Makes events of the points of one run, in their order; another run begins again."""
+    """Makes events from the points of one run, in their order; a point of another run starts over."""
 
     def __init__(self) -> None:
         self._forget()
@@ -113,7 +120,7 @@ class AlertRule:
         return "unknown" if self._lost is not None else self._verdict
 
     def see(self, point: HistoryPoint) -> list[Event]:
-        """What the next point shows."""
+        """The events that the next point causes."""
         last = self._last
         if is_overtaken(point, last):
             return []
@@ -123,11 +130,11 @@ class AlertRule:
         return [*self._back(point), *self._see_verdict(point), *self._see_late(point)]
 
     def lose(self, wall_ms: int, why: str | None = None, *, silent_ms: int | None = None) -> list[Event]:
-        """The engine is lost; to be said again while it is, since an alert may have to wait."""
+        """The events when the engine is lost. Call it again while it is lost: an alert may have to wait."""
         lost, first = self._lost, self._lost is None
         if lost is None:
             lost = self._lost = EngineLost(wall_ms=wall_ms, why=why, silent_ms=silent_ms)
-            # The loss is the news: its verdict is not, and neither is the next good one.
+            # The alert is the loss: not the `unknown` verdict that comes with it, nor the first good verdict after it.
             self._verdicts.alerted, self._unknown_ms = None, None
         alert = self._losses.alerts(True, wall_ms)
         return [replace(lost, wall_ms=wall_ms, alert=alert, delayed=not first)] if first or alert else []
@@ -174,7 +181,7 @@ class AlertRule:
         return wall - self._unknown_ms >= UNKNOWN_MS
 
     def _alerts_verdict(self, verdict: VerdictName, wall: int) -> bool:
-        """No alert for a run that starts well, or is not judged yet."""
+        """Whether to alert the new verdict: not for a run that starts well or is not judged yet."""
         if self._verdicts.alerted is None and verdict not in _BAD:
             self._verdicts.alerted = None if verdict == "unknown" else verdict
             return False
@@ -217,23 +224,23 @@ class AlertRule:
         ]
 
     def _burst(self, base: HistoryPoint, late: int, records: int, share: float | None) -> float | None:
-        """The share that makes a burst, while there is one; it ends below half of the share that began it."""
+        """The share of late records during a burst, else None; the burst ends below half of the share that began it."""
         if self._threshold is not None:
             return self._threshold if share is not None and 2 * share >= self._threshold else None
-        # Fewer records before than in the last minute say nothing about what is usual.
+        # With fewer records before than in the last minute, the usual share is not known.
         if base.records < records or not is_burst(late, records, _usual(base)):
             return None
         return _least_share(_usual(base))
 
 
 class _Quiet(Struct, Generic[_T]):
-    """The state that people know, and when (ms) they were last notified."""
+    """The state last alerted, and when (ms)."""
 
     alerted: _T | None = None
     at_ms: int | None = None
 
     def alerts(self, state: _T, wall_ms: int) -> bool:
-        """Whether to notify people of `state` now: they do not know it, and the last alert is a while ago."""
+        """Whether to alert `state` now: it differs from the last alerted one, and that alert is `QUIET_MS` old."""
         if state == self.alerted or (self.at_ms is not None and wall_ms - self.at_ms < QUIET_MS):
             return False
         self.alerted, self.at_ms = state, wall_ms
@@ -241,7 +248,7 @@ class _Quiet(Struct, Generic[_T]):
 
 
 def is_burst(late: int, records: int, usual: float) -> bool:
-    """Whether so many late of these records are a burst, where usually the share `usual` is late."""
+    """Whether `late` of `records` are a burst where `usual` is the usual share."""
     return records > 0 and late >= BURST_LEAST and late >= _least_share(usual) * records
 
 

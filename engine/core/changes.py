@@ -1,4 +1,4 @@
-"""Changes of settings while running: which are possible, and what became of them."""
+"""Changes of settings while running: which are possible, and what each one did."""
 
 from msgspec import UnsetType
 from msgspec.structs import replace
@@ -8,11 +8,13 @@ from .settings import Settings
 from .snapshot import SettingsChange
 
 MOST_CHANGES = 50
-"""How many are kept."""
+"""Changes kept, at most."""
 
 
 def changed(settings: Settings, change: SettingsChange) -> Settings:
-    """The settings with that change; ValueError where the strategy has no such setting or the value is not possible."""
+    """The settings with `change` applied; ValueError if the strategy has no such setting or the value is out of
+    range.
+    """
     lateness_ms, idle_after_ms = change.lateness_ms, change.idle_after_ms
     if any(isinstance(value, int) and value < 0 for value in (lateness_ms, idle_after_ms)):
         raise ValueError("a duration cannot be negative")
@@ -32,12 +34,14 @@ def changed(settings: Settings, change: SettingsChange) -> Settings:
 
 
 def noted(changes: list[SettingsChange], change: SettingsChange, now_ms: int | None) -> list[SettingsChange]:
-    """The latest changes with one more, made at that processing time."""
+    """The latest changes, with `change` added at processing time `now_ms`."""
     return [*changes, replace(change, now_ms=now_ms)][-MOST_CHANGES:]
 
 
 def emitted(changes: list[SettingsChange], now: int, moved_ms: int | None) -> list[SettingsChange]:
-    """The changes after an emit at `now` that moved the watermark so far (ms; None: there was none before)."""
+    """The changes after an emit at `now` that moved the watermark by `moved_ms` (None: there was no watermark
+    before).
+    """
     return [
         change if change.emitted_ms is not None else replace(change, emitted_ms=now, moved_ms=moved_ms)
         for change in changes

@@ -1,4 +1,4 @@
-"""The channels of a snapshot: one row each, from what the monitor keeps of them."""
+"""The channels of a snapshot: one row each, from the monitor's state."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -15,7 +15,7 @@ def channel_views(
 ) -> list[ChannelView]:
     """The rows of these channels at processing time `now` (ms); `rates` are records per wall-clock second by name.
 
-    There may be 100,000 of them, so they are made by column.
+    There may be 100,000 of them, so rows are built column by column.
     """
     clock, counts, since = monitor.clock, monitor.counts, monitor.timers.since
     numbers = list(numbers)
@@ -60,7 +60,7 @@ def channel_views(
 
 
 def _states(monitor: Monitor, numbers: Sequence[int], parts: Sequence[bool | None]) -> list[ChannelState]:
-    """What each channel does; `parts` say whether it takes part in the minimum (None: there is none)."""
+    """The state of each channel; `parts` says whether it takes part in the minimum (None: the clock has no minimum)."""
     if monitor.ended:
         return ["finished"] * len(numbers)
     idle, states = monitor.clock.idle, list[ChannelState]()
@@ -78,7 +78,7 @@ def _states(monitor: Monitor, numbers: Sequence[int], parts: Sequence[bool | Non
 
 
 def _at_zero_lateness(channel: Channel, one_later: int) -> int | None:
-    """What the generator would emit now, as it is shown; None for one that has no lateness."""
+    """The watermark as shown that the generator would emit now at lateness 0; None for a strategy without lateness."""
     generator = channel.generator
     if not isinstance(generator, BoundedWatermarks | SmoothedWatermarks):
         return None

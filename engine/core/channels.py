@@ -22,10 +22,10 @@ class Channel(Struct, gc=False):
     added_ms: int = 0
     longest_quiet_ms: int | None = None
     left: Left | None = None
-    """It sends nothing more; a removed one only keeps its number."""
+    """Why the channel sends nothing more; a removed channel only keeps its number."""
 
     def record(self, event_ms: int, now: int) -> bool:
-        """Note a batch's greatest event time; whether it is the channel's greatest so far."""
+        """Record the greatest event time of a batch (ms); returns whether it is the channel's greatest so far."""
         last = self.last_record_ms
         if last is not None:
             quiet, longest = now - last, self.longest_quiet_ms
@@ -45,10 +45,10 @@ def absorb_all(
     sequences: Mapping[str, Sequence],
     now: int,
 ) -> tuple[dict[int, int], bool]:
-    """Let channels see a batch's records at processing time `now` (ms).
+    """Pass a batch's records to the channels at processing time `now` (ms).
 
-    `greatest` are as of `greatest_times`, `numbers` the numbers of these names. Returns what each channel emitted at
-    once (ms, `MIN`: nothing), by number, and whether a greatest time has grown.
+    `greatest` is the result of `greatest_times`; `numbers` are the numbers of its names. Returns by number what each
+    channel emitted at once (ms, `MIN`: nothing), and whether any greatest time has grown.
     """
     sent: dict[int, int] = {}
     advanced = False
@@ -56,7 +56,7 @@ def absorb_all(
         number = numbers[name]
         channel = channels[number]
         generator = channel.generator
-        if type(generator) is BoundedWatermarks:  # the usual one, without a call
+        if type(generator) is BoundedWatermarks:  # the usual type, inlined for speed
             if event_ms > generator.max_ms:
                 generator.max_ms = event_ms
             sent[number] = MIN
@@ -68,7 +68,7 @@ def absorb_all(
 
 
 class Registry:
-    """Names and numbers of channels that are kept elsewhere: in the monitor's list, which is saved."""
+    """Names and numbers of the channels; the channels themselves are in the monitor's list, which is saved."""
 
     def __init__(self, channels: list[Channel]) -> None:
         self._channels = channels
@@ -78,15 +78,15 @@ class Registry:
         return name in self._numbers
 
     def number(self, name: str) -> int:
-        """The number of a channel that is known and not removed."""
+        """The number of a known channel that is not removed."""
         return self._numbers[name]
 
     def known(self, names: Iterable[str]) -> set[int]:
-        """The numbers of those that are known and not removed."""
+        """The numbers of the known channels that are not removed."""
         return {self._numbers[name] for name in names if name in self._numbers}
 
     def taking_part(self, names: Iterable[str]) -> dict[str, int]:
-        """The numbers of those that are known and may still send something."""
+        """The numbers of the known channels that may still send records."""
         numbers, channels = self._numbers, self._channels
         return {
             name: number
@@ -96,17 +96,17 @@ class Registry:
 
     @property
     def unfinished(self) -> list[int]:
-        """The numbers of the channels that may still send something."""
+        """The numbers of the channels that may still send records."""
         return [number for number, channel in enumerate(self._channels) if channel.left is None]
 
     def add(self, channel: Channel) -> int:
-        """Append a channel, which from now on has its name; its number."""
+        """Append a channel, which now owns its name; returns its number."""
         number = self._numbers[channel.name] = len(self._channels)
         self._channels.append(channel)
         return number
 
     def leave(self, number: int, left: Left) -> None:
-        """The channel sends nothing more; removed, its name is free."""
+        """Mark a channel that sends nothing more; a removed channel gives up its name."""
         channel = self._channels[number]
         channel.left = left
         if left == "removed":

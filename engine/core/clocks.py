@@ -1,4 +1,4 @@
-"""All clocks of a run, driven alike: its own, the one at lateness 0 (W0), and those of the idle what-if."""
+"""All clocks of a run, driven by the same calls: the run's own, W0 (lateness 0), and those of the idle what-if."""
 
 from collections.abc import Iterable
 
@@ -17,34 +17,34 @@ class Clocks:
         self._all = [own, *self._rungs] if shadow is None else [own, shadow, *self._rungs]
 
     def add_channel(self, now: int) -> None:
-        """Register the next channel (processing time, ms)."""
+        """Register the next channel at processing time `now` (ms)."""
         for clock in self._all:
             clock.add_channel(now)
 
     def finish_channels(self, numbers: Iterable[int]) -> None:
-        """These channels send nothing more (semantics 3.5)."""
+        """Mark channels that send nothing more as finished (semantics 3.5)."""
         for clock in self._all:
             for number in numbers:
                 clock.finish_channel(number)
 
     def remove_channels(self, numbers: Iterable[int]) -> None:
-        """These channels no longer exist (semantics 3.7)."""
+        """Remove channels that no longer exist (semantics 3.7)."""
         for clock in self._all:
             for number in numbers:
                 clock.remove_channel(number)
 
     def wake(self, numbers: set[int]) -> None:
-        """These channels have records."""
+        """Note that these channels have records."""
         for clock in self._all:
             clock.wake(numbers)
 
     def emit(
         self, now: int, watermarks: dict[int, int], started: list[tuple[int, int]], timers: IdlenessTimers
     ) -> set[int]:
-        """Pass the channels' watermarks at lateness 0 on, each clock at its own lateness.
+        """Pass the channels' watermarks at lateness 0 to every clock, which applies its own lateness.
 
-        `started` are the inactivity clocks that started now: time and channel. Returns the channels that turned idle
-        in the run's own clock.
+        `started` lists the inactivity clocks that start now: (time, channel). Returns the channels that turned idle in
+        the run's own clock.
         """
         rounds: dict[int, Round] = {}
         idled: set[int] = set()
@@ -59,32 +59,34 @@ class Clocks:
         return idled
 
     def set_lateness(self, lateness_ms: int) -> None:
-        """From the next emit on; W0 stays at 0."""
+        """Set the lateness (ms) from the next emit on; W0 stays at 0."""
         for clock in (self._own, *self._rungs):
             clock.lateness_ms = lateness_ms
 
     def set_idle_after(self, idle_after_ms: int | None) -> None:
-        """From the next emit on; the rungs of the idle what-if keep theirs."""
+        """Set the idle timeout (ms) from the next emit on; the rungs of the idle what-if keep theirs."""
         for clock in (self._own, self._shadow):
             if isinstance(clock, OperatorClock):
                 clock.idle_after_ms = idle_after_ms
 
     @property
     def outdated(self) -> bool:
-        """Whether one has an instance that must be combined at the next emit."""
+        """Whether any clock has a source instance that must recombine at the next emit."""
         return any(clock.outdated for clock in self._all)
 
     def due_ms(self) -> list[int]:
-        """When each next turns a channel idle (processing time, ms), of those that will."""
+        """When each clock next turns a channel idle (processing time, ms); clocks that never do are left out."""
         return [time for clock in self._all if (time := clock.next_due_ms()) is not None]
 
     def fingerprint(self) -> tuple[int, ...]:
-        """Differs whenever a watermark or a status changed."""
+        """A value that changes whenever a watermark or a status changes."""
         return tuple(number for clock in self._all for number in (clock.level, sum(clock.flaps.values())))
 
 
 def _lagged(watermarks: dict[int, int], lateness: int) -> dict[int, int]:
-    """Each `shift`ed by the lateness (ms); far from both ends of time that is a subtraction."""
+    """`watermarks` less the lateness (ms), as `shift` computes it; plain subtraction where no value is near either end
+    of time.
+    """
     if min(watermarks.values(), default=0) >= FIRST_USABLE_MS and lateness <= LAST_USABLE_MS:
         return {number: watermark - lateness for number, watermark in watermarks.items()}
     return {number: shift(watermark, -lateness) for number, watermark in watermarks.items()}

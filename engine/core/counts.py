@@ -1,4 +1,4 @@
-"""Counts of records by channel and in all, and their rates."""
+"""Counts of records per channel and in total, and their rates."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ RATE_OVER_S = 10.0
 
 
 class ChannelCounts(Struct, gc=False):
-    """Records of one channel since the start, counted as `Totals` counts them."""
+    """Counts of one channel since the start, with the fields of `Totals`."""
 
     records: int = 0
     behind_watermark: int = 0
@@ -24,9 +24,9 @@ class ChannelCounts(Struct, gc=False):
 
 
 def count_groups(counts: dict[str, ChannelCounts], groups: Iterable[Group]) -> int:
-    """Count the groups of a batch to their channels; how many rows they are, malformed ones included.
+    """Count the groups of a batch by channel; returns the number of rows, malformed ones included.
 
-    `late` and `no_window` are counted by the windows.
+    The windows count `late` and `no_window`.
     """
     rows = 0
     for group in groups:
@@ -45,7 +45,7 @@ def count_groups(counts: dict[str, ChannelCounts], groups: Iterable[Group]) -> i
 
 
 def count_dropped(counts: dict[str, ChannelCounts], late: Mapping[str, int], no_window: Mapping[str, int]) -> None:
-    """Count by channel the records that were late, and those that are in no window."""
+    """Count, by channel, late records and records that are in no window."""
     for channel, records in late.items():
         _counts_of(counts, channel).late += records
     for channel, records in no_window.items():
@@ -73,13 +73,13 @@ def totals_of(rows: Iterable[ChannelCounts]) -> Totals:
 
 
 class RateMeter:
-    """Records per wall-clock second of each channel, over the last seconds."""
+    """Records per wall-clock second of each channel, over the last `RATE_OVER_S` seconds."""
 
     def __init__(self) -> None:
         self._marks: deque[tuple[float, dict[str, int]]] = deque()
 
     def rates(self, at_s: float, records: dict[str, int]) -> dict[str, float]:
-        """Take the counts at a monotonic time (s); the rates since the oldest mark kept."""
+        """The rates since the oldest mark kept; adds a mark of the counts at a monotonic time (s)."""
         self._marks.append((at_s, records))
         while len(self._marks) > 2 and at_s - self._marks[1][0] >= RATE_OVER_S:
             self._marks.popleft()

@@ -1,7 +1,7 @@
-"""Which values of chosen columns are over-represented among late records, and whose clocks are off (semantics 11.6).
+"""Which values of chosen columns are over-represented among late records, and whose clocks are wrong (semantics 11.6).
 
-Counts are exact while a column has at most `MOST_VALUES` values. Beyond that the values with the fewest late records,
-then the fewest records, share `other`, and how many records of a value can be missing is known.
+Counts are exact while a column has at most `MOST_VALUES` values. Beyond that, the values with the fewest late records,
+then the fewest records, share `other`; how many records of a value may be missing stays known.
 """
 
 from collections.abc import Sequence
@@ -16,27 +16,30 @@ from .snapshot.explain import ExplainedChannel, ExplainedColumn, ExplainedValue
 
 MOST_COLUMNS = 10
 MOST_VALUES = 1_000
-"""How many values of a column are counted on their own."""
+"""Values of a column that are counted separately, at most."""
 MOST_OF_BATCH = 2_000
-"""How many values of a column a batch reports: those with most late records, then most records."""
+"""Values of a column that a batch reports, at most: those with most late records, then those with most records."""
 MOST_TRACKED = 8
-"""Of so many values of a column it is counted how far behind W0 they are; so many channels are explained alone."""
+"""Values of a column whose distances behind W0 are counted, at most; also the number of channels explained
+separately.
+"""
 MOST_CHANNEL_VALUES = 100
-"""How many values of a column are counted for such a channel."""
+"""Values of a column that are counted for such a channel, at most."""
 SHOWN, SHOWN_OF_CHANNEL = 20, 5
 _CHANCE = 0.001
-"""How probable it may be that any of a column's values is called over-represented by chance."""
+"""Greatest probability that any value of a column is called over-represented by chance."""
 _HARDLY, _FEW_SELDOM = 3, 0.2
-"""Values that are late so many times less often than usual are no measure, if they have at most this share of records.
+"""Values that are late at least this many times less often than usual are left out of the comparison if together they
+have at most this share of the records.
 """
 _MORE_LATE = 1.5
-"""A channel takes another's place once it has so many times as many late records."""
+"""A channel replaces another one once it has this many times as many late records."""
 
 
 class SeenValue(Struct, frozen=True):
-    """A value of the column with that number in one batch.
+    """One value of the column with number `column` in one batch.
 
-    `delays` is empty where nothing is known of arrival; `behind`: its records at W0 or behind it by bucket, None: not
+    `delays` is empty if arrival times are not known. `behind`: its records at or behind W0, by bucket; None: not
     counted.
     """
 
@@ -47,22 +50,24 @@ class SeenValue(Struct, frozen=True):
     delays: tuple[DelayPoint, ...] = ()
     behind: dict[int, int] | None = None
     missed: int = 0
-    """How many more records it can have that were not reported."""
+    """Records of the value that may be missing from the report, at most."""
 
 
 class SeenValues(Struct, frozen=True):
-    """What a batch, or one channel's records of it, says of the columns of `--explain`."""
+    """What a batch, or one channel's records in it, reports for the columns of `--explain`."""
 
     values: Sequence[SeenValue] = ()
     unreported: Sequence[int] = ()
-    """For each column how many records a value can have that is not among `values`; empty: none can have any."""
+    """For each column, how many records a value that is not among `values` can have; empty: none."""
     channels: "dict[str, SeenChannel]" = {}
     usual: tuple[int, int] | None = None
-    """Of what distance (ms) the distances of how many records are relative; None: of that of their neighbours."""
+    """The distance (ms) that all distances are relative to, and its number of records; None: each is relative to its
+    neighbours.
+    """
 
 
 class SeenChannel(Struct, frozen=True):
-    """The records of one channel in one batch, and what they say."""
+    """The records of one channel in one batch, and their values."""
 
     records: int
     late: int
@@ -70,21 +75,21 @@ class SeenChannel(Struct, frozen=True):
 
 
 class Focus(Struct, frozen=True):
-    """What is counted more closely in the next batch: values by column, and channels (None: whichever come)."""
+    """What the next batch counts in detail: values by column, and channels (None: any channel)."""
 
     values: list[list[str]]
     channels: list[str] | None
 
 
 class _Behind(Struct, array_like=True):
-    """Of `records` records of a value, those at W0 or behind it by bucket of the what-if."""
+    """Of `records` records of a value, those at or behind W0, by bucket of the what-if."""
 
     records: int = 0
     counts: dict[int, int] = {}
 
 
 class _Counted(Struct, array_like=True):
-    """A value since the start; up to `missed` more records may have come while it was not counted."""
+    """Counts of a value since the start; up to `missed` more records may have come before it was counted."""
 
     late: int = 0
     records: int = 0
@@ -109,11 +114,11 @@ class CountedColumn(Struct):
     other_late: int = 0
     other_records: int = 0
     unreported: int = 0
-    """How many records a value can have had that is not among `values`."""
+    """How many records a value that is not among `values` can have had."""
     most: int = MOST_VALUES
 
     def add(self, seen: Sequence[SeenValue], records: int, late: int, unreported: int = 0) -> None:
-        """Count what a batch reports; the values that it left out are the rest of its records."""
+        """Count what a batch reports; records of values that it left out go to the rest."""
         for value in seen:
             counted = self.values.get(value.value)
             if counted is None:
@@ -155,7 +160,7 @@ class CountedColumn(Struct):
                 counts[bucket] = counts.get(bucket, 0) + records
 
     def track(self, records: int, late: int) -> list[str]:
-        """Keep the histograms of the values that lateness depends on most surely; which values to track next."""
+        """Keep histograms for the values most strongly linked to lateness; returns the values to track next."""
         ranked = self._ranked(records, late)[:MOST_TRACKED]
         kept = {name for name, _ in ranked}
         for name, counted in self.values.items():
@@ -164,7 +169,7 @@ class CountedColumn(Struct):
         return [name for name, _ in ranked]
 
     def view(self, records: int, late: int, channels: list[ExplainedChannel]) -> ExplainedColumn:
-        """What a snapshot shows of it, given all records and all late ones."""
+        """The column as a snapshot shows it, given all records and all late ones."""
         ranked = self._ranked(records, late)
         values = self._shown(ranked[:SHOWN], records, late)
         offsets = clock_offsets(
@@ -183,7 +188,7 @@ class CountedColumn(Struct):
         )
 
     def view_of_channel(self, channel: str, records: int, late: int) -> ExplainedChannel:
-        """The same, where the records are those of a channel."""
+        """The same for the records of one channel."""
         values = self._shown(self._ranked(records, late)[:SHOWN_OF_CHANNEL], records, late)
         return ExplainedChannel(channel, records, late, values, self.other_records > 0)
 
@@ -193,8 +198,8 @@ class CountedColumn(Struct):
         return [_explained(name, counted, records, late, usual, least) for name, counted in ranked]
 
     def _usual(self, records: int, late: int) -> tuple[int, int]:
-        """Late and all records without those of a few values that are almost never late, beside which all others seem
-        to be late often.
+        """Late and all records, less those of a few values that are almost never late: beside such values all others
+        would seem to be late often.
         """
         rates = [(counted.late / counted.records, counted.records) for counted in self.values.values()]
         least = weighted_median(rates) / _HARDLY
@@ -205,7 +210,7 @@ class CountedColumn(Struct):
         return late - sum(counted.late for counted in seldom), records - left_out
 
     def _ranked(self, records: int, late: int) -> list[tuple[str, _Counted]]:
-        """The values, the surest first."""
+        """The values, the strongest evidence first."""
 
         def rank(pair: tuple[str, _Counted]) -> tuple[float, str]:
             name, counted = pair
@@ -215,7 +220,7 @@ class CountedColumn(Struct):
 
 
 class Explain(Struct):
-    """The columns of `--explain`, and the records counted for them; the same for some channels."""
+    """The columns of `--explain` with their counts, in total and for some channels."""
 
     columns: list[CountedColumn]
     records: int = 0
@@ -224,16 +229,16 @@ class Explain(Struct):
 
     @classmethod
     def of(cls, names: Sequence[str]) -> "Explain":
-        """Nothing counted yet."""
+        """New, empty counts for columns with these names."""
         return cls([CountedColumn(name) for name in names])
 
     def focus(self) -> Focus:
-        """What the next batch counts more closely."""
+        """What the next batch is to count in detail."""
         values = [column.track(self.records, self.late) for column in self.columns]
         return Focus(values, list(self.channels) if self.channels else None)
 
     def add(self, seen: SeenValues, records: int, late: int) -> None:
-        """Count a batch: `records` with a usable time, `late` of them dropped."""
+        """Count a batch: `records` with a usable time, of which `late` were dropped."""
         self.records += records
         self.late += late
         for number, column in enumerate(self.columns):
@@ -246,7 +251,7 @@ class Explain(Struct):
             counted.add(channel.seen, channel.records, channel.late)
 
     def choose_channels(self, late: dict[str, int]) -> None:
-        """Explain the channels that have most late records; `late` of each since the start."""
+        """Explain the channels with most late records; `late` are the counts per channel since the start."""
         if len(late) > MOST_TRACKED:
             late = {name: records for name, records in late.items() if records}
         chosen = [name for name in self.channels if name in late]
@@ -265,7 +270,7 @@ class Explain(Struct):
         return Explain([CountedColumn(column.name, most=MOST_CHANNEL_VALUES) for column in self.columns])
 
     def view(self) -> list[ExplainedColumn]:
-        """What a snapshot shows."""
+        """The columns as a snapshot shows them."""
         late = [(name, channel) for name, channel in self.channels.items() if channel.late]
         late.sort(key=lambda pair: (-pair[1].late, pair[0]))
         views = [
@@ -280,7 +285,7 @@ class Explain(Struct):
 
 
 def surest_first(columns: Sequence[ExplainedColumn]) -> list[ExplainedColumn]:
-    """Columns with a value that is sure or a clock that is off before all others, which keep their order."""
+    """Columns that have a sure value or a wrong clock first; otherwise the order is kept."""
 
     def rank(column: ExplainedColumn) -> tuple[bool, float]:
         sure = [
@@ -295,7 +300,9 @@ def surest_first(columns: Sequence[ExplainedColumn]) -> list[ExplainedColumn]:
 def _explained(
     name: str, counted: _Counted, records: int, late: int, usual: tuple[int, int], least: float
 ) -> ExplainedValue:
-    """`usual`: the late and all records with which it is compared; `least`: the evidence that makes it sure."""
+    """The column's values as a snapshot shows them; `usual`: the late and all records to compare with; `least`: the
+    evidence that makes a value sure.
+    """
     behind = None if counted.behind is None else _filled(counted.behind.counts)
     of = None if counted.behind is None else counted.behind.records
     overall = late / records if records else 0
@@ -315,14 +322,16 @@ def _filled(counts: dict[int, int]) -> list[int]:
 
 
 def _least(compared: int) -> float:
-    """The evidence that none of so many values has by chance."""
+    """The evidence that a value needs so that none of `compared` values has it by chance."""
     return NormalDist().inv_cdf(1 - _CHANCE / max(compared, 1) / 2) ** 2
 
 
 def _evidence(late: int, records: int, all_late: int, all_records: int) -> float:
-    """How surely a value has more (negative: fewer) late records than the rest: the likelihood ratio (G) of the table.
+    """Evidence that a value has more (negative: fewer) late records than the rest: the likelihood ratio (G) of the
+    table.
 
-    A rare value that is late by chance has little of it, whatever its lift; so has a frequent one with a small lift.
+    A rare value that is late by chance has little evidence, whatever its lift; so has a frequent value with a small
+    lift.
     """
     records = min(max(late, records), all_records)
     table = (

@@ -1,8 +1,8 @@
-"""Whose clocks are off: records that arrive with others, and have event times that those do not have.
+"""Values whose clocks are wrong: their records arrive with others but have other event times.
 
-Distances are relative to the records that arrived at about the same time, so that a backlog that is read, or a pause of
-the whole stream, belongs to no channel. Late delivery varies from record to record; a wrong clock
-affects all of its records alike.
+Distances are relative to the records that arrived at about the same time, so that reading a backlog, or a pause of the
+whole stream, is not blamed on a channel. Late delivery varies from record to record; a wrong clock affects all of its
+records alike.
 """
 
 from collections.abc import Mapping
@@ -13,23 +13,23 @@ from .snapshot.explain import ClockOffset
 
 SHOWN_OFFSETS = 10
 MOST_FOLLOWED = 100
-"""Of how many values of a column it is followed how their distance changes."""
+"""Values of a column whose distances are followed over time, at most."""
 _MOST_POINTS = 16
 _REMEMBERED = 20_000
-"""Distances follow the latest so many records: a clock may be put right."""
+"""Distances cover this many of the latest records: a clock may be corrected."""
 _LEAST_RECORDS = 100
 _LEAST_OFFSET_MS = 60_000
 _FARTHER = 3
-"""An offset is a clock's only if it is so many times as large as the spread of the distances."""
+"""An offset counts as a wrong clock only if it is at least this many times the spread of the distances."""
 _LEAST_DRIFT_MS = 20_000
 _LEAST_POINTS = 8
 _STRAIGHT = 0.95
-"""Which share of the changes of a distance a straight line explains, if it is a drift."""
+"""Share of the changes of a distance that a straight line must explain for a drift."""
 _HOUR_MS = 3_600_000
 
 
 class DelayPoint(Struct, frozen=True, array_like=True):
-    """`records` records at about event time `time_ms`: where 5 %, half and 95 % of their distances lie (ms).
+    """`records` records at about event time `time_ms`: the 5 %, 50 % and 95 % quantiles of their distances (ms).
 
     A distance is above 0 if the event time is behind that of the other records that arrived then.
     """
@@ -50,20 +50,22 @@ class _Mean(Struct, array_like=True):
 
 
 class ClockOf(Struct, array_like=True):
-    """The distances of one value: those of the latest records, and how they changed."""
+    """The distances of the latest records of one value, and how they changed."""
 
     weight: int = 0
     low: float = 0.0
     middle: float = 0.0
     high: float = 0.0
     deviation: float = 0.0
-    """How far middles lie from their mean: of few records the spread is not in the points, but between them."""
+    """Mean deviation (ms) of the points' medians: with few records per point, the spread shows between points, not in
+    them.
+    """
     points: list[_Mean] = []
     step_ms: int = 1
-    """Records of one such step (event time, ms) are one point."""
+    """Records of one such step (event time, ms) form one point."""
 
     def add(self, point: DelayPoint) -> None:
-        """Take some records."""
+        """Add some records."""
         self.weight = min(self.weight + point.records, _REMEMBERED)
         part = min(1.0, point.records / self.weight)
         self.low += part * (point.low - self.low)
@@ -85,11 +87,11 @@ class ClockOf(Struct, array_like=True):
 
     @property
     def spread(self) -> float:
-        """About how far apart nine in ten distances lie (ms)."""
+        """The approximate width (ms) of the range that holds nine in ten distances."""
         return max(self.high - self.low, 4 * self.deviation)
 
     def drift(self) -> "_Line | None":
-        """The line that the distances follow; None where they do not."""
+        """The line that the distances follow; None if they do not follow one."""
         least = max(point.records for point in self.points) / 20 if self.points else 0
         points = [point for point in self.points if point.records >= least]
         if len(points) < _LEAST_POINTS:
@@ -104,7 +106,9 @@ class ClockOf(Struct, array_like=True):
 
 
 class _Line(Struct, frozen=True):
-    """A distance that changes by `slope` ms each ms, by `change_ms` in all, of which the line explains `straight`."""
+    """A distance that changes by `slope` ms per ms, by `change_ms` in total; the line explains the share `straight` of
+    the changes.
+    """
 
     slope: float
     change_ms: float
@@ -161,7 +165,7 @@ def clock_offsets(clocks: Mapping[str, tuple[int, ClockOf]]) -> list[ClockOffset
 
 
 def weighted_median(pairs: list[tuple[float, int]]) -> float:
-    """The weighted median; 0 for nothing."""
+    """The weighted median; 0 without pairs."""
     half, reached = sum(weight for _, weight in pairs) / 2, 0
     for value, weight in sorted(pairs):
         reached += weight

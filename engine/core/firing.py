@@ -1,4 +1,4 @@
-"""What windows did: the lines of `--firings`, and the windows that fired last."""
+"""The output of windows: the lines of `--firings`, and the windows that fired last."""
 
 from typing import Literal
 
@@ -13,7 +13,7 @@ MOST_FIRED = 20
 class Firing(Struct, frozen=True):
     """A firing by the watermark or the end (`fire`), by late records (`late_fire`), or records dropped (`late`).
 
-    `watermark_ms` is the watermark that fired or dropped, None at the end of stream; `firings` is one per record for a
+    `watermark_ms` is the watermark that caused it, None at the end of stream; `firings` is one per record for a
     `late_fire`, 0 for a `late`.
     """
 
@@ -29,12 +29,14 @@ class Firing(Struct, frozen=True):
 
 
 class FiredWindows(Struct):
-    """At most so many, by first firing, the oldest first; `last` is never changed, only replaced."""
+    """The windows that fired last, by first firing, the oldest first; `last` is never changed in place, only
+    replaced.
+    """
 
     last: list[FiredWindow] = []
 
     def take(self, firings: list[Firing], now: int | None) -> None:
-        """What windows did at processing time `now` (ms)."""
+        """Add what windows did at processing time `now` (ms)."""
         if not firings:
             return
         windows = {(window.start_ms, window.end_ms): window for window in self.last}

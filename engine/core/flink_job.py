@@ -1,4 +1,4 @@
-"""What a snapshot says of a Flink job besides its barrel; times in epoch ms."""
+"""The part of a snapshot about a Flink job, without its barrel; times in epoch ms."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class FlinkVertex(Struct, frozen=True):
-    """A task of the job, by plan; `None`: not known."""
+    """A task of the job's plan; `None`: not known."""
 
     id: str
     name: str
@@ -19,30 +19,30 @@ class FlinkVertex(Struct, frozen=True):
     output_ms: int | None = None
     """The lowest watermark that its subtasks send."""
     spread_ms: int | None = None
-    """How far its subtasks' outputs lie apart."""
+    """The distance between its subtasks' lowest and highest output watermark."""
     slowest: int | None = None
     """The subtask with the lowest output."""
     late: int | None = None
-    """Records that its windows dropped, restarts included."""
+    """Records that its windows dropped, also before restarts."""
     late_at_least: bool = False
     """`late` is a lower bound: a two-phase SQL aggregate drops partial rows of one record or more, and a restart
     forgets what was counted before."""
     busy: float | None = None
-    """Of its busiest subtask, the share of time."""
+    """Share of time that its busiest subtask is busy."""
     back_pressured: float | None = None
     windowed: bool = False
     taken_per_second: float | None = None
-    """Records that it takes in; a source: that it reads."""
+    """Records per second that it receives (a source: that it reads)."""
     sent_per_second: float | None = None
-    """Records that it sends; with windows: that they fire."""
+    """Records per second that it sends; with windows: that they fire."""
     pending: int | None = None
-    """Of a source, records that it knows to be unread: a lower bound, and 0 proves nothing."""
+    """Unread records that a source reports: a lower bound, and 0 proves nothing."""
     delay_ms: int = 0
-    """By how much it sends its watermark behind the one that it takes in, where that is a constant (< 0: ahead)."""
+    """How much later the watermark it sends is than the one it receives, if that is constant (< 0: ahead)."""
 
 
 class FlinkJob(Struct, frozen=True):
-    """The job that is watched, as its JobManager reports it."""
+    """The watched job, as its JobManager reports it."""
 
     id: str
     name: str
@@ -55,18 +55,18 @@ class FlinkJob(Struct, frozen=True):
     interval_ms: int | None = None
     restarts: int | None = None
     checkpoint_ms: int | None = None
-    """When the last checkpoint was completed, by the JobManager's clock; None: none was, or not known."""
+    """When the last checkpoint was completed, by the JobManager's clock; None: no checkpoint yet, or not known."""
     topics: list[str] = []
-    """The Kafka topics that its sources read; as metrics spell them (`_` for `.`) unless a broker is named."""
+    """The Kafka topics that its sources read; spelled as in metrics (`_` for `.`) unless a broker is given."""
     bootstrap: str | None = None
-    """The broker that was named for them."""
+    """The broker given for these topics."""
     clock_ms: int | None = None
     """The JobManager's clock at `now_ms` of the snapshot; the two machines' clocks may differ."""
     held_in: str | None = None
-    """The id of the vertex that contains the channel which holds back the operator's watermark."""
+    """The id of the vertex with the channel that holds back the operator's watermark."""
     checkpoint_took_ms: int | None = None
     checkpoint_bytes: int | None = None
-    """The state of the last completed checkpoint."""
+    """The size of the last completed checkpoint's state."""
     checkpoints_failed: int | None = None
     submitted_ms: int | None = None
     """When it was submitted, and when it last began to run, by the JobManager's clock."""
@@ -74,7 +74,9 @@ class FlinkJob(Struct, frozen=True):
     failure: str | None = None
     """The cause of its last failure, in one line, also of one that it has recovered from."""
     delays: dict[str, int] = {}
-    """By channel: how much later (ms) tasks on the way send its watermark; its own is its `watermark_ms` plus this."""
+    """By channel: how much later (ms) tasks on the way send its watermark; add this to `watermark_ms` for the channel's
+    own watermark.
+    """
 
     @property
     def chosen(self) -> FlinkVertex | None:
@@ -83,10 +85,10 @@ class FlinkJob(Struct, frozen=True):
 
     @property
     def read_per_second(self) -> float | None:
-        """Records per second that all sources read; None where one does not say."""
+        """Records per second that all sources read; None if one of them does not report it."""
         rates = [one.taken_per_second for one in self.vertices if not one.inputs and one.status == "RUNNING"]
         return sum(rate for rate in rates if rate is not None) if rates and None not in rates else None
 
     def busiest(self, load: Callable[[FlinkVertex], float | None]) -> float | None:
-        """The greatest load of all vertices."""
+        """The greatest load of any vertex."""
         return max((share for one in self.vertices if (share := load(one)) is not None), default=None)

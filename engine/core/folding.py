@@ -11,7 +11,7 @@ from .snapshot import Folded
 
 OTHER = "other"
 MOST_COUNTED = 100_000
-"""How many folded channels are counted exactly; beyond it the count is a lower bound."""
+"""Folded channels that are counted exactly, at most; beyond it the count is a lower bound."""
 
 
 class TooManyChannelsError(Exception):
@@ -19,7 +19,7 @@ class TooManyChannelsError(Exception):
 
 
 class FoldedChannels(Struct, dict=True):
-    """The channels that have been folded into `other`, as 8-byte digests of their names."""
+    """The channels folded into `other`, as 8-byte digests of their names."""
 
     digests: set[int] = set()
     at_least: bool = False
@@ -29,9 +29,9 @@ class FoldedChannels(Struct, dict=True):
         self._seen: set[str] = set()
 
     def fold(self, observation: BatchObservation, names: set[str]) -> BatchObservation:
-        """The observation with the groups of these channels in `other`; counts them.
+        """The observation with the groups of these channels moved to `other`; counts the channels.
 
-        TooManyChannelsError where the generator needs the records in order.
+        TooManyChannelsError if the generator needs the records in order.
         """
         if not names:
             return observation
@@ -51,7 +51,7 @@ class FoldedChannels(Struct, dict=True):
         )
 
     def view(self) -> Folded | None:
-        """What a snapshot says of it; None where no channel has been folded."""
+        """The folded channels as a snapshot shows them; None: no channel is folded."""
         return Folded(OTHER, len(self.digests), self.at_least, self.records) if self.digests else None
 
     def _count(self, names: set[str]) -> None:
@@ -66,7 +66,7 @@ class FoldedChannels(Struct, dict=True):
 
 
 def beyond_limit(names: set[str], known: Set[str], limit: int) -> set[str]:
-    """Those of the channels that do not fit beside the known ones: new ones in the order of their names."""
+    """The channels that exceed the limit beside the known ones: new channels, in the order of their names."""
     new = names - known - {OTHER}
     room = max(0, limit - len(known) + (OTHER in known))
     return set() if len(new) <= room else set(sorted(new)[room:])

@@ -1,4 +1,4 @@
-"""The history of a run: one small point for each snapshot, which is what sparklines, timelines and the doctor go by."""
+"""The history of a run: one small point for each snapshot, the input of sparklines, timelines and the doctor."""
 
 from collections.abc import Callable, Iterable
 
@@ -12,7 +12,7 @@ _PHASES = {
     "queryPlanning": "planning_ms", "addBatch": "work_ms", "walCommit": "commit_ms", "commitOffsets": "commit_ms",
     "commitBatch": "commit_ms",
 }  # fmt: skip
-"""Spark's names for what a batch does, by what it comes down to."""
+"""Spark's phase names, grouped into the fields of `Phases`."""
 
 
 class Phases(Struct, frozen=True, array_like=True, gc=False):
@@ -27,7 +27,7 @@ class Phases(Struct, frozen=True, array_like=True, gc=False):
 class HistoryPoint(Struct, frozen=True, array_like=True):
     """One snapshot: processing time and watermark (epoch ms), distance behind the fastest (ms), holder.
 
-    `records` and `late` are 0 where they are not known: then they never grow. All else that is not known is None.
+    `records` and `late` are 0 if they are not known, and then never grow. Every other field is None if it is not known.
     """
 
     now_ms: int
@@ -46,43 +46,47 @@ class HistoryPoint(Struct, frozen=True, array_like=True):
     """Rows per second (wall clock) that arrived, and that Spark could have processed."""
     rows_done: float | None = None
     backlog: int | None = None
-    """Records of all channels (or sources) that are not read yet."""
+    """Unread records of all channels (or sources)."""
     backlog_ms: int | None = None
-    """How far the worst channel is read behind its end, in event time."""
+    """How far the worst channel's reading position is behind its end, in event time (ms)."""
     open_windows: int | None = None
     state_rows: int | None = None
-    """What is kept: records in open windows; of an attached query, rows in Spark's state."""
+    """Records in open windows; for an attached query, rows in Spark's state."""
     results: int | None = None
     """Firings since the start."""
     held_since_ms: int | None = None
-    """Since when (processing time, epoch ms) the holder holds back the watermark, and why."""
+    """Since when the holder holds back the watermark (processing time, epoch ms), and the cause."""
     cause: Cause | None = None
     verdict: VerdictName | None = None
     """The verdict in force; None: not judged (an older wmtop)."""
     results_in_a_second: float | None = None
-    """Of a Flink job, what the chosen operator sends."""
+    """Records per second that the chosen operator of a Flink job sends."""
     busy: float | None = None
-    """Of a Flink job's busiest subtask, the share of time; and of the most back-pressured one."""
+    """Share of time that a Flink job's busiest subtask is busy, and that its most back-pressured one is
+    back-pressured.
+    """
     back_pressured: float | None = None
     reason: ReasonCode | None = None
-    """Why the verdict is what it is."""
+    """The reason of the verdict."""
 
 
 STALE_MS = 10_000
-"""A point that is older than the one before by less was overtaken by it; by more: it is another run's."""
+"""A point older than the one before it by less than this (ms) was overtaken by it; one that is older by more belongs to
+another run.
+"""
 
 
 def is_overtaken(point: HistoryPoint, last: HistoryPoint | None) -> bool:
-    """Whether a newer point came before it: a batch's snapshot may wait while one of that moment is sent."""
+    """Whether a newer point came first: a batch's snapshot may wait while another snapshot of that moment is sent."""
     return last is not None and last.wall_ms - STALE_MS < point.wall_ms < last.wall_ms
 
 
 def history_point(snapshot: Snapshot) -> HistoryPoint | None:
-    """The point of history that `snapshot` is; None before the first one that has a time."""
+    """The point of history for `snapshot`; None while the snapshot has no time."""
     if snapshot.now_ms is None or snapshot.wall_ms is None:
         return None
     level, totals, spark, windows = snapshot.level, snapshot.totals, snapshot.spark, snapshot.windows
-    job = snapshot.flink if snapshot.state != "stale" else None  # old rates are not those of now
+    job = snapshot.flink if snapshot.state != "stale" else None  # old rates are not the present ones
     operator = None if job is None else job.chosen
     verdict = _verdict(snapshot)
     return HistoryPoint(
@@ -132,7 +136,7 @@ def backlog(snapshot: Snapshot) -> int | None:
 
 
 def phases_of(phases_ms: dict[str, int]) -> Phases | None:
-    """Spark's phases of a batch, added up to ours; None where it says nothing."""
+    """Spark's phases of a batch, summed into ours; None if it reports none."""
     if not phases_ms:
         return None
     sums = dict.fromkeys(Phases.__struct_fields__, 0)

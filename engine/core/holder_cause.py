@@ -1,4 +1,4 @@
-"""Why a channel holds back the watermark: one cause, from what is known of the channels."""
+"""Why a channel holds back the watermark: one cause, from the state of the channels."""
 
 from msgspec import Struct
 
@@ -10,7 +10,7 @@ from .times import MIN
 from .unread import Unread
 
 SLOW_CLOCK_MS = 1_000
-"""How far (ms) event time must be ahead of the processing clock before the clock is blamed."""
+"""How far (ms) event time must be ahead of the processing clock before the cause is the clock."""
 
 
 class Around(Struct, frozen=True):
@@ -19,7 +19,7 @@ class Around(Struct, frozen=True):
     paused: bool
     unread: Unread | None
     fastest: int
-    """The greatest channel watermark, `MIN` for none."""
+    """The greatest channel watermark, `MIN`: none."""
     newest_event_ms: int | None
 
     @staticmethod
@@ -52,7 +52,7 @@ def cause_of_channel(monitor: Monitor, number: int, now: int, around: Around) ->
 
 
 def _times_heard(monitor: Monitor, channel: Channel) -> int:
-    """The most times that the channel can have been heard from: many records of one batch count once."""
+    """How often the channel can have been heard from, at most: many records of one batch count once."""
     return min(monitor.counts[channel.name].records, (monitor.batch or 0) + 1)
 
 
@@ -87,7 +87,7 @@ def _cause(
         return "slow_clock"
     if fastest_ahead_of_clock_ms is not None and fastest_ahead_of_clock_ms > future_after_ms:
         return "future_elsewhere"
-    # Silence explains the lag when it has lasted for half of it, or for much longer than usual for the channel.
+    # A pause explains the lag if it has lasted for half of it, or for much longer than usual for the channel.
     return (
         "quiet" if all_read and quiet_ms > 0 and (2 * quiet_ms >= lag_ms or quiet_ms > 4 * usual_quiet_ms) else "behind"
     )

@@ -27,7 +27,7 @@ class IdleCycles(Struct):
                 self.of[channel] = IdleCycle(now, mean)
 
     def length_ms(self, channel: int, now: int) -> int | None:
-        """The mean cycle (ms), or the current one where that is longer already; None before the second."""
+        """The mean cycle (ms), or the current one if that is longer already; None before the second cycle."""
         last = self.of.get(channel)
         if last is None or last.length_ms is None:
             return None

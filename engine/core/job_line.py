@@ -1,4 +1,4 @@
-"""The line of an attached job that sets what a preview shows: it can only be changed there. Pure."""
+"""The line of code that sets a previewed value in an attached job, where alone it can be changed. Pure."""
 
 import re
 
@@ -13,14 +13,14 @@ _JAVA_UNITS = (("Days", 86_400_000), ("Hours", 3_600_000), ("Minutes", 60_000), 
 
 
 def line_in_job(snapshot: Snapshot, value_ms: int | None, *, idle: bool = False) -> str | None:
-    """What to write in the job for a lateness (or idle timeout) of `value_ms`; None: a job has no such line."""
+    """The line that sets a lateness (or idle timeout) of `value_ms` in the job; None: a job has no such line."""
     if snapshot.origin is None or snapshot.source is None or value_ms is None:
         return None
     if snapshot.flink is not None and is_sql(snapshot):
         if idle:
             return f"'scan.watermark.idle-timeout' = '{_option(value_ms)}'"
         return f"WATERMARK FOR ts AS ts - INTERVAL {_sql(value_ms)}"
-    if snapshot.source.kind in ("group", "flink"):  # of a consumer group only positions are known: it may be Flink
+    if snapshot.source.kind in ("group", "flink"):  # a consumer group shows only positions: it may be Flink
         return f".withIdleness({_java(value_ms)})" if idle else f"forBoundedOutOfOrderness({_java(value_ms)})"
     if snapshot.settings.strategy != "spark" or idle:
         return None
@@ -51,7 +51,7 @@ def is_sql(snapshot: Snapshot) -> bool:
 
 
 def _sql(ms: int) -> str:
-    """As Flink's SQL reads it: `'45' SECOND`; a number of three digits needs its precision said."""
+    """A duration as Flink's SQL reads it: `'45' SECOND`; a number of three digits needs an explicit precision."""
     unit, size = next(((unit, size) for unit, size in _SQL_UNITS if ms and not ms % size), ("SECOND", 1_000))
     digits = len(str(ms // size))
     precision = f"({digits})" if digits > 2 else ""
@@ -59,13 +59,13 @@ def _sql(ms: int) -> str:
 
 
 def _option(ms: int) -> str:
-    """As Flink reads a duration in its options: `1 min`."""
+    """A duration as Flink's options read it: `1 min`."""
     unit, size = next((unit, size) for unit, size in _OPTION_UNITS if not ms % size and (ms or unit == "s"))
     return f"{ms // size} {unit}"
 
 
 def _interval(ms: int) -> str:
-    """As Spark's SQL reads it: `45 seconds`."""
+    """A duration as Spark's SQL reads it: `45 seconds`."""
     unit, size = next((unit, size) for unit, size in _SPARK_UNITS if not ms % size and (ms or unit == "second"))
     return f"{ms // size} {unit}{'' if ms == size else 's'}"
 

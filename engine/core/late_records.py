@@ -23,7 +23,7 @@ class LateRecords(Struct, frozen=True):
 
 
 def late_records(windows: TimeWindows | SessionWindows, groups: Sequence[Group], level: int) -> LateRecords:
-    """What `windows` will drop of a batch's groups at that watermark (ms); nothing is changed."""
+    """What `windows` will drop of a batch's groups at the watermark `level` (ms); changes nothing."""
     groups = [group for group in groups if group.start_ms is not None]
     if isinstance(windows, SessionWindows):
         return _late_in_sessions(windows, groups, level)
@@ -40,7 +40,7 @@ def _late_in_group(windows: TimeWindows, group: Group, level: int) -> int:
 def _late_in_sessions(windows: SessionWindows, groups: list[Group], level: int) -> LateRecords:
     cells = [Cell(group.channel, group.min_ms, group.max_ms, group.records) for group in groups]
     if not any(windows.cleanup_ms(saturate(cell.max_ms + windows.spec.gap_ms)) <= level for cell in cells):
-        return LateRecords(0, level, {})  # a session is late only if each of its records is late on its own
+        return LateRecords(0, level, {})  # a session is late only if each of its records alone would be late
     dropped = sorted(windows.dropped(cells, level))
     sessions: dict[int, int] = {}
     records, number = 0, 0

@@ -22,10 +22,12 @@ LADDER_MS = tuple(
 """The values that the tuning keys step through: 1-2-3-5-7 in each unit, from 1 ms to 30 d."""
 
 IDLE_LADDER_MS = (10 * SECOND, MINUTE, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 12 * HOUR)
-"""The idle timeouts tried beside `off` and the run's own."""
+"""The idle timeouts (ms) tried besides `off` and the run's own."""
 
 MOST_PENDING_WINDOWS = 20_000
-"""How many windows may wait for the largest lateness; beyond, the oldest are given up and their delays unknown."""
+"""Windows that may wait for the largest lateness, at most; beyond, the oldest are given up and their delays are
+unknown.
+"""
 
 
 def bucket_edges(lateness_ms: int) -> list[int]:
@@ -49,7 +51,7 @@ class Histogram(Struct):
             self.counts[bucket] += records
 
     def at_least(self) -> list[int]:
-        """For each edge how many records lie at or above it."""
+        """The number of records at or above each edge."""
         totals: list[int] = []
         total = 0
         for count in reversed(self.counts):
@@ -70,11 +72,11 @@ class DelayLedger(Struct):
     ends: list[int] = []
     """Window ends that some edge still waits for, ascending."""
     known: int = -1
-    """Edges from this index on have lost windows (-1: none)."""
+    """From this edge on (an index) windows were given up; -1: none."""
     w0: int = MIN
 
     def window(self, end: int) -> None:
-        """A record of the window that ends there comes now."""
+        """Note a record in the window that ends at `end`."""
         place = bisect_left(self.ends, end)
         if self.ends[place : place + 1] == [end] or self.w0 >= end - 1 + self.edges[-1]:
             return
@@ -90,14 +92,14 @@ class DelayLedger(Struct):
         for index, edge in enumerate(self.edges):
             first = bisect_right(self.ends, before + 1 - edge)
             last = bisect_right(self.ends, self.w0 + 1 - edge)
-            # At an edge that had closed the window before its first record came, its end lies below `first`.
+            # An edge may have closed the window before the window's first record came: then its end lies below `first`.
             self.closed[index] += last - first
             self.delay_sum_ms[index] += sum(now - end for end in self.ends[first:last])
         done = bisect_right(self.ends, self.w0 + 1 - self.edges[-1])
         del self.ends[:done]
 
     def mean_delay_ms(self, index: int) -> float | None:
-        """The mean delay at an edge (ms); None where no window was closed or some were given up."""
+        """The mean delay at an edge (ms); None if no window was closed or some were given up."""
         if not self.closed[index] or (self.known >= 0 and index >= self.known):
             return None
         return self.delay_sum_ms[index] / self.closed[index]
@@ -113,8 +115,8 @@ def new_ledger(edges: list[int]) -> DelayLedger:
 
 
 def recommended_lateness_ms(edges: Seq[int], late: Seq[int], records: int, completeness: float) -> int | None:
-    """The smallest edge (ms) whose late share is at most `1 - completeness`; None without records or where none is."""
+    """The smallest edge (ms) whose late share is at most `1 - completeness`; None: no records, or no such edge."""
     if not records:
         return None
-    allowed = (1 - Fraction(repr(completeness))) * records  # the decimal that was meant, not the nearest float
+    allowed = (1 - Fraction(repr(completeness))) * records  # the decimal as written, not the nearest float
     return next((edge for edge, count in zip(edges, late, strict=True) if count <= allowed), None)

@@ -36,7 +36,7 @@ class Monitor(Struct, kw_only=True, dict=True):
     settings: Settings
     clock: Clock
     shadow: Clock | None
-    """The same at lateness 0: its watermark is W0; None for a strategy without lateness."""
+    """The clock at lateness 0, whose watermark is W0; None for a strategy without lateness."""
     rungs: list[IdleRung]
     operator: WindowOperator
     whatif: LatenessWhatIf | None
@@ -56,18 +56,18 @@ class Monitor(Struct, kw_only=True, dict=True):
     moved_ms: int | None = None
     """When (processing time) the watermark last advanced."""
     advanced_ms: int | None = None
-    """When a channel's greatest event time last did."""
+    """When (processing time) a channel's greatest event time last advanced."""
     record_ms: int | None = None
-    """When a record with a usable time last came."""
+    """When (processing time) a record with a usable time last came."""
     judge: Judge = msgspec.field(default_factory=Judge)
     autopilot: Autopilot = msgspec.field(default_factory=Autopilot)
     last_future: Offender | None = None
     last_malformed: Offender | None = None
     changes: list[SettingsChange] = []
     explain: Explain | None = None
-    """None: no columns were asked for."""
+    """The counts of `--explain`; None: no columns were asked for."""
     resend: bool = False
-    """Settings changed: at the next emit every generator emits."""
+    """Settings changed: every generator emits at the next emit."""
     ended: bool = False
 
     def __post_init__(self) -> None:
@@ -91,13 +91,13 @@ class Monitor(Struct, kw_only=True, dict=True):
         return self.whatif.edges if self.whatif else []
 
     def shown(self, watermark: int) -> int | None:
-        """A watermark (ms) as it is shown: None for none yet, and plus 1 under Spark's rule."""
+        """A watermark (ms) as shown: None for `MIN`, and plus 1 under Spark's rule."""
         if watermark == MIN:
             return None
         return watermark + 1 if self.settings.strategy == "spark" else watermark
 
     def add_channels(self, names: list[str], now: int) -> None:
-        """Register channels that the source knows before their first record (processing time, ms)."""
+        """Register channels that the source reports before their first record, at processing time `now` (ms)."""
         folded = self._beyond_limit(set(names))
         for name in sorted({OTHER if name in folded else name for name in names}):
             if name in self._registry:
@@ -108,18 +108,19 @@ class Monitor(Struct, kw_only=True, dict=True):
             self._note_holder(now)
 
     def finish_channels(self, names: Iterable[str], now: int | None) -> list[Firing]:
-        """These channels send nothing more (semantics 3.5); what the watermark made windows do.
+        """Finish channels that send nothing more (semantics 3.5); returns what the watermark made windows do.
 
-        With the last unfinished channel the stream ends. Names that are not known or have finished change nothing.
+        The stream ends with the last unfinished channel. Unknown and finished names change nothing.
         """
         leaving = self._registry.known(names)
         return self._let_go({number for number in leaving if self.channels[number].left is None}, "finished", now)
 
     def remove_channels(self, names: Iterable[str], now: int | None) -> list[Firing]:
-        """These channels no longer exist (semantics 3.7); what the watermark made windows do. Their counts stay.
+        """Remove channels that no longer exist (semantics 3.7); returns what the watermark made windows do. Their
+        counts stay.
 
-        Where only finished channels remain, the stream ends. A record or `add_channels` makes a removed channel a new
-        one. Names that are not known change nothing.
+        If only finished channels remain, the stream ends. A record or `add_channels` makes a removed channel a new one.
+        Unknown names change nothing.
         """
         return self._let_go(self._registry.known(names), "removed", now)
 
@@ -145,7 +146,7 @@ class Monitor(Struct, kw_only=True, dict=True):
 
     @property
     def unfinished(self) -> list[int]:
-        """The numbers of the channels that may still send something."""
+        """The numbers of the channels that may still send records."""
         return self._registry.unfinished
 
     def progress_of_active(self) -> dict[str, int | None]:
@@ -157,13 +158,13 @@ class Monitor(Struct, kw_only=True, dict=True):
         }
 
     def generators(self) -> dict[str, Generator]:
-        """The generators of the channels that may still send something."""
+        """The generators of the channels that may still send records."""
         return {channel.name: channel.generator for channel in self.channels if channel.left is None}
 
     def heard_at(self, last_record_ms: Mapping[str, int], now: int) -> None:
-        """Take when known channels had their last record (processing time, ms), which a tap knows from elsewhere.
+        """Set when known channels had their last record (processing time, ms), which a tap reports.
 
-        The holder counts as one since `now`.
+        The holder counts as holder since `now`.
         """
         for name, time_ms in last_record_ms.items():
             channel = self.channels[self._registry.number(name)]
@@ -171,7 +172,7 @@ class Monitor(Struct, kw_only=True, dict=True):
         self.holder_since_ms = now
 
     def apply(self, observation: BatchObservation) -> list[Firing]:
-        """Apply one micro-batch; what its records, and then the watermark, made windows do."""
+        """Apply one micro-batch; returns what its records, and then the watermark, made windows do."""
         assert not self.ended
         now = self._pass_time(observation.now_ms)
         folded = self._beyond_limit({group.channel for group in observation.groups})
@@ -192,11 +193,11 @@ class Monitor(Struct, kw_only=True, dict=True):
         return self._noted(firings)
 
     def take_points(self) -> list[TimePoint]:
-        """A few of the records since the last call."""
+        """Take a sample of the records since the last call."""
         return self._points.take()
 
     def tick(self, now: int) -> list[Firing]:
-        """One emit between batches; what it made windows do."""
+        """Do one emit between batches; returns what it made windows do."""
         assert not self.ended
         now = self._pass_time(now)
         firings = self._emit(now, {})
@@ -204,9 +205,9 @@ class Monitor(Struct, kw_only=True, dict=True):
         return self._noted(firings)
 
     def tick_until(self, limit_ms: int) -> list[Firing]:
-        """All ticks owed since the last emit, one an emit interval, up to `limit_ms` (processing time, inclusive).
+        """Do all emits owed since the last one, one per emit interval, up to `limit_ms` (processing time, inclusive).
 
-        Ticks that can change nothing are skipped, but their time passes.
+        Emits that can change nothing are skipped, but their time passes.
         """
         firings: list[Firing] = []
         every = self.settings.emit_every_ms
@@ -222,7 +223,7 @@ class Monitor(Struct, kw_only=True, dict=True):
         return firings
 
     def next_tick_ms(self) -> int | None:
-        """The first time at which a tick may change something: any (`MIN`), later, or None: not before a record."""
+        """The first time at which an emit may change something: `MIN`: any time; None: only after a record."""
         if not self.settings.emit_every_ms:
             return None
         if self.timers.pending or self.resend or self.settings.strategy == "custom":
@@ -244,18 +245,18 @@ class Monitor(Struct, kw_only=True, dict=True):
         wall_ms: int,
         now: int | None = None,
     ) -> list[Firing]:
-        """Change settings; they are in force from the next emit after processing time `now` (ms) on.
+        """Change settings, in force from the next emit after processing time `now` (ms).
 
-        `auto_lateness` is the autopilot's target (None: off); a lateness suspends it for one horizon.
+        `auto_lateness` is the autopilot's target (None: off); a manual lateness suspends the autopilot for one horizon.
 
-        The ticks owed until then come first, with the old settings: returns what they made windows do. `now` None: no
-        ticks are owed. ValueError where the strategy has no such setting or the value is not possible.
+        The emits owed until then come first, with the old settings; returns what they made windows do. `now` None: no
+        emits are owed. ValueError if the strategy has no such setting or the value is out of range.
         """
         version = self.settings.version + 1
         change = SettingsChange(version, self.batch, wall_ms, who, lateness_ms, idle_after_ms, auto_lateness)
         settings = changed(self.settings, change)
         firings = [] if now is None else self.tick_until(now)
-        if lateness_ms is UNSET:  # those ticks may have changed it
+        if lateness_ms is UNSET:  # those emits may have changed it
             settings = msgspec.structs.replace(settings, lateness_ms=self.settings.lateness_ms)
         change = msgspec.structs.replace(change, version=self.settings.version + 1, batch=self.batch)
         if auto_lateness is not UNSET:
@@ -266,7 +267,7 @@ class Monitor(Struct, kw_only=True, dict=True):
         return firings
 
     def _take(self, settings: Settings, change: SettingsChange) -> None:
-        """These settings are in force from the next emit on."""
+        """Put these settings in force from the next emit on."""
         if isinstance(change.lateness_ms, int):
             self._clocks.set_lateness(change.lateness_ms)
         if change.idle_after_ms is not UNSET:
@@ -276,12 +277,12 @@ class Monitor(Struct, kw_only=True, dict=True):
         self.changes = noted(self.changes, change, self.now_ms)
 
     def _steers(self) -> AutoLateness | None:
-        """The autopilot's settings; None where it is off."""
+        """The autopilot's settings; None: off."""
         auto = self.settings.auto
         return None if self.whatif is None or auto is None or auto.target is None else auto
 
     def _steer(self, now: int) -> None:
-        """Let the autopilot set the lateness, where an evaluation is due."""
+        """Let the autopilot set the lateness, if an evaluation is due."""
         auto = self._steers()
         if auto is None or self.whatif is None or self.now_ms is None or not self.autopilot.is_due(now, auto):
             return
@@ -291,9 +292,11 @@ class Monitor(Struct, kw_only=True, dict=True):
             self._take(*decision.change_of(self.settings, self.batch))
 
     def exclude(self, duration_ms: int, until: int, channels: list[str] | None = None) -> None:
-        """Exclude the time (ms) that ended at `until` from idleness (paused, stopped; of some: held back, unread)."""
+        """Exclude the time (ms) that ended at `until` from idleness: all channels while paused or stopped, some while
+        held back or unread.
+        """
         if channels is not None and not all(name in self._registry for name in channels):
-            channels = [*channels, OTHER]  # some may be folded
+            channels = [*channels, OTHER]  # some channels may be folded into it
         self.timers.exclude(duration_ms, until, None if channels is None else self._registry.known(channels))
 
     def end(self, now: int | None = None) -> list[Firing]:
@@ -303,7 +306,7 @@ class Monitor(Struct, kw_only=True, dict=True):
         return self._noted(self.operator.finish(self.batch))
 
     def durable_fingerprint(self) -> tuple[int, ...]:
-        """Differs whenever an emit changed something that must be saved: a watermark, a status."""
+        """A value that changes whenever an emit changed something that must be saved: a watermark or a status."""
         due = self.autopilot.next_ms or 0
         return (*self._clocks.fingerprint(), len(self.unfinished), self.ended, due)
 
@@ -312,7 +315,7 @@ class Monitor(Struct, kw_only=True, dict=True):
         return firings
 
     def _pass_time(self, now: int | None) -> int:
-        """Advance processing time, never back; 0 while it is not known (before the first channel)."""
+        """Advance processing time to `now` (ms), never back; returns it, 0 before the first channel."""
         if now is not None:
             self.now_ms = now if self.now_ms is None else max(now, self.now_ms)
         return self.now_ms or 0
@@ -322,7 +325,7 @@ class Monitor(Struct, kw_only=True, dict=True):
 
     def _new_channel(self, name: str, now: int) -> int:
         if name in self._registry:
-            # It had finished, and has a record again: that makes it a new channel.
+            # It had finished and has a record again: it is a new channel.
             finished = self._registry.number(name)
             self._note_left(finished, "removed")
             self._clocks.remove_channels([finished])
@@ -332,7 +335,7 @@ class Monitor(Struct, kw_only=True, dict=True):
         return number
 
     def _count(self, observation: BatchObservation) -> list[Firing]:
-        """Count the batch at the watermarks it started with, and fill the windows."""
+        """Count the batch at the watermarks that it started with, and fill the windows."""
         self.rows += count_groups(self.counts, observation.groups)
         records = [group for group in observation.groups if group.start_ms is not None]
         if records:
@@ -349,7 +352,7 @@ class Monitor(Struct, kw_only=True, dict=True):
         return filled.firings
 
     def _absorb(self, observation: BatchObservation, now: int) -> dict[int, int]:
-        """Let the generators see their records, wake the channels; what `on_event` emitted, by channel."""
+        """Pass records to the generators and wake the channels; returns what `on_event` emitted, by channel."""
         greatest = greatest_times(observation.groups)
         sequences = {sequence.channel: sequence for sequence in observation.sequences}
         numbers = self._registry.taking_part(greatest)
@@ -363,7 +366,7 @@ class Monitor(Struct, kw_only=True, dict=True):
         return heard
 
     def _emit(self, now: int, heard: dict[int, int]) -> list[Firing]:
-        """One emit round: `heard` are the channels with records, and what they emitted at once (`MIN`: nothing)."""
+        """Do one emit round; `heard`: the channels with records and what they emitted at once (`MIN`: nothing)."""
         watermarks, started = heard, list[tuple[int, int]]()
         before, resent = self.level, self.resend and self.settings.emit_every_ms > 0
         if self.settings.emit_every_ms:
@@ -379,7 +382,7 @@ class Monitor(Struct, kw_only=True, dict=True):
         return self._advance(now)
 
     def _advance(self, now: int) -> list[Firing]:
-        """What the watermark, where it is now, makes windows do."""
+        """Let the windows follow the watermark; returns what it made them do."""
         if self.whatif:
             self.whatif.delays.advance(self.w0, now)
         self._note_holder(now)
@@ -387,7 +390,7 @@ class Monitor(Struct, kw_only=True, dict=True):
         return self.operator.advance(self.level, self.shown(self.level), self.batch)
 
     def _with_periodic(self, sent: dict[int, int]) -> dict[int, int]:
-        """What the channels' generators emit now, or have sent where that is greater (ms; `MIN`: nothing)."""
+        """The greater of what each channel's generator emits now and has sent (ms; `MIN`: nothing)."""
         channels, watermarks = self.channels, dict[int, int]()
         for number, at_once in sent.items():
             periodic = channels[number].generator.on_periodic_emit()

@@ -1,4 +1,4 @@
-"""A monitor that is new, or as saved state: its JSON."""
+"""New monitors, and monitors as JSON (the saved state)."""
 
 import msgspec
 
@@ -10,7 +10,7 @@ from .window_operator import new_window_operator
 
 
 def new_monitor(settings: Settings) -> Monitor:
-    """A monitor that has seen nothing yet."""
+    """A monitor without records."""
     lateness = settings.lateness_ms if settings.tunable and settings.lateness_ms is not None else 0
     return Monitor(
         settings=settings,
@@ -28,5 +28,5 @@ def encode_monitor(monitor: Monitor) -> bytes:
 
 
 def decode_monitor(data: bytes) -> Monitor:
-    """The monitor that `encode_monitor` wrote; raises `msgspec.DecodeError`."""
+    """The monitor that `encode_monitor` wrote; `msgspec.DecodeError` for anything else."""
     return msgspec.json.decode(data, type=Monitor)

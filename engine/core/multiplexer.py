@@ -15,7 +15,7 @@ class Split(Struct):
 
 
 class Combined(Struct, frozen=True):
-    """What a recombination gave: a watermark that grew (ms, else None), and whether every split is idle."""
+    """The result of recombining: the watermark if it grew (ms, else None), and whether every split is idle."""
 
     watermark: int | None
     idle: bool
@@ -25,7 +25,7 @@ NOTHING = Combined(None, False)
 
 
 class Multiplexer(Struct):
-    """The minimum over the splits that are not idle (over all idle: the maximum), emitted only when it grows."""
+    """The minimum over the splits that are not idle (if all are idle: the maximum), emitted only when it grows."""
 
     splits: dict[int, Split] = {}
     combined: int = MIN
@@ -37,21 +37,21 @@ class Multiplexer(Struct):
         self.splits[split] = Split(since=now)
 
     def unregister(self, split: int) -> bool:
-        """Remove a split; takes effect at the next update. False if it was not there."""
+        """Remove a split from the next update on; False if it is unknown."""
         return self.splits.pop(split, None) is not None
 
     def watermark(self, split: int, watermark: int, now: int = 0) -> Combined:
-        """A watermark sent at once: recombines if it raises its split and is above the combined one."""
+        """Take a watermark sent at once: recombines if it raises its split and is above the combined watermark."""
         raised = self.defer_watermark(split, watermark, now)
         return self.update() if raised and watermark > self.combined else NOTHING
 
     def status(self, split: int, *, idle: bool) -> Combined:
-        """A status sent at once: always recombines."""
+        """Take a status sent at once: always recombines."""
         self.defer_status(split, idle=idle)
         return self.update()
 
     def defer_watermark(self, split: int, watermark: int, now: int = 0) -> bool:
-        """A watermark that takes effect at the next update; whether it raises its split's own."""
+        """Take a watermark for the next update; returns whether it raises its split's own."""
         state = self.splits[split]
         state.idle = False
         raised = watermark > state.watermark
@@ -61,18 +61,18 @@ class Multiplexer(Struct):
         return raised
 
     def defer_status(self, split: int, *, idle: bool) -> None:
-        """A status that takes effect at the next update."""
+        """Take a status for the next update."""
         self.splits[split].idle = idle
 
     def holder(self) -> int | None:
-        """The split that sets the minimum; ties: the one whose watermark is unchanged for longest, then order."""
-        # Where the others have been removed, all that remain may be idle until the next update.
+        """The split that sets the minimum; ties: the one unchanged for longest, then order."""
+        # If the other splits were removed, all that remain may be idle until the next update.
         candidates = {number: split for number, split in self.splits.items() if not split.idle} or self.splits
         order = [(split.watermark, split.since, number) for number, split in candidates.items()]
         return min(order)[2] if order else None
 
     def update(self) -> Combined:
-        """Recombine: the periodic emit. With no split registered nothing is emitted."""
+        """Recombine (the periodic emit). Without a split nothing is emitted."""
         if not self.splits:
             return NOTHING
         active = [split.watermark for split in self.splits.values() if not split.idle]
@@ -84,7 +84,7 @@ class Multiplexer(Struct):
 
 
 class Emission(Struct, frozen=True):
-    """What passes the output: a watermark (ms) that grew, or a change of status."""
+    """What leaves the output: a watermark (ms) that grew, or a change of status."""
 
     watermark: int | None = None
     idle: bool | None = None

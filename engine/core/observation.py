@@ -16,14 +16,14 @@ class Group(Struct, frozen=True, gc=False):
     start_ms: int | None
     """Start of the latest window that could hold them; for sessions the start of their cell of one gap."""
     head: bool
-    """They lie in the first `size % slide` ms after that start, so that one window more holds them."""
+    """They lie in the first `size % slide` ms after that start, so one more window holds them."""
     records: int
     future: int = 0
-    """How many of them the future guard kept from the generator."""
+    """Records that the future guard kept from the generator."""
     behind: int = 0
-    """How many have `ts <= level` as it was when the batch started."""
+    """Records with `ts <= level`, `level` as the batch started."""
     late_in_gap: int = 0
-    """How many lie in a gap between windows and have `ts + allowed_lateness <= level`."""
+    """Records that lie in a gap between windows and have `ts + allowed_lateness <= level`."""
     min_ms: int = 0
     max_ms: int = 0
     max_event_ms: int | None = None
@@ -31,19 +31,19 @@ class Group(Struct, frozen=True, gc=False):
     emitted_ms: int | None = None
     """Greatest watermark that `on_event` emits for them (punctuated, source)."""
     late_bucket: int | None = None
-    """Bucket of `W0 - (own end - 1) - allowed_lateness`, where the pane does not determine it: sessions and gaps."""
+    """Bucket of `W0 - (own end - 1) - allowed_lateness` for sessions and gaps, where the pane does not determine it."""
 
 
 class Sequence(Struct, frozen=True):
-    """What an order-dependent generator did with a channel's records of the batch, in source order."""
+    """The result of an order-dependent generator for a channel's records of the batch, in source order."""
 
     channel: str
     timestamps: list[int] = []
-    """smoothed: the last of them, at most as many as are averaged (ms)."""
+    """`smoothed`: the last timestamps (ms), at most as many as are averaged."""
     state: bytes | None = None
-    """custom: the pickled generator after them."""
+    """`custom`: the pickled generator after the records."""
     emitted_ms: int | None = None
-    """custom: the greatest watermark its `on_event` emitted."""
+    """`custom`: the greatest watermark that its `on_event` emitted."""
 
 
 class BatchObservation(Struct, frozen=True, kw_only=True):
@@ -51,23 +51,23 @@ class BatchObservation(Struct, frozen=True, kw_only=True):
 
     batch: int
     now_ms: int | None
-    """None: no record of a replay says when it arrived."""
+    """None: no record of a replay has an arrival time."""
     groups: list[Group]
     behind: dict[str, dict[int, int]] = {}
-    """Records at W0 or behind it, by channel and bucket of `W0 - ts`."""
+    """Records at or behind W0, by channel and bucket of `W0 - ts`."""
     sample: list[Group] | None = None
-    """A few of the groups as they were before records of different distance from W0 came together; None: all groups."""
+    """A sample of the groups from before groups of different distance from W0 were merged; None: all groups."""
     sequences: list[Sequence] = []
     values: SeenValues | None = None
-    """Of the columns of `--explain`."""
+    """Counts for the columns of `--explain`."""
     late: int = 0
-    """How many are late; only counted where `values` are."""
+    """Number of late records; only counted together with `values`."""
     last_future: Offender | None = None
     last_malformed: Offender | None = None
 
 
 def greatest_times(groups: list[Group]) -> dict[str, tuple[int, int | None]]:
-    """Of each channel with usable records the greatest timestamp, and the greatest watermark emitted for them (ms)."""
+    """The greatest timestamp and the greatest emitted watermark (ms) of each channel with usable records."""
     greatest: dict[str, tuple[int, int | None]] = {}
     for group in groups:
         time, channel = group.max_event_ms, group.channel

@@ -1,8 +1,8 @@
-"""An operator's clock: channels with idleness, multiplexed into source instances where asked, behind one valve.
+"""An operator's clock: channels with idleness, combined into source instances (`--subtasks`), behind one valve.
 
 One such clock runs the query; others with lateness 0 or another idle timeout run beside it on the same records and
-ticks, for the what-if. Channels come as numbers in the order of semantics section 6; watermarks come with the clock's
-own lateness taken off.
+emits, for the what-if. Channels are numbers in the order of semantics section 6; a channel's watermark already has the
+clock's lateness subtracted.
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,7 +35,7 @@ class Instance(Struct):
     multiplexer: Multiplexer
     output: WatermarkOutput
     finished: dict[int, int] = {}
-    """Its channels that have finished, with their last watermarks (ms)."""
+    """Finished channels, with their last watermarks (ms)."""
 
 
 class OperatorClock(Struct, tag="valve", dict=True):
@@ -49,10 +49,11 @@ class OperatorClock(Struct, tag="valve", dict=True):
     instances: list[Instance] = []
     idle: set[int] = set()
     flaps: dict[int, int] = {}
-    """Changes between active and idle, by channel."""
+    """Number of changes between active and idle, by channel."""
     waiting: list[tuple[int, int]] = []
-    """Heap of (start of inactivity, channel): the channels that may become idle next, each once. A start that is out of
-    date is corrected when it comes up: it is never later than the true one."""
+    """Heap of (start of inactivity, channel): the channels that may become idle next, each once. An outdated start is
+    corrected when it reaches the top: it is never later than the true one.
+    """
     outdated: set[int] = set()
     """Source instances that a channel has left: they recombine at the next emit."""
 
@@ -71,7 +72,7 @@ class OperatorClock(Struct, tag="valve", dict=True):
 
     @property
     def has_valve(self) -> bool:
-        """Whether the minimum over inputs makes the watermark."""
+        """Whether the watermark is the minimum over inputs."""
         return True
 
     @property
@@ -97,7 +98,7 @@ class OperatorClock(Struct, tag="valve", dict=True):
         self._wake_instance(number)
 
     def finish_channel(self, channel: int) -> None:
-        """The channel sends nothing more (semantics 3.5); its last watermark stays known.
+        """Finish a channel (semantics 3.5); its last watermark stays known.
 
         A source instance recombines at the next emit, and finishes with the last of its channels.
         """
@@ -111,7 +112,7 @@ class OperatorClock(Struct, tag="valve", dict=True):
         self._leave_instance(channel, number)
 
     def remove_channel(self, channel: int) -> None:
-        """The channel leaves the minimum for good (semantics 3.7), also one that has finished.
+        """Remove a channel, also a finished one, from the minimum for good (semantics 3.7).
 
         A source instance recombines at the next emit, and leaves the minimum with the last of its channels.
         """
@@ -136,7 +137,7 @@ class OperatorClock(Struct, tag="valve", dict=True):
             self.valve.remove(number)
 
     def wake(self, channels: set[int]) -> None:
-        """Records of these channels have come: the idle ones become ACTIVE at once, in order."""
+        """Note records of these channels: idle ones become ACTIVE at once, in order."""
         for channel in sorted(self.idle & channels):
             self.idle.discard(channel)
             self._flap(channel)
@@ -148,14 +149,16 @@ class OperatorClock(Struct, tag="valve", dict=True):
                 self._wake_instance(number)
 
     def start_waiting(self, started: list[tuple[int, int]]) -> None:
-        """The inactivity clocks of these channels, (start, channel), have started now."""
-        # Nothing in the heap is later than now, so appending keeps it a heap.
+        """Note that the inactivity clocks of these channels, (start, channel), have started now."""
+        # No entry is later than now, so appending keeps the heap valid.
         waits = self._waits
         self.waiting += [entry for entry in started if entry[1] not in waits]
         waits.update(channel for _, channel in started)
 
     def emit(self, now: int, round_: Round, timers: IdlenessTimers) -> set[int]:
-        """One emit round over the channels in order: each turns idle or sends its watermark; those that turned idle."""
+        """Do one emit round: each channel, in order, turns idle or sends its watermark; returns those that
+        turned idle.
+        """
         due, watermarks = self._due(now, timers), round_.watermarks
         if self.subtasks is not None:
             self._emit_instances(now, watermarks, due)
@@ -171,7 +174,7 @@ class OperatorClock(Struct, tag="valve", dict=True):
         return due
 
     def _emit_instances(self, now: int, watermarks: Mapping[int, int], due: set[int]) -> None:
-        """The same with source instances, each of which recombines once, after all its channels."""
+        """The same with source instances: each recombines once, after all its channels."""
         touched, self.outdated = self.outdated, set()
         for channel in sorted(watermarks.keys() | due):
             if channel in due:
@@ -183,7 +186,7 @@ class OperatorClock(Struct, tag="valve", dict=True):
             self._recombine(number, now)
 
     def watermark(self, channel: int) -> int:
-        """The channel's own watermark (ms), `MIN` for none yet."""
+        """The channel's own watermark (ms), `MIN`: none yet."""
         if self.subtasks is None:
             return self.valve.watermarks[channel]
         instance = self.instances[channel % self.subtasks]
@@ -191,14 +194,14 @@ class OperatorClock(Struct, tag="valve", dict=True):
         return instance.finished.get(channel, MIN) if split is None else split.watermark
 
     def holder(self) -> int | None:
-        """The channel that holds back the watermark (of an instance: the slowest that is not idle in it)."""
+        """The channel that holds back the watermark; in a source instance, its slowest channel that is not idle."""
         held = self.valve.holder()
         if held is None or self.subtasks is None:
             return held
         return self.instances[held].multiplexer.holder()
 
     def input_of(self, channel: int) -> int:
-        """The input of the valve that the channel belongs to: its own, or its source instance."""
+        """The input of the valve that the channel belongs to: its own or its source instance's."""
         return channel if self.subtasks is None else channel % self.subtasks
 
     def takes_part(self, channel: int) -> bool | None:
@@ -206,14 +209,14 @@ class OperatorClock(Struct, tag="valve", dict=True):
         return channel not in self.idle and self.valve.aligned[self.input_of(channel)]
 
     def since_ms(self, channel: int) -> int | None:
-        """When the channel's watermark last changed (processing time, ms); None once it has left its instance."""
+        """When the channel's watermark last changed (processing time, ms); None after it has left its instance."""
         if self.subtasks is None:
             return self.valve.since[channel]
         split = self.instances[channel % self.subtasks].multiplexer.splits.get(channel)
         return None if split is None else split.since
 
     def instance_facts(self) -> list[InstanceFacts] | None:
-        """The source instances that have or had a channel; None where channels are the inputs of the valve."""
+        """The source instances that have or had a channel; None without source instances."""
         if self.subtasks is None:
             return None
         valve = self.valve
@@ -250,7 +253,7 @@ class OperatorClock(Struct, tag="valve", dict=True):
                     yield max(split.watermark, combined), since, place, split.watermark, number
 
     def all_idle_watermark(self) -> int | None:
-        """The watermark (ms) once all aligned channels are idle; None while an unaligned one is active."""
+        """The watermark (ms) after all aligned channels have turned idle; None while an unaligned one is active."""
         if not self.valve.all_active_aligned():
             return None
         inputs = self.valve.unfinished
@@ -260,7 +263,7 @@ class OperatorClock(Struct, tag="valve", dict=True):
         return max((split.watermark for split in splits), default=None)
 
     def next_due_ms(self) -> int | None:
-        """The first time at which an emit may find a channel idle; None: never without a record."""
+        """The first time at which an emit may find a channel idle; None: not before another record."""
         if self.idle_after_ms is None or not self.waiting:
             return None
         return self.waiting[0][0] + self.idle_after_ms + 1
@@ -319,12 +322,12 @@ class FastestClock(Struct, tag="fastest"):
 
     @property
     def has_valve(self) -> bool:
-        """Never: a maximum makes the watermark."""
+        """False: the watermark is a maximum."""
         return False
 
     @property
     def all_idle(self) -> bool:
-        """Never: no channel is ever idle."""
+        """False: no channel is ever idle."""
         return False
 
     def add_channel(self, now: int) -> None:
@@ -345,7 +348,7 @@ class FastestClock(Struct, tag="fastest"):
         """Nothing: no channel is ever idle."""
 
     def emit(self, now: int, round_: Round, timers: IdlenessTimers) -> set[int]:
-        """Take the channels' watermarks; the greatest raises the combined one; none turns idle."""
+        """Take the channels' watermarks: the greatest raises the combined one. No channel turns idle."""
         for channel, watermark in round_.watermarks.items():
             if watermark > self.watermarks[channel]:
                 self.watermarks[channel] = watermark
@@ -374,7 +377,7 @@ class FastestClock(Struct, tag="fastest"):
         return None
 
     def next_due_ms(self) -> int | None:
-        """Never."""
+        """None: no channel ever turns idle."""
         return None
 
 
@@ -382,7 +385,7 @@ Clock = OperatorClock | FastestClock
 
 
 def new_clock(strategy: str, lateness_ms: int, idle_after_ms: int | None, subtasks: int | None) -> Clock:
-    """The clock that the strategy asks for."""
+    """The clock for the strategy."""
     if strategy == "spark":
         return FastestClock(lateness_ms)
     return OperatorClock(lateness_ms, idle_after_ms, subtasks, Valve())

@@ -12,15 +12,17 @@ from .times import MIN, saturate
 from .windows import window_count
 
 MOST_LATE, MOST_ON_TIME = 500, 1_500
-"""How many records a sample keeps; a larger share of the late ones, so that they are visible."""
+"""Late and on-time records that a sample keeps, at most; late ones have the larger share, so that they stay visible."""
 _MOST_WAITING = 120
 _PER_BATCH = (20, 40)
 MOST_GROUPS = 500
-"""The most groups of a batch that records are taken from."""
+"""Groups of a batch that records are taken from, at most."""
 
 
 def points_of(observation: BatchObservation, settings: Settings, level: int, now: int) -> list[TimePoint]:
-    """A few of a batch's records: the greatest event times of groups, late or not when it started (ms)."""
+    """A sample of a batch's records: the greatest event times (ms) of groups, and whether they were late when it
+    started.
+    """
     groups = observation.groups if observation.sample is None else observation.sample
     chance = Random(observation.batch)
     if len(groups) > MOST_GROUPS:
@@ -35,7 +37,7 @@ def points_of(observation: BatchObservation, settings: Settings, level: int, now
 
 
 def is_late(group: Group, event_ms: int, settings: Settings, level: int) -> bool:
-    """Whether a group's record at `event_ms` is late: its last window is closed (for sessions its own one)."""
+    """Whether a group's record at `event_ms` is late: its last window (for sessions its own) is closed."""
     spec = settings.spec
     assert group.start_ms is not None
     if isinstance(spec, Session):
@@ -46,31 +48,31 @@ def is_late(group: Group, event_ms: int, settings: Settings, level: int) -> bool
 
 
 class WaitingPoints:
-    """Records of the sample that wait for the next snapshot, the latest of them."""
+    """Sampled records that wait for the next snapshot, the latest ones."""
 
     def __init__(self) -> None:
         self._points: list[TimePoint] = []
 
     def add(self, points: list[TimePoint]) -> None:
-        """Take those of a batch."""
+        """Add the records of a batch."""
         self._points += points
         del self._points[:-_MOST_WAITING]
 
     def take(self) -> list[TimePoint]:
-        """All since the last call."""
+        """Take all records since the last call."""
         points, self._points = self._points, []
         return points
 
 
 class PointSample:
-    """A bounded random sample that is the same whenever it is taken of the same points."""
+    """A bounded random sample that is the same for the same points, whenever it is taken."""
 
     def __init__(self, points: Iterable[TimePoint] = ()) -> None:
         self._kept: tuple[list[TimePoint], list[TimePoint]] = ([], [])
         self.add(points)
 
     def add(self, points: Iterable[TimePoint], since_ms: int = MIN) -> None:
-        """Take more points; what came before processing time `since_ms` is dropped when space is needed."""
+        """Add points; if space is needed, points from before processing time `since_ms` are dropped first."""
         for point in points:
             self._kept[not point.late].append(point)
         for kept, most in zip(self._kept, (MOST_LATE, MOST_ON_TIME), strict=True):
@@ -80,10 +82,10 @@ class PointSample:
 
     @property
     def points(self) -> list[TimePoint]:
-        """All that are kept, the on-time ones first."""
+        """All kept points, the on-time ones first."""
         return [*self._kept[1], *self._kept[0]]
 
 
 def _rank(point: TimePoint) -> int:
-    """The point's place in the sample: a hash, so that every sample keeps the same points."""
+    """The point's rank: a hash, so that every sample keeps the same points."""
     return crc32(b"%d %d %s" % (point.now_ms, point.event_ms, point.channel.encode(errors="replace")))

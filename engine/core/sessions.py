@@ -1,4 +1,4 @@
-"""Session windows: a batch's records merge with one another and with the live ones (Flink's merging windows)."""
+"""Session windows: a batch's records merge with each other and with the live sessions (Flink's merging windows)."""
 
 from msgspec import Struct
 
@@ -25,11 +25,11 @@ class SessionWindows(Struct, tag="session"):
     live: list[Window] = []
 
     def cleanup_ms(self, end: int) -> int:
-        """The watermark (ms) from which on a session that ends there is gone."""
+        """The watermark (ms) from which on a session that ends at `end` is gone."""
         return saturate(end - 1 + self.allowed_lateness_ms)
 
     def add(self, cells: list[Cell], level: int) -> list[tuple[Added, dict[str, int]]]:
-        """Merge a batch's cells; for each session they are in, latest first, what became of it and its new records.
+        """Merge a batch's cells. Returns for each of their sessions, latest first, the outcome and its new records.
 
         TooManyWindowsError beyond `MOST_COUNTERS`, before anything has changed.
         """
@@ -40,12 +40,12 @@ class SessionWindows(Struct, tag="session"):
         return outcomes[::-1]
 
     def dropped(self, cells: list[Cell], level: int) -> list[tuple[int, int]]:
-        """The sessions [start, end) of a batch's cells that `add` would drop as late; nothing is changed."""
+        """The sessions [start, end) of a batch's cells that `add` would drop as late; changes nothing."""
         outcomes, _ = self._outcomes(cells, level)
         return [added.late_from for added, _ in outcomes if added.late_from is not None]
 
     def _outcomes(self, cells: list[Cell], level: int) -> tuple[list[tuple[Added, dict[str, int]]], list[Window]]:
-        """What `add` returns, by start, and the sessions that live then; changes nothing."""
+        """The result of `add`, by start, and the sessions that are live after it; changes nothing."""
         outcomes: list[tuple[Added, dict[str, int]]] = []
         live: list[Window] = []
         for pieces, sessions in self._touching(self._pieces(cells)):
@@ -97,7 +97,7 @@ class SessionWindows(Struct, tag="session"):
         return groups
 
     def _merge(self, pieces: list[Window], sessions: list[Window], level: int) -> tuple[Added, list[Window]]:
-        """One session of those that touch: dropped if it is late even so; what became of it, and whether it lives."""
+        """Merge touching sessions into one, dropped if it is late even so; returns its outcome and whether it lives."""
         merged = Window(min(w.start for w in pieces + sessions), max(w.end for w in pieces + sessions))
         records = sum(piece.records for piece in pieces)
         if self.cleanup_ms(merged.end) <= level:

@@ -1,4 +1,4 @@
-"""What a run is asked to do: frozen, versioned, and written to JSON as it is."""
+"""The settings of a run: frozen, versioned, and written to JSON unchanged."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ StrategyName = Literal[
     "bounded", "monotonous", "bounded-legacy", "punctuated", "smoothed", "source", "spark", "none", "custom"
 ]
 TUNABLE: frozenset[StrategyName] = frozenset({"bounded", "bounded-legacy", "smoothed", "spark"})
-"""The strategies that have a lateness, and so a what-if."""
+"""The strategies with a lateness, and therefore a what-if."""
 
 
 class Tumbling(Struct, frozen=True, tag_field="type", tag="tumbling"):
@@ -33,9 +33,9 @@ class Sliding(Struct, frozen=True, tag_field="type", tag="sliding"):
 
 
 MOST_CHANNELS = 20_000
-"""The greatest `max_channels`: a snapshot with names of 256 characters fits into a line of the stream."""
+"""Upper bound of `max_channels`: a snapshot with names of 256 characters still fits into a line of the stream."""
 MOST_WINDOWS_PER_RECORD = 1_000
-"""A record of more sliding windows than this is refused: each one is kept, counted and saved."""
+"""Sliding windows per record, at most: more are refused, since each window is kept, counted and saved."""
 
 
 class Session(Struct, frozen=True, tag_field="type", tag="session"):
@@ -59,9 +59,9 @@ class AutoLateness(Struct, frozen=True, kw_only=True):
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """Everything that decides a result; all durations in ms, `None` means off (or: this strategy has none).
+    """Everything that decides a result; all durations in ms, `None`: off, or the strategy has no such setting.
 
-    Of an attached query, `lateness_ms` None is "not known".
+    For an attached query, `lateness_ms` None means "not known".
     """
 
     strategy: StrategyName = "bounded"
@@ -72,12 +72,12 @@ class Settings(Struct, frozen=True, kw_only=True):
     emit_every_ms: int = 200
     subtasks: int | None = None
     window: WindowSpec | None = Tumbling(3_600_000)
-    """None: not known, of an attached query."""
+    """The windows; None: not known (an attached query)."""
     version: int = 1
     max_channels: int = 10_000
-    """Channels beyond it, in the order of semantics section 6, share the channel `other`."""
+    """Channels kept separately, at most; others, in the order of semantics section 6, share the channel `other`."""
     smooth: int = 100
-    """How many timestamps `smoothed` averages."""
+    """How many timestamps the strategy `smoothed` averages."""
     marker: str | None = None
     """The SQL condition that makes a record a marker (`punctuated`)."""
     watermark_column: str | None = None
@@ -85,7 +85,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     factory: str | None = None
     """`module:factory` of a user's generator (`custom`)."""
     auto: AutoLateness | None = None
-    """None: the strategy has no lateness, or it is another engine's query."""
+    """The autopilot; None: the strategy has no lateness, or the query is attached."""
 
     @property
     def tunable(self) -> bool:
@@ -94,6 +94,6 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     @property
     def spec(self) -> WindowSpec:
-        """The windows of a run, which always has some."""
+        """The windows of an own run, which are always known."""
         assert self.window is not None
         return self.window

@@ -14,10 +14,10 @@ LAST_USABLE_MS: Final = 253_402_300_799_999
 
 
 def saturate(value: int) -> int:
-    """Clamp `value` (ms) to the signed 64-bit range."""
+    """`value` (ms) limited to the signed 64-bit range."""
     return MIN if value < MIN else MAX if value > MAX else value
 
 
 def shift(time: int, delta: int) -> int:
-    """Move `time` by `delta` (ms), saturating; no watermark yet stays that."""
+    """`time` plus `delta` (ms), saturating; `MIN` stays `MIN`."""
     return MIN if time == MIN else saturate(time + delta)

@@ -1,6 +1,6 @@
-"""The valve: many channels' watermarks into one (Flink's `StatusWatermarkValve`, with FLINK-40475 fixed).
+"""The valve: combines many channels' watermarks into one (Flink's `StatusWatermarkValve`, with FLINK-40475 fixed).
 
-The minimum is kept in a heap whose outdated entries are dropped when they come up, so that an update costs O(log n).
+The minimum is kept in a heap whose outdated entries are dropped when they reach the top: an update costs O(log n).
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from .times import MAX, MIN
 
 
 class Status(IntEnum):
-    """What a channel says of itself; a removed one keeps its number but takes no part."""
+    """A channel's status; a removed channel keeps its number but takes no part."""
 
     ACTIVE = 0
     IDLE = 1
@@ -23,7 +23,7 @@ class Status(IntEnum):
 
 
 class ValveOutput(Struct, frozen=True):
-    """What the valve sends on: a status change first (`idle`), unless the valve went idle: then the watermark first."""
+    """The valve's output: a status change comes first (`idle`), but the watermark first if the valve turned idle."""
 
     watermark: int | None = None
     idle: bool | None = None
@@ -54,7 +54,7 @@ class Valve(Struct, dict=True):
         heapify(self._heap)
 
     def add_channel(self, now: int) -> ValveOutput | None:
-        """Add a channel, ACTIVE at MIN and aligned: it cannot pull the watermark back, but stops it."""
+        """Add a channel, ACTIVE at MIN and aligned: it does not lower the watermark, but stops it."""
         channel = len(self.watermarks)
         self.watermarks.append(MIN)
         self.statuses.append(Status.ACTIVE)
@@ -68,7 +68,9 @@ class Valve(Struct, dict=True):
         return ValveOutput(idle=False)
 
     def add_again(self, channel: int, now: int) -> ValveOutput | None:
-        """A channel that finished or was removed is back under its number, as new: ACTIVE at MIN and aligned."""
+        """Add a channel that finished or was removed again, under its number, ACTIVE at MIN and aligned like a
+        new one.
+        """
         assert self.statuses[channel] >= Status.FINISHED
         self.watermarks[channel] = MIN
         self.statuses[channel] = Status.ACTIVE
@@ -80,7 +82,7 @@ class Valve(Struct, dict=True):
         return ValveOutput(idle=False) if woke else None
 
     def input_watermark(self, channel: int, watermark: int, now: int = 0) -> ValveOutput | None:
-        """A channel's watermark; ignored while the channel or the valve is idle, or when it does not grow."""
+        """Take a channel's watermark; ignored while the channel or the valve is idle, or if it does not grow."""
         if self.idle or watermark <= self.watermarks[channel] or self.statuses[channel] != Status.ACTIVE:
             return None
         self.watermarks[channel] = watermark
@@ -93,12 +95,12 @@ class Valve(Struct, dict=True):
         return self._rederive()
 
     def input_watermarks(self, watermarks: Mapping[int, int], now: int = 0) -> None:
-        """Many channels' watermarks, in order: the same as one by one, faster where the order cannot matter."""
+        """Take many channels' watermarks, in order: the same as one by one, faster where the order cannot matter."""
         if not watermarks or self.idle or 4 * len(watermarks) < len(self.watermarks) or not self.all_active_aligned():
             for channel, watermark in watermarks.items():
                 self.input_watermark(channel, watermark, now)
             return
-        # Every minimum on the way lies at or below the last one: only that one counts.
+        # No minimum on the way lies above the last one: only the last one counts.
         known, statuses, since = self.watermarks, self.statuses, self.since
         everyone = self._active == len(known)
         for channel, watermark in watermarks.items():
@@ -112,7 +114,7 @@ class Valve(Struct, dict=True):
             self._rederive()
 
     def is_like(self, other: "Valve") -> bool:
-        """Whether the next input does the same to both."""
+        """Whether both valves will respond alike to the same input."""
         return (
             (self.last_output, self.idle) == (other.last_output, other.idle)
             and self.watermarks == other.watermarks
@@ -122,7 +124,7 @@ class Valve(Struct, dict=True):
         )
 
     def become(self, other: "Valve") -> None:
-        """Take the state of another."""
+        """Copy the state of another valve."""
         self.watermarks, self.statuses = other.watermarks.copy(), other.statuses.copy()
         self.aligned, self.since = other.aligned.copy(), other.since.copy()
         self.last_output, self.idle, self._active = other.last_output, other.idle, other._active
@@ -152,22 +154,24 @@ class Valve(Struct, dict=True):
         return ValveOutput(watermark=output.watermark if output else None, idle=False)
 
     def finish(self, channel: int) -> ValveOutput | None:
-        """The channel will send nothing more: neither active nor idle; when all are finished the output is MAX."""
+        """Finish a channel: neither active nor idle; once all channels have finished the output is MAX."""
         if self.statuses[channel] >= Status.FINISHED:
             return None
         self._leave(channel, Status.FINISHED)
         return self._settle()
 
     def remove(self, channel: int) -> ValveOutput | None:
-        """The channel leaves the minimum for good."""
+        """Remove a channel from the minimum for good."""
         if self.statuses[channel] == Status.REMOVED:
             return None
         self._leave(channel, Status.REMOVED)
         return self._settle()
 
     def holder(self) -> int | None:
-        """The aligned channel with the smallest watermark; ties: unchanged longest, then order; None without any."""
-        if self._outdated:  # a look costs less than a new heap, which the next round may outdate again
+        """The aligned channel with the smallest watermark; ties: unchanged longest, then order; None: no aligned
+        channel.
+        """
+        if self._outdated:  # a scan costs less than a new heap, which the next round may outdate
             least = min(compress(self.watermarks, self.aligned), default=None)
             aligned, since = self.aligned, self.since
             lowest = [n for n, watermark in enumerate(self.watermarks) if watermark == least and aligned[n]]
@@ -180,7 +184,7 @@ class Valve(Struct, dict=True):
         return [channel for channel, status in enumerate(self.statuses) if status < Status.FINISHED]
 
     def all_active_aligned(self) -> bool:
-        """Whether no active channel is catching up."""
+        """Whether every active channel is aligned."""
         return sum(self.aligned) == self._active
 
     def _leave(self, channel: int, status: Status) -> None:
@@ -189,7 +193,7 @@ class Valve(Struct, dict=True):
         self.aligned[channel] = False
 
     def _settle(self) -> ValveOutput | None:
-        """Re-derive, or flush the maximum where no channel is active any more."""
+        """Compute the minimum again, or flush the maximum if no channel is active any more."""
         if self._active:
             return self._rederive()
         unfinished = [w for w, s in zip(self.watermarks, self.statuses, strict=True) if s == Status.IDLE]
@@ -238,7 +242,7 @@ class Round:
         self._after: Valve | None = None
 
     def send(self, valve: Valve) -> None:
-        """Let a valve have the watermarks, in order."""
+        """Pass the watermarks to a valve, in order."""
         if 4 * len(self.watermarks) < len(valve.watermarks):  # few: comparing would cost more
             valve.input_watermarks(self.watermarks, self._now)
         elif self._before is None or self._after is None:

@@ -1,4 +1,4 @@
-"""The monitor as a snapshot: what is known, in the terms of the contract; nothing here changes the monitor."""
+"""The monitor as a snapshot, in the terms of the JSON contract; nothing here changes the monitor."""
 
 from heapq import nlargest
 from operator import itemgetter
@@ -36,13 +36,15 @@ from .unread import Unread
 from .windows import Window
 
 MOST_OPEN_WINDOWS = 200
-"""How many open windows a snapshot lists: the earliest, which are what the watermark is about to close."""
+"""Open windows that a snapshot lists, at most: the earliest ones, which the watermark closes next."""
 WITH_CHANNELS, MOST_IN_WINDOW = 20, 8
-"""Of the earliest open windows so many list their channels, and each only those with most records."""
+"""How many of the earliest open windows list their channels, and how many channels each lists: those with most
+records.
+"""
 MOST_BLOCKERS, MOST_BLOCKERS_OF_WINDOW = 100, 32
-"""How many channels a snapshot names in a step of the staircase, and of each open window."""
+"""Channels that a snapshot names in a step of the staircase, and for each open window, at most."""
 MOST_LATE_CHANNELS = 16
-"""Of how many channels a snapshot has the lateness."""
+"""Channels whose lateness a snapshot has, at most."""
 
 
 def snapshot_of(
@@ -62,7 +64,9 @@ def snapshot_of(
     late_output: str | None = None,
     late_sample: list[LateRecord] | None = None,
 ) -> Snapshot:
-    """The picture at processing time `now_ms` (else the monitor's last); `rates` are records per wall-clock second."""
+    """The snapshot at processing time `now_ms` (None: the monitor's last); `rates` are records per wall-clock
+    second.
+    """
     now = monitor.now_ms if now_ms is None else now_ms
     known = [number for number, channel in enumerate(monitor.channels) if channel.left != "removed"]
     totals = totals_of(monitor.counts.values())
@@ -124,7 +128,7 @@ def _level_view(monitor: Monitor, now: int | None, around: Around) -> Level:
 
 
 def _blockers(monitor: Monitor, now: int | None, stairs: Staircase | None, around: Around) -> list[Blocker] | None:
-    """The staircase with names and causes; None without a valve, empty after the end."""
+    """The staircase with names and causes; None without a valve, empty after the end of the stream."""
     if stairs is None or now is None:
         return [] if monitor.ended and monitor.clock.has_valve else None
     return [
@@ -220,7 +224,7 @@ def _names(monitor: Monitor, stairs: Staircase, count: int) -> list[str]:
 
 
 def _lateness_by_channel(monitor: Monitor) -> list[ChannelLateness]:
-    """Of the channels with most records behind W0 since the start."""
+    """The lateness of the channels with most records behind W0 since the start."""
     if monitor.whatif is None:
         return []
     counts = monitor.counts

@@ -1,6 +1,6 @@
-"""Watermark strategies: what a generator of one channel answers to records and to the periodic emit.
+"""Watermark strategies: how the generator of one channel responds to records and to the periodic emit.
 
-A strategy is the frozen `Settings`; a generator is the state of one channel. Generators answer at lateness 0; the
+A strategy is the frozen `Settings`; a generator is the state of one channel. Generators answer at lateness 0 and the
 operator clock subtracts the lateness, so that one generator serves the run and every what-if. Source: Flink's
 `eventtime` package (`BoundedOutOfOrdernessWatermarks`), and its older `BoundedOutOfOrdernessTimestampExtractor`.
 """
@@ -17,10 +17,10 @@ from .times import MIN
 
 
 class CustomWatermarks(Protocol):
-    """What `module:factory` must make for each channel: picklable, times in epoch ms."""
+    """What `module:factory` returns for each channel: a picklable generator, times in epoch ms."""
 
     def on_event(self, timestamp: int) -> int | None:
-        """See one record; the watermark to emit at once, or None."""
+        """Take one record; returns the watermark to emit at once, or None."""
         ...
 
     def on_periodic_emit(self) -> int | None:
@@ -35,49 +35,49 @@ class BoundedWatermarks(Struct, tag="bounded", gc=False):
     max_ms: int = MIN
 
     def on_event(self, timestamp: int) -> int | None:
-        """See one record; never emits at once."""
+        """Take one record; never emits at once."""
         self.max_ms = max(self.max_ms, timestamp)
         return None
 
     def on_periodic_emit(self) -> int | None:
-        """The watermark (ms), `MIN` before the first record."""
+        """The watermark (ms); `MIN` before the first record."""
         return self.max_ms if self.legacy or self.max_ms == MIN else self.max_ms - 1
 
 
 class SmoothedWatermarks(Struct, tag="smoothed"):
-    """`floor(mean(last N timestamps)) - 1`; that it never goes back is its output's doing, whatever the lateness."""
+    """`floor(mean(last N timestamps)) - 1`; it may go back: the output filters that, whatever the lateness."""
 
     size: int
     recent: list[int] = []
 
     def on_event(self, timestamp: int) -> int | None:
-        """See one record; never emits at once."""
+        """Take one record; never emits at once."""
         self.recent = [*self.recent, timestamp][-self.size :]
         return None
 
     def on_sequence(self, timestamps: list[int]) -> None:
-        """See a batch's last records, in source order."""
+        """Take a batch's last records, in source order."""
         self.recent = [*self.recent, *timestamps][-self.size :]
 
     def on_periodic_emit(self) -> int | None:
-        """The watermark (ms), `MIN` before the first record."""
+        """The watermark (ms); `MIN` before the first record."""
         return sum(self.recent) // len(self.recent) - 1 if self.recent else MIN
 
 
 class SilentWatermarks(Struct, tag="silent"):
-    """No periodic watermark: `punctuated` and `source` emit with their records, `none` never."""
+    """No periodic watermark: `punctuated` and `source` emit with their records, `none` never emits."""
 
     def on_event(self, timestamp: int) -> int | None:
-        """See one record; what it emits is in the record, not here."""
+        """Take one record; a watermark that it emits comes with the record."""
         return None
 
     def on_periodic_emit(self) -> int | None:
-        """Nothing."""
+        """None: there is no periodic watermark."""
         return None
 
 
 class CustomGenerator(Struct, tag="custom", dict=True):
-    """A user's generator, kept pickled so that it can be saved and sent to where the records are."""
+    """A user's generator, kept pickled so that it can be saved and sent to the workers that read the records."""
 
     state: bytes
 
@@ -94,14 +94,14 @@ class CustomGenerator(Struct, tag="custom", dict=True):
         self._live = (self.state, user)
 
     def on_event(self, timestamp: int) -> int | None:
-        """See one record; what the user's generator emits at once."""
+        """Take one record; returns what the user's generator emits at once."""
         user = self._user()
         emitted = user.on_event(timestamp)
         self._save(user)
         return emitted
 
     def on_periodic_emit(self) -> int | None:
-        """What the user's generator emits now."""
+        """The watermark that the user's generator emits now."""
         user = self._user()
         emitted = user.on_periodic_emit()
         self._save(user)
@@ -128,7 +128,7 @@ def new_generator(settings: Settings) -> Generator:
 
 
 def load_factory(path: str) -> Any:
-    """The callable named `module:factory`; raises ImportError, AttributeError or ValueError with the reason."""
+    """The callable at `module:factory`; ImportError, AttributeError or ValueError with the reason."""
     module, colon, name = path.partition(":")
     if not (module and colon and name):
         raise ValueError(f"'{path}' is not module:factory")
@@ -136,7 +136,9 @@ def load_factory(path: str) -> Any:
 
 
 def absorb(generator: Generator, max_event_ms: int, emitted_ms: int | None, sequence: Sequence | None) -> int | None:
-    """Let a generator see a batch's records of its channel; the greatest watermark emitted with them, or None."""
+    """Pass a batch's records of a channel to its generator; returns the greatest watermark emitted with them,
+    or None.
+    """
     match generator:
         case BoundedWatermarks():
             return generator.on_event(max_event_ms)

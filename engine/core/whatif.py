@@ -28,7 +28,7 @@ def panes_of(groups: list[Group]) -> Panes:
 
 
 def _last_end(window: WindowSpec, start: int, head: bool) -> int | None:
-    """The end (ms) of a pane's last window; None where the pane does not determine it (sessions, gaps)."""
+    """The end (ms) of a pane's last window; None if the pane does not determine it (sessions, gaps)."""
     if isinstance(window, Session) or not window_count(window, head):
         return None
     return start + window.size_ms
@@ -47,7 +47,7 @@ class LatenessWhatIf(Struct):
     def count(
         self, behind_by_channel: Mapping[str, Mapping[int, int]], panes: Panes, settings: Settings, w0: int, now: int
     ) -> None:
-        """Count a batch that came at processing time `now` (ms); `behind_by_channel` as in `BatchObservation`."""
+        """Count a batch at processing time `now` (ms); `behind_by_channel` as in `BatchObservation`."""
         before = list(self.late.counts)
         behind: dict[int, int] = {}
         for channel, buckets in behind_by_channel.items():
@@ -79,15 +79,17 @@ class LatenessWhatIf(Struct):
         self.recent.add(now, sum(panes.values()), late, behind)
 
     def recent_view(self, records: int, now: int) -> list[RecentLateness]:
-        """What each edge would have cost of late (processing time `now`, ms), and of all `records`."""
+        """What each edge would have cost recently, at processing time `now` (ms), and of all `records` since
+        the start.
+        """
         return self.recent.view(now, self.edges, Sample(records, self.late.at_least(), self.behind.at_least()))
 
     def recent_sample(self, horizon_ms: int, now: int) -> Sample:
-        """The records of one of the kept horizons (ms) that ends at processing time `now` (ms)."""
+        """The records of a kept horizon (ms) that ends at processing time `now` (ms)."""
         return self.recent.sample(horizon_ms, now, len(self.edges))
 
     def view(self, records: int) -> list[WhatIf]:
-        """What each edge would have cost; the share is of `records`."""
+        """What each edge would have cost; shares are of `records`."""
         rows = zip(self.edges, self.late.at_least(), self.behind.at_least(), strict=True)
         return [
             WhatIf(edge, late, late / records if records else None, self.delays.mean_delay_ms(index), behind)
@@ -106,18 +108,20 @@ def new_lateness_whatif(settings: Settings) -> LatenessWhatIf | None:
 
 
 class IdleRung(Struct):
-    """The run as it would be with another idle timeout, from the start (ms; None: off)."""
+    """The run with another idle timeout from the start (ms; None: off)."""
 
     idle_after_ms: int | None
     clock: Clock
     late: int = 0
     late_error: int = 0
-    """More records that may be late: their bucket does not decide it."""
+    """Further records that may be late, since their bucket does not decide it."""
     as_run: bool = True
-    """Its watermark has been the run's own so far: then what was late in the run is late here."""
+    """Its watermark has equalled the run's so far: the same records are late."""
 
     def count_as_run(self, level: int, late: int) -> bool:
-        """Whether a batch that started at the run's `level` had its `late` records here as well; they are counted."""
+        """Count the run's `late` records if the watermark here equals the run's `level` at the batch's start; returns
+        whether it does.
+        """
         self.as_run = self.as_run and self.clock.level == level
         self.late += late if self.as_run else 0
         return self.as_run
@@ -138,7 +142,9 @@ class IdleRung(Struct):
 
 
 def _late_in_bucket(bucket: int | None, edges: list[int], ahead: int | None) -> bool | None:
-    """Whether records of a bucket of distances from W0 are late at a watermark `ahead` ms of W0; None: not known."""
+    """Whether records of a bucket of distances from W0 are late at a watermark `ahead` ms ahead of W0; None:
+    not known.
+    """
     if ahead is None:
         return None
     if bucket is None:
@@ -152,7 +158,7 @@ def _late_in_bucket(bucket: int | None, edges: list[int], ahead: int | None) -> 
 
 
 def new_idle_rungs(settings: Settings) -> list[IdleRung]:
-    """Off, a ladder, and the run's own timeout; none for Spark's clock, which knows no idleness."""
+    """The rungs: off, a ladder, and the run's own timeout; none for Spark's clock, which has no idleness."""
     if settings.strategy == "spark":
         return []
     own = () if settings.idle_after_ms is None else (settings.idle_after_ms,)

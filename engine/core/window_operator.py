@@ -1,4 +1,4 @@
-"""The consumer of the clock: fills windows with a batch's panes, fires them, and says what was late."""
+"""The windows of a run: fills them with a batch's panes, fires them, and reports late records."""
 
 from msgspec import Struct
 
@@ -10,7 +10,7 @@ from .windows import Added, TimeWindows, Window, window_count
 
 
 class Filled(Struct, frozen=True):
-    """What a batch's records did: late drops and late firings, and the counts of dropped and windowless ones."""
+    """The result of a batch's records: late drops and late firings, and the counts of late and windowless records."""
 
     firings: list[Firing]
     late: dict[str, int]
@@ -18,16 +18,18 @@ class Filled(Struct, frozen=True):
 
 
 class WindowOperator(Struct):
-    """Windows and what they have done since the start; watermarks in ms, `shown` is the one to be reported."""
+    """The windows and their counts since the start; watermarks in ms, `shown` is the one to report."""
 
     windows: TimeWindows | SessionWindows
     fired: int = 0
     """Windows that have fired at least once, in any way."""
     late_firings: int = 0
-    """One per record and window."""
+    """Late firings: one per record and window."""
 
     def fill(self, groups: list[Group], level: int, shown: int | None, batch: int) -> Filled:
-        """Count a batch's groups at the watermark it started with; late lines, then late firings, last start first."""
+        """Count a batch's groups at the watermark it started with; returns late drops, then late firings, last start
+        first.
+        """
         round_ = _Round()
         if isinstance(self.windows, SessionWindows):
             self._fill_sessions(self.windows, groups, level, round_)
@@ -38,13 +40,13 @@ class WindowOperator(Struct):
         return Filled(self._lines(round_, shown, batch), round_.late_by_channel(), round_.no_window)
 
     def advance(self, level: int, shown: int | None, batch: int | None) -> list[Firing]:
-        """The watermark has grown: the windows it fires, by end."""
+        """Fire the windows that the grown watermark reaches; returns the firings, by end."""
         fired = self.windows.advance(level)
         self.fired += len(fired)
         return [_fire(window, batch, shown) for window in fired]
 
     def finish(self, batch: int | None) -> list[Firing]:
-        """End of stream: all that is open fires."""
+        """End the stream: all open windows fire."""
         fired = self.windows.finish()
         self.fired += len(fired)
         return [_fire(window, batch, None, ended=True) for window in fired]
@@ -58,7 +60,7 @@ class WindowOperator(Struct):
             start, head, channel = group.start_ms, group.head, group.channel
             assert start is not None
             if holds[head]:
-                if last is None or last[0] != start or last[1] != head:  # groups of one pane mostly come together
+                if last is None or last[0] != start or last[1] != head:  # groups of one pane mostly follow each other
                     last = (start, head)
                     pane = panes.setdefault(last, {})
                 pane[channel] = pane.get(channel, 0) + group.records

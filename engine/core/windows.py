@@ -12,11 +12,13 @@ from .settings import Sliding, Tumbling
 from .times import saturate
 
 MOST_COUNTERS = 500_000
-"""How many counters (one a window and channel) a run keeps; more would outgrow memory, the saved state and the disk."""
+"""Counters (one per window and channel) that a run keeps, at most; more would exceed memory, the saved state and the
+disk.
+"""
 
 
 class TooManyWindowsError(Exception):
-    """The windows that a run keeps have more than `MOST_COUNTERS` counters."""
+    """The run's windows need more than `MOST_COUNTERS` counters."""
 
     def __init__(self, windows: int) -> None:
         super().__init__(
@@ -41,7 +43,7 @@ class Window(Struct):
     fired: bool = False
 
     def add(self, channels: Mapping[str, int]) -> None:
-        """Count records into it, by channel."""
+        """Add records, by channel."""
         known = self.channels
         for channel, records in channels.items():
             known[channel] = known.get(channel, 0) + records
@@ -49,27 +51,27 @@ class Window(Struct):
 
     @property
     def counters(self) -> int:
-        """How many channels have records in it."""
+        """The number of channels with records in the window."""
         return len(self.channels)
 
 
 def fire_all(windows: list[Window]) -> list[Window]:
-    """The same windows, fired."""
+    """Mark all windows as fired; returns them."""
     for window in windows:
         window.fired = True
     return windows
 
 
 class Added(Struct, frozen=True):
-    """What became of some records: dropped late (`window` says from which), and the late firings."""
+    """The outcome for some records: dropped late (`late_from` is the window), or late firings."""
 
     late: int = 0
     late_from: tuple[int, int] | None = None
-    """The last window [start, end) of the dropped ones."""
+    """The last window [start, end) of the dropped records."""
     late_fired: tuple[Window, ...] = ()
-    """Windows that these records made fire, `records` times each, in Flink's order."""
+    """Windows that these records fired, `records` times each, in Flink's order."""
     first_fired: int = 0
-    """How many of those fired for the first time."""
+    """How many of those windows fired for the first time."""
 
 
 class TimeWindows(Struct, tag="time", dict=True):
@@ -87,17 +89,17 @@ class TimeWindows(Struct, tag="time", dict=True):
         heapify(self._ends)
 
     def cleanup_ms(self, end: int) -> int:
-        """The watermark (ms) from which on a window that ends there is gone: `max_timestamp + allowed_lateness`."""
+        """The watermark (ms) from which on a window that ends at `end` is gone: `max_timestamp + allowed_lateness`."""
         return saturate(end - 1 + self.allowed_lateness_ms)
 
     def is_late(self, start: int, level: int) -> bool:
-        """Whether records whose last window starts there are late at that watermark."""
+        """Whether records whose last window starts at `start` are late at the watermark `level`."""
         return self.cleanup_ms(start + self.spec.size_ms) <= level
 
     def add(self, start: int, head: bool, channels: Mapping[str, int], level: int) -> Added:
         """Count a pane's records, by channel, into its windows, or drop them as late. The pane must not lie in a gap.
 
-        TooManyWindowsError beyond `MOST_COUNTERS`, with the records counted in part.
+        TooManyWindowsError beyond `MOST_COUNTERS`, after some records were counted.
         """
         size, slide = self.spec.size_ms, self.spec.slide_ms
         if self.is_late(start, level):
@@ -120,7 +122,9 @@ class TimeWindows(Struct, tag="time", dict=True):
         return Added(late_fired=tuple(late_fired), first_fired=first_fired)
 
     def advance(self, level: int) -> list[Window]:
-        """The windows that the watermark fires, by end; those past their allowed lateness are dropped."""
+        """Fire the windows that the watermark reaches; returns them by end and drops those past their allowed
+        lateness.
+        """
         fired: list[Window] = []
         size = self.spec.size_ms
         while self._unfired and self._unfired[0] + size - 1 <= level:

@@ -1,4 +1,4 @@
-"""What is wrong with a stream, how bad that is, and the numbers that show it: pure rules over snapshots."""
+"""Findings: problems of a stream, their severity and evidence, by pure rules over snapshots."""
 
 from .diagnose import RULES, accounts_for, diagnose
 from .finding import Finding, Fix, FixCode, Severity

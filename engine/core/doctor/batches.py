@@ -10,32 +10,38 @@ from .finding import Finding, Fix
 from .spark import MANAGE_THEIR_STATE
 
 SLOW_MS, SLOW_TIMES, SLOW_PART, FEW = 2 * SECOND, 10, 50, 5
-"""A batch is slow from here on, so many emit intervals, and a part of the normal delay; seen in a few batches."""
+"""A batch is slow from this duration (ms) on, if it lasts this many emit intervals and takes this part of the normal
+delay; and how many batches must show it.
+"""
 BACKLOG, BACKLOG_GROWS, WATCHED_MS = 1_000, 1.5, MINUTE
-"""Falling behind: so many records unread, growing so much from one third of the time to the last."""
+"""Falling behind: unread records, their growth from the first third of the watched time to the last, and that time
+(ms).
+"""
 STATE_TIMES, STATE_GROWS, STATE_WATCHED_MS = 2, 1.3, 2 * MINUTE
-"""State grows: so many times the windows that the settings explain, or by so much in each third of the time."""
+"""State grows: as a multiple of the windows that the settings explain, or by this factor in each third of the watched
+time (ms).
+"""
 HUNG_MS, HUNG_TIMES = 5 * MINUTE, 10
 
 
 class SlowBatches(Finding, frozen=True, kw_only=True, tag="slow-batches"):
-    """Batches take long, or do not keep up with what comes."""
+    """Batches take long, or do not keep up with the input."""
 
     batch_ms: int
     emit_every_ms: int | None
-    """None: of an attached query."""
+    """The emit interval; None: an attached query."""
     phase: str | None
-    """What takes most of it, a field of `Phases`, and its share."""
+    """The phase that takes most of the time, a field of `Phases`, and its share."""
     phase_share: float | None
     rows_in: float | None
     rows_done: float | None
     backlog: int | None
     backlog_per_s: float | None
-    """How fast what is unread grows, where it does (records per second)."""
+    """How fast the backlog grows, if it does (records per second)."""
 
 
 class HungBatch(Finding, frozen=True, kw_only=True, tag="hung-batch"):
-    """A batch has begun and not ended for much longer than usual: it hangs, or the query has died in it."""
+    """A batch began and has not ended for much longer than usual: it hangs, or the query died in it."""
 
     batch: int | None
     age_ms: int
@@ -49,15 +55,15 @@ class StateGrows(Finding, frozen=True, kw_only=True, tag="state-grows"):
     before_rows: int | None
     windows: int | None
     expected_windows: int | None
-    """How many the settings explain."""
+    """How many windows the settings explain."""
     watched_ms: int
     bytes: int | None
     watermark: bool
-    """There is one at all: without, nothing is ever let go."""
+    """Whether there is a watermark at all: without one nothing is ever removed."""
 
 
 def slow_batches(given: DiagnosisInput) -> SlowBatches | None:
-    """Batches that take a good part of the normal delay of a result, or a backlog that grows and grows."""
+    """Batches that take a large part of the normal delay of a result, or a backlog that keeps growing."""
     if given.ended:
         return None
     batches = _batches(given.past)
@@ -90,7 +96,7 @@ def slow_batches(given: DiagnosisInput) -> SlowBatches | None:
 
 
 def hung_batch(given: DiagnosisInput) -> HungBatch | None:
-    """The batch in flight is far older than batches usually get."""
+    """A batch in flight that is far older than batches usually get."""
     spark, wall_ms = given.snapshot.spark, given.snapshot.wall_ms
     if given.ended or not spark.in_flight or spark.batch_timestamp_ms is None or wall_ms is None:
         return None
@@ -110,13 +116,15 @@ def hung_batch(given: DiagnosisInput) -> HungBatch | None:
 
 
 def state_grows(given: DiagnosisInput) -> StateGrows | None:
-    """Twice the windows that the settings explain, and ever more; or state that grows while the watermark is frozen."""
+    """State with twice the windows that the settings explain that still grows; or state that grows while the watermark
+    is frozen.
+    """
     points = [p for p in given.last(15 * MINUTE) if p.state_rows is not None or p.open_windows is not None]
     spark = given.snapshot.spark
     if spark.output_mode in ("complete", "update"):
-        return None  # these modes keep what they have emitted, by design
+        return None  # these modes keep emitted results, by design
     if spark.operators and all(one.kind in MANAGE_THEIR_STATE for one in spark.operators):
-        return None  # their own code removes state, and may keep all of it on purpose
+        return None  # the user's code removes state, or keeps it on purpose
     if given.ended or len(points) < 30 or points[-1].wall_ms - points[0].wall_ms < STATE_WATCHED_MS:
         return None
     windows = [point.open_windows for point in points if point.open_windows is not None]
@@ -149,13 +157,13 @@ def state_grows(given: DiagnosisInput) -> StateGrows | None:
 
 
 def _batches(points: Sequence[HistoryPoint]) -> list[HistoryPoint]:
-    """One point for each batch, the oldest first."""
+    """One point per batch, the oldest first."""
     pairs = zip(points, [None, *points], strict=False)
     return [point for point, before in pairs if before is None or point.batch != before.batch]
 
 
 def _backlog_growth(given: DiagnosisInput) -> float | None:
-    """By how many records a second what is unread grows, where it does so all the time."""
+    """The growth of the backlog in records per second, if it grows all the time; else None."""
     points = [(point.wall_ms, point.backlog) for point in given.last(5 * MINUTE) if point.backlog is not None]
     if len(points) < 10 or points[-1][0] - points[0][0] < WATCHED_MS:
         return None

@@ -1,6 +1,6 @@
 """Rules about what holds the watermark back: channels without data or lagging, no data at all, a raised lateness.
 
-They judge groups. Of two dead channels neither frees anything alone; both together free everything.
+They judge groups: with two dead channels, idling one alone frees nothing; idling both frees everything.
 """
 
 from collections.abc import Sequence
@@ -11,59 +11,63 @@ from .finding import Finding, Fix
 from .progress import verdict_of
 
 NEARLY = 0.9
-"""An idle timeout that gives so much of what could be gained is good enough."""
+"""Share of the possible gain that makes an idle timeout good enough."""
 SKEW_TIMES = 2
-"""Lagging: so many times the normal delay of a result behind the fastest channel, for a minute."""
+"""A channel is lagging if it is this many times the normal delay of a result behind the fastest channel, for a
+minute.
+"""
 
 
 class SilentChannels(Finding, frozen=True, kw_only=True, tag="silent-channels"):
-    """Channels without data hold the watermark back while others send; together they free `gain_ms` (None: all)."""
+    """Channels without data hold the watermark back while others send; idling all of them frees `gain_ms`
+    (None: all).
+    """
 
     quiet_ms: int | None
-    """Since the first of them had its last record."""
+    """Time since the first of them had its last record."""
     never_seen: int
     """How many of them never had a record."""
     held_ms: int | None
     gain_ms: int | None
     windows: int
-    """Open windows that wait for no other channel."""
+    """Open windows that no other channel holds back."""
     records: int | None
     idle_after_ms: int | None
     lagging: int
-    """How many channels that still receive data hold it back too."""
+    """How many channels with data hold it back too."""
 
 
 class NoData(Finding, frozen=True, kw_only=True, tag="no-data"):
     """No channel receives data: the watermark is frozen until new data arrives."""
 
     quiet_ms: int
-    """Since the newest record of all."""
+    """Time since the newest record of all."""
     idle: bool
-    """All channels are idle already."""
+    """Whether all channels are idle already."""
     gain_ms: int | None
-    """What an idle timeout would still free: the slowest channel up to the fastest (0: nothing)."""
+    """How far an idle timeout would still advance the watermark: up to the fastest channel (0: not at all)."""
     windows: int
     """Open windows that only new data can close."""
     records: int | None
     end_ms: int | None
-    """The end of the last of them."""
+    """The end of the last of these windows."""
     short_ms: int | None
-    """How much event time is missing to that."""
+    """How much event time is missing until that end."""
     idle_after_ms: int | None
 
 
 class OnlyRealigning(Finding, frozen=True, kw_only=True, tag="only-realigning"):
-    """All data comes from channels that are back from idle and still behind the watermark: it cannot advance."""
+    """All data comes from channels that are back from idle and behind the watermark: it cannot advance."""
 
     short_ms: int
-    """How much event time the fastest of them lacks."""
+    """How far the fastest of them is behind the watermark, in event time."""
     frozen_ms: int | None
     late: int | None
     idle_after_ms: int | None
 
 
 class Lagging(Finding, frozen=True, kw_only=True, tag="lagging-channels"):
-    """Channels that receive data are far behind the fastest in event time, the slowest of them by `behind_ms`."""
+    """Channels with data are far behind the fastest in event time, the slowest of them by `behind_ms`."""
 
     behind_ms: int
     backlog: int | None
@@ -71,10 +75,10 @@ class Lagging(Finding, frozen=True, kw_only=True, tag="lagging-channels"):
     open_windows: int | None
     open_records: int | None
     balanced: bool
-    """Balanced reading is on already."""
+    """Whether balanced reading (`--max-drift`) is already on."""
     kafka: bool
     stuck_ms: int | None = None
-    """The first of them receives data, and its event time has not advanced for so long: the watermark is stalled."""
+    """How long the first channel's event time has not advanced although it receives data: the watermark is stalled."""
 
 
 class FrozenByLateness(Finding, frozen=True, kw_only=True, tag="frozen-by-lateness"):
@@ -83,11 +87,11 @@ class FrozenByLateness(Finding, frozen=True, kw_only=True, tag="frozen-by-latene
     left_ms: int
     lateness_ms: int | None
     small: bool = False
-    """The watermark lies far further behind the fastest channel: something else holds it back."""
+    """The watermark is much farther behind the fastest channel: something else holds it back."""
 
 
 def silent_channels(given: DiagnosisInput) -> SilentChannels | None:
-    """The active channels without data that lie below the first one with data."""
+    """The active channels without data that are below the first one with data."""
     if given.ended or not given.has_valve or given.now_ms is None or given.snapshot.state == "paused":
         return None
     silent, sending = _split(given)
@@ -109,7 +113,9 @@ def silent_channels(given: DiagnosisInput) -> SilentChannels | None:
 
 
 def _split(given: DiagnosisInput) -> tuple[dict[str, ChannelView], dict[str, ChannelView]]:
-    """The channels in the minimum (by name) that have no data, the one that holds first, and those that are not."""
+    """Channels of the minimum, by name: those without data, the first that holds the watermark back, and those with
+    data.
+    """
     holder = given.snapshot.level.holder
     views = [view for view, _ in given.active]
     if holder is not None and holder.cause in ("never_seen", "no_split"):
@@ -117,7 +123,7 @@ def _split(given: DiagnosisInput) -> tuple[dict[str, ChannelView], dict[str, Cha
     unread = holder.channel if holder is not None and holder.cause in ("backlog", "paused", "held_back") else None
     after_ms = given.patience_ms / 2
     if verdict_of(given) == "stalled":
-        after_ms = min(after_ms, given.horizon_ms / 2)  # it has had no data long enough to have stalled the watermark
+        after_ms = min(after_ms, given.horizon_ms / 2)  # no data for long enough to stall the watermark
     after_ms = max(MINUTE, after_ms)
     silent = {view.channel: view for view in views if view.channel != unread and _is_silent(view, after_ms)}
     return silent, {view.channel: view for view in views if view.channel not in silent}
@@ -134,13 +140,13 @@ def _is_silent(view: ChannelView, after_ms: float) -> bool:
 
 
 def _sends(given: DiagnosisInput, sending: dict[str, ChannelView]) -> bool:
-    """Some channel has data: one in the minimum, or one that is realigning."""
+    """Whether any channel has data: one in the minimum, or a realigning one."""
     fresh = [view for view in given.channels if view.state == "catching_up" and not _is_silent(view, MINUTE)]
     return bool(sending or fresh)
 
 
 def _matters(given: DiagnosisInput, silent: dict[str, ChannelView], gain_ms: int | None, windows: int) -> bool:
-    """They have had no data beyond patience and cost something, or the watermark is stalled by them."""
+    """Whether they matter: no data for longer than patience, at a cost, or the watermark is stalled by them."""
     first = next(iter(silent.values()))
     holder = given.snapshot.level.holder
     leads = holder is None or holder.channel in silent
@@ -181,10 +187,10 @@ def _silent(
 
 
 def _idle_fix(given: DiagnosisInput, silent: set[str], gain_ms: int | None = None) -> Fix:
-    """The longest idle timeout on the ladder under which none of these channels would hold the watermark back.
+    """The longest idle timeout of the ladder under which none of these channels would hold the watermark back.
 
-    One that gives nearly all of `gain_ms` will do as well: which channels have been without data for long enough
-    changes from batch to batch, and a shorter timeout makes more records late.
+    One that gives nearly all of `gain_ms` is good enough: which channels have had no data for long enough changes from
+    batch to batch, and a shorter timeout makes more records late.
     """
     level, idle = given.watermark_ms, given.settings.idle_after_ms
     shorter = [row for row in given.snapshot.whatif_idle or () if _frees(row, level, silent, gain_ms)]
@@ -210,7 +216,7 @@ def _frees(row: WhatIfIdle, level: int | None, silent: set[str], gain_ms: int | 
 
 
 def no_data(given: DiagnosisInput) -> NoData | None:
-    """Every channel has had no data beyond patience, and nothing is unread."""
+    """No channel has data for longer than patience, and no record is unread."""
     snapshot, settings = given.snapshot, given.settings
     if given.ended or snapshot.state in ("paused", "stale", "starting", "failed") or settings.strategy == "none":
         return None
@@ -227,7 +233,7 @@ def no_data(given: DiagnosisInput) -> NoData | None:
     stuck = idle_after is None and given.has_valve and gain_ms is not None and gain_ms >= given.scale_ms
     stranded = _stranded(given, idles=idle_after is not None) if given.unbounded else []
     if not stuck and not given.unbounded:
-        return None  # a replay: its clock will bring the next record, or its end
+        return None  # a replay: its clock will reach the next record, or the end
     end_ms = max((window.end_ms for window in stranded), default=None)
     level = given.watermark_ms
     return NoData(
@@ -254,20 +260,20 @@ def _no_data_fixes(given: DiagnosisInput, *, stuck: bool) -> tuple[Fix, ...]:
 
 
 def _freed_by_idling(given: DiagnosisInput) -> int | None:
-    """What the watermark would gain if all channels turned idle: Flink flushes the greatest."""
+    """What the watermark would gain if all channels turned idle: Flink then flushes the greatest one."""
     if not given.has_valve or given.fastest_ms is None or given.watermark_ms is None:
         return None
     return max(given.fastest_ms - given.watermark_ms, 0)
 
 
 def _stranded(given: DiagnosisInput, *, idles: bool) -> list[OpenWindow]:
-    """Open windows beyond what the watermark can reach without another record."""
+    """Open windows that the watermark cannot reach without another record."""
     reach_ms = given.fastest_ms if idles and given.has_valve else given.watermark_ms
     return [window for window in given.snapshot.windows.open if reach_ms is None or window.end_ms - 1 > reach_ms]
 
 
 def only_realigning(given: DiagnosisInput) -> OnlyRealigning | None:
-    """Channels are realigning, all others are idle, and this lasts."""
+    """Channels are realigning, all others are idle, for some time."""
     level = given.watermark_ms
     views = [view for view in given.channels if view.state not in ("idle", "never_seen", "finished")]
     if given.ended or level is None or not views or any(view.state != "catching_up" for view in views):
@@ -292,8 +298,9 @@ def only_realigning(given: DiagnosisInput) -> OnlyRealigning | None:
 
 
 def lagging_channels(given: DiagnosisInput) -> Lagging | None:
-    """The watermark has been far behind the fastest channel for a minute, because of channels that receive data; or
-    one of those that hold it receives data and repeats its event time."""
+    """The watermark has been far behind the fastest channel for a minute because of channels with data, or one of those
+    that hold it back receives data and repeats its event time.
+    """
     level, behind_ms = given.snapshot.level, given.snapshot.level.behind_fastest_ms
     if given.ended or not given.has_valve or behind_ms is None or given.snapshot.state == "paused":
         return None
@@ -312,7 +319,7 @@ def lagging_channels(given: DiagnosisInput) -> Lagging | None:
     ]
     behind = [view for view, _ in lags]
     if not behind or (level.holder is not None and level.holder.cause in ("held_back", "future_elsewhere")):
-        return None  # paused to wait for others, or in time while the fastest is ahead of the clock
+        return None  # paused to wait for others, or on time while the fastest is ahead of the clock
     first, source = behind[0], given.snapshot.source
     kafka = source is not None and source.kind == "kafka"
     balanced = source is not None and source.max_drift_ms is not None
@@ -338,13 +345,13 @@ def lagging_channels(given: DiagnosisInput) -> Lagging | None:
 
 
 _FOLLOWING = ("bounded", "bounded-legacy", "monotonous")
-"""Strategies under which a watermark that does not move means a greatest event time that does not."""
+"""Strategies whose watermark does not move only if the greatest event time does not."""
 
 
 def _stuck_ms(given: DiagnosisInput) -> int | None:
-    """How long the watermark has been stalled by a channel that receives data, has nothing unread, and repeats itself.
+    """How long the watermark has been stalled by a channel with data and no unread records that repeats its event time.
 
-    None where another channel or another reason stalls it, or it is not known what it receives.
+    None if another channel or another reason stalls it, or if it is not known what the channel receives.
     """
     holder, frozen_ms = given.snapshot.level.holder, given.frozen_ms
     if holder is None or holder.cause != "behind" or frozen_ms is None or verdict_of(given) != "stalled":
@@ -361,7 +368,7 @@ def _stuck_ms(given: DiagnosisInput) -> int | None:
 
 
 def frozen_by_lateness(given: DiagnosisInput) -> FrozenByLateness | None:
-    """The generators of the channels that hold it back lie below the watermark: lateness was raised."""
+    """The generators of the channels that hold it back are below the watermark: lateness was raised."""
     lateness, level = given.settings.lateness_ms, given.watermark_ms
     reported_ms = given.snapshot.spark.frozen_ms
     if given.ended or level is None or not given.settings.tunable or (lateness is None and not reported_ms):
@@ -386,7 +393,9 @@ def _frozen(given: DiagnosisInput, left_ms: int | None, lateness: int | None) ->
 
 
 def _left_by_minimum(given: DiagnosisInput, level: int, lateness: int) -> int | None:
-    """Of the channel that holds it back: what it has reached under today's lateness lies below what it once sent."""
+    """For the channel that holds it back: how far its present watermark is below the one that it sent before lateness
+    was raised.
+    """
     if not given.active:
         return None
     view, sent = given.active[0]

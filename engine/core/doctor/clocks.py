@@ -1,20 +1,22 @@
-"""Rules about the times themselves: in the future, in the wrong unit or zone, or not event time at all."""
+"""Rules about event times: in the future, in a wrong unit or time zone, or not event times at all."""
 
 from ..snapshot import Offender
 from .diagnosis_input import HOUR, MINUTE, SECOND, DiagnosisInput, share
 from .finding import Finding, Fix
 
 _RECENT_MS = (946_684_800_000, 4_102_444_800_000)
-"""What people mean: the years 2000 to 2099."""
+"""Plausible event times (epoch ms): the years 2000 to 2099."""
 _UNITS = ("s", "ms", "us", "ns")
 MOST_ZONE_HOURS, ZONE_SLACK_MS = 14, 2 * MINUTE
 ENOUGH, NOW_SLACK_MS, WATCHED_MS = 10_000, SECOND, MINUTE
-"""Event time is taken for processing time after so many records within so much of now, for so long."""
+"""Event time is taken for processing time if this many records are within this distance (ms) of now, for this long
+(ms).
+"""
 MALFORMED_SHARE, MALFORMED_LEAST, NEARLY_ALL = 0.001, 10, 0.9
 
 
 class FutureTimestamps(Finding, frozen=True, kw_only=True, tag="future-timestamps"):
-    """Records claim to be from the future: `records` were set aside, or (None) their channel ran away with them.
+    """Records have future timestamps: `records` were set aside, or (None) their channel ran ahead with them.
 
     Without a channel: an attached query whose channels are not known.
     """
@@ -26,29 +28,29 @@ class FutureTimestamps(Finding, frozen=True, kw_only=True, tag="future-timestamp
     part: str | None
     guard_ms: int | None
     drags: bool
-    """The watermark itself is ahead of the clock."""
+    """Whether the watermark itself is ahead of the clock."""
 
 
 class Malformed(Finding, frozen=True, kw_only=True, tag="malformed"):
-    """Rows without a usable event time were set aside: a few, or (`of_rows` near 1) all there is."""
+    """Rows without a usable event time were set aside: a few, or (`of_rows` near 1) all."""
 
     records: int
     of_rows: float
     column: str | None
     unit: str | None
-    """What numbers are read as, where that is known."""
+    """The unit in which numbers are read, if known."""
     offset: int | None
     part: str | None
 
 
 class WrongUnit(Finding, frozen=True, kw_only=True, tag="wrong-unit"):
-    """All event times lie near 1970 or in the far future, and in another unit they would be recent."""
+    """All event times are near 1970 or in the far future; read in another unit they would be recent."""
 
     seen_ms: int
     meant_ms: int
     column: str | None
     unit: str | None
-    """What it is read as, where that is known."""
+    """The unit in which they are read, if known."""
     better: str
     """The unit that would make the times recent."""
 
@@ -58,7 +60,7 @@ class ZoneShift(Finding, frozen=True, kw_only=True, tag="zone-shift"):
 
     hours: int
     off_ms: int
-    """By how much the worst channel misses the whole hour."""
+    """How far the worst channel's distance is from a whole number of hours."""
     column: str | None
 
 
@@ -67,14 +69,14 @@ class ProcessingTime(Finding, frozen=True, kw_only=True, tag="processing-time"):
 
     records: int
     behind_ms: int
-    """How far the newest record was behind the clock at most."""
+    """The greatest distance of the newest record behind the clock."""
     watched_ms: int
     lateness_ms: int
     column: str | None
 
 
 def future_timestamps(given: DiagnosisInput) -> FutureTimestamps | None:
-    """Records that the future guard has set aside, or without a guard a channel far ahead of the clock."""
+    """Records that the future guard set aside, or without a guard a channel far ahead of the clock."""
     settings, totals = given.settings, given.snapshot.totals
     if given.over or given.now_ms is None:
         return None
@@ -83,7 +85,7 @@ def future_timestamps(given: DiagnosisInput) -> FutureTimestamps | None:
     holder = given.snapshot.level.holder
     elsewhere = holder is not None and holder.cause == "future_elsewhere"
     if not (given.by_wall_clock or given.is_attached or elsewhere) or settings.future_guard_ms is not None:
-        return None  # a replay's event times may all be ahead of its clock, those of one channel not
+        return None  # all event times of a replay may be ahead of its clock, but not one channel's alone
     reached = [
         (view.max_event_ms, view.channel)
         for view in given.channels
@@ -117,7 +119,7 @@ def _by_spark(given: DiagnosisInput) -> bool:
 
 
 def _newest_of_query(given: DiagnosisInput) -> int | None:
-    """The newest event time of an attached Spark query of which no channel is known; at least so far it has come."""
+    """The newest event time of an attached Spark query without known channels: a lower bound."""
     if not _by_spark(given) or given.watermark_ms is None:
         return None
     least_ms = given.watermark_ms + (given.settings.lateness_ms or 0)
@@ -141,7 +143,7 @@ def _set_aside(given: DiagnosisInput, records: int, last: Offender) -> FutureTim
 
 
 def malformed(given: DiagnosisInput) -> Malformed | None:
-    """Rows whose time cannot be used, beyond a few."""
+    """Rows with unusable event times, beyond a few."""
     totals, last, source = given.snapshot.totals, given.snapshot.last_malformed, given.snapshot.source
     rows = (totals.records or 0) + (totals.malformed or 0)
     part = share(totals.malformed, rows)
@@ -162,7 +164,7 @@ def malformed(given: DiagnosisInput) -> Malformed | None:
 
 
 def wrong_unit(given: DiagnosisInput) -> WrongUnit | None:
-    """All times near 1970, or far beyond 2099, where another unit would make them recent."""
+    """All event times near 1970, or far beyond 2099, where another unit would make them recent."""
     source, level = given.snapshot.source, given.snapshot.level.watermark_ms
     column, unit = (source.time_column, source.time_unit) if source else (None, None)
     read = unit.removeprefix("epoch ").split(" ")[0] if unit else None
@@ -173,7 +175,7 @@ def wrong_unit(given: DiagnosisInput) -> WrongUnit | None:
         times = [level + (given.settings.lateness_ms or 0)]
     if any(map(_recent, times)):
         return None
-    for steps in (-1, 1, 2) if times else ():  # the values are coarser than they are read as, or finer
+    for steps in (-1, 1, 2) if times else ():  # the values may be coarser or finer than the unit they are read in
         meant = [_read_as(ms, steps) for ms in times]
         place = _UNITS.index(read or "ms") + steps
         if 0 <= place < len(_UNITS) and all(map(_recent, meant)):
@@ -191,7 +193,7 @@ def wrong_unit(given: DiagnosisInput) -> WrongUnit | None:
 
 
 def zone_shift(given: DiagnosisInput) -> ZoneShift | None:
-    """The channels that send now are all nearly the same number of whole hours away from the clock, all the time."""
+    """All channels with data are nearly the same number of whole hours away from the clock, all the time."""
     now_ms, source = given.now_ms, given.snapshot.source
     if given.ended or now_ms is None or not given.by_wall_clock:
         return None
@@ -224,7 +226,7 @@ def zone_shift(given: DiagnosisInput) -> ZoneShift | None:
 
 
 def processing_time(given: DiagnosisInput) -> ProcessingTime | None:
-    """Times that the clock of the reader or the broker may have given, not the event."""
+    """Event times that may be the reader's or broker's clock, not the event's."""
     settings, source, records = given.settings, given.snapshot.source, given.snapshot.totals.records
     zero = next((row for row in given.snapshot.whatif or () if row.lateness_ms == 0), None)
     if given.ended or not given.by_wall_clock or zero is None or records is None or records < ENOUGH:
@@ -249,7 +251,7 @@ def processing_time(given: DiagnosisInput) -> ProcessingTime | None:
 
 
 def _all_fresh(given: DiagnosisInput) -> bool:
-    """The newest record of every channel was written when it came, not only that of the fastest channel."""
+    """Whether each channel's newest record, not only the fastest channel's, was written when it came."""
     now, views = given.now_ms or 0, [view for view in given.channels if view.state == "active"]
     ages = [
         now - view.quiet_ms - view.max_event_ms
@@ -264,5 +266,5 @@ def _recent(ms: int) -> bool:
 
 
 def _read_as(ms: int, steps: int) -> int:
-    """The same number in a unit so many steps finer (below 0: coarser)."""
+    """The same number in a unit `steps` steps finer (below 0: coarser)."""
     return ms * 1000 if steps < 0 else ms // (1_000_000 if steps > 1 else 1_000)

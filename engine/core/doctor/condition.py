@@ -1,22 +1,22 @@
-"""Rules about the engine, the query and the source themselves: failed, lost, stale, not started, without a record."""
+"""Rules about the state of engine, query and source: failed, lost, stale, not started, without records."""
 
 from ..snapshot import NoteCode
 from .diagnosis_input import MINUTE, DiagnosisInput
 from .finding import Finding, Fix
 
 SILENT_MS = 10_000
-"""An engine speaks at least once a second: after so long without a snapshot it is stale."""
+"""Time (ms) without a snapshot after which an engine is stale; it sends one at least every second."""
 _TOO_LONG: NoteCode = "snapshot_too_long"
 _PAUSES: tuple[NoteCode, ...] = ("pause_unknown", "no_batch_ended")
 
 
 class EngineFailed(Finding, frozen=True, kw_only=True, tag="engine-failed"):
-    """The engine, or the attached query, has failed, or the engine's process has gone."""
+    """The engine or the attached query has failed, or the engine's process is gone."""
 
     error: str | None
     attached: bool
     lost: bool
-    """The process went away without a last word."""
+    """The process ended without its last message."""
 
 
 class EngineSilent(Finding, frozen=True, kw_only=True, tag="engine-silent"):
@@ -24,20 +24,20 @@ class EngineSilent(Finding, frozen=True, kw_only=True, tag="engine-silent"):
 
     silent_ms: int
     jvm: bool = False
-    """It does send, but its JVM does not answer: nothing is read."""
+    """The engine does send, but its JVM does not answer: nothing is read."""
 
 
 class QueryStale(Finding, frozen=True, kw_only=True, tag="query-stale"):
-    """The attached query shows no progress: it is idle, hangs or has died."""
+    """The attached query shows no progress: it is idle, hangs or died."""
 
     batch: int | None
     age_ms: int | None
     """How long ago its last batch began."""
     in_flight: bool | None
     gone: bool = False
-    """Its application has ended without stopping it."""
+    """Its application ended without stopping it."""
     source_silent: str | None = None
-    """Its source does not answer from here either: the line that says so."""
+    """Why its source does not answer this program either, in one line."""
 
 
 class PauseUnknown(Finding, frozen=True, kw_only=True, tag="pause-unknown"):
@@ -54,9 +54,9 @@ class JobNotRunning(Finding, frozen=True, kw_only=True, tag="job-not-running"):
     """The attached Flink job does not run now, its JobManager does not answer, or its metrics are old."""
 
     state: str
-    """The job's, in Flink's words."""
+    """The job's state, in Flink's words."""
     error: str | None
-    """The last failure of a job that does not run; else why there is nothing newer."""
+    """The last failure of a job that does not run; else why there is no newer data."""
     restarts: int | None
 
 
@@ -80,21 +80,21 @@ class PartlyUnknown(Finding, frozen=True, kw_only=True, tag="partly-unknown"):
     """Some of the query, or some of its channels, cannot be seen."""
 
     unknown: str | None
-    """A `WindowsUnknownCode`."""
+    """A `WindowsUnknownCode`, or None."""
     unknown_args: dict[str, str | int | None] = {}  # noqa: RUF012 (msgspec copies it)
     left_out: int | None = None
-    """So many channels, and the windows, were left out of the snapshot, which was too long to send."""
+    """Number of channels that, like the windows, were left out of a snapshot that was too long to send."""
 
 
 class NoRecords(Finding, frozen=True, kw_only=True, tag="no-records"):
-    """It runs, but no record with a usable event time has come since the start."""
+    """The query runs, but no record with a usable event time has come since the start."""
 
     watched_ms: int
     known_channels: int
 
 
 def engine_failed(given: DiagnosisInput) -> EngineFailed | None:
-    """The run is over because something broke."""
+    """The run ended because of a failure."""
     snapshot = given.snapshot
     if snapshot.state == "failed" or (given.lost is not None and not given.ended):
         lost = snapshot.state != "failed"
@@ -110,7 +110,7 @@ def engine_failed(given: DiagnosisInput) -> EngineFailed | None:
 
 
 def engine_silent(given: DiagnosisInput) -> EngineSilent | None:
-    """No snapshot for longer than any healthy engine pauses."""
+    """No snapshot for longer than a healthy engine ever pauses."""
     silent_ms = given.silent_ms
     if given.lost is not None or given.ended or silent_ms is None or silent_ms < SILENT_MS:
         return None
@@ -120,7 +120,7 @@ def engine_silent(given: DiagnosisInput) -> EngineSilent | None:
 def query_stale(
     given: DiagnosisInput,
 ) -> EngineSilent | JobNotRunning | QueryStale | QueryNotStarted | SourceUnreachable | None:
-    """No progress of an attached query, a JVM that hangs, or a source that does not answer."""
+    """An attached query without progress, a JVM that hangs, or a source that does not answer."""
     snapshot = given.snapshot
     if snapshot.state != "stale":
         return None
@@ -155,13 +155,13 @@ def query_stale(
 
 
 def _broker_silent(given: DiagnosisInput) -> str | None:
-    """What was said of a broker that does not answer."""
+    """The line about a broker that does not answer, if there is one."""
     note = next((note for note in given.snapshot.notes if note.code == "broker_silent"), None)
     return None if note is None else str(note.args.get("why") or "")
 
 
 def pause_unknown(given: DiagnosisInput) -> PauseUnknown | None:
-    """No all-clear, and no blame either."""
+    """A pause of unknown cause is neither an all-clear nor a fault."""
     silent = next((note.args.get("silent_ms") for note in given.snapshot.notes if note.code in _PAUSES), None)
     if not isinstance(silent, int):
         return None
@@ -178,7 +178,7 @@ def _is_topic(given: DiagnosisInput) -> bool:
 
 
 def engine_starting(given: DiagnosisInput) -> EngineStarting | None:
-    """Nothing to judge yet."""
+    """The start is not over: nothing to judge yet."""
     if given.snapshot.state != "starting":
         return None
     running = next((step.name for step in given.snapshot.steps if step.seconds is None), None)
@@ -186,14 +186,14 @@ def engine_starting(given: DiagnosisInput) -> EngineStarting | None:
 
 
 def source_paused(given: DiagnosisInput) -> SourcePaused | None:
-    """A pause is intended, but it freezes the watermark."""
+    """A pause is intentional, but it freezes the watermark."""
     if given.snapshot.state != "paused":
         return None
     return SourcePaused(severity="info", fixes=(Fix(code="resume-source"),))
 
 
 def partly_unknown(given: DiagnosisInput) -> PartlyUnknown | SourceUnreachable | None:
-    """An incomplete snapshot is not an all-clear, also of a run that is paused or has ended."""
+    """An incomplete snapshot is not an all-clear, also for a run that is paused or has ended."""
     left_out = next((note.args.get("channels") for note in given.snapshot.notes if note.code == _TOO_LONG), None)
     if isinstance(left_out, int):
         fixes = (Fix(code="lower-max-channels"),)
@@ -210,7 +210,7 @@ def partly_unknown(given: DiagnosisInput) -> PartlyUnknown | SourceUnreachable |
 
 
 def no_records(given: DiagnosisInput) -> NoRecords | None:
-    """A minute after the start there is still nothing."""
+    """No record within a minute after the start."""
     snapshot, past = given.snapshot, given.past
     if given.ended or snapshot.state not in ("live", "partial") or snapshot.totals.records is None:
         return None

@@ -1,4 +1,6 @@
-"""All rules on one input: the findings, the worst first; never none where event time stalls or cannot be judged."""
+"""Applies all rules to one input: the findings, the worst first; never none if event time stalls or cannot be
+judged.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -92,7 +94,7 @@ CONDITION_RULES: tuple[Rule, ...] = (
     partly_unknown,
     no_records,
 )
-"""About the engine, the query and the source; the first three also judge what has no picture yet."""
+"""Rules about the engine, the query and the source; the first three also apply before there are data."""
 STREAM_RULES: tuple[Rule, ...] = (
     silent_channels,
     no_data,
@@ -164,7 +166,7 @@ SUPPRESSED_BY: dict[type[Finding], tuple[type[Finding], ...]] = {
     StateNeverRemoved: (NoWatermark,),
     WrongUnit: (NodeWithoutData, PinnedNode, NeverMoved),
 }
-"""A finding is left out beside one that explains it."""
+"""The findings that suppress a finding, because they explain it."""
 
 EXPLAINED_BY: dict[VerdictName, tuple[type[Finding], ...]] = {
     "stalled": (
@@ -205,9 +207,9 @@ EXPLAINED_BY: dict[VerdictName, tuple[type[Finding], ...]] = {
         Malformed,
     ),
 }
-"""Which findings account for a bad verdict; without one of them the verdict is a finding itself."""
+"""The findings that account for a bad verdict; without one of them the verdict becomes a finding itself."""
 ONLY_CRITICAL: tuple[type[Finding], ...] = (FutureTimestamps, Malformed)
-"""Of these only a critical one does: a few bad records stop no watermark."""
+"""Of these, only a critical finding accounts for a verdict: a few bad records stop no watermark."""
 
 
 def diagnose(
@@ -215,9 +217,9 @@ def diagnose(
 ) -> list[Finding]:
     """The findings, the worst first: by severity, then by size.
 
-    Beside an unknown verdict what accounts for it comes first: the rest judges an old picture. `past` is the history up
-    to the snapshot, the oldest point first; `lost` says why no further snapshot will come, and `silent_ms` for how long
-    none has come. While the verdict is stalled, slow or unknown the list is never empty.
+    With an unknown verdict, what accounts for it comes first: the other findings judge old data. `past` is the history
+    up to the snapshot, the oldest point first; `lost` is why no further snapshot will come, `silent_ms` how long none
+    has come. While the verdict is stalled, slow or unknown the list is never empty.
     """
     given = DiagnosisInput(snapshot, past, lost=lost, silent_ms=silent_ms)
     bare = snapshot.state == "starting" or (snapshot.state == "failed" and not snapshot.channels)

@@ -1,4 +1,4 @@
-"""What the rules of the doctor look at: the newest snapshot, the history, and whether the engine still sends."""
+"""The input of the doctor's rules: the newest snapshot, the history, and whether the engine still sends."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -13,9 +13,9 @@ SECOND, MINUTE, HOUR = 1_000, 60_000, 3_600_000
 
 
 class DiagnosisInput:
-    """The newest snapshot and the history before it, with what several rules derive from them; durations in ms.
+    """The newest snapshot and the history before it, with values that several rules derive from them; durations in ms.
 
-    `lost` says why no further snapshot will come, `silent_ms` how long none has come; both are the reader's knowledge.
+    `lost`: why no further snapshot will come; `silent_ms`: how long none has come. Both come from the reader.
     """
 
     def __init__(
@@ -32,12 +32,12 @@ class DiagnosisInput:
 
     @property
     def ended(self) -> bool:
-        """No further record will come."""
+        """Whether no further record will come."""
         return self.snapshot.ended or self.snapshot.state == "ended"
 
     @property
     def over(self) -> bool:
-        """An own run has ended; of an attached query that has ended, what was wrong is still worth knowing."""
+        """Whether an own run has ended; findings about an attached query are shown also after its end."""
         return self.ended and not self.is_attached
 
     @property
@@ -47,24 +47,24 @@ class DiagnosisInput:
 
     @property
     def has_valve(self) -> bool:
-        """The watermark is the minimum over the channels, so that a channel can hold it back."""
+        """Whether the watermark is the minimum over the channels, so that a channel can hold it back."""
         return self.settings.strategy not in ("spark", "none")
 
     @property
     def by_wall_clock(self) -> bool:
-        """Processing time is the wall clock's: not a replay."""
+        """Whether processing time is the wall clock: not in a replay."""
         now, wall = self.now_ms, self.snapshot.wall_ms
         return now is not None and wall is not None and abs(now - wall) < MINUTE
 
     @property
     def unbounded(self) -> bool:
-        """The source has no end, as far as is known: what is open at its end would fire there."""
+        """Whether the source has no known end: open windows would fire at its end."""
         source = self.snapshot.source
         return source is None or (source.kind != "replay" and source.rows is None)
 
     @property
     def window_ms(self) -> int:
-        """The size of the windows, or the gap of sessions; a minute where it is not known."""
+        """The size of the windows, or the gap of sessions; one minute if not known."""
         spec = self.settings.window
         if spec is None:
             return MINUTE
@@ -72,18 +72,18 @@ class DiagnosisInput:
 
     @property
     def slide_ms(self) -> int | None:
-        """The distance between the starts of windows; None of sessions, and where it is not known."""
+        """The distance between the starts of windows; None for sessions or if not known."""
         spec = self.settings.window
         return spec.slide_ms if isinstance(spec, Tumbling | Sliding) else None
 
     @property
     def scale_ms(self) -> int:
-        """How late a result comes when nothing is wrong: the size of its window and the lateness."""
+        """The normal delay of a result: the size of its window plus the lateness."""
         return self.window_ms + (self.settings.lateness_ms or 0)
 
     @property
     def patience_ms(self) -> int:
-        """How long a channel may have no data, or the watermark be frozen, before that is a finding of its own."""
+        """How long a channel may have no data, or the watermark be frozen, before that becomes a finding."""
         return max(MINUTE, self.scale_ms * (1 if self.settings.idle_after_ms is None else 2))
 
     @cached_property
@@ -100,7 +100,7 @@ class DiagnosisInput:
 
     @cached_property
     def frozen_ms(self) -> int | None:
-        """For how long (processing time) the watermark has been what it is; None where no history says so."""
+        """How long (processing time) the watermark has had its value; None: the history does not show it."""
         if self.now_ms is None:
             return None
         since = self.snapshot.level.moved_ms
@@ -111,12 +111,12 @@ class DiagnosisInput:
         return None if since is None else max(self.now_ms - since, 0)
 
     def channel(self, name: str) -> ChannelView | None:
-        """A channel by its name."""
+        """The channel with that name."""
         return next((view for view in self.channels if view.channel == name), None)
 
     @property
     def horizon_ms(self) -> int:
-        """How much processing time the verdict covers: without a verdict, the last minute of wall clock."""
+        """The processing time that the verdict covers; without a verdict, the last minute of wall clock."""
         horizon = self.snapshot.verdict.horizon_ms
         if horizon is not None:
             return horizon
@@ -124,7 +124,7 @@ class DiagnosisInput:
         return points[-1].now_ms - points[0].now_ms if points else 0
 
     def last(self, wall_ms: int) -> Sequence[HistoryPoint]:
-        """The points of the last `wall_ms` of the wall clock, the oldest first."""
+        """The points of the last `wall_ms` of wall clock, the oldest first."""
         if not self.past:
             return ()
         since = self.past[-1].wall_ms - wall_ms
@@ -144,16 +144,16 @@ class DiagnosisInput:
 
 
 def share(part: int | None, whole: int | None) -> float | None:
-    """`part` of `whole`; None where there is nothing to share, or it is not known."""
+    """`part` of `whole`; None if one of them is not known or `whole` is 0."""
     return None if part is None or not whole else part / whole
 
 
 def loss_severity(lost: float | None) -> Severity:
-    """How bad it is to lose that share of the records: from a tenth on the results are wrong."""
+    """The severity of losing that share of the records: from a tenth on the results are wrong."""
     return "critical" if lost is not None and lost >= 0.1 else "warning"
 
 
 def thirds(values: Sequence[float]) -> tuple[float, float, float]:
-    """The medians of the first, the second and the last third (there are three values at least)."""
+    """The medians of the first, second and last third of at least three values."""
     third = len(values) // 3
     return median(values[:third]), median(values[third:-third]), median(values[-third:])

@@ -1,4 +1,4 @@
-"""Rules about the values of the columns of `--explain`: clocks that are off, and what late records have in common."""
+"""Rules about the columns of `--explain`: wrong clocks, and what late records have in common."""
 
 from msgspec.structs import replace
 
@@ -7,7 +7,7 @@ from .diagnosis_input import MINUTE, DiagnosisInput
 from .finding import Finding, Fix
 
 ZONE_STEP_MS, MOST_ZONE_MS = 15 * MINUTE, 14 * 60 * MINUTE
-"""Time zones differ by quarters of an hour."""
+"""Time zones differ by multiples of this (ms), by at most this much (ms)."""
 _ZONE_SLACK_MS = 2 * MINUTE
 _LEAST_LATE, _LEAST_RATIO, _LEAST_SHARE, _MOST_ALSO = 20, 2.0, 0.2, 3
 _CLEAR_SHARE = 0.5
@@ -24,11 +24,11 @@ class ClockSkew(Finding, frozen=True, kw_only=True, tag="clock-skew"):
     high_ms: int
     usual_ms: int
     zone_ms: int | None
-    """The difference of time zones (ms) that it fits; None: none."""
+    """The time zone difference (ms) that matches the offset; None: none does."""
     drift_ms_per_hour: int | None
-    """By how much the offset grows each hour; None: it is constant."""
+    """How much the offset grows per hour; None: it is constant."""
     more: int
-    """How many further values of the column have clocks that are off."""
+    """How many further values of the column have wrong clocks."""
 
 
 class LateCause(Finding, frozen=True, kw_only=True, tag="late-cause"):
@@ -44,11 +44,11 @@ class LateCause(Finding, frozen=True, kw_only=True, tag="late-cause"):
     high: float
     approximate: bool
     also: tuple[tuple[str, str, float], ...] = ()
-    """Further values of which the same can be said: column, value, share of the late records."""
+    """Further values for which the same is true: column, value, share of the late records."""
 
 
 def clock_skew(given: DiagnosisInput) -> ClockSkew | None:
-    """The value whose clock is farthest off: far beyond the spread of its own records and of the others."""
+    """The value whose clock is farthest off: far beyond the spread of its own records and of the others'."""
     found = [
         (offset, column.column) for column in given.snapshot.explain or () for offset in column.offsets if offset.stable
     ]
@@ -76,7 +76,9 @@ def clock_skew(given: DiagnosisInput) -> ClockSkew | None:
 
 
 def late_cause(given: DiagnosisInput) -> LateCause | None:
-    """The value that most late records have and few of all, beyond chance; a clock that is off is not one."""
+    """The value that most late records have but few of all records, beyond chance; values with a wrong clock are left
+    out.
+    """
     columns = given.snapshot.explain or ()
     clocks = {(column.column, offset.value) for column in columns for offset in column.offsets if offset.stable}
     found = [
@@ -92,7 +94,7 @@ def late_cause(given: DiagnosisInput) -> LateCause | None:
 
 
 def _cause(column: ExplainedColumn, value: ExplainedValue) -> LateCause | None:
-    """The finding about one value, if there is one: its records are late far more often than those without it."""
+    """The finding about one value, if its records are late far more often than those without it."""
     if not value.sure or value.lift is None or value.low is None or value.high is None or not column.late:
         return None
     share, late_share = value.records / column.records, value.late / column.late

@@ -1,11 +1,13 @@
-"""What every rule of the doctor returns: code, severity, channels, numbers and fixes; words are made elsewhere."""
+"""The result of a rule: code, severity, channels, numbers and fixes; `tui/present` has the words."""
 
 from typing import Literal
 
 from msgspec import Struct
 
 Severity = Literal["critical", "warning", "info"]
-"""Results stop or are wrong; results suffer, or soon will; worth knowing. The worst first."""
+"""Critical: results stop or are wrong. Warning: results suffer, or soon will. Info: worth knowing. The worst comes
+first.
+"""
 
 FixCode = Literal[
     "set-idle-timeout",
@@ -64,36 +66,36 @@ FixCode = Literal[
 
 
 class Fix(Struct, frozen=True, kw_only=True):
-    """One thing to do; `value_ms` is the setting's new value (None: off, or the fix has no value)."""
+    """One action; `value_ms` is the setting's new value (None: off, or the fix has no value)."""
 
     code: FixCode
     value_ms: int | None = None
     gain_ms: int | None = None
-    """How much further the watermark would be."""
+    """How much further the watermark would be (event time)."""
     more_late: int | None = None
     """How many more records would have been late."""
     late_share: float | None = None
     horizon_ms: int | None = None
-    """`late_share` is that of the records of the last so many ms; None: of all since the start."""
+    """`late_share` is over the records of the last `horizon_ms`; None: since the start."""
     later_ms: float | None = None
     """How much later results would come (below 0: sooner)."""
     unit: str | None = None
 
     @property
     def previewable(self) -> bool:
-        """Whether it is a setting with a value, that a screen can preview."""
+        """Whether it is a setting with a value that a screen can preview."""
         return self.code in ("set-idle-timeout", "set-lateness")
 
 
 class Finding(Struct, frozen=True, kw_only=True, tag_field="code"):
-    """Something that is wrong; `size` orders findings of one severity (a share, ms or a count: larger is worse)."""
+    """One problem; `size` orders findings of one severity (a share, ms or a count: larger is worse)."""
 
     severity: Severity
     size: float = 0.0
     channels: tuple[str, ...] = ()
-    """The channels to blame, the worst first; empty: no channel."""
+    """The channels to blame, the worst first; empty: none."""
     fixes: tuple[Fix, ...] = ()
-    """What to do, the best first."""
+    """The fixes, the best first."""
 
     @property
     def code(self) -> str:

@@ -1,4 +1,6 @@
-"""Rules about idleness: channels that flap, that come back too late, and a timeout that no channel needs."""
+"""Rules about idleness: flapping channels, channels that come back late, and a timeout longer than any channel
+needs.
+"""
 
 from statistics import median
 
@@ -7,17 +9,21 @@ from .diagnosis_input import DiagnosisInput, loss_severity, share
 from .finding import Finding, Fix
 
 FLAPS, ROUNDS = 6, 2
-"""Flapping: so many changes at least, and less than so many idle timeouts from one idleness to the next."""
+"""Flapping: at least this many changes, and less than this many idle timeouts from one idle status to the next."""
 RETURNS, RETURN_SHARE, RETURN_TIMES, RETURN_LEAST = 4, 0.02, 3, 20
-"""Late after idleness: of channels that change so often such a share, so many times that of the others, so many."""
+"""Late after idleness: least number of changes, and of the channels' records the least late share, as a multiple of the
+other channels' share, and the least number of late ones.
+"""
 LOST = 0.001
-"""The share of all records from which on flapping loses something."""
+"""Share of all records from which on the loss by flapping counts."""
 PAUSES = 60
-"""An idle timeout is too long when it is so many times the longest pause that ended, and the delay of a result."""
+"""An idle timeout is too long at this many times the longest pause that ended, and as many times the delay of a
+result.
+"""
 
 
 class FlappingIdleness(Finding, frozen=True, kw_only=True, tag="flapping-idleness"):
-    """Channels turn idle and come back again and again; the first one most often, once in `round_ms`."""
+    """Channels turn idle and come back again and again; the first one most often, once per `round_ms`."""
 
     flaps: int
     round_ms: int
@@ -26,7 +32,7 @@ class FlappingIdleness(Finding, frozen=True, kw_only=True, tag="flapping-idlenes
 
 
 class LateAfterIdle(Finding, frozen=True, kw_only=True, tag="late-after-idle"):
-    """Channels turn idle, the watermark advances without them, and what they send then is late."""
+    """Channels turn idle, the watermark advances without them, and their next records are late."""
 
     late: int
     late_share: float
@@ -34,19 +40,21 @@ class LateAfterIdle(Finding, frozen=True, kw_only=True, tag="late-after-idle"):
     """The late share of all other channels."""
     idle_after_ms: int
     try_idle_ms: int | None
-    """The idle timeout (None: off) under which `saved` of them would have been on time."""
+    """The idle timeout (None: off) under which `saved` of these records would have been on time."""
     saved: int
 
 
 class IdleTimeoutTooLong(Finding, frozen=True, kw_only=True, tag="idle-timeout-too-long"):
-    """The idle timeout is far longer than any pause that a channel came back from, and a channel has cost all of it."""
+    """The idle timeout is far longer than any pause that ended, and a channel has held the watermark back for all of
+    it.
+    """
 
     idle_after_ms: int
     longest_pause_ms: int
 
 
 def flapping_idleness(given: DiagnosisInput) -> FlappingIdleness | None:
-    """Channels for which the idle timeout is about as long as their usual pause."""
+    """Channels whose usual pause is about as long as the idle timeout."""
     idle_after_ms = given.settings.idle_after_ms
     if given.ended or idle_after_ms is None:
         return None
@@ -76,7 +84,9 @@ def flapping_idleness(given: DiagnosisInput) -> FlappingIdleness | None:
 
 
 def late_after_idle(given: DiagnosisInput) -> LateAfterIdle | None:
-    """Channels that come back from idleness have far more late records than the others, and a longer timeout fewer."""
+    """Channels that come back from idle with far more late records than the others, and fewer under a longer
+    timeout.
+    """
     own, idle_after_ms = given.own_idle, given.settings.idle_after_ms
     if own is None or idle_after_ms is None:
         return None
@@ -111,7 +121,7 @@ def late_after_idle(given: DiagnosisInput) -> LateAfterIdle | None:
 
 
 def idle_timeout_too_long(given: DiagnosisInput) -> IdleTimeoutTooLong | None:
-    """A channel is idle now, or quiet on its way there, and no pause of the others supports so long a timeout."""
+    """A channel is idle, or on its way there, and no pause of the others justifies so long a timeout."""
     idle_after = given.settings.idle_after_ms
     if given.ended or idle_after is None or not given.has_valve or idle_after < PAUSES * given.scale_ms:
         return None
@@ -138,5 +148,5 @@ def _sum_late(views: list[ChannelView]) -> int:
 
 
 def _timeouts(given: DiagnosisInput) -> list[int]:
-    """The idle timeouts that are tried beside the one in force, the shortest first."""
+    """The idle timeouts of the what-if, without the one in force, the shortest first."""
     return sorted(row.idle_after_ms for row in given.snapshot.whatif_idle or () if row.idle_after_ms is not None)

@@ -1,6 +1,6 @@
 """Rules about lateness: too small, larger than needed, a burst of late records, rows that Spark drops.
 
-What to set instead is judged by recent records (semantics 11.4) where enough of them came, else by all since the start.
+The recommended value is judged by recent records (semantics 11.4) if enough of them came, else by all since the start.
 """
 
 from collections.abc import Sequence
@@ -14,27 +14,30 @@ from .diagnosis_input import SECOND, DiagnosisInput, loss_severity, share
 from .finding import Finding, Fix
 
 ENOUGH = 1_000
-"""Records from which on a share says something."""
+"""Records that a share needs to be meaningful."""
 LOST_SHARE, WANTED = 0.023, 0.99
-"""Lateness is too small when more than this is late (2.3 %: beyond two deviations); what is then recommended."""
+"""Lateness is too small if more than this share is late (2.3 %: beyond two standard deviations); the share of records
+to keep on time that is then recommended.
+"""
 BURST_TIMES = 4
-"""A burst: so many times the late share since the start."""
+"""A burst: the late share is this many times the one since the start."""
 KEPT_SHARE, ENOUGH_KEPT, SHORTER, SOONER = 0.999, 10_000, 3, 0.5
-"""Lateness is too large when a third of it keeps this share of so many records, and that saves so much of the time from
-the start of a window to its result."""
+"""Lateness is too large if one third of it (3) keeps this share of at least this many records on time, and saves this
+part of the time from a window's start to its result.
+"""
 
 
 class LatenessTooSmall(Finding, frozen=True, kw_only=True, tag="lateness-too-small"):
-    """Too many records come when their windows are closed: since the start, or (`burst`) in the last minutes."""
+    """Too many records are late: since the start, or (`burst`) in the last minutes."""
 
     late: int
     late_share: float
     recent_share: float | None
     lateness_ms: int | None
     burst: bool
-    """Only lately: since the start the share is small."""
+    """Only lately: the share since the start is small."""
     horizon_ms: int | None = None
-    """The fix is judged by the records of the last so many ms; None: since the start."""
+    """The fix is judged by the records of the last `horizon_ms`; None: since the start."""
 
 
 class Dropped(Finding, frozen=True, kw_only=True, tag="dropped"):
@@ -46,7 +49,7 @@ class Dropped(Finding, frozen=True, kw_only=True, tag="dropped"):
 
 
 class LatenessTooLarge(Finding, frozen=True, kw_only=True, tag="lateness-too-large"):
-    """Results wait for records that do not come."""
+    """Results wait for records that never come."""
 
     lateness_ms: int
     late_share: float
@@ -55,31 +58,31 @@ class LatenessTooLarge(Finding, frozen=True, kw_only=True, tag="lateness-too-lar
     enough_share: float
     sooner_ms: float
     horizon_ms: int | None = None
-    """Judged by the records of the last so many ms; None: since the start."""
+    """Judged by the records of the last `horizon_ms`; None: since the start."""
     withheld: int = 0
-    """No window has fired yet, and so many would have with the shorter lateness."""
+    """No window has fired yet, and this many would have fired with the shorter lateness."""
 
 
 class _Sample(Struct, frozen=True):
-    """The records that a recommendation rests on: those of a horizon (ms), or all since the start (None)."""
+    """The records that a recommendation is based on: those of a horizon (ms), or all since the start (None)."""
 
     horizon_ms: int | None
     records: int
     rows: Sequence[WhatIf | RecentRow]
 
     def enough(self, target: float) -> WhatIf | RecentRow | None:
-        """The shortest lateness with which so large a share of them would have been on time."""
+        """The shortest lateness with which the share `target` of them would have been on time."""
         edges, late = [row.lateness_ms for row in self.rows], [row.late for row in self.rows]
         found = recommended_lateness_ms(edges, late, self.records, target) if self.records else None
         return next((row for row in self.rows if row.lateness_ms == found), None)
 
     def at(self, lateness_ms: int | None) -> WhatIf | RecentRow | None:
-        """What that lateness would have cost; None between two edges."""
+        """The late records at that lateness; None between two edges."""
         return next((row for row in self.rows if row.lateness_ms == lateness_ms), None)
 
 
 def _samples(given: DiagnosisInput) -> list[_Sample]:
-    """The recent ones, the shortest first, then all since the start."""
+    """The samples of the recent horizons, the shortest first, then all since the start."""
     recent = [
         _Sample(part.horizon_ms, part.records, part.rows)
         for part in given.snapshot.whatif_recent or ()
@@ -89,7 +92,7 @@ def _samples(given: DiagnosisInput) -> list[_Sample]:
 
 
 def lateness_too_small(given: DiagnosisInput) -> LatenessTooSmall | None:
-    """More is late than two deviations leave, since the start and lately."""
+    """More records are late than two standard deviations, since the start and lately."""
     totals, settings = given.snapshot.totals, given.settings
     late_share = share(totals.late, totals.records)
     if late_share is None or (totals.records or 0) < ENOUGH:
@@ -115,7 +118,7 @@ def lateness_too_small(given: DiagnosisInput) -> LatenessTooSmall | None:
 
 
 def _needing(given: DiagnosisInput) -> _Sample:
-    """The shortest horizon of enough records that are late with the lateness in force; else all since the start."""
+    """The shortest horizon with enough records that are late under the lateness in force; else all since the start."""
     *recent, whole = _samples(given)
     for sample in recent:
         own = sample.at(given.settings.lateness_ms)
@@ -125,13 +128,13 @@ def _needing(given: DiagnosisInput) -> _Sample:
 
 
 def _longer(given: DiagnosisInput, sample: _Sample, *, burst: bool) -> tuple[Fix, ...]:
-    """The lateness at which 99 % would have been on time, where there is one."""
+    """The lateness with which 99 % would have been on time, if there is one."""
     if given.settings.lateness_ms is None:
         return (Fix(code="use-strategy-with-lateness"),)
-    # Of a burst the records since the start say nothing.
+    # The records since the start do not describe a burst.
     needed = None if burst and sample.horizon_ms is None else sample.enough(WANTED)
     if needed is None or needed.lateness_ms <= given.settings.lateness_ms:
-        return (Fix(code="see-late-records"),)  # what is late now was let through by the settings of before
+        return (Fix(code="see-late-records"),)  # earlier settings let through what is late now
     whole = next((row for row in given.snapshot.whatif or () if row.lateness_ms == needed.lateness_ms), None)
     later_ms = _delay(whole, given.own_lateness)
     return (
@@ -146,7 +149,7 @@ def _longer(given: DiagnosisInput, sample: _Sample, *, burst: bool) -> tuple[Fix
 
 
 def dropped(given: DiagnosisInput) -> Dropped | None:
-    """What Spark reports as dropped, where the records are not counted."""
+    """Rows that Spark reports as dropped, if the records are not counted."""
     spark, settings = given.snapshot.spark, given.settings
     if not spark.dropped_at_least or given.snapshot.totals.late is not None:
         return None
@@ -162,7 +165,7 @@ def dropped(given: DiagnosisInput) -> Dropped | None:
 
 
 def lateness_too_large(given: DiagnosisInput) -> LatenessTooLarge | None:
-    """A third of the lateness would do for 999 of 1,000 records, and results would come clearly sooner."""
+    """One third of the lateness is enough for 999 of 1,000 records, and results would come clearly sooner."""
     own, lateness_ms = given.own_lateness, given.settings.lateness_ms
     sample = _supporting(given)
     if own is None or not lateness_ms or sample is None:
@@ -176,7 +179,7 @@ def lateness_too_large(given: DiagnosisInput) -> LatenessTooLarge | None:
     withheld = _withheld(given, enough.lateness_ms)
     if own.delay_ms is None or whole.delay_ms is None:
         if not withheld:
-            return None  # how long results take is not measured
+            return None  # the delay of results is not measured
         delay_ms, sooner_ms = float(lateness_ms), float(lateness_ms - enough.lateness_ms)
     else:
         delay_ms, sooner_ms = own.delay_ms, own.delay_ms - whole.delay_ms
@@ -205,7 +208,7 @@ def lateness_too_large(given: DiagnosisInput) -> LatenessTooLarge | None:
 
 
 def _withheld(given: DiagnosisInput, enough_ms: int) -> int:
-    """How many of the open windows that are listed would have fired with that lateness, where none has fired yet."""
+    """How many of the listed open windows would have fired with that lateness, if none has fired yet."""
     windows, times = given.snapshot.windows, [ms for view in given.channels if (ms := view.max_event_ms) is not None]
     if windows.fired != 0 or not times:
         return 0
@@ -213,14 +216,16 @@ def _withheld(given: DiagnosisInput, enough_ms: int) -> int:
 
 
 def _supporting(given: DiagnosisInput) -> _Sample | None:
-    """The longest recent horizon of enough records, an hour at least; else all since the start; None: too few."""
+    """The longest recent horizon, at least one hour, with enough records; else all since the start; None: too few
+    records.
+    """
     *recent, whole = _samples(given)
     long = [one for one in reversed(recent) if one.horizon_ms is not None and one.horizon_ms >= HOUR]
     return next((one for one in (*long, whole) if one.records >= ENOUGH_KEPT), None)
 
 
 def _recent_share(given: DiagnosisInput) -> float | None:
-    """The late share over the history; None where too few records came in it."""
+    """The late share over the history; None if too few records came."""
     if not given.past:
         return None
     records = given.past[-1].records - given.past[0].records

@@ -12,10 +12,10 @@ KeptReason = Literal[
 
 
 class StateNeverRemoved(Finding, frozen=True, kw_only=True, tag="state-never-removed"):
-    """The watermark makes these operators remove nothing: their state grows as long as the query runs."""
+    """The watermark never removes state of these operators: it grows as long as the query runs."""
 
     kind: OperatorKind
-    """Of the one with most rows, as the next two."""
+    """The kind of the operator with most rows; the next two fields are also about that one."""
     rows: int | None
     reason: KeptReason | None
     """None: not known."""
@@ -23,7 +23,7 @@ class StateNeverRemoved(Finding, frozen=True, kw_only=True, tag="state-never-rem
 
 
 def state_never_removed(given: DiagnosisInput) -> StateNeverRemoved | None:
-    """Stateful operators whose keys carry no watermark; complete mode keeps everything on purpose."""
+    """Stateful operators whose keys have no watermark; complete mode keeps everything on purpose."""
     spark = given.snapshot.spark
     kept = [one for one in spark.operators or () if one.evicts is False and one.output_mode != "complete"]
     if not kept or spark.output_mode == "complete":
@@ -57,7 +57,7 @@ def _reason(one: StatefulOperator, given: DiagnosisInput) -> KeptReason | None:
     spark = given.snapshot.spark
     if one.watermarks is None and spark.has_watermark is False:
         return "no_watermark"
-    if one.watermarks is None:  # the state alone: without a watermark it may be complete mode, which keeps everything
+    if one.watermarks is None:  # only its state is known; complete mode would keep everything
         return "mode_not_known" if spark.output_mode is None and given.watermark_ms is None else None
     if not one.watermarks:
         return "watermark_after" if any(node.after_state for node in spark.nodes or ()) else "no_watermark"

@@ -1,4 +1,4 @@
-"""Whether event time moves, as far as the history says, and the findings that no other rule would make of it."""
+"""Whether event time moves, according to the history, and findings for verdicts that no other rule explains."""
 
 from collections.abc import Sequence
 
@@ -12,31 +12,31 @@ LEAST_BATCHES = 10
 
 
 class Stalled(Finding, frozen=True, kw_only=True, tag="watermark-stalled"):
-    """The watermark does not advance although data comes, and no other rule says why."""
+    """The watermark does not advance although data comes, and no other rule explains it."""
 
     frozen_ms: int | None
     behind_fastest_ms: int | None
     moves_again: bool = False
-    """It has advanced within the horizon: the verdict follows once that has lasted."""
+    """It has advanced within the horizon: the verdict changes once that has lasted."""
 
 
 class Slow(Finding, frozen=True, kw_only=True, tag="watermark-slow"):
-    """The watermark advances, but event time loses ground, and no other rule says why."""
+    """The watermark advances, but event time loses ground, and no other rule explains it."""
 
     behind_clock_ms: int | None
 
 
 class CannotTell(Finding, frozen=True, kw_only=True, tag="cannot-tell-yet"):
-    """Too little is known for a verdict, and no other rule says why."""
+    """Too little is known for a verdict, and no other rule explains it."""
 
     watched_ms: int
     attached: bool
     without_watermark: bool = False
-    """An attached query without a watermark: more time changes nothing."""
+    """An attached query without a watermark: waiting does not help."""
 
 
 def verdict_of(given: DiagnosisInput) -> VerdictName:
-    """The snapshot's verdict; of a recording from before there was one, what the history says."""
+    """The snapshot's verdict; for a recording from before verdicts, derived from the history."""
     own = judgement.verdict_of(given.snapshot, lost=None if given.lost is None else "engine_lost")
     return _by_history(given) if own.reason.code == "not_judged" else own.verdict
 
@@ -55,12 +55,12 @@ def _by_history(given: DiagnosisInput) -> VerdictName:
 
 
 def verdict_at(snapshot: Snapshot, past: Sequence[HistoryPoint], *, lost: str | None = None) -> VerdictName:
-    """The verdict that the findings of the same arguments rest on."""
+    """The verdict behind the findings for the same arguments."""
     return verdict_of(DiagnosisInput(snapshot, past, lost=lost))
 
 
 def _horizon(given: DiagnosisInput) -> Sequence[HistoryPoint]:
-    """The points of the last minute; of a run that follows no clock, of the last ten batches. Empty: too few."""
+    """The points of the last minute; for a run without a clock, of the last ten batches. Empty: too few."""
     past = given.past
     if not past:
         return ()

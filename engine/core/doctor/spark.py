@@ -1,49 +1,51 @@
-"""Rules about Spark's clock: the fastest channel drives it, each node has one, and a delay of 0 drops equal times."""
+"""Rules about Spark's clock: the fastest channel drives it, each node has its own, and delay 0 drops equal times."""
 
 from ..snapshot import ChannelView, OperatorKind, UnmovedReason
 from .diagnosis_input import SECOND, DiagnosisInput, loss_severity, share
 from .finding import Finding, Fix, FixCode
 
 LOST_LEAST = 20
-"""Fewer late records say nothing."""
+"""Fewer late records prove nothing."""
 MANAGE_THEIR_STATE: tuple[OperatorKind, ...] = ("map_groups_with_state", "transform_with_state", "limit")
-"""Operators that remove state by their own code and timers, or keep one number: they need no watermark."""
+"""Operators that remove state by their own code and timers, or keep a single number: they need no watermark."""
 
 
 class LeftBehind(Finding, frozen=True, kw_only=True, tag="left-behind"):
-    """The fastest channel alone drives the clock, and these channels lose all that they send."""
+    """The fastest channel alone drives the clock, and every record of these channels is late."""
 
     behind_ms: int
     late: int | None
 
 
 class ZeroDelay(Finding, frozen=True, kw_only=True, tag="zero-delay"):
-    """The delay is 0: Spark drops every record whose event time is not greater than the greatest one before."""
+    """The delay is 0: Spark drops every record whose event time is not greater than the greatest one of earlier
+    batches.
+    """
 
     column: str | None
     windowed: bool
-    """Windows are known: then a record is lost only when its window has ended."""
+    """Whether windows are known: a record is then lost only once its window has ended."""
 
 
 class PinnedNode(Finding, frozen=True, kw_only=True, tag="watermark-pinned"):
-    """A watermark node waits for rows that an operator below it emits only when this watermark advances: never."""
+    """A watermark node never advances: its rows come from an operator that emits only when this watermark advances."""
 
     columns: tuple[str | None, ...]
     nodes: int
 
 
 class NeverMoved(Finding, frozen=True, kw_only=True, tag="watermark-never-moved"):
-    """Rows are read, but the watermark is still at 1970, and no node without rows is known to keep it there."""
+    """Rows are read, but the watermark is still at 1970, and no node without rows explains it."""
 
     nodes: int | None
     reason: UnmovedReason | None
-    """None: not known."""
+    """The reason; None: not known."""
     max_event_ms: int | None
     delay_ms: int | None
 
 
 class NoWatermark(Finding, frozen=True, kw_only=True, tag="no-watermark"):
-    """The query keeps state and has no watermark: nothing is ever removed from its state."""
+    """The query keeps state but has no watermark: state is never removed."""
 
     state_rows: int | None
 
@@ -56,10 +58,10 @@ class SiblingFailed(Finding, frozen=True, kw_only=True, tag="sibling-failed"):
 
 
 class NodeWithoutData(Finding, frozen=True, kw_only=True, tag="node-without-data"):
-    """One of several watermark nodes has had no row, and the query's watermark stays at 1970 until it has."""
+    """One of several watermark nodes has had no row; until it has, the query's watermark stays at 1970."""
 
     columns: tuple[str | None, ...]
-    """The event time columns of such nodes, as far as they are known."""
+    """The known event time columns of such nodes."""
     nodes: int
 
 
@@ -94,7 +96,7 @@ def left_behind(given: DiagnosisInput) -> LeftBehind | None:
 
 
 def _loses(view: ChannelView, given: DiagnosisInput) -> bool:
-    """Half of its records were late; of an attached query: it receives data now."""
+    """Whether half of its records were late; for an attached query: whether it receives data."""
     lost = share(view.late, view.records)
     if lost is not None:
         return lost >= 0.5 and (view.late or 0) >= LOST_LEAST
@@ -119,7 +121,7 @@ def zero_delay(given: DiagnosisInput) -> ZeroDelay | None:
 
 
 def node_without_data(given: DiagnosisInput) -> NodeWithoutData | None:
-    """Under the policy "min" the query's watermark is the least over its nodes, 1970 for one without a row."""
+    """Under the policy "min" the query's watermark is the lowest of its nodes', and 1970 for a node without rows."""
     nodes = given.snapshot.spark.nodes or []
     empty = [node for node in nodes if node.pinned == "no_input"]
     if given.over or not empty:
@@ -134,7 +136,7 @@ def node_without_data(given: DiagnosisInput) -> NodeWithoutData | None:
 
 
 def pinned_node(given: DiagnosisInput) -> PinnedNode | None:
-    """A chain of stateful operators with a watermark above one of them can never emit."""
+    """In a chain of stateful operators, a watermark above one of them that can never advance."""
     nodes = given.snapshot.spark.nodes or []
     stuck = [node for node in nodes if node.pinned == "own_output"]
     if given.over or not stuck:
@@ -173,7 +175,7 @@ def never_moved(given: DiagnosisInput) -> NeverMoved | None:
 def no_watermark(given: DiagnosisInput) -> NoWatermark | None:
     """A stateful query without a watermark; complete mode keeps everything by design.
 
-    Totals by key are often meant so: their state grows only with new keys.
+    Totals by key often have none on purpose: their state grows only with new keys.
     """
     spark = given.snapshot.spark
     needing = [one for one in spark.operators or () if one.kind not in MANAGE_THEIR_STATE]
@@ -186,7 +188,7 @@ def no_watermark(given: DiagnosisInput) -> NoWatermark | None:
 
 
 def sibling_failed(given: DiagnosisInput) -> SiblingFailed | None:
-    """Another query of the same application failed, which its owner may not have seen."""
+    """Another query of the same application failed, which its owner may not have noticed."""
     failed = [one for one in given.snapshot.siblings or () if one.state == "failed"]
     if not failed:
         return None

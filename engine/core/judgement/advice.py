@@ -1,4 +1,4 @@
-"""Which lateness and idle timeout the records of a horizon recommend, and what they rest on. Pure."""
+"""The lateness and idle timeout that the records of a horizon recommend, with the evidence. Pure."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from ..snapshot import Snapshot, WhatIfIdle
 from .recent import FEW_LATE, wilson_interval
 
 IDLE_SHARE = 0.1
-"""An idle timeout may cost so much of the late share that the target allows."""
+"""Share of the allowed late records that an idle timeout may cost."""
 
 
 class LatenessOutcome(Struct, frozen=True):
@@ -29,7 +29,7 @@ class LatenessOutcome(Struct, frozen=True):
 class IdleOutcome(Struct, frozen=True):
     """What an idle timeout (None: off) would have given since the start.
 
-    `gain_ms` is how much further the watermark would be than with the present one; None: not known.
+    `gain_ms`: how much further the watermark would be than under the present one; None: not known.
     """
 
     idle_after_ms: int | None
@@ -40,10 +40,10 @@ class IdleOutcome(Struct, frozen=True):
 
 
 class Advice(Struct, frozen=True):
-    """`lateness` is the smallest edge that keeps the share `target` on time; None: no edge up to the greatest does.
+    """`lateness` is the smallest edge that keeps the share `target` on time; None: not even the greatest edge does.
 
-    `few`: it rests on too few late records. `horizon_ms` None: since the start. `bucket_ms`: how far the counts of an
-    attached query may be off; `upper_bound`: the late counts are at most those.
+    `few`: based on too few late records. `horizon_ms` None: since the start. `bucket_ms`: the possible error of an
+    attached query's counts; `upper_bound`: the late counts are upper bounds.
     """
 
     target: float
@@ -66,13 +66,13 @@ class _Sample(Struct, frozen=True):
 
 
 def known_horizons(snapshot: Snapshot) -> list[int | None]:
-    """The horizons (ms; None: since the start) that the snapshot has records of, the shortest first."""
+    """The horizons (ms; None: since the start) for which the snapshot has records, the shortest first."""
     recent = [each.horizon_ms for each in snapshot.whatif_recent or () if each.records]
     return recent or ([None] if snapshot.whatif and snapshot.totals.records else [])
 
 
 def advice(snapshot: Snapshot, target: float, horizon_ms: int | None) -> Advice | None:
-    """The advice for `target` (a share) from the records of a horizon; None: nothing is known of that horizon."""
+    """The advice for `target` (a share) from the records of a horizon; None: nothing is known about that horizon."""
     sample = _sample(snapshot, horizon_ms)
     if sample is None or not sample.records:
         return None
@@ -115,7 +115,7 @@ def _outcome(snapshot: Snapshot, sample: _Sample, place: int) -> LatenessOutcome
 
 
 def _idle(snapshot: Snapshot, target: float) -> IdleOutcome | None:
-    """The shortest idle timeout that makes almost no more records late than none."""
+    """The shortest idle timeout that makes almost no additional records late."""
     rows: Sequence[WhatIfIdle] = snapshot.whatif_idle or ()
     records = snapshot.totals.records
     without = _row(snapshot, None)

@@ -1,4 +1,4 @@
-"""Which lateness the records of one value need, and which all others do: what a cause of late records costs. Pure."""
+"""The lateness that the records of one value need, and that of all others: what a cause of late records costs. Pure."""
 
 from msgspec import Struct
 
@@ -9,16 +9,16 @@ from ..snapshot import Snapshot
 class ValueAdvice(Struct, frozen=True):
     """The smallest lateness (ms) that keeps the wanted share above the watermark; None: not known, or no edge does.
 
-    Records behind the watermark are counted, late ones or not, so less may do.
+    It counts all records behind the watermark, also those that are not late, so a smaller lateness may be enough.
     """
 
     lateness_ms: int | None
     others_ms: int | None
-    """The same without the value's records."""
+    """The same for all records without the value."""
 
 
 def advice_of_value(snapshot: Snapshot, column: str, value: str, target: float) -> ValueAdvice | None:
-    """Since the start, or since the value is counted; None where its histogram is not known."""
+    """The advice since the start, or since the value is counted; None if its histogram is not known."""
     of = next((each for each in snapshot.explain or () if each.column == column), None)
     found = next((each for each in of.values if each.value == value), None) if of else None
     rows = snapshot.whatif

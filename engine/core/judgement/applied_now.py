@@ -1,6 +1,7 @@
-"""What a change of a setting does at the next emit (semantics 11.3), read from a snapshot: no state, no round trip.
+"""The effect of a change of a setting at the next emit (semantics 11.3), computed from a snapshot: no state, no round
+trip.
 
-The clock that the snapshot shows emits once, so the valve's own rules decide.
+The clock in the snapshot emits once, so the valve's own rules decide.
 """
 
 from msgspec import UNSET, Struct, UnsetType
@@ -14,10 +15,10 @@ from .shown_clock import shown_clock, time_or_min
 
 
 class AppliedNow(Struct, frozen=True):
-    """The watermark (epoch ms) right after the next emit, were the change made now and no record came.
+    """The watermark (epoch ms) right after the next emit if the change is made now and no record comes.
 
-    `fires` counts the open windows that it closes (`fires_more`: of those the snapshot does not list, perhaps more);
-    `frozen_ms` of event time must come before it advances again, None where a channel has no record yet.
+    `fires` counts the open windows that it closes (`fires_more`: unlisted ones may fire too); `frozen_ms` of event time
+    must come before it advances again, None if a channel has no record yet.
     """
 
     watermark_ms: int | None
@@ -30,7 +31,7 @@ class AppliedNow(Struct, frozen=True):
 def applied_now(
     snapshot: Snapshot, *, lateness_ms: int | UnsetType = UNSET, idle_after_ms: int | UnsetType | None = UNSET
 ) -> AppliedNow | None:
-    """What another lateness or idle timeout (ms; None: off) does now; None where it is not known.
+    """The effect of another lateness or idle timeout (ms; None: off) now; None if it is not known.
 
     ValueError for a setting that the strategy does not have.
     """
@@ -51,7 +52,7 @@ def applied_now(
 
 
 def _by_sparks_rule(snapshot: Snapshot, delay_ms: int | None) -> AppliedNow | None:
-    """One clock, which the fastest channel drives; what it has reached stays."""
+    """One clock, driven by the fastest channel; it never goes back."""
     level, zero = snapshot.level.watermark_ms, _fastest_at_zero(snapshot)
     if snapshot.ended or (zero is None and snapshot.origin is None):
         return AppliedNow(level, None, 0, 0)
@@ -64,7 +65,7 @@ def _by_sparks_rule(snapshot: Snapshot, delay_ms: int | None) -> AppliedNow | No
 
 
 def _fastest_at_zero(snapshot: Snapshot) -> int | None:
-    """What the fastest channel would give at delay 0; of a query that runs elsewhere what its watermark gives."""
+    """The watermark of the fastest channel at delay 0; for an attached query derived from its watermark."""
     if snapshot.origin is not None:
         return snapshot.level.at_zero_lateness_ms
     if not snapshot.settings.emit_every_ms:
@@ -78,7 +79,7 @@ def _emitted(snapshot: Snapshot, now: int, lateness: int, idle_after: int | None
     clock, views = shown.clock, shown.channels
     before = clock.level
     speaking: dict[int, int] = {}
-    if snapshot.settings.emit_every_ms:  # else generators send nothing, but an instance may have to recombine
+    if snapshot.settings.emit_every_ms:  # generators send nothing then, but an instance may have to recombine
         wanted = {number: shift(_at_zero(view), -lateness) for number, view in views.items()}
         speaking = {
             number: watermark
@@ -98,7 +99,7 @@ def _emitted(snapshot: Snapshot, now: int, lateness: int, idle_after: int | None
 
 
 def _frozen(clock: OperatorClock, views: dict[int, ChannelView], lateness: int, level: int) -> int | None:
-    """How far the slowest aligned channel, at this lateness, is below the watermark it was at (ms)."""
+    """How far (ms) the slowest aligned channel, at this lateness, is below its earlier watermark."""
     aligned = [n for n, view in views.items() if clock.takes_part(n) and view.state != "finished"]
     slowest = min((_wanted(views[number], lateness) for number in aligned), default=MIN)
     if level == MIN or not aligned:
@@ -107,13 +108,13 @@ def _frozen(clock: OperatorClock, views: dict[int, ChannelView], lateness: int, 
 
 
 def _wanted(view: ChannelView, lateness: int) -> int:
-    """Where its generator has the channel; of a strategy without lateness where its watermark is."""
+    """The channel's watermark by its generator; without a lateness, its present watermark."""
     zero = _at_zero(view)
     return time_or_min(view.watermark_ms) if zero == MIN else shift(zero, -lateness)
 
 
 def _fires(snapshot: Snapshot, level: int) -> tuple[int, bool]:
-    """How many of the open windows a watermark closes, and whether those not listed may be among them."""
+    """How many open windows a watermark closes, and whether unlisted ones may be among them."""
     windows = snapshot.windows
     fires = sum(window.end_ms - 1 <= level for window in windows.open)
     return fires, bool(windows.open) and fires == len(windows.open) and (windows.open_count or 0) > fires

@@ -10,37 +10,38 @@ from .recent import Sample
 
 LEAST_RECORDS = 1_000
 AUTO = "auto"
-"""Who changed a setting: the autopilot."""
+"""The `who` of a change by the autopilot."""
 
 
 class Decision(Struct, frozen=True):
-    """The lateness to set (ms), and the share of the horizon's records that would have been late with it."""
+    """The lateness to set (ms), and the share of the horizon's records that would have been late under it."""
 
     lateness_ms: int
     share: float
 
     def change_of(self, settings: Settings, batch: int | None) -> tuple[Settings, SettingsChange]:
-        """The settings with that lateness, and the change after that batch that sets it."""
+        """The settings with the decided lateness, and the change, after `batch`, that sets it."""
         change = SettingsChange(settings.version + 1, batch, None, AUTO, lateness_ms=self.lateness_ms, share=self.share)
         return replace(settings, lateness_ms=self.lateness_ms), change
 
 
 class Autopilot(Struct):
-    """The history that a decision needs."""
+    """The state of the autopilot between evaluations."""
 
     next_ms: int | None = None
     """The next due time; None before the first emit."""
     suspended_until_ms: int | None = None
     suspend_at_start: bool = False
-    """It was suspended before any processing time was known."""
+    """It was suspended before processing time was known."""
     began_ms: int | None = None
-    """Since this evaluation none was left out."""
+    """Since when no evaluation was skipped."""
     evaluations: list[tuple[int, int]] = []
-    """Time and recommended lateness of those evaluations of the last horizon that recommended more than every later
-    one, oldest first: the first is the greatest."""
+    """Time and recommended lateness of the evaluations of the last horizon that recommended more than every later one,
+    oldest first: the first is the greatest.
+    """
 
     def is_due(self, now: int, auto: AutoLateness) -> bool:
-        """Whether an evaluation is due at `now`, the first emit at or past a due time; that due time is used up."""
+        """Whether an evaluation is due at `now`, the first emit at or past a due time; uses up that due time."""
         if self.suspend_at_start:
             self.suspend(now, auto.horizon_ms)
         if self.next_ms is None:
@@ -54,19 +55,19 @@ class Autopilot(Struct):
         return True
 
     def suspend(self, now: int | None, horizon_ms: int) -> None:
-        """Leave a manual change alone for one horizon; `now` None: from the first emit on."""
+        """Suspend for one horizon after a manual change; `now` None: from the first emit on."""
         self.forget()
         self.suspend_at_start = now is None
         self.suspended_until_ms = None if now is None else now + horizon_ms
 
     def forget(self) -> None:
-        """What was evaluated so far is not evidence any more: a lower lateness again needs a full horizon of it."""
+        """Forget earlier evaluations: lowering the lateness again needs a full horizon of them."""
         self.began_ms, self.evaluations = None, []
 
     def evaluate(
         self, now: int, auto: AutoLateness, edges: list[int], sample: Sample, lateness_ms: int
     ) -> Decision | None:
-        """What to set at a due time instead of `lateness_ms`; None: nothing."""
+        """The lateness to set at a due time instead of `lateness_ms`; None: no change."""
         assert auto.target is not None
         if sample.records < LEAST_RECORDS:
             self.forget()
@@ -110,7 +111,7 @@ def with_target(settings: Settings, target: float | None) -> Settings:
 
 
 def view_of(autopilot: Autopilot, settings: Settings, now: int | None) -> AutoView | None:
-    """As a snapshot at processing time `now` (ms) shows it; None while it is off."""
+    """The autopilot as a snapshot at processing time `now` (ms) shows it; None: off."""
     auto = settings.auto
     if auto is None or auto.target is None:
         return None

@@ -1,4 +1,4 @@
-"""Who holds the watermark back, step by step (semantics 11.2): the aligned channels below the fastest."""
+"""The channels that hold the watermark back, step by step (semantics 11.2): aligned channels below the fastest."""
 
 from bisect import bisect_left
 from collections.abc import Iterable
@@ -14,12 +14,14 @@ MOST_STEPS = 10
 
 
 class Step(Struct, frozen=True):
-    """Channels (by number) with the same watermark (ms, `MIN` for none), and what idling all up to here gains (ms)."""
+    """Channels (by number) with the same watermark (ms, `MIN`: none), and the gain (ms) from idling all channels up to
+    here.
+    """
 
     channels: list[int]
     watermark: int
     gain_ms: int | None
-    """None: there is no watermark to gain on."""
+    """The gain; None: there is no watermark to gain on."""
 
 
 class Staircase:
@@ -36,7 +38,9 @@ class Staircase:
         self._flushed = clock.all_idle_watermark()
 
     def steps(self) -> list[Step]:
-        """At most `MOST_STEPS` steps, the first holds the watermark back; empty if no channel is below the fastest."""
+        """At most `MOST_STEPS` steps, the first of which holds the watermark back; empty if no channel is below the
+        fastest.
+        """
         by_watermark = groupby(self._ordered, key=itemgetter(0))
         groups = [(watermark, [key[-1] for key in keys]) for watermark, keys in islice(by_watermark, MOST_STEPS + 1)]
         found: list[Step] = []

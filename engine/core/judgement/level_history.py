@@ -1,4 +1,4 @@
-"""Where the watermark was at which processing time, over a horizon: a step function in bounded memory (ms)."""
+"""The watermark over processing time within a horizon: a step function in bounded memory (ms)."""
 
 from bisect import bisect_right
 from operator import itemgetter
@@ -7,19 +7,19 @@ from msgspec import Struct
 
 MOST_MARKS = 2_000
 SLOTS = 600
-"""Into how many slots a horizon is divided when there are more marks; the last one of each slot stays."""
+"""Slots that a horizon is divided into if it has more marks; only the last mark of each slot is kept."""
 
 _FEW = 64
 
 
 class LevelHistory(Struct):
-    """Marks (processing time, watermark), one for each advance; the first one where the observation began."""
+    """Marks (processing time, watermark), one for each advance; the first is where observation began."""
 
     began_ms: int | None = None
     marks: list[tuple[int, int]] = []
 
     def see(self, now: int, level: int | None, horizon: int, keep_from: int) -> None:
-        """The watermark at `now`, None for none yet; marks before `keep_from` (ms) are dropped but the last of them."""
+        """Note the watermark at `now` (None: none yet); of the marks before `keep_from` (ms) only the last is kept."""
         if self.began_ms is None:
             self.began_ms = now
         if level is None or (self.marks and level <= self.marks[-1][1]):
@@ -33,12 +33,12 @@ class LevelHistory(Struct):
             self._forget(horizon, keep_from)
 
     def at(self, time: int) -> int | None:
-        """The watermark at a time, None for none yet, or before the observation began."""
+        """The watermark at `time`; None before the first watermark and before observation began."""
         place = bisect_right(self.marks, time, key=itemgetter(0))
         return self.marks[place - 1][1] if place else None
 
     def gained(self, since: int, until: int) -> int | None:
-        """How far the watermark advanced between two times (ms); None: there was none before, so no length."""
+        """How far the watermark advanced between two times (ms); None if there was none at the first."""
         before, after = self.at(since), self.at(until)
         if after is None:
             return 0

@@ -1,4 +1,4 @@
-"""What a judge is fed with: of a monitor at a moment, or of the snapshots of a query that runs elsewhere (ms)."""
+"""Feeds a judge: from a monitor, or from the snapshots of an attached query (ms)."""
 
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ MOST_NAMED = 3
 def judge_monitor(
     monitor: "Monitor", now: int, *, unread: int | None, lost: Lost | None = None, bounded_backlog: bool = False
 ) -> Verdict:
-    """The verdict on a run of our own at processing time `now` (ms); `unread` records, None: not known."""
+    """The verdict on an own run at processing time `now` (ms); `unread` records, None: not known."""
     stairs = None if monitor.ended else staircase(monitor.clock)
     steps = [] if stairs is None else stairs.steps()
     return monitor.judge.verdict(
@@ -38,16 +38,16 @@ def judge_monitor(
 
 
 class Past(Struct, frozen=True):
-    """What is on record of a query from before its first snapshot, without a gap, the oldest first (ms)."""
+    """The recorded past of a query before its first snapshot, without a gap, the oldest first (ms)."""
 
     levels: tuple[tuple[int, int | None], ...] = ()
-    """Times, and the watermark from then on (None: none yet)."""
+    """Times, and the watermark from that time on (None: none yet)."""
     batches: tuple[tuple[int, int], ...] = ()
-    """The batches' numbers, and when each began."""
+    """The batches' numbers, and when each one began."""
 
 
 class SnapshotJudge:
-    """Judges a query that runs elsewhere by its snapshots, in the order in which they are taken."""
+    """Judges an attached query by its snapshots, in the order in which they are taken."""
 
     def __init__(self, horizon_ms: int | None = None) -> None:
         self._judge = Judge(horizon_ms)
@@ -58,11 +58,11 @@ class SnapshotJudge:
         self._advanced_ms: int | None = None
         self._record_ms: int | None = None
         self._events_known_ms: int | None = None
-        """Since when event times of channels are seen, and records counted."""
+        """Since when event times of channels are known, and records are counted."""
         self._records_known_ms: int | None = None
 
     def remember(self, past: Past) -> None:
-        """Take what is on record from before the first snapshot for observed."""
+        """Add the recorded past before the first snapshot to what was observed."""
         for number, begun in past.batches:
             self._judge.see_batch(begun)
             self._batch = number
@@ -71,7 +71,7 @@ class SnapshotJudge:
             self._level = level
 
     def verdict(self, snapshot: Snapshot) -> Verdict:
-        """The verdict at a snapshot; what its tap does not report is not guessed."""
+        """The verdict at a snapshot; what its tap does not report stays unknown."""
         now = snapshot.now_ms
         if now is None:
             return Verdict("unknown", reason=snapshot.verdict.reason)
@@ -105,7 +105,7 @@ class SnapshotJudge:
         self._judge.see_level(now, level)
         began = not self._events
         for view in snapshot.channels:
-            # A watermark that advanced shows as well that event time did (Flink reports no event times).
+            # An advancing watermark shows that event time advanced (Flink reports no event times).
             event_ms = view.watermark_ms if view.max_event_ms is None else view.max_event_ms
             if event_ms is not None and event_ms > self._events.get(view.channel, event_ms - 1):
                 self._events[view.channel] = event_ms
@@ -121,35 +121,35 @@ class SnapshotJudge:
                 self._records_known_ms = now
 
     def _advanced(self, now: int) -> int | UnsetType | None:
-        """When some channel's event time last advanced; `UNSET`: not known, as it was not looked at for long enough."""
+        """When any channel's event time last advanced; `UNSET`: not known, since it was not observed long enough."""
         return UNSET if self._advanced_ms is None and self._unseen(self._events_known_ms, now) else self._advanced_ms
 
     def _unseen(self, known_ms: int | None, now: int) -> bool:
-        """Whether what is seen since `known_ms` was not seen for a whole horizon."""
+        """Whether observation since `known_ms` is shorter than a whole horizon."""
         return known_ms is None or now - known_ms < (self._judge.horizon() or 0)
 
     def _last_record(self, snapshot: Snapshot, now: int) -> int | UnsetType | None:
-        """When a record last came: as the channels say, else by the count of all records; `UNSET`: not known."""
+        """When a record last came: by the channels, else by the count of all records; `UNSET`: not known."""
         quiet = [view.quiet_ms for view in snapshot.channels if view.quiet_ms is not None]
         heard = [now - min(quiet)] if quiet else []
         if self._record_ms is not None:
             heard.append(self._record_ms)
         if heard and self._advanced_ms is not None:
-            heard.append(self._advanced_ms)  # of the channel that advanced, `quiet_ms` may not be known
+            heard.append(self._advanced_ms)  # the channel that advanced may have no `quiet_ms`
         if heard:
             return max(heard)
         if _is_idle(snapshot):
-            return snapshot.spark.batch_timestamp_ms  # nothing has come since that batch
+            return snapshot.spark.batch_timestamp_ms  # no record since that batch
         return UNSET if self._unseen(self._records_known_ms, now) else None
 
 
 def held_by(blockers: list[Blocker] | None) -> list[str]:
-    """The channels of the first step, a few of them."""
+    """Some channels of the first step."""
     return blockers[0].channels[:MOST_NAMED] if blockers else []
 
 
 def unread_of(snapshot: Snapshot) -> int | None:
-    """Records that are not read yet, of channels or sources; None: not known of all of them."""
+    """Unread records of channels or sources; None if any of them is not known."""
     if _is_idle(snapshot):
         return 0
     parts = [view.backlog for view in snapshot.channels]
@@ -160,7 +160,7 @@ def unread_of(snapshot: Snapshot) -> int | None:
 
 
 def _is_idle(snapshot: Snapshot) -> bool:
-    """Whether an attached query has just said that its sources have nothing for it to read."""
+    """Whether an attached query has just reported that its sources have nothing to read."""
     return any(note.code == "query_idle" for note in snapshot.notes)
 
 

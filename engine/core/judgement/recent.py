@@ -1,7 +1,7 @@
 """What each lateness would have cost over the last 15 min, 1 h, 24 h and since the start (semantics 11.4).
 
 Both histograms of the what-if are also kept in slices of processing time, 60 to a horizon. A horizon H at time `now`
-is the slices that began after `now - H`, the one under way included.
+covers the slices that began after `now - H`, also the present one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,14 +16,14 @@ SLICES = 60
 HORIZONS_MS = (15 * MINUTE, HOUR, DAY)
 TARGETS = (0.977, 0.99, 0.999)
 FEW_LATE = 20
-"""A recommendation that rests on fewer late records is marked."""
+"""A recommendation with fewer late records than this is marked `few`."""
 _Z95 = 1.959963984540054
 
 
 class Sample(Struct, frozen=True):
-    """The records of a horizon, and how many of them would have been late, and behind the watermark, at each edge.
+    """The records of a horizon, and for each edge how many would have been late, and behind the watermark.
 
-    `behind` None: not known, as some were counted by an older wmtop.
+    `behind` None: not known, since an older wmtop counted some of them.
     """
 
     records: int
@@ -35,7 +35,7 @@ class Slice(Struct, array_like=True):
     """The records of one slice; `late` and `behind` by bucket, without zeros (`behind` None: not counted)."""
 
     number: int
-    """It began at `number` times the slice's length (processing time)."""
+    """The slice begins at `number` times its length (processing time)."""
     records: int
     late: dict[int, int]
     behind: dict[int, int] | None = None
@@ -64,7 +64,7 @@ class SlicedLateness(Struct):
             _count(last.behind, behind)
 
     def sample(self, now: int, edges: int) -> Sample:
-        """What came in the horizon that ends at processing time `now` (ms), for so many edges."""
+        """The records of the horizon that ends at processing time `now` (ms), for `edges` edges."""
         within = self._within(now)
         behind = [part.behind for part in within if part.behind is not None]
         return Sample(
@@ -88,7 +88,7 @@ class RecentSlices(Struct):
             horizon.add(now, records, late, behind)
 
     def sample(self, horizon_ms: int, now: int, edges: int) -> Sample:
-        """What came in one of the horizons."""
+        """The records of one of the horizons."""
         (kept,) = [horizon for horizon in self.horizons if horizon.horizon_ms == horizon_ms]
         return kept.sample(now, edges)
 
@@ -110,7 +110,7 @@ def _count(counts: dict[int, int], more: Mapping[int, int]) -> None:
 
 
 def _at_least(parts: Iterable[Mapping[int, int]], edges: int) -> list[int]:
-    """How many lie in each bucket or above it."""
+    """The number of records in each bucket or above it."""
     sums = [0] * edges
     for part in parts:
         for bucket, count in part.items():
@@ -149,5 +149,5 @@ def wilson_interval(late: int, records: int) -> tuple[float | None, float | None
     middle = share + z2 / (2 * records)
     half = _Z95 * sqrt(share * (1 - share) / records + z2 / (4 * records * records))
     low, high = (middle - half) / (1 + z2 / records), (middle + half) / (1 + z2 / records)
-    # At both ends the formula gives exactly 0 and 1, which floating point misses.
+    # At both ends the exact result is 0 and 1; floating point misses it.
     return (max(0.0, low) if late else 0.0), (min(1.0, high) if late < records else 1.0)

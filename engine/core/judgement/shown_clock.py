@@ -1,4 +1,4 @@
-"""The clock of a run, made again from what a snapshot shows of it: channels, source instances, valve and timers."""
+"""Rebuilds the clock of a run from a snapshot: channels, source instances, valve and timers."""
 
 from msgspec import Struct
 
@@ -11,7 +11,7 @@ from ..valve import Status, Valve
 
 
 class ShownClock(Struct, frozen=True):
-    """A clock, its inactivity timers, and the channels by their numbers in it."""
+    """A clock, its inactivity timers, and the channels' numbers in it."""
 
     clock: OperatorClock
     timers: IdlenessTimers
@@ -19,9 +19,9 @@ class ShownClock(Struct, frozen=True):
 
 
 def shown_clock(snapshot: Snapshot, now: int, lateness: int, idle_after: int | None) -> ShownClock:
-    """The clock of the run that the snapshot shows at processing time `now`, with this lateness and idle timeout (ms).
+    """The run's clock as in the snapshot, at processing time `now`, with this lateness and idle timeout (ms).
 
-    Every channel of the snapshot must say whether it is aligned.
+    Every channel of the snapshot must have `aligned`.
     """
     subtasks = snapshot.settings.subtasks
     views = dict(zip(_numbers(snapshot), snapshot.channels, strict=True))
@@ -41,7 +41,7 @@ def shown_clock(snapshot: Snapshot, now: int, lateness: int, idle_after: int | N
 
 
 def time_or_min(time_ms: int | None) -> int:
-    """The time; `MIN` for none yet."""
+    """The time; `MIN` for None."""
     return MIN if time_ms is None else time_ms
 
 
@@ -87,7 +87,7 @@ def _instances(snapshot: Snapshot, views: dict[int, ChannelView], subtasks: int)
 
 
 def _numbers(snapshot: Snapshot) -> list[int]:
-    """A number for each channel, in the snapshot's order: with source instances one that leads to its own."""
+    """A number for each channel, in the snapshot's order; with source instances, a number that maps to its own."""
     subtasks = snapshot.settings.subtasks
     if subtasks is None:
         return list(range(len(snapshot.channels)))

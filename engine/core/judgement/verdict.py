@@ -1,7 +1,6 @@
 """The verdict (semantics 11.1): whether event time moves, over a horizon of processing time, without flapping.
 
-A judge is fed with what is known at each moment, by a monitor or from the snapshots of a query that runs elsewhere.
-All times are ms.
+A monitor, or the snapshots of an attached query, report to a judge what is known at each moment. All times are ms.
 """
 
 from itertools import pairwise
@@ -14,32 +13,32 @@ from ..snapshot import Reason, Snapshot, Verdict, VerdictName
 from .level_history import LevelHistory
 
 BATCHES = 10
-"""The default horizon covers at least so many batches."""
+"""Batches that the default horizon covers, at least."""
 LEAST_MS = 60_000
-"""And at least so much wall time."""
+"""Wall time (ms) that the default horizon covers, at least."""
 
 Lost = Literal["starting", "source_silent", "failed", "engine_lost", "not_known"]
 
 
 class Facts(Struct, frozen=True, kw_only=True):
-    """What is known at processing time `now_ms`; `UNSET` is not known, None is "none"."""
+    """What is known at processing time `now_ms`; `UNSET`: not known, None: none."""
 
     now_ms: int
     advanced_ms: int | UnsetType | None
-    """When some channel's greatest event time last advanced."""
+    """When any channel's greatest event time last advanced."""
     record_ms: int | UnsetType | None
     """When a record with a usable time last came."""
     unread: int | None
-    """Records not read yet; None: not known."""
+    """Unread records; None: not known."""
     window_ms: int | None = None
-    """The size of the windows, or the gap of sessions; None: not known, or there are none."""
+    """The size of the windows, or the gap of sessions; None: not known, or no windows."""
     bounded_backlog: bool = False
-    """The source is read up to a fixed end: what is left of it in event time never grows."""
+    """The source is read up to a fixed end: its remaining event time never grows."""
     held_by: list[str] = []
     """The channels that hold the watermark back."""
     all_idle: bool = False
     lost: Lost | None = None
-    """Why nothing newer is known."""
+    """Why no newer state is known."""
     ended: bool = False
 
 
@@ -47,41 +46,41 @@ class Judge(Struct):
     """The history that a verdict needs, and the verdict in force."""
 
     horizon_ms: int | None = None
-    """`--verdict-after`; None: the larger of `least_ms` and 10 batches."""
+    """`--verdict-after` (ms); None: the larger of `least_ms` and 10 batches."""
     least_ms: int | None = LEAST_MS
-    """1 min of wall time in processing time; None: 10 batches alone decide (`--batch-rows`, `--speed max`)."""
+    """1 min of wall time, in processing time; None: 10 batches alone decide (`--batch-rows`, `--speed max`)."""
     levels: LevelHistory = field(default_factory=LevelHistory)
     batches: list[int] = []
     """When the last 11 batches were applied."""
     current: Verdict | None = None
     judged: bool = False
-    """There has been a verdict other than unknown."""
+    """There was a verdict other than unknown."""
     candidate: VerdictName | None = None
     candidate_since_ms: int = 0
 
     def see_level(self, now: int, level: int | None) -> None:
-        """The watermark (None: none yet) at processing time `now`."""
+        """Note the watermark (None: none yet) at processing time `now`."""
         batches = self.batches
         horizon = self.horizon() or 0
         self.levels.see(now, level, horizon, min(now - horizon, batches[0] if batches else now))
 
     def see_batch(self, now: int, count: int = 1) -> None:
-        """So many batches were applied, the last one at processing time `now`."""
+        """Note that `count` batches were applied, the last one at processing time `now` (ms)."""
         self.batches = [*self.batches, *[now] * min(count, BATCHES + 1)][-BATCHES - 1 :]
 
     def restart(self) -> None:
-        """Nothing was observed for a while: begin again."""
+        """Start over after a time without observation."""
         self.levels, self.batches = LevelHistory(), []
         self.current, self.candidate, self.judged = None, None, False
 
     def horizon(self) -> int | None:
-        """The horizon (ms) that a verdict covers now; None while there have not been enough batches."""
+        """The horizon (ms) that a verdict covers now; None before there are enough batches."""
         if self.horizon_ms is not None:
             return self.horizon_ms
         batches = self.batches
         if self.least_ms is None:
             return max(1, batches[-1] - batches[0]) if len(batches) > BATCHES else None
-        # Fewer batches than the horizon covers: as long as they usually take.
+        # Too few batches so far: assume that they continue to take as long as usual.
         span = (batches[-1] - batches[0]) * BATCHES // (len(batches) - 1) if len(batches) > 1 else 0
         return max(self.least_ms, span)
 
@@ -106,7 +105,7 @@ class Judge(Struct):
         return current
 
     def _changes(self, current: Verdict, name: VerdictName, now: int, horizon: int) -> bool:
-        """Whether `name` replaces the verdict in force now; what is lost or over is said at once."""
+        """Whether `name` replaces the verdict in force now; a lost or ended run changes it at once."""
         if name == current.verdict:
             return False
         if self.candidate != name:
@@ -116,7 +115,7 @@ class Judge(Struct):
         return 4 * (now - self.candidate_since_ms) >= horizon
 
     def _condition(self, facts: Facts, horizon: int | None) -> tuple[VerdictName, Reason]:
-        """Which verdict's condition holds now, and why."""
+        """The verdict whose condition holds now, and the reason."""
         now = facts.now_ms
         if facts.ended:
             return "ended", Reason("ended")
@@ -142,14 +141,14 @@ class Judge(Struct):
         return "moving", Reason("advancing", ms=gained)
 
     def _not_advanced(self, facts: Facts, advanced: bool | None) -> tuple[VerdictName, Reason]:
-        """The watermark has not advanced within the horizon."""
+        """The verdict and reason for a watermark that has not advanced within the horizon."""
         if advanced:
             return "stalled", Reason("event_time_ahead", channels=facts.held_by)
         if facts.unread:
             return "stalled", Reason("unread_records", records=facts.unread, channels=facts.held_by)
         if advanced is None or facts.unread is None:
             return "unknown", Reason("not_known")
-        # Records come and none is newer than those before them: nothing is behind.
+        # Records come, and none is newer than those before: nothing is behind.
         return "moving", Reason("advancing", ms=0)
 
     def _speed(self, now: int, horizon: int) -> float | None:
@@ -157,7 +156,7 @@ class Judge(Struct):
         return None if gained is None else gained / horizon
 
     def _lost_ground(self, now: int, horizon: int, window_ms: int) -> int | None:
-        """How much event time (ms) was lost, where it was in every third and by enough; else None."""
+        """The event time (ms) lost, if every third of the horizon lost some and the total is enough; else None."""
         times = [now - horizon, now - 2 * horizon // 3, now - horizon // 3, now]
         levels = [self.levels.at(time) for time in times]
         behind = [time - level for time, level in zip(times, levels, strict=True) if level is not None]
@@ -168,14 +167,14 @@ class Judge(Struct):
 
 
 def _within(time: int | UnsetType | None, since: int) -> bool | None:
-    """Whether something happened after `since`; None: not known."""
+    """Whether `time` is after `since`; None: not known."""
     return None if isinstance(time, UnsetType) else time is not None and time > since
 
 
 def verdict_of(snapshot: Snapshot, *, lost: Lost | None = None, lost_since_ms: int | None = None) -> Verdict:
-    """The verdict that a reader may show: the snapshot's own, unless its source or its engine is lost.
+    """The verdict for a reader to show: the snapshot's own, unless its source or its engine is lost.
 
-    `lost`: why nothing newer than this snapshot is known, since `lost_since_ms`. What has ended stays ended.
+    `lost`: why there is nothing newer than this snapshot, since `lost_since_ms`. An ended run stays ended.
     """
     if snapshot.ended:
         return snapshot.verdict if snapshot.verdict.verdict == "ended" else Verdict("ended", reason=Reason("ended"))
@@ -189,7 +188,7 @@ def verdict_of(snapshot: Snapshot, *, lost: Lost | None = None, lost_since_ms: i
 
 
 def reports_again(snapshot: Snapshot) -> bool:
-    """A source answers again, and the verdict has not changed yet: that takes a quarter of its horizon."""
+    """Whether a source answers again and the verdict has not changed yet: that takes a quarter of its horizon."""
     verdict = snapshot.verdict
     return verdict.verdict == "unknown" and verdict.reason.code == "source_silent" and lost_state(snapshot) is None
 
@@ -203,12 +202,12 @@ def moves_again(snapshot: Snapshot) -> bool:
 
 
 _TELLS_NOTHING = ("pause_unknown", "waits_for_trigger", "no_batch_ended", "continuous")
-"""Notes on a query that may do all that it should, or nothing."""
+"""Notes about a query that may be healthy or not."""
 
 
 def lost_state(snapshot: Snapshot) -> Lost | None:
-    """Why a snapshot's own state allows no verdict; None: it does."""
+    """Why a snapshot's own state allows no verdict; None: it allows one."""
     if any(note.code in _TELLS_NOTHING for note in snapshot.notes):
-        return "not_known"  # what is unread may only wait for the next trigger
+        return "not_known"  # unread records may only wait for the next trigger
     states: dict[str, Lost] = {"starting": "starting", "stale": "source_silent", "failed": "failed"}
     return states.get(snapshot.state)

@@ -1,4 +1,4 @@
-"""The frozen picture that every reader gets: screens, recordings, `--json`, checks.
+"""The snapshot: the frozen state that screens, recordings, `--json` and checks read.
 
 Encoded with msgspec it *is* the JSON contract of the command line. Times are epoch ms, durations ms; `None` is "no
 watermark yet" or "not known", never a sentinel and never zero.
@@ -107,9 +107,9 @@ class Snapshot(Struct, frozen=True, kw_only=True, tag_field="kind", tag="snapsho
     state: EngineState
     batch: int | None = None
     now_ms: int | None = None
-    """Processing time: in a replay the replay clock."""
+    """Processing time; in a replay, the replay clock."""
     wall_ms: int | None = None
-    """Wall clock of the engine's host when this was taken."""
+    """Wall clock of the engine's host when this snapshot was taken."""
     ended: bool = False
     settings: Settings
     source: SourceView | None = None
@@ -119,7 +119,7 @@ class Snapshot(Struct, frozen=True, kw_only=True, tag_field="kind", tag="snapsho
     """The channels that hold back the watermark, step by step; None: not known, or without a valve (Spark's rule)."""
     channels: list[ChannelView] = []
     folded: Folded | None = None
-    """None: every channel is on its own."""
+    """The channels that share one; None: every channel is separate."""
     instances: list[InstanceView] | None = None
     windows: Windows = Windows()
     totals: Totals = Totals()
@@ -128,36 +128,38 @@ class Snapshot(Struct, frozen=True, kw_only=True, tag_field="kind", tag="snapsho
     whatif_recent: list[RecentLateness] | None = None
     """The same for the last 15 min, 1 h, 24 h and since the start; None without a what-if."""
     auto: AutoView | None = None
-    """None: off."""
+    """The autopilot; None: off."""
     whatif_upper_bound: bool = False
     """The what-if counts are upper bounds (session windows, an attached query): show `≤`."""
     whatif_bucket_ms: int | None = None
-    """Of an attached query: how wide the buckets were that were counted, and so how far the counts may be off."""
+    """Width (ms) of the buckets in which an attached query's records were counted, and so the possible error of the
+    counts.
+    """
     lateness_by_channel: list[ChannelLateness] = []
-    """Of the channels with most records behind the watermark."""
+    """Lateness of the channels with most records behind the watermark."""
     last_future: Offender | None = None
     last_malformed: Offender | None = None
     changes: list[SettingsChange] = []
     """The latest changes of settings while running, oldest first."""
     explain: list[ExplainedColumn] | None = None
-    """Who is late, by the columns of `--explain`; None: not asked for, or not known."""
+    """Late records by the values of the `--explain` columns; None: not asked for, or not known."""
     late_output: str | None = None
     """The directory or URI of `--late-output`; None: late records are not kept, or not known."""
     late_sample: list[LateRecord] | None = None
     """At most 20 of the records in it, the newest batch first, in a batch the most late first; None: not known."""
     spark: SparkProgress = SparkProgress()
     flink: FlinkJob | None = None
-    """Of a Flink job."""
+    """The Flink job, if that is the target."""
     sources: list[SourcePosition] | None = None
     """The sources of an attached query."""
     barrel: BarrelRule | None = None
-    """Of an attached query whose channels are known."""
+    """The barrel of an attached query with known channels."""
     siblings: list[SiblingQuery] | None = None
-    """The other queries of the application, of an attached query; None: not known."""
+    """The other queries of an attached query's application; None: not known."""
     origin: dict[str, str] | None = None
-    """Of an attached query: which tap each part comes from."""
+    """The tap that each part of an attached query's snapshot comes from."""
     points: list[TimePoint] = []
-    """A few of the records that came since the snapshot before."""
+    """A sample of the records since the previous snapshot."""
     notes: list[Note] = []
     """What happened to the source that its user should know, the oldest first."""
     steps: list[Step] = []

@@ -13,7 +13,7 @@ class ChannelView(Struct, frozen=True, gc=False):
     channel: str
     watermark_ms: int | None
     max_event_ms: int | None
-    """Greatest event time that its generator has seen."""
+    """Greatest event time that the channel's generator has received."""
     state: ChannelState
     records: int | None = 0
     behind_watermark: int | None = 0
@@ -21,17 +21,17 @@ class ChannelView(Struct, frozen=True, gc=False):
     malformed: int | None = 0
     future: int | None = 0
     backlog: int | None = None
-    """Records of it that are not read yet."""
+    """Its unread records."""
     behind_end_ms: int | None = None
-    """How far its greatest event time is behind that of what is not read yet."""
+    """How far its greatest event time is behind that of its unread records."""
     held_back: bool = False
-    """Balanced reading, or Flink's watermark alignment, keeps it waiting for slower ones."""
+    """Balanced reading, or Flink's watermark alignment, pauses it until slower channels catch up."""
     quiet_ms: int | None = None
     longest_quiet_ms: int | None = None
-    """The longest time between two of its records (processing time), the present one not counted."""
+    """The longest completed pause between two of its records (processing time)."""
     flaps: int = 0
     round_ms: int | None = None
-    """How long it has lately taken from one idleness to the next (processing time), while there was more than one."""
+    """Its usual time from one idle status to the next (processing time); None before the second one."""
     rate: float | None = None
     """Records per second of wall-clock time."""
     since_ms: int | None = None
@@ -39,22 +39,26 @@ class ChannelView(Struct, frozen=True, gc=False):
     instance: int | None = None
     """The source instance it belongs to (`--subtasks`)."""
     timer_ms: int | None = None
-    """Time on its inactivity clock (processing time); None: the clock does not run."""
+    """Time on its inactivity clock (processing time); None: the clock is stopped."""
     aligned: bool | None = None
-    """It takes part in the minimum (of an instance: the instance does, and it is not idle); None: without a valve."""
+    """It takes part in the minimum (in an instance: the instance takes part and the channel is not idle); None: without
+    a valve.
+    """
     idle: bool = False
-    """Its status is IDLE, also where it was never seen."""
+    """Its status is IDLE, also for a channel that never had a record."""
     at_zero_lateness_ms: int | None = None
-    """What its generator would emit now at lateness 0; None before a record, or for a strategy without lateness."""
+    """The watermark that its generator would emit now at lateness 0; None before a record, or for a strategy without
+    lateness.
+    """
 
 
 class Folded(Struct, frozen=True):
-    """The channels beyond `--max-channels`, which share the channel `into`, and how many records they had."""
+    """The channels beyond `--max-channels`, which share the channel `into`, and their records."""
 
     into: str
     channels: int
     at_least: bool
-    """There are more: only so many are counted."""
+    """There are more: `channels` is a lower bound."""
     records: int
 
 
@@ -63,7 +67,7 @@ class InstanceView(Struct, frozen=True):
 
     instance: int
     channel: str
-    """What the barrel writes under its stave: `#0`."""
+    """The label under its stave in the barrel: `#0`."""
     watermark_ms: int | None
     state: ChannelState
     channels: int
@@ -73,7 +77,7 @@ class InstanceView(Struct, frozen=True):
 
 
 class TimePoint(Struct, frozen=True, array_like=True, gc=False):
-    """A real record: processing time of its batch, its event time (epoch ms), and whether its window had closed."""
+    """A real record: processing time of its batch, its event time (epoch ms), and whether its window was closed."""
 
     now_ms: int
     event_ms: int
@@ -82,7 +86,7 @@ class TimePoint(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Totals(Struct, frozen=True):
-    """Counts of records since the start; of an attached query, most are not known."""
+    """Counts of records since the start; most are not known for an attached query."""
 
     records: int | None = 0
     behind_watermark: int | None = 0
@@ -93,10 +97,10 @@ class Totals(Struct, frozen=True):
 
 
 class Offender(Struct, frozen=True):
-    """The last record set aside: its channel, its position in the source, and the timestamp it claimed."""
+    """The last record set aside: its channel, its position in the source, and its timestamp."""
 
     channel: str
     offset: int | None
     timestamp_ms: int | None
     part: str | None = None
-    """The part of the source (`topic-partition`) that the offset belongs to, where the channel does not say it."""
+    """The part of the source (`topic-partition`) of the offset, if the channel does not name it."""

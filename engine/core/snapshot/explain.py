@@ -1,4 +1,4 @@
-"""Who is late: values of chosen columns among the late records and among all."""
+"""Values of chosen columns among the late records and among all."""
 
 from msgspec import Struct
 
@@ -6,9 +6,9 @@ from msgspec import Struct
 class ExplainedValue(Struct, frozen=True):
     """A value and its records; `lift` is its share among the late records over its share among all.
 
-    `low` and `high` are the 95 % interval of the lift; None without late records. Of several values the first is the
-    one that lateness depends on most surely. `sure`: the value is more often late than the others, beyond what one of
-    so many values is by chance.
+    `low` and `high` are the 95 % interval of the lift; None without late records. Values come with the strongest
+    evidence first. `sure`: the value is more often late than the others, beyond what one of so many values is by
+    chance.
     """
 
     value: str
@@ -19,12 +19,15 @@ class ExplainedValue(Struct, frozen=True):
     high: float | None = None
     sure: bool = False
     behind: list[int] | None = None
-    """How far behind W0: as `lateness_by_channel[].behind`, of `behind_of` records; None: not counted of this value."""
+    """How far behind W0: as `lateness_by_channel[].behind`, over `behind_of` records; None: not counted for
+    this value.
+    """
     behind_of: int | None = None
 
 
 class ClockOffset(Struct, frozen=True):
-    """The records of a value have event times `offset_ms` behind (negative: ahead of) those that arrive with them.
+    """The event times of a value's records are `offset_ms` behind (negative: ahead of) those of records that arrive
+    with them.
 
     `low_ms` and `high_ms`: nine in ten of them lie between; `usual_ms` is how far the middle nine in ten of all records
     lie apart. `stable`: the offset is far beyond both, or changes steadily, as of a clock that is wrong, not of slow
@@ -42,7 +45,7 @@ class ClockOffset(Struct, frozen=True):
 
 
 class ExplainedChannel(Struct, frozen=True):
-    """The values of one column among a channel's records, counted since that channel had many late ones."""
+    """The values of one column among a channel's records, counted since the channel had many late ones."""
 
     channel: str
     records: int
@@ -54,7 +57,7 @@ class ExplainedChannel(Struct, frozen=True):
 class ExplainedColumn(Struct, frozen=True):
     """The values of one column, the surest first, at most 20.
 
-    `approximate`: values that were too many share `other_late` and `other_records`; `records` of a value may lack some
+    `approximate`: values beyond the limit share `other_late` and `other_records`; `records` of a value may lack some
     that came while it was among them, and `late` too where `other_late` is not 0. `low` and `sure` allow for that.
     """
 
@@ -64,9 +67,9 @@ class ExplainedColumn(Struct, frozen=True):
     other_late: int = 0
     other_records: int = 0
     offsets: list[ClockOffset] = []
-    """The values whose records arrive at another distance than most, the farthest first, at most 10."""
+    """The values whose records arrive at an unusual distance, the farthest first, at most 10."""
     late: int = 0
     records: int = 0
-    """All records that were counted, and the late ones of them: what the shares are of."""
+    """All counted records, and the late ones among them: the base of the shares."""
     channels: list[ExplainedChannel] = []
     """The same for the channels with most late records, at most 8."""

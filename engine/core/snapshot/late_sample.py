@@ -7,7 +7,7 @@ class LateRecord(Struct, frozen=True):
     """A dropped record as in the late output: its batch, and the columns `wmtop_*` (ms).
 
     `watermark_ms` and `late_by_ms` are None after the end of the stream, `window_end_ms` between windows. `topic`,
-    `partition` and `offset` are known only of a record from Kafka.
+    `partition` and `offset` are known only for a record from Kafka.
     """
 
     batch: int

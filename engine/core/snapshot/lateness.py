@@ -1,10 +1,10 @@
-"""What another lateness or idle timeout would have cost, and the settings that were changed."""
+"""The cost of other latenesses and idle timeouts, and changes of settings."""
 
 from msgspec import UNSET, Struct, UnsetType
 
 
 class WhatIf(Struct, frozen=True):
-    """What lateness `lateness_ms` from the start would have cost; `delay_ms` is a mean over its closed windows."""
+    """The cost of lateness `lateness_ms` from the start; `delay_ms` is a mean over the windows it closed."""
 
     lateness_ms: int
     late: int
@@ -14,7 +14,7 @@ class WhatIf(Struct, frozen=True):
 
 
 class RecentRow(Struct, frozen=True):
-    """What lateness `lateness_ms` from the start would have cost the records of a horizon.
+    """The cost of lateness `lateness_ms` from the start for the records of a horizon.
 
     `low` and `high` are the Wilson 95 % interval of `late_share`; None without records.
     """
@@ -25,13 +25,13 @@ class RecentRow(Struct, frozen=True):
     low: float | None
     high: float | None
     behind_watermark: int | None = None
-    """None: not known."""
+    """Records behind the watermark; None: not known."""
 
 
 class Recommended(Struct, frozen=True):
-    """The smallest edge (ms) that would have kept the share `target` on time; None: there are no records, or none is.
+    """The smallest edge (ms) that would have kept the share `target` on time; None: no records, or no such edge.
 
-    `few`: it rests on too few late records to recommend from.
+    `few`: based on too few late records to rely on.
     """
 
     target: float
@@ -49,8 +49,8 @@ class RecentLateness(Struct, frozen=True):
 
 
 class ChannelLateness(Struct, frozen=True):
-    """How late the records of a channel were: `behind[i]` of them at least as long as the i-th what-if's lateness (ms)
-    behind W0 and less than the next one's; trailing zeros are left out.
+    """The lateness of a channel's records: `behind[i]` of them were at least as far behind W0 as the i-th what-if's
+    lateness (ms) and less than the next one's; trailing zeros are left out.
     """
 
     channel: str
@@ -59,9 +59,10 @@ class ChannelLateness(Struct, frozen=True):
 
 
 class WhatIfIdle(Struct, frozen=True):
-    """What another idle timeout (`None`: off) would have given.
+    """The result of another idle timeout (`None`: off).
 
-    `late` is exact unless `late_error` is above 0; for another timeout than the run's own an upper bound in sessions.
+    `late` is exact unless `late_error` is above 0; for sessions with another timeout than the run's own it is an upper
+    bound.
     """
 
     idle_after_ms: int | None
@@ -84,14 +85,14 @@ class AutoView(Struct, frozen=True):
 class SettingsChange(Struct, frozen=True):
     """A change of settings while running: its version, the last batch before it, when (epoch ms) and by whom.
 
-    `who` is "auto" where the autopilot did it; `share` is then the share of the horizon's records that would have been
-    late with the new lateness.
+    `who` is "auto" for the autopilot; `share` is then the share of the horizon's records that would have been late with
+    the new lateness.
     """
 
     version: int
     batch: int | None
     wall_ms: int | None
-    """None: the autopilot's follow processing time alone."""
+    """None for changes by the autopilot, which depend on processing time alone."""
     who: str
     lateness_ms: int | UnsetType | None = UNSET
     idle_after_ms: int | UnsetType | None = UNSET
@@ -100,6 +101,6 @@ class SettingsChange(Struct, frozen=True):
     now_ms: int | None = None
     """Processing time."""
     emitted_ms: int | None = None
-    """Processing time of the first emit with it; None: not yet."""
+    """Processing time of the first emit with the change; None: not yet."""
     moved_ms: int | None = None
-    """How far the watermark advanced at that emit; None: there was none before."""
+    """How far the watermark advanced at that emit; None: there was no watermark before."""

@@ -23,25 +23,26 @@ OperatorKind = Literal[
 
 
 STATE_SCHEMA = "state schema"
-"""`Snapshot.origin` of a delay that only the state's schema has: as the query was first started."""
+"""`Snapshot.origin` of a delay that is known only from the state's schema: the delay of the query's first start."""
 
 
 class WatermarkNode(Struct, frozen=True):
-    """One `withWatermark` of an attached query, as far as it is known."""
+    """One `withWatermark` of an attached query, as far as known."""
 
     column: str | None
     delay_ms: int | None
     watermark_ms: int | None = None
-    """What it alone would make of Spark's clock."""
+    """What Spark's clock would be with this node alone."""
     holds: bool = False
-    """Of several, the one that sets the query's watermark."""
+    """Among several nodes, the one that sets the query's watermark."""
     pinned: Literal["no_input", "own_output"] | None = None
-    """It has never had a record and keeps the query at 1970: its source is empty, or it waits for rows that an
-    operator below it emits only when this watermark moves."""
+    """It never had a record and keeps the query at 1970: its source is empty, or it waits for rows from an operator
+    that emits only when this watermark moves.
+    """
     after_state: bool = False
-    """Its rows come out of a stateful operator: it is not on the source."""
+    """Its rows come from a stateful operator, not directly from a source."""
     above: list[int] = []
-    """The other watermarks (places in the list) that its rows have passed before."""
+    """The watermarks (places in the list) that its rows passed before this one."""
     sources: list[int] | None = None
     """The sources (places in `Snapshot.sources`) that feed it; None: not known."""
 
@@ -54,9 +55,9 @@ class StatefulOperator(Struct, frozen=True, kw_only=True):
     kind: OperatorKind
     output_mode: OutputMode | None = None
     windowed: bool | None = None
-    """An aggregation by time windows; None: not known, or not an aggregation."""
+    """Whether it aggregates by time windows; None: not known, or not an aggregation."""
     evicts: bool | None = None
-    """The watermark makes it remove state; None: not known."""
+    """Whether the watermark removes its state; None: not known."""
     watermarks: list[int] | None = None
     """The watermarks (places in `SparkProgress.nodes`) that its rows have passed; None: not known."""
     rows: int | None = None
@@ -74,59 +75,60 @@ class SiblingQuery(Struct, frozen=True):
 
 
 class BarrelRule(Struct, frozen=True):
-    """What the slowest channel would give of an attached query, where Spark's one clock goes by the fastest."""
+    """The watermark of an attached query if the slowest channel set it; Spark's one clock follows the fastest."""
 
     watermark_ms: int | None
-    """The least event time that all channels have reached, minus the delay."""
+    """The lowest event time of the channels, minus the delay."""
     holder: str | None
     """The slowest channel."""
     below: list[str]
-    """The channels whose event time lies at or below Spark's watermark, the most behind first: all that
-    they send is late, and dropped once its window has closed."""
+    """The channels whose event time is at or below Spark's watermark, the most behind first: all their records are
+    late, and dropped if the window has closed.
+    """
     whatif: list[WhatIf] | None = None
-    """`Snapshot.whatif` by this rule; that one goes by Spark's rule."""
+    """`Snapshot.whatif` under this rule; `Snapshot.whatif` itself follows Spark's rule."""
 
 
 UnmovedReason = Literal["no_event_time", "before_1970", "delay_too_long"]
-"""Why a watermark stays at 1970: every event time is null, or earlier, or the delay reaches back to before 1970."""
+"""Why a watermark stays at 1970: all event times are null or before 1970, or the delay reaches back to before 1970."""
 
 
 class SparkProgress(Struct, frozen=True):
-    """What Spark says of the query (wall-clock rates and ms)."""
+    """What Spark reports about the query (rates per wall-clock second, durations in ms)."""
 
     input_rows_per_second: float | None = None
     processed_rows_per_second: float | None = None
     batch_ms: int | None = None
     phases_ms: dict[str, int] = {}
     watermark_ms: int | None = None
-    """Of an attached query: what its next batch will use."""
+    """The watermark of an attached query's next batch; None for own runs."""
     dropped_at_least: int | None = None
     batch_watermark_ms: int | None = None
-    """In force in the last batch."""
+    """The watermark in force in the last batch."""
     batch_timestamp_ms: int | None = None
     """When the input of the last batch was fixed."""
     in_flight: bool | None = None
-    """The last batch has begun and not ended: it runs, or the query died in it."""
+    """The last batch began and has not ended: it runs, or the query died in it."""
     nodes: list[WatermarkNode] | None = None
     policy: Literal["min", "max"] | None = None
-    """How the watermarks of several nodes become one."""
+    """How the watermarks of several nodes are combined."""
     state_rows: int | None = None
-    """Rows and bytes of memory in the state of its stateful operators, of an attached query."""
+    """Rows, and bytes of memory, in the state of an attached query's stateful operators."""
     state_bytes: int | None = None
     output_mode: OutputMode | None = None
-    """How an attached query emits; None: not known."""
+    """The output mode of an attached query; None: not known."""
     operators: list[StatefulOperator] | None = None
-    """Of an attached query, from its sink to its sources; None: not known."""
+    """The operators of an attached query, from its sink to its sources; None: not known."""
     has_watermark: bool | None = None
-    """Of an attached query: it has a `withWatermark`; None: not known."""
+    """Whether an attached query has a `withWatermark`; None: not known."""
     never_moved: bool | None = None
-    """Of an attached query: it has a watermark and has read rows, and the watermark is still at 1970."""
+    """Whether an attached query has a watermark and has read rows, but the watermark is still at 1970."""
     unmoved: UnmovedReason | None = None
-    """Why `never_moved`, where the query has one watermark and says what event times it has read; None: not known."""
+    """The reason of `never_moved`, if the query has one watermark and reports its event times; None: not known."""
     max_event_ms: int | None = None
-    """The greatest event time that an attached query with one watermark has reported (epoch ms)."""
+    """The greatest event time (epoch ms) reported by an attached query with one watermark."""
     frozen_ms: int | None = None
-    """The watermark is above what its records give (after a restart with a longer delay): by so much event time."""
+    """The watermark is above what its records give (after a restart with a longer delay) by this much event time."""
     query_id: str | None = None
-    """Of an attached query, as the next one."""
+    """The ids of an attached query and of its run."""
     query_name: str | None = None

@@ -1,4 +1,4 @@
-"""Where records come from, and what happened there."""
+"""Where records come from, and what happened to the source."""
 
 from typing import Literal
 
@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class SourcePosition(Struct, frozen=True):
-    """A source of an attached query: its position, and how many records it has not read."""
+    """A source of an attached query: its position, and its unread records."""
 
     description: str
     offsets: dict[str, int] | int | str | None
@@ -19,46 +19,46 @@ class SourceView(Struct, frozen=True):
     kind: str
     description: str
     speed: float | None = None
-    """Replay: seconds of arrival time a second; `None` for a live source or as fast as it goes."""
+    """Replay: seconds of arrival time per second; `None`: a live source, or as fast as possible."""
     reader: str | None = None
     rows: int | None = None
-    """How many rows there are in all, where the source has an end."""
+    """The total number of rows, if the source has an end."""
     rows_read: int | None = None
     time_column: str | None = None
     time_unit: str | None = None
-    """What its values are: `epoch ms`, `ISO 8601`; `(recognised)` where no option gives them."""
+    """The format of event times: `epoch ms`, `ISO 8601`; `(recognised)` if no option sets it."""
     max_drift_ms: int | None = None
     """Kafka: how far a partition may run ahead of the slowest (balanced reading)."""
     backlog: int | None = None
-    """Records of all channels that are not read yet."""
+    """Unread records of all channels."""
     drift_ms: int | None = None
-    """How far the fastest partition that is not idle is ahead of the slowest, as read."""
+    """How far the fastest partition that is not idle is ahead of the slowest, by event time read."""
     drift_unbalanced_ms: int | None = None
-    """The same had everything been read that is there."""
+    """The same if all available records had been read."""
     bootstrap: str | None = None
     """Kafka: the addresses of the cluster, as given."""
 
 
 NoteCode = Literal[
-    # What happened to a source that this wmtop reads.
+    # About a source that this wmtop reads.
     "topic_missing",  # topic, near: what the cluster has instead
     "topic_gone",  # topic, unread: records that were not read
-    "topic_recreated",  # topic, from_start: 1, or 0 where its first records are skipped
+    "topic_recreated",  # topic, from_start: 1, or 0 if its first records are skipped
     "partition_added",  # topic, partition
     "cluster_silent",  # why
     "cluster_answers",  # silent_ms
     "records_expired",  # topic, partition, records: deleted by retention before they were read
-    "read_failed",  # why; it is tried again
+    "read_failed",  # why; reading is retried
     "time_not_found",  # why
-    "max_drift_ignored",  # Spark's connector reads all partitions alike
-    # What happened to the engine itself.
+    "max_drift_ignored",  # Spark's connector does not balance partitions
+    # About the engine itself.
     "jvm_silent",  # pid, silent_ms
     "start_stuck",  # step: the one that shows no progress, silent_ms
-    "channels_folded",  # into, channels, at_least: 1 where there are more, records, limit
-    "one_batch",  # source: its kind; the whole stream was one batch, so no record could be late
+    "channels_folded",  # into, channels, at_least: 1 if there are more, records, limit
+    "one_batch",  # source: its kind; the stream was a single batch, so no record could be late
     "snapshot_too_long",  # channels: left out, with the windows; bytes, limit
     "alert_failed",  # command: of --on-alert, why; only the first failure
-    # How an attached query or consumer group is, and what of it is not known.
+    # About an attached query or consumer group, and what is unknown about it.
     "not_started",
     "stopped",
     "application_gone",
@@ -74,23 +74,23 @@ NoteCode = Literal[
     "unreadable",  # why
     "newer_format",  # version: of the checkpoint's offset log
     "broker_silent",  # why
-    "time_needed",  # column: of the watermark, None where it is not known
+    "time_needed",  # column: of the watermark, None if not known
     "channels_sampled",  # tap, kept, of
     "nodes_without_tap",  # columns
     "windows_unknown",  # code: a `WindowsUnknownCode`, and its arguments; in older recordings why: a line
-    "no_watermark",  # sure: 1, or None where no record may have reached it yet
+    "no_watermark",  # sure: 1, or None if perhaps no record has reached it yet
     "watermark_pinned",  # columns, why: no_input or own_output
     "watermark_unmoved",  # nodes: how many watermarks are known, sources: those without data, why: `UnmovedReason`
     "watermark_frozen",  # frozen_ms: event time until it moves again
-    "sibling_failed",  # name, why, more: how many others failed, too
-    "partitions_unseen",  # partitions: how many, partition: the one
-    # A line of a recording that an older wmtop wrote.
+    "sibling_failed",  # name, why, more: number of other queries that failed
+    "partitions_unseen",  # partitions: their number, partition: the first one
+    # A line of an older wmtop's recording.
     "text",  # text
 ]
 
 
 class Note(Struct, frozen=True):
-    """Something the user should know about the source, by code; the screen has the words.
+    """An event of the source that the user should know, by code; the screen has the words.
 
     `wall_ms` is when it happened or was found (wall clock, epoch ms); `args` are its numbers (ms, counts) and names.
     """

@@ -9,10 +9,11 @@ Cause = Literal[
     "back_pressured", "slow_reader", "stuck", "kept_back", "no_watermark", "no_split",
 ]  # fmt: skip
 """`in_flight`: the inputs are past the watermark, records wait before a busy operator; no channel is to blame.
-`back_pressured`: a busy operator keeps its source from reading; `slow_reader`: its source reads as fast as it can.
+`back_pressured`: a busy operator keeps its source from reading. `slow_reader`: its source reads as fast as it can.
 `stuck`: its watermark does not move, and whether records come is not known. `kept_back`: a task of a Flink job sends a
-watermark behind the one that it takes in. `no_watermark`: records come, and its source sends no watermark. `no_split`:
-its source has more subtasks than splits, and it has none."""
+watermark behind the one that it receives. `no_watermark`: records come, but its source sends no watermark. `no_split`:
+its source has more subtasks than splits, and it has no split.
+"""
 
 
 VerdictName = Literal["moving", "slow", "stalled", "waiting", "unknown", "ended"]
@@ -25,10 +26,10 @@ ReasonCode = Literal[
 
 
 class Reason(Struct, frozen=True):
-    """Why the verdict is what it is: a code and its arguments.
+    """The reason of the verdict: a code and its arguments.
 
     `ms` is how far the watermark advanced (`advancing`), how much event time was lost (`losing_ground`), how long no
-    record has come (`no_records`, `all_idle`) or how long was observed (`too_short`); `records` are unread;
+    record has come (`no_records`, `all_idle`) or how long the query was observed (`too_short`); `records` are unread;
     `channels` hold the watermark back.
     """
 
@@ -52,13 +53,13 @@ class Verdict(Struct, frozen=True):
 
 
 class Holder(Struct, frozen=True):
-    """The valve input with the smallest watermark, since when (epoch ms) it holds back the watermark, and why."""
+    """The valve input with the smallest watermark, since when (epoch ms) it holds back the watermark, and the cause."""
 
     channel: str
     since_ms: int
     cause: Cause
     instance: int | None = None
-    """Its source instance (`--subtasks`), which is what the valve sees."""
+    """Its source instance (`--subtasks`), the actual input of the valve."""
 
 
 class Level(Struct, frozen=True):
@@ -69,18 +70,18 @@ class Level(Struct, frozen=True):
     behind_clock_ms: int | None = None
     holder: Holder | None = None
     idle: bool = False
-    """Every input is idle: the valve itself is."""
+    """Every input is idle, and so is the valve."""
     moved_ms: int | None = None
-    """When (processing time, epoch ms) it last advanced, as far as that was seen."""
+    """When (processing time, epoch ms) it last advanced, as far as observed."""
     at_zero_lateness_ms: int | None = None
-    """Where the watermark would be with lateness 0 from the start; at lateness L it would be this minus L."""
+    """The watermark with lateness 0 from the start; with lateness L it would be this minus L."""
 
 
 class Blocker(Struct, frozen=True):
     """A step of the staircase below the fastest channel (semantics 11.2): channels with the same watermark.
 
-    Were they and those of all steps before idle, the watermark would gain `gain_ms` at the next emit; None: there is
-    no watermark to gain on. `channels` are at most 100 of `channel_count`; `cause` is the first one's.
+    If they and those of all steps before were idle, the watermark would gain `gain_ms` at the next emit; None: there is
+    no watermark to gain on. `channels` are at most 100 of `channel_count`; `cause` is the first channel's.
     """
 
     channels: list[str]

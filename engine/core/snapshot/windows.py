@@ -1,4 +1,4 @@
-"""Open and fired windows, and why nothing is known of them."""
+"""Open and fired windows, and why they are unknown."""
 
 from typing import Literal
 
@@ -6,14 +6,14 @@ from msgspec import Struct
 
 
 class ChannelRecords(Struct, frozen=True):
-    """How many records of a channel lie in a window."""
+    """The records of a channel in a window."""
 
     channel: str
     records: int
 
 
 class OpenWindow(Struct, frozen=True):
-    """A window that has not fired; `short_ms` of event time are missing until it does."""
+    """A window that has not fired; `short_ms` of event time are missing until it fires."""
 
     start_ms: int
     end_ms: int
@@ -21,13 +21,13 @@ class OpenWindow(Struct, frozen=True):
     waits_for: str | None
     short_ms: int | None
     operator: int | None = None
-    """The operator that has it, where an attached query has several stateful ones."""
+    """Its operator, if an attached query has several stateful ones."""
     channels: list[ChannelRecords] | None = None
     """The channels with most records in it; None: not known, or not among the windows that close next."""
     channel_count: int | None = None
     """How many channels have records in it."""
     blockers: list[str] | None = None
-    """The aligned channels below what it needs, in the holder's order, at most 32 of them; None: not known."""
+    """The aligned channels below the watermark it needs, in the holder's order, at most 32; None: not known."""
     blocker_count: int | None = None
 
 
@@ -40,13 +40,13 @@ class FiredWindow(Struct, frozen=True):
     fired_ms: int | None = None
     late_firings: int = 0
     late_drops: int = 0
-    """Records dropped because it was closed, while it was among the last that fired."""
+    """Records dropped for it after it closed, while it was among the windows that fired last."""
     ended: bool = False
-    """The end of the stream fired it."""
+    """It fired at the end of the stream."""
 
 
 WindowsUnknownCode = Literal[
-    # Of the state of a Spark query.
+    # About the state of a Spark query.
     "no_state",
     "state_not_read",
     "state_not_found",
@@ -62,7 +62,7 @@ WindowsUnknownCode = Literal[
     "state_store",  # name: only Spark itself reads it
     "state_encoding",  # name: only Spark itself reads it
     "too_many_keys",  # limit
-    "vanished",  # why: files that were purged meanwhile
+    "vanished",  # why: files that were deleted during the reading
     "unreadable",  # why
     "remote_state",  # partitions, limit: too many to fetch from a store
     "remote_state_size",  # bytes, limit: too much to fetch from a store
@@ -70,33 +70,33 @@ WindowsUnknownCode = Literal[
     "spark_slow",  # seconds
     "spark_failed",  # why
     "spark_unreadable",  # why
-    # Of what has no windows to show.
+    # About targets without windows to show.
     "not_in_broker",
     "not_in_rest",
 ]
 
 
 class WindowsUnknown(Struct, frozen=True):
-    """Why nothing (or nothing newer) is known of windows: a code and its arguments; the screen has the words."""
+    """Why windows (or newer ones) are unknown: a code and its arguments; the screen has the words."""
 
     code: WindowsUnknownCode
     args: dict[str, str | int | None] = {}
 
 
 class Windows(Struct, frozen=True):
-    """The windows by end; `open` lists the earliest, `open_count` says how many there are."""
+    """The windows by end; `open` lists the earliest, `open_count` is the number of all."""
 
     open: list[OpenWindow] = []
     open_count: int | None = 0
     open_records: int | None = None
-    """Records in all that are open."""
+    """The records in all open windows."""
     fired: int | None = 0
     late_firings: int | None = 0
     last_fired: list[FiredWindow] = []
     """The windows that fired last, by first firing, the oldest first."""
     kept: int | None = None
-    """Windows that are in the state although their end has passed: complete mode keeps what it has emitted."""
+    """Windows in the state whose end has passed: complete mode keeps what it has emitted."""
     unknown: str | None = None
-    """Why nothing (or nothing newer) is known of them: a `WindowsUnknownCode`; in older recordings a line."""
+    """Why windows (or newer ones) are unknown: a `WindowsUnknownCode`; in older recordings a line of text."""
     unknown_args: dict[str, str | int | None] = {}
-    """The arguments of that code; `operator` where it is about one of several."""
+    """The arguments of that code; `operator` if it is about one of several."""
