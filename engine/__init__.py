@@ -1,6 +1,6 @@
 """wmtop's engine: watermark semantics (core), the Spark pipeline, and the stream that screens read.
 
-A job that wants to be seen imports `publish` and `tap` from here; nothing else is imported by that.
+Jobs import `publish` and `tap` from here; that import loads nothing else of wmtop.
 """
 
 from typing import TYPE_CHECKING
@@ -14,7 +14,8 @@ __all__ = ["publish", "tap"]
 
 
 def publish(spark: "SparkSession") -> None:
-    """Let `wmtop attach` see the streaming queries of this session: about half a millisecond of Python a batch.
+    """Make the streaming queries of this session visible to `wmtop attach`; costs about half a millisecond of Python
+    per batch.
 
     Once a session; a second call does nothing. It never waits for a reader and never raises: what is in its way is
     logged as a warning, and the job continues. Needs a session of its own JVM (not Spark Connect).
@@ -33,7 +34,7 @@ def tap(
     bucket_ms: int = 10_000,
     explain: "Sequence[str]" = (),
 ) -> "DataFrame":
-    """`df` with one `observe` of its event time: greatest and least, by channel, and what would be late.
+    """`df` with one `observe` of its event time: greatest and least per channel, and how many records would be late.
 
     Put it in front of `withWatermark`, once per input: `tap(events, "event_time", channel="partition")`. The result is
     in Spark's event log and in what `publish` writes. `name` identifies the input (default: the time column). Delays

@@ -1,4 +1,4 @@
-"""Replacing a file in one step: a reader, and a restart after a crash, find the old content or the new one."""
+"""Replaces a file in one step: readers, and a restart after a crash, find either the old content or the new one."""
 
 import os
 from contextlib import suppress
@@ -6,9 +6,9 @@ from pathlib import Path
 
 
 def replace_file(path: Path, content: bytes, *, sync: bool = False) -> None:
-    """Make `content` the content of `path`; with `sync` it survives a power failure. OSError where it cannot be.
+    """Make `content` the content of `path`; with `sync` it survives a power failure. OSError on failure.
 
-    The new content is written beside `path` first, to `<path>.tmp`; when that fails nothing of it stays.
+    The new content is first written to `<path>.tmp`, which is removed on failure.
     """
     temporary = path.with_name(path.name + ".tmp")
     try:
@@ -27,7 +27,7 @@ def replace_file(path: Path, content: bytes, *, sync: bool = False) -> None:
 
 
 def sync_path(path: Path) -> None:
-    """Make what a file holds, or which files a directory has, survive a power failure."""
+    """Sync a file's content, or a directory's list of files, so that it survives a power failure."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

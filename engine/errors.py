@@ -2,7 +2,7 @@
 
 
 class _OneLineError(Exception):
-    """`text` is the line; `code` names the error for code that must tell it from others of its type."""
+    """`text` is the line; `code` identifies the error among others of its type."""
 
     def __init__(self, text: str, *, code: str = "") -> None:
         super().__init__(text)
@@ -18,6 +18,6 @@ class RunError(_OneLineError):
 
 
 def first_line(error: BaseException | str) -> str:
-    """The first line of an error or text that is not blank; of an error without text, the name of its type."""
+    """The first line of an error or text that is not blank; for an error without text, its type's name."""
     line = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     return line if line or isinstance(error, str) else type(error).__name__

@@ -1,12 +1,12 @@
 """Times of any column type as epoch ms, computed by Arrow; `event_time_sql` does the same inside Spark.
 
 The rules: integers, floats and decimals count `unit` since the epoch; a time without zone is UTC; text is ISO 8601;
-what is finer than a millisecond is floored, also before 1970; what is not a time, or not within the years 1 to 9999, is
+fractions of a millisecond are floored, also before 1970; anything that is not a time within the years 1 to 9999 is
 null. Floats are taken to the microsecond first, so that 0.001 s is 1 ms although the float is a hair below it.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# (Arrow's types are known in part only.)
+# (pyarrow is only partly typed.)
 
 import re
 from functools import lru_cache
@@ -21,28 +21,32 @@ from .core.times import FIRST_USABLE_MS, LAST_USABLE_MS
 
 TimeUnit = Literal["s", "ms", "us", "ns"]
 PER_SECOND: dict[TimeUnit, int] = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-"""How many of a unit make a second."""
+"""Units per second."""
 BELOW: dict[TimeUnit, int] = {"s": 10**11, "ms": 10**14, "us": 10**17}
-"""Without a given unit: a number whose magnitude is below this counts that unit, a greater one nanoseconds."""
+"""The unit of numbers without a given unit: the first one whose bound is above the number's magnitude; above all
+bounds, nanoseconds.
+"""
 
 ISO_8601 = (
     r"^\d{4}-\d{2}-\d{2}"
     r"(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-](?:0\d|1[0-7])(?::?[0-5]\d)?|[+-]18(?::?00)?)?)?\z"
 )
-"""What text may look like (RE2 and Java); whether such a date exists is another question."""
+"""Pattern of ISO 8601 text (RE2 and Java); it does not check that the date exists."""
 INTEGER = r"^-?\d{1,19}\z"
-"""Text that counts units exactly; more digits hold no usable time."""
+"""Pattern of text that is a whole number of units; numbers with more digits are never usable times."""
 FLOAT = r"^-?\d+(?:\.\d+(?:[eE][+-]?\d{1,2})?|[eE][+-]?\d{1,2})\z"
-"""Text that counts units with a fraction."""
+"""Pattern of text that is a number of units with a fraction."""
 
 _TAIL = re.compile(r"(?::(\d\d)(?:\.(\d+))?)?(?:Z|([+-])(\d\d):?(\d\d)?)?")
 _INT64_MAX = 2**63 - 1
 _DECIMAL_DIGITS, _DECIMAL_SCALE = 67, 57
-"""Arrow's limit of 76 digits then leaves room for the factor 1000, and for the digits of an int64 to compare with."""
+"""Digits and scale for decimals: within Arrow's limit of 76 digits they leave room for the factor 1000 and for the
+digits of an int64.
+"""
 
 
 def to_ms(values: Any, unit: TimeUnit) -> Any:
-    """The times of an Arrow array or chunked array as int64 ms; TypeError for a type that holds no times."""
+    """The times of an Arrow array or chunked array as int64 ms; TypeError for a type that cannot hold times."""
     if isinstance(values, pa.ChunkedArray):
         values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
     kind = values.type
@@ -68,7 +72,7 @@ def to_ms(values: Any, unit: TimeUnit) -> Any:
 
 
 def untyped_to_ms(values: Any, unit: TimeUnit) -> Any:
-    """Times in text of a file without types (CSV): a number counts units, all else is ISO 8601."""
+    """Times in text from a file without types (CSV): a number counts units, other text is ISO 8601."""
     text = pc.utf8_trim(values, characters=" ")
     is_integer, is_float = pc.match_substring_regex(text, INTEGER), pc.match_substring_regex(text, FLOAT)
     ms = pa.nulls(len(text), pa.int64())
@@ -80,7 +84,7 @@ def untyped_to_ms(values: Any, unit: TimeUnit) -> Any:
 
 
 def json_to_ms(values: list[Any], unit: TimeUnit) -> Any:
-    """Times in JSON values: a number counts units, a string is ISO 8601, all else is null."""
+    """Times in JSON values: a number counts units, a string is ISO 8601, anything else is null."""
     integers = [value if type(value) is int and abs(value) <= _INT64_MAX else None for value in values]
     floats = [value if type(value) is float else None for value in values]
     texts = [value if type(value) is str else None for value in values]
@@ -143,7 +147,7 @@ def _in_range(kind: Any) -> bool:
 
 
 def _decimals(values: Any, unit: TimeUnit) -> Any:
-    """Exact: floor(value * 1000), or the floor of the value and then the integers' way."""
+    """Decimals in ms, exact: floor(value * 1000), or the floor of the value and then the same way as integers."""
     wide = pa.decimal256(values.type.precision + 4, values.type.scale)
     counted: TimeUnit = "ms" if unit == "s" else unit
     whole = pc.floor(pc.multiply(values.cast(wide), pa.scalar(1_000 if unit == "s" else 1, pa.decimal256(4, 0))))
@@ -153,7 +157,9 @@ def _decimals(values: Any, unit: TimeUnit) -> Any:
 
 
 def _iso_8601(text: Any) -> Any:
-    """Cut at fixed places, since the pattern has matched; what follows the minute repeats and is read once each."""
+    """ISO 8601 text in ms: cut at fixed places, since the pattern has matched; each distinct tail after the minute is
+    parsed once.
+    """
     text = pc.utf8_trim(text, characters=" ")
     text = _only(text, pc.match_substring_regex(text, ISO_8601))
     long = pc.greater(pc.utf8_length(text), pa.scalar(10))
@@ -173,7 +179,7 @@ def _iso_8601(text: Any) -> Any:
 
 @lru_cache(maxsize=100_000)
 def _tail_ms(tail: str | None) -> int | None:
-    """What follows the minute, `:59.123+01:00`, as ms; None for a second that no minute has."""
+    """The text after the minute, `:59.123+01:00`, as ms; None for an impossible second."""
     found = _TAIL.fullmatch(tail or "")
     if tail is None or found is None:
         return None
@@ -201,6 +207,6 @@ def _arrow(numbers: "NDArray[np.int64]", valid: "NDArray[np.bool_]") -> Any:
 
 
 def _numpy(values: Any) -> "tuple[NDArray[Any], NDArray[np.bool_]]":
-    """The values, 0 where null, and where they are not null."""
+    """The values (0 for null), and which of them are not null."""
     valid = values.is_valid().to_numpy(zero_copy_only=False)
     return values.fill_null(0).to_numpy(zero_copy_only=False), valid

@@ -4,7 +4,7 @@ import signal
 
 
 def how_it_ended(code: int) -> str:
-    """`exit code 3`, or of a process that a signal ended (a negative code): `killed (SIGKILL; out of memory?)`."""
+    """`exit code 3`, or for a process ended by a signal (a negative code): `killed (SIGKILL; out of memory?)`."""
     if code >= 0:
         return f"exit code {code}"
     return f"killed ({signal_name(-code)}{'; out of memory?' * (-code == signal.SIGKILL)})"

@@ -1,4 +1,4 @@
-"""The Java that Spark and Kafka run on: where it is, whether it will do, and how to get one."""
+"""The Java for Spark and Kafka: where it is, whether it is usable, and how to install one."""
 
 import os
 import re
@@ -13,7 +13,7 @@ from msgspec import Struct
 from .errors import UsageError
 
 NEEDED = 17
-"""The oldest Java that Spark 4 and Kafka 4 start on."""
+"""Oldest Java version on which Spark 4 and Kafka 4 start."""
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _USUAL_PLACES = (
@@ -34,7 +34,7 @@ _INSTALL = {
 
 
 class Java(Struct, frozen=True):
-    """A Java installation: its home, its major version, and all that `java -version` says."""
+    """A Java installation: its home, its major version, and the whole output of `java -version`."""
 
     home: Path
     major: int
@@ -42,7 +42,7 @@ class Java(Struct, frozen=True):
 
 
 def find_java() -> Java:
-    """The first Java that will do: `JAVA_HOME`, the one on PATH, the usual places; else `UsageError`."""
+    """The first usable Java of `JAVA_HOME`, PATH and the usual places; `UsageError` without one."""
     found: list[Java] = []
     for home in _homes():
         java = _look(home)
@@ -77,7 +77,7 @@ def _homes() -> Iterator[Path]:
 
 
 def _look(home: Path) -> Java | None:
-    """What `home` holds; None where its `java` is missing, or is the stub that macOS puts there."""
+    """The Java in `home`; None if its `java` is missing, or is macOS's stub."""
     try:
         said = subprocess.run(
             [home / "bin" / "java", "-version"],

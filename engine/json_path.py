@@ -1,7 +1,7 @@
-"""Where a field lies in a JSON value: `$.a.b[0]`, `a.b`, `a->b`, `$['a b'].c`."""
+"""Paths to a field in a JSON value: `$.a.b[0]`, `a.b`, `a->b`, `$['a b'].c`."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# (A decoded value may be anything.)
+# (Decoded values can have any type.)
 
 import re
 from difflib import get_close_matches
@@ -17,13 +17,13 @@ _STEP = re.compile(
 )
 MOST_NEAR = 5
 MOST_STEPS = 100
-"""Spark parses a path recursively: thousands of steps would overflow the JVM's stack."""
+"""Steps of a path, at most: Spark parses paths recursively, and thousands of steps would overflow the JVM's stack."""
 _INDEX_DIGITS = 9  # Spark reads an index as a 32-bit integer
 _SHOWN = 60
 
 
 class JsonPath(Struct, frozen=True):
-    """The steps from the whole value to a field: names, and positions in arrays."""
+    """The steps from the value to a field: names, and positions in arrays."""
 
     steps: tuple[str | int, ...]
 
@@ -35,7 +35,7 @@ class JsonPath(Struct, frozen=True):
         return "$" + "".join(f"[{s}]" if isinstance(s, int) else f"['{s}']" for s in self.steps)
 
     def of(self, value: Any) -> Any:
-        """The field of a decoded value; None where it is not there."""
+        """The field of a decoded value; None if it is missing."""
         for step in self.steps:
             if isinstance(step, int):
                 value = value[step] if isinstance(value, list) and step < len(value) else None
@@ -45,7 +45,7 @@ class JsonPath(Struct, frozen=True):
 
 
 def parse_json_path(text: str, option: str) -> JsonPath:
-    """The path that a user wrote; UsageError where it is not one."""
+    """The path of a user's text; UsageError if it is not a path."""
     rest = text.strip().removeprefix("$")
     steps: list[str | int] = []
     while rest:
@@ -74,7 +74,7 @@ def _cut(text: str) -> str:
 
 
 def near_paths(path: JsonPath, values: list[Any]) -> list[str]:
-    """Fields of the values whose names are like the path's last step, else some that are there."""
+    """Fields of the values with names like the path's last step, else some existing fields."""
     known = sorted({found for value in values for found in _paths(value, "", 4)})
     last = {text.rsplit(".", 1)[-1]: text for text in reversed(known)}
     near = get_close_matches(str(path.steps[-1]), last, 3)

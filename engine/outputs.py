@@ -1,4 +1,4 @@
-"""The files that a command writes: checked before anything starts, so that no file is overwritten by mistake."""
+"""Checks the files that a command writes before anything starts, so that no file is overwritten by mistake."""
 
 import os
 from collections.abc import Collection, Mapping, Sequence
@@ -80,7 +80,7 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def _is_input(path: Path, source: Path) -> bool:
-    """Whether `path` is the file `source`, or a file inside the directory `source`, by whatever name."""
+    """Whether `path` is the file `source`, or a file inside the directory `source`, also through links."""
     real = Path(os.path.realpath(path))
     if any(_same(part, source) for part in (real, *real.parents)):
         return True

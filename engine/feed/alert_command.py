@@ -1,4 +1,4 @@
-"""Runs a command for each alert: an argument vector without a shell, the alert as JSON on its standard input."""
+"""Runs a command for each alert: an argument vector without a shell, the alert as JSON on standard input."""
 
 import os
 import shlex
@@ -18,11 +18,11 @@ from ..errors import UsageError, first_line
 from ..exit_status import how_it_ended
 
 LIMIT_S = 30.0
-"""How long a command may take before it is killed."""
+"""Longest run time (s) of a command; then it is killed."""
 LAST_S = 10.0
-"""How long the end of an engine waits for the commands of its last alerts."""
+"""Longest time (s) that an ending engine waits for the commands of its last alerts."""
 MOST_WAITING = 16
-"""Alerts that may wait for the command; the oldest is dropped first."""
+"""Alerts that may wait for the command, at most; the oldest is dropped first."""
 
 
 def parse_command(text: str) -> list[str]:
@@ -39,9 +39,9 @@ def parse_command(text: str) -> list[str]:
 
 
 class AlertCommand:
-    """Watches one run's snapshots and runs `argv` for each alert, one after the other, on a thread of its own.
+    """Watches one run's snapshots and runs `argv` for each alert, one at a time, on a thread of its own.
 
-    `say` gets one line when a command first fails; `note` has the same for the snapshots that follow.
+    When a command first fails, `say` gets one line, and `note` is set for the snapshots that follow.
     """
 
     def __init__(self, argv: list[str], target: str, say: Callable[[str], None], *, limit_s: float = LIMIT_S) -> None:
@@ -65,7 +65,7 @@ class AlertCommand:
         self._take(events)
 
     def lose(self, wall_ms: int, why: str | None = None, *, silent_ms: int | None = None) -> None:
-        """The engine is lost, as a reader in another process sees it; to be said again while it is."""
+        """Report that the engine is lost, for a reader in another process; call it again while the engine is lost."""
         self._take(self._rule.lose(wall_ms, why, silent_ms=silent_ms))
 
     def _take(self, events: Iterable[Event]) -> None:
@@ -74,7 +74,7 @@ class AlertCommand:
                 self._queue(as_json(event, self._target, self._rule.verdict))
 
     def close(self) -> None:
-        """Let what waits run for a moment, then end it."""
+        """Give waiting commands a moment to run, then end them."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -107,9 +107,9 @@ class AlertCommand:
                 self._note_failure(why)
 
     def _run(self, line: bytes) -> str | None:
-        """Run the command once; why it failed, or None."""
+        """Run the command once; returns why it failed, or None."""
         try:
-            # Its output goes where the engine's own errors go: standard output may be NDJSON that a program reads.
+            # Its output goes to the engine's standard error: standard output may be NDJSON for another program.
             self._process = process = subprocess.Popen(
                 self._argv, stdin=subprocess.PIPE, stdout=2, stderr=2, start_new_session=True
             )
@@ -133,7 +133,7 @@ class AlertCommand:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End the command and what it has started."""
+    """End the command and its child processes."""
     with suppress(OSError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

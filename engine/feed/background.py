@@ -10,12 +10,12 @@ from ..errors import RunError
 from .recording import RecordingWriter
 
 QUEUED = 64
-"""Snapshots that may wait for the disk; further ones are skipped and counted."""
+"""Snapshots that may wait for the disk, at most; further ones are skipped and counted."""
 CLOSED_WITHIN_S = 20.0
 
 
 class BackgroundWriter:
-    """Appends snapshots to `writer`, which it owns, in the order in which they come.
+    """Appends snapshots to `writer`, which it owns, in order.
 
     A failure of the writer is raised once, by the next `append` or by `close`; nothing is written after it.
     """
@@ -32,11 +32,11 @@ class BackgroundWriter:
 
     @property
     def skipped(self) -> int:
-        """How many snapshots are missing because the disk was too slow."""
+        """The number of snapshots missing because the disk was too slow."""
         return self._skipped
 
     def append(self, snapshot: Snapshot) -> None:
-        """Queue one snapshot for writing; RunError where an earlier one failed."""
+        """Queue one snapshot for writing; RunError if an earlier one failed."""
         self._raise_failure()
         with self._changed:
             if len(self._waiting) < QUEUED:
@@ -46,7 +46,7 @@ class BackgroundWriter:
                 self._skipped += 1
 
     def close(self) -> None:
-        """Write the queue, then the index; RunError where that fails or does not end in time."""
+        """Write the queue, then the index; RunError if that fails or takes too long."""
         with self._changed:
             self._closing = True
             self._changed.notify()
@@ -72,7 +72,7 @@ class BackgroundWriter:
             raise failure
 
     def _write_all(self) -> None:
-        """Until `close`, or until writing fails."""
+        """Write until `close`, or until writing fails."""
         try:
             while (snapshot := self._next()) is not None:
                 self._writer.append(snapshot)
@@ -81,7 +81,7 @@ class BackgroundWriter:
             self._failure = error
 
     def _next(self) -> Snapshot | None:
-        """The next snapshot; None once all are written and the recording is being closed."""
+        """The next snapshot; None when all are written and the recording is being closed."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._closing)
             return self._waiting.popleft() if self._waiting else None

@@ -27,13 +27,13 @@ from .messages import (
     encode_line,
 )
 
-_CHUNK = 64 * 1024  # bytes; small, so that a viewer that falls behind leaves old snapshots to the engine to drop
+_CHUNK = 64 * 1024  # bytes; small, so that a slow viewer leaves old snapshots to the engine to drop
 _RETRY_S = 0.05
 _GRACE_S = 1.0
 
 
 class _Hello(Struct):
-    """The fields that a header of any stream version has."""
+    """The header fields that every stream version has."""
 
     kind: str = ""
     format: str = ""
@@ -42,11 +42,11 @@ class _Hello(Struct):
 
 
 class Client:
-    """A connection to the engine whose socket is `path`; belongs to one event loop.
+    """A connection to the engine with the socket `path`; belongs to one event loop.
 
-    `alive` returns None while the engine's process runs, or ended well, and one line when it died; with it the client
-    waits for the socket as long as the engine lives, without it for `timeout_s`. With `run_id` only that run's stream
-    is read. A `read_only` one sends nothing.
+    `alive` returns None while the engine's process runs, or ended normally, and one line when it died. With `alive` the
+    client waits for the socket as long as the engine lives, without it for `timeout_s`. With `run_id` it reads only
+    that run's stream. A `read_only` client sends nothing.
     """
 
     def __init__(
@@ -68,10 +68,11 @@ class Client:
         self._closed = False
 
     async def messages(self) -> AsyncGenerator[FromEngine, None]:
-        """Connect; the header, then what comes, until the engine's `End` or `close`; call again to reconnect.
+        """Connect and yield the header, then the messages, until the engine's `End` or `close`; call again to
+        reconnect.
 
-        RunError if there is no engine, it is another run or speaks another version of the stream, or the connection
-        ends without the engine's `End`: then with what `alive` says, or whether its process is gone.
+        RunError if there is no engine, if it is another run or uses another stream version, or if the connection ends
+        without the engine's `End`: with the reason from `alive`, or whether its process is gone.
         """
         connection = await self._connect()
         if connection is None:
@@ -102,7 +103,9 @@ class Client:
                 await self._raise_lost(header)
 
     async def send(self, command: ToEngine) -> None:
-        """Send `command`, once connected; its Reply comes with the messages. RunError if it is not accepted."""
+        """Send `command`, once connected; its Reply comes with the messages. RunError if the connection does not take
+        it.
+        """
         if self.read_only:
             raise RunError("this screen is read-only; open it without --read-only to change settings")
         try:
@@ -144,7 +147,7 @@ class Client:
         return None
 
     async def _lines(self, reader: asyncio.StreamReader) -> AsyncGenerator[bytes, None]:
-        """The whole lines that come, without their ends; not readline(), whose buffer would hold old snapshots."""
+        """The complete lines received, without line ends; not by readline(), whose buffer would hold old snapshots."""
         parts: list[bytes] = []
         size = 0
         while chunk := await _read(reader):
@@ -162,7 +165,7 @@ class Client:
                 )
 
     async def _raise_if_dead(self, grace_s: float) -> None:
-        """RunError with what `alive` says; a process is seen dead a moment after its socket was closed."""
+        """RunError with the line from `alive`; a dead process is noticed a moment after its socket was closed."""
         if self._alive is None:
             return
         clock = asyncio.get_running_loop().time
@@ -173,7 +176,7 @@ class Client:
             raise RunError(text)
 
     async def _raise_lost(self, header: Header) -> None:
-        """RunError: the stream ended without its `End`; a killed process is gone a moment after its socket."""
+        """RunError: the stream ended without `End`; a killed process disappears a moment after its socket."""
         if not header.id:  # an older engine, which sends no `End`
             return
         clock = asyncio.get_running_loop().time
@@ -218,7 +221,7 @@ class Client:
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process of this machine runs; one that has ended but was not waited for yet does not."""
+    """Whether a process of this machine runs; a zombie does not."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -233,7 +236,7 @@ def is_running(pid: int) -> bool:
 
 
 def request(path: Path, command: ToEngine, timeout_s: float = 10.0, *, run_id: str | None = None) -> Reply:
-    """Send one command and wait for its Reply; RunError if none comes. Not from within an event loop."""
+    """Send one command and wait for its Reply; RunError if none comes. Must not be called in an event loop."""
 
     async def ask() -> Reply:
         client = Client(path, timeout_s=timeout_s, run_id=run_id)
@@ -249,7 +252,7 @@ def request(path: Path, command: ToEngine, timeout_s: float = 10.0, *, run_id: s
 
 
 def first_snapshot(path: Path, timeout_s: float = 10.0, *, run_id: str | None = None) -> Snapshot:
-    """The engine's newest snapshot; RunError if none comes. Not from within an event loop."""
+    """The engine's newest snapshot; RunError if none comes. Must not be called in an event loop."""
 
     async def ask() -> Snapshot:
         async with aclosing(Client(path, timeout_s=timeout_s, run_id=run_id).messages()) as messages:

@@ -1,4 +1,4 @@
-"""What every engine process needs around its work: stream, recording, the steps of its start, signals."""
+"""The services of every engine process: stream, recording, the steps of its start, signals."""
 
 import os
 import signal
@@ -24,16 +24,16 @@ from .rundir import Claim
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 STEP_STALE_AFTER_S = 60.0
-"""How long a step of the start may show no progress before the run is shown as stale."""
+"""Time (s) without progress of a start step after which the run is shown as stale."""
 _PULSE_S = 1.0
 
 
 class Host:
     """One engine process; `say` gets lines for the user, `on_snapshot` each snapshot and whether it is the last.
 
-    `describe` and `notes` fill the snapshots of the start. `on_change` runs on a thread of its own. A Stop command sets
-    `stopping`, as signals do after `take_signals`. `say` and `on_snapshot` must return at once, also when
-    no program reads them.
+    `describe` and `notes` are used for the snapshots of the start. `on_change` runs on a thread of its own. A Stop
+    command sets `stopping`, as do signals after `take_signals`. `say` and `on_snapshot` must return at once, even if no
+    program reads their output.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Host:
         self._say = say
         self._steps: list[Step] = []
         self._progress_s: float | None = None
-        """When the step that is running last showed progress (monotonic); None while none has to."""
+        """When the running step last showed progress (monotonic s); None: no step has to."""
         self._start_over = threading.Event()
         self._signal: int | None = None
         self._takes_signals = False
@@ -72,7 +72,7 @@ class Host:
         self._publisher = Publisher(run.socket, self._header, self._command)
 
     def begin(self, *, stop_on_eof: bool) -> None:
-        """Until `take_signals` a signal ends the process at once: there is nothing to finish."""
+        """Begin the start; until `take_signals` a signal ends the process at once, since there is nothing to finish."""
         for number in SIGNALS:
             signal.signal(number, _exit_at_once)
         if stop_on_eof:
@@ -80,7 +80,7 @@ class Host:
         threading.Thread(target=self._watch_start, name="wmtop-start", daemon=True).start()
 
     def record(self, path: Path, bounds: Bounds, existing: Existing) -> None:
-        """Record what is published from now on; UsageError or RunError if the recording cannot be opened."""
+        """Record the snapshots published from now on; UsageError or RunError if the recording cannot be opened."""
         self._recording = BackgroundWriter(RecordingWriter(path, self._header, bounds, existing=existing))
 
     def run_on_alert(self, argv: list[str]) -> None:
@@ -122,7 +122,7 @@ class Host:
 
     @contextmanager
     def step(self, name: str) -> Generator[None]:
-        """A step of the start: shown while it runs, afterwards with its seconds."""
+        """Run a step of the start: shown while it runs, afterwards with its duration (s)."""
         began = self._progress_s = time.monotonic()
         self._show_steps([*self._steps, Step(name)])
         try:
@@ -132,22 +132,22 @@ class Host:
         self._steps = [*self._steps[:-1], Step(name, time.monotonic() - began)]
 
     def open_step(self, name: str) -> None:
-        """A step that lasts until the start is over, however long that takes."""
+        """Begin a step that lasts until the end of the start, for any length of time."""
         self._show_steps([*self._steps, Step(name)])
 
     def report(self, text: str) -> None:
-        """Replace the text of the step that is running: it shows progress."""
+        """Replace the text of the running step, which counts as progress."""
         self._progress_s = time.monotonic()
         self._show_steps([*self._steps[:-1], Step(text)])
 
     def show_start(self, *stuck: Note) -> None:
-        """Publish the steps again; with a note that says why it is stuck, as stale."""
+        """Publish the steps again; as stale if a note says why the start is stuck."""
         if not self._start_over.is_set():
             state: EngineState = "stale" if stuck else "starting"
             self._publisher.publish(replace(self._bare(state), notes=[*self._notes(), *stuck]))
 
     def started(self) -> None:
-        """The start is over: its steps are no longer shown."""
+        """End the start: its steps are no longer shown."""
         self._start_over.set()
         self._steps = []
 
@@ -171,7 +171,7 @@ class Host:
         self.publish(self._bare("starting"))
 
     def _watch_start(self) -> None:
-        """On a thread of its own: the main thread may wait for a JVM that has hung."""
+        """Watch the start, on a thread of its own: the main thread may wait for a JVM that hangs."""
         while not self._start_over.wait(_PULSE_S):
             since, steps = self._progress_s, self._steps
             stuck_s = 0.0 if since is None else time.monotonic() - since
@@ -180,7 +180,7 @@ class Host:
                 self.show_start(Note(time.time_ns() // 1_000_000, "start_stuck", args))
 
     def _record(self, snapshot: Snapshot) -> None:
-        """Record a snapshot; where that fails the run continues without a recording."""
+        """Record a snapshot; if that fails, the run continues without a recording."""
         if self._recording is not None:
             try:
                 self._recording.append(snapshot)
@@ -189,7 +189,7 @@ class Host:
                 self._say(f"{error}; the run continues without recording")
 
     def _bare(self, state: EngineState, *, error: str | None = None) -> Snapshot:
-        """A snapshot without data: of the start, or of a failure."""
+        """A snapshot without data: during the start, or after a failure."""
         return Snapshot(
             name=self.name,
             state=state,
@@ -217,6 +217,6 @@ def _exit_at_once(number: int, _frame: Any) -> None:
 
 
 def _stop_at_eof() -> None:
-    while os.read(0, 4096):  # not sys.stdin: its lock, held by this thread, would abort the interpreter's shutdown
+    while os.read(0, 4096):  # sys.stdin's lock, held by this thread, would abort the interpreter's shutdown
         pass
     os.kill(os.getpid(), signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""The lines of the stream: newline-delimited JSON, a header first, then snapshots; commands go the other way."""
+"""The messages of the stream: newline-delimited JSON, a header first, then snapshots; commands go the other way."""
 
 from typing import Annotated, Literal, TypeVar
 
@@ -13,9 +13,9 @@ from .old_notes import with_note_records
 STREAM_VERSION = 2
 """Version 2: notes are records (in version 1 they were lines of text)."""
 OLDEST_VERSION = 1
-"""Older streams and recordings from this version on can be read."""
+"""Oldest version of streams and recordings that can be read."""
 LINE_LIMIT = 64 * 1024 * 1024
-"""Longest line (bytes) of the stream, written and read; a snapshot of 10,000 channels has 2.3 MB."""
+"""Longest line (bytes) of the stream that is written or read; a snapshot of 10,000 channels has 2.3 MB."""
 COMMAND_LIMIT = 16 * 1024
 """Longest line (bytes) of a command."""
 LONGEST_MS = 36_500 * 86_400_000
@@ -27,7 +27,7 @@ Duration = Annotated[int, Meta(ge=0, le=LONGEST_MS)]
 
 
 class Header(Struct, frozen=True, kw_only=True, tag_field="kind", tag="header"):
-    """The first line: which engine this is, and the history for a viewer that connects later."""
+    """The first line: identifies the engine, and has the history for a viewer that connects later."""
 
     format: str = "wmtop"
     version: int = STREAM_VERSION
@@ -35,8 +35,9 @@ class Header(Struct, frozen=True, kw_only=True, tag_field="kind", tag="header"):
     pid: int
     started_ms: int
     id: str = ""
-    """Unique to this run: a viewer that started the engine, or chose it from a list, compares it. A stream with an id
-    ends with `End`."""
+    """Unique to this run, so that a viewer finds the engine it started or chose. A stream with an id ends with
+    `End`.
+    """
     source: SourceView | None = None
     settings: Settings
     history: list[HistoryPoint] = []
@@ -44,7 +45,7 @@ class Header(Struct, frozen=True, kw_only=True, tag_field="kind", tag="header"):
 
 
 class Reply(Struct, frozen=True, kw_only=True, tag_field="kind", tag="reply"):
-    """The answer to the command with the same `id`: done, or why not in one line."""
+    """The answer to the command with the same `id`: done, or one line why not."""
 
     id: int
     ok: bool
@@ -52,13 +53,17 @@ class Reply(Struct, frozen=True, kw_only=True, tag_field="kind", tag="reply"):
 
 
 class End(Struct, frozen=True, kw_only=True, tag_field="kind", tag="end"):
-    """The last line of an engine that closes its stream: without it the engine was killed, or the connection lost."""
+    """The last line of an engine that closes its stream: without it the engine was killed, or the connection
+    was lost.
+    """
 
     reason: Literal["ended", "stopped", "failed"]
 
 
 class Change(Struct, frozen=True, kw_only=True, tag_field="kind", tag="set"):
-    """Change settings at the next emit; what is `UNSET` stays (`idle_after_ms=None` switches idleness off)."""
+    """Change settings at the next emit; `UNSET` fields stay as they are (`idle_after_ms=None` switches idleness
+    off).
+    """
 
     id: int
     lateness_ms: Duration | UnsetType = UNSET
@@ -92,7 +97,7 @@ def encode_line(message: EngineLine | ToEngine) -> bytes:
 
 
 def decode_from_engine(line: bytes) -> EngineLine:
-    """A line that an engine sent; raises `msgspec.DecodeError` for anything else."""
+    """The message of a line from an engine; `msgspec.DecodeError` for anything else."""
     try:
         return _decode(_from_engine, line)
     except msgspec.ValidationError:
@@ -103,12 +108,12 @@ def decode_from_engine(line: bytes) -> EngineLine:
 
 
 def decode_to_engine(line: bytes) -> ToEngine:
-    """A line that a viewer sent; raises `msgspec.DecodeError` for anything else."""
+    """The message of a line from a viewer; `msgspec.DecodeError` for anything else."""
     return _decode(_to_engine, line)
 
 
 def decode_as(kind: type[_T], data: bytes) -> _T:
-    """Any JSON as a `kind`; raises `msgspec.DecodeError` for anything else."""
+    """JSON decoded as a `kind`; `msgspec.DecodeError` for anything else."""
     return _decode(msgspec.json.Decoder(kind), data)
 
 

@@ -1,4 +1,4 @@
-"""Snapshots of stream version 1, whose notes are lines of text: they become notes with the code `text`."""
+"""Converts snapshots of stream version 1, whose notes are lines of text, to notes with the code `text`."""
 
 import re
 from typing import Any, cast
@@ -30,7 +30,9 @@ def with_note_records(line: bytes) -> dict[str, Any] | None:
 
 
 def _note(text: str, wall_ms: int) -> Note:
-    """A note of a Kafka source begins with its time of day (UTC): the last such time before the snapshot."""
+    """A version 1 note; a Kafka source's note begins with its time of day (UTC): the last such time before the
+    snapshot.
+    """
     found = _STAMPED.fullmatch(text)
     if found is None:
         return Note(wall_ms, "text", {"text": text})

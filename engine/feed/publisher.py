@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 class _AnyCommand(Struct):
-    """The id of a line that is not a known command, for the reply."""
+    """The id of a line that is no known command, for the reply."""
 
     id: int = 0
 
@@ -37,10 +37,11 @@ NOT_A_COMMAND = "not a command"
 
 
 class _Viewer:
-    """One connection; what is written to it goes out one line at a time."""
+    """One connection; lines are written to it one at a time."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
-        # With no write buffer allowed, drain() returns when the kernel has it all: nothing old piles up here.
+        # With no write buffer allowed, drain() returns once the kernel has taken everything: no old data queues up
+        # here.
         writer.transport.set_write_buffer_limits(high=0)
         self._writer = writer
         self._turn = asyncio.Lock()
@@ -55,7 +56,7 @@ class _Viewer:
             await self._writer.drain()
 
     async def catch_up(self, newest: Callable[[], tuple[int, bytes]]) -> None:
-        """Send the newest snapshot, unless it has been sent; what is newest is asked when the line is free."""
+        """Send the newest snapshot if it has not been sent; the newest is determined when the connection is free."""
         async with self._turn:
             number, line = newest()
             if number > self._sent:
@@ -71,7 +72,7 @@ class Publisher:
     """Serves the stream at `path` until `close`.
 
     `on_command` runs on a worker thread, one command of a connection at a time; its Reply goes back to the sender, an
-    exception as `ok=False`. It must not call `close`. RunError if the socket cannot be made.
+    exception as `ok=False`. It must not call `close`. RunError if the socket cannot be created.
     """
 
     def __init__(self, path: Path, header: Header, on_command: Callable[[ToEngine], Reply]) -> None:
@@ -92,7 +93,7 @@ class Publisher:
         self._loop, self._closing = self._start()
 
     def publish(self, snapshot: Snapshot) -> None:
-        """Show `snapshot` to every viewer; returns at once, from any thread; after `close` nothing happens."""
+        """Send `snapshot` to every viewer; returns at once, from any thread; does nothing after `close`."""
         with self._gate:
             if self._closed:
                 return
@@ -102,9 +103,9 @@ class Publisher:
                 self._loop.call_soon_threadsafe(self._take)
 
     def close(self, timeout_s: float = 2.0, *, reason: Literal["ended", "stopped", "failed"] | None = None) -> None:
-        """Send the last snapshot and pending replies to the viewers, for at most `timeout_s`, and disconnect.
+        """Send the last snapshot and pending replies to the viewers, for at most `timeout_s`, then disconnect.
 
-        The stream's last line is an `End` with the reason; None: there is none.
+        The stream's last line is an `End` with the reason (None: no reason).
         """
         with self._gate:
             first, self._closed = not self._closed, True
@@ -166,7 +167,7 @@ class Publisher:
 
     async def _attend(self, reader: asyncio.StreamReader, viewer: _Viewer) -> None:
         """Serve one viewer until it disconnects."""
-        # In this order: the header takes the line before any reply can.
+        # In this order: the header is written before any reply.
         tasks = [asyncio.create_task(self._feed(viewer)), asyncio.create_task(self._listen(reader, viewer))]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -209,7 +210,7 @@ class Publisher:
                     await viewer.send(encode_line(self._end))
 
     def _take(self) -> None:
-        """Fetch what `publish` left; several snapshots in one turn of the loop are one."""
+        """Fetch what `publish` left; of several snapshots in one turn of the loop only the newest is sent."""
         with self._gate:
             snapshot, self._waiting = self._waiting, None
         assert snapshot is not None
@@ -220,7 +221,7 @@ class Publisher:
             viewer.news.set()
 
     def _remember(self, snapshot: Snapshot) -> None:
-        """One point a second, so that the history reaches back ten minutes however often snapshots come."""
+        """Keep one point per second, so that the history covers ten minutes however often snapshots come."""
         point = history_point(snapshot)
         if point is None:
             return
@@ -236,7 +237,7 @@ class Publisher:
         return self._number, self._line
 
     def _greeting(self) -> Header:
-        """The header as of now: settings and source may have changed since the start."""
+        """The header with the present settings and source, which may have changed since the start."""
         header = msgspec.structs.replace(self._header, history=list(self._history), points=self._sample.points)
         if self._newest is None:
             return header
@@ -261,13 +262,13 @@ class Publisher:
             with suppress(RuntimeError):  # the publisher was closed meanwhile
                 loop.call_soon_threadsafe(deliver, reply)
 
-        # A thread of its own, not an executor's: those are waited for when the process ends.
+        # A daemon thread, not an executor's: the process would wait for those at its end.
         threading.Thread(target=work, name="wmtop-command", daemon=True).start()
         return await answer
 
 
 def _line_of(snapshot: Snapshot) -> bytes:
-    """A snapshot as a line that every viewer reads: of one that is too long the largest parts are left out."""
+    """A snapshot as a line that every viewer can read: if it is too long, its largest parts are left out."""
     line = encode_line(snapshot)
     if len(line) <= LINE_LIMIT:
         return line
@@ -296,7 +297,7 @@ def _line_of(snapshot: Snapshot) -> bytes:
 
 
 def _listener(path: Path) -> socket.socket:
-    """A socket bound to `path`, for its owner only; one that a dead engine left there is replaced."""
+    """A socket bound to `path`, for its owner only; a dead engine's socket there is replaced."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         path.unlink(missing_ok=True)

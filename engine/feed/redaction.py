@@ -1,4 +1,4 @@
-"""A redacted copy of a recording that can be shared: the same numbers and times, no names."""
+"""A redacted copy of a recording, to be shared: the same numbers and times, no names."""
 
 import re
 from collections.abc import Callable
@@ -27,7 +27,7 @@ _KEPT = frozenset[tuple[type[Struct], str]](
         (SparkProgress, "phases_ms"),
     }
 )
-"""Text that is ours or Spark's, not the user's: `wmtop`, names of taps, kinds of sources, phases of a batch."""
+"""Fields whose text is wmtop's or Spark's, not the user's: taps, kinds of sources, phases of a batch."""
 _TASK_ID, _STATE = re.compile(r"[0-9a-f]{32}"), re.compile(r"[A-Z]+")
 _SHAPED: dict[tuple[type[Struct], str], re.Pattern[str]] = {
     (FlinkJob, "held_in"): _TASK_ID,
@@ -37,18 +37,18 @@ _SHAPED: dict[tuple[type[Struct], str], re.Pattern[str]] = {
     (FlinkVertex, "inputs"): _TASK_ID,
     (FlinkVertex, "status"): _STATE,
 }
-"""Text that is kept where it has a shape of Flink's: without the ids of its tasks a job's graph is another one."""
+"""Text that is kept if it has the form of Flink's ids: without the ids of its tasks a job's graph would change."""
 _INSTANCE = re.compile(r"#\d+")
-"""An instance's name that is ours; of several Flink tasks it begins with the task's."""
+"""wmtop's name for an instance; with several Flink tasks the task's name comes first."""
 _OUR_KEYS = frozenset[tuple[type[Struct], str]]({(Note, "args")})
-"""Dictionaries whose keys are ours."""
+"""Dictionaries whose keys are wmtop's."""
 _PLAIN = (int, float, bool, NoneType)
 
 _T = TypeVar("_T", bound=Struct)
 
 
 def redact(recording: RecordingReader, path: Path, progress: Callable[[int], object], *, force: bool = False) -> int:
-    """Write a redacted copy of `recording` to `path`; how many channels were renamed.
+    """Write a redacted copy of `recording` to `path`; returns how many channels were renamed.
 
     Reads one snapshot at a time and calls `progress` with the number of those done. UsageError if the file exists
     (unless `force` replaces it) or cannot be created; RunError if the disk is full.
@@ -74,7 +74,7 @@ class Redaction:
 
     @property
     def channels(self) -> int:
-        """How many channels it has seen."""
+        """How many channels it has renamed."""
         return len(self._names)
 
     def header(self, header: Header) -> Header:
@@ -82,10 +82,10 @@ class Redaction:
         return self._struct(header)
 
     def snapshot(self, snapshot: Snapshot) -> Snapshot:
-        """The snapshot without names; where the holder is a source instance, its `#0` stays."""
+        """The snapshot without names; if the holder is a source instance, its `#0` stays."""
         named = (view.channel for view in snapshot.instances or ())
         self._instances = frozenset(name for name in named if _INSTANCE.fullmatch(name))
-        for view in snapshot.channels:  # they get their names in the order of the snapshot
+        for view in snapshot.channels:  # names are given in the order of the snapshot
             self._channel(view.channel)
         return self._struct(snapshot)
 
@@ -130,13 +130,13 @@ def _shaped(value: Any, shape: re.Pattern[str]) -> Any:
 
 @lru_cache(maxsize=256)
 def _fields_with_text(kind: type[Struct]) -> tuple[str, ...]:
-    """The fields of a struct in which there may be text from outside, by their types."""
+    """The fields of a struct that may hold text from outside, with their types."""
     hints = get_type_hints(kind)
     return tuple(name for name in kind.__struct_fields__ if (kind, name) not in _KEPT and not _is_plain(hints[name]))
 
 
 def _is_plain(hint: Any) -> bool:
-    """A number, a given word, nothing, or a choice or a list of these."""
+    """Whether a type is a number, a given word, None, or a choice or list of these."""
     origin = get_origin(hint)
     if origin is Literal or hint in _PLAIN or hint is msgspec.UnsetType:
         return True

@@ -1,8 +1,8 @@
 """The run directory: one name for each running engine, held by a lock that the kernel drops when the engine dies.
 
-An engine owns `<name>.json` (what it is, locked as long as it lives), `<name>.sock` (its stream) and `<name>.log`.
-The directory is in the user's state directory, not the runtime directory: that one is emptied at logout, and an engine
-that was left running must be found again. It is one per host, because a home directory may be shared.
+An engine owns `<name>.json` (its description, locked while it lives), `<name>.sock` (its stream) and `<name>.log`. The
+directory is in the user's state directory, not in the runtime directory, which is emptied at logout: an engine that
+still runs must be found again. Each host has its own, because a home directory may be shared.
 """
 
 import itertools
@@ -29,12 +29,12 @@ RUN_DIR_VARIABLE = "WMTOP_RUN_DIR"
 NAME_LIMIT = 32
 _SOCKET_PATH_LIMIT = 103  # bytes; macOS allows 104 with the final NUL, Linux 108
 _DIR_LIMIT = _SOCKET_PATH_LIMIT - len("/.sock") - NAME_LIMIT
-_FALLBACK = "/tmp/wmtop-{uid}"  # not $TMPDIR: an engine and its viewer may have been started with different ones
+_FALLBACK = "/tmp/wmtop-{uid}"  # not $TMPDIR, which may differ between an engine and its viewer
 _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{NAME_LIMIT - 1}}}")
 
 
 class RunInfo(Struct, frozen=True, kw_only=True):
-    """A running engine: its process, since when (epoch ms), what it reads, and where it logs."""
+    """A running engine: its process, its start (epoch ms), what it reads, and where it logs."""
 
     name: str
     pid: int
@@ -46,7 +46,7 @@ class RunInfo(Struct, frozen=True, kw_only=True):
 
     @property
     def socket(self) -> Path:
-        """Where its stream is."""
+        """The path of its stream's socket."""
         return socket_path(self.name)
 
 
@@ -60,7 +60,7 @@ class Claim:
 
     @property
     def lock(self) -> int:
-        """The descriptor that holds the name: a child process that inherits it can `adopt` the claim."""
+        """The descriptor of the lock: a child process that inherits it can `adopt` the claim."""
         assert self._lock is not None, "released"
         return self._lock
 
@@ -75,7 +75,7 @@ class Claim:
         if self._lock is None:
             return
         lock, self._lock = self._lock, None
-        # RunError: the directory was removed meanwhile, there is nothing to give back.
+        # RunError: the directory was removed, so there is nothing to give back.
         with suppress(RunError), _directory_lock(self._directory):
             _remove(self._directory, self.run.name)
         os.close(lock)
@@ -110,7 +110,7 @@ def run_dir() -> Path:
 
 
 def check_name(name: str) -> str:
-    """`name`, if an engine may have it; UsageError otherwise."""
+    """`name` if it is valid for an engine; UsageError otherwise."""
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"bad name {name!r}; use letters, digits, '.', '_' and '-', starting with a letter or digit,"
@@ -126,7 +126,7 @@ def socket_path(name: str) -> Path:
 
 
 def log_path(name: str) -> Path:
-    """The log of the engine `name`; it stays after the engine: append to it only while the name is yours."""
+    """The log of the engine `name`; it outlives the engine: append to it only while the name is yours."""
     return run_dir() / f"{check_name(name)}.log"
 
 
@@ -168,14 +168,14 @@ def adopt(lock: int, name: str, run_id: str, description: str, started_ms: int) 
 
 
 def list_runs() -> list[RunInfo]:
-    """The running engines by name; what dead ones left behind (logs apart) is removed."""
+    """The running engines by name; files of dead ones (logs apart) are removed."""
     directory = run_dir()
     with _directory_lock(directory):
         return [run for path in sorted(directory.glob("*.json")) if (run := _look_at(path)) is not None]
 
 
 def find_run(name: str) -> RunInfo:
-    """The running engine `name`; UsageError that names the running ones if there is none."""
+    """The running engine `name`; if there is none, UsageError with the names of the running ones."""
     check_name(name)
     runs = list_runs()
     for run in runs:
@@ -211,7 +211,7 @@ def _make(path: Path) -> None:
 
 
 def _can_make(path: Path) -> bool:
-    """Whether `path` is there afterwards; a home that does not exist or cannot be written is not an error."""
+    """Create `path` if needed; whether it exists afterwards. A missing or read-only home is not an error."""
     if not path.is_dir():
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -231,7 +231,7 @@ def _candidates(base: str) -> Iterator[str]:
 
 @contextmanager
 def _directory_lock(directory: Path) -> Generator[None]:
-    """Names are taken, looked at and given back one process at a time; held for a moment only."""
+    """Lock the directory: one process at a time takes, lists or gives back names, for a moment only."""
     try:
         descriptor = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -263,7 +263,7 @@ def _try_lock(path: Path, *, create: bool = False) -> int | None:
 
 @contextmanager
 def _lockable(directory: Path) -> Generator[None]:
-    """UsageError where the directory's file system has no locks."""
+    """UsageError if the directory's file system has no locks."""
     try:
         yield
     except OSError as error:
@@ -275,7 +275,7 @@ def _lockable(directory: Path) -> Generator[None]:
 def _settle(
     directory: Path, name: str, description: str, started_ms: int, lock: int, run_id: str | None = None
 ) -> Claim:
-    """Describe the owner in the locked file itself: a new file in its place would not be locked."""
+    """Write the owner's description into the locked file itself: a new file in its place would not be locked."""
     run = RunInfo(
         name=name,
         pid=os.getpid(),
@@ -291,7 +291,7 @@ def _settle(
 
 
 def _look_at(path: Path) -> RunInfo | None:
-    """The engine that owns `path`; if it is dead, its leftovers are removed."""
+    """The engine that owns `path`; if it is dead, its files are removed."""
     lock = _try_lock(path)
     if lock is not None:
         _remove(path.parent, path.stem)

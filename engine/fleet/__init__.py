@@ -1,4 +1,4 @@
-"""Watching many targets from one process."""
+"""Watches many targets from one process."""
 
 LOOK = "wmtop-look-"
-"""What the name of a thread that looks at a target begins with."""
+"""Prefix of the names of threads that look at targets."""

@@ -1,4 +1,4 @@
-"""How a target is looked at: an engine by its stream, a tap by polls, a recording by its last snapshot."""
+"""Readers of targets: an engine by its stream, a tap by polls, a recording by its last snapshot."""
 
 import asyncio
 import threading
@@ -49,7 +49,7 @@ class EngineLooker:
 
 
 class TapLooker:
-    """What something else runs, polled every `every_s` seconds, or as rarely as its tap wants."""
+    """A target that another program runs, polled every `every_s` seconds, or less often if its tap asks for it."""
 
     def __init__(self, name: str, watched: Watched[Any], every_s: float) -> None:
         self._name = name
@@ -79,7 +79,7 @@ class TapLooker:
 
 
 class RecordingLooker:
-    """A recording: its last snapshot, which does not grow old."""
+    """A recording: its last snapshot, which never becomes stale."""
 
     def __init__(self, path: Path, every_s: float) -> None:
         self._path = path

@@ -1,4 +1,4 @@
-"""Watches many targets in one process: a thread each, so that one that is slow, hangs or dies delays no other."""
+"""Watches many targets in one process, with a thread each: a slow, hanging or dead target delays no other."""
 
 import logging
 import threading
@@ -19,35 +19,39 @@ _log = logging.getLogger("wmtop.fleet")
 _log.addHandler(logging.NullHandler())
 KEEP_MS = 900_000
 RETRY_S, LONGEST_RETRY_S = 2.0, 60.0
-"""How long a lost target waits for the next try, the first time and at most."""
+"""Seconds until a lost target is tried again: the first time, and at most."""
 DISCOVER_S = 2.0
 
 Take = Callable[[Header | Snapshot], None]
 
 
 class Looker(Protocol):
-    """Looks at one target, once; belongs to one thread, `stop` apart."""
+    """Reads one target, once; belongs to one thread, except `stop`."""
 
     def follow(self, take: Take) -> None:
-        """Pass on what is seen, until it ends or `stop`; UsageError, RunError or OSError where it cannot be seen."""
+        """Pass snapshots to `take` until the target ends or `stop`; UsageError, RunError or OSError if it cannot be
+        read.
+        """
         ...
 
     def stop(self) -> None:
-        """Let `follow` return, as soon as nothing hangs; from any thread."""
+        """Make `follow` return, unless it hangs; from any thread."""
         ...
 
 
 class WatchTarget(Struct, frozen=True):
-    """What to watch: its name, and what makes a looker (slow or failing as it may be, on the target's own thread)."""
+    """A target: its name, and a function that makes its looker, on the target's own thread since it may be slow or
+    fail.
+    """
 
     name: str
     make: Callable[[], Looker]
     kind: str = ""
-    """What it is, as far as its address says."""
+    """The kind of target, as far as its address shows it."""
 
 
 class Sight(Struct, frozen=True):
-    """What is known of a target: the last snapshot, when it came (monotonic seconds), and why there is no newer one."""
+    """The state of a target: the last snapshot, when it came (monotonic s), and why there is no newer one."""
 
     name: str
     kind: str
@@ -57,7 +61,7 @@ class Sight(Struct, frozen=True):
 
 
 class TargetWatch:
-    """One target, looked at again and again; `clock` gives monotonic seconds."""
+    """One target, read again and again; `clock` gives monotonic seconds."""
 
     def __init__(self, target: WatchTarget, clock: Callable[[], float] = time.monotonic) -> None:
         self._target = target
@@ -70,15 +74,15 @@ class TargetWatch:
         self._listeners: list[Take] = []
         self._stopping = threading.Event()
         self._due = threading.Event()
-        """Look again now: a lost target is not waited for any longer."""
+        """Set to look at once: a lost target is no longer waited for."""
         self._thread = threading.Thread(target=self._run, name=f"{LOOK}{target.name}", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Begin to watch."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Look no more; returns at once, whatever the target does."""
+        """Stop watching; returns at once, even if the target hangs."""
         self._stopping.set()
         self.look_now()
         with self._lock:
@@ -87,12 +91,12 @@ class TargetWatch:
             looker.stop()
 
     def look_now(self) -> None:
-        """Look again at once, where the target is lost and the next try is due later."""
+        """Look again at once if the target is lost and its next try is due later."""
         self._due.set()
 
     @property
     def sight(self) -> Sight:
-        """What is known now."""
+        """The present state."""
         with self._lock:
             return self._sight
 
@@ -104,12 +108,14 @@ class TargetWatch:
 
     @property
     def header(self) -> Header | None:
-        """How an engine introduced itself; None: not an engine, or not yet."""
+        """The engine's header; None: not an engine, or none yet."""
         with self._lock:
             return self._header
 
     def listen(self, take: Take) -> Callable[[], None]:
-        """Pass what comes to `take`, on the target's thread, the last snapshot first; returns what ends that."""
+        """Pass messages to `take`, on the target's thread, the last snapshot first; returns a function that
+        ends that.
+        """
         with self._lock:
             self._listeners.append(take)
             last = self._sight.snapshot
@@ -135,7 +141,7 @@ class TargetWatch:
             self._due.clear()
 
     def _follow(self) -> str | None:
-        """Look until it ends; why it did, None for a stream that ended well."""
+        """Follow the target until it ends; returns why it ended, None for a stream that ended normally."""
         try:
             looker = self._target.make()
             with self._lock:
@@ -189,7 +195,7 @@ class TargetWatch:
 
 
 class Watcher:
-    """All targets: those that `discover` returns, asked again every few seconds; a target that vanishes stays."""
+    """All targets returned by `discover`, which is called again every few seconds; a target that vanishes stays."""
 
     def __init__(
         self, discover: Callable[[], Iterable[WatchTarget]], clock: Callable[[], float] = time.monotonic
@@ -202,29 +208,29 @@ class Watcher:
         self._trouble: str | None = None
 
     def start(self) -> None:
-        """Find the targets once (UsageError as `discover` raises it), and continue to find and watch."""
+        """Find the targets once (errors of `discover` are raised), then keep finding and watching."""
         self._adopt(self._discover())
         threading.Thread(target=self._keep_discovering, name="wmtop-discover", daemon=True).start()
 
     def stop(self) -> None:
-        """Watch no more; returns at once."""
+        """Stop watching; returns at once."""
         self._stopping.set()
         for watch in self.watches():
             watch.stop()
 
     def watches(self) -> list[TargetWatch]:
-        """All targets that were ever found, in the order in which they were."""
+        """All targets found so far, in the order in which they were found."""
         with self._lock:
             return list(self._watches.values())
 
     def watch(self, name: str) -> TargetWatch | None:
-        """The target of that name."""
+        """The target with that name."""
         with self._lock:
             return self._watches.get(name)
 
     @property
     def trouble(self) -> str | None:
-        """Why new targets cannot be found at the moment."""
+        """Why new targets cannot be found at present."""
         return self._trouble
 
     def _keep_discovering(self) -> None:

@@ -1,1 +1,1 @@
-"""The two lines for a job that wants to be seen: `publish` and `tap`."""
+"""The two lines that make a job visible: `publish` and `tap`."""

@@ -1,7 +1,7 @@
 """`publish(spark)`: publishes a job's streaming queries for attached viewers, and never waits for one.
 
-The queries' events are summed up here, in the job, so that a viewer that attaches late misses nothing; a thread of its
-own writes the newest sum to the run directory. No error of this ever reaches the job.
+The queries' events are added up here, in the job, so that a viewer that attaches late misses nothing; a thread of its
+own writes the newest sum to the run directory. No error in this code ever reaches the job.
 """
 
 import atexit
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _CONNECT = "Spark Connect"
-"""In place of a session's id: its line is logged once."""
+"""Used instead of a session id, so that its line is logged once."""
 LAST_WORD_S = 1.0
-"""How long a job that ends waits for its last event to be written."""
+"""Longest time (s) that an ending job waits for its last event to be written."""
 
 CANNOT_PUBLISH = "wmtop cannot publish the queries of this session: %s"
 OVER_CONNECT = "wmtop cannot publish over Spark Connect: attach to the event log of its server instead"
@@ -72,7 +72,7 @@ def publish(spark: "SparkSession") -> None:
 
 
 class Job:
-    """This process, as it is published: events in, the newest picture out."""
+    """This process, as published: takes events, writes the newest state."""
 
     def __init__(self, directory: Path, app: str, app_id: str | None, spark_version: str | None) -> None:
         now_ms = time.time_ns() // 1_000_000
@@ -99,7 +99,7 @@ class Job:
         atexit.register(self.end)
 
     def take(self, event: QueryEvent) -> None:
-        """Add an event; the writer is woken, not waited for."""
+        """Add an event; wakes the writer and does not wait for it."""
         with self._state:
             try:
                 self._queries.apply(event)
@@ -108,7 +108,7 @@ class Job:
             self._tell()
 
     def learn(self, run_id: str, plan: Callable[[], tuple[PlanFacts, str | None]]) -> None:
-        """Ask for a run's plan and its watermark policy, once; nothing while the run is not known."""
+        """Fetch a run's plan and its watermark policy, once; does nothing while the run is not known."""
         if run_id in self._asked or not self._queries.knows(run_id):
             return
         self._asked.add(run_id)
@@ -118,7 +118,7 @@ class Job:
             self._tell()
 
     def end(self) -> None:
-        """Write what is left to be written, if that is soon done; the file stays, without its lock."""
+        """Write what is left, if that takes only a moment; the file stays, without its lock."""
         with self._state:
             self._ending = True
             self._state.notify()
@@ -140,11 +140,11 @@ class Job:
                 )
             try:
                 self._write(publication)
-            except Exception as error:  # a full disk, a directory that was removed: the next event may fare better
+            except Exception as error:  # a full disk, a removed directory: the next event may succeed
                 _log.debug("wmtop cannot publish: %r", error)
 
     def _write(self, publication: Publication) -> None:
-        """Replace the file by one that this process holds from its first moment on."""
+        """Replace the file by one that this process has locked from the start."""
         content = msgspec.json.encode(publication)
         new = self._path.with_name(self._path.name + ".new")
         fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -192,7 +192,7 @@ class _Listener(StreamingQueryListener):
 
 
 class _Events:
-    """Takes the JVM's events; whatever happens here stays here."""
+    """Receives the JVM's events; no exception leaves it."""
 
     def __init__(self, job: Job, spark: "SparkSession") -> None:
         self._job = job
@@ -223,14 +223,14 @@ class _Events:
                 self._job.take(event)
                 return
             run_id, query_id = event.progress.run_id, event.progress.id
-            self._job.learn(run_id, lambda: self._plan(query_id))  # before the batch: its lateness needs the delay
+            self._job.learn(run_id, lambda: self._plan(query_id))  # before the batch, whose lateness needs the delay
             self._job.take(event)
             self._job.learn(run_id, lambda: self._plan(query_id))
         except Exception as error:
             _log.debug("wmtop has lost an event: %r", error)
 
     def _plan(self, id: str) -> tuple[PlanFacts, str | None]:
-        """The facts in a running query's plan, where the JVM gives access to it."""
+        """The facts from a running query's plan, if the JVM gives access to it."""
         query: Any = self._spark.streams.get(id)
         stream = query._jsq.streamingQuery()
         plan = read_plan(lines_of_tree(stream.lastExecution().executedPlan().toString()))
@@ -238,17 +238,17 @@ class _Events:
         return replace(plan, checkpoint=root, trigger_ms=_trigger_ms(stream)), self._policy(stream)
 
     def _policy(self, stream: Any) -> str | None:
-        """The watermark policy that the query began with: it keeps it, whatever the session is set to since."""
+        """The watermark policy with which the query began; later changes of the session's setting do not affect it."""
         try:
             kept = stream.lastExecution().offsetSeqMetadata().conf().get(WATERMARK_POLICY)
             if kept.isDefined():
                 return str(kept.get())
-        except Exception as error:  # another Spark's classes
+        except Exception as error:  # a Spark version with other classes
             _log.debug("wmtop reads the session's watermark policy: %r", error)
         return self._spark.conf.get(WATERMARK_POLICY, "min")
 
     class Java:
-        """For Py4J."""
+        """The attribute that Py4J needs."""
 
         implements = ("org.apache.spark.sql.streaming.PythonStreamingQueryListener",)
 
@@ -258,19 +258,19 @@ def _ids(event: Any) -> tuple[str, str]:
 
 
 def _trigger_ms(stream: Any) -> int | None:
-    """The interval of its trigger, 0 where batches follow each other; None for one of another kind."""
+    """The interval of its trigger, 0 if batches follow each other; None for another kind of trigger."""
     try:
         trigger = stream.trigger()
         kind = trigger.getClass().getSimpleName().removesuffix("$")
         if kind == "ProcessingTimeTrigger":
             return int(trigger.intervalMs())
         return 0 if kind in ("AvailableNowTrigger", "OneTimeTrigger") else None
-    except Exception as error:  # another Spark's classes
+    except Exception as error:  # a Spark version with other classes
         _log.debug("wmtop does not know the trigger: %r", error)
         return None
 
 
 def _session_id(spark: "SparkSession") -> str:
-    """Python makes several objects for one session; the JVM knows which they are."""
+    """The session's id from the JVM, since Python makes several objects for one session."""
     session: Any = spark._jsparkSession  # pyright: ignore[reportPrivateUsage]
     return session.sessionUUID()

@@ -1,8 +1,8 @@
-"""`tap(df, time, channel)`: one `observe` in front of a watermark, from which event time is seen input by input.
+"""`tap(df, time, channel)`: one `observe` before a watermark, which shows event time input by input.
 
-Sketches count in one pass without a shuffle, and exactly up to 4,096 keys a batch; beyond, they keep a fair sample of
-the keys and say so. Their arguments are columns made before, in generated code: inside an aggregate like these Spark
-interprets an expression row by row. Channels are hashed as bytes: from a string they would be encoded twice.
+Sketches count in one pass without a shuffle, exactly up to 4,096 keys per batch; beyond that they keep a fair sample of
+the keys and report it. Their arguments are columns computed before, in generated code: inside such an aggregate Spark
+interprets an expression row by row. Channels are hashed as bytes: strings would be encoded twice.
 """
 
 import itertools
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 NO_CHANNEL = "(none)"
 LOG_KEYS = 12
-"""Sketches are exact up to two to the power of this many keys."""
+"""Base-2 logarithm of the number of keys up to which sketches are exact."""
 NAMES = 1000
-"""How many channels are known by name; the others by a hash."""
+"""Channels known by name, at most; others are known by a hash."""
 
 MOST_EXPLAINED = 4
 LONGEST = 200
-"""Longer values of explained columns are cut to so many characters."""
+"""Longest value (characters) of an explained column; longer ones are cut."""
 
 _VALUE, _CELL = "__wmtop_value_", "__wmtop_cell_"
 _MS, _MS_DOUBLE, _BUCKET = "__wmtop_ms", "__wmtop_ms_double", "__wmtop_bucket"
@@ -97,7 +97,7 @@ def tap(
             value, cell = f"{_VALUE}{number}", f"{_CELL}{number}"
             named = F.coalesce(F.substring(F.col(column).cast("string"), 1, LONGEST), F.lit(NO_CHANNEL))
             steps[-2][value] = F.when(ms.isNotNull(), named)
-            # One long for a value and a bucket; `tapped` makes the same ones.
+            # One long for a value and a bucket; `tapped` computes the same ones.
             steps[-1][cell] = F.shiftleft(F.crc32(F.col(value).cast("binary")), 32).bitwiseOR(
                 F.expr(f"{_BUCKET} div {bucket_ms}L & 4294967295L")
             )
@@ -126,7 +126,7 @@ def _milliseconds(df: "DataFrame", time: str) -> "Column":
 
 
 def _name(wanted: str) -> str:
-    """The input's name, unique in this process: a query refuses two observes of one name."""
+    """The input's name, unique in this process: a query refuses two observes with the same name."""
     clean = re.sub(r"[\s,]+", " ", wanted).strip()[:80]
     number = next(_numbers.setdefault(clean, itertools.count(1)))
     return clean if number == 1 else f"{clean}-{number}"

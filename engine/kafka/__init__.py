@@ -1,1 +1,1 @@
-"""Kafka: client settings, what a cluster says of topics and groups, and a broker of our own for demos and tests."""
+"""Kafka: client settings, facts about topics and groups, and a local broker for demos and tests."""

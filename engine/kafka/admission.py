@@ -1,7 +1,7 @@
-"""Why a broker refuses a client; kafka-python itself retries and reports only a timeout."""
+"""Finds out why a broker refuses a client; kafka-python itself retries and reports only a timeout."""
 
 # pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# (kafka-python has types in part only.)
+# (kafka-python is only partly typed.)
 
 import socket
 import ssl
@@ -31,7 +31,7 @@ class _RefusedError(Exception):
 
 
 def reach(config: KafkaConfig, within_s: float) -> None:
-    """Return as soon as one of the brokers takes a connection; OSError where none does."""
+    """Return as soon as one of the brokers accepts a connection; OSError if none does."""
     hosts = collect_hosts(config.servers, randomize=False)
     failure = "no address"
     for host, port, _ in hosts:
@@ -44,9 +44,10 @@ def reach(config: KafkaConfig, within_s: float) -> None:
 
 
 def refusal(config: KafkaConfig) -> str | None:
-    """Why the first broker that can be reached refuses a client, in one line; None if it does not, or none can.
+    """Why the first broker that can be reached refuses a client, in one line; None if it does not, or no broker can be
+    reached.
 
-    Goes through what a client does first: TLS, authentication, a request.
+    It takes a client's first steps: TLS, authentication, a request.
     """
     for address in config.servers:
         host, _, port = address.strip().rpartition(":")
@@ -170,7 +171,7 @@ class _Conversation:
         self._protocol: Any = KafkaProtocol(client_id="wmtop")
 
     def ask(self, request: Any) -> Any:
-        """The answer; EOFError where the broker closes the connection instead."""
+        """The answer; EOFError if the broker closes the connection instead."""
         self._protocol.send_request(request)
         self._connection.sendall(self._protocol.send_bytes())
         while data := self._connection.recv(65_536):

@@ -1,4 +1,4 @@
-"""What a Kafka cluster reports about topics, partitions and groups, without reading along or joining anything."""
+"""Facts about a Kafka cluster's topics, partitions and groups, without joining a group."""
 
 import time
 from collections.abc import Callable, Generator, Iterable
@@ -26,10 +26,10 @@ from .config import KafkaConfig
 from .offsets import Positions, TopicPartition
 
 CONNECT_MS = 8_000
-"""How long an address may take to answer: long enough for a far broker, short enough for a person."""
+"""Longest wait (ms) for an address: enough for a distant broker, short for a user."""
 ASK_MS = 10_000
 BACKOFF: dict[str, Any] = {"reconnect_backoff_max_ms": 2_000}
-"""A broker that is up again is found soon: left alone, kafka-python waits up to 30 s between two attempts."""
+"""Settings that find a recovered broker soon: by default kafka-python waits up to 30 s between attempts."""
 
 NOT_AUTHORIZED = 29
 
@@ -41,13 +41,13 @@ Answer = TypeVar("Answer")
 
 
 class Topic(Struct, frozen=True):
-    """A topic that exists: its id (None: an old broker; another one after it was recreated) and its partitions."""
+    """An existing topic: its id (None: an old broker; a recreated topic has another id) and its partitions."""
 
     name: str
     id: str | None
     partitions: list[TopicPartition]
     may_read: bool = True
-    """Whether the broker says that we may; an old one does not say."""
+    """Whether the broker permits reading; True for an old broker, which does not report it."""
 
 
 class Record(Struct, frozen=True):
@@ -61,16 +61,16 @@ class Record(Struct, frozen=True):
 
 
 class Cluster:
-    """A connection to look with; UsageError where nothing answers there, RunError where it later fails to."""
+    """A connection for queries; UsageError if nothing answers, RunError if a later query fails."""
 
     def __init__(self, config: KafkaConfig) -> None:
         self._config = config
         secured = config.protocol != "PLAINTEXT"
         try:
-            reach(config, CONNECT_MS / 1_000)  # kafka-python would try for all that time also where nothing listens
+            reach(config, CONNECT_MS / 1_000)  # kafka-python would try all that time even if nothing listens
         except (OSError, ValueError) as error:
             raise UsageError(_no_broker(config, error)) from None
-        if secured and (why := refusal(config)) is not None:  # here: kafka-python itself would try for CONNECT_MS
+        if secured and (why := refusal(config)) is not None:  # kafka-python itself would try for CONNECT_MS
             raise UsageError(why)
         limits: dict[str, Any] = {"bootstrap_timeout_ms": CONNECT_MS, "request_timeout_ms": ASK_MS, **BACKOFF}
         try:
@@ -88,13 +88,13 @@ class Cluster:
         return self._ask(self._admin.describe_cluster).get("cluster_id")
 
     def topic_names(self) -> list[str]:
-        """All topics but Kafka's own."""
+        """All topics except Kafka's own."""
         return sorted(name for name in self._ask(self._admin.list_topics) if not name.startswith("__"))
 
     def topics(self, names: Iterable[str]) -> dict[str, Topic]:
-        """Those of the topics that are there; a topic that is just being made or deleted is not.
+        """The existing ones of these topics, without those being created or deleted.
 
-        UsageError for one that we may not even look at.
+        UsageError for a topic that this client may not describe.
         """
         wanted = list(names)
         found: dict[str, Topic] = {}
@@ -110,21 +110,21 @@ class Cluster:
         return found
 
     def near(self, topic: str) -> str:
-        """A hint after a topic that is not there."""
+        """A hint to append to the name of a missing topic."""
         names = self.topic_names()
         near = get_close_matches(topic, names, 3) or names[:5]
         return f"near ones: {', '.join(near)}" if near else "the cluster has no topics"
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> Positions:
-        """The first offset that is still there, by partition."""
+        """The first available offset of each partition."""
         return self._offsets(partitions, OffsetSpec.EARLIEST)
 
     def latest(self, partitions: Iterable[TopicPartition]) -> Positions:
-        """The end of what a `read_committed` reader may read, by partition: the next offset."""
+        """The end for a `read_committed` reader, by partition: the next offset."""
         return self._offsets(partitions, OffsetSpec.LATEST)
 
     def greatest_timestamps(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
-        """Greatest record timestamp (ms) and its offset, by partition that has any (`MAX_TIMESTAMP`, KIP-734)."""
+        """Greatest record timestamp (ms) and its offset, by partition with records (`MAX_TIMESTAMP`, KIP-734)."""
         found = self._list(dict.fromkeys(partitions, OffsetSpec.MAX_TIMESTAMP))
         return {key: (value.timestamp, value.offset) for key, value in found.items() if value.timestamp >= 0}
 
@@ -136,16 +136,16 @@ class Cluster:
         return {key: value.offset if value.offset >= 0 else ends[key] for key, value in found.items()}
 
     def committed(self, group: str) -> Positions:
-        """What a consumer group has committed; empty where it has nothing, or is not there."""
+        """The offsets that a consumer group has committed; empty if it has none, or does not exist."""
         found = self._ask(lambda: self._admin.list_group_offsets({group: None}))
         return {key: value.offset for key, value in found.get(group, {}).items() if value.offset >= 0}
 
     def groups(self) -> list[str]:
-        """All consumer groups that we may see."""
+        """All consumer groups visible to this client."""
         return sorted(group["group_id"] for group in self._ask(self._admin.list_groups))
 
     def read(self, wanted: Positions, most: int = 1) -> list[Record]:
-        """Up to `most` records of each partition from an offset on, as a `read_committed` reader sees them."""
+        """Up to `most` records of each partition from an offset on, as a `read_committed` reader gets them."""
         records: list[Record] = []
         with self._consumer(most) as consumer:
             ends = self.latest(wanted)
@@ -185,7 +185,7 @@ class Cluster:
         )
 
     def _ask(self, ask: Callable[[], Answer]) -> Answer:
-        """An answer; waits for a leader or coordinator that is just being elected."""
+        """The answer; waits while a leader or coordinator is being elected."""
         deadline = time.monotonic() + ASK_MS / 1_000
         while True:
             try:
@@ -209,18 +209,18 @@ ADVICE = "check host and port, that it is up, and --kafka-config if it asks for 
 
 
 def may_not_read(topic: str) -> str:
-    """What to do about a topic that the cluster does not let us read."""
+    """What to do about a topic that this client may not read."""
     return f"not allowed to read the topic {topic}: ask for the right to READ it, or use another user (--kafka-config)"
 
 
 def said(error: BaseException) -> str:
-    """A client error in a line, without its class where it says anything else."""
+    """A client error as one line, without its class unless it has no other text."""
     text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     return text or type(error).__name__
 
 
 def _read_one(consumer: Any, partition: TopicPartition, offset: int, end: int) -> list[Record]:
-    """Records in [offset, end); fewer where transactions or compaction left holes, or nothing comes for a while."""
+    """Records in [offset, end); fewer if transactions or compaction left holes, or none come for a while."""
     consumer.assign([partition])
     consumer.seek(partition, offset)
     records: list[Record] = []
@@ -235,6 +235,6 @@ def _read_one(consumer: Any, partition: TopicPartition, offset: int, end: int) -
 
 
 def record_of(partition: TopicPartition, raw: Any) -> Record:
-    """What a client has read, as ours."""
+    """A client's record as a `Record`."""
     stamp = raw.timestamp if raw.timestamp is not None and raw.timestamp >= 0 else None
     return Record(partition, raw.offset, stamp, raw.key, raw.value)

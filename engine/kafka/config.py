@@ -1,4 +1,4 @@
-"""How to reach a cluster: the bootstrap address and Kafka's own client settings, for both readers."""
+"""How to reach a cluster: the bootstrap address and Kafka's client settings, for both readers."""
 
 import logging
 import os
@@ -20,7 +20,7 @@ TIMING = frozenset(
         "retry.backoff.ms",
     }
 )
-"""Numbers that kafka-python knows by the same name."""
+"""Numeric settings with the same name in kafka-python."""
 
 _REFERENCE = re.compile(r"\$\{env:(\w+)\}")
 _FROM_ENVIRONMENT = {
@@ -28,16 +28,16 @@ _FROM_ENVIRONMENT = {
     "kafka.config.providers.env.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
 }
 
-# At its lower log levels kafka-python writes requests, passwords included; and what it warns of comes back as an error.
+# At its lower log levels kafka-python writes requests, passwords included; its warnings come back as errors anyway.
 logging.getLogger("kafka").setLevel(logging.WARNING)
 logging.getLogger("kafka").addHandler(logging.NullHandler())
 
 
 class KafkaConfig(Struct, frozen=True):
-    """A bootstrap address and client properties by their Java names; it has no secrets.
+    """A bootstrap address and client properties by their Java names, without secrets.
 
-    In a secret's place is `reference(variable)`, and the secret is in that variable of this process's environment:
-    Spark's JVM and workers inherit it, and the query that carries this shows nothing in plans, logs and checkpoints.
+    A secret is replaced by `reference(variable)` and is in that variable of this process's environment: Spark's JVM and
+    workers inherit it, and plans, logs and checkpoints show no secret.
     """
 
     bootstrap: str
@@ -53,11 +53,11 @@ class KafkaConfig(Struct, frozen=True):
 
     @property
     def servers(self) -> list[str]:
-        """The bootstrap addresses, each host and port."""
+        """The bootstrap addresses: host and port."""
         return self.bootstrap.split(",")
 
     def value(self, name: str) -> str | None:
-        """A property, in a secret's case the secret itself; UsageError where its variable did not get here."""
+        """A property, with a secret's actual value; UsageError if its variable is missing in this process."""
         text = self.properties.get(name)
         found = None if text is None else _REFERENCE.fullmatch(text)
         if found is None:
@@ -75,7 +75,7 @@ class KafkaConfig(Struct, frozen=True):
         return parse_login(self.value("sasl.jaas.config") or "")
 
     def tls(self) -> TlsMaterial:
-        """What certificates are to be trusted, and which is ours."""
+        """The trusted certificates and the client's own."""
         return TlsMaterial(
             authorities=self.value("ssl.truststore.certificates"),
             authorities_file=self.value("ssl.truststore.location"),
@@ -85,7 +85,7 @@ class KafkaConfig(Struct, frozen=True):
         )
 
     def for_python(self) -> dict[str, Any]:
-        """The arguments of kafka-python's clients."""
+        """Arguments for kafka-python's clients."""
         arguments: dict[str, Any] = {"bootstrap_servers": self.servers}
         arguments |= {name.replace(".", "_"): int(self.properties[name]) for name in TIMING & self.properties.keys()}
         if self.protocol != "PLAINTEXT":
@@ -100,7 +100,7 @@ class KafkaConfig(Struct, frozen=True):
         return arguments
 
     def for_connector(self) -> dict[str, str]:
-        """The options of Spark's Kafka connector."""
+        """Options for Spark's Kafka connector."""
         options = {"kafka.bootstrap.servers": self.bootstrap}
         options |= {f"kafka.{name}": value for name, value in self.properties.items()}
         if any(_REFERENCE.fullmatch(value) for value in self.properties.values()):
@@ -109,12 +109,12 @@ class KafkaConfig(Struct, frozen=True):
 
 
 def reference(variable: str) -> str:
-    """How a property refers to an environment variable, here as in Kafka's own clients."""
+    """The reference of a property to an environment variable, in the form of Kafka's own clients."""
     return f"${{env:{variable}}}"
 
 
 class _Hidden(str):
-    """A text that does not show where a client's arguments are printed."""
+    """A text that is not shown when a client's arguments are printed."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Offsets of topics as Spark's Kafka source writes them, and how many records a batch takes of each partition."""
+"""Offsets of topics in the format of Spark's Kafka source, and how many records a batch takes from each partition."""
 
 from math import ceil, floor
 from typing import TYPE_CHECKING, NamedTuple
@@ -8,7 +8,7 @@ import msgspec
 if TYPE_CHECKING:
 
     class TopicPartition(NamedTuple):
-        """A partition of a topic; kafka-python's own has no types."""
+        """A partition of a topic; kafka-python's own class has no types."""
 
         topic: str
         partition: int
@@ -16,9 +16,9 @@ else:
     from kafka import TopicPartition
 
 Offsets = dict[str, dict[str, int]]
-"""By topic, then partition as text (JSON has no other keys): the next offset to read."""
+"""The next offset to read, by topic, then by partition as text (JSON has no other keys)."""
 Positions = dict[TopicPartition, int]
-"""The same by topic and partition."""
+"""The next offset to read, by topic and partition."""
 
 
 def positions_of(offsets: Offsets) -> Positions:
@@ -31,7 +31,7 @@ def positions_of(offsets: Offsets) -> Positions:
 
 
 def offsets_of(positions: Positions) -> Offsets:
-    """The positions as nested names, in order."""
+    """The positions as nested dictionaries, in order."""
     offsets: Offsets = {}
     for partition, offset in sorted(positions.items()):
         offsets.setdefault(partition.topic, {})[str(partition.partition)] = offset
@@ -39,7 +39,7 @@ def offsets_of(positions: Positions) -> Offsets:
 
 
 def parse_offsets(text: str) -> Positions | None:
-    """The positions in a source's line of the offset log; None where the line is of another kind of source."""
+    """The positions in a source's line of the offset log; None if the line belongs to another kind of source."""
     try:
         return positions_of(msgspec.json.decode(text, type=Offsets))
     except (msgspec.DecodeError, ValueError):
@@ -47,7 +47,7 @@ def parse_offsets(text: str) -> Positions | None:
 
 
 def limited(start: Positions, end: Positions, most: int) -> Positions:
-    """Where a batch of about `most` records ends: each partition in proportion to what it has unread.
+    """The end of a batch of about `most` records: each partition in proportion to its unread records.
 
     The same rule as Spark's `KafkaMicroBatchStream.rateLimit`, so that both readers make the same batches.
     """

@@ -1,4 +1,4 @@
-"""The last records before offsets, over one connection that stays open: what a look once a second needs."""
+"""Reads the last records before given offsets, once a second over one connection that stays open."""
 
 import time
 from collections.abc import Mapping
@@ -14,25 +14,27 @@ from .offsets import Positions, TopicPartition
 
 WITHIN_S = 3.0
 _BACK = 8
-"""How far before an offset to begin: what is right before it may be a transaction's marker, or compacted away."""
+"""How many offsets before the given one to begin: the offsets right before it may hold a transaction marker or be
+compacted away.
+"""
 _POLL_MS = 200
 
 
 class Peek:
-    """Reads without a group and without committing; RunError where the cluster gives no answer."""
+    """Reads without a group and without committing; RunError if the cluster does not answer."""
 
     def __init__(self, config: KafkaConfig) -> None:
         self._config = config
         self._consumer: Any = None
 
     def before(self, offsets: Positions, first: Positions) -> dict[TopicPartition, Record]:
-        """The last record before each offset, where one is near it; `first` are the offsets that are still there."""
+        """The last record before each offset, if there is one close by; `first` are the first available offsets."""
         return {partition: records[-1] for partition, records in self.tails(offsets, first, {}).items()}
 
     def tails(
         self, offsets: Positions, first: Positions, back: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, list[Record]]:
-        """The last records before each offset, in their order: from `back` offsets before it on, at least 8."""
+        """The last records before each offset, in order, from `back` (at least 8) offsets before it."""
         wanted = {p: offset for p, offset in offsets.items() if offset > first.get(p, 0)}
         if not wanted:
             return {}
@@ -64,7 +66,7 @@ class Peek:
                 near = [record for record in records if record.offset < wanted[partition]]
                 if near:
                     found.setdefault(partition, []).extend(record_of(partition, record) for record in near)
-            # Past the offset, by records or by control records.
+            # Past the offset, by records or control records.
             done = {p for p in left if (consumer.position(p, timeout_ms=1_000) or 0) >= wanted[p]}
             left -= done
             consumer.pause(*done)

@@ -1,4 +1,4 @@
-"""End offsets, probed beside the query and never in its way: what is unread, and what changed in the topics."""
+"""Probes end offsets without delaying the query: unread records, and changes of the topics."""
 
 import threading
 import time
@@ -26,55 +26,55 @@ class TakeNote(Protocol):
 
 
 class Probe:
-    """Looks at topics once a second in a thread of its own; `note` gets what a user should know."""
+    """Polls topics once a second in a thread of its own; `note` gets events that a user should know."""
 
     def __init__(self, topics: list[str], note: TakeNote, look_ahead: Callable[[Cluster, Positions], None]) -> None:
-        """`look_ahead` gets the ends, every `AHEAD_EVERY_S`, for what only some sources want to know."""
+        """`look_ahead` gets the ends every `AHEAD_EVERY_S`, for facts that only some sources need."""
         self._topics = topics
         self._note = note
         self._look_ahead = look_ahead
         self._stop = threading.Event()
         self._ids: dict[str, str | None] = {}
         self.missing: set[str] = set()
-        """Topics that are not there, as of the last look."""
+        """Topics missing at the last poll."""
         self._history: deque[tuple[int, Positions]] = deque(maxlen=_KEPT)
         self._partitions: list[TopicPartition] = []
         self.there: frozenset[TopicPartition] | None = None
-        """The partitions that exist, those included that only the last look did not find; None before the first look.
+        """The existing partitions, also those missing only at the last poll; None before the first poll.
 
         A broker that has just restarted may not know a topic for a moment.
         """
         self.recreated: dict[str, int] = {}
-        """How often each topic was found to be another one than before."""
+        """How often each topic was found to be recreated."""
         self.ends: Positions | None = None
-        """The end of each partition; None while they are not known."""
+        """The end of each partition; None: not known."""
         self.earliest: Positions = {}
-        """The first offset of each partition that is still there, as of the last look."""
+        """The first available offset of each partition, at the last poll."""
         self.read_to: Positions = {}
         """The next offset to read of each partition; the reader sets it."""
         self.rereads = True
         """Whether a recreated topic is read from its start (Spark's connector continues at its end)."""
         self.silent_since: float | None = None
-        """Since when (monotonic s) the cluster has not answered; None: it does."""
+        """Since when (monotonic s) the cluster has not answered; None: it answers."""
 
     def ends_at(self, time_ms: int) -> Positions | None:
-        """The ends as they were known at a time (epoch ms), or soon after; None while they are not known."""
+        """The ends as known at a time (epoch ms), or soon after; None: not known."""
         known = list(self._history)
         if not known or self.ends is None:
             return None
         return next((ends for stamp, ends in reversed(known) if stamp <= time_ms), known[0][1])
 
     def fresh_ends(self) -> Positions | None:
-        """The ends; None while they are not known, or have not been looked at for too long."""
+        """The ends; None if they are not known, or were last fetched too long ago."""
         stamp = self._history[-1][0] if self._history else 0
         return self.ends if _now_ms() - stamp <= STALE_MS else None
 
     def start(self, config: KafkaConfig) -> None:
-        """Begin to look at the cluster."""
+        """Begin to poll the cluster."""
         threading.Thread(target=self._watch, args=(config,), name="wmtop-kafka-probe", daemon=True).start()
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop polling."""
         self._stop.set()
 
     def _watch(self, config: KafkaConfig) -> None:
@@ -85,7 +85,7 @@ class Probe:
                 cluster = cluster or Cluster(config)
                 if time.monotonic() - looked_s > TOPICS_EVERY_S:
                     self.earliest = cluster.earliest(self._look_at_topics(cluster))
-                    # A partition that is not found is looked for again at once: it is gone when two looks agree.
+                    # A missing partition is looked up again at once: it is gone if two polls in a row miss it.
                     looked_s = time.monotonic() if self.there == frozenset(self._partitions) else float("-inf")
                 self._heard()
                 self._note_ends(self._latest(cluster))
@@ -93,7 +93,7 @@ class Probe:
                     ahead_s = time.monotonic()
                     self._look_ahead(cluster, self.ends)
                 looked_s = looked_s if self.ends is not None else float("-inf")
-            except Exception as error:  # whatever it is: this thread must not die with its last answer still shown
+            except Exception as error:  # any error: this thread must not die with its last answer still shown
                 looked_s = float("-inf")
                 self._silent(str(error) or type(error).__name__)
             self._stop.wait(EVERY_S)
@@ -107,7 +107,7 @@ class Probe:
             self._history.append((asked_ms, ends))
 
     def _latest(self, cluster: Cluster) -> Positions | None:
-        """The ends; None where a partition has just gone or has no leader: the next poll of the topics shows which."""
+        """The ends; None if a partition has just gone or has no leader: the next poll of the topics shows which."""
         try:
             return cluster.latest(self._partitions)
         except RunError:

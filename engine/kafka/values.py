@@ -14,13 +14,15 @@ _SAMPLED = 50
 
 
 def time_in(record: Record, path: JsonPath, unit: TimeUnit | None) -> int | None:
-    """The time (ms) in a record's value, its unit by its size where None; None for no JSON, no field, no time."""
+    """The time (ms) in a record's value; `unit` None: by its size. None if it is not JSON, or has no such field or no
+    time.
+    """
     value = path.of(_decoded(record))
     return json_to_ms([value], unit or _unit_of(value) or "ms")[0].as_py()
 
 
 def look_for_times(cluster: Cluster, partitions: list[TopicPartition], path: JsonPath) -> str | None:
-    """What the times in the latest records say they are, None without records; UsageError where none has the field."""
+    """The format of times in the latest records, None without records; UsageError if none has the field."""
     first, last = cluster.earliest(partitions), cluster.latest(partitions)
     recent = {p: max(first[p], last[p] - _SAMPLED) for p in partitions if last[p] > first[p]}
     values = [value for record in cluster.read(recent, _SAMPLED) if (value := _decoded(record)) is not None]
@@ -43,13 +45,13 @@ def _decoded(record: Record) -> Any:
 
 
 def _recognised(value: Any) -> str:
-    """What a time says by itself that it is; the same rule as `recognised_to_ms_sql`."""
+    """The format that a time's value shows by itself; the same rule as `recognised_to_ms_sql`."""
     unit = _unit_of(value)
     return "ISO 8601" if unit is None else f"epoch {unit}"
 
 
 def _unit_of(value: Any) -> TimeUnit | None:
-    """The unit of a number by its size; None for anything else."""
+    """The unit of a number, by its size; None for anything else."""
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):

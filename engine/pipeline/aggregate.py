@@ -9,7 +9,7 @@ same number, below the slide; and where channels are numbered parts of the sourc
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# (Arrow's types are known in part only.)
+# (pyarrow is only partly typed.)
 
 import math
 from collections.abc import Callable
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 ORDERED = frozenset({"smoothed", "custom"})
-"""The strategies that depend on the order of a channel's records."""
+"""The strategies for which the order of a channel's records matters."""
 SHORT_NAME_SQL = (
     f"if(octet_length({CHANNEL}) <= {LONGEST_NAME} or length({CHANNEL}) <= {LONGEST_NAME}, {CHANNEL},"
     f" concat(left({CHANNEL}, {LONGEST_NAME}), '~', left(sha2({CHANNEL}, 256), 8)))"
 )
-"""Bytes are known, characters have to be counted."""
+"""Cuts long names; the cheap byte length comes first, since counting characters is expensive."""
 
 
 _PACKED = "packed"
@@ -45,7 +45,7 @@ _PACKED = "packed"
 class Aggregation:
     """The expressions of one run; only `Levels` change from batch to batch.
 
-    `channel_of_part`: the name of a part's channel, where channels are the source's parts.
+    `channel_of_part`: the name of a part's channel, if channels are the source's parts.
     """
 
     def __init__(
@@ -81,15 +81,15 @@ class Aggregation:
         return observation_of(table, number, levels, sequences)
 
     def warm_up(self, batch: "DataFrame") -> None:
-        """Let Spark compile all this before the first batch has to wait for it; `batch` is any rows of the columns."""
+        """Let Spark compile all expressions before the first batch; `batch` is any rows with the columns."""
         self.grouped(batch, Levels(BEFORE_ALL_MS, BEFORE_ALL_MS, 0)).toArrow()
 
     def grouped(self, batch: "DataFrame", levels: Levels) -> "DataFrame":
-        """The groups of a batch as Spark computes them, keys packed; not yet computed."""
+        """The groups of a batch as Spark computes them, with packed keys; lazy."""
         return self._grouped(self._measured(batch, levels))
 
     def table(self, batch: "DataFrame", levels: Levels) -> Any:
-        """The groups of a batch, as in `groups`."""
+        """The groups of a batch, in the columns of `groups`."""
         return self._unpacked(self.grouped(batch, levels).toArrow())
 
     def _measured(self, batch: "DataFrame", levels: Levels) -> "DataFrame":
@@ -102,7 +102,7 @@ class Aggregation:
         return measured.select("*", *keys).groupBy(channel, *names).agg(*aggregates)
 
     def _packed_sql(self) -> str:
-        """The start plus the number of the other keys' values, which is less than the distance between two starts."""
+        """The start plus one number for all other keys, which is less than the distance between two starts."""
         number = "0L"
         for name, size in self._shape.sizes.items():
             value = f"if({name}, 1L, 0L)" if name in FLAGS else f"({name} - {NO_BUCKET})"
@@ -110,7 +110,7 @@ class Aggregation:
         return f"start + {number}"
 
     def _unpacked(self, table: Any) -> Any:
-        """The groups with the columns of `groups`, of what `grouped` computed."""
+        """The result of `grouped`, in the columns of `groups`."""
         if self._packs:
             table = self._with_keys(table)
         if self._channel_of_part is None:
@@ -136,7 +136,7 @@ class Aggregation:
         return table
 
     def _parsed(self) -> "tuple[list[Column], list[Column]]":
-        """The expressions that stay the same, parsed once: the tree of buckets is long."""
+        """The constant expressions, parsed once: the tree of buckets is long."""
         from pyspark.sql import functions as F
 
         keys = [F.expr(sql).alias(name) for name, sql in self._keys.items()]
@@ -145,7 +145,7 @@ class Aggregation:
         return keys, [F.expr(sql) for sql in self._aggregate_sql()]
 
     def _measures_sql(self, levels: Levels) -> list[str]:
-        """Per record: its pane's start, its distances, and whether the guard keeps it from the generator."""
+        """Per record: its pane's start, its distances, and whether the future guard keeps it from the generator."""
         window = self._settings.spec
         guard = self._settings.future_guard_ms
         limits = limits_of(self._settings, levels)
@@ -165,7 +165,7 @@ class Aggregation:
         ]
 
     def _keys_sql(self) -> dict[str, str]:
-        """What a group's records share beside channel, start, and the flags that are measured."""
+        """The keys besides channel and start, and the measured flags."""
         shape = self._shape
         late = self._bucket_sql("late_distance")
         keys = {

@@ -1,7 +1,9 @@
-"""The table of a batch's groups as its observation: what the monitor needs, merged by column before it is Python's."""
+"""Converts the table of a batch's groups to its observation; rows are merged by column before they become Python
+objects.
+"""
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# (Arrow's types are known in part only.)
+# (pyarrow is only partly typed.)
 
 from random import Random
 from typing import Any
@@ -17,7 +19,7 @@ from .sources.base import CHANNEL
 
 
 def observation_of(table: Any, number: int, levels: Levels, sequences: list[Sequence]) -> BatchObservation:
-    """A batch's observation; groups of the same key may come in several rows of the table."""
+    """A batch's observation; the table may have several rows with the same key."""
     table = _with_counts(_with_codes(table))
     names: list[str] = table[CHANNEL].chunk(0).dictionary.to_pylist() if table.num_rows else []
     greatest = pc.max(table["arrival"]).as_py() if "arrival" in table.column_names else None
@@ -34,7 +36,7 @@ def observation_of(table: Any, number: int, levels: Levels, sequences: list[Sequ
 
 
 def _with_codes(table: Any) -> Any:
-    """The table in one chunk, its channels encoded, with their numbers as the column `code`."""
+    """The table in one chunk, with channels encoded and their numbers as the column `code`."""
     channels: Any = table[CHANNEL]
     if not pa.types.is_dictionary(channels.type):
         channels = channels.dictionary_encode()
@@ -46,7 +48,7 @@ def _with_codes(table: Any) -> Any:
 
 
 def _with_counts(table: Any) -> Any:
-    """The table with the records that are behind and future, whose timestamps do not reach the generator."""
+    """The table with the counts of records that are behind and in the future; the latter do not reach the generator."""
     future = table["is_future"] if "is_future" in table.column_names else pa.scalar(False)
     for name, where in {"behind": table["is_behind"], "future": future}.items():
         table = table.append_column(name, pc.if_else(where, table["records"], pa.scalar(0, pa.int64())))
@@ -56,7 +58,7 @@ def _with_counts(table: Any) -> Any:
 
 _MERGED = {"records": "sum", "future": "sum", "behind": "sum", "late_in_gap": "sum", "min_ms": "min", "max_ms": "max",
            "max_event_ms": "max", "emitted_ms": "max"}  # fmt: skip
-"""How the columns of groups with the same key come together."""
+"""How the columns of groups with the same key are combined."""
 
 
 def _merged(table: Any) -> Any:
@@ -93,7 +95,7 @@ def _groups(table: Any, names: list[str]) -> list[Group]:
 
 
 def _behind(table: Any, names: list[str]) -> dict[str, dict[int, int]]:
-    """The records at W0 or behind it, by channel and bucket."""
+    """The records at or behind W0, by channel and bucket."""
     if "behind_bucket" not in table.column_names:
         return {}
     late = table.filter(pc.greater(table["behind_bucket"], pa.scalar(NO_BUCKET)))
@@ -106,7 +108,7 @@ def _behind(table: Any, names: list[str]) -> dict[str, dict[int, int]]:
 
 
 def _sample(table: Any, names: list[str], number: int) -> list[Group]:
-    """Some of the table's own rows, the same for the same batch."""
+    """A sample of the table's own rows, the same for the same batch."""
     rows = range(table.num_rows)
     chosen = list(rows) if len(rows) <= MOST_GROUPS else sorted(Random(number).sample(rows, MOST_GROUPS))
     return _groups(table.take(pa.array(chosen, pa.int64())), names)
@@ -121,7 +123,7 @@ def _last_malformed(table: Any) -> Offender | None:
 
 
 def _last(table: Any) -> Offender | None:
-    """The offender with the greatest offset; any one where a source has no offsets."""
+    """The offender with the greatest offset; any one if the source has no offsets."""
     rows: list[dict[str, Any]] = table.to_pylist()
     if not rows:
         return None

@@ -1,8 +1,8 @@
-"""A class-data archive of the JVM: with it Spark starts in about half the time, without it everything works too.
+"""A class-data archive for the JVM: with it Spark starts in about half the time; everything works without it, too.
 
-It is some 160 MB in the user's cache directory, one for each Java, PySpark and place of its jars. Making one takes a
-whole warm-up run, so a helper process at the lowest priority does it, once, beside an engine that has been up for a
-while; it goes when the engine goes.
+It takes about 160 MB in the user's cache directory, one for each Java, PySpark and location of its jars. Making one
+takes a whole warm-up run, so a helper process with the lowest priority does it, once, beside an engine that has run for
+a while; the helper ends with the engine.
 """
 
 import hashlib
@@ -17,13 +17,13 @@ from msgspec import Struct
 from ..java import Java
 
 _WAIT_S = 60.0
-"""How long an engine is up before the archive is made: short runs are left alone."""
+"""How long (s) an engine must run before the archive is made: short runs are left alone."""
 _KEPT = 3
 _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
 
 
 class _Helper(Struct):
-    """The one helper of this process: first a timer, then the process that it starts."""
+    """The only helper of this process: first a timer, then the process that it starts."""
 
     timer: threading.Timer | None = None
     process: "subprocess.Popen[bytes] | None" = None
@@ -44,7 +44,7 @@ def dump_options(target: Path) -> str:
 
 
 def find(java: Java) -> Path | None:
-    """The archive made for `java`; its name holds its size, since a JVM crashes on a truncated one."""
+    """The archive for `java`; its name includes its size, since a JVM crashes on a truncated one."""
     for path in cache().glob(f"{key(java)}-*.jsa"):
         if path.stem.endswith(f"-{path.stat().st_size}"):
             return path
@@ -52,7 +52,7 @@ def find(java: Java) -> Path | None:
 
 
 def key(java: Java) -> str:
-    """The name that an archive for `java`, this PySpark and the place of its jars begins with."""
+    """The prefix of the names of archives for `java`, this PySpark and the location of its jars."""
     import pyspark
 
     jars = Path(pyspark.__file__).parent / "jars"
@@ -66,12 +66,12 @@ def cache() -> Path:
 
 
 def failed_mark(java: Java) -> Path:
-    """The file that says that this JVM cannot make an archive."""
+    """The file that marks that this JVM cannot make an archive."""
     return cache() / f"{key(java)}.failed"
 
 
 def keep(java: Java, made: Path) -> Path:
-    """Put the archive `made` in its place, in one step, and delete the oldest beyond a few."""
+    """Put the archive `made` in its place, in one step, and delete the oldest ones beyond a few."""
     target = cache() / f"{key(java)}-{made.stat().st_size}.jsa"
     made.replace(target)
     for old in sorted(cache().glob("*.jsa"), key=lambda path: path.stat().st_mtime_ns, reverse=True)[_KEPT:]:
@@ -80,7 +80,9 @@ def keep(java: Java, made: Path) -> Path:
 
 
 def make_later(java: Java, wait_s: float = _WAIT_S) -> None:
-    """In `wait_s` start the helper that makes the archive; nothing where there is one, or none can be made."""
+    """Start the helper that makes the archive after `wait_s`; does nothing if there is an archive, or none can
+    be made.
+    """
     if sys.platform == "win32" or find(java) is not None or failed_mark(java).exists():
         return
     _helper.timer = threading.Timer(wait_s, _start)
@@ -89,7 +91,7 @@ def make_later(java: Java, wait_s: float = _WAIT_S) -> None:
 
 
 def give_up() -> None:
-    """Stop what `make_later` began."""
+    """Stop what `make_later` started."""
     if _helper.timer is not None:
         _helper.timer.cancel()
         _helper.timer.join()  # it may be starting the helper right now
@@ -101,7 +103,7 @@ def give_up() -> None:
 
 
 def _start() -> None:
-    # The pipe to the helper's standard input closes when this process dies, however it dies, and the helper with it.
+    # The pipe to the helper's standard input closes when this process dies, however it dies; the helper then ends, too.
     _helper.process = subprocess.Popen(
         [sys.executable, "-m", f"{__package__}.warm_up"],
         stdin=subprocess.PIPE,

@@ -1,6 +1,6 @@
-"""A run on a cluster: wmtop's Python goes to the executors, and theirs is looked at before the query starts.
+"""Runs on a cluster: sends wmtop's Python to the executors and checks them before the query starts.
 
-`_look` runs in Spark's workers, where nothing but Python may be installed: this module imports little.
+`_look` runs in Spark's workers, where only Python may be installed: this module imports little.
 """
 
 import importlib
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
 LIBRARIES = ("msgspec", "numpy", "pyarrow")
 """The libraries that the executors' Python must have besides wmtop's own code."""
 SAY_AFTER_S = 15.0
-"""How long to wait for the first executor before saying so."""
+"""Wait (s) for the first executor before a line about it."""
 _POLL_S = 0.5
 _READY = "wmtop.executors"
-"""The session's setting that says that its executors can run wmtop's Python."""
+"""The session's setting that marks its executors as able to run wmtop's Python."""
 
 
 class TaskNeeds(NamedTuple):
-    """What the tasks of a run need where they run."""
+    """What the tasks of a run need on their machines."""
 
     modules: tuple[str, ...] = ()
     """The modules of wmtop that they import."""
     paths: tuple[Path, ...] = ()
-    """What they read or write that is also read or written here."""
+    """Paths that they read or write and that this process reads or writes, too."""
     required: bool = False
-    """Whether nothing runs without the modules: else Spark's own readers do the work."""
+    """Whether the run is impossible without the modules; else Spark's own readers do the work."""
 
 
 def is_local(spark: "SparkSession") -> bool:
-    """Whether the workers run on this machine, with what is installed here."""
+    """Whether the workers run on this machine, with its installed packages."""
     return is_local_master(str(spark.sparkContext.master))
 
 
@@ -52,7 +52,7 @@ def is_local_master(master: str) -> bool:
 
 
 def local_uri(path: Path) -> str:
-    """A path of this machine, whatever file system the cluster's Spark takes a plain path for."""
+    """The URI of a path on this machine: a cluster's Spark may take a plain path for another file system."""
     return f"file://{path.absolute()}"
 
 
@@ -62,9 +62,9 @@ def runs_wmtop(spark: "SparkSession") -> bool:
 
 
 def prepare_executors(spark: "SparkSession", needs: TaskNeeds, say: Callable[[str], None]) -> None:
-    """Wait for an executor, send wmtop's Python there, and see that tasks find what they need.
+    """Wait for an executor, send wmtop's Python to it, and check that tasks find what they need.
 
-    `say` gets a line when no executor comes for a while. UsageError where an executor cannot run the tasks.
+    `say` gets a line if no executor comes for a while. UsageError if an executor cannot run the tasks.
     """
     _wait_for_executors(spark, say)
     answers, wrong = _answers(spark, needs)
@@ -82,7 +82,7 @@ def prepare_executors(spark: "SparkSession", needs: TaskNeeds, say: Callable[[st
 def _wait_for_executors(spark: "SparkSession", say: Callable[[str], None]) -> None:
     context: Any = spark.sparkContext
     began, said = time.monotonic(), False
-    while len(context._jsc.sc().statusTracker().getExecutorInfos()) < 2:  # the driver is one
+    while len(context._jsc.sc().statusTracker().getExecutorInfos()) < 2:  # includes the driver
         if not said and time.monotonic() - began > SAY_AFTER_S:
             said = True
             say(
@@ -94,12 +94,12 @@ def _wait_for_executors(spark: "SparkSession", say: Callable[[str], None]) -> No
 
 @cache
 def _directory() -> "tempfile.TemporaryDirectory[str]":
-    """Removed when the process ends."""
+    """A directory that is removed when the process ends."""
     return tempfile.TemporaryDirectory(prefix="wmtop-")
 
 
 def _answers(spark: "SparkSession", needs: TaskNeeds) -> tuple[list["Answer"], str | None]:
-    """What the executors answer, and one line on the first that cannot run wmtop's Python (None: all can)."""
+    """The executors' answers, and one line about the first that cannot run wmtop's Python (None: all can)."""
     context = spark.sparkContext
     version = ".".join(platform.python_version_tuple()[:2])
     advice = (
@@ -111,7 +111,7 @@ def _answers(spark: "SparkSession", needs: TaskNeeds) -> tuple[list["Answer"], s
     try:
         package = str(write_package(Path(_directory().name, "wmtop.zip")))
         context.addPyFile(package)
-        # Spark plans a stream in a Python of the driver's machine, which does not look at the files that were added.
+        # Spark plans a stream in a Python process of the driver's machine, which ignores added files.
         context.environment["PYTHONPATH"] = package
         answers = context.parallelize(range(cores), cores).mapPartitions(task).collect()
     except Exception as error:  # noqa: BLE001 - whatever keeps a task from running is the answer
@@ -133,7 +133,7 @@ def write_package(target: Path) -> Path:
 
 
 Answer = tuple[str, list[str], list[str]]
-"""Of one task: its host, the modules it cannot import, the paths it does not see."""
+"""One task's host, the modules it cannot import, and the paths it does not see."""
 
 
 def _task(modules: Sequence[str], paths: Sequence[str]) -> Callable[[Iterable[int]], Iterator[Answer]]:

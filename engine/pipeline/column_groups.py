@@ -1,10 +1,10 @@
-"""The groups of records that are there as Arrow columns, with numpy: the same table as `aggregate` makes of rows.
+"""Groups records given as Arrow columns, with numpy: the same table as `aggregate` makes from rows.
 
-It runs in Spark's tasks and knows nothing of Spark. See `groups` for the table.
+It runs in Spark's tasks and does not depend on Spark. See `groups` for the table.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# (Arrow's types are known in part only.)
+# (pyarrow is only partly typed.)
 
 from hashlib import sha256
 from math import prod
@@ -24,20 +24,22 @@ Longs = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 _FEW_PANES = 1 << 10
-"""Up to so many starts in a row are numbered by their distance, also those that do not occur."""
+"""Consecutive starts that are numbered by distance, at most, including starts that do not occur."""
 _DENSE = 1 << 16
-"""Up to so many possible keys, or four a record, each has a place of its own; else only those that occur."""
+"""Up to this many possible keys, or four per record, each key has a place of its own; beyond that only keys
+that occur.
+"""
 
 
 class _Rows(Struct):
     """The records of a batch, by column: times are 0 where `usable` is false."""
 
     codes: Longs
-    """Numbers of channels."""
+    """Channel numbers."""
     times: Longs
     usable: Flags
     panes: Longs
-    """Numbers of panes; of records without a usable time that of one that has one, if there is any."""
+    """Pane numbers; records without a usable time have that of one with a usable time, if there is any."""
     every: int
     """The distance between two panes' starts (ms)."""
     offset: int
@@ -45,28 +47,28 @@ class _Rows(Struct):
     future: Flags | None
 
     def heads(self, head_ms: int) -> Flags:
-        """Which usable records are less than this after their pane's start."""
+        """Which usable records are less than `head_ms` after their pane's start."""
         return self.usable & (self.times - (self.panes * self.every + self.offset) < head_ms)
 
 
 class _Slots(Struct):
-    """The group of each record, and of each group where its key is."""
+    """The group of each record, and the slot of each group."""
 
     of_record: Longs
     count: int
     kept: Longs
-    """The slots that have records."""
+    """The slots with records."""
     records: Longs
-    """How many, of each of `kept`."""
+    """The number of records in each of `kept`."""
 
     def counted(self, where: Flags) -> Longs:
-        """How many records of each group are so."""
+        """How many records of each group meet the condition `where`."""
         if not where.any():
             return np.zeros_like(self.kept)
         return np.bincount(self.of_record[where], minlength=self.count)[self.kept]
 
     def greatest(self, values: Longs, where: Flags | None = None) -> Longs:
-        """The greatest value of each group, `MIN` for none."""
+        """The greatest value of each group, `MIN`: none."""
         slots = self.of_record
         if where is not None and not where.all():
             slots, values = slots[where], values[where]
@@ -78,8 +80,8 @@ class _Slots(Struct):
 def column_groups(rows: "pa.Table", settings: Settings, edges: list[int], levels: Levels) -> "pa.Table":
     """The groups of `rows`: columns as in `sources.base`, `channel` dictionary-encoded, no marker, no part.
 
-    `edges` (ms) are the what-if's, empty without one. Of channels whose names occur more than once among the
-    dictionary's values there are several rows of a key.
+    `edges` (ms) are the what-if's, empty without one. Channels whose names occur more than once in the dictionary have
+    several rows per key.
     """
     limits, keys = limits_of(settings, levels), keys_of(settings, edges)
     channels: Any = rows[CHANNEL].unify_dictionaries().combine_chunks()
@@ -101,14 +103,14 @@ def column_groups(rows: "pa.Table", settings: Settings, edges: list[int], levels
 
 
 def short_name(name: str) -> str:
-    """A channel's name, cut where it is longer than `LONGEST_NAME` characters."""
+    """A channel's name, shortened if it is longer than `LONGEST_NAME` characters."""
     if len(name) <= LONGEST_NAME:
         return name
     return f"{name[:LONGEST_NAME]}~{sha256(name.encode()).hexdigest()[:8]}"
 
 
 def starts_every(settings: Settings) -> tuple[int, int]:
-    """The distance between the starts of two panes, and the start of one of them (ms)."""
+    """The distance between two panes' starts, and one of the starts (ms)."""
     window = settings.spec
     return (window.gap_ms, 0) if isinstance(window, Session) else (window.slide_ms, window.offset_ms)
 
@@ -126,14 +128,14 @@ def _future(
     if guard is None:
         return None
     if arrivals is None and len(times) and int(times.max()) - (levels.now_ms or 0) <= guard:
-        return np.zeros(len(times), np.bool_)  # none of them, without a look at each
+        return np.zeros(len(times), np.bool_)  # none of them, without testing each
     if arrivals is None:
         return usable & (times - (levels.now_ms or 0) > guard)
     return usable & arrivals[1] & (times - arrivals[0] > guard)
 
 
 def _keyed(read: _Rows, keys: Keys, edges: Longs, limits: Limits, names: list[str]) -> "tuple[dict[str, Any], _Slots]":
-    """The key columns of the groups, and which record is in which group."""
+    """The key columns of the groups, and each record's group."""
     starts_of, panes = _numbered_panes(read)
     head = read.heads(keys.head_ms) if keys.head_ms else None
     numbers: dict[str, Any] = {"is_behind": read.usable & (read.times <= limits.level), "is_future": read.future}
@@ -160,7 +162,7 @@ def _keyed(read: _Rows, keys: Keys, edges: Longs, limits: Limits, names: list[st
 
 
 def unpacked(packed: Longs, sizes: dict[str, int]) -> tuple[Longs, dict[str, Any]]:
-    """What packed numbers hold above the keys of `sizes`, and these keys."""
+    """The part of packed numbers above the keys of `sizes`, and these keys."""
     columns: dict[str, Any] = {}
     for name, size in reversed(sizes.items()):
         packed, numbers = np.divmod(packed, size)
@@ -169,7 +171,7 @@ def unpacked(packed: Longs, sizes: dict[str, int]) -> tuple[Longs, dict[str, Any
 
 
 def _slots(packed: Longs, possible: int) -> tuple[Longs, _Slots]:
-    """The keys that occur, and which record has which."""
+    """The keys that occur, and each record's key."""
     if possible <= max(_DENSE, 4 * len(packed)):
         counts = np.bincount(packed, minlength=possible)
         kept = np.flatnonzero(counts)
@@ -181,7 +183,7 @@ def _slots(packed: Longs, possible: int) -> tuple[Longs, _Slots]:
 
 
 def _numbered_panes(read: _Rows) -> tuple[Longs, Longs]:
-    """The starts, in which `MIN` (malformed) is the last, and the place of each record's."""
+    """The panes' starts, with `MIN` (malformed) last, and the index of each record's."""
     if len(read.panes):
         first = int(read.panes.min())
         count = int(read.panes.max()) - first + 1
@@ -195,9 +197,9 @@ def _numbered_panes(read: _Rows) -> tuple[Longs, Longs]:
 
 
 def buckets_of(distances: Longs, where: Flags, edges: Longs) -> Longs:
-    """The left-closed bucket of each distance plus 1; 0 below the first edge, which is 0, and where not asked for."""
+    """The left-closed bucket of each distance plus 1; 0 below the first edge, which is 0, and outside `where`."""
     buckets = np.zeros(len(distances), np.int64)
-    behind = np.flatnonzero(where & (distances >= 0))  # mostly few: the search is what costs
+    behind = np.flatnonzero(where & (distances >= 0))  # mostly few: the search is the expensive part
     buckets[behind] = np.searchsorted(edges, distances[behind], "right")
     return buckets
 
@@ -225,7 +227,7 @@ def _aggregates(
 
 
 def _last_future(slots: _Slots, times: Longs, offsets: tuple[Longs, Flags], future: Flags) -> Longs:
-    """The event time of the future record with the greatest offset (without offsets: any) of each group."""
+    """The event time of each group's future record with the greatest offset (without offsets: any)."""
     last = np.full(slots.count, MIN, np.int64)
     at = np.flatnonzero(future)
     if not len(at):
@@ -236,12 +238,12 @@ def _last_future(slots: _Slots, times: Longs, offsets: tuple[Longs, Flags], futu
 
 
 def _known(values: Longs) -> Any:
-    """As Arrow, with null for `MIN`."""
+    """The values as Arrow, with null for `MIN`."""
     return pa.array(values, pa.int64(), mask=values == MIN)
 
 
 def longs(values: Any) -> tuple[Longs, Flags]:
-    """A column's values, 0 where null, and where they are not null."""
+    """A column's values (0 for null), and which are not null."""
     if not values.null_count:
         return values.to_numpy().astype(np.int64, copy=False), np.ones(len(values), np.bool_)
     return values.fill_null(0).to_numpy().astype(np.int64, copy=False), values.is_valid().to_numpy()

@@ -1,6 +1,6 @@
-"""The second way of a batch: Spark schedules, and tasks group records that they read themselves as Arrow columns.
+"""The columnar way to process a batch: Spark schedules, and tasks read Arrow columns themselves and group the records.
 
-No row passes through the JVM. The batch's watermarks travel with the tasks, so a repeated task gives the same groups.
+No row passes through the JVM. The batch's watermarks are sent with the tasks, so a repeated task gives the same groups.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _ROWS = 1 << 20
-"""Records grouped at once; small files are put together until there are as many."""
+"""Records grouped at once; small files are combined until they have as many."""
 
 
 class Work(Struct, frozen=True):
-    """What every task of a batch needs to know."""
+    """The input of every task of a batch."""
 
     read: Callable[[Any], "Iterator[pa.Table]"]
     settings: Settings
@@ -31,9 +31,9 @@ class Work(Struct, frozen=True):
 
 
 def groups_of_shares(spark: "SparkSession", shares: list[list[Any]], work: Work) -> "pa.Table | None":
-    """The groups of a batch, one task a share; several rows may have the same key.
+    """The groups of a batch, one task per share; several rows may have the same key.
 
-    None where Spark's own reader must read the batch.
+    None if Spark's own reader must read the batch.
     """
     answers = spark.sparkContext.parallelize(shares, len(shares)).mapPartitions(_task(work)).collect()
     tables = [pa.ipc.open_stream(answer).read_all() for answer in answers if answer is not None]
@@ -51,7 +51,7 @@ def _task(work: Work) -> Callable[[Iterable[list[Any]]], Iterator[bytes | None]]
 
 
 def groups_of_share(share: list[Any], work: Work) -> bytes | None:
-    """The groups as an Arrow stream; None where Spark's own reader must read the share."""
+    """The groups as an Arrow stream; None if Spark's own reader must read the share."""
     try:
         groups = [column_groups(rows, work.settings, work.edges, work.levels) for rows in tables_of(share, work.read)]
     except NotReadableError:
@@ -64,7 +64,7 @@ def groups_of_share(share: list[Any], work: Work) -> bytes | None:
 
 
 def tables_of(share: list[Any], read: Callable[[Any], "Iterator[pa.Table]"]) -> "Iterator[pa.Table]":
-    """The rows of all parts of a share, in tables of not much more than `_ROWS`."""
+    """The rows of all parts of a share, in tables of about `_ROWS`."""
     waiting: list[pa.Table] = []
     rows = 0
     for part in share:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def check_custom(factory: str) -> None:
-    """Make one generator and see that it has both entry points and can be pickled; UsageError otherwise."""
+    """Make one generator and check that it has both entry points and can be pickled; UsageError otherwise."""
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # where a user's own module is
     try:
@@ -30,7 +30,7 @@ def check_custom(factory: str) -> None:
 
 
 def ship_custom(spark: "SparkSession", factory: str) -> None:
-    """Give the workers the factory's module if it is a file of the current directory, where they do not look."""
+    """Send the factory's module to the workers if it is in the current directory, where they do not look."""
     file = sys.modules[factory.partition(":")[0]].__file__
     if file is not None and Path(file).parent == Path.cwd():
         spark.sparkContext.addPyFile(file)

@@ -1,7 +1,7 @@
-"""The state directory: what survives `kill -9`, and what must agree before a run resumes.
+"""The state directory: it survives `kill -9`, and its parts must agree before a run resumes.
 
-It holds a lock, Spark's checkpoint and `state.json`. Order in a batch: firings appended and synced, state written,
-synced, renamed, directory synced, and only then does Spark commit the batch.
+It holds a lock, Spark's checkpoint and `state.json`. For each batch: firings are appended and synced; state is written,
+synced and renamed, and the directory synced; only then does Spark commit the batch.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ _OUTPUTS = "outputs.json"
 
 
 def own_outputs(path: Path | None) -> list[Path]:
-    """The files that the run with the state directory `path` has written so far; none where that is not known."""
+    """The files that the run with the state directory `path` has written so far; none if not known."""
     if path is None:
         return []
     try:
@@ -46,7 +46,9 @@ def own_files(path: Path | None) -> list[Path]:
 
 
 class SavedState(Struct, kw_only=True):
-    """What `state.json` holds; `monitor` has the settings in force, the last batch applied and its processing time."""
+    """The content of `state.json`; `monitor` has the settings in force, the last batch applied and its
+    processing time.
+    """
 
     version: int = STATE_VERSION
     source: dict[str, Any]
@@ -54,19 +56,19 @@ class SavedState(Struct, kw_only=True):
     """The settings that the command line asked for."""
     query_id: str | None
     offsets_digest: str | None
-    """Of the checkpoint's `offsets/<last batch>`."""
+    """The digest of the checkpoint's `offsets/<last batch>`."""
     firings_bytes: Annotated[int, Meta(ge=0)]
     monitor: Monitor
 
 
 class _Versioned(Struct):
-    """The fields that a state of any version has."""
+    """The state's fields that every version has."""
 
     version: int
 
 
 class StateDirectory:
-    """One run's directory; one engine at a time holds its lock."""
+    """One run's directory; only one engine at a time holds its lock."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -76,7 +78,7 @@ class StateDirectory:
         self._writing = threading.Lock()  # nothing is written after `unlock`: another engine may own the directory
 
     def lock(self) -> None:
-        """Take the lock, and wait until the JVM of a killed run is gone; UsageError while another engine holds it."""
+        """Take the lock, and wait until the JVM of a killed run has ended; UsageError while another engine holds it."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             fd = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -125,7 +127,7 @@ class StateDirectory:
                 self._lock_fd = None
 
     def save(self, state: SavedState) -> None:
-        """Write the state so that a crash leaves either the old or the new one; RunError where it cannot be written."""
+        """Write the state so that a crash leaves either the old or the new one; RunError on failure."""
         content = msgspec.json.encode(state)
         with self._writing:
             if self._lock_fd is None:
@@ -136,7 +138,7 @@ class StateDirectory:
                 raise unwritable(self._state_file, error) from error
 
     def load(self, source: dict[str, Any], asked: Settings) -> SavedState | None:
-        """The saved state, or None for a fresh directory; UsageError where it is not this run's or does not fit."""
+        """The saved state, or None for a new directory; UsageError if it belongs to another run or does not fit."""
         last_commit = self._last_commit()
         if not self._state_file.exists():
             if last_commit is not None:
@@ -154,14 +156,14 @@ class StateDirectory:
         return state
 
     def query_id(self) -> str | None:
-        """The id in the checkpoint's `metadata`, or None before it is there."""
+        """The id in the checkpoint's `metadata`, or None if it is missing."""
         try:
             return json.loads((self.checkpoint / "metadata").read_text())["id"]
         except (OSError, ValueError, KeyError):
             return None
 
     def offsets_digest(self, batch: int) -> str | None:
-        """A digest of the checkpoint's `offsets/<batch>`, or None where it is not there."""
+        """A digest of the checkpoint's `offsets/<batch>`, or None if it is missing."""
         try:
             return hashlib.sha256((self.checkpoint / "offsets" / str(batch)).read_bytes()).hexdigest()
         except OSError:
@@ -176,7 +178,7 @@ class StateDirectory:
             return None
 
     def source_offsets(self, batch: int) -> list[str]:
-        """The end offsets of a batch, a JSON text for each source of the query; empty where they cannot be read."""
+        """The end offsets of a batch, a JSON text for each source of the query; empty if they cannot be read."""
         try:
             return (self.checkpoint / "offsets" / str(batch)).read_text().splitlines()[2:]
         except OSError:
@@ -189,7 +191,7 @@ class StateDirectory:
         return max((int(name) for name in os.listdir(commits) if name.isdigit()), default=None)
 
     def _read(self) -> SavedState:
-        """The saved state; UsageError where it is damaged or of another version."""
+        """The saved state; UsageError if it is damaged or of another version."""
         try:
             content = self._state_file.read_bytes()
             version = decode_as(_Versioned, content).version
@@ -230,7 +232,7 @@ class StateDirectory:
 
 
 def _is_java(pid: int) -> bool:
-    """Whether that process is a JVM (a reused pid is not); where /proc is missing: whether it exists."""
+    """Whether that process is a JVM (a reused pid is not); without /proc: whether it exists."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -242,7 +244,7 @@ def _is_java(pid: int) -> bool:
 
 
 def unwritable(path: Path, error: OSError) -> RunError:
-    """The error of a file of the run that cannot be written: which, why, and what to do."""
+    """The error for an output file that cannot be written: which, why, and what to do."""
     return RunError(
         f"cannot write {path}: {error.strerror or first_line(error)}; free some space and run the same command again: "
         "with --state-dir it continues after the last saved batch",

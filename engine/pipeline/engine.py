@@ -1,4 +1,4 @@
-"""The engine process: source, Spark and monitor on one side, the stream of snapshots and the commands on the other."""
+"""The engine process: connects source, Spark and monitor with the stream of snapshots and the commands."""
 
 import shutil
 import subprocess
@@ -41,21 +41,21 @@ BEAT_S = 0.1
 SNAPSHOT_EVERY_S = 1.0
 JVM_DIES_WITHIN_S = 2.0
 MOST_WAITING = 32
-"""How many snapshots of batches may wait for the main loop; beyond that the oldest are dropped."""
+"""Snapshots of batches that may wait for the main loop, at most; beyond that the oldest are dropped."""
 
 
 class EngineOptions(Struct, frozen=True, kw_only=True):
-    """How an engine runs, apart from its settings and source."""
+    """Options of an engine besides its settings and source."""
 
     state_dir: Path | None = None
-    """None: temporary."""
+    """The state directory; None: a temporary one."""
     firings: Path | None = None
     late_output: str | None = None
     """A directory, or a URI that Spark can write to."""
     record: Path | None = None
     record_bounds: Bounds = Bounds()
     verdict_after_ms: int | None = None
-    """The horizon of the verdict (processing time)."""
+    """The horizon of the verdict (ms of processing time)."""
     on_alert: list[str] | None = None
     """The command (argument vector) that each alert runs."""
     force: bool = False
@@ -73,8 +73,8 @@ class Engine:
 
     `on_note` gets each note of the source as it comes.
 
-    Three threads: the main loop publishes and looks for the end, and waits for nothing; `JvmWatch` makes the calls
-    that wait for the JVM, the ticker's among them; Spark calls `Run` with each batch.
+    Three threads: the main loop publishes and checks for the end, and never waits; `JvmWatch` makes all calls that wait
+    for the JVM, including the ticker's; Spark calls `Run` with each batch.
     """
 
     def __init__(
@@ -112,8 +112,8 @@ class Engine:
         self._snapshots = RunSnapshots(self._host.name, source, notes)
 
     def run(self) -> int:
-        """Run until the end, a stop or a signal; the exit code. UsageError and RunError are the caller's to print."""
-        with ExitStack() as closing:  # the rest still closes where one fails
+        """Run until the end, a stop or a signal; returns the exit code. The caller prints UsageError and RunError."""
+        with ExitStack() as closing:  # the rest still closes if one fails
             closing.callback(self._host.close)
             closing.callback(self._source.close)
             try:
@@ -153,7 +153,7 @@ class Engine:
         return run
 
     def _open_run(self, state: StateDirectory) -> Run:
-        """The run and its output files: those that it wrote before are continued."""
+        """Open the run and its output files; those that it wrote before are continued."""
         options, own = self._options, own_outputs(state.path)
         outputs = [path for path in (options.record, options.firings) if path is not None]
         found: dict[Path, Existing] = {path: existing(path, force=options.force, own=own) for path in outputs}
@@ -204,7 +204,7 @@ class Engine:
         self._host.open_step("waiting for the first batch")
 
     def _beat(self) -> bool:
-        """What waits for the JVM, every `BEAT_S`; False once the source has been read to its end."""
+        """Do the work that waits for the JVM, every `BEAT_S`; False once the source has been read to its end."""
         run = self._run
         assert run is not None
         run.check()
@@ -218,7 +218,7 @@ class Engine:
         return True
 
     def _follow(self, run: Run) -> None:
-        """The main loop: pass snapshots on, look for the end."""
+        """The main loop: pass snapshots on, check for the end."""
         watch = JvmWatch(self._start_query, self._beat, BEAT_S)
         watch.start()
         try:
@@ -251,13 +251,13 @@ class Engine:
         snapshot = self._snapshot_now(timeout_s=0)
         if snapshot is None and self._last is not None:
             snapshot = replace(self._last, points=[])  # these were sent with it
-        if snapshot is not None and not self._waiting:  # else a batch has left a newer one meanwhile
+        if snapshot is not None and not self._waiting:  # else a batch has added a newer one
             self._host.publish(self._snapshots.as_of_now(snapshot, self._jvm_notes(silent_s)))
 
     def _finish(self, run: Run) -> int:
         """Publish the last snapshot; without `--once` an ended engine stays until it is stopped."""
         if not run.monitor.ended:
-            self._stop()  # first: a batch that is running may still be applied
+            self._stop()  # first: a running batch may still be applied
             self._drain(0)
         last = self._snapshot_now(timeout_s=SNAPSHOT_EVERY_S) or self._last
         if last is not None:
@@ -269,7 +269,7 @@ class Engine:
         return self._host.exit_code
 
     def _drain(self, timeout_s: float) -> int:
-        """Publish the snapshots that batches have left; wait at most `timeout_s` for the first."""
+        """Publish the snapshots queued by batches; wait at most `timeout_s` for the first."""
         self._news.wait(timeout_s)
         self._news.clear()
         count = 0
@@ -279,7 +279,7 @@ class Engine:
         return count
 
     def _leave(self, snapshot: Snapshot | None) -> None:
-        """Leave a snapshot for the main loop."""
+        """Queue a snapshot for the main loop."""
         if snapshot is not None:
             self._waiting.append(snapshot)
             self._news.set()
@@ -289,14 +289,14 @@ class Engine:
         self._leave(self._snapshot_now())
 
     def _jvm_notes(self, silent_s: float) -> list[Note]:
-        """The note on a JVM that has not answered for too long; empty where it answers."""
+        """The note on a JVM that has not answered for too long; empty if it answers."""
         if silent_s <= SILENT_AFTER_S:
             return []
         args: dict[str, str | int | None] = {"pid": self._jvm().pid, "silent_ms": int(silent_s * 1_000)}
         return [Note(time.time_ns() // 1_000_000, "jvm_silent", args)]
 
     def _snapshot_now(self, timeout_s: float = -1) -> Snapshot | None:
-        """The snapshot of this moment; None where a batch keeps the monitor for longer than `timeout_s`."""
+        """The snapshot of this moment; None if a batch keeps the monitor for longer than `timeout_s`."""
         assert self._run is not None
         with self._run.looking(timeout_s) as monitor:
             if monitor is None:
@@ -315,7 +315,7 @@ class Engine:
         return Reply(id=command.id, ok=True, text="takes effect at the next emit")
 
     def _say_resumed(self, in_force: Settings) -> None:
-        """One line where settings that were changed while it ran win over the command line."""
+        """One line if settings changed in an earlier run replace those of the command line."""
         changed = [
             f"{name.removesuffix('_ms').replace('_', '-')} {'off' if value is None else f'{value}ms'}"
             for name in ("lateness_ms", "idle_after_ms")
@@ -332,7 +332,7 @@ class Engine:
         return self._spark.sparkContext._gateway.proc  # pyright: ignore
 
     def _raise_if_jvm_died(self, error: Exception | None) -> None:
-        """RunError if the JVM has died: the true reason of `error`, after which it gets a moment to be gone."""
+        """RunError if the JVM has died, which is the true reason of `error`; gives a dying JVM a moment."""
         process = self._jvm()
         try:
             code = process.poll() if error is None else process.wait(JVM_DIES_WITHIN_S)

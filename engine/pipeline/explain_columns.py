@@ -1,11 +1,11 @@
-"""The values of the columns of `--explain` among records that are there as Arrow columns, with numpy.
+"""The values of the `--explain` columns among records given as Arrow columns, with numpy.
 
-It runs in Spark's tasks and knows nothing of Spark. A task reports the values with most late records, then with most
-records; the driver puts the reports together.
+It runs in Spark's tasks and does not depend on Spark. A task reports the values with most late records, then with most
+records; the driver combines the reports.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# (Arrow's types are known in part only.)
+# (pyarrow is only partly typed.)
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -28,23 +28,25 @@ from .sources.base import ARRIVAL, CHANNEL, NO_CHANNEL, TIME
 from .sources.record_columns import EXPLAIN, STAMPED
 
 LONGEST = 200
-"""Longer values are cut to so many characters."""
+"""Longest value (characters); longer ones are cut."""
 _TRACKED_OF_TASK = 20
 _DELAYS_OF_TASK = 200
-"""Of how many values a task reports distances."""
+"""Values whose distances a task reports, at most."""
 _MOST_SLICES, _LEAST_IN_SLICE = 64, 256
 _FAR_STAMP = 4
-"""Timestamps so many times as far from the middle as half of them are no evidence of when a record arrived."""
+"""Timestamps this many times as far from the median as half of them are no evidence of when a record arrived."""
 _MOST_POINTS, _LEAST_IN_POINT, _PER_POINT = 8, 64, 256
-"""Distances of a value are read at so many points at most, from so many records at least and at most."""
+"""Points at which the distances of a value are read, at most; and the least and the usual number of records per
+point.
+"""
 
 
 class Explaining(Struct, frozen=True):
-    """What every task needs to know."""
+    """The input of every task."""
 
     settings: Settings
     edges: list[int]
-    """Of the what-if (ms), empty without one."""
+    """The edges of the what-if (ms); empty without one."""
     w0: int
     late: LateRecords
     focus: Focus
@@ -55,21 +57,23 @@ class _Records(Struct):
 
     late: Flags
     delays: Longs
-    """Arrival minus event time (ms), minus `usual`, or without it minus what is usual in the record's slice."""
+    """Arrival minus event time (ms), minus `usual`; without `usual`, minus the usual distance in the record's slice."""
     usual: int | None
     rows_of_slice: int
-    """So many records in a row arrived together."""
+    """Consecutive records that arrived together: a slice."""
     usual_ms: Longs
     """The usual event time (ms) of each slice."""
     buckets: Longs | None
-    """Of `W0 - ts`, plus 1; None without a what-if."""
+    """Bucket of `W0 - ts`, plus 1; None without a what-if."""
     channels: Longs
-    """The number of each record's channel in `names`, -1 for others."""
+    """The number of each record's channel in `names`; -1: another channel."""
     names: list[str]
 
 
 def seen_in(rows: "pa.Table", work: Explaining) -> SeenValues:
-    """What the records of a table say: columns as for `column_groups`, and `explain0`, … (text, null for no value)."""
+    """The report on the records of a table: columns as for `column_groups`, and `explain0`, … (text, null: no
+    value).
+    """
     usable = rows[TIME].is_valid()
     if rows[TIME].null_count:
         rows = rows.filter(usable)
@@ -94,7 +98,7 @@ def seen_in(rows: "pa.Table", work: Explaining) -> SeenValues:
 
 
 def is_late(times: Longs, settings: Settings, late: LateRecords) -> Flags:
-    """Which records with those event times (ms) are dropped."""
+    """Which records with these event times (ms) are dropped."""
     if not late.records:
         return np.zeros(len(times), np.bool_)
     window = settings.spec
@@ -110,7 +114,7 @@ def is_late(times: Longs, settings: Settings, late: LateRecords) -> Flags:
 
 
 def together(reports: Sequence[SeenValues], columns: int, most: int = MOST_OF_BATCH) -> SeenValues:
-    """All tasks' reports as the batch's; at most so many values of a column."""
+    """The reports of all tasks combined into the batch's; at most `most` values per column."""
     levels = [report.usual for report in reports if report.usual is not None]
     if levels:
         usual = weighted_median([(float(level), records) for level, records in levels])
@@ -150,7 +154,7 @@ def together(reports: Sequence[SeenValues], columns: int, most: int = MOST_OF_BA
 
 
 def _against(report: SeenValues, usual: float) -> SeenValues:
-    """The report with distances against the usual one (ms) of the batch, not of the task."""
+    """The report with distances relative to the usual one (ms) of the batch instead of the task."""
     if report.usual is None:
         return report
     more = report.usual[0] - usual
@@ -179,10 +183,10 @@ def _sum(one: SeenValue, other: SeenValue) -> SeenValue:
 
 
 def _delays(rows: "pa.Table", times: Longs) -> tuple[Longs, int | None, int, Longs]:
-    """The distances, what they are relative to, and the slices: rows of a slice have arrived together.
+    """The distances, what they are relative to, and the slices: rows of a slice arrived together.
 
-    Kafka's timestamps say when, as far as they agree: a clock that is wrong has stamped a part of them only. So a
-    partition can be compared with the others, also where each has producers of its own.
+    Kafka's timestamps show when, as far as they agree: a wrong clock has stamped only a part of them. So partitions can
+    be compared with each other, even if each has its own producers.
     """
     count = len(times)
     size = max(_LEAST_IN_SLICE, -(-count // _MOST_SLICES))
@@ -210,7 +214,7 @@ def _delays(rows: "pa.Table", times: Longs) -> tuple[Longs, int | None, int, Lon
 
 
 def _credible(stamps: Longs, step: int) -> Longs:
-    """The timestamps of a slice; the middle in place of those far from most."""
+    """The timestamps of a slice, with the median in place of outliers."""
     middle = int(np.median(stamps[::step]))
     apart = _FAR_STAMP * int(np.median(np.abs(stamps[::step] - middle))) + 1
     return np.where(np.abs(stamps - middle) > apart, middle, stamps)
@@ -233,7 +237,7 @@ def _channels(channels: Any, focus: list[str] | None) -> tuple[Longs, list[str]]
 
 
 def _encoded(values: Any) -> tuple[list[str], Longs]:
-    """The distinct values and the number of each record's; one value may have several numbers."""
+    """The distinct values and each record's number; a value may have several numbers."""
     values = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     if isinstance(values, pa.ChunkedArray):
         values = values.unify_dictionaries().combine_chunks()
@@ -249,7 +253,7 @@ def _encoded(values: Any) -> tuple[list[str], Longs]:
 def _column(
     number: int, names: list[str], codes: Longs, records: _Records, focus: list[str]
 ) -> tuple[list[SeenValue], int]:
-    """The values that a task reports of one column, and how many records another can have."""
+    """The values of one column that a task reports, and how many records any other value can have."""
     ranked, counts, late = _ranked(codes, records.late, len(names))
     reported, rest = ranked[:MOST_OF_BATCH], ranked[MOST_OF_BATCH:]
     behind = _behind(codes, records, ranked[:_TRACKED_OF_TASK], {names.index(name) for name in focus if name in names})
@@ -262,14 +266,14 @@ def _column(
 
 
 def _distinct(names: list[str], codes: Longs) -> tuple[list[str], Longs]:
-    """Each value under one number: cut ones, and null and its name, may be alike."""
+    """Each value under one number: cut values, and null and its name, may coincide."""
     first: dict[str, int] = {}
     numbers = np.array([first.setdefault(name, len(first)) for name in names], np.int64)
     return (names, codes) if len(first) == len(names) else (list(first), numbers[codes])
 
 
 def _behind(codes: Longs, records: _Records, first: NDArray[np.intp], focus: set[int]) -> dict[int, dict[int, int]]:
-    """Of some values the records by bucket of `W0 - ts`."""
+    """The records of some values, by bucket of `W0 - ts`."""
     if records.buckets is None:
         return {}
     chosen = sorted({*first.tolist(), *focus})
@@ -290,7 +294,7 @@ def _behind(codes: Longs, records: _Records, first: NDArray[np.intp], focus: set
 def _points(
     codes: Longs, counts: Longs, records: _Records, reported: NDArray[np.intp]
 ) -> dict[int, tuple[DelayPoint, ...]]:
-    """Where the distances of the more frequent values lie: of each a few points, in its records' order of arrival."""
+    """Quantiles of the distances of the more frequent values: a few points each, in order of arrival."""
     frequent = reported[np.argsort(-counts[reported], kind="stable")][:_DELAYS_OF_TASK]
     place = np.full(len(counts), len(frequent), np.uint16)
     place[frequent] = np.arange(len(frequent))
@@ -326,7 +330,7 @@ def _points(
 
 
 def _in_channels(columns: list[tuple[list[str], Longs]], records: _Records) -> dict[str, SeenChannel]:
-    """The values of each channel that is explained alone."""
+    """The values of each channel that is explained separately."""
     found: dict[str, SeenChannel] = {}
     for place, name in enumerate(records.names):
         at = np.flatnonzero(records.channels == place)
@@ -347,7 +351,7 @@ def _in_channels(columns: list[tuple[list[str], Longs]], records: _Records) -> d
 
 
 def _ranked(codes: Longs, late: Flags, size: int) -> tuple[NDArray[np.intp], Longs, Longs]:
-    """The values that occur, those with most late records, then with most records first, and both counts of each."""
+    """The values that occur, those with most late, then with most records first, with both counts of each."""
     counts = np.bincount(codes, minlength=size)
     counts_late = np.bincount(codes[late], minlength=size) if late.any() else np.zeros_like(counts)
     there = np.flatnonzero(counts)

@@ -1,10 +1,10 @@
-"""The pass of `--explain` over a batch: tasks look at columns, those of a file or what Spark reads as rows.
+"""The pass of `--explain` over a batch: tasks read a file's columns, or the rows that Spark reads.
 
-On a cluster, whose machines need not have wmtop, Spark's own expressions count (`explain_rows`).
+On a cluster whose machines may not have wmtop, Spark's own expressions count (`explain_rows`).
 """
 
 # pyright: reportUnknownMemberType=false
-# (Arrow's types are known in part only.)
+# (pyarrow is only partly typed.)
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _ROWS = 1 << 20
-"""Rows looked at together."""
+"""Rows processed together."""
 
 Read = Callable[[Any], "Iterator[pa.Table]"]
 
 
 def seen_in_shares(spark: "SparkSession", shares: list[list[Any]], read: Read, work: Explaining) -> SeenValues | None:
-    """What the records of a batch's shares say; None where Spark's own reader must read them."""
+    """The report on a batch's shares; None if Spark's own reader must read them."""
     if not shares:
         return SeenValues(unreported=[0] * len(work.focus.values))
     answers: list[bytes | None] = (
@@ -41,7 +41,7 @@ def seen_in_shares(spark: "SparkSession", shares: list[list[Any]], read: Read, w
 
 
 def seen_in_rows(batch: "DataFrame", work: Explaining) -> SeenValues:
-    """What the rows of a batch say, in their order within Spark's partitions."""
+    """The report on a batch's rows, in their order within Spark's partitions."""
     columns = len(work.focus.values)
     wanted = [CHANNEL, TIME, *(name for name in (ARRIVAL, STAMPED) if name in batch.columns)]
     rows = batch.selectExpr(*wanted, *(f"{EXPLAINED}[{number}] as {EXPLAIN}{number}" for number in range(columns)))

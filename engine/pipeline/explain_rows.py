@@ -1,4 +1,4 @@
-"""The values of the columns of `--explain` in one batch, by Spark's expressions: for machines that have no wmtop."""
+"""The values of the `--explain` columns in one batch, by Spark's expressions: for machines without wmtop."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def seen_values(batch: "DataFrame", rows: LateRows, late: LateRecords, now_ms: int | None) -> SeenValues:
-    """What the values of a batch's records are, and how many of each are late.
+    """The values of a batch's records, and how many of each are late.
 
-    Arrival is each record's own in a replay, else the batch's processing time `now_ms`. Neither how far behind they are
-    nor the values of single channels are counted.
+    Arrival is each record's own in a replay, else the batch's processing time `now_ms`. Distances behind W0 and the
+    values of single channels are not counted.
     """
     from pyspark.sql import functions as F
 
@@ -47,7 +47,7 @@ def seen_values(batch: "DataFrame", rows: LateRows, late: LateRecords, now_ms: i
 
 
 def _relative(rows: list[dict[str, Any]]) -> list[SeenValue]:
-    """The values, their distances relative to the usual one of their column in the batch."""
+    """The values, with distances relative to the usual one of their column in the batch."""
     seen: list[SeenValue] = []
     for number in {row["number"] for row in rows}:
         mine = [row for row in rows if row["number"] == number]

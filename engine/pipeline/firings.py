@@ -1,4 +1,4 @@
-"""The `--firings` file: every firing and every late drop, one JSON object a line, durable before its batch is."""
+"""The `--firings` file: every firing and every late drop, one JSON object per line, durable before its batch is."""
 
 import os
 from contextlib import suppress
@@ -17,10 +17,10 @@ _encoder = msgspec.json.Encoder()
 
 
 class FiringsFile:
-    """Append-only; a resumed run first cuts it to the length that the saved state knows."""
+    """Append-only; a resumed run first truncates it to the length in the saved state."""
 
     def __init__(self, path: Path, known_bytes: int, existing: Existing = "refuse") -> None:
-        """Open `path`, of which the saved state knows `known_bytes` (0: start with an empty file).
+        """Open `path`, which has `known_bytes` bytes by the saved state (0: start with an empty file).
 
         UsageError if it exists and `existing` refuses that, or if it does not hold what this run had written.
         """
@@ -36,7 +36,7 @@ class FiringsFile:
         return self._file.tell()
 
     def append(self, firings: list[Firing]) -> None:
-        """Write lines and sync them to the disk; RunError that names the file where that fails."""
+        """Write lines and sync them to the disk; RunError that names the file on failure."""
         if not firings:
             return
         try:
@@ -47,7 +47,7 @@ class FiringsFile:
             raise unwritable(self._path, error) from error
 
     def close(self) -> None:
-        """Close the file; what an append could not write is not in the saved state either."""
+        """Close the file; lines that were not written are not in the saved state either."""
         with suppress(OSError):
             self._file.close()
 

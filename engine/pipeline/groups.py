@@ -21,18 +21,18 @@ from ..core.settings import Session, Settings
 from ..core.times import FIRST_USABLE_MS, MAX
 
 BEFORE_ALL_MS = FIRST_USABLE_MS - 1
-"""Means "no watermark": before every usable event time, and safe from overflow in Spark's arithmetic."""
+""""No watermark": before every usable event time, and safe from overflow in Spark's arithmetic."""
 
 LONGEST_NAME = 256
-"""Longer channel names are cut to so many characters, `~` and 8 digits of their SHA-256."""
+"""Longest channel name (characters); longer ones are cut and get `~` and 8 digits of their SHA-256."""
 NO_BUCKET = -1
-"""Of a record that is ahead."""
+"""The bucket of a record that is ahead."""
 FLAGS = frozenset({"head", "is_behind", "is_future"})
 """The keys that are booleans."""
 
 
 class Levels(Struct, frozen=True):
-    """What a batch starts with: the watermark and W0 (ms), and its processing time where the source is live."""
+    """The state at the start of a batch: the watermark and W0 (ms), and its processing time if the source is live."""
 
     level: int
     w0: int
@@ -40,14 +40,14 @@ class Levels(Struct, frozen=True):
 
 
 class Limits(Struct, frozen=True):
-    """What a batch's event times are compared with (ms), never before `BEFORE_ALL_MS`."""
+    """The limits for a batch's event times (ms), never before `BEFORE_ALL_MS`."""
 
     level: int
     w0: int
     late_from: int
-    """Minus a timestamp it is `W0 - (own end - 1) - allowed_lateness` of a record in a session or gap."""
+    """For a record in a session or gap: this minus its timestamp is `W0 - (own end - 1) - allowed_lateness`."""
     gap: int
-    """Records in a gap are late up to here."""
+    """Records in a gap are late up to this event time."""
 
 
 def limits_of(settings: Settings, levels: Levels) -> Limits:
@@ -61,20 +61,20 @@ def limits_of(settings: Settings, levels: Levels) -> Limits:
 
 
 class Keys(Struct, frozen=True):
-    """Which keys groups have beside channel and start."""
+    """The keys that groups have besides channel and start."""
 
     head_ms: int
-    """Records less than this after their start are the pane's `head`; 0: there is no such key."""
+    """Records less than this after their start are the pane's `head`; 0: no such key."""
     behind: bool
     late: bool
     gaps: bool
     """Whether records may lie between windows."""
     sizes: dict[str, int]
-    """Their columns, in order, and how many values each has."""
+    """The keys' columns, in order, with their number of values."""
 
 
 def keys_of(settings: Settings, edges: list[int]) -> Keys:
-    """The keys that settings ask for; `edges` (ms) is empty without a what-if."""
+    """The keys for these settings; `edges` (ms) is empty without a what-if."""
     window = settings.spec
     sessions = isinstance(window, Session)
     gaps = not isinstance(window, Session) and window.slide_ms > window.size_ms
@@ -91,5 +91,5 @@ def keys_of(settings: Settings, edges: list[int]) -> Keys:
 
 
 def levels_of(monitor: Monitor, now_ms: int | None) -> Levels:
-    """What the next batch starts with."""
+    """The `Levels` of the next batch."""
     return Levels(monitor.level, monitor.w0, now_ms)

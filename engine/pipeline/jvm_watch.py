@@ -1,4 +1,6 @@
-"""What waits for the JVM runs on a thread of its own: a hung JVM must not stop the engine's main loop, nor its end."""
+"""Makes the calls that wait for the JVM on a thread of its own: a hung JVM must not stop the engine's main loop, nor
+its end.
+"""
 
 import subprocess
 import threading
@@ -8,17 +10,17 @@ from contextlib import contextmanager
 from typing import Any
 
 SILENT_AFTER_S = 10.0
-"""How long a call may wait for the JVM before the run is shown as stale."""
+"""Longest wait (s) for the JVM before the run is shown as stale."""
 ANSWERS_WITHIN_S = 5.0
-"""How long a JVM that is to stop may leave a question unanswered before it is killed."""
+"""Longest time (s) that a stopping JVM may leave a question unanswered before it is killed."""
 STOPS_WITHIN_S = 30.0
-"""How long a JVM that answers may take to stop before it is killed."""
+"""Longest time (s) that an answering JVM may take to stop before it is killed."""
 
 
 class JvmWatch:
     """Calls `begin` once, then `beat` every `every_s` until that returns False, on a thread of its own.
 
-    `error` is what either raised. The caller looks at `silent_s`, `done` and `error`; it never waits.
+    `error` is what either raised. The caller reads `silent_s`, `done` and `error`; it never waits.
     """
 
     def __init__(self, begin: Callable[[], None], beat: Callable[[], bool], every_s: float) -> None:
@@ -39,13 +41,13 @@ class JvmWatch:
         self._thread.start()
 
     def stop(self, timeout_s: float = 0.5) -> None:
-        """Call no more; waits at most `timeout_s` for the call under way."""
+        """Make no more calls; waits at most `timeout_s` for the present one."""
         self._stopping.set()
         self._thread.join(timeout_s)
 
     @property
     def silent_s(self) -> float:
-        """For how many seconds the `beat` under way has been waiting."""
+        """How long (s) the present `beat` has been waiting."""
         since = self._calling_since
         return 0.0 if since is None else time.monotonic() - since
 
@@ -67,7 +69,7 @@ class JvmWatch:
 
 @contextmanager
 def killed_if_stuck(process: "subprocess.Popen[bytes]", ask: Callable[[], Any]) -> Generator[None]:
-    """Inside, the JVM is killed when it does not answer `ask` in time, or when the whole takes too long.
+    """A context in which the JVM is killed if it does not answer `ask` in time, or if the whole takes too long.
 
     Calls that wait for it then end with an error of py4j.
     """

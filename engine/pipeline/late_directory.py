@@ -1,6 +1,7 @@
-"""The directory of `--late-output`: one directory a batch, written whole; a path here, or a URI that Spark can write.
+"""The directory of `--late-output`: a subdirectory per batch, written as a whole; a path here, or a URI that Spark can
+write.
 
-`_wmtop.json` in it names the run that it belongs to (Spark, pandas and DuckDB leave out names that begin with `_`).
+`_wmtop.json` in it names its run (Spark, pandas and DuckDB ignore names that begin with `_`).
 """
 
 import os
@@ -36,18 +37,18 @@ class Owner(Struct, frozen=True):
 
 
 class LateDirectory(Protocol):
-    """Where the late records of a run go."""
+    """The place for the late records of a run."""
 
     def claim(self, owner: str, *, own: bool, force: bool, keep_until: int | None) -> None:
-        """Make it this run's; UsageError if it is another's, not empty or cannot be written.
+        """Claim it for this run; UsageError if it is another run's, not empty or cannot be written.
 
-        `own`: the run has used it before; batches after `keep_until` were not saved, and are removed. `force`: the
-        late records of another run are removed.
+        `own`: the run has used it before; batches after `keep_until` were not saved, and are removed. `force`: the late
+        records of another run are removed.
         """
         ...
 
     def write(self, rows: "DataFrame", batch: int) -> None:
-        """Write a batch's rows in place of what is there; RunError where the directory cannot be written."""
+        """Write a batch's rows, replacing existing ones; RunError if the directory cannot be written."""
         ...
 
     def remove(self, batch: int) -> None:
@@ -56,7 +57,7 @@ class LateDirectory(Protocol):
 
 
 def is_uri(text: str) -> bool:
-    """Whether it names a place that only Spark reaches; `file:` is a path."""
+    """Whether it names a place that only Spark can access; `file:` is a path."""
     return _URI.match(text) is not None and not text.startswith("file:")
 
 
@@ -111,7 +112,7 @@ class LocalDirectory:
             shutil.rmtree(path)
 
     def batches(self) -> list[int]:
-        """The numbers of the batches that are there."""
+        """The numbers of the existing batches."""
         names = os.listdir(self._path)
         return [int(batch[1]) for name in names if (batch := _BATCH.fullmatch(name)) is not None]
 
@@ -160,7 +161,7 @@ class SparkDirectory:
 
     def _owner(self, files: Any) -> str | None:
         jvm: Any = self._spark._jvm  # pyright: ignore[reportPrivateUsage]
-        stream = files.open(self._path(OWNER))  # not through Spark, which leaves out names that begin with _
+        stream = files.open(self._path(OWNER))  # not through Spark, which ignores names that begin with _
         try:
             return msgspec.json.decode(str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")), type=Owner).id
         except msgspec.DecodeError:
@@ -170,7 +171,7 @@ class SparkDirectory:
 
 
 def check_late_output(text: str, *, inputs: list[Path]) -> None:
-    """UsageError if a directory here is a file, or lies in what the run reads, before anything starts."""
+    """UsageError if a local directory is a file, or inside the run's input; before anything starts."""
     if is_uri(text):
         return
     path = local_path(text)
@@ -183,7 +184,7 @@ def check_late_output(text: str, *, inputs: list[Path]) -> None:
 
 
 def _check_owner(where: str, found: list[str], belongs: str | None, owner: str, *, own: bool, force: bool) -> None:
-    """UsageError where a directory that holds `found` and `belongs` to a run may not be used by the run `owner`."""
+    """UsageError if a directory that holds `found` and `belongs` to a run may not be used by the run `owner`."""
     if own and belongs != owner:
         raise UsageError(
             f"{OPTION} {where} does not have the late records that this run has written; give the directory that it "
@@ -197,7 +198,7 @@ def _check_owner(where: str, found: list[str], belongs: str | None, owner: str, 
 
 
 def _save(rows: "DataFrame", target: str, named: str) -> None:
-    """Write `rows` as Parquet; RunError that names the directory where it cannot be written."""
+    """Write `rows` as Parquet; RunError that names the directory on failure."""
     try:
         rows.write.mode("overwrite").option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false").parquet(target)
     except Exception as error:
@@ -208,7 +209,7 @@ def _save(rows: "DataFrame", target: str, named: str) -> None:
 
 
 _WRITING_FAILS = (28, 122, 13, 30)
-"""ENOSPC, EDQUOT, EACCES, EROFS: what Java's messages repeat of the system's."""
+"""ENOSPC, EDQUOT, EACCES, EROFS: system errors that appear in Java's messages."""
 
 
 @contextmanager

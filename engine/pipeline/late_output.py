@@ -1,7 +1,7 @@
 """`--late-output`: the dropped records of each batch, durable before the batch is.
 
-A batch's records are written before it is applied and before its state is saved, so a batch that is run again after a
-crash writes the same records in place of those; what a crash has left of later batches is removed at the start.
+A batch's records are written before it is applied and its state saved, so a batch that runs again after a crash
+replaces the same records; records that a crash left of later batches are removed at the start.
 """
 
 import secrets
@@ -28,21 +28,21 @@ _FILE = "late-output.json"
 
 
 class Claimed(Struct, frozen=True):
-    """What the state directory knows of the run's late output."""
+    """The state directory's entry about the run's late output."""
 
     directory: str
     id: str
 
 
 class LateOutput:
-    """The late output of one run; `open` before anything is written."""
+    """The late output of one run; call `open` before anything is written."""
 
     def __init__(
         self, asked: str, state: Path, *, resumed: bool, last_batch: int | None, force: bool, from_kafka: bool
     ) -> None:
-        """`state` is the state directory, and `last_batch` the last one that it knows.
+        """`state` is the state directory, `last_batch` its last batch.
 
-        UsageError if the directory cannot be this run's; one at a URI is only looked at by `open`.
+        UsageError if the directory cannot be this run's; one at a URI is checked only by `open`.
         """
         self._asked = asked
         self.where = asked if is_uri(asked) else str(local_path(asked))
@@ -76,29 +76,29 @@ class LateOutput:
 
     @property
     def marker(self) -> Path | None:
-        """The file here that names the directory's run, which Spark's executors must see; None: it is at a URI."""
+        """The local file that names the directory's run, which Spark's executors must see; None: it is at a URI."""
         return None if is_uri(self._asked) else Path(self.where, OWNER)
 
     @property
     def sample(self) -> list[LateRecord] | None:
-        """A few of the last late records; None: not known (at a URI they are not read back)."""
+        """A sample of the last late records; None: not known (at a URI they are not read back)."""
         return None if self._sample is None else self._sample.records
 
     def open(self, spark: "SparkSession", source: Source, rows: LateRows) -> None:
-        """Spark runs: the rest of the checks (UsageError), and what `write` needs."""
+        """Do the remaining checks, once Spark runs (UsageError), and prepare `write`."""
         self._source = source
         self._rows = rows
         if self._directory is None:
             self._claim(SparkDirectory(self.where, spark))
 
     def write(self, rows: "DataFrame", number: int, late: LateRecords) -> None:
-        """Keep the `late` records of batch `number`, whose records are `rows`; a batch without any costs nothing.
+        """Keep the `late` records of batch `number`, whose records are `rows`; costs nothing without late records.
 
-        RunError where they cannot be written, or where the source has changed and they could not be read again.
+        RunError if they cannot be written, or if the source has changed and they could not be read again.
         """
         assert self._directory is not None
         if not late.records:
-            if number == self._written:  # the batch is run again, and what it reads has changed
+            if number == self._written:  # the batch runs again, and its input has changed
                 self._directory.remove(number)
                 if self._sample is not None:
                     self._sample.drop(number)
@@ -125,7 +125,7 @@ class LateOutput:
 
 
 def claimed_by(state: Path) -> Claimed | None:
-    """The late output of the run with that state directory; None where it has none."""
+    """The late output of the run with that state directory; None: it has none."""
     try:
         return msgspec.json.decode((state / _FILE).read_bytes(), type=Claimed)
     except (OSError, msgspec.DecodeError):
@@ -135,7 +135,7 @@ def claimed_by(state: Path) -> Claimed | None:
 def late_output_of(
     asked: str | None, state: Path, saved: SavedState | None, *, force: bool, from_kafka: bool
 ) -> LateOutput | None:
-    """The late output of a run that resumes from `saved`, or begins; UsageError where it does not fit that run."""
+    """The late output of a run that resumes from `saved`, or begins; UsageError if it does not fit that run."""
     if asked is not None:
         last = None if saved is None else saved.monitor.batch
         return LateOutput(asked, state, resumed=saved is not None, last_batch=last, force=force, from_kafka=from_kafka)

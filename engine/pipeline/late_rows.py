@@ -1,6 +1,6 @@
 """The late records of a batch as rows: the same rules as the monitor's counts, as native expressions.
 
-What changes from batch to batch is data, not code, so that Spark does not compile again for each batch (as in
+Values that change from batch to batch are data, not code, so that Spark does not compile again for each batch (as in
 `aggregate`).
 """
 
@@ -22,9 +22,10 @@ LATE_CHANNEL, LATE_TIME, LATE_WATERMARK, LATE_WINDOW_END, LATE_BY = ADDED = (
     "wmtop_window_end_ms",
     "wmtop_late_by_ms",
 )
-"""What is known of a late record beside its own columns (all bigint ms but the channel): the watermark that dropped it
-(as shown: plus 1 under Spark's rule; null after the end of stream), the end of its last window (null in a gap between
-windows), and the watermark minus that window's greatest timestamp (in a gap: minus the record's own)."""
+"""Columns added to a late record's own (all bigint ms except the channel): the watermark that dropped it (as shown:
+plus 1 under Spark's rule; null after the end of stream), the end of its last window (null in a gap between windows),
+and the watermark minus that window's greatest timestamp (in a gap: minus the record's own).
+"""
 
 
 class LateRows:
@@ -34,7 +35,7 @@ class LateRows:
         self._settings = settings
 
     def of(self, batch: "DataFrame", late: LateRecords) -> "DataFrame":
-        """The late records of a batch, with `ADDED` beside the columns of `batch`."""
+        """The late records of a batch, with `ADDED` besides the columns of `batch`."""
         level = shown = _constant(late.level)
         if self._settings.strategy == "spark":
             shown = f"{level} + 1L"
@@ -54,13 +55,13 @@ class LateRows:
         )
 
     def flagged(self, batch: "DataFrame", late: LateRecords) -> "DataFrame":
-        """All records of a batch with `is_late` (boolean) beside the columns of `batch`."""
+        """All records of a batch with `is_late` (boolean) besides the columns of `batch`."""
         if not late.records:
             return batch.selectExpr("*", "false as is_late")
         return self._placed(batch, late, "left").selectExpr(*batch.columns, "coalesce(is_late, false) as is_late")
 
     def _placed(self, batch: "DataFrame", late: LateRecords, join: str) -> "DataFrame":
-        """With the end of each record's last window (`_end`), and whether that is gone (`is_late`)."""
+        """The batch with the end of each record's last window (`_end`), and whether that window is gone (`is_late`)."""
         from pyspark.sql import functions as F
 
         window = self._settings.spec
@@ -75,7 +76,7 @@ class LateRows:
         end = f"_start + {window.size_ms}L"
         if window.slide_ms > window.size_ms:
             end = f"if({TIME} < {end}, {end}, null)"
-        # Saturating like the windows: at the end of stream everything is late.
+        # Saturates like the windows: at the end of stream everything is late.
         limit = late.level if late.level == MAX else late.level - self._settings.allowed_lateness_ms
         rows = rows.selectExpr("*", f"{end} as _end")
         return rows.selectExpr("*", f"coalesce(_end - 1L, {TIME}) <= {_constant(limit)} as is_late")
@@ -93,5 +94,5 @@ class LateRows:
 
 
 def _constant(value: int) -> str:
-    """A number that Spark reads from data at run time, and so does not compile into the code."""
+    """A number that Spark reads from data at run time instead of compiling it into the code."""
     return f"element_at(array({value}L), cast({TIME} & 0L as int) + 1)"

@@ -1,4 +1,4 @@
-"""A few of the last late records, read back from `--late-output`, for the snapshot."""
+"""A sample of the last late records, read back from `--late-output`, for the snapshot."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +9,7 @@ from .late_rows import ADDED, LATE_BY, LATE_CHANNEL, LATE_TIME, LATE_WATERMARK, 
 
 MOST_IN_SAMPLE = 20
 MOST_READ = 4_096
-"""How many rows of a batch are read at most, an equal share of each of its files."""
+"""Rows of a batch that are read, at most, an equal share from each of its files."""
 _POSITION = ("topic", "partition", "offset")
 
 
@@ -29,11 +29,11 @@ class LateSample:
     def resume(self, batches: Sequence[int]) -> None:
         """Read the sample of a resumed run from its last batches; `batches` are their numbers."""
         self._records = []
-        for batch in sorted(batches)[-MOST_IN_SAMPLE:]:  # a batch that was written has at least one record
+        for batch in sorted(batches)[-MOST_IN_SAMPLE:]:  # a written batch has at least one record
             self.add(batch)
 
     def add(self, batch: int) -> None:
-        """Take the records of a batch that was just written."""
+        """Add the records of a batch that was just written."""
         import pyarrow as pa
 
         self.drop(batch)
@@ -45,7 +45,7 @@ class LateSample:
             self._records = [*new, *(self._records or [])][:MOST_IN_SAMPLE]
 
     def drop(self, batch: int) -> None:
-        """Forget a batch's records: it was run again."""
+        """Forget a batch's records: it runs again."""
         if self._records is not None:
             self._records = [record for record in self._records if record.batch != batch]
 
@@ -58,7 +58,7 @@ class LateSample:
         for file in files:
             left = -(-MOST_READ // len(files))
             with pq.ParquetFile(file) as parquet:
-                opened: Any = parquet  # pyarrow has almost no types
+                opened: Any = parquet  # pyarrow.parquet is mostly untyped
                 for part in opened.iter_batches(batch_size=left, columns=self._columns):
                     parts.append(part.slice(0, left))
                     left -= parts[-1].num_rows

@@ -1,4 +1,6 @@
-"""How a run's batches become observations: of rows by Spark's expressions, or of columns that tasks read themselves."""
+"""Makes observations of a run's batches: from rows by Spark's expressions, or from columns that tasks read
+themselves.
+"""
 
 import threading
 from typing import TYPE_CHECKING
@@ -24,10 +26,10 @@ if TYPE_CHECKING:
 
 
 class Observer:
-    """The query's frame, and what is made of each batch of it.
+    """The query's frame, and the observation of each of its batches.
 
-    Columns are read where the source can and the strategy does not depend on the order of records; a batch that only
-    Spark's own reader can read goes the way of rows.
+    Tasks read columns if the source supports it and the strategy does not depend on the order of records; a batch that
+    only Spark's own reader can read is processed as rows.
     """
 
     def __init__(self, spark: "SparkSession", source: Source, settings: Settings, edges: list[int]) -> None:
@@ -50,7 +52,7 @@ class Observer:
     def observe(
         self, batch: "DataFrame", number: int, levels: Levels, monitor: Monitor, ends: list[str]
     ) -> BatchObservation:
-        """The observation of a batch that follows what `monitor` has seen; `ends` as in `Backlog.applied`."""
+        """The observation of the batch after those that `monitor` has applied; `ends` as in `Backlog.applied`."""
         self.warmed_up()
         reader = self._reader
         if reader is None:
@@ -64,13 +66,13 @@ class Observer:
 
     @property
     def rereads(self) -> bool:
-        """Whether records are read by tasks, which can do so again, and not by Spark as rows."""
+        """Whether tasks read the records, which they can do again, and not Spark as rows."""
         return self._reader is not None
 
     def explained(
         self, batch: "DataFrame", late: LateRecords, levels: Levels, monitor: Monitor, ends: list[str]
     ) -> SeenValues:
-        """What a batch that follows what `monitor` has seen says of the columns of `--explain`."""
+        """The report on the `--explain` columns for the batch after those that `monitor` has applied."""
         assert monitor.explain is not None
         work = Explaining(
             self._settings, self._edges, limits_of(self._settings, levels).w0, late, monitor.explain.focus()

@@ -1,4 +1,4 @@
-"""What Spark says of the query."""
+"""Spark's progress reports."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The Spark query of one run: each micro-batch through the monitor, durable before Spark commits it.
+"""The Spark query of one run: each micro-batch goes through the monitor and is durable before Spark commits it.
 
 One lock covers reading the watermark, the Spark action, applying and saving; ticks and commands wait for it.
 """
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 STOP_WITHIN_S = 10.0
-"""How long a batch that runs may take to end once the run is to stop."""
+"""Longest time (s) that a running batch may take to end once the run is to stop."""
 
 
 class Run:
@@ -65,7 +65,7 @@ class Run:
         late_output: str | None = None,
         force: bool = False,
     ) -> None:
-        """Resume from the (locked) state directory, or start a new run; UsageError where it does not fit.
+        """Resume from the (locked) state directory, or start a new run; UsageError if it does not fit.
 
         `existing`: what to do if the file `firings` exists; `force`: replace another run's `late_output`.
         """
@@ -94,7 +94,7 @@ class Run:
         self.progress: dict[str, Any] | None = None
         """Spark's report of the last batch, as its JSON."""
         self._was_waiting = False
-        """Whether the last trigger found no data, as last seen: the main loop must not wait for the JVM."""
+        """Whether the last trigger found no data, when last checked: the main loop must not wait for the JVM."""
 
     def judge_over(self, horizon_ms: int | None) -> None:
         """The horizon (ms) of the verdict; None: a minute of wall time, and no less than 10 batches."""
@@ -113,7 +113,7 @@ class Run:
         return needs
 
     def load(self, spark: "SparkSession") -> None:
-        """Make the query's plan; meanwhile, and until the first batch is there, Spark compiles what each will run."""
+        """Make the query's plan; meanwhile, and until the first batch, Spark compiles the code of every batch."""
         self._observer = Observer(spark, self._source, self.monitor.settings, self.monitor.edges)
         self._frame = self._observer.frame
         if self.late_output is not None:
@@ -158,10 +158,10 @@ class Run:
         return self._query is not None and not self._query.isActive and self._query.exception() is None
 
     def update_progress(self) -> None:
-        """Fetch Spark's report of the last batch, and whether it waits for data (waits for the JVM)."""
+        """Fetch Spark's report of the last batch, and whether the query waits for data (waits for the JVM)."""
         try:
             self._is_waiting()
-            # As JSON: PySpark's own object of it costs a call for each field.
+            # As JSON: PySpark's own object makes a call for each field.
             query: Any = self._query
             report = None if query is None else query._jsq.lastProgress()
             self.progress = None if report is None else json.loads(report.json())
@@ -169,7 +169,7 @@ class Run:
             pass
 
     def check(self) -> None:
-        """Raise RunError if the query has failed for good; start it again where its source says that this may help."""
+        """Raise RunError if the query has failed for good; start it again if its source says that this may help."""
         self._raise_failure()
         error = self._query.exception() if self._query else None
         if error is None or self._stopping:
@@ -184,14 +184,14 @@ class Run:
             raise SparkError(reason_of(self.failure))
 
     def tick(self) -> None:
-        """Emit what processing time owes, if the source has nothing unread."""
+        """Do the emits owed by processing time, if the source has nothing unread."""
         if not self._source.ticks or self.monitor.ended or self._stopping:
             return
         if not self._lock.acquire(blocking=False):
-            return  # a batch runs: nothing is emitted meanwhile
+            return  # a batch runs: no emits in the meantime
         try:
             if self.failure is not None:
-                return  # the batch may be half applied: nothing of it is saved
+                return  # the batch may be half applied: none of it is saved
             now = self._owed_until()
             if now is None:
                 return
@@ -205,7 +205,7 @@ class Run:
             self._lock.release()
 
     def _owed_until(self) -> int | None:
-        """Until when (processing time, ms) ticks are owed; None while the source may have something unread."""
+        """Until when (processing time, ms) emits are owed; None while the source may have unread records."""
         if not self._source.ticks or (self._source.clock is None and not self._is_waiting()):
             return None
         now = self._read_until()
@@ -214,13 +214,13 @@ class Run:
         return now
 
     def now_ms(self) -> int | None:
-        """Processing time (ms): of a source that ticks now, as far as everything before it has been read."""
+        """Processing time (ms): for a source with ticks now, limited by what has been read."""
         if not self._source.ticks or self.monitor.now_ms is None:
             return self.monitor.now_ms
         return max(self.monitor.now_ms, self._read_until())
 
     def _read_until(self) -> int:
-        """Now, but before the arrival of the first row not read: what came before it is known."""
+        """Now, or just before the arrival of the first unread row: everything before it is known."""
         clock = self._source.clock
         limit = None if clock is None else clock.tick_limit_ms(self.monitor.rows)
         return self._clock_ms() if limit is None else min(self._clock_ms(), limit - 1)
@@ -231,7 +231,9 @@ class Run:
         return time.time_ns() // 1_000_000 if clock is None else clock.now_ms()
 
     def verdict(self, unread: Unread | None) -> Verdict:
-        """The verdict now, given what is not read yet (None: nothing ever is, or it is not known); asks no JVM."""
+        """The verdict now, given the unread records (None: there never are any, or not known); does not wait for the
+        JVM.
+        """
         with self._lock:
             known = unread.records if unread is not None else self._nothing_unread()
             silent = unread is not None and unread.records is None
@@ -247,7 +249,7 @@ class Run:
             )
 
     def _nothing_unread(self) -> int | None:
-        """0 where nothing is unread, of a source that does not count its records; None: not known."""
+        """0 if nothing is unread in a source that does not count its records; None: not known."""
         return 0 if self._source.clock is not None or self._was_waiting else None
 
     def change(
@@ -257,9 +259,9 @@ class Run:
         auto_lateness: float | UnsetType | None,
         who: str,
     ) -> None:
-        """Change settings from the next emit on, after the ticks owed until now.
+        """Change settings from the next emit on, after the emits owed until now.
 
-        ValueError where the strategy has no such setting, or after the end.
+        ValueError if the strategy has no such setting, or after the end.
         """
         with self._lock:
             if self._stopping:
@@ -280,7 +282,7 @@ class Run:
             self._save(firings)
 
     def end(self) -> None:
-        """The end-of-stream step: everything that is open fires. RunError where a batch failed meanwhile."""
+        """The end-of-stream step: all open windows fire. RunError if a batch failed in the meantime."""
         with self._lock:
             self._raise_failure()
             if not self.monitor.ended:
@@ -288,7 +290,7 @@ class Run:
 
     @contextmanager
     def looking(self, timeout_s: float = -1) -> Generator[Monitor | None]:
-        """The locked monitor; None where a batch keeps it for longer than `timeout_s` (negative: wait)."""
+        """The locked monitor; None if a batch keeps it for longer than `timeout_s` (negative: wait)."""
         if not self._lock.acquire(timeout=timeout_s):
             yield None
             return
@@ -298,7 +300,7 @@ class Run:
             self._lock.release()
 
     def stop(self) -> None:
-        """Stop the query between two batches, or drop the one that takes too long; what is applied is saved already."""
+        """Stop the query between two batches, or abandon one that takes too long; applied batches are saved already."""
         self._stopping = True
         if self._observer is not None:
             self._observer.warmed_up()
@@ -315,11 +317,13 @@ class Run:
             self._firings.close()
 
     def _finish_channels(self, now: int | None) -> None:
-        """Channels that Spark's report of the last batch shows at their end no longer hold back the next batch."""
+        """Finish channels that are at their end by Spark's report of the last batch: they no longer hold back the next
+        one.
+        """
         if self._source.bounded and self._source.leaving_channels is not None:
             self.update_progress()
             firings = self._channels.let_go(now, self.progress)
-            if firings:  # saved apart: the batch may fail, and run again
+            if firings:  # saved separately: the batch may fail, and run again
                 self._save(firings)
 
     def _is_waiting(self) -> bool:
@@ -367,7 +371,7 @@ class Run:
             self._on_batch()
 
     def _observe(self, frame: "DataFrame", batch: int, levels: Levels, ends: list[str]) -> BatchObservation:
-        """Read a batch, before anything of it is applied: its source may fail, and the query start again."""
+        """Read a batch before anything of it is applied: its source may fail, and the query start again."""
         assert self._observer is not None
         assert self._passes is not None
         try:
@@ -381,7 +385,7 @@ class Run:
             raise
 
     def _named_parts(self, observation: BatchObservation) -> BatchObservation:
-        """The offenders with the names of the parts of the source that they are in."""
+        """The offenders with the names of the source's parts that they are in."""
         part_name = self._source.part_name
 
         def named(offender: Offender | None) -> Offender | None:
@@ -394,7 +398,7 @@ class Run:
         )
 
     def _batch_time(self, batch: int) -> int | None:
-        """Processing time of a batch: when its input was fixed; None in a replay, where the records say it."""
+        """Processing time of a batch: when its input was fixed; None in a replay, where the records have it."""
         if self._source.clock is not None:
             return None
         return self._state.batch_time_ms(batch) or self._clock_ms()

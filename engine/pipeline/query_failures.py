@@ -1,4 +1,4 @@
-"""What the failure of a Spark query means: another start after a pause, or the end of the run, in one line."""
+"""The consequence of a Spark query's failure: another start after a pause, or the end of the run, in one line."""
 
 import errno
 import os
@@ -20,16 +20,16 @@ class QueryFailures:
         self._checkpoint = checkpoint
         self._clock_s = clock_s
         self.read_error: BaseException | None = None
-        """What kept the last batch from being read: its source may say that trying again helps."""
+        """The error that kept the last batch from being read: its source may say that a retry helps."""
         self._count = 0
         self._retry_at: float | None = None
 
     def batch_applied(self) -> None:
-        """The next failure is the first one again."""
+        """Reset: the next failure counts as the first."""
         self._count = 0
 
     def is_restart_due(self, error: BaseException) -> bool:
-        """Whether the query that ended with `error` starts again now; SparkError where it has failed for good."""
+        """Whether the query that ended with `error` starts again now; SparkError if it has failed for good."""
         if self._retry_at is None:
             self._count += 1
             why = reason_of(self.read_error or error)
@@ -43,7 +43,7 @@ class QueryFailures:
         return True
 
     def _with_advice(self, why: str) -> str:
-        """Adds the directory and the fix to Spark's message about a full disk, which names no file."""
+        """Spark's message about a full disk, which names no file, with the directory and the fix."""
         if os.strerror(errno.ENOSPC) not in why:
             return why
         return (

@@ -1,4 +1,4 @@
-"""What a run does with each record of a batch besides counting it: keep the late ones, explain them.
+"""Additional passes over a batch's records: keep the late ones, explain them.
 
 Both need the rows again; without `--explain` only batches with late records are read a second time.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class RecordPasses:
-    """The passes of one run over the records of a batch."""
+    """The additional passes of one run."""
 
     def __init__(self, monitor: Monitor, output: LateOutput | None, observer: Observer) -> None:
         self._monitor = monitor
@@ -32,7 +32,7 @@ class RecordPasses:
 
     @contextmanager
     def read_once(self, batch: "DataFrame") -> "Generator[DataFrame]":
-        """The batch, kept by Spark while it is read several times."""
+        """The batch, cached by Spark while it is read several times."""
         if self._monitor.explain is None or self._observer.rereads:
             yield batch
             return
@@ -45,7 +45,7 @@ class RecordPasses:
     def run(
         self, batch: "DataFrame", observation: BatchObservation, levels: Levels, ends: list[str]
     ) -> BatchObservation:
-        """Write the batch's late records, and add the values that explain them; nothing is applied yet."""
+        """Write the batch's late records, and add the values that explain them, before anything is applied."""
         if self._output is None and self._monitor.explain is None:
             return observation
         late = late_records(self._monitor.operator.windows, observation.groups, levels.level)
@@ -59,7 +59,7 @@ class RecordPasses:
 
 
 def explained_from(monitor: Monitor, columns: tuple[str, ...], *, resumed: bool) -> Explain | None:
-    """What a run counts for `--explain`; UsageError where a resumed run was started with other columns."""
+    """The counts of a run's `--explain`; UsageError if a resumed run was started with other columns."""
     before = () if monitor.explain is None else tuple(column.name for column in monitor.explain.columns)
     if resumed and before != columns:
         raise UsageError(

@@ -20,26 +20,26 @@ class RunNotes:
             self._journal.tell(on_note)
 
     def now(self) -> list[Note]:
-        """The notes of this moment, the newest last."""
+        """The present notes, the newest last."""
         notes = [] if self._journal is None else self._journal.notes()
         notes = notes if self._one_batch is None else [*notes, self._one_batch]
-        # First, so that what happens to the source is shown before it.
+        # First, so that events of the source are shown before it.
         return notes if self._folded is None else [self._folded_note(self._folded), *notes]
 
     def see_one_batch(self, kind: str) -> None:
-        """Take that the whole stream of a source of that kind was one batch; it is passed on as a note once."""
+        """Note, once, that the whole stream of a source of that kind was one batch."""
         if self._one_batch is None:
             self._one_batch = Note(time.time_ns() // 1_000_000, "one_batch", {"source": kind})
             self._on_note(self._one_batch)
 
     def see_folded(self, folded: Folded | None) -> None:
-        """Take how many channels share one; the first time it is passed on as a note."""
+        """Note that channels share one; the first time it is passed on."""
         before, self._folded = self._folded, folded
         if folded is not None and before is None:
             self._on_note(self._folded_note(folded))
 
     def _folded_note(self, folded: Folded) -> Note:
-        """A note of this moment: it holds for as long as the run."""
+        """A note with the present time: it is valid for the whole run."""
         args: dict[str, str | int | None] = {
             "into": folded.into,
             "channels": folded.channels,

@@ -1,4 +1,4 @@
-"""The snapshots of a run: the monitor's facts with those of its source and of Spark."""
+"""Makes the snapshots of a run from the monitor's facts and those of its source and of Spark."""
 
 import time
 
@@ -26,7 +26,7 @@ class RunSnapshots:
         self._rates = RateMeter()
 
     def take(self, run: Run, monitor: Monitor) -> Snapshot:
-        """The snapshot of this moment of a locked monitor."""
+        """The snapshot of this moment; the monitor is locked."""
         source, late, ended = self._source, run.late_output, monitor.ended
         unread = None if ended else self._unread()
         silent = unread is not None and unread.records is None
@@ -60,7 +60,7 @@ class RunSnapshots:
         )
 
     def as_of_now(self, snapshot: Snapshot, hung: list[Note]) -> Snapshot:
-        """A snapshot that may be old (a batch is running), with what is known now of the source.
+        """A snapshot that may be old (a batch is running), updated with what the source reports now.
 
         `hung` are the notes on a JVM that does not answer.
         """

@@ -1,4 +1,4 @@
-"""Order-dependent strategies: what each channel's generator makes of a batch's records in source order."""
+"""Order-dependent strategies: each channel's generator gets a batch's records in source order."""
 
 import pickle
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def sequences_of(batch: "DataFrame", monitor: Monitor) -> list[Sequence]:
     """One `Sequence` for each channel with records that reach its generator (`smoothed`, `custom`)."""
-    # A source without offsets has the order in which Spark reads it.
+    # Without offsets, the order is that in which Spark reads.
     usable = batch.where(f"{TIME} is not null and not is_future").selectExpr(
         CHANNEL, f"coalesce({OFFSET}, monotonically_increasing_id()) as position", TIME
     )
@@ -36,7 +36,9 @@ def _last_timestamps(usable: "DataFrame", monitor: Monitor) -> list[Sequence]:
 
 
 def _replayed(usable: "DataFrame", monitor: Monitor) -> list[Sequence]:
-    """A user's generator has to see every record: it is run where the records are, over Arrow, a channel a call."""
+    """The sequences of a user's generator, which needs every record: it runs where the records are, over Arrow, a
+    channel per call.
+    """
     fresh = new_generator(monitor.settings)
     assert isinstance(fresh, CustomGenerator)
     states = {

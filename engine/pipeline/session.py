@@ -26,18 +26,18 @@ _DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "1",  # a batch shuffles a few thousand aggregates
-    "spark.sql.adaptive.enabled": "false",  # one job a batch instead of two
+    "spark.sql.adaptive.enabled": "false",  # one job per batch instead of two
     "spark.sql.ansi.enabled": "false",  # a value that does not convert is null, never the end of the query
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.catalogImplementation": "in-memory",
-    # The default one goes through Hadoop's FileContext, which forks a `chmod` for every file: 70 ms a batch, not 20.
+    # The default uses Hadoop's FileContext, which forks a `chmod` for every file: 70 ms per batch instead of 20.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
 }
 _LOCAL_DEFAULTS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _CLUSTER_DEFAULTS = {
-    # Else the tasks of a streaming query do not see the Python files that were added to the context.
+    # Else the tasks of a streaming query do not see Python files added to the context.
     "spark.sql.artifact.isolation.enabled": "false"
 }
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
@@ -45,19 +45,22 @@ _COMPILE_LATER = (
     "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
     "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
 )
-"""Ten times the JVM's own thresholds: its optimising compiler, which takes a third of the first half minute's CPU, is
-left for what runs often."""
+"""Ten times the JVM's own thresholds: the optimising compiler, which takes a third of the CPU of the first half minute,
+compiles only code that runs often.
+"""
 _JVM_ERROR = re.compile(
     r'(?:Exception in thread "main" |Caused by: |Error: )?(?!A fatal exception|Could not create the Java)'
     r"((?:[\w.$]+(?:Exception|Error): |Invalid |Unrecognized |Error occurred ).*)"
 )
 _WORKER_PYTHON = Path(__file__).with_name("worker-python")
-"""Starts a worker's Python in a fifth of the time."""
+"""A script that starts a worker's Python in a fifth of the time."""
 _COORDINATES = re.compile(r"[^:\s]+:[^:\s]+:[^:\s]+")
 
 
 def check_version(needed: tuple[int, int]) -> None:
-    """UsageError where the installed PySpark is older: a job's environment may have any from 3.5 on."""
+    """UsageError if the installed PySpark is older than `needed`: a job's environment may have any version from
+    3.5 on.
+    """
     import pyspark
 
     found = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
@@ -80,11 +83,12 @@ def build_session(
     archive: bool = True,
     needed: tuple[int, int] = (4, 3),
 ) -> "SparkSession":
-    """Start the JVM and the session; what the JVM and its Python workers write goes to `log` (None: where ours goes).
+    """Start the JVM and the session; the output of the JVM and its Python workers goes to `log` (None: to this
+    process's).
 
-    `conf` wins over the defaults. With `archive` the JVM starts from a class-data archive, and makes one for the next
-    start when there is none. Raises `UsageError` without a usable Java or with a PySpark older than `needed`,
-    `RunError` when Spark does not start.
+    `conf` overrides the defaults. With `archive` the JVM uses a class-data archive, and makes one for the next start if
+    there is none. UsageError without a usable Java or with a PySpark older than `needed`, RunError if Spark does not
+    start.
     """
     check_version(needed)
     from pyspark import SparkConf, SparkContext
@@ -124,7 +128,7 @@ def jvm_pid(spark: "SparkSession") -> int:
 
 
 def answer(spark: "SparkSession") -> None:
-    """Return when the JVM has answered a question; an error of py4j where it is gone."""
+    """Return when the JVM has answered a question; an error of py4j if it has ended."""
     _gateway(spark).jvm.java.lang.System.nanoTime()
 
 
@@ -163,11 +167,11 @@ def _check_artifacts(packages: Sequence[str], jars: Sequence[str]) -> None:
 
 
 def _set_environment(master: str, java_home: Path, python: str | None) -> None:
-    """`python`: what a cluster's executors run, where the user's settings name it."""
+    """Set the environment for Spark; `python`: the executors' Python, if the user's settings name it."""
     import pyspark
 
     os.environ["JAVA_HOME"] = str(java_home)
-    os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)  # not another version that happens to be installed
+    os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)  # not another installed version
     if python is not None:
         os.environ["PYSPARK_PYTHON"] = python
     elif is_local_master(master) or "PYSPARK_PYTHON" not in os.environ:
@@ -205,7 +209,7 @@ def _launch(conf: Any, log: Path | None) -> Any:
             return launch_gateway(conf)
         with log.open("ab") as file:
             return launch_gateway(conf, {"stdout": file, "stderr": file})
-    except BaseException:  # a JVM that hangs would not notice that we have ended
+    except BaseException:  # a hanging JVM would not notice our end
         for pid in _children() - before:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -213,13 +217,13 @@ def _launch(conf: Any, log: Path | None) -> Any:
 
 
 def _children() -> set[int]:
-    """The process ids of our children, whichever thread started them; empty where /proc does not list them."""
+    """The process ids of all child processes of this one; empty if /proc does not list them."""
     lists = (file.read_text().split() for file in Path("/proc/self/task").glob("*/children"))
     return {int(pid) for pids in lists for pid in pids}
 
 
 def _abandon() -> None:
-    """End a JVM that came up but made no session."""
+    """End a JVM that started but made no session."""
     from pyspark import SparkContext
 
     gateway: Any = SparkContext._gateway  # pyright: ignore[reportPrivateUsage]
@@ -230,7 +234,7 @@ def _abandon() -> None:
 
 
 def _why_not(error: Exception, log: Path | None, said_before: int) -> str:
-    """One line: the JVM's own last word since byte `said_before` of the log, else what Python saw of it."""
+    """One line: the JVM's last error after byte `said_before` of the log, else the error in Python."""
     if isinstance(error, socket.gaierror):
         return "Spark did not start: cannot resolve localhost; add the line '127.0.0.1 localhost' to /etc/hosts"
     said = (

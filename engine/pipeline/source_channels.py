@@ -1,4 +1,4 @@
-"""What a source knows about its channels beyond their records, taken over into the monitor."""
+"""Passes a source's knowledge about its channels, besides their records, to the monitor."""
 
 import json
 from typing import Any
@@ -10,7 +10,7 @@ from .sources.base import Source
 
 
 class SourceChannels:
-    """Channels that come and go, that are quiet or only unread, and how far each has been read."""
+    """Channels that appear and leave, that are quiet or only unread, and the reading position of each."""
 
     def __init__(self, source: Source, monitor: Monitor) -> None:
         self._source = source
@@ -19,24 +19,24 @@ class SourceChannels:
         """Until when (processing time) channels were checked for being quiet or only unread."""
 
     def begin(self, now: int) -> None:
-        """The query starts at this processing time (ms)."""
+        """Begin at processing time `now` (ms), when the query starts."""
         self._timers_ms = now
         self.register(now)
 
     def register(self, now: int) -> None:
-        """Channels that the source knows before their first record."""
+        """Register channels that the source knows before their first record."""
         known = self._source.known_channels
         if known is not None:
             self._monitor.add_channels(known.channels(), now)
 
     def keep_timers(self, now: int, unread: Unread | None) -> None:
-        """A channel with unread records is slow, not quiet: that time does not count towards its idle timeout."""
+        """Stop the idle timers of channels with unread records: such a channel is slow, not quiet."""
         since, self._timers_ms = self._timers_ms, now
         if unread is not None and since is not None and now > since:
             self._monitor.exclude(now - since, now, unread.not_quiet())
 
     def let_go(self, now: int | None, progress: dict[str, Any] | None) -> list[Firing]:
-        """Channels that the source no longer has, or has read to their end; what the watermark made windows do.
+        """Remove or finish channels that are gone or read to their end; returns what the watermark made windows do.
 
         `progress` is Spark's last report, as its JSON.
         """
@@ -49,13 +49,13 @@ class SourceChannels:
         return firings
 
     def balance(self) -> None:
-        """Let a source that balances know how far each channel that is not idle has come."""
+        """Pass a balancing source the event time of each channel that is not idle."""
         balancer = self._source.balancer
         if balancer is not None:
             balancer.balance(self._monitor.progress_of_active())
 
 
 def _latest_offsets(progress: dict[str, Any] | None) -> list[str]:
-    """Where Spark's report says that each source of the query ends, as JSON."""
+    """The ends of the query's sources by Spark's report, as JSON."""
     sources: list[dict[str, Any]] = progress["sources"] if progress else []
     return [json.dumps(source["latestOffset"]) for source in sources]

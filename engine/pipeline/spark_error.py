@@ -1,4 +1,4 @@
-"""What of an error of Spark, Java or a task a user reads: one line."""
+"""Errors of Spark, Java or a task as one line for the user."""
 
 import re
 from collections.abc import Generator
@@ -10,12 +10,12 @@ _REASON = re.compile(r"(?:Caused by: |: )?(?:[\w$]+\.)*[A-Z]\w*(?:Error|Exceptio
 
 
 class SparkError(RunError):
-    """Spark failed, in one line: the engine adds where Spark's log is."""
+    """Spark failed; the text is one line, to which the engine adds the place of Spark's log."""
 
 
 @contextmanager
 def spark_errors() -> Generator[None]:
-    """What Spark raises inside becomes a `SparkError`, while its JVM still has the text."""
+    """Turn Spark's exceptions inside into a `SparkError`, while its JVM still has the text."""
     from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
     from pyspark.errors import PySparkException
 

@@ -1,4 +1,4 @@
-"""The windows that a query's aggregations hold open, read by Spark itself: any state store, at the price of a JVM."""
+"""The open windows of a query's aggregations, read by Spark itself: works for any state store, but needs a JVM."""
 
 import threading
 import time
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 PATIENCE_S = 180.0
-"""How long one look waits for Spark to start and to read."""
+"""Longest time (s) that one read waits for Spark to start and to read."""
 EVERY_S = 15.0
-"""At most how often the state is read: a read takes seconds of two cores, which the query may want as well."""
+"""Shortest time (s) between two reads of the state: a read takes seconds of two cores, which the query may need."""
 
 
 class SparkWindows:
-    """Reads the state of every operator on a thread of its own; a poll has what was read last.
+    """Reads the state of every operator on a thread of its own; a poll returns the last result.
 
-    With `waits` the first poll waits until there is something: for one look.
+    With `waits` the first poll waits for a result: for a single look.
     """
 
     def __init__(self, path: Path, *, waits: bool = False) -> None:
@@ -48,7 +48,7 @@ class SparkWindows:
         self._thread: threading.Thread | None = None
 
     def poll(self, facts: CheckpointFacts) -> tuple[OpenWindows, ...]:
-        """The open windows as they were last read, by operator; reading continues after the last committed batch."""
+        """The open windows of the last read, by operator; the next read is for the last committed batch."""
         with self._news:
             if facts.committed is not None and facts.committed != self._wanted:
                 self._wanted = facts.committed
@@ -87,7 +87,7 @@ class SparkWindows:
             stop_session(session)
 
     def _next(self) -> int | None:
-        """Wait for a batch that has not been read; None: stop."""
+        """Wait for a batch that was not read yet; None: stop."""
         with self._news:
             self._news.wait_for(lambda: self._stopping or self._wanted != self._seen())
             return None if self._stopping else self._wanted
@@ -109,7 +109,7 @@ class SparkWindows:
     def _operator(self, session: "SparkSession", operator: int, batch: int) -> OpenWindows:
         try:
             return read_windows(session, self._path, operator, batch)
-        except Exception as error:  # whatever Spark says: the next batch may be read
+        except Exception as error:  # any error of Spark: the next batch may be readable
             known = next((one for one in self._read if one.operator == operator), None)
             windows = known.windows if known is not None else ()
             reason = WindowsUnknown("spark_unreadable", {"why": one_line(str(error), 160)})
@@ -117,7 +117,7 @@ class SparkWindows:
 
 
 def read_windows(session: "SparkSession", path: Path, operator: int, batch: int) -> OpenWindows:
-    """The open windows of one operator after `batch`; a reason where its rows have no time window."""
+    """The open windows of one operator after `batch`; a reason if its rows have no time window."""
     reader = session.read.format("statestore").option("path", str(path))
     frame = reader.option("operatorId", operator).option("batchId", batch).load()
     window, sessions = _window_of(frame, "key"), _window_of(frame, "value")
@@ -152,7 +152,7 @@ def _without_windows(session: "SparkSession", path: Path, operator: int) -> Wind
 
 
 def _window_of(frame: "DataFrame", side: str) -> "Column | None":
-    """The time window in the key; of sessions in the value."""
+    """The time window in the key; for sessions, in the value."""
     row = frame.schema[side].dataType if side in frame.schema.names else None
     fields = row.fields if isinstance(row, StructType) else []
     structs = [(field.name, field.dataType) for field in fields if isinstance(field.dataType, StructType)]
@@ -161,7 +161,7 @@ def _window_of(frame: "DataFrame", side: str) -> "Column | None":
 
 
 def _counts_of(frame: "DataFrame") -> "Column | None":
-    """What the query's own counts say, the greatest of them; None without one."""
+    """The query's own counts, the greatest of them; None if it has none."""
     value = frame.schema["value"].dataType
     fields = value.fields if isinstance(value, StructType) else []
     places = [at for at, field in enumerate(fields) if field.name == "count" and field.dataType.typeName() == "long"]

@@ -1,7 +1,7 @@
-"""The helper that makes a class-data archive: Spark once through what an engine does, at the lowest priority.
+"""The helper that makes a class-data archive: runs Spark once through an engine's work, at the lowest priority.
 
-Run as `python -m wmtop.engine.pipeline.warm_up` with a pipe as standard input; when that closes, it ends at once.
-With the argument `--untied` it does not look at its standard input.
+Run as `python -m wmtop.engine.pipeline.warm_up` with a pipe as standard input; it ends when that closes. With the
+argument `--untied` it ignores its standard input.
 """
 
 import os
@@ -31,8 +31,8 @@ _ROWS = "".join(f'{{"at": {i % 97}, "came": {i}, "channel": "c{i % 5}"}}\n' for 
 
 
 def main() -> None:
-    """Make the archive for this Java, unless there is one or another helper is making one."""
-    os.setsid()  # a process group of its own, to be ended as one
+    """Make the archive for this Java, unless there is one or another helper makes one."""
+    os.setsid()  # a process group of its own, so that all of it can be ended
     os.nice(19)
     java = find_java()
     if class_archive.find(java) is not None:
@@ -42,10 +42,10 @@ def main() -> None:
         if not try_lock_file(lock):
             return
         directory = class_archive.cache() / "making"
-        shutil.rmtree(directory, ignore_errors=True)  # what a helper left that was killed
+        shutil.rmtree(directory, ignore_errors=True)  # left by a helper that was killed
         directory.mkdir()
         archive = directory / "classes.jsa"
-        # Each class is used a few times only: the optimising compiler would be a third of the work.
+        # Each class is used only a few times: the optimising compiler would take a third of the work.
         java_options = f"-XX:TieredStopAtLevel=1 {class_archive.dump_options(archive)}"
         options = {"spark.driver.extraJavaOptions": java_options, "spark.driver.memory": "600m"}
         if "--untied" not in sys.argv:
@@ -82,7 +82,9 @@ def exercise(spark: "SparkSession", directory: Path) -> None:
 
 
 def _end_with_standard_input() -> None:
-    """Kill this process group, JVM and workers included: otherwise the JVM would still write its archive."""
+    """Kill this process group, JVM and workers included, when standard input closes: else the JVM would still write its
+    archive.
+    """
     while os.read(0, 1):
         pass
     os.killpg(0, signal.SIGKILL)

@@ -1,6 +1,6 @@
-"""Recordings: the stream in a file that can be sought, and that survives the death of its writer.
+"""Recordings: the stream in a seekable file that survives the death of its writer.
 
-The file is a row of zstd frames, so `zstd -dc` gives the stream's own lines:
+The file is a sequence of zstd frames, so `zstd -dc` gives the stream's lines:
 
     header | snapshots | summary | snapshots | summary | … | index
 

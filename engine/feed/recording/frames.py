@@ -1,4 +1,6 @@
-"""A recording as bytes: zstd frames in a row, found again without decompressing them (RFC 8878, section 3)."""
+"""A recording as bytes: a sequence of zstd frames that can be found without decompressing them (RFC 8878,
+section 3).
+"""
 
 import struct
 from collections.abc import Iterator
@@ -9,7 +11,7 @@ import zstandard
 DATA = 0xFD2FB528
 """The magic number of a zstd frame."""
 SUMMARY, INDEX = 0x184D2A50, 0x184D2A51
-"""The magic numbers of our two kinds of skippable frames; every zstd tool passes over them."""
+"""The magic numbers of our two kinds of skippable frames; every zstd tool skips them."""
 LAST_BLOCK = b"\x01\x00\x00"
 """An empty last block: it closes a frame whose writer died."""
 
@@ -23,7 +25,9 @@ _RLE, _RESERVED = 1, 3
 
 
 class Frame(NamedTuple):
-    """A frame's kind and place (bytes); one that is not `whole` was cut and ends after its last whole block."""
+    """A frame's kind and place (bytes); a frame that is not `whole` is truncated and ends after its last complete
+    block.
+    """
 
     magic: int
     offset: int
@@ -37,7 +41,7 @@ def skippable(magic: int, payload: bytes) -> bytes:
 
 
 def index_frame(payload: bytes) -> bytes:
-    """The last frame of a file: `payload` and a footer, by which it is found from the end."""
+    """The last frame of a file: `payload` and a footer, by which the frame is found from the end."""
     size = _HEADER.size + len(payload) + _FOOTER.size
     return skippable(INDEX, payload + _FOOTER.pack(size, _FOOTER_MAGIC))
 
@@ -55,14 +59,14 @@ def find_index(file: BinaryIO, size: int) -> Frame | None:
 
 
 def payload(file: BinaryIO, frame: Frame) -> bytes:
-    """What a skippable frame carries; of an index without its footer."""
+    """The content of a skippable frame; an index's without its footer."""
     file.seek(frame.offset + _HEADER.size)
     footer = _FOOTER.size if frame.magic == INDEX else 0
     return file.read(frame.size - _HEADER.size - footer)
 
 
 def walk(file: BinaryIO, size: int) -> Iterator[Frame]:
-    """The frames of a file of `size` bytes, as far as they can be followed; only the last may be cut."""
+    """The frames of a file of `size` bytes, up to the first unreadable place; only the last may be truncated."""
     offset = 0
     while (frame := frame_at(file, offset, size)) is not None:
         yield frame
@@ -72,7 +76,7 @@ def walk(file: BinaryIO, size: int) -> Iterator[Frame]:
 
 
 def frame_at(file: BinaryIO, offset: int, size: int) -> Frame | None:
-    """The frame at `offset`; None if none begins there, or nothing of it can be used."""
+    """The frame at `offset`; None if none begins there, or nothing in it is usable."""
     file.seek(offset)
     head = file.read(_DATA_HEADER_BYTES)
     if len(head) < _HEADER.size:
@@ -85,7 +89,7 @@ def frame_at(file: BinaryIO, offset: int, size: int) -> Frame | None:
 
 
 def _data_frame(file: BinaryIO, offset: int, size: int, head: bytes) -> Frame | None:
-    """Follow the block headers (3 bytes: last, type, size) to the frame's end, or to where it was cut."""
+    """Follow the block headers (3 bytes: last, type, size) to the frame's end, or to where it is truncated."""
     try:
         end = offset + zstandard.frame_header_size(head)
         checksum = _CHECKSUM_BYTES if zstandard.get_frame_parameters(head).has_checksum else 0
@@ -98,7 +102,7 @@ def _data_frame(file: BinaryIO, offset: int, size: int, head: bytes) -> Frame | 
         header = int.from_bytes(head, "little")
         last, kind, length = bool(header & 1), header >> 1 & 3, header >> 3
         after = end + 3 + (1 if kind == _RLE else length) + (checksum if last else 0)
-        if len(head) < 3 or kind == _RESERVED or after > size:  # short: truncated since its size was taken
+        if len(head) < 3 or kind == _RESERVED or after > size:  # truncated since its size was read
             return Frame(DATA, offset, end - offset, whole=False)
         end = after
     return Frame(DATA, offset, end - offset)

@@ -1,4 +1,4 @@
-"""A group of snapshots, the unit of a recording: its size, its place and what its summary says."""
+"""A group of snapshots, the unit of a recording: its size, its place and its summary."""
 
 import io
 
@@ -10,14 +10,14 @@ from ...core.history import HistoryPoint
 from ..messages import LINE_LIMIT
 
 GROUP_BYTES = 16 * 1024 * 1024
-"""Uncompressed; fewer but larger snapshots, so that a seek stays quick."""
+"""Uncompressed size (bytes) of a group, at most; large snapshots make groups of fewer, so that a seek stays quick."""
 FRAME_LIMIT = GROUP_BYTES + LINE_LIMIT
 CHUNK = 1024 * 1024
-"""Read and copied at once (bytes)."""
+"""Bytes read and copied at once."""
 
 
 class FrameInfo(Struct, frozen=True):
-    """A group of snapshots: its place (bytes), and a point of history for each; None for one without clocks."""
+    """A group of snapshots: its place (bytes), and a point of history for each; None for a snapshot without clocks."""
 
     offset: int
     size: int
@@ -25,12 +25,12 @@ class FrameInfo(Struct, frozen=True):
 
     @property
     def count(self) -> int:
-        """How many snapshots."""
+        """The number of snapshots."""
         return len(self.points)
 
 
 def whole_lines(data: bytes) -> list[bytes]:
-    """The lines of a frame; what follows the last newline is a snapshot whose writer died in it."""
+    """The complete lines of a frame; the rest after the last newline is a snapshot that its writer did not finish."""
     return data.split(b"\n")[:-1]
 
 
@@ -40,7 +40,7 @@ def pack(value: object) -> bytes:
 
 
 def unpack(data: bytes, limit: int) -> bytes:
-    """What is in a zstd frame, as far as it goes; ZstdError beyond `limit` bytes."""
+    """The readable content of a zstd frame; ZstdError beyond `limit` bytes."""
     reader = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(data))
     parts: list[bytes] = []
     size = 0

@@ -1,4 +1,4 @@
-"""Reads a recording, also one whose writer died or still writes."""
+"""Reads a recording, also one that is still being written or was not closed."""
 
 import os
 from bisect import bisect_right
@@ -19,28 +19,29 @@ from ..messages import OLDEST_VERSION, STREAM_VERSION, EngineLine, Header, decod
 from .frames import DATA, INDEX, SUMMARY, Frame, find_index, frame_at, payload, walk
 from .groups import FRAME_LIMIT, FrameInfo, unpack, whole_lines
 
-_INDEX_LIMIT = 1024**3  # some 13 M snapshots
-_POINTS_BYTES = 16 * 1024 * 1024  # uncompressed; what is looked through for the sample at a jump
+_INDEX_LIMIT = 1024**3  # about 13 M snapshots
+_POINTS_BYTES = 16 * 1024 * 1024  # uncompressed; searched for the sample at a jump
 
 
 class _Format(Struct):
-    """The fields that a header of any version has."""
+    """The header fields that every version has."""
 
     format: str = ""
     version: int = 0
 
 
 class _Points(Struct):
-    """What of a snapshot is read for its sample of records."""
+    """The fields of a snapshot that are read for its sample of records."""
 
     points: list[TimePoint] = []
 
 
 class RecordingReader:
-    """Reads the recording at `path`; UsageError if it is not one or of a newer version, RunError where it is damaged.
+    """Reads the recording at `path`; UsageError if it is not a recording or of a newer version, RunError if it is
+    damaged.
 
-    `truncated`: it was not closed, because its writer died or is still at it; all that was written whole is there.
-    `points`: what the summaries say of each snapshot, None of one without clocks.
+    `truncated`: it was not closed, because its writer died or still writes; all complete snapshots are there. `points`:
+    the summaries' point for each snapshot, None for one without clocks.
     """
 
     def __init__(self, path: Path) -> None:
@@ -84,9 +85,9 @@ class RecordingReader:
         return self._snapshot(self._lines(frame)[number - self._start_of(frame)], frame)
 
     def sample(self, first: int, number: int) -> list[TimePoint]:
-        """The records in the samples of the snapshots from `first` up to before `number`, as far as 16 MiB reach back.
+        """The sampled records of the snapshots from `first` up to before `number`, within the last 16 MiB.
 
-        RunError where the recording is damaged inside.
+        RunError if the recording is damaged inside.
         """
         found: list[list[TimePoint]] = []
         read = 0
@@ -102,7 +103,7 @@ class RecordingReader:
     def seek(self, now_ms: int) -> int:
         """The number of the last snapshot taken at or before `now_ms` (processing time, epoch ms); 0 if none was.
 
-        Where the recording holds several runs over the same time, the last of them.
+        If the recording holds several runs over the same time, it is the last run's.
         """
         numbers = range(len(self.points) - 1, -1, -1)
         return next((n for n in numbers if (point := self.points[n]) is not None and point.now_ms <= now_ms), 0)
@@ -135,7 +136,7 @@ class RecordingReader:
         )
 
     def _check_version(self, found: _Format) -> None:
-        """UsageError for a recording whose fields may mean something else: of a newer wmtop, or a far older one."""
+        """UsageError for a recording of a newer or far older wmtop, whose fields may have other meanings."""
         if found.format == "wmtop" and not OLDEST_VERSION <= found.version <= STREAM_VERSION:
             other = "upgrade wmtop" if found.version > STREAM_VERSION else "use the wmtop that wrote it"
             raise UsageError(
@@ -158,7 +159,7 @@ class RecordingReader:
         return index
 
     def _rebuild_index(self) -> list[FrameInfo]:
-        """Walk the frames; those without a summary are decompressed: later headers, and what a writer died in."""
+        """Walk the frames; those without a summary are decompressed: later headers, and an unfinished last frame."""
         index: list[FrameInfo] = []
         open_frame: Frame | None = None
         self.end = 0
@@ -183,7 +184,7 @@ class RecordingReader:
         return FrameInfo(data.offset, data.size, info.points)
 
     def _look_into(self, frame: Frame | None) -> list[FrameInfo]:
-        """The summary of a frame that has none; nothing if there is no whole snapshot in it."""
+        """The summary of a frame that has none; None if there is no complete snapshot in it."""
         if frame is None:
             return []
         try:

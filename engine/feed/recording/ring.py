@@ -1,4 +1,4 @@
-"""The bounds of a recording, and which part is dropped when it exceeds them. Pure."""
+"""The bounds of a recording, and which part is dropped beyond them. Pure."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -6,7 +6,7 @@ from typing import Protocol
 from msgspec import Struct
 
 _KEEP = 7 / 8
-"""What is left when the oldest part is dropped: dropping a little at a time would copy the rest each time."""
+"""The part that is kept when the oldest is dropped: dropping a little at a time would copy the rest each time."""
 
 
 class Bounds(Struct, frozen=True):
@@ -20,7 +20,7 @@ UNBOUNDED = Bounds(None, None)
 
 
 class Place(Protocol):
-    """The position of a group of snapshots (bytes), and when (wall clock, epoch ms) the last of them was taken."""
+    """The position of a group of snapshots (bytes), and when (wall clock, epoch ms) its last snapshot was taken."""
 
     @property
     def offset(self) -> int: ...
@@ -29,7 +29,7 @@ class Place(Protocol):
 
 
 def first_kept(groups: Sequence[Place], end: int, bounds: Bounds) -> int:
-    """The first group that stays in a recording of `end` bytes: 0 while it is within its bounds."""
+    """The first group that stays in a recording of `end` bytes; 0: the recording is within its bounds."""
     return max(_by_size(groups, end, bounds.size), _by_time(groups, bounds.span_ms))
 
 

@@ -25,15 +25,15 @@ from .reader import RecordingReader
 from .ring import Bounds, first_kept
 
 GROUP = 60
-"""Snapshots in a frame."""
+"""Snapshots per frame."""
 _LEVEL = 3
 TRUNCATED = "another program truncated the file"
 ADVICE = dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "; free some space and record to another file")
-_WINDOW_LOG = 23  # 8 MiB: with 10,000 channels the snapshot before is still within reach
+_WINDOW_LOG = 23  # 8 MiB: with 10,000 channels the previous snapshot is still within reach
 
 
 class _Group(Struct, frozen=True):
-    """A `FrameInfo` as its writer keeps it: encoded, since a day has 86,400 points."""
+    """An encoded `FrameInfo`, to save memory: a day has 86,400 points."""
 
     offset: int
     size: int
@@ -42,12 +42,11 @@ class _Group(Struct, frozen=True):
 
 
 class RecordingWriter:
-    """Writes the recording at `path`; one that exists is refused, replaced, or continued after a second header.
+    """Writes the recording at `path`; an existing one is refused, replaced, or continued after a second header.
 
-    Beyond its `bounds` (the ring's, unless given) the oldest snapshots are dropped. May be called from any thread.
-    UsageError if the file cannot be opened or exists and `existing` refuses that, if a file to continue is not a
-    recording of this version, or if another process records to it; RunError when writing fails: what was written
-    before stays readable.
+    Beyond its `bounds` (the ring's by default) the oldest snapshots are dropped. Thread-safe. UsageError if the file
+    cannot be opened, exists and `existing` refuses that, is to be continued but not a recording of this version, or is
+    being recorded by another process; RunError when writing fails: what was written before stays readable.
     """
 
     def __init__(
@@ -69,13 +68,13 @@ class RecordingWriter:
                 self._file.truncate(0)
             if self._file.seek(0, os.SEEK_END):
                 self._resume()
-            frame = self._zstd.compressobj()  # as of snapshots, without a size: it can be closed when it was cut
+            frame = self._zstd.compressobj()  # like snapshots', without a size: it can be closed if truncated
             self._header = frame.compress(encode_line(header)) + frame.flush()
             self._write(self._header)
-            self._remove_copy()  # of a writer that was killed while it copied
+            self._remove_copy()  # left by a writer that was killed while it copied
         except BaseException:
             self._file.close()
-            if existing == "refuse":  # ours, and nothing is in it: it must not be in the way of the next try
+            if existing == "refuse":  # ours and empty: it must not block the next attempt
                 path.unlink(missing_ok=True)
             raise
         self._start = self._file.tell()
@@ -155,7 +154,9 @@ class RecordingWriter:
             self._shortening.start()
 
     def _shorten(self, first: int, end: int) -> None:
-        """Continue in a copy that begins with group `first`; what is written after `end` meanwhile is copied last."""
+        """Continue in a copy that begins with group `first`; what is written after `end` in the meantime is copied
+        last.
+        """
         try:
             copy = _open_for_append(self._shorter)
             try:
@@ -223,11 +224,11 @@ def _open_for_append(path: Path, *, new: bool = False) -> io.FileIO:
     try:
         locked = try_lock_file(file)
     except OSError:
-        locked = True  # a file system without locks: recording is still better than refusing to
+        locked = True  # a file system without locks: record all the same
     if not locked:
         file.close()
         raise UsageError(f"another wmtop is recording to {path}; choose another file", code="in_use")
-    if not os.path.samestat(os.fstat(file.fileno()), path.stat()):  # the ring was shortened in between
+    if not os.path.samestat(os.fstat(file.fileno()), path.stat()):  # the ring was shortened in the meantime
         file.close()
         return _open_for_append(path)
     return file

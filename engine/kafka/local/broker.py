@@ -1,4 +1,4 @@
-"""A real Kafka broker of one node on this machine, without a container: for the demo and for tests."""
+"""A real Kafka broker with one node on this machine, without a container: for the demo and for tests."""
 
 import base64
 import contextlib
@@ -43,7 +43,7 @@ _DEFAULTS = {
 _JAVA_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-Xmx512m")
 _LOG_OPTIONS = (
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-    "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info",  # it logs when the broker is up
+    "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info",  # logged when the broker is up
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSS",
 )
@@ -53,18 +53,18 @@ _STOP_S = 15.0
 _POLL_S = 0.05
 _EXCEPTION = re.compile(r'(?:Exception in thread "[^"]*" )?(?:\w+\.)+[\w$]+(?:Exception|Error): (?P<reason>.+)')
 
-# A JVM does not notice when its parent dies, so a shell beside it does: it waits for the end of a pipe that has no
-# writer and closes with the parent, however the parent dies, and then kills their process group, itself included. The
-# other shell becomes the JVM, so that a signal to our child reaches the broker itself.
+# A JVM does not notice the death of its parent. So a shell beside it waits for the end of a pipe that has no writer and
+# closes with the parent, however the parent dies; it then kills their process group, itself included. The other shell
+# becomes the JVM, so that a signal to our child reaches the broker itself.
 _TIED = 'exec 3<&0; { read -r _ <&3; kill -KILL 0; } & exec "$@" </dev/null 3<&-'
 
 
 class LocalBroker:
-    """A broker of one node on loopback; settings, log and data are in `directory`. It never outlives this process.
+    """A broker with one node on loopback; settings, log and data are in `directory`. It never outlives this process.
 
-    Clients reach it at `bootstrap` without security. `port` 0 is a free one, which it keeps over restarts. `listeners`
-    are further ones by name with their security protocol, each at a free port (`address`), e.g. `{"SAFE": "SASL_SSL"}`.
-    `properties` win over ours. `java` is a Java home, None the one that wmtop finds.
+    Clients reach it at `bootstrap` without security. `port` 0: a free port, kept over restarts. `listeners` are
+    additional ones by name with their security protocol, each at a free port (`address`), e.g. `{"SAFE": "SASL_SSL"}`.
+    `properties` override the defaults. `java` is a Java home, None: the one that wmtop finds.
     """
 
     def __init__(
@@ -87,11 +87,11 @@ class LocalBroker:
 
     @property
     def bootstrap(self) -> str:
-        """Where clients reach it: host and port."""
+        """The address for clients: host and port."""
         return self.address("PLAINTEXT")
 
     def address(self, listener: str) -> str:
-        """Host and port of one of its listeners."""
+        """Host and port of a listener."""
         return f"{HOST}:{self._ports[listener]}"
 
     @property
@@ -101,13 +101,13 @@ class LocalBroker:
 
     @property
     def pid(self) -> int | None:
-        """The process id of the broker; None where it is not started."""
+        """The process id of the broker; None if it is not started."""
         return None if self._process is None else self._process.pid
 
     def start(self, report: Callable[[str], None] = lambda text: None) -> None:
         """Start it and wait until it answers; `report` gets each step that may take long.
 
-        UsageError without Java or a way to get Kafka's jars, RunError where it does not come up.
+        UsageError without Java or a way to get Kafka's jars, RunError if it does not start.
         """
         assert self._process is None
         jars = kafka_jars(report)
@@ -118,7 +118,7 @@ class LocalBroker:
             raise UsageError(f"no Java at {java}; check the Java home", code="no_java")
         command = [str(java), *_JAVA_OPTIONS, *_LOG_OPTIONS, "-cp", f"{jars}/*"]
         report("starting a Kafka broker")
-        if not (self._data / "meta.properties").exists():  # the last thing that formatting writes
+        if not (self._data / "meta.properties").exists():  # formatting writes it last
             self._run([*command, "kafka.tools.StorageTool", "format", f"--cluster-id={_new_id()}", "-c", settings])
         try:
             self._launch([*command, "kafka.Kafka", settings])
@@ -127,7 +127,7 @@ class LocalBroker:
             raise
 
     def stop(self) -> None:
-        """Stop it in good order, by force where that takes too long; nothing where it is not running."""
+        """Stop it cleanly, by force if that takes too long; does nothing if it does not run."""
         if self._process is None:
             return
         self._process.terminate()
@@ -136,17 +136,17 @@ class LocalBroker:
         self.kill()
 
     def kill(self) -> None:
-        """End it as a crash would; its data stay. Nothing where it is not running."""
+        """Kill it, as in a crash; its data stay. Does nothing if it does not run."""
         process, self._process = self._process, None
         if process is None:
             return
         process.kill()
         process.wait()
         assert process.stdin is not None
-        process.stdin.close()  # the shell that waits for it ends too
+        process.stdin.close()  # ends the waiting shell, too
 
     def restart(self) -> None:
-        """Stop it, if it runs, and start it again at the same address with the same data."""
+        """Stop it if it runs, and start it again with the same address and data."""
         self.stop()
         self.start()
 
@@ -164,7 +164,7 @@ class LocalBroker:
         return self._directory / "data"
 
     def _write_settings(self) -> str:
-        """Write `server.properties`; its path."""
+        """Write `server.properties`; returns its path."""
         listeners = {name: f"{name}://{self.address(name)}" for name in self._protocols}
         properties = {
             **_DEFAULTS,
@@ -176,13 +176,13 @@ class LocalBroker:
             **self._properties,
         }
         path = self._directory / "server.properties"
-        # A Java properties file escapes as JSON does.
+        # Java properties files use JSON's escapes.
         path.write_text("".join(f"{key}={json.dumps(value)[1:-1]}\n" for key, value in properties.items()))
-        path.chmod(0o600)  # there may be passwords in it
+        path.chmod(0o600)  # it may hold passwords
         return str(path)
 
     def _run(self, command: list[str]) -> None:
-        """Run a tool to its end, its output in the log."""
+        """Run a tool to its end, with its output in the log."""
         said_before = self._size_of_log()
         with self.log.open("ab") as log:
             done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False)
@@ -190,7 +190,7 @@ class LocalBroker:
             raise self._failed(said_before)
 
     def _launch(self, command: list[str]) -> None:
-        """Start the broker and wait until it says that it is up."""
+        """Start the broker and wait until its log reports that it is up."""
         said_before = self._size_of_log()
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -213,17 +213,17 @@ class LocalBroker:
         return self.log.read_bytes()[since:].decode(errors="replace")
 
     def _failed(self, said_before: int) -> RunError:
-        """One line: what went wrong, in the broker's words since byte `said_before` of the log, and where that is."""
+        """One line: the reason, from the log after byte `said_before`, and where the log is."""
         lines = [line.strip() for line in self._said(said_before).splitlines() if line.strip()]
         reasons = [found["reason"] for found in map(_EXCEPTION.match, lines) if found]
-        reason = (reasons[:1] or lines[-1:] or ["its log is empty"])[0]  # later ones are consequences of the first
+        reason = (reasons[:1] or lines[-1:] or ["its log is empty"])[0]  # later lines are consequences of the first
         return RunError(f"the Kafka broker did not start: {reason} (log: {self.log})", code="not_started")
 
 
 def _free_ports(count: int) -> list[int]:
-    """Free ports of loopback, below those that the system gives to connections.
+    """Free ports of loopback, below the range that the system uses for connections.
 
-    One of those could be taken while the broker is down, even by a client that tries to reach it again.
+    A port in that range could be taken while the broker is down, even by a client that tries to reconnect.
     """
     free = (port for port in random.sample(range(20_000, 32_000), 1_000) if _is_free(port))
     return list(islice(free, count))
@@ -240,5 +240,5 @@ def _is_free(port: int) -> bool:
 
 
 def _new_id() -> str:
-    """A cluster id as Kafka writes them."""
+    """A cluster id in Kafka's form."""
     return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")

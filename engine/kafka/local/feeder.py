@@ -1,14 +1,13 @@
 """Replays a file of events into a Kafka topic at its own pace, times a factor, as a live demo.
 
-Event times go into the payload, as they are in the file: watermark, lateness and late counts depend only on them, and
-shifted or scaled event times would distort them. The record timestamp is the current time: the broker's retention goes
-by it and would delete records that claim to be years old.
+Event times go into the payload unchanged, because watermark, lateness and late counts depend only on them. The record
+timestamp is the current time: the broker's retention would delete records with timestamps that are years old.
 
-Run as a process (`feeder_command`) it ends at its file's end, and at once when its standard input closes.
+As a process (`feeder_command`) it ends at its file's end, and at once when its standard input closes.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# (Arrow's types are known in part only.)
+# (pyarrow is only partly typed.)
 
 import contextlib
 import os
@@ -40,43 +39,43 @@ _CLIENT: dict[str, Any] = {
     "reconnect_backoff_max_ms": 1_000,
 }
 _DELIVERY_MS = 30_000
-"""How long the broker may be away, as in a restart, before that is an error."""
+"""Longest absence (ms) of the broker, as in a restart, before that is an error."""
 _BLOCK_MS = 10_000
 _LINGER_MS = 10
 _BATCH_BYTES = 131_072
 _TIMES = pa.timestamp("ms", "UTC")
 _ON_THE_WAY = 10_000
-"""How many records may be unacknowledged: kafka-python itself would take any number."""
+"""Unacknowledged records, at most: kafka-python itself has no limit."""
 _CHUNK = 1_000
 _EARLY_S = 0.02
-"""A record that is due within this is sent now: one wait for many."""
+"""Records due within this time (s) are sent at once: one wait for many."""
 _SETTLE_S = 0.005
 _REPORT_S = 60.0
 _GIVE_UP_S = 5.0
 
 
 class Feed(Struct, frozen=True, kw_only=True):
-    """What is sent where: the rows of a Parquet file to a topic, which is created if it does not exist."""
+    """What to send where: the rows of a Parquet file to a topic, which is created if it does not exist."""
 
     bootstrap: str
     topic: str
     file: str
     time: str
-    """The column of event times; `arrival` that of arrival times, `channel` that of the records' keys."""
+    """The column of event times; `arrival`: of arrival times; `channel`: of the records' keys."""
     arrival: str
     channel: str
     partitions: int = 1
     speed: float | None = None
-    """Seconds of arrival time a second; None: as fast as possible."""
+    """Seconds of arrival time per second; None: as fast as possible."""
     start_ms: int | None = None
-    """What arrived before (epoch ms) is left out."""
+    """Rows that arrived before (epoch ms) are left out."""
 
 
 def feed(job: Feed, stop: threading.Event, report: Callable[[str], None]) -> int:
-    """Send the rows in order of arrival, as JSON; how many the broker has taken.
+    """Send the rows in order of arrival, as JSON; returns how many the broker acknowledged.
 
     A channel stays in one partition. Ends early when `stop` is set. UsageError for unusable input or no broker,
-    RunError where the broker stops taking records.
+    RunError if the broker stops accepting records.
     """
     rows = _load(job)
     partition_of = _partition_of(rows.column(job.channel), job.partitions)
@@ -99,19 +98,19 @@ def feed(job: Feed, stop: threading.Event, report: Callable[[str], None]) -> int
 
 
 def feeder_command(job: Feed) -> list[str]:
-    """What runs `feed` as a process of its own; give it a pipe as standard input, and it ends with its parent."""
+    """The command that runs `feed` as a process; with a pipe as standard input it ends with its parent."""
     return [sys.executable, "-P", "-m", __name__, msgspec.json.encode(job).decode()]
 
 
 class _Producer:
-    """Sends to one topic; tracks what the broker has not acknowledged yet, and bounds it."""
+    """Sends to one topic; tracks and limits unacknowledged records."""
 
     def __init__(self, job: Feed, stop: threading.Event) -> None:
         self._topic = job.topic
         self._stop = stop
         self._open: deque[Any] = deque()
         self.sent = 0
-        """How many records the broker has acknowledged."""
+        """The number of acknowledged records."""
         self._producer: Any = KafkaProducer(
             **_CLIENT,
             bootstrap_servers=job.bootstrap.split(","),
@@ -123,12 +122,12 @@ class _Producer:
         )
 
     def send(self, partition: int, key: bytes | None, value: bytes) -> None:
-        """Send a record; waits while too many are on the way. Raises the error of one that did not get there."""
+        """Send a record; waits while too many are unacknowledged. Raises the error of an earlier record that failed."""
         self._open.append(self._producer.send(self._topic, value, key, partition=partition))
         self._settle_to(_ON_THE_WAY)
 
     def settle_all(self) -> None:
-        """Wait until the broker has acknowledged everything, or `stop` is set."""
+        """Wait until everything is acknowledged, or `stop` is set."""
         self._settle_to(0)
 
     def _settle_to(self, most: int) -> None:
@@ -148,7 +147,7 @@ class _Producer:
         try:
             self._producer.close(timeout=1)
         except KafkaError:
-            # What is not acknowledged by now is given up; kafka-python itself would leave its thread waiting for it.
+            # Unacknowledged records are given up; kafka-python itself would leave its thread waiting for them.
             self._producer._sender.force_close()
             self._producer._sender.join(_GIVE_UP_S)
             with contextlib.suppress(KafkaError):
@@ -156,7 +155,7 @@ class _Producer:
 
 
 def _load(job: Feed) -> pa.Table:
-    """The rows in a stable order of arrival, without those that have none; all times in ms UTC."""
+    """The rows in a stable order of arrival, without rows that have no arrival time; all times in ms UTC."""
     try:
         table = pq.read_table(job.file)
     except (OSError, pa.ArrowInvalid) as error:
@@ -179,13 +178,13 @@ def _load(job: Feed) -> pa.Table:
 
 
 def _partition_of(channels: "pa.ChunkedArray[Any]", partitions: int) -> dict[Any, int]:
-    """Each channel's partition: its index in the order of all the file's names, in turns."""
+    """Each channel's partition: its index among all the file's names in order, modulo the number of partitions."""
     names: list[Any] = pc.unique(channels.drop_null()).to_pylist()
     return {name: index % partitions for index, name in enumerate(sorted(names))}
 
 
 def _make_topic(job: Feed) -> None:
-    """Make the topic, or see that the one that is there has as many partitions."""
+    """Create the topic, or check that the existing one has as many partitions."""
     with _in_one_line(job.bootstrap, UsageError):
         admin: Any = KafkaAdminClient(**_CLIENT, bootstrap_servers=job.bootstrap.split(","))
     with contextlib.closing(admin), _in_one_line(job.bootstrap):
@@ -203,7 +202,7 @@ def _make_topic(job: Feed) -> None:
 
 
 def _paced(rows: pa.Table, job: Feed, stop: threading.Event) -> Iterator[Row]:
-    """The rows, each when it is due: the first one now. Ends early when `stop` is set."""
+    """The rows, each when it is due, the first one now. Ends early when `stop` is set."""
     began = monotonic()
     first: Any = None
     for offset in range(0, rows.num_rows, _CHUNK):
@@ -220,7 +219,7 @@ def _paced(rows: pa.Table, job: Feed, stop: threading.Event) -> Iterator[Row]:
 
 @contextlib.contextmanager
 def _in_one_line(bootstrap: str, kind: type[UsageError | RunError] = RunError) -> Generator[None]:
-    """What kafka-python raises becomes one line."""
+    """Turn kafka-python's errors into one line."""
     try:
         yield
     except (KafkaError, OSError, ValueError) as error:
@@ -239,7 +238,7 @@ def _stop_with_standard_input(stop: threading.Event) -> None:
 
 
 def main() -> int:
-    """Feed until the end of the file, of standard input, or a TERM or INT; the exit code."""
+    """Feed until the end of the file or of standard input, or a TERM or INT; returns the exit code."""
     job = msgspec.json.decode(sys.argv[1], type=Feed)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

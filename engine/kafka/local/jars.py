@@ -16,7 +16,7 @@ from ...locks import lock_file
 KAFKA_VERSION = "4.1.0"
 
 _GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
-# Kafka logs through slf4j and brings no logger of its own: the simple one needs no file to be set up.
+# Kafka logs through slf4j and has no logger of its own: the simple one needs no configuration file.
 _POM = f"""\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
@@ -39,9 +39,9 @@ _LONGEST = 300
 
 
 def kafka_jars(report: Callable[[str], None] = lambda text: None) -> Path:
-    """The directory of a broker's jars, which are fetched (45 MB) where they are not there yet.
+    """The directory of a broker's jars, fetched (45 MB) if they are missing.
 
-    UsageError where there is no Maven to fetch them with, RunError where Maven cannot.
+    UsageError without Maven, RunError if Maven fails.
     """
     return fetched_jars(f"kafka-{KAFKA_VERSION}", _POM, f"fetching Kafka {KAFKA_VERSION} (45 MB, once)", report)
 
@@ -50,9 +50,9 @@ def fetched_jars(
     name: str, pom: str, doing: str, report: Callable[[str], None] = lambda text: None, *,
     what: str = "a local Kafka broker", instead: str = "give a running broker: wmtop run kafka BOOTSTRAP TOPIC",
 ) -> Path:  # fmt: skip
-    """The directory of what a pom depends on, by a name of its own in the cache; errors as of `kafka_jars`.
+    """The directory of a pom's dependencies, under its own name in the cache; errors as in `kafka_jars`.
 
-    `what` needs the jars, and `instead` is what to do where there is no Maven.
+    `what` needs the jars; `instead` is what to do without Maven.
     """
     cache = Path(platformdirs.user_cache_dir("wmtop"))
     jars = cache / name
@@ -67,14 +67,14 @@ def fetched_jars(
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / "kafka.lock").open("w") as lock:
         lock_file(lock)
-        if not jars.is_dir():  # else another process has fetched them meanwhile
+        if not jars.is_dir():  # else another process has fetched them in the meantime
             report(doing)
             _fetch(maven, pom, jars, what)
     return jars
 
 
 def _fetch(maven: str, pom: str, jars: Path, what: str) -> None:
-    """Have Maven put them beside `jars`, and rename: what is at `jars` is complete."""
+    """Have Maven put them beside `jars`, then rename: a directory at `jars` is complete."""
     for left in jars.parent.glob(f"{_PARTIAL}*"):  # left by a process that was killed
         shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=_PARTIAL, dir=jars.parent) as directory:

@@ -1,9 +1,9 @@
 """Security settings from a properties file and the environment, under Java's property names.
 
-The file is what Java's clients take (`client.properties`); librdkafka's names for the same things are taken, too. A
-property of `SECURITY` may also be a variable, `KAFKA_` and its name in capitals with `_` for `.`:
-`KAFKA_SASL_PASSWORD`. The file wins over the environment. Without a file the environment counts where it says
-`KAFKA_SECURITY_PROTOCOL`: a stray variable changes nothing.
+The file is that of Java's clients (`client.properties`); librdkafka's names are accepted, too. A property of `SECURITY`
+may also be an environment variable, `KAFKA_` and its name in capitals with `_` for `.`: `KAFKA_SASL_PASSWORD`. The file
+wins over the environment. Without a file the environment counts only if `KAFKA_SECURITY_PROTOCOL` is set: a stray
+variable changes nothing.
 """
 
 import os
@@ -59,7 +59,7 @@ _ALTERNATIVES = (
         "ssl.key.location",
     },
 )
-"""Alternatives: where the file sets one of a set, the environment's are ignored."""
+"""Sets of alternatives: if the file sets one of a set, the environment's are ignored."""
 _OURS = {
     "bootstrap.servers",
     "metadata.broker.list",
@@ -85,9 +85,9 @@ def variable_of(name: str) -> str:
 
 
 def read_properties(file: Path | None) -> dict[str, str]:
-    """What is given, under Java's names; user name and password as `sasl.username` and `sasl.password`.
+    """The given properties under Java's names; user name and password as `sasl.username` and `sasl.password`.
 
-    UsageError, without any value, for a file that cannot be read or is not a properties file.
+    UsageError, without any value in it, for a file that cannot be read or is not a properties file.
     """
     if file is None and variable_of("security.protocol") not in os.environ:
         return {}
@@ -123,7 +123,7 @@ def _read(file: Path) -> dict[str, str]:
 
 
 def _in_java_names(given: Mapping[str, str], where: str) -> dict[str, str]:
-    """The properties under Java's names, without empty values and without those that wmtop sets itself."""
+    """The properties under Java's names, without empty values and those that wmtop sets itself."""
     named = {_JAVA_NAMES.get(name, name): value.strip() for name, value in given.items() if name not in _OURS}
     _refuse(named, where)
     login = named.pop("sasl.jaas.config", "")
@@ -136,7 +136,7 @@ def _in_java_names(given: Mapping[str, str], where: str) -> dict[str, str]:
 
 
 def _refuse(named: Mapping[str, str], where: str) -> None:
-    """UsageError for a property that only one of the two readers understands."""
+    """UsageError for a property that only one of the two readers supports."""
     if "config.providers" in named:
         raise UsageError(
             f"config.providers in {where} is not supported; set secrets in the environment, e.g. KAFKA_SASL_PASSWORD"

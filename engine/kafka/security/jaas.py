@@ -1,4 +1,4 @@
-"""The login of a Kafka client as Java writes it: `…PlainLoginModule required username="…" password="…";`."""
+"""The login of a Kafka client in Java's form: `…PlainLoginModule required username="…" password="…";`."""
 
 import re
 
@@ -14,7 +14,7 @@ _MODULES = {
 
 
 def parse_login(text: str) -> tuple[str, str]:
-    """User name and password; ValueError, without the secrets, for a text that is not a login with both."""
+    """User name and password; ValueError, without the secrets, if the text is not a login with both."""
     match _tokens(text):
         case [module, _, *options, ";"] if options[1::3] == ["="] * (len(options) // 3) and len(options) % 3 == 0:
             pass

@@ -29,12 +29,12 @@ from ...java import find_java
 _STORE, _KEY, _OURS = "WMTOP_STORE_PASSWORD", "WMTOP_KEY_PASSWORD", "WMTOP_OWN_PASSWORD"
 _KEY_ENTRY = re.compile(r"^(?P<alias>.+?), .*PrivateKeyEntry", re.MULTILINE)
 _JAVA_ONLY = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
-"""How JKS and JCEKS stores begin."""
+"""The first bytes of JKS and JCEKS stores."""
 _BAD_STORE = (ValueError, TypeError, UnsupportedAlgorithm)
 
 
 def certificates_in(store: Path, kind: str | None, password: str | None) -> str:
-    """The trusted certificates of a store, as PEM; `kind` None: JKS or PKCS #12, by its first bytes."""
+    """The trusted certificates of a store, as PEM; `kind` None: JKS or PKCS #12, by the first bytes."""
     if _is_java_only(store, kind):
         listing = ["-list", "-rfc", *_opening(store, kind, password)]
         found = _keytool("ssl.truststore", store, listing, {_STORE: password})
@@ -47,7 +47,7 @@ def certificates_in(store: Path, kind: str | None, password: str | None) -> str:
 
 
 def key_in(store: Path, kind: str | None, password: str | None, key_password: str | None) -> str:
-    """The certificate, its chain and its key of the first entry of a store that has a key, as PEM, not encrypted."""
+    """Certificate, its chain and its key of the first entry with a key, as PEM, not encrypted."""
     if password is None:
         raise UsageError(f"ssl.keystore.password is missing; {store} needs it")
     # Only Java's stores have a separate password for a key.
@@ -62,7 +62,7 @@ def key_in(store: Path, kind: str | None, password: str | None, key_password: st
 
 
 def plain_key(key: str, password: str | None) -> str:
-    """A PEM key as PKCS #8 without a password; ValueError where it does not open or is not a key."""
+    """A PEM key as PKCS #8 without a password; ValueError if the password is wrong or it is not a key."""
     data = key.encode()
     encrypted = "ENCRYPTED" in key
     try:
@@ -73,7 +73,7 @@ def plain_key(key: str, password: str | None) -> str:
 
 
 def _is_java_only(store: Path, kind: str | None) -> bool:
-    """Whether only Java reads the store."""
+    """Whether only Java can read the store."""
     try:
         with store.open("rb") as file:
             return file.read(4) in _JAVA_ONLY or (kind or "PKCS12").upper() not in ("PKCS12", "JKS")
@@ -107,7 +107,7 @@ def _certificates(content: PKCS12KeyAndCertificates) -> list[Certificate]:
 
 
 def _chain(own: Certificate, others: list[Certificate]) -> list[Certificate]:
-    """The certificate and those that issued it, as far as the store has them."""
+    """The certificate and the chain of its issuers, as far as it is in the store."""
     chain = [own]
     while (issuer := _issuer(chain[-1], others)) is not None and issuer not in chain:
         chain.append(issuer)

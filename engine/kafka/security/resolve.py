@@ -23,13 +23,13 @@ _OPEN = TIMING | {
     "ssl.keystore.certificate.chain",
     "ssl.endpoint.identification.algorithm",
 }
-"""Properties that are not secrets; every property that is not listed is treated as one."""
+"""Properties that are not secrets; all other properties are treated as secrets."""
 
 
 def kafka_config(bootstrap: str, file: Path | None = None) -> KafkaConfig:
-    """How to reach the cluster at `bootstrap`, with the security settings of a properties file and the environment.
+    """The settings for the cluster at `bootstrap`, with the security settings of a properties file and the environment.
 
-    Puts secrets into this process's environment, as `WMTOP_KAFKA_…`. UsageError for a missing or bad setting.
+    Puts secrets into this process's environment, as `WMTOP_KAFKA_…`. UsageError for a missing or wrong setting.
     """
     given = read_properties(file)
     protocol = _one_of("security.protocol", given.get("security.protocol", "PLAINTEXT"), PROTOCOLS)
@@ -42,7 +42,7 @@ def kafka_config(bootstrap: str, file: Path | None = None) -> KafkaConfig:
         properties |= tls_properties(given)
     _check_timing(properties)
     config = KafkaConfig(bootstrap, {name: _hidden(name, value) for name, value in properties.items()})
-    config.for_python()  # reports a certificate that cannot be used
+    config.for_python()  # reports an unusable certificate
     return config
 
 
@@ -84,5 +84,5 @@ def _hidden(name: str, value: str) -> str:
     variable = f"WMTOP_{variable_of(name)}"
     os.environ[variable] = value
     if not value.isascii() and os.environ.get("LC_ALL") in ("C", "POSIX"):
-        os.environ["LC_ALL"] = "C.UTF-8"  # Python writes variables as UTF-8 then, and Java would read them as ASCII
+        os.environ["LC_ALL"] = "C.UTF-8"  # Python then writes variables as UTF-8, and Java would read them as ASCII
     return reference(variable)

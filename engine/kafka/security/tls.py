@@ -1,4 +1,4 @@
-"""Certificates and keys of a Kafka client: from PEM texts and files and Java's key stores, as PEM for both readers."""
+"""Certificates and keys of a Kafka client: from PEM texts, files and Java's key stores to PEM for both readers."""
 
 import os
 import re
@@ -18,13 +18,13 @@ _PEM = b"-----BEGIN "
 
 
 class TlsMaterial(Struct, frozen=True, kw_only=True):
-    """PEM texts and what to check; `authorities` and `authorities_file` None: the system's authorities."""
+    """PEM texts and what to verify; `authorities` and `authorities_file` None: the system's authorities."""
 
     authorities: str | None
     authorities_file: str | None
     chain: str | None
     key: str | None
-    """PKCS #8 without a password, the only form that Kafka's Java client reads with every Java."""
+    """PKCS #8 without a password, the only form that Kafka's Java client reads on every Java version."""
     checks_name: bool
 
     def __repr__(self) -> str:
@@ -32,7 +32,7 @@ class TlsMaterial(Struct, frozen=True, kw_only=True):
 
 
 def tls_context(material: TlsMaterial) -> ssl.SSLContext:
-    """The SSL context for Python's connections; UsageError for certificates and keys that it cannot use."""
+    """The SSL context for Python's connections; UsageError for unusable certificates and keys."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname = material.checks_name
@@ -46,7 +46,7 @@ def tls_context(material: TlsMaterial) -> ssl.SSLContext:
 
 
 def tls_properties(given: Mapping[str, str]) -> dict[str, str]:
-    """The properties of TLS with certificates and keys as PEM, as Java's client takes them; UsageError for bad ones."""
+    """The TLS properties of Java's client, with certificates and keys as PEM; UsageError for unusable ones."""
     check = given.get("ssl.endpoint.identification.algorithm", "https").lower()
     if check not in ("https", "", "none"):
         raise UsageError("ssl.endpoint.identification.algorithm must be https, or empty to skip the host name check")
@@ -66,7 +66,7 @@ def _trust(context: ssl.SSLContext, material: TlsMaterial) -> None:
 
 
 def _identify(context: ssl.SSLContext, chain: str, key: str) -> None:
-    """Load certificate and key; Python takes them from a file only: a private, temporary one."""
+    """Load certificate and key from a private, temporary file: Python reads them only from files."""
     with tempfile.NamedTemporaryFile("w", prefix="wmtop-", suffix=".pem") as file:  # mode 0600
         file.write(chain + key)
         file.flush()
@@ -105,7 +105,7 @@ def _trusted(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _identity(given: Mapping[str, str]) -> dict[str, str]:
-    """The client's certificate and key, where it has one."""
+    """The client's certificate and key, if it has one."""
     pem, password = _identity_pem(given), given.get("ssl.key.password")
     if pem is None:
         return {}
@@ -153,13 +153,13 @@ def _text(data: bytes) -> str:
 def _blocks(text: str, kind: str) -> str:
     """The PEM blocks of a kind, in lines, without the text around them; empty if there are none.
 
-    In a properties file the lines of a PEM text are often joined, which Java takes and OpenSSL does not.
+    In properties files the lines of a PEM text are often joined, which Java accepts and OpenSSL does not.
     """
     return "".join(_in_lines(found) for found in _BLOCK.finditer(text) if found["kind"].endswith(kind))
 
 
 def _in_lines(block: re.Match[str]) -> str:
-    if ":" in block["body"]:  # headers, as a key encrypted in the old way has them
+    if ":" in block["body"]:  # headers, as in keys encrypted in the old format
         return block[0] + "\n"
     body = "\n".join(_LINE.findall("".join(block["body"].split())))
     return f"-----BEGIN {block['kind']}-----\n{body}\n-----END {block['kind']}-----\n"
