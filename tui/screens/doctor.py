@@ -35,7 +35,7 @@ CHECKED = (
     "Event times: in the future, in another unit or time zone, not event times at all; rows without one",
     "Lateness: too small, larger than needed, a burst; rows that Spark drops, a delay of 0",
     "Batches and state: slow, falling behind, never ending; state that keeps growing",
-    "Flink jobs: restarts, late records, timestamps that repeat, operators without a watermark",
+    "Flink jobs: restarts, late records, sources and operators without a watermark",
 )
 _BADGE = 10
 _BESIDE = 96

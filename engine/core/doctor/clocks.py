@@ -12,6 +12,9 @@ ENOUGH, NOW_SLACK_MS, WATCHED_MS = 10_000, SECOND, MINUTE
 """Event time is taken for processing time if this many records are within this distance (ms) of now, for this long
 (ms).
 """
+STUCK_MS = 75 * SECOND
+"""Rates are means over the last minute, and metrics are up to 10 s old: a source that still has a rate after this
+time has read records while the watermark was frozen."""
 MALFORMED_SHARE, MALFORMED_LEAST, NEARLY_ALL = 0.001, 10, 0.9
 
 
@@ -73,6 +76,13 @@ class ProcessingTime(Finding, frozen=True, kw_only=True, tag="processing-time"):
     watched_ms: int
     lateness_ms: int
     column: str | None
+
+
+class EventTimeStuck(Finding, frozen=True, kw_only=True, tag="event-time-stuck"):
+    """An attached query or job reads records, and none of them is newer than those before."""
+
+    frozen_ms: int
+    read_per_second: float
 
 
 def future_timestamps(given: DiagnosisInput) -> FutureTimestamps | None:
@@ -268,3 +278,36 @@ def _recent(ms: int) -> bool:
 def _read_as(ms: int, steps: int) -> int:
     """The same number in a unit `steps` steps finer (below 0: coarser)."""
     return ms * 1000 if steps < 0 else ms // (1_000_000 if steps > 1 else 1_000)
+
+
+def event_time_stuck(given: DiagnosisInput) -> EventTimeStuck | None:
+    """No channel is ahead, so none holds the others back: the records repeat their times, or are old."""
+    snapshot, frozen_ms = given.snapshot, given.frozen_ms
+    if given.watermark_ms is None or frozen_ms is None or frozen_ms < STUCK_MS:
+        return None
+    read = None if snapshot.state not in ("live", "partial") else _read_per_second(given, frozen_ms)
+    if not read:
+        return None
+    return EventTimeStuck(
+        severity="critical" if snapshot.flink is not None else "warning",
+        size=frozen_ms,
+        frozen_ms=frozen_ms,
+        read_per_second=read,
+        fixes=(Fix(code="check-event-time"),),
+    )
+
+
+def _read_per_second(given: DiagnosisInput, frozen_ms: int) -> float | None:
+    """What a Flink job reads, or a Spark query without channels whose newest record sets its only watermark."""
+    job, level, spark = given.snapshot.flink, given.snapshot.level, given.snapshot.spark
+    if job is not None:
+        held = level.holder is not None and level.holder.cause == "behind"
+        none_ahead = (level.behind_fastest_ms or 0) < frozen_ms // 2
+        return job.read_per_second if held and none_ahead and job.state == "RUNNING" else None
+    nodes = spark.nodes or []
+    if len(nodes) != 1 or spark.max_event_ms is None or nodes[0].delay_ms is None or given.channels:
+        return None
+    begun_ms, now_ms = spark.batch_timestamp_ms, given.now_ms
+    if begun_ms is None or now_ms is None or frozen_ms - (now_ms - begun_ms) < MINUTE:
+        return None  # its last rows may be those that moved the watermark
+    return spark.input_rows_per_second if spark.max_event_ms - nodes[0].delay_ms == given.watermark_ms else None

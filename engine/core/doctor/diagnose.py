@@ -20,11 +20,13 @@ from .blocking import (
     silent_channels,
 )
 from .clocks import (
+    EventTimeStuck,
     FutureTimestamps,
     Malformed,
     ProcessingTime,
     WrongUnit,
     ZoneShift,
+    event_time_stuck,
     future_timestamps,
     malformed,
     processing_time,
@@ -54,10 +56,8 @@ from .diagnosis_input import DiagnosisInput
 from .explained import ClockSkew, LateCause, clock_skew, late_cause
 from .finding import Finding, Severity
 from .flink import (
-    EventTimeStuck,
     LateDrops,
     SourceSendsNoWatermark,
-    event_time_stuck,
     job_restarts,
     late_drops,
     operator_behind,
@@ -68,11 +68,13 @@ from .lateness import Dropped, LatenessTooLarge, LatenessTooSmall, dropped, late
 from .plan import StateNeverRemoved, state_never_removed
 from .progress import CannotTell, Slow, Stalled, unexplained, verdict_of
 from .spark import (
+    InputHoldsBack,
     LeftBehind,
     NeverMoved,
     NodeWithoutData,
     NoWatermark,
     PinnedNode,
+    input_holds_back,
     left_behind,
     never_moved,
     no_watermark,
@@ -108,6 +110,7 @@ STREAM_RULES: tuple[Rule, ...] = (
     zero_delay,
     node_without_data,
     pinned_node,
+    input_holds_back,
     never_moved,
     no_watermark,
     state_never_removed,
@@ -179,6 +182,7 @@ EXPLAINED_BY: dict[VerdictName, tuple[type[Finding], ...]] = {
         PinnedNode,
         NeverMoved,
         EventTimeStuck,
+        InputHoldsBack,
         FutureTimestamps,
         WrongUnit,
         ZoneShift,
@@ -186,7 +190,7 @@ EXPLAINED_BY: dict[VerdictName, tuple[type[Finding], ...]] = {
         HungBatch,
         SourcePaused,
     ),
-    "slow": (SlowBatches, Lagging, SilentChannels, NoData, FrozenByLateness, HungBatch, WrongUnit),
+    "slow": (SlowBatches, InputHoldsBack, Lagging, SilentChannels, NoData, FrozenByLateness, HungBatch, WrongUnit),
     "unknown": (
         EngineFailed,
         EngineSilent,

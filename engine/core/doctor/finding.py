@@ -47,6 +47,8 @@ FixCode = Literal[
     "keep-event-time",
     "key-with-window",
     "bound-join",
+    "dedup-with-time",
+    "check-input",
     "tap-input",
     "check-engine",
     "check-query",

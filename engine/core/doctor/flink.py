@@ -12,9 +12,6 @@ LEAST_MS = 30 * SECOND
 """How long late records are watched before a share is made of them."""
 FEW_SHARE = 0.001
 """A smaller share of late records is worth knowing and no more."""
-STUCK_MS = 75 * SECOND
-"""Rates are means over the last minute, and metrics are up to 10 s old: a source that still has a rate after this
-time has read records while the watermark was frozen."""
 FAR_MS = 10 * MINUTE
 """An operator so far behind the one that is shown is not just slower."""
 
@@ -52,13 +49,6 @@ class SourceSendsNoWatermark(Finding, frozen=True, kw_only=True, tag="source-wit
     operator: str | None
     fires: bool
     """The operator sends results all the same: its windows go by processing time, or by a trigger of their own."""
-
-
-class EventTimeStuck(Finding, frozen=True, kw_only=True, tag="event-time-stuck"):
-    """The sources read records, and no channel's event time advances."""
-
-    frozen_ms: int
-    read_per_second: float
 
 
 class OperatorBehind(Finding, frozen=True, kw_only=True, tag="operator-behind"):
@@ -142,23 +132,6 @@ def source_without_watermark(given: DiagnosisInput) -> SourceSendsNoWatermark | 
         operator=None if chosen is None else chosen.name,
         fires=fires,
         fixes=(Fix(code="set-watermark-strategy"),),
-    )
-
-
-def event_time_stuck(given: DiagnosisInput) -> EventTimeStuck | None:
-    """No channel is ahead, so none holds the others back: the records themselves repeat their times."""
-    job, level = _running(given), given.snapshot.level
-    frozen_ms, holder, read = given.frozen_ms, level.holder, None if job is None else job.read_per_second
-    if not read or level.watermark_ms is None or frozen_ms is None or frozen_ms < STUCK_MS:
-        return None
-    if holder is None or holder.cause != "behind" or (level.behind_fastest_ms or 0) >= frozen_ms // 2:
-        return None
-    return EventTimeStuck(
-        severity="critical",
-        size=frozen_ms,
-        frozen_ms=frozen_ms,
-        read_per_second=read,
-        fixes=(Fix(code="check-event-time"),),
     )
 
 

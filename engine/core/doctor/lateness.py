@@ -10,7 +10,7 @@ from msgspec import Struct
 from ..judgement.recent import FEW_LATE
 from ..lateness import HOUR, recommended_lateness_ms
 from ..snapshot import RecentRow, WhatIf
-from .diagnosis_input import SECOND, DiagnosisInput, loss_severity, share
+from .diagnosis_input import MINUTE, SECOND, DiagnosisInput, loss_severity, share
 from .finding import Finding, Fix
 
 ENOUGH = 1_000
@@ -19,6 +19,8 @@ LOST_SHARE, WANTED = 0.023, 0.99
 """Lateness is too small if more than this share is late (2.3 %: beyond two standard deviations); the share of records
 to keep on time that is then recommended.
 """
+MOST_DELAY_MS = 7 * 24 * HOUR
+"""No longer delay is advised for rows that Spark drops."""
 BURST_TIMES = 4
 """A burst: the late share is this many times the one since the start."""
 KEPT_SHARE, ENOUGH_KEPT, SHORTER, SOONER = 0.999, 10_000, 3, 0.5
@@ -46,6 +48,12 @@ class Dropped(Finding, frozen=True, kw_only=True, tag="dropped"):
     rows: int
     lateness_ms: int | None
     column: str | None
+    behind_ms: int | None
+    """How far the earliest of them was behind the newest event time; None: not known."""
+    restarted: bool
+    """The delay in force would have kept them: the watermark is still that of a shorter one, before a restart."""
+    frozen_ms: int | None
+    """So much event time is missing until it is not; None: not known, or caught up."""
 
 
 class LatenessTooLarge(Finding, frozen=True, kw_only=True, tag="lateness-too-large"):
@@ -154,14 +162,30 @@ def dropped(given: DiagnosisInput) -> Dropped | None:
     if not spark.dropped_at_least or given.snapshot.totals.late is not None:
         return None
     columns = [node.column for node in spark.nodes or ()]
+    behind_ms, delay_ms, frozen_ms = spark.dropped_behind_ms, settings.lateness_ms, spark.frozen_ms
+    restarted = bool(frozen_ms) or (behind_ms is not None and delay_ms is not None and behind_ms < delay_ms)
     return Dropped(
         severity="warning",
         size=share(spark.dropped_at_least, given.snapshot.totals.records) or 0.0,
         rows=spark.dropped_at_least,
         lateness_ms=settings.lateness_ms,
         column=columns[0] if len(columns) == 1 else None,
-        fixes=(Fix(code="lengthen-lateness"), Fix(code="tap-input")),
+        behind_ms=behind_ms,
+        restarted=restarted,
+        frozen_ms=frozen_ms,
+        fixes=(Fix(code="wait"),)
+        if restarted
+        else (Fix(code="lengthen-lateness", value_ms=_covering(behind_ms)), Fix(code="tap-input")),
     )
+
+
+def _covering(behind_ms: int | None) -> int | None:
+    """A round delay that is longer; None: not known, or so long that those rows are rather wrong than late."""
+    if behind_ms is None or behind_ms > MOST_DELAY_MS:
+        return None
+    steps = ((MINUTE, SECOND), (10 * MINUTE, 10 * SECOND), (10 * HOUR, MINUTE), (MOST_DELAY_MS, HOUR))
+    step = next(step for most, step in steps if behind_ms <= most)
+    return (behind_ms // step + 1) * step
 
 
 def lateness_too_large(given: DiagnosisInput) -> LatenessTooLarge | None:

@@ -7,7 +7,13 @@ from .diagnosis_input import DiagnosisInput
 from .finding import Finding, Fix, FixCode, Severity
 
 KeptReason = Literal[
-    "no_watermark", "watermark_after", "watermark_lost", "key_without_window", "join_unbounded", "mode_not_known"
+    "no_watermark",
+    "watermark_after",
+    "watermark_lost",
+    "key_without_window",
+    "join_unbounded",
+    "dedup_without_time",
+    "mode_not_known",
 ]
 
 
@@ -36,6 +42,7 @@ def state_never_removed(given: DiagnosisInput) -> StateNeverRemoved | None:
         "watermark_lost": "keep-event-time",
         "key_without_window": "key-with-window",
         "join_unbounded": "bound-join",
+        "dedup_without_time": "dedup-with-time",
         "mode_not_known": "add-watermark",
         None: "keep-event-time",
     }
@@ -63,4 +70,6 @@ def _reason(one: StatefulOperator, given: DiagnosisInput) -> KeptReason | None:
         return "watermark_after" if any(node.after_state for node in spark.nodes or ()) else "no_watermark"
     if one.kind == "join":
         return "join_unbounded"
+    if one.kind == "dedup":
+        return "dedup_without_time"
     return "key_without_window" if one.kind == "aggregation" and one.windowed is False else "watermark_lost"

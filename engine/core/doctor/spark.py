@@ -1,9 +1,12 @@
 """Rules about Spark's clock: the fastest channel drives it, each node has its own, and delay 0 drops equal times."""
 
 from ..snapshot import ChannelView, OperatorKind, UnmovedReason
-from .diagnosis_input import SECOND, DiagnosisInput, loss_severity, share
+from .diagnosis_input import MINUTE, SECOND, DiagnosisInput, loss_severity, share
 from .finding import Finding, Fix, FixCode
+from .progress import verdict_of
 
+SKEW_TIMES = 2
+"""An input is far behind: so many times the longest delay, or a window, and a minute at least."""
 LOST_LEAST = 20
 """Fewer late records prove nothing."""
 MANAGE_THEIR_STATE: tuple[OperatorKind, ...] = ("map_groups_with_state", "transform_with_state", "limit")
@@ -63,6 +66,19 @@ class NodeWithoutData(Finding, frozen=True, kw_only=True, tag="node-without-data
     columns: tuple[str | None, ...]
     """The known event time columns of such nodes."""
     nodes: int
+
+
+class InputHoldsBack(Finding, frozen=True, kw_only=True, tag="input-holds-back"):
+    """One of several inputs sets the query's watermark, and the others are far ahead."""
+
+    column: str | None
+    delay_ms: int | None
+    sources: tuple[str, ...]
+    """What feeds it, in the sources' words."""
+    gain_ms: int
+    """How far behind the next input it is."""
+    frozen_ms: int | None
+    """For how long the watermark has not advanced."""
 
 
 def left_behind(given: DiagnosisInput) -> LeftBehind | None:
@@ -132,6 +148,33 @@ def node_without_data(given: DiagnosisInput) -> NodeWithoutData | None:
         columns=tuple(node.column for node in empty),
         nodes=len(nodes),
         fixes=(Fix(code="feed-input"), Fix(code="use-max-policy")),
+    )
+
+
+def input_holds_back(given: DiagnosisInput) -> InputHoldsBack | None:
+    """Under the policy "min" the slowest input sets the watermark; the state of the others grows meanwhile."""
+    spark, level_ms = given.snapshot.spark, given.watermark_ms
+    nodes = spark.nodes or []
+    holding = [node for node in nodes if node.holds and node.pinned is None]
+    ahead = [node.watermark_ms for node in nodes if not node.holds and node.watermark_ms is not None]
+    if given.over or spark.policy != "min" or level_ms is None or len(holding) != 1 or len(ahead) != len(nodes) - 1:
+        return None
+    longest_ms = max((node.delay_ms or 0 for node in nodes), default=0)
+    gain_ms = min(ahead, default=level_ms) - level_ms
+    if gain_ms < max(MINUTE, SKEW_TIMES * longest_ms, SKEW_TIMES * given.window_ms):
+        return None
+    [node] = holding
+    known = given.snapshot.sources or []
+    stalled = verdict_of(given) == "stalled"
+    return InputHoldsBack(
+        severity="critical" if stalled else "warning",
+        size=gain_ms,
+        column=node.column,
+        delay_ms=node.delay_ms,
+        sources=tuple(known[place].description for place in node.sources or () if place < len(known)),
+        gain_ms=gain_ms,
+        frozen_ms=given.frozen_ms,
+        fixes=(Fix(code="check-input"), Fix(code="use-max-policy")),
     )
 
 

@@ -53,6 +53,8 @@ class SnapshotJudge:
         self._judge = Judge(horizon_ms)
         self._batch: int | None = None
         self._events: dict[str, int] = {}
+        self._nodes: dict[int, int] = {}
+        """The watermark of each of several inputs of a query, as far as it is known."""
         self._level: int | None = None
         self._records: int | None = None
         self._advanced_ms: int | None = None
@@ -99,7 +101,7 @@ class SnapshotJudge:
         level, before = snapshot.level.watermark_ms, self._level
         if level is not None and before is not None and level < before:  # recreated: this is another one
             self._judge.restart()
-            self._events = {}
+            self._events, self._nodes = {}, {}
             self._events_known_ms = None
         self._level = before if level is None else level
         self._judge.see_level(now, level)
@@ -110,6 +112,12 @@ class SnapshotJudge:
             if event_ms is not None and event_ms > self._events.get(view.channel, event_ms - 1):
                 self._events[view.channel] = event_ms
                 self._advanced_ms = self._advanced_ms if began else now
+        for place, node in enumerate(nodes if len(nodes := snapshot.spark.nodes or []) > 1 else []):
+            if node.watermark_ms is None:
+                continue
+            if node.watermark_ms > self._nodes.get(place, node.watermark_ms):
+                self._advanced_ms = now  # rows of this input are newer than those before
+            self._nodes[place] = node.watermark_ms
         if self._events and self._events_known_ms is None:
             self._events_known_ms = now
         records = snapshot.totals.records

@@ -153,6 +153,7 @@ class _Run:
         self._delivered: set[int] = set()
         self._first_watermark_ms: int | None = None
         self._dropped = 0
+        self._dropped_behind_ms: int | None = None
         self._course = Course()
         self._inputs: dict[str, TappedInput] = {}
 
@@ -188,7 +189,10 @@ class _Run:
             if delivered in self._event_max or len(self._event_max) < _MOST_COMBINATIONS:
                 self._event_max[delivered] = max(event_ms, self._event_max.get(delivered, event_ms))
             self._max_event_ms = event_ms if self._max_event_ms is None else max(self._max_event_ms, event_ms)
-        self._dropped += _dropped(progress)
+        dropped, earliest_ms = _dropped(progress), time_ms(progress.event_time.get("min"))
+        self._dropped += dropped
+        if dropped and earliest_ms is not None and before_ms is not None:
+            self._dropped_behind_ms = max(before_ms - earliest_ms, self._dropped_behind_ms or 0)
         if at_ms is not None:
             watermark_ms = _watermark(progress)
             self._course.add(ProgressPoint(at_ms, progress.batch_id, watermark_ms, _rows(progress), duration_ms or 0))
@@ -226,6 +230,7 @@ class _Run:
             event_max=tuple(EventMax(sources, ms) for sources, ms in sorted(self._event_max.items())),
             silent=None if self._last is None else self._silent(self._last),
             dropped_at_least=self._dropped,
+            dropped_behind_ms=self._dropped_behind_ms if self._one_clock() else None,
             history=self._course.points(),
             recent=tuple(self._course.recent),
             inputs=tuple(tapped.facts() for tapped in self._inputs.values()),

@@ -248,6 +248,8 @@ class QueryRun(Struct, frozen=True, kw_only=True):
     """The sources that have delivered no row in this run; None before its first report."""
     dropped_at_least: int
     """Late rows dropped since this run started."""
+    dropped_behind_ms: int | None = None
+    """How far the earliest event time of a batch that dropped rows lay behind the greatest of the batches before it."""
     history: tuple[ProgressPoint, ...]
     """Its whole course, coarser the longer it is."""
     recent: tuple[ProgressPoint, ...] = ()

@@ -5,13 +5,8 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 from wmtop.engine.core.doctor import Finding, diagnose
-from wmtop.engine.core.doctor.flink import (
-    EventTimeStuck,
-    JobRestarts,
-    LateDrops,
-    OperatorBehind,
-    SourceSendsNoWatermark,
-)
+from wmtop.engine.core.doctor.clocks import EventTimeStuck
+from wmtop.engine.core.doctor.flink import JobRestarts, LateDrops, OperatorBehind, SourceSendsNoWatermark
 from wmtop.engine.core.flink_job import FlinkJob, FlinkVertex
 from wmtop.engine.core.history import HistoryPoint
 from wmtop.engine.core.settings import Settings

@@ -6,11 +6,12 @@ import pytest
 from msgspec.structs import replace
 from wmtop.engine.core.doctor.batches import StateGrows
 from wmtop.engine.core.doctor.blocking import FrozenByLateness
-from wmtop.engine.core.doctor.clocks import FutureTimestamps
+from wmtop.engine.core.doctor.clocks import EventTimeStuck, FutureTimestamps
 from wmtop.engine.core.doctor.lateness import Dropped
 from wmtop.engine.core.doctor.plan import StateNeverRemoved
 from wmtop.engine.core.doctor.progress import CannotTell
 from wmtop.engine.core.doctor.spark import (
+    InputHoldsBack,
     LeftBehind,
     NeverMoved,
     NodeWithoutData,
@@ -25,6 +26,7 @@ from wmtop.engine.core.snapshot import (
     Reason,
     SiblingQuery,
     Snapshot,
+    SourcePosition,
     SparkProgress,
     StatefulOperator,
     Totals,
@@ -195,3 +197,73 @@ def test_another_query_of_the_application_failed() -> None:
 )
 def test_a_query_that_is_well_has_no_findings(snapshot: Snapshot) -> None:
     assert found(snapshot) == {}
+
+
+@pytest.mark.parametrize(
+    ("verdict", "gain", "severity"),
+    [("moving", 10 * MINUTE, "warning"), ("stalled", 10 * MINUTE, "critical"), ("moving", 50 * SECOND, None)],
+)
+def test_an_input_that_holds_the_others_back_is_named(verdict: Any, gain: int, severity: str | None) -> None:
+    level = NOW - 20 * MINUTE
+    nodes = [
+        WatermarkNode("ts", 10 * SECOND, level + gain, sources=[0]),
+        WatermarkNode("ts", 20 * SECOND, level, holds=True, sources=[1]),
+    ]
+    of = query(Level(level, None, NOW - level), nodes=nodes, policy="min", operators=[JOIN])
+    of = replace(
+        of,
+        verdict=Verdict(verdict, NOW, MINUTE, 1.0, Reason("event_time_ahead")),
+        sources=[SourcePosition("views", None), SourcePosition("clicks", None)],
+    )
+    finding = found(of).get(InputHoldsBack)
+    if severity is None:
+        assert finding is None
+        return
+    assert isinstance(finding, InputHoldsBack)
+    assert (finding.severity, finding.delay_ms, finding.gain_ms) == (severity, 20 * SECOND, gain)
+    assert finding.sources == ("clicks",)
+    assert InputHoldsBack in found(replace(of, state="ended")), "after its end as well"
+    unknown = [nodes[1], replace(nodes[0], watermark_ms=None)]
+    assert InputHoldsBack not in found(replace(of, spark=replace(of.spark, nodes=unknown)))
+    assert InputHoldsBack not in found(replace(of, spark=replace(of.spark, policy="max")))
+
+
+def test_dropped_rows_need_a_delay_that_covers_the_earliest_of_them() -> None:
+    finding = found(query(dropped_at_least=9, dropped_behind_ms=394 * SECOND))[Dropped]
+    assert isinstance(finding, Dropped)
+    assert [(one.code, one.value_ms) for one in finding.fixes] == [
+        ("lengthen-lateness", 400 * SECOND), ("tap-input", None),
+    ]  # fmt: skip
+    wrong = found(query(dropped_at_least=9, dropped_behind_ms=9_000 * HOUR))[Dropped]
+    assert wrong.fixes[0].value_ms is None, "those rows are wrong, not late"
+
+
+@pytest.mark.parametrize("known", [{"frozen_ms": 2 * HOUR}, {"dropped_behind_ms": 20 * SECOND}])
+def test_rows_dropped_since_a_restart_need_no_longer_delay(known: dict[str, int]) -> None:
+    """The delay in force (30 s) would have kept them: the watermark is still that of the shorter one before."""
+    finding = found(query(dropped_at_least=9, **known))[Dropped]
+    assert isinstance(finding, Dropped)
+    assert finding.restarted
+    assert [one.code for one in finding.fixes] == ["wait"]
+
+
+def test_the_keys_of_dropped_duplicates_need_the_time() -> None:
+    keys = StatefulOperator(operator=0, kind="dedup", evicts=False, watermarks=[0], rows=30)
+    finding = found(query(operators=[keys]))[StateNeverRemoved]
+    assert isinstance(finding, StateNeverRemoved)
+    assert (finding.reason, finding.fixes[0].code) == ("dedup_without_time", "dedup-with-time")
+
+
+def test_rows_that_are_no_newer_than_those_before_do_not_need_time() -> None:
+    frozen = Level(NOW - 10 * MINUTE, None, 10 * MINUTE, moved_ms=NOW - 3 * MINUTE)
+    seen: dict[str, Any] = {
+        "max_event_ms": NOW - 10 * MINUTE + 30 * SECOND, "input_rows_per_second": 4.0,
+        "batch_timestamp_ms": NOW - SECOND,
+    }  # fmt: skip
+    unknown = Verdict("unknown", NOW, MINUTE, None, Reason("not_known"))
+    of = replace(query(frozen, **seen), verdict=unknown)
+    assert [type(one) for one in found(of).values()] == [EventTimeStuck]
+    last = replace(of, spark=replace(of.spark, batch_timestamp_ms=NOW - 170 * SECOND))
+    assert EventTimeStuck not in found(last), "its last batch may be the one that moved the watermark"
+    assert EventTimeStuck not in found(replace(of, spark=replace(of.spark, input_rows_per_second=0.0)))
+    assert EventTimeStuck not in found(replace(of, spark=replace(of.spark, max_event_ms=NOW))), "it moves with the next"

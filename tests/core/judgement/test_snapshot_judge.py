@@ -15,8 +15,10 @@ from wmtop.engine.core.snapshot import (
     Reason,
     Snapshot,
     SourcePosition,
+    SparkProgress,
     Totals,
     Verdict,
+    WatermarkNode,
 )
 
 from .judgement_reference import Moment, VerdictReference
@@ -180,3 +182,18 @@ def test_what_has_ended_stays_ended_also_when_the_engine_is_gone() -> None:
     ended = replace(shown(Moment(NOW, NOW, 1, {}, 0)), ended=True, verdict=MOVING)
     assert verdict_of(ended, lost="engine_lost").verdict == "ended"
     assert verdict_of(ended).verdict == "ended"
+
+
+@pytest.mark.parametrize(("other", "verdict"), [(True, "stalled"), (False, "unknown")])
+def test_an_input_whose_watermark_advances_shows_that_the_query_s_is_stalled(other: bool, verdict: str) -> None:
+    """Of two inputs without a tap: one advances, the other holds the query back."""
+    judge = SnapshotJudge()
+    for second in range(0, 130, 5):
+        now, level = NOW + second * SECOND, NOW - MINUTE
+        nodes = [WatermarkNode("a", 0, now if other else level), WatermarkNode("b", 0, level, holds=True)]
+        one = Snapshot(
+            name="q", state="live", batch=second, now_ms=now, wall_ms=now, settings=SETTINGS, level=Level(level),
+            totals=Totals(None, None, None, None, None, None), spark=SparkProgress(nodes=nodes),
+        )  # fmt: skip
+        last = judge.verdict(one)
+    assert last.verdict == verdict

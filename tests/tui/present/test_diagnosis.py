@@ -28,7 +28,8 @@ PICKED: dict[str, Any] = {
     "severity": "warning", "unit": "ms", "better": "s",
     "also": (("device", "old", 0.4), ("region", "eu", 0.2)),
     "columns": ("ts", None), "queries": ("clicks", "views"), "channels": ("F9", "YV", "VX", "AS"),
-    "tasks": ("w5", "sessions"), "phase": "commit_ms", "kind": "aggregation", "reason": "watermark_lost",
+    "tasks": ("w5", "sessions"), "sources": ("kafka[a]", "kafka[b]"),
+    "phase": "commit_ms", "kind": "aggregation", "reason": "watermark_lost",
     "unknown": "unreadable", "unknown_args": {"why": "0/1.delta"},
     "fixes": (Fix(code="set-idle-timeout", value_ms=15 * MINUTE, gain_ms=12 * MINUTE, more_late=658),),
 }  # fmt: skip

@@ -1,6 +1,13 @@
 """Findings about event times themselves, in words. Pure."""
 
-from ....engine.core.doctor.clocks import FutureTimestamps, Malformed, ProcessingTime, WrongUnit, ZoneShift
+from ....engine.core.doctor.clocks import (
+    EventTimeStuck,
+    FutureTimestamps,
+    Malformed,
+    ProcessingTime,
+    WrongUnit,
+    ZoneShift,
+)
 from .. import formatting as f
 from .explanation import Context, Explainers, Explanation, column, n, names, only, place, span
 
@@ -113,7 +120,21 @@ def _processing_time(it: ProcessingTime, context: Context) -> Explanation:
     )
 
 
+def _stuck(it: EventTimeStuck, context: Context) -> Explanation:
+    return Explanation(
+        "Records come, but event time does not advance",
+        f"No window fires: the watermark is frozen for {span(it.frozen_ms)}",
+        "No record is newer than the newest before it: they repeat their timestamps, or are old.",
+        [
+            f"{f.count(round(it.read_per_second))} records/s are read",
+            f"The newest event time has not advanced for {span(it.frozen_ms)}",
+        ],
+        ("Operators", "Progress"),
+    )
+
+
 EXPLAINERS: Explainers = {
+    EventTimeStuck: _stuck,
     FutureTimestamps: _future,
     Malformed: _malformed,
     WrongUnit: _unit,

@@ -47,6 +47,10 @@ _PLAIN: dict[FixCode, str] = {
         "Use the column of withWatermark itself in the window or key; do not overwrite it or derive another after it"
     ),
     "key-with-window": "Group by a window of the event time as well, or remove old keys yourself (transformWithState)",
+    "dedup-with-time": "Add the event-time column to dropDuplicates, or use dropDuplicatesWithinWatermark",
+    "check-input": (
+        "Check that input: does its source still deliver, and how old are its event times? One newer record moves it"
+    ),
     "bound-join": "Add a bound on event time to the join condition (right BETWEEN left AND left + interval 1 hour)",
     "tap-events": "To see its event time, put a tap (one line) on its input",
     "tap-input": "Count how late the rows are: put a tap (one line) before withWatermark",
@@ -97,6 +101,8 @@ def fix_words(fix: Fix, finding: Finding, context: Context) -> str:
     if fix.code == "add-idle-timeout" and (line := line_in_job(context.snapshot, _EXAMPLE_MS, idle=True)) is not None:
         return f"Set an idle timeout a little longer than the channels' usual pause in the job, for example {line}"
     if fix.code == "lengthen-lateness" and context.snapshot.origin is not None:
+        if fix.value_ms is not None and (line := line_in_job(context.snapshot, fix.value_ms)) is not None:
+            return f"Set a longer delay in the job: {line}"
         line = line_in_job(context.snapshot, 2 * (context.snapshot.settings.lateness_ms or 0) or 10_000)
         return f"Set a longer delay in the job, for example {line}" if line else _PLAIN[fix.code]
     return _PLAIN[fix.code]

@@ -1,6 +1,6 @@
 """Findings about a Flink job, in words. Pure."""
 
-from ....engine.core.doctor.flink import EventTimeStuck, JobRestarts, LateDrops, OperatorBehind, SourceSendsNoWatermark
+from ....engine.core.doctor.flink import JobRestarts, LateDrops, OperatorBehind, SourceSendsNoWatermark
 from .. import formatting as f
 from .explanation import Context, Explainers, Explanation, n, names, only, span
 
@@ -50,19 +50,6 @@ def _no_watermark(it: SourceSendsNoWatermark, context: Context) -> Explanation:
     )
 
 
-def _stuck(it: EventTimeStuck, context: Context) -> Explanation:
-    return Explanation(
-        "Records come, but event time does not advance",
-        f"No window fires: the watermark is frozen for {span(it.frozen_ms)}",
-        "No channel is ahead of the watermark: the records repeat their timestamps.",
-        [
-            f"The sources read {f.count(round(it.read_per_second))} records/s",
-            f"No channel's watermark has advanced for {span(it.frozen_ms)}",
-        ],
-        ("Operators", "Progress"),
-    )
-
-
 def _behind(it: OperatorBehind, context: Context) -> Explanation:
     which = names(it.tasks)
     if it.behind_ms is None:
@@ -83,6 +70,5 @@ EXPLAINERS: Explainers = {
     JobRestarts: _restarts,
     LateDrops: _late_drops,
     SourceSendsNoWatermark: _no_watermark,
-    EventTimeStuck: _stuck,
     OperatorBehind: _behind,
 }

@@ -33,12 +33,19 @@ def _too_small(it: LatenessTooSmall, context: Context) -> Explanation:
 
 
 def _dropped(it: Dropped, context: Context) -> Explanation:
+    cause = "They came after the watermark had passed the end of their window."
+    if it.restarted:
+        cause = "After the restart with a longer delay the watermark stays where the shorter one had put it."
+        if it.frozen_ms:
+            cause += f" It advances again when event time has caught up by {span(it.frozen_ms)}."
+    behind = [] if it.behind_ms is None else [f"The earliest was {span(it.behind_ms)} behind the newest event time"]
     return Explanation(
         "Spark drops rows behind the watermark",
         f"≥ {n(it.rows, 'row')} lost",
-        "They came after the watermark had passed the end of their window.",
+        cause,
         [
             f"Spark counts ≥ {n(it.rows, 'row')} dropped, after partial aggregation: a lower bound",
+            *behind,
             f"Watermark delay: {f.ELSEWHERE if it.lateness_ms is None else f.setting(it.lateness_ms)}",
         ],
         ("Operators", "Progress"),

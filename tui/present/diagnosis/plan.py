@@ -10,6 +10,7 @@ _KEPT: dict[KeptReason | None, str] = {
     "watermark_lost": "Its window or key uses a column without the watermark: overwritten, or derived from it.",
     "key_without_window": "Its key has no window: the watermark does not say when a key is finished.",
     "join_unbounded": "The join condition has no bound on event time: any old row may still find a match.",
+    "dedup_without_time": "Its key lacks the event-time column: the watermark does not say when a key is finished.",
     "mode_not_known": (
         "Its keys carry no watermark. In complete mode that is intended; a checkpoint alone does not show the mode."
     ),

@@ -1,6 +1,7 @@
 """Findings about Spark's clock, in words. Pure."""
 
 from ....engine.core.doctor.spark import (
+    InputHoldsBack,
     LeftBehind,
     NeverMoved,
     NodeWithoutData,
@@ -51,6 +52,22 @@ def _node_without_data(it: NodeWithoutData, context: Context) -> Explanation:
         "No window ever fires, and no state is released",
         "The query's watermark is the minimum over its nodes (policy min); a node without a row is at 1970.",
         [f"{len(it.columns)} of {n(it.nodes, 'watermark node')} without a row"],
+        ("Operators",),
+    )
+
+
+def _input_holds_back(it: InputHoldsBack, context: Context) -> Explanation:
+    delay = "" if it.delay_ms is None else f" (delay {f.setting(it.delay_ms)})"
+    frozen = [] if it.frozen_ms is None else [f"The watermark has not advanced for {span(it.frozen_ms)}"]
+    return Explanation(
+        f"The input of {name(it.column or 'window')}{delay} holds back the watermark",
+        f"Results wait, and the state of the other inputs grows: {span(it.gain_ms)} of event time",
+        "The query's watermark is the minimum over its inputs (policy min), and the others are ahead of this one.",
+        [
+            f"The next input is {span(it.gain_ms)} ahead",
+            *(f"Source: {f.label(text, 150)}" for text in it.sources[:2]),
+            *frozen,
+        ],
         ("Operators",),
     )
 
@@ -128,6 +145,7 @@ EXPLAINERS: Explainers = {
     ZeroDelay: _zero_delay,
     NodeWithoutData: _node_without_data,
     PinnedNode: _pinned,
+    InputHoldsBack: _input_holds_back,
     NeverMoved: _never_moved,
     NoWatermark: _no_watermark,
     SiblingFailed: _sibling,
