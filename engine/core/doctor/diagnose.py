@@ -203,6 +203,7 @@ EXPLAINED_BY: dict[VerdictName, tuple[type[Finding], ...]] = {
         SourcePaused,
         NodeWithoutData,
         PinnedNode,
+        InputHoldsBack,
         NeverMoved,
         NoWatermark,
         SourceSendsNoWatermark,

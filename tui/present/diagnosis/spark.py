@@ -65,7 +65,7 @@ def _input_holds_back(it: InputHoldsBack, context: Context) -> Explanation:
         "The query's watermark is the minimum over its inputs (policy min), and the others are ahead of this one.",
         [
             f"The next input is {span(it.gain_ms)} ahead",
-            *(f"Source: {f.label(text, 150)}" for text in it.sources[:2]),
+            *(f"It reads {f.label(text, 150)}" for text in it.sources[:2]),
             *frozen,
         ],
         ("Operators",),
