@@ -1,1 +1,1 @@
-"""Observations from existing queries: what they leave on disk, read without a JVM and without writing."""
+"""Observes existing queries by the files they leave, read without a JVM and without writing."""

@@ -1,1 +1,1 @@
-"""Where records come from, one file each."""
+"""Sources of records, one file each."""

@@ -1,4 +1,4 @@
-"""What every source has: canonical columns, an identity, a query; and its optional capabilities."""
+"""The interface of every source: canonical columns, an identity, a query; and its optional capabilities."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -39,7 +39,7 @@ with `punctuated`; `source_watermark` bigint ms, only with `source`."""
 NO_CHANNEL = "(none)"
 """The channel of a record whose channel column is null."""
 ONE_CHANNEL = "all"
-"""The only channel where no channel column is given."""
+"""The only channel if no channel column is given."""
 
 
 def canonical_columns(settings: Settings, *, replay: bool, parts: bool) -> dict[str, str]:
@@ -57,44 +57,44 @@ def canonical_columns(settings: Settings, *, replay: bool, parts: bool) -> dict[
 
 
 class Source(ABC):
-    """A stream of records in the canonical columns, and what more it can do: a capability is None where it cannot."""
+    """A stream of records in the canonical columns; optional capabilities are None if the source lacks them."""
 
     ticks: bool
     """Whether the ticker emits between batches (not with `--batch-rows`, `--speed max` or `--once`)."""
     bounded: bool
     """Whether it has an end."""
     rows_in_all: int | None = None
-    """How many rows there will be, malformed ones included; None: not known, or not before `prepare`."""
+    """The total number of rows, malformed ones included; None: not known, or not before `prepare`."""
     counted_by_spark: bool = True
     """Whether the rows that Spark counts are records."""
 
     clock: ProcessingClock | None = None
-    """None: processing time is the wall clock."""
+    """Processing time; None: it is the wall clock."""
     known_channels: KnownChannels | None = None
     leaving_channels: LeavingChannels | None = None
     part_name: Callable[[int], str] | None = None
-    """What a part (column `part`) is called; None: its channel says where a record is."""
+    """The name of a part (column `part`); None: a record's channel shows where it is."""
     channel_of_part: Callable[[int], str] | None = None
-    """The name of a part's channel, of a source whose channels are its parts; None elsewhere."""
+    """The name of a part's channel, if the channels are the parts; None otherwise."""
     backlog: Backlog | None = None
-    """None: nothing is ever unread (a replay), or it is not known (files)."""
+    """The unread records; None: there never are any (a replay), or they are not known (files)."""
     balancer: Balancer | None = None
     journal: Journal | None = None
     retries: Retries | None = None
     more: RecordColumns = NOTHING_MORE
-    """What `load` adds to the canonical columns."""
+    """The columns that `load` adds to the canonical ones."""
 
     @abstractmethod
     def check(self) -> None:
-        """Look at the input without Spark; raises `UsageError` with one line that says what to do."""
+        """Check the input without Spark; `UsageError` with one line that says what to do."""
 
     @abstractmethod
     def identity(self) -> dict[str, Any]:
-        """What makes it this source and no other (JSON): a state directory belongs to one identity."""
+        """What identifies this source (JSON): a state directory belongs to one identity."""
 
     @abstractmethod
     def describe(self) -> SourceView:
-        """What a screen shows of it."""
+        """The source as a screen shows it."""
 
     def pace(self) -> float | None:
         """Processing time over wall time; None: only records move it. What the source is fed at does not count."""
@@ -110,7 +110,7 @@ class Source(ABC):
         """The streaming DataFrame in the canonical columns."""
 
     def columns_of(self, spark: "SparkSession") -> ColumnReader | None:
-        """The source's other way to the same records, which is used instead of `load`; None if it has no other way."""
+        """The columnar way to the same records, used instead of `load`; None if there is none."""
         return None
 
     def whole(self, rows: "DataFrame", added: list[str]) -> "DataFrame":
@@ -121,7 +121,7 @@ class Source(ABC):
         return rows.selectExpr(*[f"{RECORD}.{name}" for name in record_fields(rows, added)], *added)
 
     def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
-        """What the tasks of `load` and `columns_of` need where they run; asked before either."""
+        """What the tasks of `load` and `columns_of` need on their machines; called before either."""
         return TaskNeeds()
 
     @abstractmethod
@@ -129,7 +129,7 @@ class Source(ABC):
         """The arguments of `DataStreamWriter.trigger`."""
 
     def starting(self) -> None:  # noqa: B027 (nothing for most)
-        """The query is about to start."""
+        """Called when the query is about to start."""
 
     def close(self) -> None:  # noqa: B027 (nothing for most)
         """Release and remove what `prepare` created."""

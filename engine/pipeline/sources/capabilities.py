@@ -1,4 +1,4 @@
-"""What only some sources can do: a source has each capability, or None in its place, and the engine asks for it."""
+"""Optional capabilities of a source: it has each one, or None in its place, and the engine checks for it."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class ColumnReader(Protocol):
-    """Another way to the same records: the query's frame only describes them, and tasks read them as Arrow columns."""
+    """A columnar way to the records: the query's frame only describes them, and tasks read them as Arrow columns."""
 
     @property
     def frame(self) -> "DataFrame":
@@ -20,20 +20,22 @@ class ColumnReader(Protocol):
         ...
 
     def shares(self, batch: "DataFrame", first_row: int, ends: list[str]) -> list[list[Any]]:
-        """What each task reads of a batch; `first_row` and `ends` (`Backlog.applied`) are where it begins and ends."""
+        """The share of a batch that each task reads; the batch begins at `first_row` and ends at `ends`
+        (`Backlog.applied`).
+        """
         ...
 
     @property
     def read(self) -> "Callable[[Any], Iterator[pa.Table]]":
         """Run in a task (pickled): the rows of a part of a share, in the canonical columns with encoded channels.
 
-        NotReadableError where only Spark's reader knows what they are.
+        NotReadableError if only Spark's reader can read them.
         """
         ...
 
     @property
     def explained(self) -> "Callable[[Any], Iterator[pa.Table]] | None":
-        """As `read`, with the values of `--explain` (`record_columns.EXPLAIN`); None where only rows have them."""
+        """As `read`, with the values of `--explain` (`record_columns.EXPLAIN`); None if only rows have them."""
         ...
 
     def rows(self, batch: "DataFrame") -> "DataFrame":
@@ -61,22 +63,23 @@ class KnownChannels(Protocol):
     """Channels that a source knows before their first record, because they are its partitions."""
 
     def channels(self) -> list[str]:
-        """The channels that exist now; asked again while the query runs."""
+        """The present channels; called again while the query runs."""
         ...
 
 
 class LeavingChannels(Protocol):
-    """Channels that send nothing more while the stream continues; asked around each batch and between batches."""
+    """Channels that send nothing more while the stream continues; checked around each batch and between batches."""
 
     def gone_channels(self) -> list[str]:
         """Channels whose partition no longer exists (named again each time), or was recreated (named once).
 
-        `KnownChannels` omits the former and has the latter, which thereby come back as new channels.
+        `KnownChannels` omits the former; it includes the latter, which come back as new channels.
         """
         ...
 
     def finished_channels(self, latest: list[str]) -> list[str]:
-        """Channels of a bounded source that are read to their end; never all of them: that is the end of the stream.
+        """Channels of a bounded source that are read to their end; never all of them, since that is the end of the
+        stream.
 
         `latest` is Spark's last report of the offsets at which the query ends, one JSON text for each source; empty
         before its first report.
@@ -88,19 +91,19 @@ class Backlog(Protocol):
     """Records that are not read yet."""
 
     def resumed(self, ends: list[str]) -> None:
-        """The query continues after these offsets, one JSON text for each source of the query."""
+        """Note that the query continues after these offsets, one JSON text for each source of the query."""
         ...
 
     def applied(self, ends: list[str]) -> None:
-        """A batch that ends at these offsets was applied."""
+        """Note that a batch that ends at these offsets was applied."""
         ...
 
     def left_by(self, ends: list[str], time_ms: int) -> Unread | None:
-        """What a batch that ends at these offsets left unread of the records that existed at `time_ms` (epoch ms)."""
+        """The records that existed at `time_ms` (epoch ms) and that a batch ending at these offsets left unread."""
         ...
 
     def unread(self) -> Unread:
-        """What is unread now."""
+        """The unread records now."""
         ...
 
 
@@ -113,10 +116,10 @@ class Balancer(Protocol):
 
 
 class Journal(Protocol):
-    """What happened to a source that its user should know."""
+    """Events of a source that its user should know."""
 
     def tell(self, on_note: Callable[[Note], None]) -> None:
-        """From now on `on_note` gets each note as it is added."""
+        """Pass each note to `on_note` from now on."""
         ...
 
     def notes(self) -> list[Note]:

@@ -1,7 +1,7 @@
-"""The replay clock: a pure function of a small file, since the process that plans batches is not the driver's.
+"""The replay clock: a pure function of a small file, because another process than the driver plans batches.
 
-Real time in it is the machine's monotonic clock, which all processes share and which is never set; it is anchored
-again at every start, so the file does not outlive a reboot.
+It uses the machine's monotonic clock, which all processes share and which is never set; it is anchored again at every
+start, so the file does not outlive a reboot.
 """
 
 import time
@@ -16,7 +16,7 @@ from ...durable_file import replace_file
 from ...locks import lock_file
 
 CLOCK = "clock.json"
-"""The file's name, beside the staged rows."""
+"""The file's name, next to the staged rows."""
 
 
 class ReplayClock(Struct, frozen=True):

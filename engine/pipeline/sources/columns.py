@@ -1,7 +1,7 @@
-"""Which columns of the input mean what, checked against the files, and their values in canonical form."""
+"""The columns of the input by their role, checked against the files, and their values in canonical form."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# (Arrow's types are known in part only.)
+# (pyarrow is only partly typed.)
 
 import re
 from collections.abc import Sequence
@@ -19,12 +19,12 @@ from .table_files import Format, TableFile, near, sample
 
 _PER_MS: dict[TimeUnit, float] = {"s": 0.001, "ms": 1, "us": 1_000, "ns": 1_000_000}
 _PLAUSIBLE_MS = (631_152_000_000, 4_102_444_800_000)
-"""1990 to 2100: what a number is most likely to mean."""
+"""1990 to 2100: the plausible range for numbers of unknown unit."""
 _SHOWN = 60
 
 
 class Columns(Struct, frozen=True, kw_only=True):
-    """The columns that the user named, and the unit of numbers that are times."""
+    """The columns that the user named, and the unit of numeric times."""
 
     time: str
     channel: str | None = None
@@ -54,7 +54,7 @@ class Columns(Struct, frozen=True, kw_only=True):
 
 
 def check_columns(file: TableFile, columns: Columns) -> None:
-    """That the columns are there and hold what they should; `UsageError` with what to do."""
+    """Check that the columns exist and have suitable types; `UsageError` with what to do."""
     for option, name in {**columns.times, "--channel": columns.channel}.items():
         if name is None:
             continue
@@ -87,7 +87,7 @@ def check_columns(file: TableFile, columns: Columns) -> None:
 
 
 def check_alike(files: Sequence[TableFile], columns: Columns) -> None:
-    """That a time column means the same in all files that have types."""
+    """Check that a time column has the same meaning in all typed files."""
     typed = [(file, file.types) for file in files if file.types is not None]
     for option, name in columns.times.items():
         for file, types in typed[1:]:
@@ -145,7 +145,7 @@ def channel_text(value: Any) -> str:
 
 
 def spark_type(kind: Any) -> Any:
-    """The Arrow type in which Spark takes a column of this type; None where it takes none."""
+    """The Arrow type in which Spark accepts a column of this type; None if it accepts none."""
     if pa.types.is_dictionary(kind):
         return spark_type(kind.value_type)
     if pa.types.is_timestamp(kind):
@@ -164,7 +164,7 @@ def spark_type(kind: Any) -> Any:
 
 
 def typed_text(text: Any) -> Any:
-    """A text column of a file without types as integers, floats or booleans, if all its values are that."""
+    """A text column of an untyped file as integers, floats or booleans, if all its values allow it."""
     for kind, pattern in (
         (pa.int64(), r"^-?\d{1,18}$"),
         (pa.float64(), r"^-?\d+(\.\d+)?([eE][+-]?\d+)?$"),
@@ -176,7 +176,7 @@ def typed_text(text: Any) -> Any:
 
 
 def _check_sample(file: TableFile, option: str, name: str, values: Any, unit: TimeUnit) -> None:
-    """Where there are values and none is a time, say what they are."""
+    """If there are values but none is a time, UsageError that shows some."""
     if not isinstance(values, list) and _family(values.type) == "time":
         return  # a time out of range is a time
     got = times(file.format, values, unit)

@@ -50,8 +50,8 @@ def untyped_to_ms_sql(column: str, unit: TimeUnit) -> str:
 def recognised_to_ms_sql(column: str) -> str:
     """Times in text that need no unit: ISO 8601, or a number whose size shows its unit.
 
-    Recognised by each value alone, so that the same record always gives the same time: a magnitude below 1e11 is
-    seconds (until the year 5138), below 1e14 milliseconds (1973 to 5138), below 1e17 microseconds, else nanoseconds.
+    Each value is recognised alone, so the same record always gives the same time: a magnitude below 1e11 is seconds
+    (until the year 5138), below 1e14 milliseconds (1973 to 5138), below 1e17 microseconds, else nanoseconds.
     """
     text = f"trim({column})"
     integers = _by_magnitude(f"try_cast({text} as bigint)", _integers)

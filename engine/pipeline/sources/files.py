@@ -1,4 +1,4 @@
-"""`run files`: a directory that grows, read by Spark's own file source."""
+"""`run files`: a growing directory, read by Spark's own file source."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -30,14 +30,16 @@ _BYTES_PER_BATCH = 64 << 20
 """Existing files are read in batches of this size: in a single batch no record could be late."""
 _LOOKED_AT = 3
 _NO_PATTERNS = ("__globPaths__", "false")
-"""Spark's option, which its streams use too: a name with an asterisk is a name."""
+"""Spark's option, also for streams: a name with an asterisk is taken literally."""
 _BINARY_FILE = "path string, modificationTime timestamp, length bigint, content binary"
-"""The schema of Spark's source of whole files, which must be given; what is not selected is not read."""
+"""The schema of Spark's source of whole files, which must be given; columns that are not selected are not read."""
 _SPARK_DIGITS = 38
 
 
 class Files(Source):
-    """A `Source` of the files in `directory`, oldest first; with `once` it ends with what is there at the start."""
+    """A `Source` of the files in `directory`, oldest first; with `once` it ends with the files that exist at
+    the start.
+    """
 
     def __init__(
         self, directory: Path, columns: Columns, *, as_format: Format | None = None, once: bool = False
@@ -46,7 +48,7 @@ class Files(Source):
         self._columns = columns
         self._as_format: Format | None = as_format
         self._once = once
-        self.bounded = once  # the query ends with the files; how many rows they hold is not known before
+        self.bounded = once  # the number of rows is not known in advance
         self.ticks = not once
         self._files: list[TableFile] | None = None
 
@@ -95,7 +97,7 @@ class Files(Source):
         return rows.selectExpr(*canonical)
 
     def columns_of(self, spark: "SparkSession") -> "FileColumns | None":
-        """Files whose values Arrow reads as Spark does, where tasks can run wmtop's Python.
+        """The columnar way, for files whose values Arrow reads as Spark does, if tasks can run wmtop's Python.
 
         The query then reads the names and sizes of new files only. A `--marker` is evaluated by Spark.
         """
@@ -129,7 +131,7 @@ class Files(Source):
         return ParquetRows(columns.time, columns.channel, columns.watermark, columns.unit, known)
 
     def _explained_of(self, read: ParquetRows, file: TableFile) -> ParquetRows | None:
-        """Reads the columns of `--explain`, too; None where Arrow does not write their values as Spark does."""
+        """Reads the columns of `--explain`, too; None if Arrow writes their values differently from Spark."""
         types = _readable_types(file)
         kinds = {name: kind for name in self.more.explain if is_channel_type(kind := types.get(name)) and kind}
         if not kinds or len(kinds) < len(self.more.explain):
@@ -137,12 +139,12 @@ class Files(Source):
         return msgspec.structs.replace(read, watermark=None, types=read.types | kinds, explain=self.more.explain)
 
     def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
-        """Its directory; without wmtop's Python Spark reads all files by itself."""
+        """Its directory; without wmtop's Python, Spark reads all files itself."""
         modules = (f"{__package__}.parquet_rows", f"{__package__}.text_rows", "wmtop.engine.pipeline.columnar")
         return TaskNeeds(modules, (self._directory,))
 
     def trigger(self) -> dict[str, Any]:
-        """With `once`: what is there, then the end."""
+        """With `once`: the existing files, then the end."""
         return {"availableNow": True} if self._once else {"processingTime": f"{_POLL_MS} milliseconds"}
 
     def _looked_at(self) -> list[TableFile]:
@@ -177,7 +179,7 @@ class Files(Source):
             suffixes = [_any_case(suffix) for suffix, found in SUFFIXES.items() if found == file.format]
             options["pathGlobFilter"] = "*{" + ",".join(f"{suffix},{suffix}.gz" for suffix in suffixes) + "}"
         if file.format == "csv":
-            # As Arrow and Python read it: a quote is doubled, a field may hold line breaks. Headers must agree.
+            # Arrow's and Python's dialect: quotes are doubled, fields may contain line breaks. Headers must agree.
             options |= {"header": "true", "sep": file.delimiter, "escape": '"', "multiLine": "true"}
             options["enforceSchema"] = "false"
         return options
@@ -210,7 +212,7 @@ def _needed(file: TableFile, columns: Columns, more: RecordColumns) -> list[str]
 
 
 def _schema(spark: "SparkSession", file: TableFile, columns: Columns, more: RecordColumns) -> "StructType":
-    """The schema that Spark reads with: Parquet's own types, all of CSV as text, JSON's times as they are."""
+    """The schema that Spark reads with: Parquet's own types; CSV all as text; JSON's times unchanged."""
     from pyspark.sql.types import StringType, StructField, StructType, VariantType
 
     needed = _needed(file, columns, more)
@@ -227,7 +229,7 @@ def _schema(spark: "SparkSession", file: TableFile, columns: Columns, more: Reco
 
 
 def _marker_types(file: TableFile, columns: Columns) -> "dict[str, DataType]":
-    """The types of the columns that the marker uses, as the file's first rows have them."""
+    """The types of the columns that the marker uses, from the file's first rows."""
     from pyspark.sql.pandas.types import from_arrow_type
 
     names = columns.marked_in(file)

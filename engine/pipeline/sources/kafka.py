@@ -30,19 +30,20 @@ if TYPE_CHECKING:
 
 Reader = Literal["auto", "connector", "python"]
 Start = Literal["earliest", "latest", "committed"] | int
-"""Where to begin; a number is a record timestamp (ms)."""
+"""Where to start; a number is a record timestamp (ms)."""
 
 _POLL_MS = 200
 _MOST = 300_000
-"""Records of a batch, the same for both readers so that they make the same batches: four seconds of kafka-python."""
+"""Records per batch, for both readers, so that they make the same batches: four seconds for kafka-python."""
 _MOST_BALANCED = 20_000
-"""With balanced reading: drift can only be seen between batches."""
+"""Records per batch with balanced reading: drift is only visible between batches."""
 FETCH_WAIT_MS = 10
-"""How long the broker may wait for new records before it answers a fetch. The connector asks for a partition's ends
-behind a fetch that is under way: with Kafka's 500 ms every task at a topic's end takes half a second.
+"""How long (ms) the broker may wait for new records before it answers a fetch. The connector's request for a
+partition's ends waits for a running fetch: with Kafka's default of 500 ms every task at a topic's end takes half a
+second.
 """
 _TOPIC_PAUSES_S = (1.0, 1.0, 2.0, 4.0, 8.0)
-"""How long to wait for a topic between two polls: after no failure, one, two …; the last one for all further."""
+"""Pauses (s) between two polls for a topic: after no failure, after one, two …; the last one for all further."""
 _HELD_BACK = "held-back.json"
 _CONNECTOR = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 HOW_TO_CONNECT = "give it with --packages org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION or --jars"
@@ -67,7 +68,7 @@ class Kafka(Source):
         keep: bool = False,
         resuming: bool = False,
     ) -> None:
-        """`directory` is for files between the processes of the run, deleted at the end unless `keep`."""
+        """`directory` is for files shared by the processes of the run, deleted at the end unless `keep`."""
         self._config = config
         self._topics = sorted(set(topics))
         self._columns = columns
@@ -83,7 +84,7 @@ class Kafka(Source):
         self._cluster_id: str | None = None
         self._unit: str | None = None if columns.unit is None else f"epoch {columns.unit}"
         self.bounded = once
-        self.ticks = not once  # there is no time between batches while fixed offsets are read
+        self.ticks = not once  # there is no time between batches with fixed end offsets
         self.journal = self._notes = SourceNotes()
         self._probe = Probe(self._topics, self._notes.add, self._look_ahead)
         self.retries = KafkaRetries(self._probe, self._notes.add)
@@ -103,7 +104,7 @@ class Kafka(Source):
             self._balancer.enforced = reader == "python"
 
     def check(self) -> None:
-        """Look at the cluster, the topics and their latest records; `UsageError` for what cannot be read."""
+        """Check the cluster, the topics and their latest records; `UsageError` for anything that cannot be read."""
         for name in self.more.explain:
             explained_sql(name)
         cluster = Cluster(self._config)
@@ -125,7 +126,7 @@ class Kafka(Source):
             cluster.close()
 
     def identity(self) -> dict[str, Any]:
-        """Cluster, topics and columns; the reader does not matter, both read the same records."""
+        """Cluster, topics and columns; not the reader, since both read the same records."""
         columns = {
             name: str(value) if isinstance(value, JsonPath) else value
             for name, value in msgspec.structs.asdict(self._columns).items()
@@ -149,7 +150,7 @@ class Kafka(Source):
         )
 
     def prepare(self, report: Callable[[str], None]) -> None:
-        """Wait until the topics are there, and find the offsets to begin with."""
+        """Wait until the topics exist, and find the start offsets."""
         self._directory.mkdir(parents=True, exist_ok=True)
         if self._balancer is not None:
             self._balancer.begin()
@@ -163,7 +164,7 @@ class Kafka(Source):
         self._probe.start(self._config)
 
     def load(self, spark: "SparkSession") -> "DataFrame":
-        """The stream of records; `UsageError` where the connector is required and missing."""
+        """The stream of records; `UsageError` if the connector is required and missing."""
         there = _has_connector(spark)
         if self._asked_reader == "connector" and not there:
             raise UsageError(f"--reader connector: Spark's Kafka connector is not on the class path; {HOW_TO_CONNECT}")
@@ -185,7 +186,7 @@ class Kafka(Source):
         return TaskNeeds((f"{__package__}.kafka_stream",), required=True) if self._by_python(spark) else TaskNeeds()
 
     def trigger(self) -> dict[str, Any]:
-        """With `once`: what is there, then the end."""
+        """With `once`: the existing records, then the end."""
         return {"availableNow": True} if self._once else {"processingTime": f"{_POLL_MS} milliseconds"}
 
     def close(self) -> None:
@@ -209,7 +210,7 @@ class Kafka(Source):
                     noted = True
                 report(f"waiting for the topic {missing[0]}")
                 failures = 0
-            except RunError as error:  # at once, where the cluster refuses: without a pause this would be a busy loop
+            except RunError as error:  # at once if the cluster refuses: without a pause this would be a busy loop
                 report(str(error))
                 failures += 1
             time.sleep(_TOPIC_PAUSES_S[min(failures, len(_TOPIC_PAUSES_S) - 1)])
@@ -225,7 +226,7 @@ class Kafka(Source):
         return cluster.at_time(partitions, self._start)
 
     def _recognise_times(self, cluster: Cluster, partitions: list[TopicPartition]) -> None:
-        """Recognise the unit of times in the value; `UsageError` where no record has the field."""
+        """Recognise the unit of times in the value; `UsageError` if no record has the field."""
         path = self._columns.time
         if path is None:
             return
@@ -240,7 +241,7 @@ class Kafka(Source):
             self._unit = f"{recognised} (recognised)"
 
     def _from_connector(self, spark: "SparkSession") -> "DataFrame":
-        self._ids_file.unlink(missing_ok=True)  # if a topic is recreated now, the Python reader must not rewind later
+        self._ids_file.unlink(missing_ok=True)  # else the Python reader would rewind if a topic is recreated now
         rows = (
             spark.readStream.format("kafka")
             .option("kafka.fetch.max.wait.ms", FETCH_WAIT_MS)
@@ -277,7 +278,7 @@ class Kafka(Source):
         return spark.readStream.format(FORMAT).option("reader", msgspec.json.encode(options).decode()).load()
 
     def _by_python(self, spark: "SparkSession") -> bool:
-        """Whether kafka-python reads, not Spark's connector."""
+        """Whether kafka-python reads instead of Spark's connector."""
         return self._asked_reader == "python" or not _has_connector(spark)
 
     @property

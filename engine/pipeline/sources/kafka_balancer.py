@@ -41,9 +41,9 @@ class KafkaBalancer:
         self.max_drift_ms = max_drift_ms
         self.file = file
         self.enforced = False
-        """Whether the reader looks at `file`: kafka-python's does, Spark's connector does not."""
+        """Whether the reader obeys `file`: kafka-python's does, Spark's connector does not."""
         self._reached: dict[str, int] = {}
-        """The greatest event time (ms) read of each channel that is not idle."""
+        """The greatest event time (ms) read from each channel that is not idle."""
         self._newest: dict[str, int] = {}
         """The greatest event time (ms) in partitions with unread records."""
 
@@ -57,7 +57,7 @@ class KafkaBalancer:
         unread = self._progress.unread()
         if not self.enforced or unread.by_channel is None:
             return
-        # Left out: partitions known to be empty, idle ones, and those of which no record so far had a usable time.
+        # Left out: partitions known to be empty, idle ones, and those without a usable time so far.
         read_to, start = self._progress.read_to, self._progress.start
         untouched = {self._progress.channel_of(p) for p, at in read_to.items() if at <= start.get(p, 0)}
         taking_part = [
@@ -66,7 +66,7 @@ class KafkaBalancer:
             if time_ms is not None or (unread.of(channel) != 0 and channel in untouched)
         ]
         known = [time_ms for time_ms in taking_part if time_ms is not None]
-        # A partition with unread records of which none is read yet: all others wait for its first record.
+        # Some partition has unread records and none read yet: all others wait for its first record.
         limit = min(known) + self.max_drift_ms if known and len(known) == len(taking_part) else MIN
         held = frozenset(c for c, time_ms in max_event_ms.items() if time_ms is not None and time_ms > limit)
         if held != self._progress.held_back:
@@ -74,11 +74,11 @@ class KafkaBalancer:
             self._write([f"{p.topic}-{p.partition}" for p in read_to if self._progress.channel_of(p) in held])
 
     def drift_ms(self) -> int | None:
-        """How far (event time) the partitions are apart now; None: nothing is read yet."""
+        """The distance (event time, ms) between the partitions now; None: nothing is read yet."""
         return _spread(self._reached.values())
 
     def unbalanced_drift_ms(self) -> int | None:
-        """How far they could be apart if nothing paused."""
+        """The distance they could have if nothing paused."""
         return _spread([*self._reached.values(), *self._newest.values()])
 
     def look_ahead(self, cluster: Cluster, ends: Positions) -> None:

@@ -1,11 +1,11 @@
 """Kafka's record batches as columns: kafka-python fetches and checks them, numpy decodes their records.
 
-Everything about whole batches stays kafka-python's: check sums, transactions, control batches, positions. It hands over
-a batch of message format 2 as one object instead of one object per record, which is what its time went into.
+kafka-python still does everything about whole batches: checksums, transactions, control batches, positions. It passes a
+batch of message format 2 as one object instead of one object per record, which took most of its time.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# (kafka-python and Arrow have types in part only.)
+# (kafka-python and pyarrow are only partly typed.)
 
 from itertools import groupby
 from typing import Any
@@ -27,7 +27,7 @@ _LONGEST_VARINT_BITS = 63
 
 
 class Records(Struct, frozen=True):
-    """Some records of one partition, in order; keys, values and headers are null where they are not asked for."""
+    """Records of one partition, in order; keys, values and headers are null unless requested."""
 
     offsets: Longs
     timestamps: Longs
@@ -38,7 +38,7 @@ class Records(Struct, frozen=True):
 
 
 class RecordBatch:
-    """A batch in place of its records; kafka-python passes its value on unchanged, which is the batch itself."""
+    """A batch in place of its records; kafka-python passes its value, the batch itself, on unchanged."""
 
     key = checksum = None
     headers: tuple[()] = ()
@@ -59,7 +59,7 @@ class RecordBatch:
         return self.size_in_bytes
 
     def validate_crc(self) -> bool:
-        """True: the batch's check sum has been checked, and its records have none."""
+        """True: the batch's checksum has been checked, and single records have none."""
         return True
 
 
@@ -77,7 +77,7 @@ class _WholeBatch:
 
 
 class _WholeBatches:
-    """kafka-python's batches of one response, those of records whole; older formats as they are."""
+    """kafka-python's batches of one response, with whole batches in place of records; older formats unchanged."""
 
     def __init__(self, batches: Any) -> None:
         self._batches = batches
@@ -94,14 +94,14 @@ class _PartitionBatches(Fetcher.PartitionRecords):
 
 
 def deliver_batches(consumer: Any) -> None:
-    """From now on the consumer polls whole batches: `max_records` counts them, `records_of` decodes them."""
+    """Make the consumer deliver whole batches: `max_records` then counts batches, and `records_of` decodes them."""
     consumer._fetcher.PartitionRecords = _PartitionBatches
 
 
 def records_of(polled: list[Any], start: int, end: int, *, keys: bool, values: bool, headers: bool) -> list[Records]:
-    """The records with offsets in [start, end) of what such a consumer has polled of a partition, in order.
+    """The records with offsets in [start, end) of a poll by such a consumer, for one partition, in order.
 
-    CorruptRecordError where a batch does not hold what it says.
+    CorruptRecordError if a batch is inconsistent.
     """
     found: list[Records] = []
     for whole, group in groupby(polled, lambda record: isinstance(record.value, RecordBatch)):
@@ -131,7 +131,7 @@ def _single(record: Any, *, keys: bool, values: bool, headers: bool) -> Records:
 def _decoded(
     batches: list[DefaultRecordBatch], start: int, end: int, *, keys: bool, values: bool, headers: bool
 ) -> Records:
-    """All at once: numpy's calls cost more than a small batch."""
+    """All batches decoded at once: numpy's calls cost more than a small batch."""
     starts: list[int] = []
     ends: list[int] = []
     buffers: list[bytes] = []
@@ -152,7 +152,7 @@ def _decoded(
 
     at, last = np.array(starts, np.int64), np.array(ends, np.int64)
     try:
-        _, at = _varints(data, at)  # attributes, which no record has
+        _, at = _varints(data, at)  # attributes, which records do not use
         after, at = _varints(data, at)
         delta, at = _varints(data, at)
         offsets = of_batch([batch.base_offset for batch in batches]) + delta
@@ -179,7 +179,7 @@ def _decoded(
 
 
 def _find_records(content: bytes, count: int, moved: int, starts: list[int], ends: list[int]) -> None:
-    """Add where each record of a batch starts, behind its length, and ends, moved by so many bytes."""
+    """Add the start (after its length) and end of each record of a batch, moved by `moved` bytes."""
     at = 0
     try:
         for _ in range(count):
@@ -202,7 +202,7 @@ def _find_records(content: bytes, count: int, moved: int, starts: list[int], end
 
 
 def _varints(data: NDArray[np.uint8], at: Longs) -> tuple[Longs, Longs]:
-    """The zigzag varints that begin at each place, and the places behind them."""
+    """The zigzag varints at each place, and the places after them."""
     byte = data[at].astype(np.uint64)
     result = byte & np.uint64(0x7F)
     behind = at + 1
@@ -220,7 +220,7 @@ def _varints(data: NDArray[np.uint8], at: Longs) -> tuple[Longs, Longs]:
 
 
 def _content(data: NDArray[np.uint8], at: Longs) -> tuple[tuple[Longs, Longs, NDArray[np.bool_]], Longs]:
-    """Where each value begins and ends and which are there, of values whose lengths (-1: null) are at those places."""
+    """Begin and end of each value, and which values exist, given the places of their lengths (-1: null)."""
     lengths, begins = _varints(data, at)
     ends = begins + np.maximum(lengths, 0)
     if len(ends) and int(ends.max()) > len(data):
@@ -229,7 +229,7 @@ def _content(data: NDArray[np.uint8], at: Longs) -> tuple[tuple[Longs, Longs, ND
 
 
 def _slices(joined: bytes, begins: Longs, ends: Longs, there: NDArray[np.bool_]) -> Any:
-    """The bytes from each begin to its end, ascending: every second value of an array that has what is between, too."""
+    """The bytes from each begin to its end, ascending: every second value of an array that also has the gaps."""
     count = len(begins)
     edges = np.empty(2 * count + 1, np.int64)
     edges[0:-1:2], edges[1::2], edges[-1] = begins, ends, ends[-1] if count else 0

@@ -1,4 +1,4 @@
-"""The canonical columns of Kafka records: the same SQL over what either reader delivers."""
+"""The canonical columns of Kafka records: the same SQL for both readers."""
 
 from typing import Literal
 
@@ -12,15 +12,15 @@ from .record_columns import EXPLAINED, RECORD, STAMPED, RecordColumns
 
 
 class KafkaColumns(Struct, frozen=True):
-    """Where event time and channel of a record are."""
+    """The places of event time and channel in a record."""
 
     time: JsonPath | None = None
-    """None: the record's own timestamp."""
+    """The event time's path in the value; None: the record's own timestamp."""
     unit: TimeUnit | None = None
-    """Of times in the value; None: recognised for each value."""
+    """The unit of times in the value; None: recognised for each value."""
     channel: JsonPath | Literal["partition", "key"] = "partition"
     watermark: JsonPath | None = None
-    """`source`: where the producer's own watermark is."""
+    """`source`: the path of the producer's own watermark."""
     marker: str | None = None
     """`punctuated`: a condition on topic, partition, offset, timestamp_ms, key and value (both text)."""
 
@@ -42,11 +42,12 @@ class KafkaColumns(Struct, frozen=True):
         return self.channel == "partition"
 
     def text_sql(self, more: RecordColumns) -> list[str]:
-        """The raw columns, with key and value as text, and the whole record as it is.
+        """The raw columns, with key and value as text, and the whole record unchanged.
 
         Confluent's five bytes before JSON of a schema are cut off.
         """
-        # A key may be any bytes (a long, a UUID): what is not text is shown as hex. Such a value is not JSON.
+        # A key may be any bytes (a long, a UUID): bytes that are not text are shown as hex. A value like that is not
+        # JSON.
         key = "coalesce(try_validate_utf8(cast(key as string)), concat('0x', lower(hex(key))))"
         value = "try_validate_utf8(cast(if(substring(value, 1, 1) = x'00', substring(value, 6), value) as string))"
         columns = ["topic", "partition", "offset", "timestamp_ms", f"{key} as key", f"{value} as value"]
@@ -88,7 +89,9 @@ def _part_sql(topics: list[str]) -> str:
 
 
 def explained_sql(name: str) -> str:
-    """The text to explain lateness by: `partition`, `key`, `topic`, or a field of the JSON value; UsageError."""
+    """The SQL for a column of `--explain`: `partition`, `key`, `topic`, or a field of the JSON value; UsageError
+    otherwise.
+    """
     if name in ("partition", "key", "topic"):
         return f"cast({name} as string)"
     return _field(parse_json_path(name, "--explain"))

@@ -1,4 +1,4 @@
-"""`wmtop demo --kafka`: the flights through a real Kafka broker that is started for it."""
+"""`wmtop demo --kafka`: the flights through a real Kafka broker that the demo starts."""
 
 import shutil
 import subprocess
@@ -22,7 +22,7 @@ from .kafka import Kafka
 from .kafka_columns import KafkaColumns
 
 USUAL = "127.0.0.1:9092"
-"""Where a broker may be running already; used where none can be started."""
+"""Address of a broker that may already run; used if none can be started."""
 _PARTITIONS = 6
 _STOP_S = 5
 
@@ -37,7 +37,7 @@ class DemoRows(Struct, frozen=True):
 
 
 class KafkaDemo(Kafka):
-    """A `Source` that makes its own topic, on a broker of its own, and has a feeder fill it at `speed`."""
+    """A `Source` with its own topic, on its own broker, that a feeder fills at `speed`."""
 
     def __init__(self, topic: str, rows: DemoRows, *, speed: float, start_ms: int) -> None:
         self._work = Path(tempfile.mkdtemp(prefix="wmtop-kafka-"))
@@ -53,7 +53,7 @@ class KafkaDemo(Kafka):
         """Nothing to check before the broker runs."""
 
     def describe(self) -> SourceView:
-        """The topic, and at which pace it is fed."""
+        """The topic, and its pace."""
         return replace(super().describe(), speed=self._speed)
 
     def prepare(self, report: Callable[[str], None]) -> None:
@@ -68,7 +68,7 @@ class KafkaDemo(Kafka):
         super().prepare(report)
 
     def starting(self) -> None:
-        """Begin to feed: not before the query starts, so that it has no backlog."""
+        """Start the feeder only with the query, so that there is no backlog."""
         job = Feed(
             bootstrap=self._config.bootstrap,
             topic=self._topics[0],

@@ -1,4 +1,4 @@
-"""How far a run has read the partitions of its topics, what is unread, and whether a failed query starts again."""
+"""How far a run has read its topics' partitions, what is unread, and whether a failed query starts again."""
 
 from ...core.unread import Unread
 from ...kafka.offsets import Positions, TopicPartition, parse_offsets
@@ -6,7 +6,7 @@ from ...kafka.probe import Probe, TakeNote
 
 _GIVE_UP_AFTER = 3
 _RETRY_S = 0.5
-"""Before the first retry; longer before later ones."""
+"""Seconds before the first retry; later ones wait longer."""
 
 
 class KafkaProgress:
@@ -21,17 +21,17 @@ class KafkaProgress:
         self._once = once
         self._channels_are_partitions = channels_are_partitions
         self.start: Positions = {}
-        """The offsets that the run begins with."""
+        """The run's start offsets."""
         self.held_back: frozenset[str] = frozenset()
         """The channels that balanced reading has paused."""
         self._passing: Positions = {}
         """How many records of each partition the last batch took."""
         self._recreated: set[TopicPartition] = set()
-        """Partitions that began again at offset 0 since `gone_channels` was last asked."""
+        """Partitions that restarted at offset 0 since the last call of `gone_channels`."""
         self._recreations: dict[str, int] = {}
-        """How often each topic had been recreated when `gone_channels` was last asked."""
+        """How often each topic had been recreated at the last call of `gone_channels`."""
         self._left: set[TopicPartition] = set()
-        """Partitions that have been reported as gone and have not come back."""
+        """Partitions reported as gone that have not come back."""
 
     @property
     def read_to(self) -> Positions:
@@ -39,25 +39,25 @@ class KafkaProgress:
         return self._probe.read_to
 
     def begin(self, start: Positions) -> None:
-        """Take the offsets that the run begins with."""
+        """Set the run's start offsets."""
         self.start = start
         self._probe.read_to = dict(start)
 
     def channel_of(self, partition: TopicPartition) -> str:
-        """The channel's name where channels are partitions: with the topic where there are several."""
+        """The channel's name if channels are partitions: with the topic if there are several."""
         several = len(self._topics) > 1
         return f"{partition.topic}-{partition.partition}" if several else str(partition.partition)
 
     def channel_of_part(self, part: int) -> str:
-        """The channel's name of a number that `KafkaColumns.canonical_sql` gave, where channels are partitions."""
+        """The channel's name for a part number of `KafkaColumns.canonical_sql`, if channels are partitions."""
         return self.channel_of(TopicPartition(self._topics[part >> 32], part & 0xFFFFFFFF))
 
     def part_name(self, part: int) -> str:
-        """`topic-partition` of a number that `KafkaColumns.canonical_sql` gave."""
+        """`topic-partition` for a part number of `KafkaColumns.canonical_sql`."""
         return f"{self._topics[part >> 32]}-{part & 0xFFFFFFFF}"
 
     def channels(self) -> list[str]:
-        """The partitions that exist now."""
+        """The present partitions."""
         there = self._probe.there
         return [self.channel_of(partition) for partition in (self.start if there is None else there)]
 
@@ -78,7 +78,7 @@ class KafkaProgress:
         return [] if len(finished) == len(ends) else [self.channel_of(partition) for partition in sorted(finished)]
 
     def _recreated_unseen(self) -> set[TopicPartition]:
-        """Partitions of topics that were recreated, where the reader continues at their end without an error.
+        """Partitions of recreated topics, for a reader that continues at their end without an error.
 
         (A reader that reads them from their start goes back to offset 0, which `applied` sees in time.)
         """
@@ -89,7 +89,7 @@ class KafkaProgress:
         return {p for p in self.read_to if counts.get(p.topic, 0) > before.get(p.topic, 0)}
 
     def resumed(self, ends: list[str]) -> None:
-        """Note how far each partition was read before."""
+        """Note how far each partition was read in the earlier run."""
         self._probe.read_to = _positions(ends) or self._probe.read_to
 
     def applied(self, ends: list[str]) -> None:
@@ -108,12 +108,12 @@ class KafkaProgress:
         self._probe.read_to = read_to
 
     def left_by(self, ends: list[str], time_ms: int) -> Unread | None:
-        """What a batch that ends at these offsets left unread of the records that existed at `time_ms` (epoch ms)."""
+        """The records that existed at `time_ms` (epoch ms) and that a batch ending at these offsets left unread."""
         read_to = _positions(ends)
         return None if read_to is None else self._unread(self._probe.ends_at(time_ms), read_to)
 
     def unread(self) -> Unread:
-        """Records between what has been read and the end of each partition."""
+        """The records between the reading position and the end of each partition."""
         return self._unread(self._probe.fresh_ends(), self._probe.read_to)
 
     def _unread(self, ends: Positions | None, read_to: Positions) -> Unread:
@@ -132,7 +132,7 @@ class KafkaProgress:
 
 
 class KafkaRetries:
-    """A source's `Retries`: a query that fails without an answer of the cluster always starts again."""
+    """A source's `Retries`: a query that fails because the cluster does not answer always starts again."""
 
     def __init__(self, probe: Probe, note: TakeNote) -> None:
         self._probe = probe

@@ -1,11 +1,11 @@
 """Kafka topics as a Spark streaming source through kafka-python; runs in Spark's planner and workers.
 
-An offset is what Spark's own Kafka source writes, `{"topic": {"0": next offset}}`. A batch is an offset range of each
-partition, so reading it again gives the same records.
+An offset has the format of Spark's own Kafka source, `{"topic": {"0": next offset}}`. A batch is an offset range of
+each partition, so reading it again gives the same records.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# (kafka-python and Arrow have types in part only.)
+# (kafka-python and pyarrow are only partly typed.)
 
 import time
 from collections.abc import Iterator, Sequence
@@ -49,21 +49,21 @@ _BATCHES_PER_POLL = 64
 """Record batches decoded at once: by default producers fill them to 16 kB."""
 _POLL_MS = 1_000
 _GONE_S = 5.0
-"""After so long without a record a task checks that the topic still exists."""
+"""Time (s) without a record after which a task checks that the topic still exists."""
 _BEYOND_S = 2.0
-"""What was polled beyond a range is used for so long."""
+"""How long (s) records polled beyond a range may be used."""
 _SILENT_S = 30.0
-"""A task gives up when a partition has delivered nothing for so long: the engine then starts the query again."""
+"""Time (s) without a record of a partition after which a task gives up: the engine then starts the query again."""
 
 
 class ReaderOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the planner and the tasks need to know; handed over as one JSON option."""
+    """The options for planner and tasks; passed as one JSON option."""
 
     config: KafkaConfig
     topics: list[str]
     start: Offsets
     most: int
-    """Records of a batch."""
+    """Records per batch."""
     tasks: int
     keys: bool
     values: bool
@@ -71,7 +71,7 @@ class ReaderOptions(msgspec.Struct, frozen=True, kw_only=True):
     held: str | None
     """The file that names the paused partitions (balanced reading)."""
     known_topics: str
-    """The file with the ids of the topics that are read: one with another id was recreated."""
+    """The file with the ids of the topics being read: a topic with another id was recreated."""
 
     def __repr__(self) -> str:
         return f"ReaderOptions({self.topics})"
@@ -92,15 +92,15 @@ class KafkaDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name to give to `readStream.format`."""
+        """The name for `readStream.format`."""
         return FORMAT
 
     def schema(self) -> str:
-        """A record's place, time, key and value, null where they are not needed; headers only where they are."""
+        """A record's place, time, key and value, null unless needed; headers only if needed."""
         return SCHEMA + (HEADERS if self._options().headers else "")
 
     def streamReader(self, schema: "StructType") -> "KafkaStreamReader":  # noqa: N802 (Spark's name)
-        """The reader; Spark makes one to plan, and one in every task."""
+        """The reader; Spark makes one for planning, and one in every task."""
         return KafkaStreamReader(self._options())
 
     def _options(self) -> ReaderOptions:
@@ -117,19 +117,19 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._topics = KnownTopics(Path(options.known_topics))
 
     def initialOffset(self) -> Offsets:  # noqa: N802
-        """Where the run was asked to start."""
+        """The run's requested start."""
         return self._options.start
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """What Spark passes to `latestOffset`."""
+        """The limit that Spark passes to `latestOffset`."""
         return ReadMaxRows(self._options.most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """The end is what is there now."""
+        """Fix the end at the existing records."""
         self._ends_at_start = self._ends()
 
     def reportLatestOffset(self) -> Offsets | None:  # noqa: N802
-        """The end of a bounded read, for Spark's progress report: the engine learns there where partitions end."""
+        """The end of a bounded read, for Spark's progress report, from which the engine learns where partitions end."""
         return None if self._ends_at_start is None else offsets_of(self._ends_at_start)
 
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802
@@ -149,7 +149,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return offsets_of(began | {p: self._next(p, began.get(p, 0), end) for p, end in ends.items()})
 
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[OffsetRange]:
-        """Each partition's range, in parts so that all cores have work; none of a recreated one, which rewinds."""
+        """Each partition's range, split so that all cores have work; none for a recreated one, which rewinds."""
         began = positions_of(start)
         return [
             part
@@ -163,11 +163,11 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _read(self._options, partition)
 
     def _next(self, partition: TopicPartition, start: int, end: int) -> int:
-        """Where a partition's batch ends: back at 0 when its topic was recreated, never back otherwise."""
+        """The end of a partition's batch: 0 if its topic was recreated, otherwise never before the start."""
         return 0 if self._topics.was_recreated(partition) else max(start, end)
 
     def _ends(self) -> Positions:
-        """The ends of all partitions that are there now."""
+        """The ends of all existing partitions."""
         if self._cluster is None:
             self._cluster = Cluster(self._options.config)
         topics = self._cluster.topics(self._options.topics)
@@ -196,20 +196,20 @@ def _parts(partition: TopicPartition, start: int, end: int, tasks: int) -> list[
 
 
 _consumers: dict[bytes, Any] = {}
-"""A worker's consumer by its configuration: connecting costs more than reading a small range."""
+"""A worker's consumers by configuration: connecting costs more than reading a small range."""
 
 
 class Beyond(NamedTuple):
-    """Batches that a worker's consumer has polled beyond a range."""
+    """Batches that a worker's consumer polled beyond a range."""
 
     partition: TopicPartition
     end: int
-    """Of the range."""
+    """The end of that range."""
     polled_s: float
     batches: list[Any]
 
     def of(self, partition: TopicPartition, start: int) -> list[Any]:
-        """The batches, if the next range begins at that end; old ones may be those of a topic that was recreated."""
+        """The batches if the next range begins at that end; old ones may be from a topic that was recreated."""
         fresh = time.monotonic() - self.polled_s < _BEYOND_S
         return self.batches if fresh and (self.partition, self.end) == (partition, start) else []
 
@@ -221,7 +221,7 @@ _beyond: dict[bytes, Beyond] = {}
 def _consumer(config: KafkaConfig) -> Any:
     key = msgspec.json.encode(config)
     if key not in _consumers:
-        none: Any = "none"  # kafka-python's types do not know it
+        none: Any = "none"  # kafka-python's types do not include it
         consumer = _consumers[key] = KafkaConsumer(
             **BACKOFF | config.for_python(),
             client_id="wmtop-reader",
@@ -261,7 +261,7 @@ def _read(options: ReaderOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatc
         if moved is not None and moved > at:
             at, heard_s = moved, time.monotonic()
         elif time.monotonic() - heard_s > _GONE_S and wanted.partition not in _partitions(consumer, wanted.topic):
-            return  # deleted with what was not read yet: the engine's probe notes that
+            return  # deleted before it was read: the engine's probe notes that
         elif time.monotonic() - heard_s > _SILENT_S:
             raise TimeoutError(
                 f"partition {wanted.partition} of {wanted.topic} delivers no records; check that its broker is up"
@@ -275,7 +275,7 @@ def _read(options: ReaderOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatc
 
 
 def _partitions(consumer: Any, topic: str) -> set[int]:
-    """The numbers of the topic's partitions; none where it does not exist."""
+    """The numbers of the topic's partitions; none if it does not exist."""
     return consumer.partitions_for_topic(topic) or set() if topic in consumer.topics() else set()
 
 

@@ -1,4 +1,4 @@
-"""Which topics are read: a topic that was deleted and recreated has another id, and is read from its start."""
+"""The topics being read: a topic that was deleted and recreated has another id, and is read from its start."""
 
 from pathlib import Path
 
@@ -10,9 +10,9 @@ from ...kafka.offsets import Positions, TopicPartition
 
 
 class KnownTopics:
-    """The ids of the topics that are read, in a file that outlives the query.
+    """The ids of the topics being read, in a file that outlives the query.
 
-    A new id is written down only once Spark's offsets are back at 0, so that a crash in between loses nothing.
+    A new id is saved only once Spark's offsets are back at 0, so that a crash in between loses nothing.
     """
 
     def __init__(self, path: Path) -> None:
@@ -23,7 +23,7 @@ class KnownTopics:
         self._recreated: dict[str, str] = {}
 
     def look(self, topics: dict[str, Topic]) -> None:
-        """Take the topics as they are now; old brokers give no ids, so a recreated topic goes unnoticed there."""
+        """Compare with the present topics; old brokers give no ids, so a recreated topic goes unnoticed there."""
         for name, topic in topics.items():
             if topic.id is None:
                 continue
@@ -34,13 +34,13 @@ class KnownTopics:
                 self._recreated[name] = topic.id
 
     def rewind(self, start: Positions) -> None:
-        """Spark's offsets are these: topics that are back at their start are known by their new id from now on."""
+        """Given Spark's offsets: topics that are back at their start have their new id from now on."""
         for name in [name for name in self._recreated if not any(at for p, at in start.items() if p.topic == name)]:
             self._ids[name] = self._recreated.pop(name)
             self._write()
 
     def was_recreated(self, partition: TopicPartition) -> bool:
-        """Whether offsets of the partition belong to a topic that was deleted."""
+        """Whether offsets of the partition belong to a deleted topic."""
         return partition.topic in self._recreated
 
     def _write(self) -> None:

@@ -1,4 +1,4 @@
-"""`--marker SQL`: a user's condition beside the canonical columns."""
+"""`--marker SQL`: evaluates a user's condition besides the canonical columns."""
 
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def marked(rows: "DataFrame", condition: str, canonical: list[str], name: str) -> "DataFrame":
-    """`canonical` (SQL) and, as `name`, whether `condition` holds; `UsageError` if it does not fit `rows`."""
+    """`canonical` (SQL) and, as `name`, whether `condition` is true; `UsageError` if it does not fit `rows`."""
     from pyspark.errors import AnalysisException, ParseException
 
     try:

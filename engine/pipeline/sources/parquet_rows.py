@@ -1,10 +1,10 @@
-"""Parquet files read by tasks as Arrow columns: only those that Spark's own reader would give the same values of.
+"""Parquet files read by tasks as Arrow columns: only files for which Spark's own reader gives the same values.
 
 It runs in Spark's workers, and imports little.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# (Arrow's types are known in part only.)
+# (pyarrow is only partly typed.)
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 ROWS = 1 << 20
 """Rows read at once."""
 _ALONE_BYTES = 8 << 20
-"""Only files from this size on are divided: to look into every small one would take longer than to read it."""
+"""Only files from this size (bytes) on are divided: opening every small file would take longer than reading it."""
 _LEGACY = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
-"""Spark converts the times of such files from another calendar."""
+"""Metadata keys of files whose times Spark converts from another calendar."""
 
 
 class NotReadableError(Exception):
-    """A file that Spark has to read itself: it may convert its values, or knows better what is wrong with it."""
+    """A file that Spark must read itself: it may convert its values, or report better what is wrong with it."""
 
 
 class Piece(Struct, frozen=True):
@@ -40,7 +40,7 @@ class Piece(Struct, frozen=True):
 
     path: str
     size: int
-    """In bytes; of a part, its share."""
+    """Size in bytes; for a part, its share."""
     row_groups: tuple[int, ...] | None = None
 
 
@@ -56,7 +56,7 @@ class ParquetRows(Struct, frozen=True):
     """The columns of `--explain` that are read as well."""
 
     def __call__(self, piece: Piece) -> "Iterator[pa.Table]":
-        """The piece's rows in the canonical columns, at least one table; NotReadableError where Spark must read it."""
+        """The piece's rows in the canonical columns, at least one table; NotReadableError if Spark must read it."""
         wanted = (self.time, self.channel, self.watermark, *self.explain)
         names = list(dict.fromkeys(name for name in wanted if name is not None))
         try:
@@ -100,26 +100,26 @@ class FileColumns(Struct, frozen=True):
     """The rows of files through Spark's reader."""
     explained: ParquetRows | None = None
     divided: bool = True
-    """Whether large files consist of row groups, which several tasks may read."""
+    """Whether large files have row groups, which several tasks can read."""
 
     def shares(self, batch: "DataFrame", first_row: int, ends: list[str]) -> list[list[Piece]]:
-        """The batch's files, for as many tasks as there are cores."""
+        """The batch's files, divided among as many tasks as there are cores."""
         files = [(row["path"].removeprefix("file:"), row["length"]) for row in batch.collect()]
         return pieces_of(files, batch.sparkSession.sparkContext.defaultParallelism, divided=self.divided)
 
     def rows(self, batch: "DataFrame") -> "DataFrame":
-        """The files of the batch through Spark's reader."""
+        """The batch's files through Spark's reader."""
         return self.rows_of([row["path"] for row in batch.collect()])
 
 
 def reads_as_written(spark: "SparkSession") -> bool:
-    """Whether Spark is not asked to convert old times between calendars."""
+    """Whether Spark is not set to convert old times between calendars."""
     modes = [spark.conf.get(f"spark.sql.parquet.{kind}RebaseModeInRead") for kind in ("datetime", "int96")]
     return modes == ["CORRECTED", "CORRECTED"]
 
 
 def readable_type(kind: Any) -> str | None:
-    """A name of the values' type, the same for types that are read alike; None where Spark must read it."""
+    """A name of the values' type, the same for types that are read alike; None if Spark must read it."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return "string"
@@ -154,12 +154,12 @@ def pieces_of(paths: list[tuple[str, int]], tasks: int, *, divided: bool = True)
 
 
 def _divided(path: str, size: int, tasks: int) -> list[Piece]:
-    """A large file in as many pieces as there are tasks, if it has as many row groups."""
+    """A large file in as many pieces as there are tasks, if it has enough row groups."""
     if tasks == 1 or size < _ALONE_BYTES:
         return [Piece(path, size)]
     try:
         groups = _open(path, []).num_row_groups
-    except (pa.ArrowException, OSError):  # the task that reads it will say so
+    except (pa.ArrowException, OSError):  # the task that reads it reports the error
         return [Piece(path, size)]
     parts = min(tasks, groups)
     edges = [groups * part // parts for part in range(parts + 1)]

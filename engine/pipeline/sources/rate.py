@@ -1,8 +1,8 @@
-"""`run rate`: synthetic records for load tests; what a row holds follows from its number, the seed and the start.
+"""`run rate`: synthetic records for load tests; a row's content depends only on its number, the seed and the start.
 
 Channels have Zipf-like rates, events are late by a heavy-tailed delay, and one channel in five stalls for a part of
-every two minutes (its rows go to the busiest channel meanwhile). Python only counts rows: Spark's workers get blocks
-of row numbers, and the JVM makes the records of them.
+every two minutes (its rows go to the busiest channel in that time). Python only counts rows: Spark's workers get blocks
+of row numbers, from which the JVM makes the records.
 """
 
 import time
@@ -28,9 +28,9 @@ FORMAT = "wmtop-rate"
 _COLUMNS = (CHANNEL, TIME, OFFSET)
 _POLL_MS = 200
 _BLOCK = 8_192
-"""Rows that the JVM makes of one row of the Python source."""
+"""Rows that the JVM makes from one row of the Python source."""
 _SECONDS_PER_BATCH = 5
-"""A batch holds no more than the rows of this time, so that an engine that falls behind still shows progress."""
+"""Longest time (s) whose rows a batch holds, so that an engine that falls behind still shows progress."""
 _STALL_EVERY_MS, _STALL_FOR_MS, _STALLING = 120_000, 45_000, 5
 _LONGEST_DELAY_MS = 3_600_000
 
@@ -38,12 +38,12 @@ _LONGEST_DELAY_MS = 3_600_000
 class Rate(Source):
     """A `Source` of `rows_per_second` synthetic records a second, `rows` of them, or without end.
 
-    `start_ms` (epoch ms) is the arrival of row 0 where a run must be the same as another; without it the rows arrive
-    when they are made.
+    `start_ms` (epoch ms) is the arrival of row 0, for a run that must be repeatable; without it rows arrive when they
+    are made.
     """
 
     ticks = True
-    counted_by_spark = False  # it counts blocks
+    counted_by_spark = False  # Spark counts blocks
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Rate(Source):
             raise UsageError(f"--rows: {self._rows} is not above 0; give a number, as in 1000000, or a longer --for")
 
     def identity(self) -> dict[str, Any]:
-        """All that the rows follow from."""
+        """Everything that determines the rows."""
         return {
             "kind": "rate",
             "channels": self._channels,
@@ -86,7 +86,7 @@ class Rate(Source):
         }
 
     def describe(self) -> SourceView:
-        """How many, of what."""
+        """The number of channels and rows."""
         description = f"{self._channels} synthetic channels, {self._rate:g} rows/s"
         return SourceView(kind="rate", description=description, rows=self._rows, time_column=TIME)
 
@@ -124,7 +124,7 @@ class Rate(Source):
 
 
 def record_sql(channels: int, rows_per_second: float, seed: int) -> list[list[str]]:
-    """The steps that make a record of `row` and `start_ms`, each a list of SQL columns over those before it."""
+    """The steps that make a record from `row` and `start_ms`, each a list of SQL columns over the earlier ones."""
 
     def uniform(salt: int) -> str:
         """A number in [0, 1) with 53 random bits."""
@@ -152,7 +152,7 @@ def record_sql(channels: int, rows_per_second: float, seed: int) -> list[list[st
 
 
 class Blocks(InputPartition):
-    """Row numbers that one task hands out, and the arrival (ms) of row 0."""
+    """Row numbers that one task returns, and the arrival (ms) of row 0."""
 
     def __init__(self, start: int, stop: int, start_ms: int) -> None:
         self.start = start
@@ -184,7 +184,7 @@ class RateDataSource(DataSource):
 
 
 class RateStreamReader(DataSourceStreamReader):
-    """An offset is `{"row": n, "start_ms": t}`: rows before n are made, those of the batch as if row 0 came at t."""
+    """An offset is `{"row": n, "start_ms": t}`: rows before n are made, those of the batch as if row 0 arrived at t."""
 
     def __init__(self, rows_per_second: float, rows: int | None, start_ms: int | None, tasks: int) -> None:
         self._rate = rows_per_second
@@ -198,7 +198,7 @@ class RateStreamReader(DataSourceStreamReader):
         return {"row": 0, "start_ms": self._start_ms or 0}
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
-        """The rows that are due by now; a stop does not count: rows are due from the first look after it."""
+        """The rows due by now; a stop does not count: rows are due from the first poll after it."""
         row = start["row"]
         if self._first_look is None:
             self._first_look = (row, time.monotonic())

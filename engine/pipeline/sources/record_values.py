@@ -1,10 +1,10 @@
-"""The columns of a source as a late record keeps them.
+"""The columns of a source in the form in which a late record keeps them.
 
-Parquet keeps its types as far as Spark has them; CSV and JSON have text, exactly as it is written there.
+Parquet keeps its types as far as Spark supports them; CSV and JSON have text, exactly as written.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# (Arrow's types are known in part only.)
+# (pyarrow is only partly typed.)
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +19,7 @@ from .table_files import TableFile, near
 
 
 def check_record_columns(file: TableFile, more: RecordColumns) -> None:
-    """UsageError where a column of `--explain` is missing in `file`, or `--late-output` cannot keep all columns."""
+    """UsageError if a column of `--explain` is missing in `file`, or `--late-output` cannot keep all columns."""
     for name in more.explain:
         if name not in file.columns:
             hint = near(name, file.columns) or f"; it has {', '.join(file.columns)}"
@@ -29,7 +29,7 @@ def check_record_columns(file: TableFile, more: RecordColumns) -> None:
 
 
 def check_distinct(names: Sequence[str]) -> None:
-    """UsageError where two columns cannot be distinguished in Spark, which ignores case."""
+    """UsageError if two columns differ only by case, which Spark ignores."""
     seen: dict[str, str] = {}
     for name in names:
         other = seen.setdefault(name.lower(), name)
@@ -68,7 +68,7 @@ def record_type(kind: Any) -> Any:
 
 
 def plain_type(kind: Any) -> Any:
-    """The same without the 64-bit offsets, which Spark does not take."""
+    """The same type without 64-bit offsets, which Spark does not accept."""
     if pa.types.is_struct(kind):
         return pa.struct([(field.name, plain_type(field.type)) for field in kind])
     if pa.types.is_map(kind):

@@ -1,4 +1,4 @@
-"""`run replay`: files with an end, in order of arrival, at a speed of the user's choice or in batches of exact size."""
+"""`run replay`: files with an end, in order of arrival, at a chosen speed or in batches of exact size."""
 
 import hashlib
 import json
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class StagedColumns(Struct, frozen=True):
-    """A `ColumnReader` of staged rows: a batch is a range of them, and the frame's own rows are never asked for."""
+    """A `ColumnReader` of staged rows: a batch is a range of them, and the frame's own rows are never read."""
 
     frame: Any
     read: StagedRows
@@ -45,11 +45,11 @@ class StagedColumns(Struct, frozen=True):
 
     @property
     def explained(self) -> StagedRows:
-        """The same: the values are among the staged columns."""
+        """The same reader: the values are among the staged columns."""
         return self.read
 
     def rows(self, batch: "DataFrame") -> "DataFrame":
-        """The batch: its rows come from the same file."""
+        """The batch itself: its rows come from the same file."""
         return batch
 
 
@@ -79,11 +79,11 @@ class Replay(Source):
         self._keep = keep
         self._files: list[TableFile] | None = None
         self._identity: dict[str, Any] | None = None
-        self.ticks = speed is not None and batch_rows is None  # only a paced replay has time between its batches
+        self.ticks = speed is not None and batch_rows is None  # only a paced replay has time between batches
         self.clock = self._time = ReplayTime(directory / CLOCK, speed=speed, batch_rows=batch_rows)
 
     def check(self) -> None:
-        """Recognise the files and look at their first rows; `UsageError` for what cannot be replayed."""
+        """Recognise the files and read their first rows; `UsageError` for files that cannot be replayed."""
         if self._speed is not None and not 0 < self._speed < float("inf"):
             raise UsageError(f"--speed: {self._speed:g} is not above 0; give a number, as in 600, or max")
         if self._batch_rows is not None and self._batch_rows < 1:
@@ -105,7 +105,7 @@ class Replay(Source):
         return self._identity
 
     def describe(self) -> SourceView:
-        """The files, the speed and how many rows there are."""
+        """The files, the speed and the number of rows."""
         more = f" and {len(self._paths) - 1} more" if len(self._paths) > 1 else ""
         return SourceView(
             kind="replay",
@@ -152,7 +152,7 @@ class Replay(Source):
         return rows.selectExpr(*canonical)
 
     def columns_of(self, spark: "SparkSession") -> "StagedColumns | None":
-        """The staged rows as they are, where tasks can run wmtop's Python; a `--marker` is evaluated by Spark."""
+        """The staged rows without conversion, if tasks can run wmtop's Python; a `--marker` is evaluated by Spark."""
         if self._columns.marker is not None or not runs_wmtop(spark):
             return None
         self.counted_by_spark = False  # nothing is read through the frame
@@ -169,12 +169,12 @@ class Replay(Source):
         return TaskNeeds(modules, (self._directory,), required=True)
 
     def trigger(self) -> dict[str, Any]:
-        """As fast as possible: batch after batch, and the query ends with the rows. Paced: a look now and then."""
+        """As fast as possible: batch after batch, until the rows end. Paced: a poll now and then."""
         from .replay_stream import POLL_S
 
         if self._speed is None:
             return {"availableNow": True}
-        # With exact batches the source itself waits: as many as have arrived must follow each other at once.
+        # With exact batches the source itself waits: batches whose rows have arrived must follow each other at once.
         return {"processingTime": f"{0 if self._batch_rows else int(POLL_S * 1_000)} milliseconds"}
 
     def close(self) -> None:

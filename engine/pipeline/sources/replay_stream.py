@@ -1,4 +1,4 @@
-"""The staged rows as a Spark streaming source: which rows a batch gets, and reading them; runs in Spark's workers."""
+"""The staged rows as a Spark streaming source: plans batches and reads them; runs in Spark's workers."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -19,17 +19,18 @@ if TYPE_CHECKING:
 
 FORMAT = "wmtop-replay"
 BOUND = 1_000_000
-"""Rows of a batch as fast as possible: large enough that a batch's fixed cost (0.2 s) is a few percent of it, small
-enough that the screen moves and the watermark, which is fixed when a batch starts, follows."""
+"""Rows per batch at full speed: large enough that a batch's fixed cost (0.2 s) is a few percent, small enough that the
+screen moves and that the watermark, fixed at a batch's start, follows.
+"""
 POLL_S = 0.2
-"""How often a paced replay looks whether rows have arrived: Spark by itself would look 93 times a second."""
+"""Seconds between two polls of a paced replay: Spark by itself would poll 93 times a second."""
 _ROWS_PER_TASK = 50_000
 
 
 def next_end(
     arrivals: "NDArray[np.int64]", start: int, clock_ms: int | None, batch_rows: int | None, most: int | None
 ) -> int:
-    """The row before which a batch that begins at `start` ends: `start` for no batch yet.
+    """The row before which a batch that begins at `start` ends; `start`: no batch yet.
 
     `clock_ms` None: everything has arrived. With `batch_rows` a batch waits until all its rows have arrived.
     """
@@ -43,7 +44,7 @@ def next_end(
 
 
 def ranges(first: int, last: int, tasks: int) -> list[tuple[int, int]]:
-    """The rows `first <= row < last` in at most so many parts, each worth a task."""
+    """The rows `first <= row < last` in at most `tasks` parts, each large enough for a task."""
     count = min(tasks, -(-(last - first) // _ROWS_PER_TASK))
     edges = [first + (last - first) * i // max(count, 1) for i in range(count + 1)]
     return list(pairwise(edges))
@@ -83,7 +84,9 @@ class ReplayDataSource(DataSource):
 
 
 class ReplayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """An offset is `{"row": n}`: rows before n are read. A batch is a row range, so reading it again gives the same."""
+    """An offset is `{"row": n}`: rows before n are read. A batch is a row range, so reading it again gives the same
+    rows.
+    """
 
     def __init__(self, directory: Path, *, paced: bool, batch_rows: int | None, tasks: int) -> None:
         self._directory = directory
@@ -102,7 +105,7 @@ class ReplayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(self._batch_rows) if self._batch_rows else ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Nothing to note: the rows are all there, and end."""
+        """Nothing to do: all rows exist."""
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         """The end of the next batch."""
@@ -110,12 +113,12 @@ class ReplayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._arrivals = arrivals_of(self._directory)
         clock_ms, most = None, BOUND
         if self._paced:
-            # The clock starts here, at the first look: until then Spark was only starting.
+            # The clock starts here, at the first poll: before, Spark was only starting.
             clock = change_clock(self._directory / CLOCK, ReplayClock.started)
             clock_ms, most = clock.at(time.monotonic()), None
         end = next_end(self._arrivals, start["row"], clock_ms, self._batch_rows, most)
         if self._paced and self._batch_rows and end == start["row"]:
-            time.sleep(POLL_S)  # full batches follow each other without a pause, so that the pause must be here
+            time.sleep(POLL_S)  # full batches follow each other at once, so the pause must be here
         return {"row": end}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[RowRange]:

@@ -29,14 +29,14 @@ class ReplayTime:
         """Take the sorted arrivals (ms, `MIN`: none) of all rows."""
         self._arrivals = arrivals
         self._start_ms = self._arrived_by(0)
-        self._file.unlink(missing_ok=True)  # that of a run before this one
+        self._file.unlink(missing_ok=True)  # from an earlier run
 
     def resume(self, rows_read: int, now_ms: int | None = None) -> None:
         """Continue after `rows_read` rows, at `now_ms` (epoch ms) if known, else at the arrival of the last row read.
 
         The clock starts when the query first looks at the source, so that neither downtime nor Spark's start counts.
         """
-        # Spark runs batch 0 at once: the rows of that batch must have arrived, or it would be empty.
+        # Spark runs batch 0 at once: its rows must have arrived, or it would be empty.
         self._start_ms = self._arrived_by(rows_read or self._batch_rows or 0)
         if now_ms is not None:
             limit = self.tick_limit_ms(rows_read)
@@ -45,22 +45,22 @@ class ReplayTime:
             write_clock(self._file, ReplayClock(self._start_ms, self._speed))
 
     def now_ms(self) -> int:
-        """The replay clock (epoch ms); without a speed: where `resume` left it."""
+        """The replay clock (epoch ms); without a speed: the time that `resume` set."""
         if self._speed is None or not self._file.exists():
             return self._start_ms
         return read_clock(self._file).at(time.monotonic())
 
     def tick_limit_ms(self, rows_read: int) -> int | None:
-        """The arrival (ms) of the first unread row; `MIN` where it has none, None after the last."""
+        """The arrival (ms) of the first unread row; `MIN` if it has none, None after the last."""
         assert self._arrivals is not None
         return int(self._arrivals[rows_read]) if rows_read < len(self._arrivals) else None
 
     def close(self) -> None:
-        """Let go of the arrivals, whose file is about to be deleted."""
+        """Release the arrivals, whose file is about to be deleted."""
         self._arrivals = None
 
     def _arrived_by(self, rows_read: int) -> int:
-        """The arrival (ms) of the last row read, or of the first one that has any."""
+        """The arrival (ms) of the last row read, or of the first one with an arrival."""
         assert self._arrivals is not None
         usable = int(self._arrivals.searchsorted(MIN, side="right"))
         if usable == len(self._arrivals):

@@ -1,4 +1,4 @@
-"""What happened to a source that its user should know: the last few notes."""
+"""Events of a source that its user should know: the last few notes."""
 
 import time
 from collections.abc import Callable
@@ -16,13 +16,13 @@ class SourceNotes:
         self._on_note: Callable[[Note], None] = lambda note: None
 
     def add(self, code: NoteCode, **args: str | int | None) -> None:
-        """Add a note of this moment, and pass it on."""
+        """Add a note with the present time, and pass it on."""
         note = Note(time.time_ns() // 1_000_000, code, args)
         self._notes = [*self._notes, note][-_KEPT:]
         self._on_note(note)
 
     def tell(self, on_note: Callable[[Note], None]) -> None:
-        """From now on `on_note` gets each note as it is added."""
+        """Pass each note to `on_note` from now on."""
         self._on_note = on_note
 
     def notes(self) -> list[Note]:

@@ -1,11 +1,11 @@
-"""Reading what a replay has staged, in any process: rows in order of arrival, memory-mapped.
+"""Reads a replay's staged rows, in any process: rows in order of arrival, memory-mapped.
 
 The directory holds `rows.arrow` (Arrow IPC in batches of one size, so that a row's batch is known) and `arrivals.npy`
 (a sorted array to search). Every worker imports this, so it imports little.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# (Arrow's types are known in part only.)
+# (pyarrow is only partly typed.)
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from .base import CHANNEL, OFFSET, ONE_CHANNEL
 
 BATCH_ROWS = 65_536
-"""Rows of an IPC batch."""
+"""Rows per IPC batch."""
 PREFIX = "_wmtop_"
-"""Before a canonical column's name, since the columns for `--marker` keep their own."""
+"""Prefix of a canonical column's name, since the columns for `--marker` keep their own names."""
 ROWS, ARRIVALS = "rows.arrow", "arrivals.npy"
 
 
@@ -31,7 +31,7 @@ def arrivals_of(directory: Path) -> NDArray[np.int64]:
 
 
 def schema_of(directory: Path) -> Any:
-    """The Arrow schema of what `read_rows` yields: plain text for text, the offset last."""
+    """The Arrow schema of `read_rows`: plain text for text, the offset last."""
     with pa.memory_map(str(directory / ROWS)) as source:
         return _plain_schema(pa.ipc.open_file(source).schema)
 

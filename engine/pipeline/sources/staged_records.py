@@ -1,10 +1,10 @@
-"""The whole records of a replay: staged beside the rows (`staged`), and looked up by row number for late ones.
+"""The whole records of a replay: staged besides the rows (`staged`), and looked up by row number for late ones.
 
 Every worker imports this, so it imports little.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# (Arrow's types are known in part only.)
+# (pyarrow is only partly typed.)
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,13 +24,13 @@ _ROWS = 16_384
 
 
 def write_records(directory: Path, table: Any) -> None:
-    """Write the records of a replay in its order."""
+    """Write the records of a replay, in its order."""
     with pa.OSFile(str(directory / _RECORDS), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table, max_chunksize=_ROWS)
 
 
 def with_records(rows: "DataFrame", directory: Path, added: list[str]) -> "DataFrame":
-    """Some rows of the replay with all columns of their records, and those `added` to the canonical ones."""
+    """Some rows of the replay with all columns of their records, and the columns `added` to the canonical ones."""
     from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import StructType
 

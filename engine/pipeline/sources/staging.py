@@ -1,10 +1,10 @@
 """A replay's rows are staged once: read, converted, sorted by arrival and written for `staged` to read.
 
-What is staged is held in memory once: 20 bytes a row, and the columns that `--marker` names.
+Staged data are held in memory once: 20 bytes per row, and the columns that `--marker` names.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# (Arrow's types are known in part only.)
+# (pyarrow is only partly typed.)
 
 import hashlib
 import shutil
@@ -35,7 +35,7 @@ _RECORD = PREFIX + "record."
 
 
 class Staged(Struct, frozen=True):
-    """What a directory holds: how many rows, and a digest of what they were made of."""
+    """The content of a staging directory: the number of rows, and a digest of their inputs."""
 
     rows: int
     origin: str
@@ -76,7 +76,7 @@ def stage(
 
 
 def fingerprint(file: TableFile) -> dict[str, Any]:
-    """What makes a file this one and no other, without reading all of it."""
+    """Identifies a file without reading all of it."""
     size = file.path.stat().st_size
     with file.path.open("rb") as content:
         digest = hashlib.sha256(content.read(65_536))
@@ -86,7 +86,7 @@ def fingerprint(file: TableFile) -> dict[str, Any]:
 
 
 def remove(directory: Path) -> None:
-    """Delete what was staged."""
+    """Delete the staged files."""
     shutil.rmtree(directory, ignore_errors=True)
 
 
@@ -122,7 +122,7 @@ def _table(files: Sequence[TableFile], columns: Columns, more: RecordColumns, re
 
 
 def _canonical(file: TableFile, chunk: Chunk, columns: Columns, more: RecordColumns) -> Any:
-    """A chunk's rows: times in ms, the channel as text, and what the marker needs as it is."""
+    """A chunk's rows: times in ms, the channel as text, and the marker's columns unchanged."""
     ts = times(file.format, chunk[columns.time], columns.unit)
     made = {}
     if columns.arrival is not None:
@@ -164,7 +164,9 @@ def _for_spark(name: str, values: Any) -> Any:
 
 
 def _in_order(table: Any, has_arrival: bool) -> "tuple[Any, NDArray[np.int64]]":
-    """The rows in a stable order of arrival, null first; without arrivals each arrives at the greatest time so far."""
+    """The rows in a stable order of arrival, null first; without arrivals, each row arrives at the greatest time so
+    far.
+    """
     name = PREFIX + (ARRIVAL if has_arrival else TIME)
     arrivals: NDArray[np.int64] = table[name].fill_null(MIN).to_numpy()
     if not has_arrival:
@@ -177,6 +179,6 @@ def _in_order(table: Any, has_arrival: bool) -> "tuple[Any, NDArray[np.int64]]":
 
 
 def _write(path: Path, table: Any) -> None:
-    # `to_batches` starts a new batch at every chunk: one chunk a column, and all batches but the last are full.
+    # `to_batches` starts a new batch at every chunk: with one chunk per column all batches but the last are full.
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table.combine_chunks(), max_chunksize=BATCH_ROWS)

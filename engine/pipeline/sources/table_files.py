@@ -1,7 +1,7 @@
 """Parquet, CSV and JSON-lines files (the latter two also gzipped) as chunks of a few columns."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# (Arrow's types are known in part only.)
+# (pyarrow is only partly typed.)
 
 import codecs
 import csv
@@ -39,7 +39,7 @@ _NO_ROW = object()
 
 
 class TableFile(Struct, frozen=True):
-    """A file, what it is, and its columns; `types` is what Parquet says of them, None where a file has no types."""
+    """A file, its format, and its columns; `types` are Parquet's, None if a file has no types."""
 
     path: Path
     format: Format
@@ -53,7 +53,7 @@ class TableFile(Struct, frozen=True):
 
 
 def look_at(path: Path, as_format: Format | None = None) -> TableFile:
-    """Recognise a file by what is in it, then by its name; `UsageError` for one that cannot be read."""
+    """Recognise a file by its content, then by its name; `UsageError` for one that cannot be read."""
     head, gzipped = _head(path)
     suffix = (path.with_suffix("") if gzipped and path.suffix.lower() == ".gz" else path).suffix.lower()
     found = as_format or _recognise(head, suffix)
@@ -69,9 +69,10 @@ def look_at(path: Path, as_format: Format | None = None) -> TableFile:
 
 
 def data_files(paths: Sequence[Path]) -> list[Path]:
-    """The paths, a directory as the data files in it, numbers in names in their order (`batch=9` before `batch=10`).
+    """The paths, with directories replaced by the data files in them; numbers in names sort by value (`batch=9` before
+    `batch=10`).
 
-    UsageError for a directory without any.
+    UsageError for a directory without data files.
     """
     files: list[Path] = []
     for path in paths:
@@ -88,12 +89,12 @@ def data_files(paths: Sequence[Path]) -> list[Path]:
 
 
 def is_hidden(path: Path) -> bool:
-    """Whether Spark leaves it out."""
+    """Whether Spark ignores it."""
     return any(part.startswith(("_", ".")) for part in path.parts)
 
 
 def format_of(path: Path) -> Format | None:
-    """What a file's name says it holds."""
+    """The format that a file's name indicates."""
     name = path.with_suffix("") if path.suffix == ".gz" else path  # Spark decompresses no .GZ
     return SUFFIXES.get(name.suffix.lower())
 
@@ -103,7 +104,7 @@ def _natural(text: str) -> list[tuple[int, str]]:
 
 
 def chunks(file: TableFile, columns: Sequence[str], rows: int = _ROWS) -> Iterator[Chunk]:
-    """The rows of `columns` in file order, some `rows` at a time; `UsageError` where the file is damaged."""
+    """The rows of `columns` in file order, `rows` at a time; `UsageError` if the file is damaged."""
     try:
         if file.format == "parquet":
             yield from _parquet_chunks(file, columns, rows)
@@ -116,17 +117,17 @@ def chunks(file: TableFile, columns: Sequence[str], rows: int = _ROWS) -> Iterat
 
 
 def sample(file: TableFile, columns: Sequence[str]) -> Chunk | None:
-    """The first rows of `columns`; None where the file has no row."""
+    """The first rows of `columns`; None if the file has no rows."""
     return next((chunk for chunk in chunks(file, columns, _LOOKED_AT) if rows_of(chunk)), None)
 
 
 def rows_of(chunk: Chunk) -> int:
-    """How many rows a chunk has."""
+    """The number of rows in a chunk."""
     return len(next(iter(chunk.values())))
 
 
 def open_text(path: Path, gzipped: bool) -> IO[str]:
-    """A file as text, whatever bytes it holds."""
+    """A file as text; bytes that are not text are replaced."""
     return io.TextIOWrapper(_open(path, gzipped), encoding="utf-8-sig", errors="replace", newline="")
 
 
@@ -186,7 +187,9 @@ def _delimiter(head: bytes, suffix: str) -> str:
 
 
 def _csv_chunks(file: TableFile, columns: Sequence[str], rows: int) -> Iterator[Chunk]:
-    """Arrow reads well-formed files fast; from the first row on that it refuses (ragged, not UTF-8) `csv` continues."""
+    """Chunks of a CSV file: Arrow reads well-formed files fast; from the first row that it refuses (ragged, not UTF-8),
+    `csv` continues.
+    """
     done = 0
     try:
         with _open(file.path, file.gzipped) as source:
@@ -254,7 +257,7 @@ def _json_chunks(file: TableFile, columns: Sequence[str], rows: int) -> Iterator
 
 
 def _decoded(decode: Any, line: bytes, nothing: Any) -> Any:
-    """A line's values; a broken line is a record without any, a blank one none."""
+    """A line's values; a broken line is a record without values, a blank line none."""
     try:
         return decode(line)
     except msgspec.DecodeError:
@@ -264,6 +267,6 @@ def _decoded(decode: Any, line: bytes, nothing: Any) -> Any:
 
 
 def _one_line(error: BaseException) -> str:
-    """An error's first line without its final dot; the system's own words where it has them."""
+    """An error's first line without its final dot; for system errors the system's message."""
     said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return said.strip().partition("\n")[0].rstrip(".")

@@ -1,11 +1,11 @@
-"""CSV and JSON lines read by tasks as Arrow columns: only files that Spark's own reader would give the same values of.
+"""CSV and JSON lines read by tasks as Arrow columns: only files for which Spark's own reader gives the same values.
 
-Whatever the two might read differently (quotes, control characters, other line ends, ragged rows, values of another
-type) is left to Spark. It runs in Spark's workers, and imports little.
+Spark reads everything that the two might read differently (quotes, control characters, other line ends, ragged rows,
+values of another type). It runs in Spark's workers, and imports little.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# (Arrow's types are known in part only.)
+# (pyarrow is only partly typed.)
 
 import gzip
 import re
@@ -27,13 +27,15 @@ from .table_files import TableFile
 
 _BLOCK_BYTES = 8 << 20
 _LONGEST_NUMBER, _DEEPEST, _LONGEST_LINE = 1_000, 500, 50_000
-"""Spark's parser has limits like these (characters, nesting, characters of a name), Arrow has none."""
+"""Limits like those of Spark's parser, which Arrow does not have: characters of a number, nesting, characters of a
+line.
+"""
 _LONG_NUMBER = re.compile(rb"[0-9.eE+-]{%d}" % _LONGEST_NUMBER)
 _CONTROL = bytes(byte for byte in range(0x20) if byte != ord("\n"))
 
 
 class TextRows(Struct, frozen=True):
-    """The columns to read of files like the first one."""
+    """The columns to read from files like the first one."""
 
     format: Literal["csv", "json"]
     header: tuple[str, ...]
@@ -44,10 +46,10 @@ class TextRows(Struct, frozen=True):
     watermark: str | None
     unit: TimeUnit
     numbers: tuple[str, ...] = ()
-    """JSON: the columns that hold integers; all others hold text."""
+    """JSON: the columns with integers; all others have text."""
 
     def __call__(self, piece: Piece) -> "Iterator[pa.Table]":
-        """The piece's rows in the canonical columns, at least one table; NotReadableError where Spark must read it."""
+        """The piece's rows in the canonical columns, at least one table; NotReadableError if Spark must read it."""
         try:
             for block in _blocks(piece.path, with_header=self.format == "csv"):
                 rows = self._csv(*block) if self.format == "csv" else self._json(block[1])
@@ -91,7 +93,7 @@ class TextRows(Struct, frozen=True):
         if len(body.translate(None, _CONTROL)) < len(body):
             raise NotReadableError("control characters")
         if not body.isascii():
-            body.decode()  # Spark replaces what is not UTF-8
+            body.decode()  # Spark replaces invalid UTF-8
         if _is_beyond_limits(body):
             raise NotReadableError("beyond the limits of Spark's parser")
         whole = body.startswith(b"{") and body.endswith(b"}") and body.count(b"}\n{") == lines - 1
@@ -119,12 +121,12 @@ class TextRows(Struct, frozen=True):
         return pa.table(columns)
 
     def _times(self, values: Any) -> Any:
-        # Of JSON, Arrow has made integers or text, which mean what they mean in a typed file.
+        # Arrow has parsed the JSON into integers or text, whose meaning is that of a typed file.
         return times("csv" if self.format == "csv" else "parquet", values, self.unit)
 
 
 def text_rows_of(file: TableFile, columns: Columns) -> TextRows | None:
-    """How to read files like this one; None where Spark must read this one already."""
+    """The reader for files like this one; None if Spark must read this one already."""
     if file.format == "parquet":
         return None
     for numbers in ((), tuple(columns.times.values())):
@@ -139,7 +141,7 @@ def text_rows_of(file: TableFile, columns: Columns) -> TextRows | None:
 
 
 def _blocks(path: str, *, with_header: bool) -> Iterator[tuple[bytes, bytes]]:
-    """The header line, and whole lines of the rest, some at a time; a .gz is unpacked, as Spark does."""
+    """The header line, and whole lines of the rest in blocks; a .gz is unpacked, as in Spark."""
     with gzip.open(path) if path.endswith(".gz") else open(path, "rb") as file:
         header = file.readline().removesuffix(b"\n") if with_header else b""
         rest = b""

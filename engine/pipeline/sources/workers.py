@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def start_workers(spark: "SparkSession") -> None:
-    """Start a worker for each core in the background, while Spark plans: the first batch then finds them there."""
+    """Start a worker for each core in the background, while Spark plans, so that the first batch finds them running."""
     threading.Thread(target=_run_in_all, args=(spark,), name="wmtop-workers", daemon=True).start()
 
 

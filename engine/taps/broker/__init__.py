@@ -1,1 +1,1 @@
-"""What a Kafka broker shows of a topic, a group or the partitions that a query reads."""
+"""Facts from a Kafka broker about a topic, a group or the partitions that a query reads."""

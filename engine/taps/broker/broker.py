@@ -18,10 +18,10 @@ EVERY_S = 1.0
 
 
 class BrokerTap:
-    """Asks on a thread of its own: a broker that does not answer must not keep the checkpoint from being read."""
+    """Queries a broker on a thread of its own: a broker that does not answer must not delay reading the checkpoint."""
 
     def __init__(self, config: KafkaConfig, path: JsonPath | None, *, assumed: bool = False) -> None:
-        """`assumed`: the user did not say where event time is; unless the query's plan says it, it is not known."""
+        """`assumed`: the user did not say where event time is; unless the query's plan shows it, it is not known."""
         self._config = config
         self._assumed = assumed
         self._path = path
@@ -35,9 +35,9 @@ class BrokerTap:
         self._thread: threading.Thread | None = None
 
     def open(self, offsets: Sequence[SourceOffsets], time: str | None = None) -> None:
-        """Connect and ask once; `time` is where the plan has event time in a record (`lineage.record_time`).
+        """Connect and query once; `time` is the place of event time in a record by the plan (`lineage.record_time`).
 
-        UsageError where the query reads nothing from Kafka, or the topics are not there.
+        UsageError if the query reads nothing from Kafka, or the topics do not exist.
         """
         self._positions = _positions(offsets)
         topics = sorted({partition.topic for partition in self._positions})
@@ -51,7 +51,7 @@ class BrokerTap:
         self._facts = self._facts_of(self._tap)
 
     def poll(self, offsets: Sequence[SourceOffsets], time: str | None = None) -> TopicFacts:
-        """What the broker has last said of the offsets that the query had reached then; `time` as in `open`."""
+        """The broker's last answer about the query's offsets at that time; `time` as in `open`."""
         self._positions = _positions(offsets) or self._positions
         self._planned = time
         if self._thread is None:
@@ -60,7 +60,7 @@ class BrokerTap:
         return self._facts
 
     def close(self) -> None:
-        """Ask no more."""
+        """Stop querying."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join(EVERY_S)
@@ -68,7 +68,7 @@ class BrokerTap:
             self._tap.close()
 
     def _take(self, time: str | None) -> bool:
-        """Go by the time that the plan names, once; whether there is a new tap for it."""
+        """Use the time that the plan names, once; returns whether there is a new tap for it."""
         if not self._assumed or time is None or time == self._tried:
             return False
         self._tried = time
@@ -78,7 +78,7 @@ class BrokerTap:
         tap = TopicTap(self._config, self._topics, path=parse_json_path(time, "--time"))
         try:
             tap.open()
-        except UsageError:  # none of the records has it
+        except UsageError:  # no record has the field
             tap.close()
             return False
         before, self._tap = self._tap, tap
@@ -88,7 +88,7 @@ class BrokerTap:
         return True
 
     def _facts_of(self, tap: TopicTap) -> TopicFacts:
-        """What the broker says now, of the partitions that the query reads: it may read only some (`assign`)."""
+        """The broker's present facts about the partitions that the query reads: perhaps only some (`assign`)."""
         facts = tap.poll(self._positions)
         read = tuple(one for one in facts.partitions if one.position is not None)
         return replace(facts, partitions=read, assumed=self._assumed)
@@ -105,7 +105,7 @@ class BrokerTap:
 
 
 def _positions(offsets: Sequence[SourceOffsets]) -> Positions:
-    """Where the query reads next in Kafka, once its last batch has ended."""
+    """The next offsets that the query reads in Kafka, after its last batch."""
     found: Positions = {}
     for source in offsets:
         if source.kind == "kafka":

@@ -1,4 +1,6 @@
-"""A topic or a consumer group as a barrel: what a job with the bounded strategy would make of the broker's times."""
+"""A topic or a consumer group as a barrel: the watermark that a job with the bounded strategy would compute from the
+broker's times.
+"""
 
 import time
 
@@ -20,12 +22,12 @@ from .topic_facts import PartitionFacts, TopicFacts
 
 _HOUR_MS = 3_600_000
 _ONE_WINDOW_MS = 2**53
-"""Longer than any span of event time: the monitor needs windows, and here nothing looks at them."""
+"""Longer than any span of event time: the monitor needs windows, but nothing uses them here."""
 _ORIGIN = {"channels": "broker", "sources": "broker", "level": "broker"}
 
 
 class TopicWatch:
-    """A `Watched` topic, each partition a channel; with `group` as far as that has read, else to its end."""
+    """A `Watched` topic, each partition a channel, read up to the position of `group`, without one to its end."""
 
     every_s = 1.0
     step = "asking the Kafka cluster"
@@ -60,21 +62,21 @@ class TopicWatch:
 
     @property
     def settings(self) -> Settings:
-        """The rules that the watermark is computed by."""
+        """The rules for computing the watermark."""
         return replace(self._rules, window=None)
 
     def describe(self) -> SourceView:
-        """The topic, and whose positions are watched."""
+        """The topic, and the reader that is watched."""
         return self._source
 
     def open(self) -> None:
-        """Connect; UsageError for what cannot be looked at."""
+        """Connect; UsageError for a topic or group that cannot be watched."""
         unit = self._tap.open()
         if unit is not None:
             self._source = replace(self._source, time_unit=f"{unit} (recognised)")
 
     def poll(self) -> TopicFacts:
-        """What the broker says now."""
+        """The broker's present facts."""
         return self._tap.poll()
 
     def close(self) -> None:
@@ -82,7 +84,7 @@ class TopicWatch:
         self._tap.close()
 
     def picture(self, name: str, facts: TopicFacts, now_ms: int) -> Snapshot:
-        """The facts of one poll as they are at `now_ms` (epoch ms)."""
+        """The snapshot of one poll's facts at `now_ms` (epoch ms)."""
         if facts.ids != self._facts.ids:
             self._reset(facts)
         unread = self._unread(facts)
@@ -100,7 +102,7 @@ class TopicWatch:
             rates=self._rates.rates(time.monotonic(), {str(p.partition): _at(p) or 0 for p in facts.partitions}),
             unread=unread,
         )
-        # Not `seen` itself: what it says of records, windows and lateness is made up of our looks.
+        # Not `seen` itself: its records, windows and lateness come only from our polls.
         return Snapshot(
             name=name,
             state=state,
@@ -119,7 +121,7 @@ class TopicWatch:
         )
 
     def past(self, facts: TopicFacts, now_ms: int) -> Past:
-        """A broker keeps none of what was read when."""
+        """Empty: a broker does not record what was read when."""
         return Past()
 
     def _reset(self, facts: TopicFacts) -> None:
@@ -136,7 +138,7 @@ class TopicWatch:
             self._monitor.exclude(now_ms - since, now_ms, unread.not_quiet())
 
     def _take(self, facts: TopicFacts, now_ms: int) -> None:
-        """Let the monitor see what has moved since the facts before."""
+        """Let the monitor see all changes since the last facts."""
         before = {p.partition: _at(p) for p in self._facts.partitions}
         self._advance = {
             str(p.partition): max(0, (_at(p) or 0) - (before.get(p.partition) or 0))
@@ -151,9 +153,9 @@ class TopicWatch:
             self._observe(fresh, now_ms)
 
     def _begin(self, fresh: list[PartitionFacts], now_ms: int) -> None:
-        """A partition with nothing unread is quiet since its last record arrived, not since the first poll.
+        """A partition with nothing unread has been quiet since its last record arrived, not since the first poll.
 
-        That goes by record timestamps, as long as some of them look like arrivals: those of a replay may be years old.
+        Arrival is judged by record timestamps, if some of them look like arrivals: a replay's may be years old.
         """
         arrived = {p.partition: _arrived_ms(p, now_ms) for p in fresh}
         after = self._rules.idle_after_ms or _HOUR_MS
@@ -162,11 +164,11 @@ class TopicWatch:
         moments = sorted(set(arrived.values()))
         unread = [str(p.partition) for p in fresh if p.unread]
         for number, moment in enumerate(moments):
-            # All are there from the first moment on, so that none joins a watermark that was computed without it.
+            # All channels exist from the first moment, so that none joins an existing watermark.
             here = fresh if number == 0 else [p for p in fresh if arrived[p.partition] == moment]
             self._observe(here, moment)
             until = moments[number + 1] if number + 1 < len(moments) else now_ms
-            for tick in (1, 2):  # now everybody's idleness clock runs
+            for tick in (1, 2):  # now every idleness clock runs
                 self._monitor.tick(moment + tick)
             later = [str(number) for number, time_ms in arrived.items() if time_ms > moment]
             self._monitor.exclude(until - moment, until, unread + later)
@@ -206,21 +208,21 @@ class TopicWatch:
 
 
 def _at(partition: PartitionFacts) -> int | None:
-    """Where the group is, else the end."""
+    """The group's position, else the end."""
     if partition.position is not None:
         return partition.position
     return None if partition.event_ms is None else partition.end
 
 
 def _arrived_ms(partition: PartitionFacts, now_ms: int) -> int:
-    """When the last record came that has been read: for a group that is behind, as good as now."""
+    """When the last record that has been read arrived; for a group that is behind: about now."""
     if partition.unread or partition.arrived_ms is None:
         return now_ms
     return min(partition.arrived_ms, now_ms)
 
 
 def _channels(seen: dict[str, ChannelView], facts: TopicFacts) -> list[ChannelView]:
-    """The partitions by number; of records only what is not read can be counted from here."""
+    """The partitions by number; only unread records can be counted here."""
     return [_channel(seen.get(str(p.partition)), p, silent=facts.trouble is not None) for p in facts.partitions]
 
 
@@ -254,7 +256,7 @@ def _channel(seen: ChannelView | None, partition: PartitionFacts, *, silent: boo
 
 
 def _notes(facts: TopicFacts, now_ms: int) -> list[Note]:
-    """What the broker does not say, and the partitions that hold back a real job but not the watermark drawn here."""
+    """What the broker does not report, and partitions that hold back a real job but not the watermark drawn here."""
     notes = [] if facts.trouble is None else [Note(now_ms, "broker_silent", {"why": facts.trouble})]
     unseen = [p.partition for p in facts.partitions if p.event_ms is None]
     if unseen and len(unseen) < len(facts.partitions):

@@ -1,4 +1,4 @@
-"""Kafka topics, and how far a reader has come in them, asked of the broker without joining a group."""
+"""Queries the broker about Kafka topics and a reader's position in them, without joining a group."""
 
 import time
 from collections.abc import Sequence
@@ -18,14 +18,18 @@ from .topic_facts import PartitionFacts, TopicFacts
 TOPIC_EVERY_S = 5.0
 
 MOST_BACK, BACK_IN_ALL = 200, 10_000
-"""How many records before an offset are read to find the greatest event time: of a partition, of all together."""
+"""Records before an offset that are read to find the greatest event time, at most: per partition, and for all
+partitions together.
+"""
 
 _Known = dict[TopicPartition, tuple[int, int | None]]
-"""The greatest event time (ms) found before an offset, by partition: among the last records, or at an earlier look."""
+"""The greatest event time (ms) found before an offset, by partition: from the last records, or from an earlier poll."""
 
 
 class TopicTap:
-    """Asks once a poll; what has not moved is not asked again. Event times are the records' own, or in their values."""
+    """Queries once per poll; partitions without change are skipped. Event times are the records' own, or in their
+    values.
+    """
 
     def __init__(
         self, config: KafkaConfig, topics: Sequence[str], *, group: str | None = None, path: JsonPath | None = None
@@ -45,7 +49,9 @@ class TopicTap:
         self._last = TopicFacts()
 
     def open(self) -> str | None:
-        """Connect; how times in the values read, if they are looked at. UsageError for what cannot be looked at."""
+        """Connect and find the format of times in the values, if they are used. UsageError for a topic that cannot be
+        watched.
+        """
         cluster = self._cluster = Cluster(self._config)
         found = cluster.topics(self._topics)
         for name in self._topics:
@@ -60,9 +66,9 @@ class TopicTap:
         return None if self._path is None else look_for_times(cluster, partitions, self._path)
 
     def poll(self, positions: Positions | None = None) -> TopicFacts:
-        """What the broker reports now: for the group, for a reader at `positions`, or for no reader.
+        """The broker's present facts: for the group, for a reader at `positions`, or for no reader.
 
-        While it does not answer what it last said, with the trouble.
+        While it does not answer, its last facts with the trouble.
         """
         assert self._cluster is not None
         try:
@@ -107,7 +113,7 @@ class TopicTap:
         )
 
     def _look_at_topics(self, cluster: Cluster) -> tuple[str | None, ...]:
-        """Now and then: new partitions, topics that have gone, topics that are others by now."""
+        """Look up now and then: new partitions, topics that are gone or were recreated."""
         if time.monotonic() - self._looked_s <= TOPIC_EVERY_S:
             return self._last.ids
         found = cluster.topics(self._topics)
@@ -127,7 +133,7 @@ class TopicTap:
         return {p: committed[p] for p in partitions if p in committed}
 
     def _reached(self, positions: Positions, ends: Positions, first: Positions) -> dict[TopicPartition, int]:
-        """The event times before the positions; at the end of a partition its greatest timestamp."""
+        """The event times before the positions; at a partition's end its greatest timestamp."""
         if self._path is not None:
             return self._times_before(positions, first, self._before_position)
         inside = {p: at for p, at in positions.items() if at < ends[p]}
@@ -135,9 +141,9 @@ class TopicTap:
         return self._times_before(inside, first, self._before_position) | at_end
 
     def _times_before(self, offsets: Positions, first: Positions, known: _Known) -> dict[TopicPartition, int]:
-        """The greatest event time before each offset, as far as it was read; it never goes back.
+        """The greatest event time found before each offset; it never goes back.
 
-        Only what has moved is read again, and of that the last records: one record that is late does not make its
+        Only partitions with changes are read again, and only their last records: one late record does not make its
         partition late.
         """
         moved = {p: at for p, at in offsets.items() if p not in known or known[p][0] != at}
@@ -155,7 +161,7 @@ class TopicTap:
 
 
 def _near(cluster: Cluster, group: str) -> str:
-    """A hint after a group that is not there."""
+    """A hint to append to the name of a missing group."""
     groups = cluster.groups()
     near = get_close_matches(group, groups, 3) or groups[:5]
     return f"there are: {', '.join(near)}" if near else "the cluster has no groups"

@@ -1,4 +1,4 @@
-"""What a Kafka broker reports about topics, and how far a reader has come in them."""
+"""Facts from a Kafka broker about topics, and a reader's position in them."""
 
 from msgspec import Struct
 
@@ -10,28 +10,29 @@ class PartitionFacts(Struct, frozen=True):
     partition: int
     end: int
     newest_ms: int | None
-    """The greatest event time in it; of times in the value the greatest of its last records."""
+    """Its greatest event time; for times in the value, the greatest of its last records."""
     arrived_ms: int | None
-    """The greatest record timestamp in it: as a rule when its last record came."""
+    """Its greatest record timestamp: usually when its last record came."""
     position: int | None
-    """What is read next; None: nothing has been read here, or no reader is watched."""
+    """The next offset to be read; None: nothing was read here, or no reader is watched."""
     event_ms: int | None
-    """The event time that has been reached: the greatest of the last records before the position and of all earlier
-    looks, so that it never goes back; without a reader `newest_ms`."""
+    """The event time reached: the greatest of the last records before the position and of all earlier polls, so that it
+    never goes back; without a reader `newest_ms`.
+    """
 
     @property
     def unread(self) -> int | None:
-        """How many records have not been read."""
+        """The number of unread records."""
         return None if self.position is None else max(0, self.end - self.position)
 
 
 class TopicFacts(Struct, frozen=True, kw_only=True):
-    """What the broker says of the topics at one moment."""
+    """The broker's facts about the topics at one moment."""
 
     ids: tuple[str | None, ...] = ()
-    """They change when a topic is deleted and recreated."""
+    """The topics' ids, which change when a topic is deleted and recreated."""
     partitions: tuple[PartitionFacts, ...] = ()
     assumed: bool = False
-    """The times are the records' own, and neither user nor plan says that the watermark goes by them."""
+    """The times are the records' own, but neither user nor plan confirms that the watermark uses them."""
     trouble: str | None = None
-    """Why nothing newer is known, in one line."""
+    """Why there is nothing newer, in one line."""

@@ -1,1 +1,1 @@
-"""What a Spark checkpoint shows: watermark, offsets, open windows in its state store."""
+"""Facts from a Spark checkpoint: watermark, offsets, open windows in its state store."""

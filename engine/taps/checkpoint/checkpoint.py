@@ -1,4 +1,4 @@
-"""A query's checkpoint directory: its last batch, its watermark, its sources, read again at every poll."""
+"""Reads a query's checkpoint directory at every poll: its last batch, its watermark, its sources."""
 
 import errno
 import os
@@ -19,14 +19,16 @@ STATE_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 WATERMARK_POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 
 LOG_LIMIT = 16 * 1024 * 1024
-"""Of one offset or commit file (bytes): a hundred thousand Kafka partitions are 2 MB."""
+"""Longest offset or commit file (bytes) that is read: a hundred thousand Kafka partitions take 2 MB."""
 SCHEMA_LIMIT = 4 * 1024 * 1024
 _METADATA_LIMIT = 64 * 1024
 _STORES_LOOKED_AT = 64
 _MOST_CHILDREN = 200
 _MOST_NAMED = 8
 LEAST_LOOKED_BACK, MOST_LOOKED_BACK, LOOKED_BACK_MS = 16, 120, 90_000
-"""So many batches, and more of short ones: until they cover what a verdict needs."""
+"""Batches looked back, at least and at most: more for short batches, until they cover the time (ms) that a verdict
+needs.
+"""
 _PARTS = ("commits", "metadata", "offsets", "sources", "state")
 EVENT_LOG_NAME = re.compile(r"events_\d+_.+|eventlog_v2_.+|(app|application|local)-\d+.*")
 _COMPRESSED = (".zstd", ".lz4", ".lzf", ".snappy")
@@ -35,15 +37,15 @@ _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 class SourceFacts(Struct, frozen=True):
-    """A source at the end of the last batch, and how fast it got there."""
+    """A source at the end of the last batch, and its rate."""
 
     offsets: SourceOffsets
     per_second: float | None
-    """Between the last two batches, by when their input was fixed; None for a source whose counters are not known."""
+    """Records per second between the inputs of the last two batches; None for a source with unknown counters."""
 
 
 class BatchMark(Struct, frozen=True):
-    """A batch that is still on record: when its input was fixed, and the watermark in force in it (ms).
+    """A recorded batch: when its input was fixed, and the watermark in force in it (ms).
 
     `committed_ms` is when its commit was written, by the file system; None: it was not, or that is not known.
     """
@@ -55,45 +57,45 @@ class BatchMark(Struct, frozen=True):
 
 
 class WatermarkDelay(Struct, frozen=True):
-    """A delay (ms) that the state knows: the one the query was *first* started with, whatever it has now."""
+    """A delay (ms) in the state: that of the query's *first* start, whatever it is now."""
 
     delay_ms: int
     column: str
-    """The column that carries it; of a window the window's, for the event-time column is not written down."""
+    """The column with the delay; for a window the window's, since the event-time column is not recorded."""
     windowed: bool
     operator: int
 
 
 class CheckpointFacts(Struct, frozen=True, kw_only=True):
-    """What the checkpoint says now; what it does not say, or cannot be read, is None (times ms)."""
+    """The checkpoint's present facts; None: not in it, or not readable (times ms)."""
 
     query_id: str | None = None
     batch: int | None = None
     """The last batch that has begun."""
     in_flight: bool | None = None
-    """It has not been committed: it runs, or runs again, or the query died in it."""
+    """The last batch has not been committed: it runs, or runs again, or the query died in it."""
     committed: int | None = None
     """The last batch that has been committed."""
     batch_timestamp_ms: int | None = None
     """When the input of `batch` was fixed; a batch that is run again keeps the old time."""
     watermark_ms: int | None = None
-    """In force in `batch`; None: there is none, or it has not moved since the start."""
+    """The watermark in force in `batch`; None: there is none, or it has not moved since the start."""
     next_watermark_ms: int | None = None
-    """What the next batch will use; None while `batch` is in flight."""
+    """The watermark of the next batch; None while `batch` is in flight."""
     conf: dict[str, str] = {}
-    """Spark's settings that the query has kept since its first batch."""
+    """The Spark settings that the query has kept since its first batch."""
     sources: tuple[SourceFacts, ...] = ()
     delays: tuple[WatermarkDelay, ...] = ()
     history: tuple[BatchMark, ...] = ()
-    """The last batches that are still on record, the newest last; those before a gap are left out."""
+    """The last recorded batches, the newest last; those before a gap are left out."""
     continuous: bool = False
-    """Its batches are epochs of continuous processing, which has no watermark; times are those of their files."""
+    """Its batches are epochs of continuous processing, which has no watermark; times are those of the files."""
     trouble: str | None = None
     """One line on what could not be read."""
     newer_format: str | None = None
-    """A version of the offset log that is newer than those known: what is here may be incomplete."""
+    """A version of the offset log newer than the known ones: the facts may be incomplete."""
     out_of_reach: bool = False
-    """The store that holds it does not answer: these are the facts of the last time that it did."""
+    """The store of the checkpoint does not answer: these are the facts of its last answer."""
 
     @property
     def watermark_policy(self) -> str | None:
@@ -102,7 +104,7 @@ class CheckpointFacts(Struct, frozen=True, kw_only=True):
 
     @property
     def shuffle_partitions(self) -> int | None:
-        """Over how many partitions the state is spread."""
+        """The number of partitions of the state."""
         number = self.conf.get(SHUFFLE_PARTITIONS, "")
         return int(number) if re.fullmatch(r"[0-9]{1,9}", number) else None
 
@@ -132,11 +134,11 @@ class CheckpointTap:
         self._marks_of: str | None = None
 
     def poll(self) -> CheckpointFacts:
-        """What is there now; never raises because of what is there."""
+        """The present facts; never raises because of the directory's content."""
         troubles: list[str] = []
         query_id = self._read(self._query_id, self.path / "metadata", troubles)
         begun = self._batches("offsets", troubles)
-        # Listed after the offsets, so that a batch is never said to be in flight when it was committed already.
+        # Listed after the offsets, so that no committed batch appears to be in flight.
         commits = self._batches("commits", troubles)
         committed = max(commits or (), default=None)
         batch = max((*(begun or ()), *(commits or ())), default=None)
@@ -166,7 +168,7 @@ class CheckpointTap:
         )
 
     def _batches(self, log: str, troubles: list[str]) -> list[int] | None:
-        """The batches in a log: none while it is not there yet, None where it cannot be read."""
+        """The batches in a log: none while it does not exist, None if it cannot be read."""
         try:
             return numbers(self.path / log)
         except VanishedError:
@@ -176,7 +178,7 @@ class CheckpointTap:
             return None
 
     def _before(self, batch: int) -> BatchOffsets | None:
-        """The offsets of the batch before, if they are still there; they only give the pace."""
+        """The offsets of the previous batch, if they still exist; used only for the rate."""
         try:
             return self._offsets.get(self.path / "offsets" / str(batch - 1))
         except UnreadableError:
@@ -202,7 +204,7 @@ class CheckpointTap:
 
     def _mark(self, number: int, batch: int) -> BatchMark:
         path = self.path / "offsets" / str(number)
-        # Only the last two are needed again: others must not push them out.
+        # Only the last two are needed again: others must not evict them.
         offsets = self._offsets.get(path) if number >= batch - 1 else decode_offsets(read_bytes(path, LOG_LIMIT))
         begun_ms = self._begun_ms(number, offsets)
         if begun_ms is None:
@@ -236,7 +238,7 @@ class CheckpointTap:
 
 
 def _written_ms(path: Path) -> int | None:
-    """When a file was last written (epoch ms); None where that is not known."""
+    """When a file was last written (epoch ms); None: not known."""
     try:
         return os.stat(path).st_mtime_ns // 1_000_000
     except OSError:
@@ -244,7 +246,7 @@ def _written_ms(path: Path) -> int | None:
 
 
 def check(path: Path) -> None:
-    """UsageError for what is not a query's checkpoint directory, with what it is instead."""
+    """UsageError for a directory that is not a query's checkpoint, with what it is instead."""
     try:
         inside = os.listdir(path)
     except (OSError, ValueError) as error:
@@ -269,14 +271,14 @@ def check(path: Path) -> None:
 
 
 def _checkpoints_below(path: Path) -> list[Path]:
-    """The checkpoints in a directory; where it has none, those one directory deeper."""
+    """The checkpoints in a directory, or else those one directory deeper."""
     children = _children(path)
     direct = [child for child in children if is_checkpoint(child)]
     return direct or [deeper for child in children for deeper in _children(child) if is_checkpoint(deeper)]
 
 
 def _standing(path: Path) -> str:
-    """How far a query has come, in a few words."""
+    """A query's progress, in a few words."""
     facts = CheckpointTap(path).poll()
     if facts.batch is None:
         return "no batch yet"
@@ -316,7 +318,7 @@ def is_event_log(path: Path) -> bool:
 
 
 def is_checkpoint(path: Path) -> bool:
-    """Whether it is a checkpoint: a query writes `metadata` first, and `offsets` before anything else that counts."""
+    """Whether it is a checkpoint: a query writes `metadata` first, then `offsets`."""
     try:
         if (path / "offsets").is_dir():
             return True
@@ -327,7 +329,7 @@ def is_checkpoint(path: Path) -> bool:
 
 
 def _schema_files(state: Path) -> Iterator[tuple[int, Path]]:
-    """The schema of every store of every operator; all partitions share that of the first."""
+    """The schema of every store of every operator; all partitions share the first one's."""
     left = _STORES_LOOKED_AT
     try:
         operators = sorted(numbers(state))
@@ -364,7 +366,7 @@ def _sources(now: BatchOffsets, before: BatchOffsets | None) -> tuple[SourceFact
 
 
 def _pace(now: SourceOffsets, before: SourceOffsets | None, took_s: float) -> float | None:
-    """How much the counters have grown a second, over those that both batches have."""
+    """The growth per second of the counters that both batches have."""
     if took_s <= 0 or now.offsets is None or before is None or before.offsets is None:
         return None
     grown = [offset - before.offsets[name] for name, offset in now.offsets.items() if name in before.offsets]

@@ -26,24 +26,24 @@ class SourceOffsets(Struct, frozen=True):
     """
 
     source: str
-    """Its position in the query; with format v2 its id."""
+    """The source's position in the query; with format v2 its id."""
     kind: Kind
     text: str
-    """As written there, on one line, cut."""
+    """The text in the file, on one line, truncated."""
     offsets: dict[str, int] | None = None
 
 
 class BatchOffsets(Struct, frozen=True):
-    """`offsets/N`: what batch N was going to read, and the watermark in force in it."""
+    """`offsets/N`: the input of batch N, and the watermark in force in it."""
 
     timestamp_ms: int | None
     """When its input was fixed; a batch that is run again keeps the old time; None: continuous processing."""
     watermark_ms: int | None
-    """None: the query has none, or it has not moved yet (the file says 0 for both)."""
+    """The watermark; None: the query has none, or it has not moved yet (the file says 0 for both)."""
     conf: dict[str, str]
     sources: tuple[SourceOffsets, ...]
     newer_format: str | None = None
-    """A version of the file that is newer than those known: what is here may be incomplete."""
+    """A version of the file newer than the known ones: the facts may be incomplete."""
 
 
 class _Metadata(Struct, rename="camel"):
@@ -61,7 +61,9 @@ class _QueryId(Struct):
 
 
 def decode_offsets(content: bytes) -> BatchOffsets:
-    """`offsets/N`; UnreadableError where its version or its metadata is, while a source's line is so by itself."""
+    """`offsets/N`; UnreadableError if its version or metadata is unreadable, while a source's line is unreadable by
+    itself.
+    """
     version, (first, *lines) = _lines(content)
     is_epoch = not first.strip() and lines  # continuous processing writes an empty line
     metadata = None if is_epoch else decode_json(first, _Metadata)
@@ -87,12 +89,12 @@ def decode_query_id(content: bytes) -> str:
 
 
 def decode_source(source: str, text: str) -> SourceOffsets:
-    """Offsets of one source as a progress report has them."""
+    """The offsets of one source from a progress report."""
     return _source(source, text.encode())
 
 
 def decode_json(content: bytes, kind: type[S]) -> S:
-    """JSON as a record; UnreadableError where it is another, too deep, or none at all."""
+    """JSON as a record; UnreadableError if it is another record, too deeply nested, or not JSON."""
     try:
         return msgspec.json.decode(content, type=kind)
     except (ValueError, RecursionError) as error:
@@ -100,7 +102,7 @@ def decode_json(content: bytes, kind: type[S]) -> S:
 
 
 def _lines(content: bytes) -> tuple[str, list[bytes]]:
-    """The version, which may be newer than those known, and the lines after it, of which there is at least one."""
+    """The version, which may be newer than the known ones, and at least one line after it."""
     first, *rest = content.split(b"\n")
     version = one_line(first.decode(errors="replace"), 20)
     if not _NEWER.fullmatch(version):
@@ -126,7 +128,7 @@ def _source_by_id(position: int, line: bytes) -> SourceOffsets:
 
 
 def _source_of_newer(position: int, line: bytes) -> SourceOffsets:
-    """By its id, if the line begins with what looks like one."""
+    """A source by its id, if the line begins with something like one."""
     is_named = _SOURCE_ID.fullmatch(line.partition(b":")[0]) and line != _VOID
     return (_source_by_id if is_named else _source_by_position)(position, line)
 
@@ -151,7 +153,7 @@ def _source(source: str, line: bytes) -> SourceOffsets:
 
 
 def _kafka(topics: dict[str, Any]) -> dict[str, int] | None:
-    """`{"topic": {"0": 17}}` by topic and partition; None for JSON of any other shape."""
+    """The offsets of `{"topic": {"0": 17}}` by topic and partition; None for JSON of any other shape."""
     found: dict[str, int] = {}
     for topic, partitions in topics.items():
         if not isinstance(partitions, dict):

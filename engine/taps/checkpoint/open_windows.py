@@ -1,6 +1,6 @@
 """The windows and sessions that a query's aggregations hold open, from the files of the HDFS-backed state store.
 
-What cannot be read so is named, never guessed: other state stores, other operators, unknown formats.
+Anything unreadable is named, never guessed: other state stores, other operators, unknown formats.
 """
 
 import heapq
@@ -29,7 +29,7 @@ from .state_schema import (
 from .unsafe_row import TextReader, text_reader, word_at
 
 MAX_KEYS = 1_000_000
-"""Of one operator: some 250 MB here."""
+"""Keys of one operator, at most: about 250 MB of memory."""
 MAX_WINDOWS = 500
 TOP_KEYS = 10
 
@@ -49,11 +49,11 @@ OPERATOR_KINDS: dict[str, OperatorKind] = {
     "transformWithStateInPandasExec": "transform_with_state",
     "transformWithStateInPySparkExec": "transform_with_state",
 }
-"""What Spark calls its stateful operators in `_metadata/metadata` and in progress reports."""
+"""Spark's names for its stateful operators in `_metadata/metadata` and in progress reports."""
 NO_WINDOWS: frozenset[OperatorKind] = frozenset(
     ("join", "dedup", "dedup_within_watermark", "limit", "map_groups_with_state", "transform_with_state")
 )
-"""Operators whose state has no windows that are known."""
+"""Operators whose state has no known windows."""
 _MOST_OPERATORS = 100
 _MOST_PARTITIONS = 10_000
 
@@ -71,19 +71,19 @@ class OpenWindow(Struct, frozen=True):
     start_ms: int
     end_ms: int
     keys: int
-    """How many rows the state has for it."""
+    """The number of its rows in the state."""
     records: int | None
-    """What the query's own `count` says (the greatest one; counts of a column skip its nulls); None without one."""
+    """The query's own `count` (the greatest one; counts of a column skip nulls); None without one."""
     top: tuple[KeyCount, ...] = ()
-    """The keys with most records, in falling order; none where there is no count or no other key column."""
+    """The keys with most records, in falling order; none without a count or another key column."""
 
 
 class OpenWindows(Struct, frozen=True, kw_only=True):
-    """The windows of one stateful operator after a committed batch, those that close first in front."""
+    """The windows of one stateful operator after a committed batch, those that close first come first."""
 
     operator: int
     batch: int | None = None
-    """The batch after which it was so; older than the last commit when newer state could not be got at."""
+    """The batch after which this was the state; older than the last commit if newer state was not readable."""
     key_columns: tuple[str, ...] = ()
     """The columns of the keys in `top`; expressions have no names of their own."""
     windows: tuple[OpenWindow, ...] = ()
@@ -93,11 +93,11 @@ class OpenWindows(Struct, frozen=True, kw_only=True):
     keys: int = 0
     """How many rows the state has."""
     kind: OperatorKind | None = None
-    """What keeps the state; None: it does not say (Spark before 4.0)."""
+    """The kind of operator; None: not recorded (Spark before 4.0)."""
     evicts: bool | None = None
-    """Its key carries a watermark, so that the state may be removed; None: not known."""
+    """Whether its key has a watermark, so that state can be removed; None: not known."""
     reason: WindowsUnknown | None = None
-    """Why nothing is known, or nothing newer than what is here."""
+    """Why the windows, or newer ones, are not known."""
 
 
 class NotReadError(UnreadableError):
@@ -109,7 +109,7 @@ class NotReadError(UnreadableError):
 
 
 def reason_of(error: UnreadableError) -> WindowsUnknown:
-    """The reason of an error: its code, or what is wrong with a file."""
+    """The reason of an error: its code, or the file's trouble."""
     return (
         error.reason if isinstance(error, NotReadError) else WindowsUnknown("unreadable", {"why": one_line(str(error))})
     )
@@ -126,7 +126,7 @@ class OpenWindowsTap:
         self._operators: dict[int, _OperatorTap] = {}
 
     def poll(self, facts: CheckpointFacts) -> tuple[OpenWindows, ...]:
-        """The open windows after the batch that `facts` says is the last committed one, by operator."""
+        """The open windows after the last committed batch in `facts`, by operator."""
         if facts.query_id not in (None, self._query_id):  # another query now writes to this directory
             self._operators.clear()
             self._query_id = facts.query_id
@@ -139,7 +139,7 @@ class OpenWindowsTap:
         return tuple(self._operator(number).poll(facts) for number in operators)
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Nothing to close."""
 
     def _operator(self, number: int) -> "_OperatorTap":
         if number not in self._operators:
@@ -148,7 +148,7 @@ class OpenWindowsTap:
 
 
 class _OperatorTap:
-    """One operator: what its rows look like, its partitions, and what was last seen."""
+    """One operator: the layout of its rows, its partitions, and its last windows."""
 
     def __init__(self, directory: Path, number: int, max_keys: int, top: int) -> None:
         self._directory = directory
@@ -182,7 +182,7 @@ class _OperatorTap:
         return self._answer[1]
 
     def vanished(self, error: VanishedError) -> OpenWindows:
-        """What was last seen of it; its state has been removed."""
+        """The last windows; its state has been removed."""
         reason = WindowsUnknown("vanished", {"why": one_line(str(error))})
         return replace(self._seen, reason=reason) if self._seen else self._nothing(reason)
 
@@ -201,7 +201,7 @@ class _OperatorTap:
         return self._seen
 
     def _rows_of(self, facts: CheckpointFacts) -> "_Rows":
-        """What the rows look like; UnreadableError where they are not those of windows in files."""
+        """The layout of the rows; UnreadableError if they are not rows of windows in files."""
         if self._too_many:
             raise NotReadError("too_many_keys", limit=self._max_keys)
         self._kind = self._kind or self._ask_kind()
@@ -217,7 +217,7 @@ class _OperatorTap:
         return rows
 
     def _ask_kind(self) -> OperatorKind | None:
-        """What kind of operator it is; None where it does not say, as before Spark 4.0: its rows say enough."""
+        """The kind of operator; None if it is not recorded, as before Spark 4.0: its rows are enough."""
         try:
             if "v2" in names(self._directory / "_metadata"):
                 return "transform_with_state"
@@ -254,7 +254,7 @@ class _OperatorTap:
         )
 
     def _sessions(self, batch: int) -> OpenWindows:
-        """Each key has sessions of its own, also where two of them begin and end alike."""
+        """Sessions by key: two keys may have sessions with the same begin and end."""
         assert self._rows is not None
         counted = bool(self._rows.layout.counts_at)
         found = (
@@ -299,16 +299,16 @@ class _Column(NamedTuple):
 
 
 class _Rows(Struct, frozen=True):
-    """The rows of a windowed aggregation: where window and counts are, and the other key columns."""
+    """The rows of a windowed aggregation: the places of window and counts, and the other key columns."""
 
     layout: Layout
     columns: tuple[_Column, ...]
 
     def top(self, parts: list[dict[bytes, int]], most: int) -> Iterator[KeyCount]:
-        """The keys with most records of a window; they are spread over the partitions, none is in two."""
+        """The keys of a window with most records; they are spread over the partitions, and each is in one only."""
         if not self.columns:
             return
-        # Of equal counts the same ones, whatever the order of the files.
+        # Of equal counts always the same ones, whatever the order of the files.
         best = [heapq.nlargest(most, part.items(), key=lambda item: (item[1], item[0])) for part in parts]
         merged = heapq.merge(*best, key=lambda item: (item[1], item[0]), reverse=True)
         for key, records in islice(merged, most):
@@ -327,7 +327,7 @@ def _check_settings(facts: CheckpointFacts) -> None:
 
 
 def _kind_by_stores(partition: Path) -> OperatorKind | None:
-    """A join has stores with names of their own."""
+    """The kind of operator by its stores: a join has stores with names of their own."""
     try:
         found = names(partition)
     except UnreadableError:
@@ -336,7 +336,7 @@ def _kind_by_stores(partition: Path) -> OperatorKind | None:
 
 
 def carries_watermark(operator: Path) -> bool | None:
-    """Whether the rows in an operator's state directory carry a watermark; None where that is not visible."""
+    """Whether the rows in an operator's state directory have a watermark; None: not visible."""
     try:
         return _carries_watermark(decode_schema(read_bytes(operator / "0" / "_metadata" / "schema", SCHEMA_LIMIT)))
     except UnreadableError:
@@ -355,7 +355,7 @@ def _partitions(facts: CheckpointFacts) -> int:
 
 
 def _rows(schema: StateSchema, *, checksummed: bool) -> _Rows:
-    """Where things are: UnreadableError where the rows have no window of time."""
+    """The places in the rows; UnreadableError if they have no time window."""
     sessions = _places(schema.value, SESSION_WINDOW)
     at = sessions or _places(schema.key, TIME_WINDOW)
     row = schema.value if sessions else schema.key
@@ -378,7 +378,7 @@ def _places(row: RowType, mark: str) -> list[int]:
 
 
 def _counts_at(key: RowType, value: RowType) -> Iterator[int]:
-    """Where the aggregates named `count` are; in the old format of aggregations the key precedes them."""
+    """The places of the aggregates named `count`; in the old format of aggregations the key precedes them."""
     width = len(key.fields)
     names_of_key = [field.name for field in key.fields]
     has_key = [field.name for field in value.fields[:width]] == names_of_key

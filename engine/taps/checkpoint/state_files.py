@@ -1,4 +1,4 @@
-"""One partition of the HDFS-backed state store: a snapshot of all keys, then a delta a batch.
+"""One partition of the HDFS-backed state store: a snapshot of all keys, then a delta per batch.
 
 Inside: `[int key size][key][int value size, or -1: removed][value]` over and over, then -1; sizes are big-endian.
 """
@@ -15,36 +15,36 @@ from ..files import UnreadableError, VanishedError, names, read_bytes
 from .unsafe_row import long_at, window_at
 
 Window = tuple[int, int]
-"""Its start and end as the state has them (us)."""
+"""A window's start and end in the state (us)."""
 
 FILE_LIMIT = 256 * 1024 * 1024
-"""Of one state file (bytes), on disk and decompressed."""
+"""Largest state file (bytes), on disk and decompressed."""
 
 _I32 = struct.Struct(">i")
 _END = -1
 _CHECKSUM_BYTES = 4
 _SNAPSHOT = re.compile(r"([0-9]{1,18})\.snapshot")
-_RELOADS = 3  # a purge between listing and reading is met by listing again
+_RELOADS = 3  # after a purge between listing and reading, list again
 
 
 class TooManyKeysError(UnreadableError):
-    """There is more state than we are willing to hold."""
+    """The state is larger than the limit."""
 
 
 class Layout(Struct, frozen=True):
-    """Where a windowed aggregation's rows hold what we want (bytes from the row's start)."""
+    """The places of window and counts in a windowed aggregation's rows (bytes from the row's start)."""
 
     window_at: int
-    """In the key; of session windows in the value, for a session grows while its key stays."""
+    """In the key; for session windows in the value, because a session grows while its key stays."""
     counts_at: tuple[int, ...]
     """The `count`s among the aggregates."""
     checksummed: bool
-    """Each value, and the key of each removal, has a checksum in front."""
+    """Each value, and the key of each removal, has a checksum before it."""
     session: bool = False
 
 
 class PartitionWindows:
-    """The keys of one partition by window, each with its count, at one version; moves on by deltas."""
+    """The keys of one partition by window, each with its count, at one version; updated by deltas."""
 
     def __init__(self, directory: Path, layout: Layout, max_keys: int) -> None:
         self.windows: dict[Window, dict[bytes, int]] = {}

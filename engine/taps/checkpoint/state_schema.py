@@ -1,4 +1,4 @@
-"""What a state store says of itself: its operator (`_metadata/metadata`), its rows' types (`_metadata/schema`)."""
+"""A state store's metadata: its operator (`_metadata/metadata`), its rows' types (`_metadata/schema`)."""
 
 import struct
 from typing import Any
@@ -41,14 +41,14 @@ class StateSchema(Struct, frozen=True):
 
 
 class Store(Struct, frozen=True, rename="camel"):
-    """One of an operator's stores, and over how many partitions it is spread."""
+    """One of an operator's stores, and its number of partitions."""
 
     store_name: str
     num_partitions: Int64
 
 
 class OperatorInfo(Struct, frozen=True, rename="camel"):
-    """What kind of operator keeps the state."""
+    """The kind of operator that keeps the state."""
 
     operator_name: str
 
@@ -69,7 +69,7 @@ def decode_operator(content: bytes) -> Operator:
 
 
 def decode_schema(content: bytes) -> StateSchema:
-    """`_metadata/schema`; UnreadableError for any format but v2, which Spark writes for all but transformWithState."""
+    """`_metadata/schema`; UnreadableError for any format but v2, which Spark writes except for transformWithState."""
     try:
         version, at = _text(content, 0)
         if version != _SCHEMA_VERSION:
@@ -90,13 +90,13 @@ def nested(field: Field) -> RowType | None:
 
 
 def delay_of(field: Field) -> int | None:
-    """The delay (ms) of the watermark on this column, if it carries one."""
+    """The delay (ms) of the watermark on this column, if it has one."""
     delay = field.metadata.get(DELAY)
     return delay if isinstance(delay, int) and not isinstance(delay, bool) and 0 <= delay < 2**63 else None
 
 
 def _long_text(content: bytes, at: int) -> tuple[str, int]:
-    """A text in chunks, and where it ends."""
+    """A text in chunks, and its end."""
     (count,) = _I32.unpack_from(content, at)
     if not 0 < count <= _CHUNKS:
         raise ValueError
@@ -109,7 +109,7 @@ def _long_text(content: bytes, at: int) -> tuple[str, int]:
 
 
 def _text(content: bytes, at: int) -> tuple[str, int]:
-    """What Java's `writeUTF` wrote, where characters beyond 16 bits are two, and where it ends."""
+    """A text written by Java's `writeUTF`, in which characters beyond 16 bits are two, and its end."""
     (size,) = _U16.unpack_from(content, at)
     at += _U16.size
     chunk = content[at : at + size]

@@ -1,6 +1,7 @@
-"""Spark's UnsafeRow: a null bit a field (in words of 8 bytes), a word a field, then what does not fit into a word.
+"""Spark's UnsafeRow: a null bit per field (in words of 8 bytes), a word per field, then values that do not fit into a
+word.
 
-Words are little-endian. Of a value outside the word, the word holds its offset from the row's start and its size.
+Words are little-endian. For a value outside the word, the word holds its offset from the row's start and its size.
 """
 
 import re
@@ -27,12 +28,12 @@ _OUTSIDE = "it is cut short or damaged: a value lies outside its row"
 
 
 def word_at(fields: int, index: int) -> int:
-    """Where the word of field `index` of a row of `fields` fields is (bytes from the row's start)."""
+    """The place of the word of field `index` in a row of `fields` fields (bytes from the row's start)."""
     return ((fields + 63) // 64 + index) * _WORD
 
 
 def long_at(row: bytes, at: int) -> int:
-    """The long in the word at `at`; UnreadableError where the row has none."""
+    """The long in the word at `at`; UnreadableError if the row has none."""
     try:
         return _I64.unpack_from(row, at)[0]
     except struct.error:
@@ -40,7 +41,7 @@ def long_at(row: bytes, at: int) -> int:
 
 
 def window_at(row: bytes, at: int) -> tuple[int, int]:
-    """Start and end (us) of the window whose word is at `at`; UnreadableError where it is null or outside the row."""
+    """Start and end (us) of the window whose word is at `at`; UnreadableError if it is null or outside the row."""
     try:
         (word,) = _U64.unpack_from(row, at)
         nulls, start, end = _WINDOW.unpack_from(row, word >> 32)
@@ -52,14 +53,14 @@ def window_at(row: bytes, at: int) -> tuple[int, int]:
 
 
 class TextReader(Struct, frozen=True):
-    """Shows one column of a row as Spark's cast to string would; nested types by their name only."""
+    """Shows one column of a row like Spark's cast to string; nested types only by name."""
 
     index: int
     at: int
     show: Callable[[bytes, int], str]
 
     def read(self, row: bytes) -> str | None:
-        """The value, cut where it is long; None for SQL's null."""
+        """The value, truncated if it is long; None for SQL's null."""
         try:
             nulls = _U64.unpack_from(row, self.index // 64 * _WORD)[0]
             if nulls >> self.index % 64 & 1:
@@ -99,7 +100,7 @@ def _boolean(row: bytes, at: int) -> str:
 
 
 def _float(row: bytes, at: int) -> str:
-    import numpy as np  # only for this: it takes longer to load than a checkpoint to be read
+    import numpy as np  # slow to load
 
     return str(np.float32(struct.unpack_from("<f", row, at)[0]))
 

@@ -1,4 +1,4 @@
-"""How windows are made, derived from those that were seen."""
+"""Derives how windows are made from windows that were seen."""
 
 from collections.abc import Iterable
 from math import gcd
@@ -10,13 +10,13 @@ _REMEMBERED = 200
 
 
 class WindowShape:
-    """Remembers windows of one aggregation, by start and end (ms), until they show how they are made."""
+    """Windows of one aggregation, by start and end (ms), collected until they show how they are made."""
 
     def __init__(self) -> None:
         self._seen: dict[tuple[int, int], None] = {}
 
     def see(self, windows: Iterable[tuple[int, int]]) -> WindowSpec | None:
-        """Take some more of them; None while that is not known: one alone may be tumbling or sliding."""
+        """Add windows; returns the shape, None while it is not known: a single window may be tumbling or sliding."""
         self._seen |= dict.fromkeys(windows)
         while len(self._seen) > _REMEMBERED:
             del self._seen[next(iter(self._seen))]
@@ -32,7 +32,7 @@ class WindowShape:
 
 
 def spec_of(found: Iterable[OpenWindows], shapes: dict[int, WindowShape]) -> WindowSpec | None:
-    """How the windows are made, where all operators agree; `shapes` remembers those of each operator."""
+    """How the windows are made, if all operators agree; `shapes` keeps each operator's windows."""
     specs: set[WindowSpec] = set()
     for operator in found:
         if operator.kind == "session":
@@ -46,6 +46,6 @@ def spec_of(found: Iterable[OpenWindows], shapes: dict[int, WindowShape]) -> Win
 
 
 def _gaps(operator: OpenWindows) -> set[int]:
-    """The gap (ms) of its sessions: as long as a session of one record."""
+    """The gap (ms) of its sessions: the length of a session with one record."""
     gaps = {window.end_ms - window.start_ms for window in operator.windows if window.records == 1}
     return gaps if len(gaps) == 1 else set()
