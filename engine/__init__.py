@@ -17,8 +17,8 @@ def publish(spark: "SparkSession") -> None:
     """Make the streaming queries of this session visible to `wmtop attach`; costs about half a millisecond of Python
     per batch.
 
-    Once a session; a second call does nothing. It never waits for a reader and never raises: what is in its way is
-    logged as a warning, and the job continues. Needs a session of its own JVM (not Spark Connect).
+    Call it once per session; a second call does nothing. It never waits for a reader and never raises: failures are
+    logged as warnings, and the job continues. Needs a session of its own JVM (not Spark Connect).
     """
     from .job.publish import publish
 
@@ -41,7 +41,7 @@ def tap(
     are exact to `bucket_ms`. A null or empty channel is `(none)`. UsageError for a column that is not a timestamp.
 
     `explain=["device"]` (up to 4 columns, from Spark 4.3) also counts which of their values are behind the watermark:
-    exactly up to 4,096 pairs of value and bucket of event time a batch; beyond, from a fair sample of the pairs.
+    exact up to 4,096 pairs of value and event-time bucket per batch; beyond that, from a fair sample of the pairs.
     """
     from .job.tap import tap
 

@@ -50,7 +50,7 @@ _T = TypeVar("_T", bound=Struct)
 def redact(recording: RecordingReader, path: Path, progress: Callable[[int], object], *, force: bool = False) -> int:
     """Write a redacted copy of `recording` to `path`; returns how many channels were renamed.
 
-    Reads one snapshot at a time and calls `progress` with the number of those done. UsageError if the file exists
+    Reads one snapshot at a time and calls `progress` with the number done so far. UsageError if the file exists
     (unless `force` replaces it) or cannot be created; RunError if the disk is full.
     """
     redaction = Redaction()

@@ -1,4 +1,4 @@
-"""State files as Spark compresses them: LZ4Block frames (its default) or one zstd stream; their heads say which."""
+"""Decompresses state files of Spark: LZ4Block frames (its default) or one zstd stream, recognised by their heads."""
 
 import struct
 from typing import Any
@@ -17,7 +17,7 @@ _OTHERS = {b"\x82SNAPPY\0": "snappy", b"ZV": "lzf"}
 
 
 def decompress(content: bytes, limit: int) -> bytes:
-    """What a state file holds, at most `limit` bytes; UnreadableError where it is damaged or compressed otherwise."""
+    """The content of a state file, at most `limit` bytes; UnreadableError if it is damaged or compressed otherwise."""
     if content.startswith(_LZ4_MAGIC):
         return _lz4_blocks(content, limit)
     if content.startswith(_ZSTD_MAGIC):

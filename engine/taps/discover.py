@@ -1,4 +1,4 @@
-"""What can be attached to, found in directories: Spark's checkpoints and event logs."""
+"""Finds Spark's checkpoints and event logs in directories, to attach to."""
 
 import os
 import time
@@ -16,11 +16,11 @@ DEPTH = 6
 WITHIN_S = 1.5
 _SKIPPED = {"node_modules", "site-packages", "dist-packages", "__pycache__", "spark-warehouse"}
 _OURS = {"state.json", "lock", "checkpoint"}
-"""What is in the state directory of an engine of our own, whose screen is the better one."""
+"""Files in the state directory of a wmtop engine, which is better attached to by its stream."""
 
 
 class Found(Struct, frozen=True):
-    """Something to attach to, and when (epoch ms) it last changed."""
+    """A checkpoint or event log, and when (epoch ms) it last changed."""
 
     kind: Literal["checkpoint", "event log"]
     path: Path
@@ -28,7 +28,8 @@ class Found(Struct, frozen=True):
 
 
 def discover(roots: Iterable[Path], *, depth: int = DEPTH, within_s: float = WITHIN_S) -> list[Found]:
-    """What lies in `roots` and at most `depth` directories below, the last changed first; what is found in `within_s`.
+    """The checkpoints and event logs in `roots` and at most `depth` directories below, the last changed first; only
+    those found in `within_s`.
 
     Hidden directories and links are left out.
     """
@@ -62,7 +63,7 @@ def _look_at(directory: Path) -> Iterator[Found]:
 
 
 def _is_written_by_a_query(directory: Path) -> bool:
-    """Many a package has a directory called offsets."""
+    """Whether a query writes there: many packages have a directory called offsets."""
     found = set(_names(directory))
     begun = any(name.isdecimal() for name in _names(directory / "offsets"))
     return "metadata" in found or "commits" in found or begun

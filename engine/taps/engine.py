@@ -1,4 +1,4 @@
-"""A small engine process without Spark: it follows an existing query, topic or job, and sends the usual stream."""
+"""A small engine process without Spark: follows an existing query, topic or job, and sends the usual stream."""
 
 import threading
 import time
@@ -23,7 +23,7 @@ NOT_FROM_HERE = "it cannot be changed from here"
 NO_IDLE_TIMEOUT = "Spark's clock has no idle timeout"
 
 BEAT_S = 0.1
-"""How soon a change that was seen is published."""
+"""Longest delay (s) until a change is published."""
 SNAPSHOT_EVERY_S = 1.0
 HANGS_AFTER_S = 0.5
 
@@ -31,31 +31,31 @@ Facts = TypeVar("Facts")
 
 
 class Watched(Protocol[Facts]):
-    """What is looked at: `poll` takes the facts, on a thread of its own; `picture` makes the snapshot of them."""
+    """A target: `poll` fetches the facts, on a thread of its own; `picture` makes the snapshot from them."""
 
     step: str
-    """What `open` does, for who waits."""
+    """What `open` does, as a step of the start."""
 
     @property
     def every_s(self) -> float:
-        """How long to wait until the next poll."""
+        """Seconds until the next poll."""
         ...
 
     @property
     def settings(self) -> Settings:
-        """What is known before the first look."""
+        """The settings known before the first poll."""
         ...
 
     def describe(self) -> SourceView:
-        """What a screen says of it."""
+        """The source as a screen shows it."""
         ...
 
     def open(self) -> None:
-        """Get ready to look; UsageError for what cannot be looked at."""
+        """Prepare for polls; UsageError for a target that cannot be read."""
         ...
 
     def poll(self) -> Facts:
-        """What there is to see now; trouble that may pass is among the facts."""
+        """The present facts; temporary trouble is among them."""
         ...
 
     def picture(self, name: str, facts: Facts, now_ms: int) -> Snapshot:
@@ -63,16 +63,16 @@ class Watched(Protocol[Facts]):
         ...
 
     def past(self, facts: Facts, now_ms: int) -> Past:
-        """What is on record of it from before `now_ms` (epoch ms), after the first `picture`; empty: nothing."""
+        """The recorded past before `now_ms` (epoch ms), called after the first `picture`; empty: nothing."""
         ...
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop polling."""
         ...
 
 
 class WatchOptions(Struct, frozen=True, kw_only=True):
-    """How an engine runs that only looks."""
+    """Options of an engine that only watches."""
 
     record: Path | None = None
     record_bounds: Bounds = Bounds()
@@ -116,7 +116,7 @@ class WatchEngine(Generic[Facts]):
         )
 
     def run(self) -> int:
-        """Look until a stop or a signal, or once; the exit code. UsageError and RunError are the caller's to print."""
+        """Watch until a stop or a signal, or once; returns the exit code. The caller prints UsageError and RunError."""
         try:
             options = self._options
             self._host.begin(stop_on_eof=options.stop_on_eof)
@@ -142,7 +142,7 @@ class WatchEngine(Generic[Facts]):
             self._host.close()
 
     def _follow(self) -> None:
-        """Publish at once what is new, and else once a second how old it is."""
+        """Publish changes at once, otherwise the age once a second."""
         self._poller = threading.Thread(target=self._poll, name="wmtop-taps", daemon=True)
         self._poller.start()
         due = 0.0
@@ -171,7 +171,7 @@ class WatchEngine(Generic[Facts]):
             stopping.wait(self._watched.every_s)
 
     def _hangs(self) -> bool:
-        """Whether a poll continues, as long as a file system or a broker lets it; it is not waited for."""
+        """Whether a poll hangs in a file system or a broker; the engine does not wait for it."""
         if self._poller is not None:
             self._host.stopping.set()
             self._poller.join(HANGS_AFTER_S)
@@ -187,7 +187,7 @@ class WatchEngine(Generic[Facts]):
         self._host.publish(self._shown, last=last)
 
     def _refuse(self, change: Change) -> Reply:
-        """An existing query cannot be changed from here; what to do instead, in one line."""
+        """An existing query cannot be changed from here: what to do instead, in one line."""
         return Reply(id=change.id, ok=False, text=f"{NOT_FROM_HERE}: {self._instead(change)}")
 
     def _instead(self, change: Change) -> str:

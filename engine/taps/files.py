@@ -1,4 +1,4 @@
-"""Files that another process writes, moves and deletes while we look at them."""
+"""Reads files that another process writes, moves and deletes at the same time."""
 
 import os
 import re
@@ -15,15 +15,15 @@ NOT_THERE = "is not there"
 
 
 class UnreadableError(Exception):
-    """What is there cannot be read or is not what it should be; one line says why."""
+    """A file cannot be read or has the wrong content; one line says why."""
 
 
 class VanishedError(UnreadableError):
-    """It is not there, or not any more."""
+    """The file does not exist, or no longer."""
 
 
 def one_line(text: str, limit: int = _LINE_LIMIT) -> str:
-    """`text` on one line, without anything that a terminal would obey, cut at `limit` characters."""
+    """`text` on one line, without control characters that a terminal would obey, at most `limit` characters."""
     shown = "".join(character if character.isprintable() else " " for character in text[: 4 * limit])
     line = " ".join(shown.split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
@@ -38,7 +38,7 @@ def read_bytes(path: Path, limit: int) -> bytes:
 
 
 def read_head(path: Path, size: int) -> bytes:
-    """At most the first `size` bytes of a regular file; VanishedError or UnreadableError where it is none."""
+    """At most the first `size` bytes of a regular file; VanishedError or UnreadableError for anything else."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a FIFO must not make us wait
         with open(fd, "rb") as file:
@@ -52,7 +52,7 @@ def read_head(path: Path, size: int) -> bytes:
 
 
 def numbers(directory: Path) -> list[int]:
-    """The names in `directory` that are plain numbers, in no order; what is being written has other names."""
+    """The names in `directory` that are plain numbers, in no order; unfinished files have other names."""
     return [int(name) for name in names(directory) if _NUMBER.fullmatch(name)]
 
 
@@ -67,7 +67,7 @@ def names(directory: Path) -> list[str]:
 
 
 class Cached(Generic[T]):
-    """The last few files of one kind, decoded; a file is read again only when it is another one or has changed."""
+    """The last few files of one kind, decoded; a file is read again only if it was replaced or changed."""
 
     def __init__(self, decode: Callable[[bytes], T], limit: int, keep: int = 4) -> None:
         self._decode = decode
@@ -76,7 +76,7 @@ class Cached(Generic[T]):
         self._known: dict[Path, tuple[tuple[int, int, int], T | UnreadableError]] = {}
 
     def get(self, path: Path) -> T:
-        """The decoded file; VanishedError or UnreadableError, which are remembered as well."""
+        """The decoded file; VanishedError or UnreadableError, which are cached as well."""
         try:
             found = os.stat(path)
         except FileNotFoundError:
@@ -107,5 +107,5 @@ class Cached(Generic[T]):
 
 
 def _place(path: Path) -> str:
-    """A file by its last two names: which checkpoint it is in is known."""
+    """A file by its last two names: the checkpoint is known."""
     return one_line("/".join(path.parts[-2:]))

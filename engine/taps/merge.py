@@ -1,6 +1,6 @@
-"""What the taps on one Spark query say, merged into the snapshot that every reader gets. Pure.
+"""Merges the facts of all taps on one Spark query into a snapshot. Pure.
 
-A tap gives facts; what no tap gives is null in the snapshot, never 0.
+Facts that no tap has are null in the snapshot, never 0.
 """
 
 from collections.abc import Sequence
@@ -58,7 +58,7 @@ NOTHING_KNOWN = Totals(None, None, None, None, None, None)
 def snapshot_of_query(
     facts: QueryFacts, *, name: str, source: SourceView, now_ms: int, before: Snapshot | None = None
 ) -> Snapshot:
-    """The picture at `now_ms` (epoch ms), `before` it the last one."""
+    """The snapshot at `now_ms` (epoch ms); `before` is the last one."""
     facts = current(facts)
     checkpoint, run, topics = facts.checkpoint, facts.run, facts.topics
     state, said = state_of(facts, now_ms)
@@ -149,7 +149,7 @@ def _policy(checkpoint: CheckpointFacts | None, run: QueryRun | None) -> Policy 
 
 
 def _settings(nodes: Sequence[Node], window: WindowSpec | None) -> Settings:
-    """Spark's own rules, with the delay where there is one and no more than one."""
+    """Spark's own rules, with the delay if there is exactly one."""
     return Settings(
         strategy="spark",
         lateness_ms=delay_of(nodes),
@@ -161,7 +161,7 @@ def _settings(nodes: Sequence[Node], window: WindowSpec | None) -> Settings:
 
 
 def _totals(inputs: Sequence[Tapped]) -> Totals:
-    """What the taps have counted; Spark's own late counts are not counts of rows."""
+    """The counts of the taps; Spark's own late counts are not counts of rows."""
     if not inputs:
         return NOTHING_KNOWN
     nulls = sum(one.tap.nulls for one in inputs)
@@ -171,7 +171,7 @@ def _totals(inputs: Sequence[Tapped]) -> Totals:
 def _level(
     facts: QueryFacts, nodes: Sequence[Node], channels: Sequence[ChannelView], now_ms: int, before: Snapshot | None
 ) -> Level:
-    """What the next batch will use: it is not known before the one in flight has ended."""
+    """The watermark of the next batch, which is not known before the one in flight has ended."""
     level = _next_watermark(facts, nodes)
     if level is None:
         return Level()
@@ -190,7 +190,7 @@ def _level(
 
 
 def _next_watermark(facts: QueryFacts, nodes: Sequence[Node]) -> int | None:
-    """As the last commit has it; else what one node's clock says, else that of the last batch."""
+    """The watermark by the last commit; else by one node's clock, else by the last batch."""
     checkpoint, run = facts.checkpoint, facts.run
     if checkpoint is not None and checkpoint.batch is not None:
         known = checkpoint.next_watermark_ms
@@ -203,7 +203,7 @@ def _next_watermark(facts: QueryFacts, nodes: Sequence[Node]) -> int | None:
 
 
 def _moved_ms(history: Sequence[Mark], level: int) -> int | None:
-    """When the batch began whose end made the watermark what it is, at the latest: older ones may not be on record."""
+    """The start of the batch whose end gave the watermark its value, at the latest: older ones may not be recorded."""
     for mark in reversed(history):
         if mark.watermark_ms != level:
             return mark.timestamp_ms
@@ -254,7 +254,7 @@ def _without_state(facts: QueryFacts) -> WindowsUnknownCode:
 
 
 def _has_watermark(facts: QueryFacts, nodes: Sequence[Node], level_ms: int | None) -> bool | None:
-    """Whether it has one; a checkpoint alone shows it only of one that has moved, or that the state carries."""
+    """Whether the query has a watermark; a checkpoint alone shows only one that has moved, or is in the state."""
     if facts.run is not None and facts.run.plan is not None:
         return bool(nodes)
     if facts.checkpoint is not None and facts.checkpoint.continuous:
@@ -263,24 +263,24 @@ def _has_watermark(facts: QueryFacts, nodes: Sequence[Node], level_ms: int | Non
 
 
 def _never_moved(facts: QueryFacts, nodes: Sequence[Node], level_ms: int | None) -> bool | None:
-    """Whether rows went through a batch that has ended, and the watermark is still at 1970."""
+    """Whether a completed batch had rows, and the watermark is still at 1970."""
     if not nodes:
         return None
     read = facts.run is not None and any(point.rows for point in facts.run.history)
     kept = any(one.batch is not None and one.keys for one in facts.windows or ())
     done = facts.checkpoint if facts.checkpoint is not None and facts.checkpoint.committed is not None else None
-    # Kafka's first batch has offsets also where there is no record.
+    # Kafka's first batch has offsets even without records.
     delivered = done is not None and any(one.offsets.kind not in ("nothing", "kafka") for one in done.sources)
     return level_ms is None and (read or kept or (len(nodes) > 1 and delivered))
 
 
 def _newest_ms(facts: QueryFacts, nodes: Sequence[Node]) -> int | None:
-    """The greatest event time that was reported, where there is one watermark that it can be of."""
+    """The greatest reported event time, if there is only one watermark that it can belong to."""
     return facts.run.max_event_ms if facts.run is not None and len(nodes) == 1 else None
 
 
 def _unmoved(spark: SparkProgress) -> UnmovedReason | None:
-    """Why the only watermark stays at 1970. Spark takes a row without an event time for one of 1970."""
+    """Why the only watermark stays at 1970. Spark treats a row without an event time as one of 1970."""
     [delay_ms] = [node.delay_ms for node in spark.nodes or ()] if len(spark.nodes or ()) == 1 else [None]
     if not spark.never_moved or delay_ms is None or spark.max_event_ms is None:
         return None
@@ -290,7 +290,9 @@ def _unmoved(spark: SparkProgress) -> UnmovedReason | None:
 
 
 def _rows_per_second(facts: QueryFacts) -> float | None:
-    """As the query said it, or as offsets of Kafka moved: other sources' counters count files, seconds, or anything."""
+    """The rate by the query's report, or by Kafka's offsets: other sources' counters count files, seconds, or
+    anything.
+    """
     checkpoint, run = facts.checkpoint, facts.run
     if run is not None and run.progress is not None:
         return run.progress.input_rows_per_second
@@ -302,7 +304,7 @@ def _rows_per_second(facts: QueryFacts) -> float | None:
 
 
 def _origin(facts: QueryFacts, windows: Windows, *, by_tap: bool, delay_known: bool) -> dict[str, str]:
-    """Which tap each part comes from."""
+    """The tap of each part."""
     tells: Literal["event log", "publish"] | None = facts.report.tap if facts.report is not None else None
     read = facts.checkpoint is not None and facts.checkpoint.batch is not None
     base = "checkpoint" if read or tells is None else tells

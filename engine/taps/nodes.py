@@ -1,7 +1,7 @@
-"""The watermark nodes of an existing query: where each is by Spark's rule, and by the barrel's. Pure.
+"""The watermark nodes of an existing query: their watermarks by Spark's rule, and by the barrel's. Pure.
 
-Spark has one clock a node, which the fastest channel drives, and makes one watermark of several nodes by its policy;
-the barrel's rule takes in each node the slowest channel instead.
+Spark has one clock per node, driven by the fastest channel, and combines the nodes by its policy; the barrel's rule
+uses each node's slowest channel instead.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,17 +19,17 @@ Pinned = Literal["no_input", "own_output"]
 
 
 class Node(Struct, frozen=True, kw_only=True):
-    """One `withWatermark`; `taps` are those below it that have said something."""
+    """One `withWatermark`; `taps` are those below it that have reported."""
 
     column: str | None
     delay_ms: int | None
     taps: tuple[InputFacts, ...] = ()
     max_ms: int | None = None
-    """The greatest event time that Spark has reported of it, where it is clear that it is its own."""
+    """The greatest event time that Spark has reported for it, if the report is clearly its own."""
     least_ms: int | None = None
-    """As far as Spark's reports prove, it has reached that at least."""
+    """An event time that it has reached at least, by Spark's reports."""
     most_ms: int | None = None
-    """The greatest event time that was reported, of it or of another; None: greater ones may have been hidden."""
+    """The greatest reported event time, its own or another node's; None: greater ones may have been hidden."""
     sources: tuple[int, ...] | None = None
     """The sources that feed it; None: not known."""
     silent: bool = False
@@ -39,14 +39,14 @@ class Node(Struct, frozen=True, kw_only=True):
     filtered_taps: bool = False
     """Not every row of its taps reaches it."""
     alone: bool = True
-    """The query has no watermarks but those that are known; state names one of an input that is united with others."""
+    """The known watermarks are all that the query has; the state shows only one of several united inputs."""
 
     @property
     def spark_ms(self) -> int | None:
         """Its own watermark: the greatest event time of all channels, minus the delay.
 
-        Spark's own word goes before that of a tap: a filter behind `withWatermark` is moved in front of it, so that
-        rows that the tap has seen never reach the watermark.
+        Spark's report takes precedence over a tap's: Spark moves a filter after `withWatermark` before it, so some rows
+        that the tap saw never reach the watermark.
         """
         seen = max((tap.max_ms for tap in self.taps if tap.max_ms is not None), default=None)
         greatest = self.max_ms if self.max_ms is not None or self.filtered_taps else seen
@@ -54,14 +54,14 @@ class Node(Struct, frozen=True, kw_only=True):
 
     @property
     def barrel_ms(self) -> int | None:
-        """Where its slowest channel would have it; None where not all channels are known."""
+        """The watermark by its slowest channel; None if not all channels are known."""
         reached = [tap.barrel_ms for tap in self.taps]
         known = [time for time in reached if time is not None]
         return None if self.delay_ms is None or not known or len(known) < len(reached) else min(known) - self.delay_ms
 
 
 def nodes_of(checkpoint: CheckpointFacts | None, run: QueryRun | None) -> list[Node]:
-    """As the plan has them; without one those that the state knows, with the delays of the first start."""
+    """The nodes by the plan; without a plan those in the state, with the delays of the first start."""
     if run is not None and run.plan is not None:
         return list(_nodes_of_plan(run, run.plan))
     return [] if checkpoint is None else _nodes_of_state(checkpoint)
@@ -70,9 +70,9 @@ def nodes_of(checkpoint: CheckpointFacts | None, run: QueryRun | None) -> list[N
 def _nodes_of_plan(run: QueryRun, plan: PlanFacts) -> Iterator[Node]:
     taps = {tap.name: tap for tap in run.inputs}
     reported = len(run.progress.sources) if run.progress is not None else None
-    if reported == 1:  # whichever leaf is its: a watermark is of a stream
+    if reported == 1:  # whichever leaf it is: a watermark belongs to a stream
         plan = replace(plan, nodes=tuple(replace(node, sources=(0,)) for node in plan.nodes), leaves=1)
-    mapped = plan.leaves == reported  # a table that is joined is a leaf, too: then it is not clear which is which
+    mapped = plan.leaves == reported  # joined tables are leaves, too: then the order is not clear
     for place, node in enumerate(plan.nodes):
         least_ms, most_ms = _bounds_of(run, plan, place) if mapped else (None, None)
         yield Node(
@@ -91,10 +91,10 @@ def _nodes_of_plan(run: QueryRun, plan: PlanFacts) -> Iterator[Node]:
 
 
 def _bounds_of(run: QueryRun, plan: PlanFacts, place: int) -> tuple[int | None, int | None]:
-    """The least and the most that the greatest event time of the node at `place` can be; None: no bound.
+    """Lower and upper bound of the greatest event time of the node at `place`; None: no bound.
 
-    Spark reports the first node of the plan that had rows: a node before it hides its own, and where a filter may have
-    left nothing for it, what is reported may be a later node's.
+    Spark reports the plan's first node that had rows: an earlier node hides this one, and if a filter may have left no
+    row for this one, the report may be a later node's.
     """
     if any(node.above or node.after_state for node in plan.nodes) and len(plan.nodes) > 1:
         return None, None
@@ -114,16 +114,16 @@ def _bounds_of(run: QueryRun, plan: PlanFacts, place: int) -> tuple[int | None, 
 
 
 def delay_of(nodes: Iterable[Node]) -> int | None:
-    """The delay, where there is one and no more than one."""
+    """The delay, if there is exactly one."""
     delays = {node.delay_ms if node.alone else None for node in nodes}
     return delays.pop() if len(delays) == 1 else None
 
 
 def shown(nodes: Sequence[Node], level_ms: int | None, policy: Policy | None) -> list[WatermarkNode]:
-    """The nodes for the snapshot, and which of them sets the query's watermark (ms), where that is known.
+    """The nodes for the snapshot, and which of them sets the query's watermark (ms), if known.
 
-    Of two or more under the policy "min": where the watermark is below all that are known, the unknown node holds it
-    back, with exactly that watermark.
+    With two or more under the policy "min": if the watermark is below all known ones, the unknown node holds it back,
+    at exactly that watermark.
     """
     if len(nodes) == 1:
         return [_view(nodes[0], level_ms if nodes[0].alone else None)]
@@ -132,7 +132,7 @@ def shown(nodes: Sequence[Node], level_ms: int | None, policy: Policy | None) ->
     if level_ms is not None and policy == "min":
         for place, node in enumerate(
             nodes
-        ):  # no node is below the query's watermark: one that cannot be above it is there
+        ):  # no node is below the query's watermark: one that cannot be above it sets it
             if stands[place] is None and node.most_ms is not None and node.most_ms - (node.delay_ms or 0) == level_ms:
                 stands[place] = level_ms
     known = [time for time in stands if time is not None]
@@ -172,7 +172,7 @@ def _view(node: Node, stands_ms: int | None, *, holds: bool = False, pinned: Pin
 
 
 def pinned_of(nodes: Sequence[Node], level_ms: int | None, policy: Policy | None) -> dict[int, Pinned]:
-    """The nodes that keep a query at 1970 whose other nodes have had records, by their place, and why."""
+    """The nodes that keep a query at 1970 while its other nodes have had records, by their place, and why."""
     if level_ms is not None or policy == "max" or all(node.silent for node in nodes):
         return {}
     pinned: dict[int, Pinned] = {place: "no_input" for place, node in enumerate(nodes) if node.silent}
@@ -183,9 +183,9 @@ def pinned_of(nodes: Sequence[Node], level_ms: int | None, policy: Policy | None
 
 
 def frozen_ms(nodes: Sequence[Node], level_ms: int | None, policy: Policy | None) -> int | None:
-    """How much event time is missing until the watermark moves again: it is above all that its records give.
+    """The event time (ms) missing until the watermark moves again, if it is above what its records give.
 
-    None where that is not so, or not known. Only a restart makes it so, with a longer delay than before.
+    None if it is not, or that is not known. Only a restart with a longer delay causes it.
     """
     stands = [node.spark_ms for node in nodes]
     known = [time for time in stands if time is not None]
@@ -198,7 +198,7 @@ def frozen_ms(nodes: Sequence[Node], level_ms: int | None, policy: Policy | None
 
 
 def barrel_level(nodes: Sequence[Node], policy: Policy | None) -> int | None:
-    """The query's watermark (ms) by the barrel's rule; None where a node's channels are not all known."""
+    """The query's watermark (ms) by the barrel's rule; None if the channels of a node are not all known."""
     levels = [node.barrel_ms for node in nodes]
     known = [level for level in levels if level is not None]
     if not known or len(known) < len(levels) or (len(levels) > 1 and policy is None):
@@ -207,7 +207,7 @@ def barrel_level(nodes: Sequence[Node], policy: Policy | None) -> int | None:
 
 
 def _nodes_of_state(checkpoint: CheckpointFacts) -> list[Node]:
-    """Several operators may carry the delay of one node."""
+    """The nodes in the state; several operators may have the delay of one node."""
     found = {(None if delay.windowed else delay.column, delay.delay_ms) for delay in checkpoint.delays}
     named = {delay_ms for column, delay_ms in found if column is not None}
     nodes = [node for node in found if node[0] is not None or node[1] not in named]

@@ -1,6 +1,6 @@
-"""What is on record of a query from before it was attached to: when its batches began and ended, and its watermark.
+"""The recorded past of a query before it was attached to: begin and end of its batches, and its watermark.
 
-Pure. A time that is not on record ends the past there: it is never guessed.
+Pure. The past ends at a time that is not recorded: it is never guessed.
 """
 
 from collections.abc import Sequence
@@ -13,11 +13,11 @@ from .checkpoint.checkpoint import CheckpointFacts
 from .events.query_runs import ProgressPoint, QueryRun
 
 SKEW_MS = 1_000
-"""So far a file's time may lie outside the batch that wrote it: clocks differ, and file systems round."""
+"""How far (ms) a file's time may be outside the batch that wrote it: clocks differ, and file systems round."""
 
 
 class _Batch(Struct):
-    """A batch and the watermark in force in it; `end_ms` None: it runs, or its end is not on record (ms)."""
+    """A batch and the watermark in force in it; `end_ms` None: it runs, or its end is not recorded (ms)."""
 
     number: int
     begin_ms: int
@@ -26,7 +26,7 @@ class _Batch(Struct):
 
 
 def past_of(checkpoint: CheckpointFacts | None, run: QueryRun | None, level_ms: int | None, now_ms: int) -> Past:
-    """The past of a query whose watermark is `level_ms` at `now_ms`, by its checkpoint, else by what it reported."""
+    """The past of a query with the watermark `level_ms` at `now_ms`, by its checkpoint, else by its reports."""
     if checkpoint is not None and checkpoint.history:
         batches = [
             _Batch(mark.batch, mark.timestamp_ms, mark.watermark_ms, mark.committed_ms) for mark in checkpoint.history
@@ -57,7 +57,9 @@ def _end_of(point: ProgressPoint) -> int | None:
 
 
 def _joined(batches: Sequence[_Batch], level_ms: int | None, now_ms: int, *, done: bool) -> Past:
-    """The watermark changes when a batch ends; `level_ms` is what the last one made of it, once it is `done`."""
+    """The past of these batches: the watermark changes when a batch ends; `level_ms` is that after the last one, once
+    it is `done`.
+    """
     if not batches:
         return Past()
     levels: list[tuple[int, int | None]] = [(batches[0].begin_ms, batches[0].watermark_ms)]
@@ -83,7 +85,7 @@ def _joined(batches: Sequence[_Batch], level_ms: int | None, now_ms: int, *, don
 
 
 def _end(batch: _Batch, next_ms: int) -> int | None:
-    """When the batch ended, between its own beginning and `next_ms`; None: not on record, or it contradicts them."""
+    """When the batch ended, between its own beginning and `next_ms`; None: not recorded, or contradictory."""
     end = batch.end_ms
     if end is None or not batch.begin_ms - SKEW_MS <= end <= next_ms + SKEW_MS:
         return None

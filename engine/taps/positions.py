@@ -1,4 +1,4 @@
-"""How far the sources of an existing query are read, and what they have not read. Pure."""
+"""Positions and unread records of an existing query's sources. Pure."""
 
 from ..core.snapshot import SourcePosition
 from .broker.topic_facts import TopicFacts
@@ -16,7 +16,7 @@ _WORDS = {
 
 
 def offsets_of(checkpoint: CheckpointFacts | None, run: QueryRun | None) -> list[SourceOffsets]:
-    """The position of each source: in the checkpoint, or at the end of the last batch that was reported."""
+    """The position of each source: in the checkpoint, or at the end of the last reported batch."""
     if checkpoint is not None and checkpoint.sources:
         return [fact.offsets for fact in checkpoint.sources]
     reported = run.progress.sources if run is not None and run.progress is not None else ()
@@ -28,7 +28,7 @@ def offsets_of(checkpoint: CheckpointFacts | None, run: QueryRun | None) -> list
 def positions(
     checkpoint: CheckpointFacts | None, run: QueryRun | None, topics: TopicFacts | None
 ) -> list[SourcePosition]:
-    """The sources for the snapshot, in the query's own order where it has reported them."""
+    """The sources for the snapshot, in the query's own order if it has reported them."""
     reported = run.progress.sources if run is not None and run.progress is not None else ()
     offsets = offsets_of(checkpoint, run)
     several = len(offsets) > 1
@@ -62,7 +62,7 @@ def _topics(offsets: dict[str, int]) -> str:
 
 
 def _unread_there(offsets: SourceOffsets, topics: TopicFacts | None) -> int | None:
-    """How many records of Kafka a source has not read; None where the broker does not say it."""
+    """Unread Kafka records of a source; None if the broker does not report them."""
     if topics is None or topics.trouble is not None or offsets.kind != "kafka":
         return None
     own = offsets.offsets or {}
@@ -70,10 +70,10 @@ def _unread_there(offsets: SourceOffsets, topics: TopicFacts | None) -> int | No
 
 
 def _unread_said(source: SourceProgress) -> int | None:
-    """The same as the source itself said it when its last batch began, where it did."""
+    """Unread records by the source's own report at the start of its last batch, if it has one."""
     if source.end is None or source.latest is None:
         return None
     end, latest = decode_source("", source.end), decode_source("", source.latest)
     if end.kind != "kafka" or latest.kind != "kafka" or end.offsets is None or latest.offsets is None:
-        return None  # other sources count files, seconds, or whatever they like
+        return None  # other sources count files, seconds, or anything
     return sum(max(0, offset - end.offsets.get(name, 0)) for name, offset in latest.offsets.items())

@@ -1,6 +1,6 @@
 """One partition of the HDFS-backed state store: a snapshot of all keys, then a delta per batch.
 
-Inside: `[int key size][key][int value size, or -1: removed][value]` over and over, then -1; sizes are big-endian.
+Inside: `[int key size][key][int value size, or -1: removed][value]` repeated, then -1; sizes are big-endian.
 """
 
 import re

@@ -1,1 +1,1 @@
-"""What a Spark event log shows, while it grows and after its end."""
+"""Reads a Spark event log, while it grows and after its end."""

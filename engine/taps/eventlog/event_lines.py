@@ -1,17 +1,17 @@
-"""A growing log cut into lines, of which only those are looked at whose beginning matters."""
+"""Splits a growing log into lines and passes on those with a relevant beginning."""
 
 from collections.abc import Callable
 
 LINE_LIMIT = 64 * 1024 * 1024
-"""Longest line (bytes) that is kept: a plan or a sketch of the largest kind has a few MB."""
+"""Longest line (bytes) that is kept: the largest plan or sketch has a few MB."""
 
 
 class EventLines:
-    """Takes pieces of a file as they come; hands each whole line on that begins with one of `starts`."""
+    """Takes pieces of a file; passes on each whole line that begins with one of `starts`."""
 
     def __init__(self, starts: tuple[bytes, ...], take: Callable[[bytes], None], limit: int = LINE_LIMIT) -> None:
         self.too_long = 0
-        """How many lines were left out because of their length."""
+        """The number of lines left out because of their length."""
         self._starts = starts
         self._take = take
         self._enough = max(map(len, starts))
@@ -25,7 +25,7 @@ class EventLines:
         return self._skipping or bool(self._partial)
 
     def write(self, piece: bytes) -> int:
-        """Take the next piece of the file; its size (as a file's `write` does)."""
+        """Take the next piece of the file; returns its size (as a file's `write` does)."""
         first, newline, rest = piece.partition(b"\n")
         self._extend(first)
         if newline:
@@ -38,7 +38,7 @@ class EventLines:
         return len(piece)
 
     def forget(self) -> None:
-        """Drop a line that has only begun: another file comes next."""
+        """Drop an incomplete line: another file comes next."""
         self._partial.clear()
         self._skipping = False
 

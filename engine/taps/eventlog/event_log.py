@@ -1,4 +1,4 @@
-"""A Spark event log: what it says of the streaming queries of its application, while they run and afterwards."""
+"""A Spark event log: the facts about its application's streaming queries, during and after the run."""
 
 import os
 import sys
@@ -30,12 +30,12 @@ CUT_LINE = "ends in the middle of a line"
 UNREADABLE_EVENT = "an event could not be read"
 
 READ_AT_ONCE = 8 * 1024 * 1024
-"""How many bytes of a log are read between two looks at what they say."""
+"""Bytes of a log that are read before the facts are used."""
 _PLAIN_START = b'{"Event":"'
 
 
 class EventLogFacts(Struct, frozen=True, kw_only=True):
-    """What the log says so far (times ms)."""
+    """The facts in the log so far (times ms)."""
 
     app: str | None = None
     """The application's name."""
@@ -43,19 +43,19 @@ class EventLogFacts(Struct, frozen=True, kw_only=True):
     spark_version: str | None = None
     started_ms: int | None = None
     ended_ms: int | None = None
-    """When the application ended by itself; None: it runs, or it died."""
+    """When the application ended normally; None: it runs, or it died."""
     modified_ms: int | None = None
     """When the log was last written to."""
     queries: tuple[QueryRun, ...] = ()
     """The runs of its streaming queries, the last started last."""
     unread: int = 0
-    """How many bytes `poll` left for the next time."""
+    """Bytes that `poll` left for the next time."""
     trouble: str | None = None
     """One line on what could not be read."""
 
 
 class EventLogTap:
-    """Follows one application's log; every poll reads what has been added. `on_event` gets each event once taken."""
+    """Follows one application's log; every poll reads the additions. `on_event` gets each event once it is applied."""
 
     def __init__(self, path: Path, on_event: Callable[[QueryEvent], None] | None = None) -> None:
         self.path = path
@@ -66,7 +66,7 @@ class EventLogTap:
         self._facts = EventLogFacts()
 
     def poll(self, limit: int = sys.maxsize) -> EventLogFacts:
-        """Read on, about `limit` bytes at most; never raises because of what is there."""
+        """Read on, about `limit` bytes at most; never raises because of the log's content."""
         troubles: list[str] = []
         try:
             path = self._resolved or log_path(self.path)
@@ -84,7 +84,7 @@ class EventLogTap:
         return self._facts
 
     def poll_all(self, step: Callable[[int], object] = lambda left: None) -> EventLogFacts:
-        """Read all that is there; `step` gets the bytes that are left after each piece."""
+        """Read everything; `step` gets the remaining bytes after each piece."""
         facts = self.poll(READ_AT_ONCE)
         step(facts.unread)
         while facts.unread and (more := self.poll(READ_AT_ONCE)).unread < facts.unread:
@@ -93,7 +93,7 @@ class EventLogTap:
         return facts
 
     def queries(self) -> tuple[QueryRun, ...]:
-        """The queries as they are after the last event, also in the midst of a poll."""
+        """The queries after the last event, also during a poll."""
         return self._log.queries.facts()
 
     def close(self) -> None:
@@ -110,7 +110,7 @@ class EventLogTap:
         return read
 
     def _files(self, path: Path) -> Iterator[LogFile]:
-        """The file that was read last, then those that follow it; each has ended when the next one is there."""
+        """The file that was read last, then those after it; each has ended when the next one exists."""
         files = _files_of(path)
         if self._file is not None and self._file.path not in files:
             finished = [file for file in files if self._file.is_at(file)]
@@ -131,7 +131,7 @@ class EventLogTap:
             yield file
 
     def _start_over(self, path: Path) -> None:
-        """The first file, or another log than the one read so far."""
+        """The first file, or another log in place of the one read so far."""
         file = LogFile(path)
         self.close()
         self._file, self._log = file, _Log(self._on_event)
@@ -152,7 +152,7 @@ class EventLogTap:
 
 
 class _Log:
-    """One application's events, and what could not be read of them."""
+    """One application's events, and the trouble in reading them."""
 
     def __init__(self, on_event: Callable[[QueryEvent], None] | None) -> None:
         self.lines = EventLines(STARTS, self._take)
@@ -213,7 +213,7 @@ class _Log:
 
 
 def check(path: Path) -> None:
-    """UsageError for what is not a readable event log, with what it is instead."""
+    """UsageError for a file that is not a readable event log, with what it is instead."""
     try:
         first = _files_of(log_path(path))[0]
         file = LogFile(first)
@@ -228,7 +228,7 @@ def check(path: Path) -> None:
 
 
 def log_path(path: Path) -> Path:
-    """The log that is meant by `path`: itself, the rolling log it is a file of, or the only one in it."""
+    """The log for `path`: itself, the rolling log it is a file of, or the only one in it."""
     if path.parent.name.startswith("eventlog_v2_") and not path.is_dir():
         return path.parent
     if not path.is_dir() or path.name.startswith("eventlog_v2_") or rolled(path):
@@ -244,7 +244,7 @@ def log_path(path: Path) -> Path:
 
 
 def is_log(path: Path) -> bool:
-    """Whether what lies there is an event log, or a directory of them."""
+    """Whether it is an event log, or a directory of event logs."""
     if not path.is_dir():
         return is_event_log(path)
     if is_checkpoint(path):
@@ -253,7 +253,7 @@ def is_log(path: Path) -> bool:
 
 
 def _logs_in(directory: Path) -> list[Path]:
-    """The logs in what `spark.eventLog.dir` is set to, the newest last."""
+    """The logs in a `spark.eventLog.dir`, the newest last."""
     return sorted((directory / name for name in names(directory) if EVENT_LOG_NAME.fullmatch(name)), key=_modified)
 
 

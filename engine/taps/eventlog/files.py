@@ -14,7 +14,7 @@ from .event_lines import EventLines
 NO_ZSTD = "is damaged: not the zstd stream that its head promises"
 
 PIECE = 1 << 18
-"""How much (bytes) is read at once."""
+"""Bytes read at once."""
 IN_PROGRESS = ".inprogress"
 OTHER_CODECS = (".lz4", ".lzf", ".snappy")
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -22,19 +22,19 @@ _ROLLED = re.compile(r"events_([0-9]{1,9})_.+?(\.compact)?")
 
 
 class LogFile:
-    """One file, read further at every look; it stays open, so that it may be renamed when it is finished."""
+    """One file, read further at every poll; it stays open, so that it may be renamed when it is finished."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.offset = 0
         self.broken = _unreadable(path)
-        """Why no more of it can be read."""
+        """Why the rest cannot be read."""
         self._fd = _open(path)
         self._writer: zstandard.ZstdDecompressionWriter | None = None
 
     @property
     def unread(self) -> int:
-        """How many bytes of it are there that have not been read."""
+        """The number of unread bytes."""
         return 0 if self.broken else max(0, self.size - self.offset)
 
     @property
@@ -48,7 +48,7 @@ class LogFile:
         return os.fstat(self._fd).st_mtime_ns // 1_000_000
 
     def is_at(self, path: Path) -> bool:
-        """Whether what is at `path` now is this file, and nothing was taken away from it."""
+        """Whether the file at `path` is this one, and was not truncated."""
         try:
             there, here = os.stat(path), os.fstat(self._fd)
         except OSError:
@@ -56,7 +56,7 @@ class LogFile:
         return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino) and here.st_size >= self.offset
 
     def read(self, lines: EventLines, limit: int) -> int:
-        """Hand on at most the next `limit` bytes of the file; how many they were, 0 at its end or once it is broken."""
+        """Pass on at most the next `limit` bytes; returns their number, 0 at the file's end or once it is broken."""
         if self.broken:
             return 0
         try:
@@ -86,12 +86,12 @@ class LogFile:
 
 
 def is_zstd(head: bytes) -> bool:
-    """Whether a file that begins so is compressed with zstd."""
+    """Whether a file with this beginning is compressed with zstd."""
     return head.startswith(_ZSTD_MAGIC)
 
 
 def rolled(directory: Path) -> list[Path]:
-    """The files of a rolling log in their order; of what a history server has compacted, only its own file."""
+    """The files of a rolling log in order; if a history server has compacted it, only the compacted file."""
     found: dict[tuple[int, bool], Path] = {}
     for name in names(directory):
         if match := _ROLLED.fullmatch(name):
@@ -105,7 +105,7 @@ def rolled(directory: Path) -> list[Path]:
 
 
 def finished_or_not(path: Path) -> Path:
-    """A single log under the name that it has now: it loses `.inprogress` when it is finished."""
+    """A single log under its present name: it loses `.inprogress` when it is finished."""
     other = path.with_name(path.name.removesuffix(IN_PROGRESS))
     if other == path:
         other = path.with_name(path.name + IN_PROGRESS)
@@ -113,7 +113,7 @@ def finished_or_not(path: Path) -> Path:
 
 
 def _unreadable(path: Path) -> str | None:
-    """Why a file of that name cannot be read, if so."""
+    """Why a file of that name cannot be read, or None."""
     ending = PurePath(path.name.removesuffix(IN_PROGRESS).removesuffix(".compact")).suffix
     if ending not in OTHER_CODECS:
         return None

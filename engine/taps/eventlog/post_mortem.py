@@ -22,18 +22,20 @@ from ..reports import Report, choose, siblings_of, sure_of
 from .event_log import EventLogFacts, EventLogTap
 
 SILENT_MS = 3_600_000
-"""A log that says nothing for so long is taken for finished: a query that is idle says so every ten seconds."""
+"""Time (ms) without a line after which a log counts as finished: an idle query writes every ten seconds."""
 
 
 def is_finished(facts: EventLogFacts, now_ms: int) -> bool:
-    """Whether its application has ended, or has written nothing for so long (epoch ms) that it must have died."""
+    """Whether its application has ended, or has written nothing for so long (by `now_ms`, epoch ms) that it must have
+    died.
+    """
     if facts.ended_ms is not None:
         return True
     return facts.modified_ms is not None and now_ms - facts.modified_ms > SILENT_MS
 
 
 def look(path: Path, step: Callable[[int], object]) -> EventLogFacts:
-    """All that the log says; `step` gets the bytes that are left to be read."""
+    """All facts in the log; `step` gets the number of bytes still to be read."""
     tap = EventLogTap(path)
     try:
         return tap.poll_all(step)
@@ -51,9 +53,9 @@ def record(
     *,
     force: bool = False,
 ) -> int:
-    """Write the course of the query that is meant to `out`, under `name` or its own; the number of snapshots.
+    """Write the course of the `wanted` query to `out`, under `name` or its own name; returns the number of snapshots.
 
-    `facts` is all that the log says (`look`). UsageError where there is no such query.
+    `facts` is the result of `look`. UsageError if there is no such query.
     """
     sure_of(facts.queries, wanted)
     meant = choose(facts.queries, wanted, None)
@@ -80,7 +82,7 @@ def record(
 
 
 class _Course:
-    """The snapshots of one query, one after the other."""
+    """The snapshots of one query, in order."""
 
     def __init__(self, name: str, source: SourceView, facts: EventLogFacts, query_id: str) -> None:
         self.count = 0
@@ -105,7 +107,7 @@ class _Course:
             self._write(self._last, writer, alive=True)
 
     def end(self, writer: RecordingWriter) -> None:
-        """The last thing to see: how the query ended, or its application before it, and what its state then held."""
+        """Write the last state: how the query or its application ended, and what its state then held."""
         if self._last is None:
             return
         checkpoint, windows = _state_of(self._last)
@@ -142,7 +144,7 @@ class _Course:
 
 
 def _state_of(run: QueryRun) -> tuple[CheckpointFacts | None, tuple[OpenWindows, ...] | None]:
-    """What the checkpoint holds that the log names, where it is still as the run left it."""
+    """The state in the checkpoint that the log names, if it is still as the run left it."""
     place = run.plan.checkpoint if run.plan is not None else None
     if place is None or run.progress is None or not is_checkpoint(Path(place)):
         return None, None

@@ -1,1 +1,1 @@
-"""Events of a streaming query, wherever they come from: event log or the job itself."""
+"""Events of a streaming query, from an event log or from the job itself."""

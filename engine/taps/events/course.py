@@ -9,7 +9,7 @@ MOST_RECENT = 120
 
 
 class Course:
-    """Points of a query's course; when they are too many, neighbours are joined."""
+    """Points of a query's course; if there are too many, neighbours are joined."""
 
     def __init__(self) -> None:
         self._points: list[ProgressPoint] = []

@@ -1,4 +1,4 @@
-"""The columns that a tap explains: which values lay how far behind the watermark, added up batch by batch."""
+"""The columns that a tap explains: which values were how far behind the watermark, summed over batches."""
 
 import zlib
 from bisect import bisect_right
@@ -15,28 +15,28 @@ from .sketch import Sketch, decode_sketch
 
 MOST_COLUMNS = 4
 MOST_VALUES = 500
-"""How many values of a column are counted."""
+"""Values of a column that are counted, at most."""
 MOST_CELLS = 1 << 20
-"""Of so many pairs of value and bucket it is looked for how many rows they have."""
+"""Pairs of value and bucket whose rows are looked up, at most."""
 _LONGEST = 200
 
 
 class _Item(Struct, frozen=True):
-    """A value in `approx_top_k`, and about how many rows have it; rows without an event time have none."""
+    """A value in `approx_top_k`, and its approximate number of rows; rows without an event time have no value."""
 
     count: Count
     item: str | None = None
 
 
 class Column(Struct, frozen=True):
-    """What a batch says of one column; `cells`: rows by value and bucket."""
+    """A batch's report on one column; `cells`: rows by value and bucket."""
 
     values: dict[str, int]
     cells: Sketch
 
 
 def explained_of(columns: dict[str, Any]) -> dict[str, Column]:
-    """What a batch says, by column; ValueError or UnreadableError where it cannot be read."""
+    """A batch's report, by column; ValueError or UnreadableError if it cannot be read."""
     named = columns.get("explained")
     if named is None:
         return {}
@@ -54,7 +54,7 @@ def explained_of(columns: dict[str, Any]) -> dict[str, Column]:
 class _Value(Struct):
     rows: int = 0
     behind: dict[int, int] = {}
-    """By the number of the greatest delay that they were late at."""
+    """Rows by the number of the greatest delay at which they were late."""
 
 
 class ExplainedSums:
@@ -102,7 +102,7 @@ class ExplainedSums:
 
 
 def delay_number(delays_ms: Sequence[int], distance_ms: int) -> int:
-    """The number of the greatest delay at which rows so far behind are late."""
+    """The number of the greatest delay at which rows at this distance are late."""
     return bisect_right(delays_ms, distance_ms) - 1
 
 
@@ -116,7 +116,7 @@ def _at_least(behind: dict[int, int], delays: int) -> tuple[int, ...]:
 
 
 def _late_rows(column: Column, starts: list[int], width: int) -> dict[str, dict[int, int]] | None:
-    """Of each value the rows in the buckets that begin at `starts` (ms); None: too many to look for."""
+    """Rows of each value in the buckets that begin at `starts` (ms); None: too many to look up."""
     if not starts or not column.values:
         return {}
     if len(starts) * len(column.values) > MOST_CELLS:

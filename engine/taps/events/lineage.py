@@ -1,4 +1,4 @@
-"""Where in a Kafka record the event time of a watermark is, traced through the plan; what is unclear is not guessed."""
+"""Traces, through the plan, where in a Kafka record the event time of a watermark is; unclear cases are not guessed."""
 
 import re
 from collections.abc import Sequence
@@ -12,18 +12,18 @@ _CASTS = (
     re.compile(r"\((?P<of>.+) / 1000(?:\.0)?D?\)"),
     re.compile(r"knownnullable\((?P<of>.+)\)"),
 )
-"""What turns a field into a time by the rules that our own reading of a field follows, too: units by their size."""
+"""Casts of a field to a time that follow the same rules as wmtop's own reading: units by their size."""
 _FIELD = re.compile(r"(?P<of>.*\)|[^().]+#\d+)\.(?P<path>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)")
 _FROM_JSON = re.compile(r"from_json\(StructField\(.+\), (?P<of>[^,]+), Some\((?P<zone>[^)]+)\)(?:, \w+)?\)")
 _GET_JSON = re.compile(r"get_json_object\((?P<of>.+), (?P<path>\$\.[\w.]+)\)")
 _NUMBER = re.compile(r"timestamp_|cast\(.+ as (?:bigint|double|decimal)|\(.+ / ")
-"""A cast that makes a number of its field, which has no zone."""
+"""A cast of a field to a number, which has no time zone."""
 _TEXT = re.compile(r"cast\((?P<of>[^()]+#\d+) as string\)")
 _ATTRIBUTE = re.compile(r"[^(),.\s]+#\d+")
 _KAFKA = re.compile(r"\w*Scan\[(?P<columns>[^\]]*)\] class org\.apache\.spark\.sql\.kafka010\.")
 _UTC = frozenset(("UTC", "Etc/UTC", "GMT", "Z", "Etc/GMT", "Etc/UCT", "UCT", "Zulu"))
 _PASSES = ("WholeStageCodegen", "InputAdapter", "Filter ", "CollectMetrics ", "Exchange ", "EventTimeWatermark ")
-"""Nodes that leave a column as it is."""
+"""Nodes that leave a column unchanged."""
 
 
 def record_time(column: str, below: Sequence[str]) -> str | None:
@@ -50,7 +50,7 @@ def record_time(column: str, below: Sequence[str]) -> str | None:
 
 
 def _defined(attribute: str, project: str) -> str | None:
-    """What a projection computes under that name; the attribute itself where it is only passed on."""
+    """The definition of a name in a projection; the attribute itself if it is only passed on."""
     place = project.find(f" AS {attribute}")
     after = place + len(f" AS {attribute}")
     if place < 0 or project[after : after + 1].isdigit():
@@ -91,7 +91,7 @@ def _simplified(expression: str, path: str) -> tuple[str, str] | None:
 
 
 def _of_leaf(attribute: str, path: str, columns: Sequence[str]) -> str | None:
-    """The place, where the attribute is a column of Kafka's source."""
+    """The place, if the attribute is a column of Kafka's source."""
     if attribute not in columns:
         return None
     name = attribute.partition("#")[0]

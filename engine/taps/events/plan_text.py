@@ -1,4 +1,4 @@
-"""What a Spark plan, as text, says of a streaming query: its watermarks, its stateful operators, its checkpoint."""
+"""Parses the text of a Spark plan: a query's watermarks, its stateful operators, its checkpoint."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -10,10 +10,10 @@ from .lineage import record_time
 from .query_runs import PlanFacts, PlannedOperator, PlannedWatermark
 
 TAP = "wmtop:"
-"""How the names of `observe`s begin that are taps."""
+"""Prefix of the names of taps' `observe`s."""
 
 Line = tuple[int, str]
-"""How deep a node is in the plan, and what it says."""
+"""A node's depth in the plan, and its text."""
 
 _WATERMARK = re.compile(
     r"EventTimeWatermark (?:[0-9a-f-]{36}, )?(?P<attribute>(.+)#\d+)L?(?:-T\d+ms)?: [\w<>:,]+, (.+)", re.DOTALL
@@ -50,11 +50,11 @@ _KEEPS_ROWS = re.compile(
     r"Project\b|WholeStageCodegen\b|InputAdapter\b|CollectMetrics\b|Exchange\b|EventTimeWatermark\b|Union\b"
     r"|ColumnarToRow\b|(?:Batch|Arrow)EvalPython\b|Filter \(*isnotnull\([^()]+\)\)*(?: AND \(*isnotnull\([^()]+\)\)*)*$"
 )
-"""Nodes that hand on every row, but for those without a value in a column."""
+"""Nodes that pass on every row, except rows without a value in a column."""
 _NUMBERED = re.compile(
     r"#\d+L?|(?<=plan_id=)\d+|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?<=WholeStageCodegen) \(\d+\)"
 )
-"""What differs between two parts of a plan that do the same."""
+"""Text that differs between two equivalent parts of a plan."""
 
 
 def read_plan(lines: Iterable[Line]) -> PlanFacts:
@@ -105,7 +105,9 @@ def lines_of_tree(tree: str) -> Iterator[Line]:
 
 
 def _once(lines: Iterable[Line]) -> Iterator[Line]:
-    """Without what an event log repeats below a reused part: Spark reads it once, at its first place."""
+    """The lines without those that an event log repeats below a reused part: Spark reads it once, at its first
+    place.
+    """
     reused: int | None = None
     for depth, text in lines:
         if reused is None or depth <= reused:
@@ -114,13 +116,13 @@ def _once(lines: Iterable[Line]) -> Iterator[Line]:
 
 
 def _way(below: list[Line]) -> Iterator[str]:
-    """How the rows come from their source, in words that are the same for every such way."""
+    """The way of the rows from their source, in text that is the same for every equivalent way."""
     depth = below[0][0] if below else 0
     return (f"{at - depth} {_NUMBERED.sub('', text)}" for at, text in below)
 
 
 def _end(listed: list[Line], at: int) -> int:
-    """Where the part of the plan ends that lies below line `at`."""
+    """The end of the part of the plan below line `at`."""
     depth = listed[at][0]
     return next((other for other in range(at + 1, len(listed)) if listed[other][0] <= depth), len(listed))
 
@@ -160,7 +162,7 @@ def _operator(text: str, kind: OperatorKind, listed: list[Line], watermarks: tup
 
 
 def _windowed(keys: list[str], listed: list[Line], kind: OperatorKind) -> bool | None:
-    """Whether one of an aggregation's keys is a time window: made by a projection that rounds a time."""
+    """Whether one of an aggregation's keys is a time window: computed by a projection that rounds a time."""
     if kind != "aggregation":
         return None
     made = [text for _, text in listed if "named_struct(start, " in text and "precisetimestampconversion(" in text]
@@ -170,7 +172,7 @@ def _windowed(keys: list[str], listed: list[Line], kind: OperatorKind) -> bool |
 def _evicts(
     kind: OperatorKind, mode: OutputMode | None, text: str, *, timed: bool, cut: bool, watermark: bool
 ) -> bool | None:
-    """Whether the watermark makes it let go of its state; None where the plan does not say."""
+    """Whether the watermark makes it remove state; None if the plan does not show it."""
     if kind in ("aggregation", "dedup"):
         if mode == "complete":
             return False
@@ -188,5 +190,5 @@ def _duration_ms(text: str) -> int:
 
 
 def _place(uri: str) -> str:
-    """A path where it is a file's URI."""
+    """A path, if it is a file's URI."""
     return one_line(re.sub("^file:/+", "/", uri), 4096)

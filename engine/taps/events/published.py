@@ -22,11 +22,11 @@ SUFFIX = ".published"
 VERSION = 1
 FILE_LIMIT = 64 * 1024 * 1024
 KEEP_S = 24 * 3600
-"""How long the file of a job that is gone stays to be looked at."""
+"""How long (s) the file of an ended job is kept."""
 
 
 class Publication(Struct, frozen=True, kw_only=True):
-    """What a job says of its streaming queries (times ms)."""
+    """A job's report on its streaming queries (times ms)."""
 
     version: int = VERSION
     app: str
@@ -36,16 +36,16 @@ class Publication(Struct, frozen=True, kw_only=True):
     started_ms: int
     """When it began to publish."""
     written_ms: int
-    """When it last said something."""
+    """When it last wrote."""
     queries: tuple[QueryRun, ...] = ()
     alive: bool = True
-    """Whether the job still runs; it cannot say that itself: the reader finds out."""
+    """Whether the job still runs; the reader finds out, since an ended job cannot report it."""
     trouble: str | None = None
     """One line on what could not be read, by the job or of it."""
 
 
 class Published(Struct, frozen=True):
-    """A job that publishes: the name under which it can be attached to, and what it said last."""
+    """A job that publishes: the name to attach by, and its last report."""
 
     name: str
     path: Path
@@ -53,14 +53,14 @@ class Published(Struct, frozen=True):
 
     @property
     def names(self) -> set[str]:
-        """All by which it can be found."""
+        """All names by which it can be found."""
         said = self.publication
         known = {self.name, said.app, said.app_id, *(query.name for query in said.queries)}
         return {name for name in known if name}
 
 
 class PublishedTap:
-    """Reads what a job publishes; a poll opens the file only when it is a new one."""
+    """Reads a job's reports; a poll opens the file only when it is a new one."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -68,7 +68,7 @@ class PublishedTap:
         self._last: Publication | None = None
 
     def poll(self) -> Publication | None:
-        """What it said last, also after its end; None: nothing yet. Never raises because of what is there."""
+        """Its last report, also after its end; None: none yet. Never raises because of the file's content."""
         try:
             found, trouble = self._file.get(self.path), None
         except VanishedError:
@@ -108,7 +108,7 @@ def find_published(name: str) -> Published:
 
 
 def remove_leftovers(directory: Path) -> None:
-    """Take away what jobs left behind that are gone for a day."""
+    """Remove files of jobs that ended more than a day ago."""
     for path in directory.glob(f"*{SUFFIX}*"):
         with suppress(OSError):
             if time.time() - path.stat().st_mtime > KEEP_S and not is_held(path):

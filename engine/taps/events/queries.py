@@ -39,32 +39,32 @@ from .tapped import TappedInput, columns_of
 
 WATERMARK_POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 MOST_QUERIES = 200
-"""Runs that are kept, of an application that starts one after the other."""
+"""Runs that are kept, at most, for an application that starts one after the other."""
 MOST_INPUTS = 64
 _MOST_COMBINATIONS = 64
 OFFSETS_LIMIT = 256 * 1024
-"""Of a source's offsets as text: beyond, it is cut."""
+"""Longest offsets (characters) of a source; longer ones are truncated."""
 OBSERVED_LIMIT = 64 * 1024
-"""Of what the query's own observes say, as JSON: beyond, it is left out."""
+"""Longest JSON (characters) of the query's own observes; longer ones are left out."""
 
 _ERROR_LIMIT = 4_000
 _OPERATORS_SHOWN = 64
 _PROXY = "py4j.Py4JException: An exception was raised by the Python Proxy. Return Message: "
-"""How Spark announces what a Python function in the query has raised."""
+"""Spark's introduction of an exception from a Python function in the query."""
 _ANNOUNCED = re.compile(
     r"(?:[a-z]\w*\.)+(?=[A-Z])"  # the package of the exception's class
     r"|SparkException: Job aborted due to stage failure: Task .*?: Lost task .*?\(TID \d+\) \([^)]*\): (?=\S)"
     r"|PythonException: (?:\[[A-Z_.]+\] )?(?:An exception was thrown from the Python worker: ?)?(?=\S)"
 )
-"""What Spark writes before the error itself, one after the other."""
+"""Texts that Spark writes before the error itself, one after the other."""
 _TRACEBACK = "Traceback (most recent call last):"
 _DESCRIPTION = re.compile(r"\nid = (\S{1,64})\nrunId = (\S{1,64})\nbatch = (\d{1,18}|init)", re.ASCII)
 _CONTINUOUS = "init"
-"""In place of a batch's number, where a query begins that has no batches."""
+"""In place of a batch's number, at the start of a query that has no batches."""
 
 
 class Queries:
-    """Takes events; knows every run."""
+    """Applies events; has the facts about every run."""
 
     def __init__(self) -> None:
         self.policy: str | None = None
@@ -72,7 +72,7 @@ class Queries:
         self._runs: dict[str, _Run] = {}
 
     def apply(self, event: QueryEvent) -> None:
-        """Take one event; UnreadableError where a part of it is not what it should be: the rest is taken."""
+        """Apply one event; UnreadableError if a part of it is invalid: the rest is applied."""
         match event:
             case QueryStarted():
                 self._run(event.run_id, event.id).started(event)
@@ -86,12 +86,12 @@ class Queries:
                 self._execution(event)
 
     def set_plan(self, run_id: str, plan: PlanFacts, policy: str | None) -> None:
-        """What is known of a run's plan; nothing where the run is not known."""
+        """Set the facts from a run's plan; does nothing for an unknown run."""
         if (run := self._runs.get(run_id)) is not None:
             run.plan, run.policy, run.shown = plan, policy, None
 
     def knows(self, run_id: str) -> bool:
-        """Whether something has been reported of that run."""
+        """Whether that run is known."""
         return run_id in self._runs
 
     def facts(self) -> tuple[QueryRun, ...]:
@@ -101,7 +101,7 @@ class Queries:
         return tuple(run.shown for run in self._runs.values() if run.shown)
 
     def _run(self, run_id: str, id: str) -> "_Run":
-        """The run that something has happened to."""
+        """The run of an event."""
         run = self._runs.get(run_id)
         if run is None:
             run = self._runs[run_id] = _Run(one_line(id), one_line(run_id))
@@ -179,7 +179,7 @@ class _Run:
         if self._running is not None and self._running.batch <= progress.batch_id:
             self._running = None
         if last is not None and progress.batch_id <= last.batch_id:
-            return  # said again: older Sparks report an idle trigger with the number of the last batch
+            return  # repeated: older Sparks report an idle trigger with the number of the last batch
         event_ms, before_ms = time_ms(progress.event_time.get("max")), self._max_event_ms
         delivered = tuple(place for place, source in enumerate(progress.sources) if source.num_input_rows > 0)
         self._delivered.update(delivered)
@@ -240,11 +240,11 @@ class _Run:
         )
 
     def _one_clock(self) -> bool:
-        """Whether what Spark reports of event time is of the only watermark there is."""
+        """Whether Spark's reports on event time are about the only watermark there is."""
         return self.plan is not None and len(self.plan.nodes) == 1
 
     def _floor_ms(self) -> int | None:
-        """After a restart: the event time that the watermark of the run before stands for under today's delay."""
+        """After a restart: the event time that the earlier run's watermark corresponds to under the present delay."""
         nodes = self.plan.nodes if self.plan is not None else ()
         if self._first_watermark_ms is None or len(nodes) != 1:
             return None
@@ -258,7 +258,7 @@ class _Run:
             self._last_ms = at_ms
 
     def _paused(self, until_ms: int | None) -> None:
-        """Something begins at `until_ms`; what was heard last was the end of a batch, or that it is idle."""
+        """Note that something begins at `until_ms`; the last event was the end of a batch, or an idle report."""
         if self._last is not None and until_ms is not None and self._last_ms is not None and until_ms > self._last_ms:
             # The first trigger may fire at any time after the start, the next ones at multiples of their interval.
             self._pause_ms = None if self._pauses == 0 else max(until_ms - self._last_ms, self._pause_ms or 0)
@@ -343,7 +343,7 @@ def _observed(progress: Progress) -> dict[str, Any]:
 
 
 def _json(value: Any) -> str | None:
-    """None for what only looked like JSON: numbers beyond 64 bits, endless nesting."""
+    """The value; None for invalid JSON: numbers beyond 64 bits, unlimited nesting."""
     try:
         return msgspec.json.encode(value).decode()
     except (ValueError, TypeError, OverflowError, RecursionError):
@@ -377,7 +377,7 @@ def _sum(rates: Iterable[Rate]) -> float | None:
 
 
 def _first_line(exception: str) -> str:
-    """The exception's first line without what only announces it: a screen of 80 columns has room for the rest."""
+    """The exception's first line without Spark's introductions: a screen of 80 columns has room for the rest."""
     first, _, rest = exception.strip().removeprefix(_PROXY).partition("\n")
     if first.endswith(_TRACEBACK):
         reported = next((line for line in rest.splitlines() if line[:1].isalpha()), "")

@@ -1,4 +1,4 @@
-"""Events of streaming queries as Spark writes them to its event log, and of the application that runs them."""
+"""Events of streaming queries, and of the application, in the form of Spark's event log."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
@@ -16,7 +16,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Rate = float | str | None
 """Spark writes "NaN" and "Infinity" as strings."""
 Count = Annotated[int, Meta(ge=-(2**44), le=2**44)]
-"""Far from where sums of them would not fit 64 bits; negative ones mean that it is not counted."""
+"""Bounded so that sums fit 64 bits; negative counts mean "not counted"."""
 Batch = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
@@ -47,7 +47,7 @@ class EnvironmentUpdate(Struct, frozen=True, tag_field="Event", tag="SparkListen
 
 
 class ExecutionStart(Struct, frozen=True, rename="camel", tag_field="Event", tag=_EXECUTION_START):
-    """Spark has begun to carry out a plan: of a streaming query one a batch, and more inside it."""
+    """Spark has begun to execute a plan: one per batch for a streaming query, and more inside it."""
 
     execution_id: Int64
     time: Int64
@@ -67,7 +67,7 @@ class QueryStarted(Struct, frozen=True, rename="camel", tag_field="Event", tag=_
 
 
 class SourceReport(Struct, frozen=True, rename="camel"):
-    """A source in a batch; offsets are text that holds JSON in a log, JSON in what a listener gets."""
+    """A source in a batch; offsets are text with JSON in a log, JSON in a listener's event."""
 
     description: str = ""
     start_offset: Any = None
@@ -89,13 +89,13 @@ class StateReport(Struct, frozen=True, rename="camel"):
 
 
 class SinkReport(Struct, frozen=True, rename="camel"):
-    """The sink; -1 rows where it does not say."""
+    """The sink; -1 rows if it does not report them."""
 
     num_output_rows: Count = -1
 
 
 class Progress(Struct, frozen=True, rename="camel"):
-    """What a query says of a batch."""
+    """A query's report on a batch."""
 
     id: str
     run_id: str
@@ -118,7 +118,7 @@ class QueryProgress(Struct, frozen=True, tag_field="Event", tag=_LISTENER + "Que
 
 
 class QueryIdle(Struct, frozen=True, rename="camel", tag_field="Event", tag=_LISTENER + "QueryIdleEvent"):
-    """There is nothing to do: about every 10 s."""
+    """The query has nothing to do: about every 10 s."""
 
     id: str
     run_id: str
@@ -138,7 +138,7 @@ QueryEvent = ExecutionStart | QueryStarted | QueryProgress | QueryIdle | QueryTe
 
 
 class PlanNode(Struct, frozen=True, rename="camel"):
-    """A node of a plan that is carried out."""
+    """A node of an executed plan."""
 
     simple_string: str = ""
     children: tuple["PlanNode", ...] = ()
@@ -153,16 +153,16 @@ _KINDS = (
     *(kind.__struct_config__.tag for kind in (ExecutionStart, QueryStarted, QueryProgress, QueryIdle, QueryTerminated)),
 )
 STARTS = tuple(f'{{"Event":"{kind}"'.encode() for kind in _KINDS)
-"""How the lines begin that hold one of these events."""
+"""The beginnings of lines with one of these events."""
 
 
 def decode_event(line: bytes) -> ApplicationEvent | QueryEvent:
-    """A line that begins as one of `STARTS`; UnreadableError where it does not continue so."""
+    """The event of a line that begins with one of `STARTS`; UnreadableError if the line is invalid."""
     return _decoded(_event, line)
 
 
 def decode_progress(text: str) -> Progress:
-    """The JSON of a `StreamingQueryProgress`; UnreadableError for any other."""
+    """The JSON of a `StreamingQueryProgress`; UnreadableError for anything else."""
     return _decoded(_progress, text)
 
 
@@ -172,7 +172,7 @@ def decode_plan(plan: bytes | msgspec.Raw) -> PlanNode:
 
 
 def time_ms(text: str | None) -> int | None:
-    """An ISO time as Spark writes it; None for what is none."""
+    """An ISO time in Spark's form; None for anything else."""
     try:
         return None if text is None else (datetime.fromisoformat(text) - _EPOCH) // timedelta(milliseconds=1)
     except (ValueError, TypeError, OverflowError):

@@ -1,4 +1,4 @@
-"""What is known of an existing query: the same records from its event log and from the job itself (times ms)."""
+"""The facts about an existing query: the same records from its event log and from the job itself (times ms)."""
 
 from typing import Any
 
@@ -17,17 +17,17 @@ class PlannedWatermark(Struct, frozen=True):
     sources: tuple[int, ...] = ()
     """The leaves of the plan whose rows it sees, counted from the left."""
     above: tuple[int, ...] = ()
-    """The other watermarks of the plan that its rows have passed before."""
+    """The other watermarks of the plan that its rows passed before."""
     after_state: bool = False
-    """Its rows come out of a stateful operator."""
+    """Its rows come from a stateful operator."""
     filtered: bool = False
-    """Rows of its sources may not reach it: a filter or a join is below it."""
+    """Rows of its sources may not reach it, because of a filter or a join below it."""
     filtered_taps: bool = False
-    """The same of its taps."""
+    """The same for its taps."""
     twin: int | None = None
-    """The first watermark of the plan with the same rows in a query of one source: both read it in the same way."""
+    """The plan's first watermark with the same rows, in a query with one source: both read it in the same way."""
     record_time: str | None = None
-    """Where its column is in the records of Kafka (`lineage.record_time`); None: not proved, or another source."""
+    """The place of its column in Kafka's records (`lineage.record_time`); None: not proved, or another source."""
 
 
 class PlannedOperator(Struct, frozen=True, kw_only=True):
@@ -38,24 +38,26 @@ class PlannedOperator(Struct, frozen=True, kw_only=True):
     kind: OperatorKind
     output_mode: OutputMode | None
     windowed: bool | None
-    """An aggregation: one of its keys is a time window; None: not known, or not an aggregation."""
+    """Whether it is an aggregation with a time window among its keys; None: not known, or not an aggregation."""
     evicts: bool | None
-    """The watermark makes it remove state; None: not known."""
+    """Whether the watermark removes its state; None: not known."""
     watermarks: tuple[int, ...]
     """The watermarks (places in `PlanFacts.nodes`) that its rows have passed."""
 
 
 class PlanFacts(Struct, frozen=True):
-    """What the plan says of the query, from its sink down to its sources."""
+    """The facts from the query's plan, from its sink down to its sources."""
 
     nodes: tuple[PlannedWatermark, ...] = ()
     checkpoint: str | None = None
-    """Its directory, or a URI where that is on no file system of a machine; None: not known (a query without state)."""
+    """Its directory, or a URI if it is on no local file system; None: not known (a query without state)."""
     operators: tuple[PlannedOperator, ...] = ()
     leaves: int = 0
-    """How many leaves the plan has: its sources, and tables that it joins."""
+    """The number of the plan's leaves: its sources, and tables that it joins."""
     trigger_ms: int | None = None
-    """How often a batch may begin, 0: as soon as the last one has ended; None: not known (no plan shows it)."""
+    """The trigger's interval; 0: a batch begins as soon as the last one has ended; None: not known (plans do not show
+    it).
+    """
 
 
 class EventMax(Struct, frozen=True):
@@ -72,7 +74,7 @@ class SourceProgress(Struct, frozen=True):
     start: str | None
     end: str | None
     latest: str | None
-    """What there is to read; None: the source does not say."""
+    """The end of the available input; None: the source does not report it."""
     rows: int
     input_rows_per_second: float | None
     processed_rows_per_second: float | None
@@ -83,7 +85,7 @@ class StateFacts(Struct, frozen=True):
 
     operator: str
     rows: int | None
-    """None: the state store does not count them."""
+    """Rows; None: the state store does not count them."""
     updated: int
     memory_bytes: int
     dropped_at_least: int
@@ -91,7 +93,7 @@ class StateFacts(Struct, frozen=True):
 
 
 class BatchProgress(Struct, frozen=True, kw_only=True):
-    """The last batch that has been reported."""
+    """The last reported batch."""
 
     batch: int
     timestamp_ms: int | None
@@ -100,14 +102,16 @@ class BatchProgress(Struct, frozen=True, kw_only=True):
     phases_ms: dict[str, int]
     rows: int
     output_rows: int | None
-    """None: the sink does not say."""
+    """Rows; None: the sink does not report them."""
     input_rows_per_second: float | None
-    """Over all sources, as the next one."""
+    """Over all sources, as is the next field."""
     processed_rows_per_second: float | None
     watermark_ms: int | None
-    """In force in this batch; None: there is none, or it has not moved since the start."""
+    """The watermark in force in this batch; None: there is none, or it has not moved since the start."""
     min_event_ms: int | None
-    """Of the batch, as the next two; None without rows. With several watermark nodes: of one of them, any."""
+    """The batch's event times, as are the next two; None without rows. With several watermark nodes: those of any one
+    of them.
+    """
     max_event_ms: int | None
     avg_event_ms: int | None
     sources: tuple[SourceProgress, ...]
@@ -121,9 +125,9 @@ class ProgressPoint(Struct, frozen=True, array_like=True):
     batch: int
     watermark_ms: int | None
     rows: int
-    """Of all its batches."""
+    """The rows of all its batches."""
     duration_ms: int
-    """The longest of its batches."""
+    """The duration of its longest batch."""
     batches: int = 1
 
 
@@ -135,31 +139,31 @@ class ChannelFacts(Struct, frozen=True, array_like=True):
 
 
 class Sampled(Struct, frozen=True):
-    """There were too many channels to hold: `kept` of about `of`, and those exactly."""
+    """There were too many channels to keep: `kept` of about `of`, with exact counts."""
 
     kept: int
     of: int
 
 
 class LatenessCounts(Struct, frozen=True, kw_only=True):
-    """How many rows had been late at each delay, had it been constant: at or before the watermark that their batch met.
+    """The rows that would have been late at each constant delay: at or before their batch's watermark.
 
     A count is at least the true one at its delay, and at most the true one at a delay shorter by a bucket.
     """
 
     bucket_ms: int
-    """How wide the buckets of event time are that were counted."""
+    """The width of the counted buckets of event time."""
     delays_ms: tuple[int, ...]
     spark: tuple[int, ...]
-    """By Spark's rule: one clock, which the greatest event time of all channels drives."""
+    """By Spark's rule: one clock, driven by the greatest event time of all channels."""
     barrel: tuple[int, ...] | None
-    """Had the slowest channel driven it, none idle; None where not all channels are known."""
+    """With a clock driven by the slowest channel, none idle; None: not all channels are known."""
     unplaced: int = 0
-    """Rows so far from the others that their bucket was not found: not counted above."""
+    """Rows too far from the others to find their bucket: not counted above."""
 
 
 class ExplainedRows(Struct, frozen=True, array_like=True):
-    """The rows with a value, and how many of them had been late at each delay (as `LatenessCounts.spark`)."""
+    """The rows with a value, and how many of them would have been late at each delay (as `LatenessCounts.spark`)."""
 
     rows: int
     late: tuple[int, ...]
@@ -167,17 +171,17 @@ class ExplainedRows(Struct, frozen=True, array_like=True):
 
 
 class ExplainedInput(Struct, frozen=True, kw_only=True):
-    """A column that the tap explains; `rows`: of all values."""
+    """A column that the tap explains; `rows`: those of all values."""
 
     column: str
     rows: int
     values: dict[str, ExplainedRows]
     approximate: bool
-    """Counts come from samples, or some values were too many."""
+    """Counts come from samples, or there were too many values."""
 
 
 class InputBatch(Struct, frozen=True, kw_only=True):
-    """What one batch brought of one input."""
+    """One batch's rows of one input."""
 
     batch: int
     timestamp_ms: int | None
@@ -191,7 +195,7 @@ class InputBatch(Struct, frozen=True, kw_only=True):
 
 
 class InputFacts(Struct, frozen=True, kw_only=True):
-    """An input with a tap in front of its watermark, since the query started."""
+    """An input with a tap before its watermark, since the query started."""
 
     name: str
     rows: int
@@ -199,22 +203,22 @@ class InputFacts(Struct, frozen=True, kw_only=True):
     """Rows without an event time."""
     min_ms: int | None
     max_ms: int | None
-    """The greatest event time: what drives Spark's clock."""
+    """The greatest event time, which drives Spark's clock."""
     barrel_ms: int | None
-    """How far the slowest channel has come, none idle; None: no channels, or not all known."""
+    """The event time of the slowest channel, none idle; None: no channels, or not all known."""
     channels: dict[str, ChannelFacts]
-    """By name; a channel whose name is not known by `#` and its hash."""
+    """Channels by name; a channel with an unknown name by `#` and its hash."""
     sampled: Sampled | None
     lateness: LatenessCounts | None
     recent: tuple[InputBatch, ...]
     """The last batches, oldest first."""
     explained: tuple[ExplainedInput, ...] = ()
     trouble: str | None = None
-    """One line on what of it could not be read."""
+    """One line on what could not be read."""
 
 
 class RunningBatch(Struct, frozen=True):
-    """A batch that has begun and has not been reported."""
+    """A batch that has begun and is not reported yet."""
 
     batch: int
     since_ms: int
@@ -230,10 +234,10 @@ class QueryRun(Struct, frozen=True, kw_only=True):
     last_event_ms: int | None
     """The last time in its events, by the query's clock."""
     idle_ms: int | None
-    """When it last said that it had nothing to do; None: not since its last batch."""
+    """When it last reported that it had nothing to do; None: not since its last batch."""
     ended: bool
     error: str | None
-    """Why it ended, if not by being stopped: the exception's first line."""
+    """Why it ended, unless it was stopped: the exception's first line."""
     running: RunningBatch | None
     progress: BatchProgress | None
     plan: PlanFacts | None
@@ -241,11 +245,11 @@ class QueryRun(Struct, frozen=True, kw_only=True):
     watermark_policy: str | None
     """How the watermarks of several nodes are combined: min or max; None: not known."""
     max_event_ms: int | None
-    """The greatest event time of all batches, of whichever node reported it."""
+    """The greatest event time of all batches, from any node."""
     event_max: tuple[EventMax, ...] = ()
-    """The same by the sources that had rows: Spark reports the first watermark of the plan that had some."""
+    """The same by the sources with rows: Spark reports the plan's first watermark that had rows."""
     silent: tuple[int, ...] | None = None
-    """The sources that have delivered no row in this run; None before its first report."""
+    """The sources without a row in this run; None before its first report."""
     dropped_at_least: int
     """Late rows dropped since this run started."""
     dropped_behind_ms: int | None = None
@@ -253,14 +257,14 @@ class QueryRun(Struct, frozen=True, kw_only=True):
     history: tuple[ProgressPoint, ...]
     """Its whole course, coarser the longer it is."""
     recent: tuple[ProgressPoint, ...] = ()
-    """Its last batches, each alone."""
+    """Its last batches, one point each."""
     inputs: tuple[InputFacts, ...]
     observed: dict[str, Any]
-    """What the query's own `observe`s said in the last batch, by name."""
+    """The query's own `observe`s in the last batch, by name."""
     continuous: bool = False
     """Continuous processing: it reports no batches, and has no watermark."""
     pause_ms: int | None = None
-    """Its longest pause between two batches, or a batch and its word that it is idle, but for the first pause.
+    """Its longest pause between two batches, or between a batch and an idle report, except the first pause.
 
     None: there was none yet.
     """

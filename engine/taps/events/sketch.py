@@ -21,32 +21,32 @@ _ENTRY = struct.Struct("<QdB")  # key, value, mode
 _ALL_BITS = 2**64 - 1
 C1, C2 = 0x87C37B91114253D5, 0x4CF5AD432745937F
 MIX1, MIX2 = 0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53
-"""Of the hash: MurmurHash3 x64 128."""
+"""Constants of the hash: MurmurHash3 x64 128."""
 
 
 ALL_KEYS = 2**63
-"""Every key is below this."""
+"""Greater than every key."""
 
 
 class Sketch(Struct, frozen=True):
-    """The values by key: of all keys, or of those that are below `theta`, as their hashes are random a fair sample."""
+    """The values by key: of all keys, or of those below `theta`, which are a fair sample because hashes are random."""
 
     values: dict[int, float]
     theta: int = ALL_KEYS
 
     @property
     def exact(self) -> bool:
-        """Whether it holds every key."""
+        """Whether it has every key."""
         return self.theta == ALL_KEYS
 
     @property
     def share(self) -> float:
-        """Of how many of the keys it holds the values."""
+        """The share of the keys whose values it has."""
         return self.theta / ALL_KEYS
 
 
 def decode_sketch(content: bytes) -> Sketch:
-    """The compact form; UnreadableError where it is cut short, damaged, or another kind of sketch."""
+    """The sketch in compact form; UnreadableError if it is truncated, damaged, or of another kind."""
     try:
         longs, version, family, kind, flags, seed = _HEAD.unpack_from(content)
         if (version, family, kind) != (_VERSION, _FAMILY, _COMPACT) or not 1 <= longs <= 3:
@@ -66,7 +66,7 @@ def decode_sketch(content: bytes) -> Sketch:
 
 
 def key_of(text: str) -> int:
-    """The key under which a sketch has a string."""
+    """The key of a string in a sketch."""
     data = text.encode()
     h1 = h2 = SEED
     for at in range(0, len(data) - 15, 16):

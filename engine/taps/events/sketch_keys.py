@@ -1,4 +1,4 @@
-"""The keys of many longs at once; apart from `sketch`, because numpy is slow to load."""
+"""The keys of many longs at once; separate from `sketch`, because numpy is slow to load."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""An input with a tap: what the tap's `observe` said batch by batch, added up."""
+"""An input with a tap: the reports of the tap's `observe`, summed over batches."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -17,12 +17,12 @@ from .sketch import ALL_KEYS, Sketch, decode_sketch, key_of
 MOST_CHANNELS = 8192
 MOST_RECENT = 64
 MOST_RECENT_ENTRIES = 20_000
-"""Channels and buckets in the recent batches, together; the last batch is always there."""
+"""Channels and buckets in the recent batches, at most, together; the last batch is always kept."""
 MOST_BUCKETS = 1 << 16
-"""How many buckets are looked for: at 10 s, over 7 days."""
+"""Buckets that are looked up, at most: at 10 s each, 7 days."""
 
 EventMs = Annotated[int, Meta(ge=-(2**54), le=2**54)]
-"""An event time (ms) that a timestamp can hold."""
+"""An event time (ms) in the range of a timestamp."""
 
 _MOST_ROWS = 2**44
 _NAME_LIMIT = 200
@@ -38,9 +38,9 @@ class Tapped(Struct, frozen=True):
     max_by_channel: bytes | None = None
     rows_by_channel: bytes | None = None
     channel_names: str | None = None
-    """A JSON list; not of all channels where there are many, and with a null where rows had none."""
+    """A JSON list; incomplete if there are many channels, with a null if rows had none."""
     rows_by_bucket: bytes | None = None
-    """Rows by the start (ms) of the bucket of event time that they lie in."""
+    """Rows by the start (ms) of their bucket of event time."""
     bucket_ms: Annotated[int, Meta(gt=0, le=2**40)] | None = None
 
 
@@ -60,7 +60,7 @@ class _Batch(Struct, frozen=True):
 
 
 def columns_of(observed: Any) -> dict[str, Any]:
-    """What one `observe` said, by column, from an event log's JSON or a listener's; UnreadableError for neither."""
+    """One `observe`, by column, from an event log's JSON or a listener's; UnreadableError for anything else."""
     if not isinstance(observed, dict):
         raise UnreadableError("it is not what an observe says")
     columns = cast(dict[str, Any], observed)
@@ -102,11 +102,11 @@ class TappedInput:
         floor_ms: int | None = None,
         clock_ms: int | UnsetType | None = UNSET,
     ) -> None:
-        """Add one batch; what cannot be read of it becomes a trouble.
+        """Add one batch; unreadable parts become a trouble.
 
-        `floor_ms`: the greatest event time that the watermark of an earlier run stands for: rows behind it are late,
-        though no row of this run has been there. `clock_ms`: the greatest event time that Spark reported before this
-        batch; UNSET where it is not known to be that of this input: then the tap's own counts.
+        `floor_ms`: the greatest event time behind the watermark of an earlier run: rows behind it are late, even if no
+        row of this run reached it. `clock_ms`: the greatest event time that Spark reported before this batch; UNSET if
+        it may belong to another input: then the tap's own counts are used.
         """
         try:
             columns = columns_of(observed)
@@ -160,7 +160,7 @@ class TappedInput:
                 self._shown.add(shown)
 
     def _add_channels(self, channels: dict[int, ChannelFacts], theta: int) -> None:
-        """Of too many channels those with the lowest keys are held: every batch reported them, so they are exact."""
+        """Keep, of too many channels, those with the lowest keys: every batch reported them, so they are exact."""
         for key, channel in channels.items():
             before = self._channels.get(key)
             if before is not None:
@@ -177,9 +177,9 @@ class TappedInput:
         return min((channel.max_ms for channel in self._channels.values()), default=None)
 
     def _buckets(self, tapped: Tapped) -> _Buckets | None:
-        """The buckets by their start: the sketch has hashes of them, so those that may be there are hashed, too.
+        """The buckets by their start: the sketch has their hashes, so all candidates are hashed, too.
 
-        Where the times lie too far apart for that, those are looked for that are not far behind the watermark.
+        If the times are too far apart for that, only buckets close to the watermark are looked up.
         """
         width, low, high = tapped.bucket_ms, tapped.min_ms, tapped.max_ms
         if tapped.rows_by_bucket is None or width is None or low is None or high is None:
@@ -201,7 +201,9 @@ class TappedInput:
         return _Buckets(width, found, max(0, tapped.rows - tapped.nulls - placed) if sketch.exact else 0)
 
     def _count_lateness(self, buckets: _Buckets, floor_ms: int | None, clock_ms: int | None) -> dict[int, int]:
-        """Count a batch; which buckets were late by Spark's rule, and the number of the greatest delay at which."""
+        """Count a batch; returns the buckets that were late by Spark's rule, with the number of the greatest delay at
+        which.
+        """
         if self._lateness is None or self._lateness.width != buckets.width:
             self._lateness = _Lateness(buckets.width)
         return self._lateness.count(buckets, max(_known(clock_ms, floor_ms), default=None), self._barrel_ms)
@@ -235,7 +237,7 @@ class TappedInput:
 
 
 class _Lateness:
-    """Rows by how far they lay behind the watermarks before their batch."""
+    """Rows by their distance behind the watermarks before their batch."""
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -245,7 +247,9 @@ class _Lateness:
         self._unplaced = 0
 
     def count(self, buckets: _Buckets, fastest_ms: int | None, slowest_ms: int | None) -> dict[int, int]:
-        """Count a batch, given the watermarks (ms, lateness 0) before it; by which delay each bucket is late."""
+        """Count a batch, given the watermarks (ms, lateness 0) before it; returns by which delay each bucket is
+        late.
+        """
         self._unplaced += buckets.unplaced
         for start, rows in buckets.rows.items():
             for histogram, level in (self._spark, fastest_ms), (self._barrel, slowest_ms):
@@ -261,7 +265,7 @@ class _Lateness:
 
     @property
     def size(self) -> int:
-        """How many delays there are."""
+        """The number of delays."""
         return len(self._delays)
 
     def facts(self, *, barrel: bool) -> LatenessCounts:
@@ -280,7 +284,7 @@ def _sketch(content: bytes | None) -> Sketch:
 
 
 def _channels(maxima: Sketch, rows: Sketch) -> dict[int, ChannelFacts]:
-    """Of the channels in `maxima`, the greatest event time (ms) and the rows."""
+    """The greatest event time (ms) and the rows of the channels in `maxima`."""
     return {
         key: ChannelFacts(_time_ms(maximum), _rows(rows.values.get(key, 0.0))) for key, maximum in maxima.values.items()
     }

@@ -1,1 +1,1 @@
-"""A running Flink job, seen through the REST API of its JobManager: read-only, nothing to install in the job."""
+"""A running Flink job, read from its JobManager's REST API: read-only, nothing to install in the job."""

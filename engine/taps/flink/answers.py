@@ -1,4 +1,4 @@
-"""The answers of Flink's REST API (1.20 to 2.3), as far as they are read; fields that are not listed are ignored."""
+"""The answers of Flink's REST API (1.20 to 2.3), reduced to the fields that are used; others are ignored."""
 
 from msgspec import Struct, field
 
@@ -83,7 +83,7 @@ class JobAnswer(Struct, rename={"started": "start-time"}):
 
 
 class BackPressure(Struct, rename={"taken": "end-timestamp"}):
-    """`/jobs/J/vertices/V/backpressure`: when the present dump of metrics was asked for (epoch ms)."""
+    """`/jobs/J/vertices/V/backpressure`: when the present dump of metrics was requested (epoch ms)."""
 
     taken: int | None = None
 
@@ -134,7 +134,7 @@ class Checkpoints(Struct):
 
 
 class Metric(Struct):
-    """A metric's id, and its value where values were asked for."""
+    """A metric's id, and its value if values were requested."""
 
     id: str
     value: str | None = None
@@ -155,6 +155,6 @@ class ConfigEntry(Struct):
 
 
 class Errors(Struct):
-    """What comes instead of an answer: stack traces."""
+    """The answer in case of an error: stack traces."""
 
     errors: list[str] = []

@@ -17,17 +17,17 @@ from .inputs import Input, Upstream, level_of, upstream_of, vertex_in
 from .samples import Sample, Split, VertexSample, time_of
 
 IDLE_STEP_MS = 5_000
-"""Flink counts idle time in steps of this size: two samples have to be as far apart."""
+"""Step (ms) in which Flink counts idle time: two samples must be this far apart."""
 BACK_PRESSURED = 0.5
-"""From this share of time on a subtask counts as back-pressured."""
+"""Share of time from which a subtask counts as back-pressured."""
 BUSY = 0.8
-"""From this share of time on a source subtask reads as fast as it can."""
+"""Share of time from which a source subtask counts as reading as fast as it can."""
 PAUSED = 0.5
-"""From this share of the time between two samples on a split counts as paused."""
+"""Share of the time between two samples from which a split counts as paused."""
 
 
 class BarrelChannel(Struct, frozen=True):
-    """A split, or an upstream subtask where there are no splits; watermark in epoch ms, None: none yet."""
+    """A split, or an upstream subtask without splits; watermark in epoch ms, None: none yet."""
 
     name: str
     instance: int
@@ -35,11 +35,11 @@ class BarrelChannel(Struct, frozen=True):
     state: ChannelState
     quiet_ms: int | None = None
     cause: Cause | None = None
-    """Why it is not further; None where it takes no part in the minimum."""
+    """Why its watermark is not greater; None if it takes no part in the minimum."""
     paused: bool = False
     """Watermark alignment pauses it until slower ones catch up."""
     delay_ms: int = 0
-    """By how much tasks between it and the operator send its watermark later: its own is higher by that."""
+    """How much later (ms) tasks on the way to the operator send its watermark; its own is greater by this."""
 
 
 class BarrelInstance(Struct, frozen=True):
@@ -52,13 +52,13 @@ class BarrelInstance(Struct, frozen=True):
 
 
 class Held(Struct, frozen=True):
-    """Who holds back the operator's watermark, and why; with `in_flight` no channel is to blame."""
+    """The channel that holds back the operator's watermark, and the cause; with `in_flight` no channel is to blame."""
 
     channel: str
     cause: Cause
     instance: int | None = None
     vertex: str | None = None
-    """The id of the vertex that the channel is in."""
+    """The id of the channel's vertex."""
 
 
 class Barrel(Struct, frozen=True):
@@ -76,8 +76,9 @@ class Barrel(Struct, frozen=True):
 def barrel_of(
     operator: VertexSample, now: Sample, before: Sample | None, delays: Delays = MappingProxyType({})
 ) -> Barrel:
-    """The barrel of `operator` (of sample `now`); `before` is an older sample, IDLE_STEP_MS back if there is one, and
-    `delays` by how much tasks send their watermark later than they take it in."""
+    """The barrel of `operator` (of sample `now`); `before` is an older sample, IDLE_STEP_MS back if possible, and
+    `delays` has how much later tasks send their watermark than they receive it.
+    """
     earlier = vertex_in(before, operator.vertex.id)
     level, level_before = level_of(operator), None if earlier is None else level_of(earlier)
     upstream = upstream_of(operator, now, before, delays)
@@ -89,7 +90,7 @@ def barrel_of(
         channels += _channels(one, number, idle)
     part = [one for one in inputs if one.state == "active" and one.now.output is not None]
     outputs = [one.now.output for one in part if one.now.output is not None]
-    # The dump of the operator may be newer than that of its inputs: a minimum is never above what it is taken of.
+    # The operator's dump may be newer than its inputs': a minimum is never above its inputs.
     shown = min([level, *outputs]) if level is not None and level != MAX else level
     if shown is not None and level_before is not None and shown < level_before <= (level or MIN):
         shown = level_before
@@ -128,8 +129,9 @@ def _held(
 
 
 def _waits_on_the_way(one: Input) -> bool:
-    """Whether all splits in it were past its output in the sample before: a vertex behind the source has records to
-    work off, and none of the splits is to blame."""
+    """Whether all its splits were past its output in the earlier sample: then a vertex behind the source has records to
+    process, and no split is to blame.
+    """
     if one.source is one.now or one.now.output is None:
         return False
     splits = [split for split in one.splits if not _is_idle(split, one)]
@@ -139,7 +141,7 @@ def _waits_on_the_way(one: Input) -> bool:
 
 
 def _cause(one: Input, split: Split | None, state: ChannelState) -> Cause | None:
-    """The most certain cause; REST does not report what is unread, so `backlog` is never a cause."""
+    """The most certain cause; REST does not report unread records, so `backlog` is never a cause."""
     if state not in ("active", "never_seen"):
         return None
     before = one.splits_before.get(split.id) if split is not None else None
@@ -163,7 +165,7 @@ def _cause(one: Input, split: Split | None, state: ChannelState) -> Cause | None
 
 
 def _stays_busy(one: Input) -> bool:
-    """Whether the source reads as fast as it can, in both samples: for a moment any source is busy."""
+    """Whether the source reads as fast as it can, in both samples: any source is busy for a moment."""
     return all(task is not None and (task.busy or 0) >= BUSY for task in (one.source, one.source_before))
 
 
@@ -191,10 +193,10 @@ def _state(one: Input, level_before: int | None, *, all_idle: bool) -> ChannelSt
 
 
 def _idle_splits(one: Input) -> dict[str, bool]:
-    """Which splits are left out of their subtask's minimum.
+    """The splits left out of their subtask's minimum.
 
-    One that was idle between the samples may be back: where all others are past what the subtask sends, the one whose
-    watermark that is holds it back.
+    One that was idle between the samples may be back: if all others are past what the subtask sends, the split with
+    that watermark holds it back.
     """
     idle = {split.id: _is_idle(split, one) for split in one.splits}
     sent = one.now.output
@@ -232,14 +234,16 @@ def _channels(one: Input, number: int, idle: dict[str, bool]) -> Iterator[Barrel
         state = _state_of_split(split, one, idle[split.id])
         paused = state == "active" and _is_paused(split, one)
         cause = _cause(one, split, state)
-        blocked = paused or (one.source.back_pressured or 0) >= BACK_PRESSURED  # there may be data that is not read
+        blocked = paused or (one.source.back_pressured or 0) >= BACK_PRESSURED  # there may be unread data
         quiet_ms = None if blocked else _quiet_ms(split, one)
         watermark_ms = time_of(split.watermark)
         yield BarrelChannel(split.id, number, watermark_ms, state, quiet_ms, cause, paused, one.delay_ms)
 
 
 def _quiet_ms(split: Split, one: Input) -> int | None:
-    """For how long, at least, nothing of the split was read; None: not known, another split of its subtask is read."""
+    """How long, at least, nothing was read from the split; None: not known, since another split of its subtask
+    is read.
+    """
     whole = one.source.source_idle_ms or 0
     return max(whole, split.quiet_ms or 0) if whole >= IDLE_STEP_MS or split.quiet_ms is not None else None
 

@@ -1,8 +1,9 @@
-"""What the JobManager says of one job, request by request; dumps of metrics are read whole and dated.
+"""Reads one job's facts from the JobManager, request by request; dumps of metrics are read as a whole and dated.
 
 The JobManager fetches a dump only when it is asked and its last one is older than `metrics.fetcher.update-interval`;
-the first answer is still the dump before. So: ask when the present dump was taken (`end-timestamp` of a vertex's back
-pressure), wait until it is settled, read all vertices, and ask again; if it changed meanwhile, the read is void.
+the first answer is still the previous dump. So the collector reads when the present dump was taken (`end-timestamp` of
+a vertex's back pressure), waits until it is settled, reads all vertices, and reads the time again; if it has changed,
+the dump is discarded.
 """
 
 import re
@@ -19,18 +20,18 @@ from .rest import Rest, RestError
 from .samples import Checkpoint, Graph, Job, Sample, Vertex, VertexSample
 
 SETTLED_S = 0.6
-"""A dump arrives up to this long after the time that it is dated by."""
+"""Longest time (s) until a dump arrives after its date."""
 LIST_EVERY_S, LONG_LIST_EVERY_S = 5.0, 60.0
-"""How often the names of the metrics are read again: new splits appear there only."""
+"""Seconds between two reads of the metrics' names, for short and for long lists: new splits appear only there."""
 LONG_LIST = 5_000
-"""From so many names on (a parallelism of about 30) the list is long: 60 bytes a name."""
+"""Number of names (at a parallelism of about 30) from which a list is long: 60 bytes a name."""
 DEFAULT_INTERVAL_MS = 10_000
 _TRIES = 3
 _UNITS = {"": 1, "ms": 1, "s": 1_000, "sec": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000}
 
 
 def jobs_of(rest: Rest) -> list[Job]:
-    """All jobs that the JobManager knows, ended ones included, the newest first."""
+    """All jobs of the JobManager, also ended ones, the newest first."""
     found = [one.job() for one in rest.get("/jobs/overview", JobsOverview).jobs]
     return sorted(found, key=lambda job: -job.started_ms)
 
@@ -66,7 +67,9 @@ def restarts_of(rest: Rest, id: str) -> int | None:
 
 
 def update_interval_ms(rest: Rest) -> int | None:
-    """How old a dump of metrics may be; 0: none is ever fetched; None: the JobManager does not say."""
+    """The age (ms) that a dump of metrics may have; 0: dumps are never fetched; None: the JobManager does not report
+    it.
+    """
     try:
         options = {one.key: one.value for one in rest.get("/jobmanager/config", list[ConfigEntry])}
     except RestError:
@@ -86,26 +89,26 @@ class Collector:
         self._taken: tuple[str, int] | None = None
 
     def sample(self, graph: Graph, interval_ms: int) -> Sample | None:
-        """The newest dump if it was not read before; else None. RestError where the JobManager does not answer."""
+        """The newest dump if it was not read before; else None. RestError if the JobManager does not answer."""
         for attempt in range(_TRIES):
             stamp = self._stamp(graph)
             if stamp is None or (graph.job.id, stamp) == self._taken:
                 return None
             self._sleep(min(SETTLED_S, interval_ms / 2_000))
             vertices, whole = self._read(graph)
-            # Where dumps follow each other faster than they are read, the older date is the true one.
+            # If dumps follow each other faster than they are read, the older date is the true one.
             if self._stamp(graph) == stamp or attempt + 1 == _TRIES:
                 self._taken = (graph.job.id, stamp)
                 return Sample(stamp, vertices, whole) if any(one.subtasks for one in vertices) else None
         return None
 
     def forget(self) -> None:
-        """The job was restarted or rescaled: its metrics have other names."""
+        """Forget the metrics' names: the job was restarted or rescaled."""
         self._ids.clear()
         self._list_again_s.clear()
 
     def _stamp(self, graph: Graph) -> int | None:
-        """When the present dump was asked for (JobManager's clock, epoch ms)."""
+        """When the present dump was requested (JobManager's clock, epoch ms)."""
         if not graph.vertices:
             return None
         path = f"/jobs/{graph.job.id}/vertices/{graph.vertices[0].id}/backpressure"
@@ -138,7 +141,7 @@ class Collector:
 
 
 def duration_ms(text: str) -> int | None:
-    """Flink writes durations as `10000`, `10 s`, `10s` or `PT10S`; None: not understood."""
+    """A duration (ms) in Flink's forms `10000`, `10 s`, `10s` or `PT10S`; None: not understood."""
     match = re.fullmatch(r"(?:pt)?(\d+(?:\.\d+)?)\s*([a-z]*)", text.strip().lower())
     if match is None or match[2] not in _UNITS:
         return None

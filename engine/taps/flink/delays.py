@@ -1,7 +1,8 @@
-"""By how much a task sends its watermark behind the one that it takes in, where that is a constant. Pure.
+"""Constant delays between the watermark that a task receives and the one it sends. Pure.
 
-Flink SQL's interval join does (a result may be as old as its bound); so may an operator of a user's own. It counts as
-constant once it was the same at two input watermarks: while nothing moves, the operator may as well keep records back.
+Flink SQL's interval join has one (a result may be as old as its bound); a user's operator may have one, too. A delay
+counts as constant once it was the same at two input watermarks: while nothing moves, the operator may just be holding
+records back.
 """
 
 from collections.abc import Mapping
@@ -13,17 +14,19 @@ from ...core.times import MAX, MIN, shift
 from .samples import Sample, Subtask, VertexSample
 
 _CONSTANT = "IntervalJoin"
-"""The operator of Flink's whose delay is always constant (`KeyedCoProcessOperatorWithWatermarkDelay`)."""
+"""Flink's operator whose delay is always constant (`KeyedCoProcessOperatorWithWatermarkDelay`)."""
 
 
 class Delay(Struct, frozen=True):
-    """What all subtasks of a task were last seen to send their watermark behind their input (ms; < 0: ahead)."""
+    """The last delay of all subtasks of a task: how far they send their watermark behind their input (ms; < 0:
+    ahead).
+    """
 
     ms: int
     seen_at: int
     """The input watermark at which it was first seen."""
     is_constant: bool = False
-    """It was the same at another one."""
+    """The delay was the same at another input watermark."""
     missed: bool = False
     """The last sample was different: it may have been taken while a watermark passed."""
 
@@ -39,13 +42,13 @@ def learned(known: Delays, sample: Sample) -> dict[str, Delay]:
 
 
 def delay_of(vertex: VertexSample, delays: Delays) -> int:
-    """The task's constant delay (ms); 0: it has none, or that is not known."""
+    """The task's constant delay (ms); 0: none, or not known."""
     delay = delays.get(vertex.vertex.id)
     return delay.ms if delay is not None and (delay.is_constant or _CONSTANT in vertex.vertex.name) else 0
 
 
 def delayed(task: Subtask, ms: int) -> Subtask:
-    """The subtask and its splits with watermarks as they arrive behind a delay."""
+    """The subtask and its splits, with watermarks as they arrive after a delay."""
     if not ms:
         return task
     splits = tuple(replace(split, watermark=_later(split.watermark, ms)) for split in task.splits)

@@ -1,4 +1,4 @@
-"""What is known of a Flink job after a look at it. Pure."""
+"""The facts about a Flink job after a poll. Pure."""
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -11,30 +11,30 @@ from .unread import Unread
 
 
 class FlinkFacts(Struct, frozen=True, kw_only=True):
-    """What is known of the job after a poll; `trouble` is why the JobManager did not answer, in one line."""
+    """The facts about the job after a poll; `trouble` is why the JobManager did not answer, in one line."""
 
     graph: Graph
     answered_ms: int
     """When `graph` came, by this machine's clock (epoch ms)."""
     samples: tuple[Sample, ...] = ()
-    """The newest last; the first is at least IDLE_STEP_MS older where there is one so old."""
+    """The samples, the newest last; the first is at least IDLE_STEP_MS older if there is one that old."""
     interval_ms: int | None = None
     failure: str | None = None
     restarts: int | None = None
     checkpoint: Checkpoint = Checkpoint()
     read_ms: dict[str, tuple[int, int]] = {}
-    """Of each Kafka split the last offset read, and when that was first seen (JobManager's clock)."""
+    """The last offset read of each Kafka split, and when it was first seen (JobManager's clock)."""
     delays: dict[str, Delay] = {}
-    """By how much tasks send their watermark behind the one that they take in, by vertex."""
+    """By vertex: how far tasks send their watermark behind the one they receive."""
     late_before: dict[str, int] = {}
     """Late records of earlier attempts, by vertex: counters start again with each."""
     unread: dict[str, Unread] | None = None
-    """Of Kafka splits, where a broker is asked."""
+    """Unread records of Kafka splits, if a broker is queried."""
     topics: list[str] = []
-    """The Kafka topics by their real names, where a broker is asked."""
+    """The Kafka topics by their real names, if a broker is queried."""
     bootstrap: str | None = None
     broker_trouble: str | None = None
-    """Why the broker says nothing newer, in one line."""
+    """Why there is nothing newer from the broker, in one line."""
     trouble: str | None = None
 
 
@@ -54,7 +54,7 @@ def late_of(facts: FlinkFacts) -> dict[str, int]:
 
 
 def seen(facts: FlinkFacts, new: Sample) -> FlinkFacts:
-    """The facts with a new sample, in which Kafka splits say for how long nothing of them was read."""
+    """The facts with a new sample, in which Kafka splits have the time since their last read."""
     new = without_moved(new, facts.samples[0] if facts.samples else None)
     read_ms: dict[str, tuple[int, int]] = {}
 
@@ -78,7 +78,7 @@ def seen(facts: FlinkFacts, new: Sample) -> FlinkFacts:
 
 
 def kept(samples: tuple[Sample, ...], new: Sample) -> tuple[Sample, ...]:
-    """The samples that are still needed with a new one: back to the youngest that is IDLE_STEP_MS older."""
+    """The samples that are needed together with a new one: back to the youngest that is IDLE_STEP_MS older."""
     together = (*samples, new)
     old = [number for number, sample in enumerate(together) if new.at_ms - sample.at_ms >= IDLE_STEP_MS]
     return together[old[-1] :] if old else together

@@ -1,8 +1,7 @@
-"""What an operator's watermark is the minimum of: the subtasks upstream, through tasks that only pass a watermark on.
+"""The inputs of an operator's watermark: the subtasks upstream, through tasks that only pass a watermark on. Pure.
 
-A task passes it on where each of its subtasks sends the watermark that it takes in, or that less a constant. One that
-sends another (watermarks assigned there, an operator that keeps records back) is an end: what is behind it does not say
-where its watermark is. Pure.
+A task passes it on if each of its subtasks sends the watermark that it receives, or that less a constant. A task that
+sends another one (it assigns watermarks, or holds records back) is an end: its own inputs do not show its watermark.
 """
 
 from collections.abc import Iterator
@@ -15,11 +14,11 @@ from .delays import Delays, delay_of, delayed
 from .samples import Sample, Split, Subtask, VertexSample
 
 _ASSIGNS = ("Timestamps/Watermarks", "WatermarkAssigner")
-"""Operators that make watermarks of their own (DataStream API, SQL)."""
+"""Operators that assign watermarks themselves (DataStream API, SQL)."""
 
 
 class Input(Struct):
-    """An upstream subtask in both samples; watermarks as they arrive at the operator, behind the delays on the way."""
+    """An upstream subtask in both samples; watermarks as they arrive at the operator, after delays on the way."""
 
     name: str
     vertex: str
@@ -33,31 +32,31 @@ class Input(Struct):
     source_id: str
     """The id of its vertex."""
     splits: tuple[Split, ...]
-    """The splits in it, where they have watermarks of their own."""
+    """Its splits, if they have watermarks of their own."""
     splits_before: dict[str, Split]
     apart_ms: int
-    """How far the samples are apart; 0: there is one."""
+    """The time between the samples; 0: there is only one."""
     vertex_ended: bool
     delay_ms: int = 0
-    """By how much tasks between it and the operator send their watermark later."""
+    """How much later (ms) tasks on the way to the operator send its watermark."""
     keeps_back: bool = False
-    """It is no source, and sends its watermark behind the one that it takes in, by no constant."""
+    """It is not a source, and its watermark is behind the one it receives, not by a constant."""
     unmarked: bool = False
-    """Its source reads records, and none of its subtasks sends a watermark."""
+    """Its source reads records, but none of its subtasks sends a watermark."""
     no_split: bool = False
     """Other subtasks of its source have splits, this one has none."""
     state: ChannelState = "active"
 
 
 class Upstream(Struct):
-    """The inputs of an operator, and where records wait on the way from them to it (a vertex's name), if they do."""
+    """The inputs of an operator, and the vertex on the way before which records wait, if they do."""
 
     inputs: list[Input]
     waits_in: str | None = None
 
 
 def operators(sample: Sample) -> list[VertexSample]:
-    """The vertices that take a watermark, those with windows first, nearest the sources first, sinks last."""
+    """The vertices that receive a watermark, those with windows first, nearest the sources first, sinks last."""
     read = {edge.vertex for one in sample.vertices for edge in one.vertex.inputs}
     depths = _depths(sample)
     takes = [one for one in sample.vertices if one.vertex.inputs]
@@ -71,7 +70,7 @@ def operators(sample: Sample) -> list[VertexSample]:
 
 
 def level_of(vertex: VertexSample) -> int | None:
-    """The minimum of its subtasks' input watermarks; None where a subtask's is not in the dump."""
+    """The minimum of its subtasks' input watermarks; None if one is missing in the dump."""
     inputs = [task.input for task in vertex.subtasks]
     return None if not inputs or None in inputs else min(one for one in inputs if one is not None)
 
@@ -82,14 +81,14 @@ def vertex_in(sample: Sample | None, id: str) -> VertexSample | None:
 
 
 class _Leaf(Struct, frozen=True):
-    """A vertex whose subtasks count, and by how much tasks between it and the operator send their watermark later."""
+    """A vertex whose subtasks are inputs, and how much later tasks on the way to the operator send its watermark."""
 
     vertex: VertexSample
     delay_ms: int
 
 
 def upstream_of(operator: VertexSample, now: Sample, before: Sample | None, delays: Delays) -> Upstream:
-    """The subtasks that `operator` (of sample `now`) has its watermark from; `before` is an older sample."""
+    """The subtasks from which `operator` (of sample `now`) has its watermark; `before` is an older sample."""
     leaves, passing = _leaves(operator, now, before, delays)
     several = len(leaves) > 1
     inputs = [one for leaf in leaves for one in _inputs(leaf, now, before, several=several)]
@@ -100,9 +99,9 @@ def upstream_of(operator: VertexSample, now: Sample, before: Sample | None, dela
 def _leaves(
     operator: VertexSample, now: Sample, before: Sample | None, delays: Delays
 ) -> tuple[list[_Leaf], list[VertexSample]]:
-    """The vertices whose subtasks count, and those between that only pass watermarks on, the last one first.
+    """The vertices whose subtasks are inputs, and those between that only pass watermarks on, the last one first.
 
-    Of several ways to one vertex the most delayed counts: it has the lowest watermark.
+    If several ways lead to one vertex, the most delayed counts: it has the lowest watermark.
     """
     leaves: dict[str, _Leaf] = {}
     passing: dict[str, _Leaf] = {}
@@ -125,7 +124,7 @@ def _leaves(
 
 
 def _passes_on(vertex: VertexSample, before: VertexSample | None, delay_ms: int) -> bool:
-    """Whether each subtask sends what it takes in less a delay, or what it took in since the older sample."""
+    """Whether each subtask sends what it receives less a delay, or what it received after the older sample."""
     if _assigns(vertex):
         return False
     known = [task for task in vertex.subtasks if task.input is not None and task.output is not None]
@@ -143,7 +142,7 @@ def _sends_its_input(task: Subtask, before: Subtask | None, delay_ms: int) -> bo
     then = None if before is None else delayed(before, -delay_ms)
     if then is None or then.input is None or then.output is None or MIN in (sent, then.output):
         return False
-    # The dump is not of one moment: a watermark may pass between the two values.
+    # A dump is not taken at one moment: a watermark may pass between the two values.
     return then.input <= sent <= taken or then.input == then.output <= taken <= sent
 
 
@@ -201,9 +200,9 @@ def _delayed(task: Subtask | None, ms: int) -> Subtask | None:
 
 
 def _is_unmarked(vertex: VertexSample) -> bool:
-    """Whether records are read or taken in, and no subtask or split has a watermark.
+    """Whether records are read or received, but no subtask or split has a watermark.
 
-    Where splits do not report theirs (1.20), one that was never read may keep its subtask at MIN.
+    If splits do not report theirs (1.20), one that was never read may keep its subtask at MIN.
     """
     splits = [split for task in vertex.subtasks for split in task.splits]
     marks = [*(task.output for task in vertex.subtasks), *(split.watermark for split in splits)]
@@ -216,7 +215,7 @@ def _is_behind_its_input(task: Subtask) -> bool:
 
 
 def _assigned_later(task: Subtask, source: Subtask) -> bool:
-    """Whether watermarks are assigned behind the source: none of its splits has one, and yet the subtask sends one."""
+    """Whether watermarks are assigned after the source: none of its splits has one, but the subtask sends one."""
     return task.output not in (None, MIN) and all(split.watermark == MIN for split in source.splits)
 
 

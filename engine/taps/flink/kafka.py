@@ -1,4 +1,4 @@
-"""The Kafka topics that a Flink job reads, joined with its splits: what is unread, and when the last records came."""
+"""The Kafka topics that a Flink job reads, joined with its splits: unread records, and when the last records came."""
 
 from typing import TYPE_CHECKING
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class KafkaJoin:
-    """Asks a broker about the topics that the metrics name; `bootstrap` is how it was named."""
+    """Queries a broker about the topics in the metrics; `bootstrap` is the address as given."""
 
     def __init__(self, config: "KafkaConfig", path: "JsonPath | None") -> None:
-        """`path` is where event time is in the values; None: not given, so no event times are read."""
+        """`path` is the place of event time in the values; None: not given, so no event times are read."""
         self.bootstrap = config.bootstrap
         self._config = config
         self._timed = path is not None
@@ -29,7 +29,7 @@ class KafkaJoin:
         self._opened = False
 
     def open(self) -> None:
-        """Learn the topics; UsageError where the broker does not answer."""
+        """Fetch the topics; UsageError if the broker does not answer."""
         self._names.clear()
         try:
             cluster = Cluster(self._config)
@@ -42,11 +42,11 @@ class KafkaJoin:
             raise UsageError(str(error)) from None
 
     def topics(self, sample: Sample | None) -> list[str]:
-        """The topics that the job reads, by their real names where only one topic can be meant."""
+        """The topics that the job reads, by their real names if they are unambiguous."""
         return sorted({real for split in splits_of(sample) if (real := self._real(split)) is not None})
 
     def ask(self, sample: Sample) -> TopicFacts:
-        """What the broker has last said; trouble where it says nothing or the job reads nothing from it."""
+        """The broker's last facts; trouble if there are none or the job reads nothing from it."""
         offsets = self._offsets(sample)
         try:
             if not self._opened:
@@ -57,7 +57,7 @@ class KafkaJoin:
             return TopicFacts(trouble=str(error))
 
     def unread(self, facts: TopicFacts, sample: Sample, before: Sample | None) -> dict[str, Unread]:
-        """By split: what it had not read when `sample` was taken, as far as the broker had answered by then."""
+        """Unread records by split when `sample` was taken, as far as the broker had answered by then."""
         known = {(one.topic, one.partition): one for one in facts.partitions}
         earlier = {split.id: split.offset for split in splits_of(before)}
         out: dict[str, Unread] = {}
@@ -72,7 +72,7 @@ class KafkaJoin:
         return out
 
     def close(self) -> None:
-        """Ask no more."""
+        """Stop querying."""
         self._tap.close()
 
     def _real(self, split: Split) -> str | None:
@@ -89,5 +89,5 @@ class KafkaJoin:
 
 
 def metric_name(topic: str) -> str:
-    """A topic as Flink's metrics spell it."""
+    """A topic's name in Flink's metrics."""
     return operator_id(topic) if len(topic) <= 80 else topic.replace(".", "_")

@@ -1,4 +1,4 @@
-"""Metric names of a Flink vertex: which ones are asked for, and what their values say. Pure.
+"""Metric names of a Flink vertex: which ones are read, and the meaning of their values. Pure.
 
 A name is `<subtask>.<operator>.<metric>` or `<subtask>.<metric>`. In operator and split names Flink writes `_` for a
 space and for `.` `:` `,`, and cuts operators at 80 characters.
@@ -25,23 +25,23 @@ _OPERATOR_SEPARATOR = " -> "
 
 
 def wanted(ids: Iterable[str]) -> list[str]:
-    """Of all metric ids of a vertex, those that are read."""
+    """The metric ids of a vertex that are read."""
     patterns = (_TASK, _OPERATOR, _SPLIT, _OFFSET)
     return sorted(one for one in ids if any(pattern.fullmatch(one) for pattern in patterns))
 
 
 def operator_id(name: str) -> str:
-    """An operator's name as metrics spell it."""
+    """An operator's name in metrics."""
     return re.sub(r"[ .:,]", "_", name)[:_LONGEST_OPERATOR]
 
 
 def last_operator(vertex: Vertex) -> str:
-    """The operator whose output leaves the vertex, as metrics spell it."""
+    """The name in metrics of the operator whose output leaves the vertex."""
     return operator_id(vertex.name.rpartition(_OPERATOR_SEPARATOR)[2])
 
 
 def sample_of(vertex: Vertex, ids: Sequence[str], values: Mapping[str, str]) -> tuple[VertexSample, bool]:
-    """What the values say of the vertex, and whether every subtask is there."""
+    """The facts about the vertex from the values, and whether every subtask is present."""
     found: dict[int, _Found] = {}
     for one, value in values.items():
         _take(found, one, value)
@@ -53,7 +53,7 @@ def sample_of(vertex: Vertex, ids: Sequence[str], values: Mapping[str, str]) -> 
 
 
 class _Found:
-    """The values of one subtask, as they come."""
+    """The values of one subtask, while they are collected."""
 
     def __init__(self) -> None:
         self.task: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Splits that have moved to another subtask: the JobManager keeps the metrics of the one before. Pure."""
+"""Removes splits that moved to another subtask: the JobManager keeps the metrics of their former one. Pure."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from .samples import Sample, Split, Subtask, VertexSample
 
 
 def without_moved(now: Sample, before: Sample | None) -> Sample:
-    """The sample in which a split is in one subtask only; `before` is an older one, already so."""
+    """The sample with each split in one subtask only; `before` is an older sample, already cleaned."""
     earlier = {one.vertex.id: one for one in before.vertices} if before is not None else {}
     return replace(now, vertices=tuple(_vertex(one, earlier.get(one.vertex.id)) for one in now.vertices))
 
@@ -29,15 +29,16 @@ def _vertex(vertex: VertexSample, before: VertexSample | None) -> VertexSample:
 
 
 def _place(id: str, vertex: VertexSample, before: VertexSample | None) -> int:
-    """The subtask that has the split now: where its metrics change; else where it is not below what the subtask sends,
-    as only an idle one would be."""
+    """The subtask that has the split now: the one whose metrics change; else one where the split is not below what the
+    subtask sends, as only an idle one would be.
+    """
     found = list(_found(id, vertex))
     earlier = {task.index: split for task, split in (_found(id, before) if before is not None else ())}
     changed = [task.index for task, split in found if task.index in earlier and _differs(split, earlier[task.index])]
     if len(changed) == 1:
         return changed[0]
     above = [(task, split) for task, split in found if _watermark(split) >= _or_min(task.output)]
-    if above:  # of several the one that would hold back more
+    if above:  # of several, the one that would hold back more
         return min(above, key=lambda one: _watermark(one[1]))[0].index
     return max(found, key=lambda one: _watermark(one[1]))[0].index
 

@@ -26,7 +26,7 @@ from .staircase import blockers_of
 from .unread import splits_of, with_backlog
 
 STALE_AFTER_MS = 15_000
-"""Metrics are stale when they are this much older than their interval."""
+"""Metrics are stale if they are this much (ms) older than their interval."""
 NO_METRICS = "metrics.fetcher.update-interval is 0, so the JobManager fetches no metrics: set it to 10 s"
 _STATES: dict[str, EngineState] = {
     "INITIALIZING": "starting", "CREATED": "starting", "RUNNING": "live", "FAILED": "failed", "CANCELED": "ended",
@@ -38,8 +38,9 @@ def picture_of(
     facts: FlinkFacts, *, name: str, source: SourceView, settings: Settings, operator: str | None, now_ms: int,
     before: Snapshot | None,
 ) -> Snapshot:  # fmt: skip
-    """The picture at `now_ms` (this machine's clock, epoch ms); `before` is the last one, `operator` a part of a
-    vertex's name."""
+    """The snapshot at `now_ms` (this machine's clock, epoch ms); `before` is the last one, `operator` a part of a
+    vertex's name.
+    """
     sample = facts.samples[-1] if facts.samples else None
     older = facts.samples[0] if len(facts.samples) > 1 else None
     chosen = _chosen(sample, operator)
@@ -109,14 +110,14 @@ def _level(barrel: Barrel | None, now_ms: int, before: Snapshot | None, *, runs:
     watermark = barrel.watermark_ms
     known = [one.watermark_ms for one in barrel.channels if one.watermark_ms is not None]
     last = before.level if before is not None else None
-    # Of the first look it is not known when the watermark moved last.
+    # At the first poll it is not known when the watermark last moved.
     moved = last is not None and last.watermark_ms != watermark
     since = now_ms if moved else None if last is None else last.moved_ms
     return Level(
         watermark_ms=watermark,
         behind_fastest_ms=None if watermark is None or not known else max(0, max(known) - watermark),
         behind_clock_ms=None if watermark is None else now_ms - watermark,
-        # While a job restarts, and after its end, the last dump blames no channel.
+        # During a restart, and after the job's end, the last dump blames no channel.
         holder=_holder(barrel, now_ms, last) if runs else None,
         idle=bool(barrel.instances) and all(one.state == "idle" for one in barrel.instances),
         moved_ms=since,
@@ -159,7 +160,7 @@ def _channels(barrel: Barrel, facts: FlinkFacts, now_ms: int, before: Snapshot |
 
 
 def _since(one: BarrelChannel, last: ChannelView | None, now_ms: int) -> int | None:
-    """When its watermark last changed, where that was seen."""
+    """When its watermark last changed, if that was seen."""
     if last is None:
         return None
     return last.since_ms if last.watermark_ms == one.watermark_ms else now_ms
@@ -225,7 +226,7 @@ def _vertex(one: VertexSample, status: str, late: int | None, facts: FlinkFacts)
         spread_ms=max(sane) - min(sane) if len(sane) == len(outputs) and sane else None,
         slowest=next((task.index for task in one.subtasks if task.output == lowest), None) if outputs else None,
         late=late,
-        # A restart forgets what was counted before it, except what was seen.
+        # A restart resets the counts, except those seen before.
         late_at_least=late is not None and (bool(facts.restarts) or (late > 0 and TWO_PHASE in one.vertex.name)),
         busy=_greatest(task.busy for task in one.subtasks),
         back_pressured=_greatest(task.back_pressured for task in one.subtasks),

@@ -1,4 +1,4 @@
-"""How many records a vertex reads and sends: sums over its subtasks that the JobManager adds up. Pure."""
+"""The rates at which a vertex reads and sends records: sums over its subtasks, computed by the JobManager. Pure."""
 
 from collections.abc import Iterable, Mapping
 
@@ -13,7 +13,7 @@ _OPERATOR_SEPARATOR = " -> "
 
 
 class RateNames(Struct, frozen=True):
-    """The metrics that say how much a vertex reads and sends; of several for one thing the greatest sum counts."""
+    """The metrics for a vertex's rates; of several for one rate the greatest sum counts."""
 
     taken: tuple[str, ...] = ()
     sent: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ def rate_names(vertex: Vertex, listed: Iterable[str]) -> RateNames:
 
 
 def rates_of(names: RateNames, sums: Mapping[str, float]) -> Rates:
-    """What the sums say; None where a metric is not there."""
+    """The rates from the sums; None if a metric is missing."""
     taken, sent, pending = (
         max((sums[name] for name in group if name in sums), default=None)
         for group in (names.taken, names.sent, names.pending)

@@ -27,16 +27,16 @@ _T = TypeVar("_T")
 
 
 class RestError(Exception):
-    """The JobManager did not give an answer: one line that says why; `status` is None without an HTTP answer."""
+    """The JobManager gave no answer: one line says why; `status` is None without an HTTP answer."""
 
     def __init__(self, text: str, status: int | None = None) -> None:
-        # A proxy's redirect may hold what a terminal would obey.
+        # A proxy's redirect may contain control characters that a terminal would obey.
         super().__init__("".join(char if char.isprintable() else "\ufffd" for char in text))
         self.status = status
 
 
 class RestSecurity(Struct, frozen=True):
-    """How to prove who we are, and whom we trust; secrets are files or environment variables, never arguments."""
+    """Credentials and trusted authorities; secrets are in files or environment variables, never in arguments."""
 
     ca_file: Path | None = None
     """Certificate authorities as PEM, instead of the system's."""
@@ -90,7 +90,9 @@ class Rest:
             raise RestError(text, answer.status) from None
 
     def metrics(self, path: str, ids: Sequence[str]) -> dict[str, str]:
-        """The values of metrics by id, in as many requests as the request line needs; unknown ids are left out."""
+        """The values of metrics by id, in as many requests as the request line's length needs; unknown ids are left
+        out.
+        """
         found: dict[str, str] = {}
         for batch in batches(ids, REQUEST_LINE - len(self.base) - len(path) - 64):
             for metric in self.get(f"{path}?get={batch}", list[Metric]):
@@ -99,7 +101,7 @@ class Rest:
         return found
 
     def sums(self, path: str, ids: Sequence[str]) -> dict[str, float]:
-        """Sums over the subtasks of a vertex (`path`: `/jobs/J/vertices/V`), which the JobManager adds up."""
+        """Sums over the subtasks of a vertex (`path`: `/jobs/J/vertices/V`), computed by the JobManager."""
         found: dict[str, float] = {}
         for batch in batches(ids, REQUEST_LINE - len(self.base) - len(path) - 96):
             for one in self.get(f"{path}/subtasks/metrics?agg=sum&get={batch}", list[MetricSum]):

@@ -1,4 +1,4 @@
-"""What one look at a Flink job found: frozen facts, as the JobManager reports them.
+"""The facts from one poll of a Flink job, as the JobManager reports them.
 
 Watermarks are Flink's own numbers: `MIN` is "none yet", `MAX` "end of stream"; `None` is "not in the dump".
 """
@@ -23,7 +23,7 @@ class Job(Struct, frozen=True):
 
 
 class Input(Struct, frozen=True):
-    """An edge of the graph: the vertex upstream, and whether each subtask reads its own counterpart only."""
+    """An edge of the graph: the vertex upstream, and whether each subtask reads only its counterpart."""
 
     vertex: str
     forward: bool
@@ -34,7 +34,7 @@ class Vertex(Struct, frozen=True):
 
     id: str
     name: str
-    """As Flink spells it: `Source: orders -> Map`."""
+    """The name in Flink's form: `Source: orders -> Map`."""
     parallelism: int
     status: str
     inputs: tuple[Input, ...] = ()
@@ -57,18 +57,18 @@ class Split(Struct, frozen=True):
     idle_ms: int | None = None
     """Accumulated idle time; grows in steps of 5 s."""
     idle_share: float | None = None
-    """Share of the last minute that it was idle, 0 to 1."""
+    """Share of the last minute for which it was idle, 0 to 1."""
     paused_ms: int | None = None
-    """Accumulated time for which watermark alignment paused it; grows in steps of 5 s."""
+    """Accumulated time for which watermark alignment paused it; in steps of 5 s."""
     paused_share: float | None = None
     """Share of the last minute that it was paused, 0 to 1."""
     offset: int | None = None
-    """Kafka: the last offset read; None where nothing was."""
+    """Kafka: the last offset read; None: nothing was read."""
     topic: str | None = None
-    """Kafka: the topic, and the partition, that it reads."""
+    """Kafka: its topic and partition."""
     partition: int | None = None
     quiet_ms: int | None = None
-    """Kafka: for how long, at least, nothing of it was read."""
+    """Kafka: how long, at least, nothing was read from it."""
 
 
 class Subtask(Struct, frozen=True):
@@ -86,9 +86,9 @@ class Subtask(Struct, frozen=True):
     late: int | None = None
     """Records that its window operators dropped, since its last restart."""
     source_idle_ms: int | None = None
-    """How long its source has had nothing, as a whole."""
+    """How long its source as a whole has had nothing to read."""
     drift_ms: int | None = None
-    """How far it is ahead of what watermark alignment allows; above 0 it is paused."""
+    """How far it is beyond the limit of watermark alignment; above 0 it is paused."""
 
 
 class Checkpoint(Struct, frozen=True):
@@ -98,18 +98,18 @@ class Checkpoint(Struct, frozen=True):
     """When (JobManager's clock, epoch ms)."""
     took_ms: int | None = None
     size: int | None = None
-    """Of the state (bytes)."""
+    """The size of its state (bytes)."""
     failed: int | None = None
     """How many checkpoints of the job failed."""
 
 
 class Rates(Struct, frozen=True):
-    """Records per second that a vertex takes in and sends (its windows: fire), as Flink's meters have it."""
+    """Records per second that a vertex receives and sends (its windows: fire), from Flink's meters."""
 
     taken: float | None = None
     sent: float | None = None
     pending: int | None = None
-    """Of a source: records that it knows to be unread; 0 proves nothing."""
+    """Unread records that a source reports; 0 proves nothing."""
 
 
 class VertexSample(Struct, frozen=True):
@@ -127,7 +127,7 @@ class Sample(Struct, frozen=True):
     at_ms: int
     vertices: tuple[VertexSample, ...]
     whole: bool = True
-    """False: gauges of some subtasks are missing."""
+    """Whether the gauges of all subtasks are present."""
 
 
 def time_of(watermark: int | None) -> int | None:

@@ -1,4 +1,4 @@
-"""Who holds back the watermark of a Flink operator, step by step (semantics 11.2). Pure."""
+"""The channels that hold back the watermark of a Flink operator, step by step (semantics 11.2). Pure."""
 
 from itertools import groupby
 from operator import itemgetter
@@ -14,8 +14,8 @@ MOST_NAMED = 100
 def blockers_of(barrel: Barrel) -> list[Blocker] | None:
     """The steps below the fastest input, the first holds back the watermark; None: not known.
 
-    Empty: no input does (the end of the stream, records in flight). A split counts with what its subtask has sent where
-    that is more: a watermark never goes back.
+    Empty: no input holds it back (the end of the stream, records in flight). A split counts with its subtask's
+    watermark if that is greater: a watermark never goes back.
     """
     if barrel.ended:
         return []
@@ -47,7 +47,7 @@ def blockers_of(barrel: Barrel) -> list[Blocker] | None:
 
 
 def _aligned(barrel: Barrel, holder: str) -> list[tuple[int, bool, BarrelChannel]]:
-    """Who takes part in the minimum, the lowest first, of equal ones the holder."""
+    """The inputs in the minimum, the lowest first; of equal ones the holder first."""
     part = [
         (max(_or_min(one.watermark_ms), _or_min(barrel.instances[one.instance].watermark_ms)), one.name != holder, one)
         for one in barrel.channels
@@ -57,7 +57,7 @@ def _aligned(barrel: Barrel, holder: str) -> list[tuple[int, bool, BarrelChannel
 
 
 def _flushed(barrel: Barrel) -> int | None:
-    """The watermark once all that take part are idle; None while an active input has not caught up."""
+    """The watermark after all inputs in the minimum have turned idle; None while an active input has not caught up."""
     if any(one.state == "catching_up" for one in barrel.instances):
         return None
     return max((_or_min(one.watermark_ms) for one in barrel.channels if one.state != "finished"), default=None)

@@ -1,4 +1,4 @@
-"""What a Flink job has not read of its Kafka partitions, and how that explains its barrel. Pure."""
+"""Unread records of a Flink job's Kafka partitions, and how they explain its barrel. Pure."""
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -8,7 +8,7 @@ from .samples import Sample, Split
 
 
 class Unread(Struct, frozen=True):
-    """A partition when the last metrics were taken; `read` is how many records were read between the last samples."""
+    """A partition when the last metrics were taken; `read` is the number of records read between the last samples."""
 
     backlog: int
     behind_end_ms: int | None = None
@@ -22,13 +22,13 @@ def splits_of(sample: Sample | None) -> list[Split]:
 
 
 def with_backlog(barrel: Barrel, unread: dict[str, Unread]) -> Barrel:
-    """The barrel in which what is unread explains who holds back the watermark."""
+    """The barrel, with unread records among the causes."""
 
     def known(one: BarrelChannel) -> BarrelChannel:
         there = unread.get(one.name)
         if there is None or not there.backlog:
             return one
-        # What it reads between two samples is not a backlog: it is gone with the next one.
+        # Records read between two samples are not a backlog: they are gone with the next one.
         waits = one.cause in ("quiet", "stuck") or (
             one.cause in ("behind", "slow_reader") and there.read is not None and there.backlog > there.read
         )

@@ -1,4 +1,4 @@
-"""A running Flink job as something that `WatchEngine` watches."""
+"""A running Flink job as a target of `WatchEngine`."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -27,14 +27,14 @@ from .rest import Rest, RestError, RestSecurity
 from .samples import RUNS, Graph, Job, Sample
 
 SLOW_S = 10.0
-"""How often what rarely changes is asked for: restarts, checkpoints."""
+"""Seconds between two reads of facts that rarely change: restarts, checkpoints."""
 _MOST_NAMED = 10
 if TYPE_CHECKING:  # the Kafka client is loaded where there is a broker to ask
     from .kafka import KafkaJoin
 
 
 class FlinkWatch:
-    """A `Watched` Flink job: `wanted` is its id or name; None: the only one that runs."""
+    """A `Watched` Flink job: `wanted` is its id or name; None: the only running one."""
 
     every_s = 1.0
     step = "asking the JobManager"
@@ -44,7 +44,8 @@ class FlinkWatch:
         broker: "KafkaJoin | None" = None, now: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:  # fmt: skip
         """`operator` chooses the barrel by a part of a vertex's name; None: the windows nearest the sources. `broker`
-        is asked about the Kafka topics that it reads; `now` is the clock that `picture` gets (epoch ms)."""
+        is queried about the Kafka topics; `now` is the clock for `picture` (epoch ms).
+        """
         self._now = now
         self._broker = broker
         self._rest = Rest(url, security)
@@ -58,7 +59,7 @@ class FlinkWatch:
 
     @property
     def settings(self) -> Settings:
-        """The job's own watermarks; its lateness, idle timeout and windows cannot be seen."""
+        """The job's own watermarks; its lateness, idle timeout and windows are not visible."""
         return Settings(
             strategy="source", lateness_ms=None, idle_after_ms=None, future_guard_ms=None, emit_every_ms=0, window=None
         )
@@ -69,7 +70,7 @@ class FlinkWatch:
         return self._job.name if self._job is not None else self._wanted or "flink"
 
     def describe(self) -> SourceView:
-        """What was attached to."""
+        """The target as a screen shows it."""
         name = self._job.name if self._job is not None else self._wanted
         return SourceView(kind="flink", description=f"{self._rest.base}{f', {name}' if name else ''}")
 
@@ -86,7 +87,7 @@ class FlinkWatch:
             self._broker.open()
 
     def poll(self) -> FlinkFacts:
-        """One look; where the JobManager does not answer, the last facts with the trouble."""
+        """One poll; if the JobManager does not answer, the last facts with the trouble."""
         assert self._facts is not None
         try:
             self._facts = self._look(replace(self._facts, trouble=None))
@@ -103,7 +104,7 @@ class FlinkWatch:
         return self._before
 
     def past(self, facts: FlinkFacts, now_ms: int) -> Past:
-        """A JobManager keeps no metrics of before."""
+        """Empty: a JobManager keeps no earlier metrics."""
         return Past()
 
     def close(self) -> None:
@@ -142,7 +143,7 @@ class FlinkWatch:
         return self._collector.sample(facts.graph, interval_ms)
 
     def _come_back(self, graph: Graph) -> Graph | None:
-        """The same job under a new id, where it was submitted again."""
+        """The same job under a new id, if it was submitted again."""
         again = [
             job
             for job in jobs_of(self._rest)
@@ -164,7 +165,7 @@ class FlinkWatch:
 
 
 def _joined(facts: FlinkFacts, broker: "KafkaJoin") -> FlinkFacts:
-    """The facts with what the broker says of the newest sample's splits."""
+    """The facts with the broker's facts about the newest sample's splits."""
     sample = facts.samples[-1]
     said = broker.ask(sample)
     return replace(
@@ -177,7 +178,7 @@ def _joined(facts: FlinkFacts, broker: "KafkaJoin") -> FlinkFacts:
 
 
 def place_of(target: str) -> tuple[str, str | None]:
-    """The JobManager's URL and the job (id or name) that `flink://HOST:PORT[/JOB]` means.
+    """The JobManager's URL and the job (id or name) of `flink://HOST:PORT[/JOB]`.
 
     In an `http://` or `https://` target the path may be a proxy's prefix: it is one where it ends in `/`, and before
     `/jobs/` or `#/job/` (a link copied from Flink's web UI).
@@ -199,7 +200,7 @@ def _as_http(url: str) -> str:
 
 
 def chosen(jobs: Sequence[Job], wanted: str | None, base: str) -> Job:
-    """The job that is meant; UsageError with the list where that is not clear."""
+    """The wanted job; UsageError with the list if that is not clear."""
     if wanted is None:
         running = [job for job in jobs if job.state in RUNS] or (list(jobs) if len(jobs) == 1 else [])
         if len(running) == 1:

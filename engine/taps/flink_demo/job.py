@@ -25,7 +25,7 @@ ARTIFACTS = (
     ("org.apache.flink", "flink-runtime-web", FLINK_VERSION),
     ("org.apache.flink", "flink-connector-base", FLINK_VERSION),
     ("org.slf4j", "slf4j-simple", "1.7.36"),
-    ("org.eclipse.jdt", "ecj", "3.32.0"),  # compiles the job where there is a JRE only
+    ("org.eclipse.jdt", "ecj", "3.32.0"),  # compiles the job if there is only a JRE
 )
 HOST = "127.0.0.1"
 _OPENED = ("lang", "util", "lang.invoke", "time", "util.concurrent", "net")
@@ -64,12 +64,12 @@ class DemoFlights:
 
 
 class FlightsWatch(FlinkWatch):
-    """The demo's job, started with `open` and ended with `close`, as something that `WatchEngine` watches."""
+    """The demo's job, started by `open` and ended by `close`, as a target of `WatchEngine`."""
 
     step = "starting Flink (the first time its jars are fetched: 105 MB)"
 
     def __init__(self, flights: DemoFlights, *, speed: float, lateness_ms: int, idle_after_ms: int) -> None:
-        """Idleness goes by the clock of this machine, event time by the replay's, which is `speed` times as fast."""
+        """Idleness follows this machine's clock, event time the replay's, which is `speed` times as fast."""
         self._port = free_port()
         super().__init__(f"http://{HOST}:{self._port}", None, None, RestSecurity())
         self._flights = flights
@@ -78,7 +78,7 @@ class FlightsWatch(FlinkWatch):
         self._process: subprocess.Popen[bytes] | None = None
 
     def open(self) -> None:
-        """Start Flink and wait for its job; UsageError without Java or Maven, RunError where it does not start."""
+        """Start Flink and wait for its job; UsageError without Java or Maven, RunError if it does not start."""
         java = str(find_java().home / "bin" / "java")
         jars = flink_jars()
         self._directory = Path(tempfile.mkdtemp(prefix="wmtop-flink-"))
@@ -92,14 +92,14 @@ class FlightsWatch(FlinkWatch):
         with log.open("wb") as output:
             self._process = subprocess.Popen(
                 [java, *JAVA_OPTIONS, *own, *(str(one) for one in arguments)],
-                stdin=subprocess.PIPE,  # it ends when this process does, however that ends
+                stdin=subprocess.PIPE,  # it ends with this process, however that ends
                 stdout=output,
                 stderr=output,
             )
         self._wait(super().open, log)
 
     def close(self) -> None:
-        """End Flink, and remove what it has written."""
+        """End Flink, and remove its files."""
         super().close()
         if self._process is not None:
             assert self._process.stdin is not None
@@ -126,7 +126,7 @@ class FlightsWatch(FlinkWatch):
 
 
 def flink_jars() -> Path:
-    """The directory of Flink's jars, which are fetched where they are not there yet; errors as of `fetched_jars`."""
+    """The directory of Flink's jars, fetched if they are missing; errors as in `fetched_jars`."""
     wanted = "".join(
         f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version></dependency>"
         for group, name, version in ARTIFACTS
@@ -142,7 +142,7 @@ def flink_jars() -> Path:
 
 
 def compile_job(java: str, jars: Path, source: Path, classes: Path) -> None:
-    """Compile a job against Flink's jars; RunError where that fails."""
+    """Compile a job against Flink's jars; RunError on failure."""
     compiler = "org.eclipse.jdt.internal.compiler.batch.Main"
     jar_files = ":".join(str(jar) for jar in jars.glob("*.jar"))
     command = [java, "-cp", f"{jars}/*", compiler, "-17", "-nowarn", "-d", str(classes), "-cp", jar_files, str(source)]
