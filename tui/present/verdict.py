@@ -233,7 +233,10 @@ def _reason(
     if headline is not None and isinstance(findings[0], Lagging) and findings[0].stuck_ms is not None:
         who = headline
     if verdict.verdict == "slow":
-        lost = f"{f.duration(reason.ms or 0)} lost in {f.duration(verdict.horizon_ms or 0)}"
+        horizon = f.duration(verdict.horizon_ms or 0)
+        lost = f"{f.duration(reason.ms or 0)} lost in {horizon}"
+        if verdict.speed == 0:  # no longer: the next verdict has to last before it is in force
+            lost = f"not advanced in the last {horizon}"
         return [lost] if who is None else [lost, who]
     if verdict.verdict == "stalled":
         if _is_over(snapshot, findings):

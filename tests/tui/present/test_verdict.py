@@ -242,6 +242,14 @@ def test_moving_that_stands_still_is_no_good_news() -> None:
     assert "not advanced in the last 1h · F9 has no data" in "".join(run for run, _ in lay(parts, 200))
 
 
+def test_slow_that_stands_still_has_no_old_number() -> None:
+    """Its reason is of when it last was slow: the stall has to last before it is the verdict."""
+    verdict = Verdict("slow", NOW - 40 * MINUTE, HOUR, 0.0, Reason("losing_ground", ms=42 * MINUTE))
+    for speed, said in ((0.0, "not advanced in the last 1h · F9 has no data"), (0.2, "42m lost in 1h · F9")):
+        parts = v.verdict_parts(judged("slow", verdict=replace(verdict, speed=speed), blockers=QUIET[:1]))
+        assert said in "".join(run for run, _ in lay(parts, 200))
+
+
 def test_a_source_that_is_back_is_not_silent() -> None:
     verdict = Verdict("unknown", NOW, HOUR, None, Reason("source_silent"))
     again, silent = (judged("unknown", verdict=verdict, state=state) for state in ("live", "stale"))
