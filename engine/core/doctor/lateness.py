@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ..judgement.recent import FEW_LATE
+from ..judgement.recent import FEW_LATE, wilson_interval
 from ..lateness import HOUR, recommended_lateness_ms
 from ..snapshot import RecentRow, WhatIf
 from .diagnosis_input import MINUTE, SECOND, DiagnosisInput, loss_severity, share
@@ -103,7 +103,7 @@ def lateness_too_small(given: DiagnosisInput) -> LatenessTooSmall | None:
     """More records are late than two standard deviations, since the start and lately."""
     totals, settings = given.snapshot.totals, given.settings
     late_share = share(totals.late, totals.records)
-    if late_share is None or (totals.records or 0) < ENOUGH:
+    if late_share is None or not _says_something(totals.late or 0, totals.records or 0):
         return None
     recent = _recent_share(given)
     burst = late_share <= LOST_SHARE
@@ -123,6 +123,11 @@ def lateness_too_small(given: DiagnosisInput) -> LatenessTooSmall | None:
         horizon_ms=sample.horizon_ms,
         fixes=_longer(given, sample, burst=burst),
     )
+
+
+def _says_something(late: int, records: int) -> bool:
+    """Whether the share rests on enough; of few records the 95 % interval has to be far above what is let pass."""
+    return records >= ENOUGH or (late >= FEW_LATE and (wilson_interval(late, records)[0] or 0) > 2 * LOST_SHARE)
 
 
 def _needing(given: DiagnosisInput) -> _Sample:

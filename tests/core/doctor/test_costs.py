@@ -52,6 +52,12 @@ def test_a_few_late_records_are_the_price(snapshot: Snapshot) -> None:
     assert LatenessTooSmall not in found(snapshot)
 
 
+def test_few_records_are_enough_where_very_many_of_them_are_late() -> None:
+    finding = found(losing(60, records=500))[LatenessTooSmall]
+    assert (finding.late_share, finding.burst) == (0.12, False)
+    assert LatenessTooSmall not in found(losing(19, records=30))  # too few to recommend from
+
+
 def test_what_was_late_before_a_change_is_past() -> None:
     snapshot = losing(6_000)
     assert LatenessTooSmall not in found(snapshot, before(snapshot, late=lambda ago: 6_000))
