@@ -118,7 +118,7 @@ def _why(step: Blocker, views: Sequence[ChannelView], *, close: bool) -> str:
         times = {f.duration(min(quiet)), f.duration(max(quiet))}
         return "no data for " + "–".join(sorted(times, key=lambda text: text != f.duration(min(quiet))))
     if step.cause == "backlog" and backlog:
-        return f"backlog of {f.count(sum(backlog))} records"
+        return f"backlog of {f.counted(sum(backlog), 'record')}"
     if step.cause == "behind" and close:
         return "no further behind than lateness allows"
     return does([step]) if count_of([step]) else ""

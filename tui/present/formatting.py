@@ -275,6 +275,11 @@ def label(name: str, cells: int = 64) -> str:
     return cut_middle(clean(name), cells) or "(no name)"
 
 
+def counted(number: int | None, thing: str) -> str:
+    """`1 window`, `1,204 records`; without a number `– records`."""
+    return f"{count(number)} {thing}{'' if number == 1 else 's'}"
+
+
 def pad(text: str, cells: int, right: bool = False) -> str:
     """`text` in exactly `cells` cells, cut or filled; `right` puts it at the right end."""
     text = cut(text, cells)

@@ -35,7 +35,7 @@ def _topic_missing(args: Args) -> str:
 
 def _topic_gone(args: Args) -> str:
     unread = _number(args, "unread")
-    lost = f" with {f.count(unread)} unread records" if unread else ""
+    lost = f" with {f.counted(unread, 'unread record')}" if unread else ""
     return f"Topic {_text(args, 'topic')} was deleted{lost}; waiting for it to be recreated"
 
 

@@ -166,7 +166,7 @@ def cause(snapshot: Snapshot) -> str:
     view = next((view for view in snapshot.channels if view.channel == held), None)
     quiet = f" for {f.duration(view.quiet_ms)}" if view and view.quiet_ms is not None else ""
     behind = f" {f.duration(level.behind_fastest_ms)}" if level.behind_fastest_ms is not None else ""
-    backlog = f" of {f.count(view.backlog)} records" if view and view.backlog is not None else ""
+    backlog = f" of {f.counted(view.backlog, 'record')}" if view and view.backlog is not None else ""
     lag = f", {f.duration(view.behind_end_ms)} of event time" if view and view.behind_end_ms is not None else ""
     words: dict[str, str] = {
         "quiet": f"no data{quiet}" + (", no backlog" if _all_read(snapshot, view) else ""),

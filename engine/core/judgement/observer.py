@@ -51,6 +51,8 @@ class SnapshotJudge:
 
     def __init__(self, horizon_ms: int | None = None) -> None:
         self._judge = Judge(horizon_ms)
+        self._id: str | None = None
+        """Of the query or the job, as far as it is known."""
         self._batch: int | None = None
         self._events: dict[str, int] = {}
         self._nodes: dict[int, int] = {}
@@ -77,6 +79,7 @@ class SnapshotJudge:
         now = snapshot.now_ms
         if now is None:
             return Verdict("unknown", reason=snapshot.verdict.reason)
+        self._identify(snapshot)
         self._see(snapshot, now)
         forgotten = snapshot.level.watermark_ms is None and self._level is not None
         return self._judge.verdict(
@@ -93,6 +96,20 @@ class SnapshotJudge:
             )
         )
 
+    def _identify(self, snapshot: Snapshot) -> None:
+        """Begin again with another query of the same name: nothing was observed of it yet."""
+        now_id = snapshot.spark.query_id if snapshot.flink is None else snapshot.flink.id
+        if None not in (now_id, self._id) and now_id != self._id:
+            self._restart()
+            self._batch = self._level = self._records = None
+            self._advanced_ms = self._record_ms = self._records_known_ms = None
+        self._id = now_id or self._id
+
+    def _restart(self) -> None:
+        self._judge.restart()
+        self._events, self._nodes = {}, {}
+        self._events_known_ms = None
+
     def _see(self, snapshot: Snapshot, now: int) -> None:
         if snapshot.batch is not None:
             if self._batch is not None and snapshot.batch > self._batch:
@@ -100,9 +117,7 @@ class SnapshotJudge:
             self._batch = snapshot.batch
         level, before = snapshot.level.watermark_ms, self._level
         if level is not None and before is not None and level < before:  # recreated: this is another one
-            self._judge.restart()
-            self._events, self._nodes = {}, {}
-            self._events_known_ms = None
+            self._restart()
         self._level = before if level is None else level
         self._judge.see_level(now, level)
         began = not self._events

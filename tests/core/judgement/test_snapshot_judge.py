@@ -142,6 +142,21 @@ def test_a_query_that_was_recreated_is_observed_from_then_on() -> None:
     assert (again.verdict, again.reason.code) == ("unknown", "too_short")
 
 
+def test_another_query_of_the_same_name_is_observed_from_then_on() -> None:
+    """A job that was started afresh: its watermark is ahead of the old one's, which is no advance of anything."""
+    judge = SnapshotJudge()
+    moments = [Moment(NOW + n * SECOND, NOW + n * SECOND, n, {"a": NOW + n * SECOND}, n) for n in range(75)]
+    for moment in moments[:70]:
+        snapshot = shown(moment, quiet_ms=0)
+        verdict = judge.verdict(replace(snapshot, spark=replace(snapshot.spark, query_id="1")))
+    assert verdict.verdict == "moving"
+    for moment in moments[70:]:
+        ahead = Moment(moment.now, NOW + 60 * MINUTE, moment.batches - 70, moment.event_times, moment.records)
+        snapshot = shown(ahead, quiet_ms=0)
+        verdict = judge.verdict(replace(snapshot, spark=replace(snapshot.spark, query_id="2")))
+        assert (verdict.verdict, verdict.reason.code, verdict.speed) == ("unknown", "too_short", None)
+
+
 def test_a_judge_that_restarts_after_a_pause_says_too_short() -> None:
     """What a live resume does: the time it was down was not observed."""
     judge = Judge()

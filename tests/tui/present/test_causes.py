@@ -14,7 +14,7 @@ from wmtop.tui.present.notes import note_text
 from wmtop.tui.present.presenter import presenter_of
 from wmtop.tui.present.wording import cause, window
 
-from tests.tui.canned import MINUTE, NOW, SETTINGS, live
+from tests.tui.canned import MINUTE, NOW, SETTINGS, channel, live
 
 NUMBERS = {"quiet": "26m", "backlog": "1,204", "behind": "43m", "future_elsewhere": "43m", "slow_clock": "43m"}
 
@@ -50,3 +50,10 @@ def test_what_happened_to_the_source_is_told_for_some_minutes() -> None:
     for later_ms in (6 * MINUTE, DAY, DAY + 2 * MINUTE, 7 * DAY + MINUTE):
         assert condition.recent_note(replace(moment, wall_ms=note.wall_ms + later_ms)) is None, later_ms
     assert condition.recent_note(replace(moment, notes=[])) is None
+
+
+def test_a_backlog_counts_its_records() -> None:
+    snapshot = live([channel("F9", 0, backlog=1), channel("YV", MINUTE)])
+    snapshot = replace(snapshot, level=replace(snapshot.level, holder=Holder("F9", NOW, "backlog")))
+    assert cause(snapshot).startswith("backlog of 1 record")
+    assert "records" not in cause(snapshot)

@@ -38,9 +38,7 @@ class Context(Struct, frozen=True):
 Explainers = dict[type[Finding], Callable[[Any, Context], Explanation]]
 
 
-def n(number: int | None, thing: str) -> str:
-    """`1 window`, `1,204 records`; without a number `– records`."""
-    return f"{f.count(number)} {thing}{'' if number == 1 else 's'}"
+n = f.counted
 
 
 def span(ms: float | None) -> str:
