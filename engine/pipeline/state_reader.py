@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
@@ -23,7 +24,7 @@ from ..taps.files import UnreadableError, numbers, one_line
 from .session import build_session, stop_session
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 
 PATIENCE_S = 180.0
 """Longest time (s) that one read waits for Spark to start and to read."""
@@ -42,6 +43,8 @@ class SparkWindows:
         self._waits = waits
         self._answered = threading.Event()
         self._wanted: int | None = None
+        self._done: int | None = None
+        """The last batch that was read, or could not be."""
         self._read: tuple[OpenWindows, ...] = (OpenWindows(operator=0, reason=WindowsUnknown("spark_starting")),)
         self._news = threading.Condition()
         self._stopping = False
@@ -81,6 +84,7 @@ class SparkWindows:
             while (batch := self._next()) is not None:
                 started = time.monotonic()
                 self._read = self._look(session, batch)
+                self._done = batch
                 self._answered.set()
                 self._rest(EVERY_S - (time.monotonic() - started))
         finally:
@@ -93,7 +97,7 @@ class SparkWindows:
             return None if self._stopping else self._wanted
 
     def _seen(self) -> int | None:
-        return self._read[0].batch if self._read else -1
+        return self._done if self._read else -1
 
     def _look(self, session: "SparkSession", batch: int) -> tuple[OpenWindows, ...]:
         try:
@@ -113,13 +117,21 @@ class SparkWindows:
             known = next((one for one in self._read if one.operator == operator), None)
             windows = known.windows if known is not None else ()
             reason = WindowsUnknown("spark_unreadable", {"why": one_line(str(error), 160)})
-            return OpenWindows(operator=operator, batch=batch, windows=windows, open=len(windows), reason=reason)
+            seen = batch if windows else None
+            return OpenWindows(operator=operator, batch=seen, windows=windows, open=len(windows), reason=reason)
 
 
 def read_windows(session: "SparkSession", path: Path, operator: int, batch: int) -> OpenWindows:
     """The open windows of one operator after `batch`; a reason if its rows have no time window."""
     reader = session.read.format("statestore").option("path", str(path))
-    frame = reader.option("operatorId", operator).option("batchId", batch).load()
+    reader = reader.option("operatorId", operator).option("batchId", batch)
+    try:
+        frame = reader.load()
+    except PySparkException:  # transformWithState has a state for each of its variables
+        reason = _without_windows(session, path, operator)
+        if reason.args.get("kind") != "transform_with_state":
+            raise
+        return OpenWindows(operator=operator, batch=None, reason=_with_timers(reader, reason))
     window, sessions = _window_of(frame, "key"), _window_of(frame, "value")
     if window is None and sessions is None:
         return OpenWindows(operator=operator, batch=None, reason=_without_windows(session, path, operator))
@@ -149,6 +161,17 @@ def _without_windows(session: "SparkSession", path: Path, operator: int) -> Wind
     about = session.read.format("state-metadata").load(str(path)).where(F.col("operatorId") == operator).first()
     kind = None if about is None else OPERATOR_KINDS.get(about["operatorName"])
     return WindowsUnknown("no_windows", {"kind": kind}) if kind in NO_WINDOWS else WindowsUnknown("no_time_window")
+
+
+def _with_timers(reader: "DataFrameReader", reason: WindowsUnknown) -> WindowsUnknown:
+    """The reason with the number of timers and the time (epoch ms) of the first, where they can be read."""
+    try:
+        timers = reader.option("readRegisteredTimers", "true").load()
+        seen = timers.agg(F.count(F.lit(1)), F.min("expiration_timestamp_ms")).head()
+    except PySparkException:
+        return reason
+    assert seen is not None
+    return WindowsUnknown(reason.code, reason.args | {"timers": seen[0], "first_ms": seen[1]})
 
 
 def _window_of(frame: "DataFrame", side: str) -> "Column | None":

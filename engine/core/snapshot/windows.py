@@ -55,7 +55,7 @@ WindowsUnknownCode = Literal[
     "settings_unreadable",
     "partitions_unknown",
     "nothing_read",
-    "no_windows",  # kind: the operator keeps no windows
+    "no_windows",  # kind: the operator keeps no windows; where Spark reads them, timers, first_ms
     "no_time_window",
     "several_time_windows",
     "time_window_form",

@@ -26,6 +26,13 @@ def test_of_several_operators_it_says_which() -> None:
     assert "RocksDB" in words
 
 
+def test_timers_are_counted_where_they_were_read() -> None:
+    read = unknown_text("no_windows", {"kind": "transform_with_state", "timers": 1_800, "first_ms": 5})
+    assert read is not None
+    assert "1,800 timers" in read
+    assert "1,800" not in (unknown_text("no_windows", {"kind": "transform_with_state"}) or "")
+
+
 def test_a_line_of_an_older_recording_is_shown_as_it_is() -> None:
     assert unknown_text("the state was elsewhere", {}) == "the state was elsewhere"
     assert note_text(Note(0, "windows_unknown", {"why": "the state was elsewhere"})) == "the state was elsewhere"
