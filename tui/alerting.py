@@ -1,4 +1,4 @@
-"""How an alert reaches people: a notice on the screen, the terminal's bell, the desktop's notifications."""
+"""Reports alerts: a notice on the screen, the terminal's bell, desktop notifications."""
 
 from collections.abc import Collection, Mapping
 from os import environ
@@ -12,7 +12,7 @@ from .present.formatting import clean
 _SECONDS = 15
 _LONGEST = 200
 _KNOWS_BOTH = ("WezTerm", "ghostty")
-"""Terminals that would show the same notification twice."""
+"""Terminals that know both sequences and would show the notification twice."""
 
 
 def alert(app: App[Any], title: str, text: str, severity: Severity, ways: Collection[str]) -> None:
@@ -30,7 +30,7 @@ def alert(app: App[Any], title: str, text: str, severity: Severity, ways: Collec
 
 
 def notification(title: str, text: str, variables: Mapping[str, str] = environ) -> str:
-    """The escape sequences OSC 9 and OSC 777 of a notification, through tmux where that is in between."""
+    """The escape sequences OSC 9 and OSC 777 of a notification, wrapped for tmux if it runs in between."""
     title, text = _harmless(title), _harmless(text)
     sequences = [f"\x1b]777;notify;{title};{text}\x1b\\"]
     if variables.get("TERM_PROGRAM") not in _KNOWS_BOTH:
@@ -41,10 +41,10 @@ def notification(title: str, text: str, variables: Mapping[str, str] = environ) 
 
 
 def _through_tmux(sequence: str) -> str:
-    """tmux passes it on where `allow-passthrough` is on, and drops it elsewhere."""
+    """The sequence for tmux, which passes it on if `allow-passthrough` is on, and drops it otherwise."""
     return "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"
 
 
 def _harmless(text: str) -> str:
-    """No character that would end the sequence or its field."""
+    """The text without characters that would end the sequence or its field."""
     return clean(text).replace(";", ",")[:_LONGEST]

@@ -1,4 +1,6 @@
-"""The app: follows one engine's stream and shows it; owns what all screens share (keys, themes, commands)."""
+"""The app: follows one engine's stream and shows it; owns everything that all screens share (keys, themes,
+commands).
+"""
 
 import asyncio
 import time
@@ -44,16 +46,16 @@ from .themes import DARK, THEMES
 
 OnQuit = Literal["ask", "stop", "leave"]
 _STOP_S = 2.0
-"""How long quitting waits for an engine that does not take the order to stop."""
+"""Longest wait (s) at quitting for an engine that does not respond to the stop."""
 
 
 class WmtopApp(GivingApp):
-    """Shows the engine that `feed` is connected to; `run` returns whether it was asked to stop or left running.
+    """Shows the engine that `feed` is connected to; `run` returns whether the user stopped it or left it running.
 
     `on_quit` says what quitting does: `ask` (an engine that this terminal started), `stop` (the demo), `leave` (a
     viewer). `clock` gives monotonic seconds. `denied` names the actions that this screen does not have (`permissions`).
-    `preferences_file` is where the theme is remembered; None: it is not.
-    `alerts` are the ways in which an alert is reported.
+    `preferences_file` is where the theme is remembered; None: it is not. `alerts` are the ways in which an alert is
+    reported.
     """
 
     CSS_PATH = str(Path(__file__).with_name("wmtop.tcss"))
@@ -99,7 +101,7 @@ class WmtopApp(GivingApp):
         self._of_fleet = False
 
     def apply_appearance(self, appearance: Appearance) -> None:
-        """Look as the configuration says, with the keys that it gives; before `run`."""
+        """Apply the configured look and keys; call it before `run`."""
         if appearance.theme is not None:
             self.theme = f"wmtop-{appearance.theme}"
         self._first_zone = None if appearance.zone == "local" else UTC
@@ -108,7 +110,7 @@ class WmtopApp(GivingApp):
             self._main.use_zone(self._first_zone)
 
     def return_to_fleet(self) -> None:
-        """Let Esc on the main screen go back to the fleet: `run` then returns "fleet"; before `run`."""
+        """Make Esc on the main screen return to the fleet: `run` then returns "fleet"; call it before `run`."""
         self._of_fleet = True
 
     def on_main_screen_left(self, event: MainScreen.Left) -> None:
@@ -149,7 +151,7 @@ class WmtopApp(GivingApp):
         self.call_later(self._fit)
 
     def _fit(self) -> None:
-        """Cover everything while the terminal is too small."""
+        """Cover the screen while the terminal is too small."""
         covered = isinstance(self.screen, TooSmallScreen)
         if too_small(*self.size) and not covered:
             self.push_screen(TooSmallScreen(None if self._main is None else self._main.seen.top))
@@ -173,7 +175,7 @@ class WmtopApp(GivingApp):
                 await asyncio.to_thread(self._recorder.take().finish)
 
     async def _follow(self) -> None:
-        """Pass on what the engine sends, until it goes away."""
+        """Pass on the engine's messages until it goes away."""
         reason: str | None = None
         try:
             async for message in self._feed.messages():
@@ -202,22 +204,22 @@ class WmtopApp(GivingApp):
         self._minutes.add(event.snapshot)
         self._heard_s = self._clock()
         if first:
-            self._recent.log.take_alerts()  # it was so before this screen was opened, which shows it
+            self._recent.log.take_alerts()  # older than this screen, which shows them
         self._alert()
         self._route()
 
     def _recent_of(self, header: Header) -> Recent:
-        """What went before, as far as a header has it."""
+        """The history in a header."""
         return Recent(header.history, header.points)
 
     def _alert(self) -> None:
-        """Tell of what is new."""
+        """Report new alerts."""
         for event in self._recent.log.take_alerts():
             severity = alert_severity(event)
             alert(self, alert_title(self._engine_name), alert_text(event), severity, self._alert_ways)
 
     def _look_for_silence(self) -> None:
-        """An engine whose snapshots do not come is lost, too."""
+        """Check for missing snapshots: an engine that sends none is lost, too."""
         snapshot, silent_ms = self._snapshot, round(1_000 * (self._clock() - self._heard_s))
         if snapshot is None or snapshot.wall_ms is None or snapshot.ended or snapshot.state in ("ended", "starting"):
             return
@@ -238,7 +240,7 @@ class WmtopApp(GivingApp):
         self._route()
 
     def _route(self) -> None:
-        """Bring the newest snapshot to the screen that it is for."""
+        """Pass the newest snapshot to the screen that shows it."""
         snapshot = self._snapshot
         if snapshot is None:
             return
@@ -279,7 +281,7 @@ class WmtopApp(GivingApp):
             self.notify(refused(words, text), severity="error", markup=False, timeout=8)
 
     async def _send(self, command: Change | Stop) -> str | None:
-        """Send a command; why it could not be sent, or None."""
+        """Send a command; returns why it could not be sent, or None."""
         if self._lost is not None:
             return ENGINE_GONE
         try:
@@ -291,14 +293,14 @@ class WmtopApp(GivingApp):
         return None
 
     def action_show_help(self) -> None:
-        """Open the help over what is shown."""
+        """Open the help for the present screen."""
         if not isinstance(self.screen, HelpScreen | QuitScreen):
             about = self.screen if isinstance(self.screen, DetailScreen) else None
             denied = self._main.seen.denied if self._main is not None else self._denied
             self.push_screen(HelpScreen(replay=self._replays, about=about, denied=denied))
 
     def action_other_theme(self) -> None:
-        """Dark, light, high contrast; remembered for the next time."""
+        """Switch between dark, light and high contrast; the choice is saved."""
         names = [theme.name for theme in THEMES]
         here = names.index(self.theme) if self.theme in names else -1
         self.theme = names[(here + 1) % len(names)]
@@ -311,7 +313,7 @@ class WmtopApp(GivingApp):
         return wanted if wanted in known else DARK.name
 
     async def action_export_incident(self) -> None:
-        """Write what is shown, and the minutes before it, to a zip in the directory in which wmtop was started."""
+        """Write the present state, and the minutes before it, to a zip in wmtop's start directory."""
         incident = self._incident()
         if incident is None:
             return
@@ -324,7 +326,7 @@ class WmtopApp(GivingApp):
             self.notify(f"wrote {path}", markup=False, timeout=8)
 
     def _incident(self) -> Incident | None:
-        """The incident at the snapshot that is shown; None before there is one."""
+        """The incident at the shown snapshot; None before there is one."""
         if self._header is None or self._main is None:
             return None
         shown = self._main.seen.snapshot
@@ -336,7 +338,7 @@ class WmtopApp(GivingApp):
         )
 
     async def action_record(self) -> None:
-        """Start recording in the directory in which wmtop was started, and say to which file; again: stop."""
+        """Start a recording in wmtop's start directory, and name its file; again: stop it."""
         if self._header is None or self._snapshot is None:
             return
         if self._recorder.path is not None:
@@ -350,7 +352,7 @@ class WmtopApp(GivingApp):
         self._show_recording()
 
     async def _stop_recording(self) -> None:
-        """End the recording; what still waits for the disk is written by a thread, and the screen does not wait."""
+        """End the recording; a thread writes what waits for the disk, and the screen does not wait."""
         recording = self._recorder.take()
         self._show_recording()
         try:

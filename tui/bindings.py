@@ -1,4 +1,4 @@
-"""The table of keys as Textual's bindings; their ids are the names that a configuration gives other keys to."""
+"""The table of keys as Textual's bindings; a configuration uses their ids to assign other keys."""
 
 from textual.binding import Binding, BindingType
 

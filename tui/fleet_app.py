@@ -1,4 +1,4 @@
-"""The app of the fleet: the table of all targets; returns the target that is to be opened, or None to quit."""
+"""The app of the fleet: the table of all targets; returns the target to open, or None to quit."""
 
 from collections.abc import Callable, Sequence
 from os import environ

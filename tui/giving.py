@@ -1,4 +1,4 @@
-"""What the app gives away: names and rows to the clipboard, tables and pictures to files."""
+"""Copies and saves: names and rows to the clipboard, tables and pictures to files."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ from .screens.quit import Answer
 from .svg import self_contained
 
 _SHOWN = 60
-"""The cells of a copied text that its notice shows."""
+"""Cells of a copied text that its notice shows, at most."""
 
 
 class GivingApp(App[Answer]):
@@ -32,7 +32,7 @@ class GivingApp(App[Answer]):
         self._copy(lambda chosen: chosen.row)
 
     def _copy(self, part: Callable[[Chosen], str]) -> None:
-        """Copy through the terminal (OSC 52), and say what; the terminal does not report whether it allows that."""
+        """Copy through the terminal (OSC 52) and confirm it; the terminal does not report whether it allows that."""
         chosen = self.screen.chosen() if isinstance(self.screen, MainScreen | DetailScreen) else None
         if chosen is None:
             self.notify("Nothing is selected here", markup=False, timeout=4)
@@ -42,7 +42,7 @@ class GivingApp(App[Answer]):
         self.notify(f"Copied (if the terminal allows it): {cut(text.splitlines()[0], _SHOWN)}", markup=False, timeout=4)
 
     def action_save_csv(self) -> None:
-        """Save the table of the screen as CSV where wmtop was started, and say where."""
+        """Save the screen's table as CSV in wmtop's start directory, and name the file."""
         self._save_table(as_csv, ".csv")
 
     def action_save_json(self) -> None:
@@ -57,7 +57,7 @@ class GivingApp(App[Answer]):
         self._save(f"wmtop-{file_name(self._engine_name)}-{table.name}", suffix, written(table.rows))
 
     def action_save_svg(self) -> None:
-        """Save the screen as a picture where wmtop was started, and say where."""
+        """Save a picture of the screen in wmtop's start directory, and name the file."""
         self._save(f"wmtop-{file_name(self._engine_name)}", ".svg", self_contained(self.export_screenshot()))
 
     def _save(self, name: str, suffix: str, text: str) -> None:

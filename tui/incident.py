@@ -1,4 +1,4 @@
-"""An incident in files: the Markdown, a picture of the main screen, the last minutes as a recording."""
+"""Writes an incident to files: Markdown, a picture of the main screen, a recording of the last minutes."""
 
 import asyncio
 import itertools
@@ -40,11 +40,11 @@ from .svg import self_contained
 from .themes import DARK
 
 CLIP_MS = 300_000
-"""How much of the time before the moment (wall clock) is in the recording."""
+"""Length (ms of wall clock) of the recording before the moment."""
 LEAST_SNAPSHOTS = 60
-"""And at least so many snapshots, where there are."""
+"""Snapshots in the recording, at least, if there are as many."""
 _MOST_CHANNELS = 200_000
-"""Channels in all the snapshots that a screen keeps for an incident: some 100 MB."""
+"""Channels in all snapshots kept for an incident, at most: about 100 MB."""
 _SIZE = (120, 36)
 _GONE = "The engine is gone; this is its last snapshot"
 
@@ -54,11 +54,11 @@ class Incident(Struct, frozen=True, kw_only=True):
 
     header: Header
     snapshots: Sequence[Snapshot]
-    """At least one; the last one is the moment."""
+    """The snapshots, at least one; the last one is the moment."""
     points: Sequence[HistoryPoint]
     lost: str | None = None
     playback: Playback | None = None
-    """Where in its recording the moment is; None: of a running engine."""
+    """The moment's place in its recording; None: a running engine."""
     redacted: bool = False
 
 
@@ -80,7 +80,7 @@ class LastMinutes:
             self._channels -= len(kept.popleft().channels)
 
     def until(self, snapshot: Snapshot) -> list[Snapshot]:
-        """Those up to a snapshot, itself the last."""
+        """The snapshots up to and including the given one."""
         before = [one for one in self._snapshots if (one.wall_ms or 0) < (snapshot.wall_ms or 0)]
         return [*before, snapshot]
 
@@ -108,7 +108,7 @@ def incident_of(reader: RecordingReader, number: int) -> Incident:
 
 
 def redacted(incident: Incident) -> Incident:
-    """The same without any name: each channel has the same one in text, picture and recording."""
+    """The incident without names: each channel has the same substitute in text, picture and recording."""
     redaction = Redaction()
     redaction.snapshot(incident.snapshots[-1])  # so that source instances keep their `#0` in the history, too
     header = redaction.header(replace(incident.header, history=list(incident.points)))
@@ -123,7 +123,7 @@ def redacted(incident: Incident) -> Incident:
 
 
 def check_target(out: Path, inputs: Sequence[Path], *, force: bool) -> None:
-    """UsageError if `out` (a `.zip`, else a directory) may not be written."""
+    """UsageError if `out` (a `.zip`, else a directory) must not be written."""
     if _is_zip(out):
         check_outputs({"-o": out}, inputs=inputs, force=force)
     elif out.exists() and not out.is_dir():
@@ -202,7 +202,7 @@ def _case(incident: Incident) -> Case:
 
 
 def _recent(incident: Incident) -> Recent:
-    """What a screen would remember at that moment."""
+    """The history that a screen would have at that moment."""
     recent = Recent(incident.points)
     last = history_point(incident.snapshots[-1])
     if last is not None and (not incident.points or incident.points[-1].wall_ms < last.wall_ms):
@@ -211,7 +211,7 @@ def _recent(incident: Incident) -> Recent:
 
 
 def versions(snapshot: Snapshot) -> list[tuple[str, str]]:
-    """The versions that matter; Spark's only of a run of this wmtop, which has started it."""
+    """The relevant versions; Spark's only for a run of this wmtop, which started it."""
     own = target_of(snapshot).kind == "run"
     return [
         ("wmtop", _installed("wmtop")),
@@ -289,7 +289,7 @@ def _write_directory(files: Path, out: Path, *, force: bool) -> None:
 
 @contextmanager
 def _removed_on_error(out: Path) -> Generator[None]:
-    """Half a zip is of no use; one that was there before is not ours to remove."""
+    """Remove an unfinished zip on an error, unless it existed before."""
     existed = out.exists()
     try:
         yield

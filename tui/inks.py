@@ -1,7 +1,7 @@
-"""The inks of the widgets that draw themselves: what each word for a meaning looks like in a theme.
+"""The inks of the widgets that draw themselves: the style of each meaning in a theme.
 
-They are not CSS component classes: Textual would compute each of them again for every widget whenever anything
-about it changes, which was more than half of the time that a screen took to open.
+They are not CSS component classes: Textual would compute each of them again for every widget whenever anything about it
+changes, which was more than half of the time that a screen took to open.
 """
 
 from collections.abc import Mapping
@@ -14,13 +14,13 @@ FOREGROUND = "foreground"
 
 
 class Ink(Struct, frozen=True):
-    """Names of the theme's colours; `ground` None is what lies below."""
+    """Names of the theme's colours; `ground` None: the background below."""
 
     color: str = FOREGROUND
     ground: str | None = None
     bold: bool = False
     reversed_without_colors: bool = False
-    """What is chosen must be seen as well where there are no colours."""
+    """Reversed without colours, so that the selection stays visible."""
 
 
 INKS: dict[str, Ink] = {

@@ -1,4 +1,4 @@
-"""What reaches the app from the engine's stream, and the shape of the client that brings it."""
+"""The messages from the engine's stream to the app, and the client protocol that delivers them."""
 
 from collections.abc import AsyncIterator
 from typing import Protocol
@@ -53,7 +53,7 @@ class ReplyCame(Message):
 
 
 class StreamEnded(Message):
-    """Nothing more will come; `reason` is one line, or None where the stream just ended."""
+    """The stream has ended; `reason` is one line, or None if there is no reason."""
 
     def __init__(self, reason: str | None) -> None:
         self.reason = reason

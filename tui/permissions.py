@@ -1,11 +1,11 @@
-"""Actions that a screen does not have: a served one writes no files, a read-only one changes no engine."""
+"""Actions that a screen does not offer: a served one writes no files, a read-only one changes no engine."""
 
 from collections.abc import Iterable
 
 from .present.keys import Hint
 
 WRITES_FILES = frozenset({"save_svg", "save_csv", "save_json", "record", "export_incident"})
-"""Actions that write into the directory in which wmtop was started; a new one is added here."""
+"""Actions that write into wmtop's start directory; add new ones here."""
 CHANGES_ENGINE = frozenset({"apply", "undo", "auto"})
 """Actions that change a setting of the engine; for an attached query `apply` only copies a line."""
 READ_ONLY = "this screen is read-only: nothing was changed"

@@ -1,4 +1,4 @@
-"""What the screen remembers for its user: the theme, in a file of the user's state directory."""
+"""The saved choices of a user: the theme, in a file of the user's state directory."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -9,18 +9,18 @@ from msgspec import Struct
 
 
 class Preferences(Struct, frozen=True):
-    """What was chosen; None: nothing."""
+    """The user's choices; None: no choice."""
 
     theme: str | None = None
 
 
 def preferences_file() -> Path:
-    """Where it is kept for this user."""
+    """The path of the file for this user."""
     return platformdirs.user_state_path("wmtop", appauthor=False) / "screen.json"
 
 
 def read(path: Path) -> Preferences:
-    """What was remembered; a file that is missing, unreadable or damaged is as if nothing had been."""
+    """The saved choices; a missing, unreadable or damaged file counts as empty."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Preferences)
     except (OSError, msgspec.MsgspecError):
@@ -28,7 +28,7 @@ def read(path: Path) -> Preferences:
 
 
 def write(path: Path, preferences: Preferences) -> None:
-    """Remember; where that cannot be written (a full disk, a read-only home) nothing happens."""
+    """Save the choices; does nothing if that fails (a full disk, a read-only home)."""
     beside = path.with_suffix(".new")
     with suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

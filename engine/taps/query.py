@@ -1,4 +1,4 @@
-"""Somebody's Spark query, looked at through its checkpoint and state files, and what it says of itself."""
+"""An existing Spark query as a target: its checkpoint and state files, and its own reports."""
 
 import logging
 import time
@@ -22,21 +22,21 @@ from .positions import offsets_of
 from .query_facts import QueryFacts
 from .reports import JobReports, Report, Reports
 
-if TYPE_CHECKING:  # the Kafka client is loaded where there is a broker to ask, Arrow where there is a store
+if TYPE_CHECKING:  # load the Kafka client only if there is a broker, Arrow only if there is a store
     from .broker.broker import BrokerTap
     from .remote.mirror import Remote
 
 _log = logging.getLogger("wmtop.store")
 _log.addHandler(logging.NullHandler())
 OUT_OF_REACH_S = 5.0
-"""How long a store may fail before its query is called stale."""
+"""Time (s) that a store may fail before its query is called stale."""
 
 
 class WindowsTap(Protocol):
-    """Who reads the open windows of a checkpoint's state."""
+    """Reads the open windows in a checkpoint's state."""
 
     def poll(self, facts: CheckpointFacts) -> tuple[OpenWindows, ...]:
-        """Those of every operator, after the batch that `facts` says is the last committed one."""
+        """The windows of every operator, after the last committed batch in `facts`."""
         ...
 
     def close(self) -> None:
@@ -45,10 +45,10 @@ class WindowsTap(Protocol):
 
 
 class QueryWatch:
-    """A `Watched` query, found by its checkpoint, or by what it says (`reports`): either leads to the other.
+    """A `Watched` query, found by its checkpoint or its `reports`: either leads to the other.
 
-    `windows` makes what reads its open windows (None: they are not read); `broker` is asked for the event times of
-    what it reads from Kafka. One of `checkpoint` and `reports` is given; `remote` is what they are the copy of, if so.
+    `windows` makes what reads its open windows (None: they are not read); `broker` is asked for the event times of what
+    it reads from Kafka. One of `checkpoint` and `reports` is given; `remote` is what they are the copy of, if so.
     """
 
     def __init__(
@@ -78,12 +78,12 @@ class QueryWatch:
 
     @property
     def every_s(self) -> float:
-        """The pace of the polls: a store is asked as often as the query's batches make sense."""
+        """Seconds between polls: a store is queried only as often as the query's batches make sense."""
         return 0.25 if self._remote is None else self._remote.mirror.every_s
 
     @property
     def settings(self) -> Settings:
-        """What is known before the first look: Spark's rules."""
+        """Spark's rules, known before the first poll."""
         return snapshot_of_query(QueryFacts(), name="", source=self._source, now_ms=0).settings
 
     def describe(self) -> SourceView:
@@ -91,7 +91,7 @@ class QueryWatch:
         return self._source
 
     def open(self) -> None:
-        """UsageError where there is nothing to be read, or the broker has not what the query reads."""
+        """UsageError if nothing can be read, or the broker lacks the query's topics."""
         if self._given is not None:
             check(self._given)
             self._look_into(self._given)
@@ -102,7 +102,7 @@ class QueryWatch:
             self._broker.open(offsets_of(checkpoint, run), _time_in_records(run))
 
     def poll(self) -> QueryFacts:
-        """What is there now; what has vanished since is reported as it was, with the trouble."""
+        """The present facts; if something has vanished since, its last facts with the trouble."""
         self._fetch()
         checkpoint, report = self._both()
         windows = None
@@ -128,12 +128,12 @@ class QueryWatch:
         return self._before
 
     def past(self, facts: QueryFacts, now_ms: int) -> Past:
-        """What its checkpoint, else its event log has on record; call it after `picture`."""
+        """The recorded past from its checkpoint, else its event log; call it after `picture`."""
         level = None if self._before is None else self._before.level.watermark_ms
         return past_of(facts.checkpoint, facts.run, level, now_ms)
 
     def close(self) -> None:
-        """Hang up on the broker."""
+        """Close the connection to the broker."""
         self._reports.close()
         if self._windows is not None:
             self._windows.close()
@@ -143,7 +143,7 @@ class QueryWatch:
             self._remote.close()
 
     def _both(self) -> tuple[CheckpointFacts | None, Report | None]:
-        """What the checkpoint and the query say; the one is looked for where the other names it."""
+        """The facts of checkpoint and reports; either is searched for if the other names it."""
         checkpoint = self._poll_checkpoint()
         report = self._reports.poll(checkpoint.query_id if checkpoint is not None else None)
         place = report.checkpoint if report is not None else None
@@ -153,7 +153,7 @@ class QueryWatch:
         return checkpoint, report
 
     def _fetch(self) -> None:
-        """Copy what is new in the store."""
+        """Copy new files from the store."""
         if self._remote is None:
             return
         self._trouble = self._remote.look()
@@ -193,7 +193,7 @@ class QueryWatch:
 
 
 def _time_in_records(run: QueryRun | None) -> str | None:
-    """Where the plan has event time in the records of Kafka; None where it does not say, or has several places."""
+    """The place of event time in Kafka's records by the plan; None if the plan does not show it, or shows several."""
     if run is None or run.plan is None:
         return None
     places = {node.record_time for node in run.plan.nodes}

@@ -14,7 +14,7 @@ from .events.query_runs import InputBatch, InputFacts, QueryRun
 from .nodes import Node, Policy, barrel_level, delay_of
 
 _RATE_OVER = 8
-"""How many batches a channel's rate is taken over."""
+"""Batches over which a channel's rate is measured."""
 
 
 class Tapped(Struct, frozen=True):
@@ -25,13 +25,13 @@ class Tapped(Struct, frozen=True):
 
 
 def tapped_inputs(nodes: Sequence[Node], run: QueryRun | None) -> list[Tapped]:
-    """Every input that has said something."""
+    """Every input with a report."""
     delays = {tap.name: node.delay_ms for node in nodes for tap in node.taps}
     return [Tapped(tap, delays.get(tap.name)) for tap in run.inputs] if run is not None else []
 
 
 def channels_of_taps(inputs: Sequence[Tapped], now_ms: int) -> list[ChannelView]:
-    """A channel's name has its input's before it where several inputs have channels."""
+    """The channels of taps; if several inputs have channels, a channel's name begins with its input's."""
     speaking = [one for one in inputs if one.tap.channels]
     return [view for one in speaking for view in _views(one, now_ms, prefix=len(speaking) > 1)]
 
@@ -58,7 +58,7 @@ def _views(one: Tapped, now_ms: int, *, prefix: bool) -> Iterable[ChannelView]:
 
 
 def _rates(recent: Sequence[InputBatch]) -> dict[str, float] | None:
-    """Rows a second by channel: those of all batches but the first, over the time since that one began."""
+    """Rows per second by channel: those of all batches but the first, over the time since the first began."""
     times = [batch.timestamp_ms for batch in recent if batch.timestamp_ms is not None]
     if len(times) < 2 or any(after <= before for before, after in pairwise(times)):
         return None
@@ -71,7 +71,9 @@ def _rates(recent: Sequence[InputBatch]) -> dict[str, float] | None:
 
 
 def channels_of_topics(topics: TopicFacts, delay_ms: int | None, *, withheld: bool = False) -> list[ChannelView]:
-    """The partitions, as far as the query has read them; what each alone would have made of Spark's clock."""
+    """The partitions, as far as the query has read them, with the watermark that Spark's clock would have by each
+    alone.
+    """
     several = len({partition.topic for partition in topics.partitions}) > 1
     known = topics.trouble is None
     partitions = without_times(topics).partitions if withheld else topics.partitions
@@ -79,7 +81,7 @@ def channels_of_topics(topics: TopicFacts, delay_ms: int | None, *, withheld: bo
 
 
 def without_times(topics: TopicFacts) -> TopicFacts:
-    """The same without times, which are not those that the watermark goes by."""
+    """The same without event times, because the watermark uses others."""
     bare = (replace(one, newest_ms=None, event_ms=None) for one in topics.partitions)
     return replace(topics, partitions=tuple(bare))
 
@@ -108,7 +110,7 @@ def _partition(
 def barrel_rule(
     nodes: Sequence[Node], channels: Sequence[ChannelView], level_ms: int | None, policy: Policy | None
 ) -> BarrelRule | None:
-    """What the slowest channel would give; None where no channel is known."""
+    """The watermark by the slowest channel; None if no channel is known."""
     if not channels:
         return None
     reached = [(view.max_event_ms, view.channel) for view in channels if view.max_event_ms is not None]
@@ -130,18 +132,18 @@ def barrel_rule(
 
 
 def _reached(view: ChannelView) -> float:
-    """How far a channel has come; where no delay is known, in event time."""
+    """A channel's watermark; if no delay is known, its event time."""
     time = view.max_event_ms if view.watermark_ms is None else view.watermark_ms
     return float("-inf") if time is None else time
 
 
 def whatif_by_spark(nodes: Sequence[Node]) -> list[WhatIf] | None:
-    """What other delays would have cost by Spark's rule, in upper bounds; None where the taps do not report it."""
+    """The cost of other delays by Spark's rule, as upper bounds; None if the taps do not report it."""
     return _whatif(nodes, barrel=False)
 
 
 def explain_of(nodes: Sequence[Node]) -> list[ExplainedColumn] | None:
-    """Which values lay under the watermark, at the delay in force; None where the tap does not report it.
+    """The values behind the watermark, at the delay in force; None if the tap does not report them.
 
     `late` are upper bounds, as the what-if's: to a bucket. A delay between two of the counted ones is taken as the
     shorter one.
@@ -169,18 +171,18 @@ def explain_of(nodes: Sequence[Node]) -> list[ExplainedColumn] | None:
 
 
 def _behind(late: Sequence[int]) -> dict[int, int]:
-    """By delay: how many rows were late at it and at no greater one."""
+    """By delay: the rows that were late at it and at no greater one."""
     return {number: count - after for number, (count, after) in enumerate(zip(late, [*late[1:], 0], strict=True))}
 
 
 def bucket_of(nodes: Sequence[Node]) -> int | None:
-    """How wide (ms) the buckets are that the what-if was counted in."""
+    """The width (ms) of the what-if's buckets."""
     tap = _alone(nodes)
     return tap.lateness.bucket_ms if tap is not None and tap.lateness is not None else None
 
 
 def _alone(nodes: Sequence[Node]) -> InputFacts | None:
-    """The tap where one node has one: of several on one clock none knows what the others do to it."""
+    """The tap, if there is one node with one tap: with several on one clock, no tap knows the others' effect."""
     return nodes[0].taps[0] if len(nodes) == 1 and len(nodes[0].taps) == 1 else None
 
 

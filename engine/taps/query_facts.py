@@ -1,4 +1,4 @@
-"""What the taps on one Spark query say at one moment. Pure."""
+"""The facts of all taps on one Spark query at one moment. Pure."""
 
 from collections.abc import Sequence
 
@@ -13,15 +13,15 @@ from .reports import Report
 
 
 class QueryFacts(Struct, frozen=True, kw_only=True):
-    """What the taps on one query say at one moment; None: there is no such tap on it."""
+    """The facts of all taps on one query at one moment; None: no such tap."""
 
     checkpoint: CheckpointFacts | None = None
     report: Report | None = None
     windows: tuple[OpenWindows, ...] | None = None
     window: WindowSpec | None = None
-    """How windows are made, as far as those seen so far show it."""
+    """How windows are made, as far as the windows seen so far show it."""
     topics: TopicFacts | None = None
-    """What the broker says of the query's topics."""
+    """The broker's facts about the query's topics."""
 
     @property
     def run(self) -> QueryRun | None:
@@ -30,7 +30,7 @@ class QueryFacts(Struct, frozen=True, kw_only=True):
 
 
 class Mark(Struct):
-    """A batch on record: when it began, and the watermark in force in it (ms)."""
+    """A recorded batch: when it began, and the watermark in force in it (ms)."""
 
     timestamp_ms: int
     watermark_ms: int | None
@@ -45,7 +45,7 @@ def batch_of(checkpoint: CheckpointFacts | None, run: QueryRun | None) -> int | 
 
 
 def history_of(facts: QueryFacts) -> Sequence[Mark]:
-    """The batches on record, the newest last."""
+    """The recorded batches, the newest last."""
     if facts.checkpoint is not None and facts.checkpoint.history:
         return [Mark(mark.timestamp_ms, mark.watermark_ms) for mark in facts.checkpoint.history]
     return [Mark(point.timestamp_ms, point.watermark_ms) for point in facts.run.history] if facts.run else []

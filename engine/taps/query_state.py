@@ -1,4 +1,4 @@
-"""Whether a Spark query runs, waits, is stale or has ended, from what its taps say. Pure."""
+"""Derives from the taps whether a Spark query runs, waits, is stale or has ended. Pure."""
 
 from itertools import pairwise
 from statistics import median
@@ -14,19 +14,19 @@ from .said import Said
 
 STALE_AFTER_MS = 30_000
 STALE_AFTER_BATCHES = 3
-"""A query is stale when no batch has begun for so long, and for so many times its usual distance between two."""
+"""A query is stale if no batch has begun for this long (ms), and for this many times its usual interval."""
 LONGEST_FIRST_BATCH_MS = 330_000
-"""A batch of real-time mode takes five minutes, unless the job says otherwise."""
+"""Longest first batch (ms): in real-time mode a batch takes five minutes by default."""
 LONGEST_TRIGGER_MS = 24 * 3_600_000
-"""So long a pause may be, where too few batches are on record to show how long the trigger pauses."""
+"""Longest pause (ms) that may be the trigger's while too few batches are recorded to show its interval."""
 _PACE_SHOWS = 3
-"""So many batches show a pace: the first one begins at the start, the next ones when the trigger's interval says."""
+"""Recorded batches that show the pace: the first begins at the start, later ones at the trigger's interval."""
 _LONGER = 2
-"""A pause is like those before it up to so many times their length."""
+"""A pause is like earlier ones up to this many times their length."""
 
 
 def current(facts: QueryFacts) -> QueryFacts:
-    """Without a report of an earlier run: the query was started again by a job that reports nothing."""
+    """The facts without an earlier run's report: the query was restarted by a job that reports nothing."""
     checkpoint, report = facts.checkpoint, facts.report
     if checkpoint is None or checkpoint.batch is None or report is None or report.run is None:
         return facts
@@ -35,7 +35,7 @@ def current(facts: QueryFacts) -> QueryFacts:
 
 
 def _went_on(checkpoint: CheckpointFacts, report: Report, run: QueryRun) -> bool:
-    """Whether the checkpoint has batches that cannot be those of a run that is over.
+    """Whether the checkpoint has batches that cannot belong to an ended run.
 
     A run that has failed leaves a batch behind that has begun and is not committed; in its first one it reports none.
     """
@@ -68,7 +68,7 @@ def state_of(facts: QueryFacts, now_ms: int) -> tuple[EngineState, Said | None]:
     if run.continuous and run.progress is None and facts.checkpoint is None:
         return "partial", ("continuous", {})
     if run.progress is None and facts.checkpoint is None and report.alive and heard_ms <= LONGEST_FIRST_BATCH_MS:
-        return "live", ("no_batch_ended", {"silent_ms": heard_ms})  # a job that publishes reports a batch at its end
+        return "live", ("no_batch_ended", {"silent_ms": heard_ms})  # a job that publishes reports each batch at its end
     usual_ms = max(STALE_AFTER_MS, STALE_AFTER_BATCHES * _usual_ms(facts))
     if heard_ms <= usual_ms:
         return "live", ("query_idle", {}) if run.idle_ms is not None else None
@@ -87,7 +87,7 @@ def state_of(facts: QueryFacts, now_ms: int) -> tuple[EngineState, Said | None]:
 def _state_of_checkpoint(
     facts: QueryFacts, checkpoint: CheckpointFacts, now_ms: int
 ) -> tuple[EngineState, Said | None]:
-    """The same, and what a checkpoint does not show of it."""
+    """The state by the checkpoint alone, and what that leaves unknown."""
     age_ms = checkpoint.age_ms(now_ms)
     if checkpoint.out_of_reach:
         return "stale", None
@@ -105,7 +105,9 @@ def _state_of_checkpoint(
 
 
 def _explained_ms(checkpoint: CheckpointFacts) -> float:
-    """How long a pause may be the trigger's: any of few batches, else like the second longest (one may be a stop)."""
+    """The longest pause that may be the trigger's: any with few batches, else like the second longest (one may be a
+    stop).
+    """
     times = [mark.timestamp_ms for mark in checkpoint.history]
     if len(times) < _PACE_SHOWS:
         return LONGEST_TRIGGER_MS
@@ -113,7 +115,7 @@ def _explained_ms(checkpoint: CheckpointFacts) -> float:
 
 
 def _usual_ms(facts: QueryFacts) -> float:
-    """The usual time between the beginnings of two batches; of a single one, how long it took.
+    """The usual time between the beginnings of two batches; for a single batch, its duration.
 
     In real-time mode a batch lasts minutes, and its offsets are written at its end: they never show it in flight.
     """

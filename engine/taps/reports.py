@@ -1,4 +1,4 @@
-"""What a query says of itself: in the event log of its application, or in the file of a job that publishes it."""
+"""A query's own reports: in its application's event log, or in the file of a job that publishes it."""
 
 import time
 from collections.abc import Sequence
@@ -16,54 +16,54 @@ from .events.query_runs import QueryRun
 from .files import one_line
 
 SEARCH_S = 2.0
-"""How often a job is looked for that publishes a query."""
+"""Seconds between two searches for a job that publishes a query."""
 _MOST_NAMED = 8
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """What has been said, at one moment."""
+    """A report at one moment."""
 
     tap: Literal["event log", "publish"]
     app: str | None
     run: QueryRun | None
     """The last run of the query; None: it has not started yet."""
     alive: bool | None
-    """Whether the application runs; None: it does, or it died, which a log does not show."""
+    """Whether the application runs; None: it does, or it died without a trace in the log."""
     trouble: str | None
     """One line on what could not be read."""
     siblings: list[SiblingQuery] | None = None
     """The last run of each other query of the application."""
     heard_ms: int | None = None
-    """When something was last written there (epoch ms)."""
+    """When the last line or file was written (epoch ms)."""
     checkpoint: str | None = None
-    """The query's checkpoint directory, as this run or an earlier one of the same query names it."""
+    """The query's checkpoint directory by this run or an earlier one of the same query."""
 
 
 class Reports(Protocol):
-    """Where a query says something of itself."""
+    """A source of a query's reports."""
 
     def open(self) -> None:
-        """UsageError for what cannot be read, or where it is not clear which query is meant."""
+        """UsageError if it cannot be read, or if it is not clear which query is wanted."""
         ...
 
     def poll(self, query_id: str | None) -> Report | None:
-        """What it says now, given its id where that is known from elsewhere; None: nothing (yet)."""
+        """The present report, given the query's id if known from elsewhere; None: none (yet)."""
         ...
 
     def close(self) -> None:
-        """Listen no more."""
+        """Close the source."""
         ...
 
 
 class LogReports:
-    """An event log's; `wanted` is the query's name or id where it has several."""
+    """The reports in an event log; `wanted` is the query's name or id if the log has several."""
 
     def __init__(self, path: Path, wanted: str | None = None) -> None:
         self._log = EventLogTap(path)
         self._wanted = wanted
 
     def open(self) -> None:
-        """Read all that is there."""
+        """Read everything."""
         check(self._log.path)
         sure_of(self._log.poll_all().queries, self._wanted)
 
@@ -88,7 +88,7 @@ class LogReports:
 
 
 class JobReports:
-    """Of a job that publishes, `job` or whichever has a query of the id; after a restart, of the one that came then."""
+    """The reports of a publishing job: `job`, or any with a query of the id; after a restart, the new one."""
 
     def __init__(self, job: Published | None = None, wanted: str | None = None) -> None:
         self._job = job
@@ -98,13 +98,13 @@ class JobReports:
         self._search_at = 0.0
 
     def open(self) -> None:
-        """The job says what it is asked for."""
+        """Nothing to open."""
         publication = None if self._tap is None else self._tap.poll()
         if publication is not None:
             sure_of(publication.queries, self._wanted)
 
     def poll(self, query_id: str | None) -> Report | None:
-        """What the job said last; another one is looked for while there is none that runs."""
+        """The job's last report; while none runs, another job is searched for."""
         self._id = query_id or self._id
         report = self._report()
         lives = report is not None and report.alive and not (report.run and report.run.ended)
@@ -115,7 +115,7 @@ class JobReports:
         return report
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Nothing to close."""
 
     def _report(self) -> Report | None:
         publication = None if self._tap is None else self._tap.poll()
@@ -135,7 +135,7 @@ class JobReports:
         )
 
     def _search(self, query_id: str) -> None:
-        """Turn to a job that runs the query now."""
+        """Switch to a job that runs the query now."""
         with suppress(OSError):
             for job in list_published():
                 runs = [run for run in job.publication.queries if run.id == query_id and not run.ended]
@@ -165,7 +165,7 @@ def _checkpoint_of(runs: Sequence[QueryRun], run: QueryRun | None) -> str | None
 
 
 def choose(runs: Sequence[QueryRun], wanted: str | None, query_id: str | None) -> QueryRun | None:
-    """The run that is meant: the last one that has not ended, else the last."""
+    """The wanted run: the last one that has not ended, else the last."""
     meant = [run for run in runs if query_id in (None, run.id) and wanted in (None, run.name, run.id, run.run_id)]
     running = [run for run in meant if not run.ended]
     return (running or meant or [None])[-1]
@@ -176,7 +176,7 @@ def _ended_words(run: QueryRun) -> str:
 
 
 def sure_of(runs: Sequence[QueryRun], wanted: str | None) -> None:
-    """UsageError where `wanted` is none of them, or several run and none is named."""
+    """UsageError if `wanted` is none of them, or if several run and none is named."""
     meant = [run for run in runs if wanted in (None, run.name, run.id, run.run_id)]
     last = {run.id: run for run in meant or runs}
     order = sorted(last.values(), key=lambda run: (run.error is None, run.ended, run.name or run.id))

@@ -1,4 +1,4 @@
-"""The notes on an existing query, as codes: what is wrong with it, and what of it is not known. Pure."""
+"""The notes on an existing query, as codes: its troubles, and what is not known about it. Pure."""
 
 from collections.abc import Iterator, Sequence
 
@@ -17,32 +17,32 @@ def why(code: NoteCode, text: str | None) -> Said | None:
 
 
 def windows_unknown(windows: Windows) -> Said | None:
-    """Why nothing, or nothing newer, is known of the windows: their code and its arguments."""
+    """Why windows, or newer ones, are unknown: the code and its arguments."""
     return None if windows.unknown is None else ("windows_unknown", {**windows.unknown_args, "code": windows.unknown})
 
 
 def unreadable(*lines: str | None) -> list[Said | None]:
-    """What could not be read."""
+    """The note on unreadable files."""
     return [why("unreadable", line) for line in lines]
 
 
 def is_pause(said: Said | None) -> bool:
-    """Whether a note says that the query has begun no batch for longer than usual."""
+    """Whether a note means that no batch has begun for longer than usual."""
     return said is not None and said[0] in ("pause_unknown", "waits_for_trigger", "no_batch_ended")
 
 
 def continuous(checkpoint: CheckpointFacts | None) -> Said | None:
-    """Its batches are epochs of continuous processing."""
+    """The note on continuous processing."""
     return None if checkpoint is None or not checkpoint.continuous else ("continuous", {})
 
 
 def newer_format(version: str | None) -> Said | None:
-    """The checkpoint is of a Spark that this wmtop does not know."""
+    """The note on a checkpoint of an unknown Spark version."""
     return None if version is None else ("newer_format", {"version": version})
 
 
 def not_known(nodes: Sequence[Node], inputs: Sequence[Tapped], barrel: BarrelRule | None) -> list[Said]:
-    """What the taps in the job do not report, though there are some."""
+    """The notes on what the job's taps do not report."""
     notes: list[Said] = [
         ("channels_sampled", {"tap": one.tap.name, "kept": one.tap.sampled.kept, "of": one.tap.sampled.of})
         for one in inputs
@@ -55,13 +55,13 @@ def not_known(nodes: Sequence[Node], inputs: Sequence[Tapped], barrel: BarrelRul
 
 
 def time_needed(nodes: Sequence[Node]) -> Said:
-    """The watermark is on another column than the records' own timestamps."""
+    """The note on a watermark on another column than the records' own timestamps."""
     known = [node.column for node in nodes if node.column is not None]
     return "time_needed", {"column": ", ".join(known) or None}
 
 
 def sibling_failed(siblings: Sequence[SiblingQuery] | None) -> Said | None:
-    """Another query of the application has failed."""
+    """The note on another failed query of the application."""
     failed = [one for one in siblings or () if one.state == "failed"]
     if not failed:
         return None
@@ -69,7 +69,7 @@ def sibling_failed(siblings: Sequence[SiblingQuery] | None) -> Said | None:
 
 
 def troubles_of_watermark(spark: SparkProgress, checkpoint: CheckpointFacts | None, *, begun: bool) -> Iterator[Said]:
-    """There is none, it never moves, or it is frozen; `begun`: a batch has begun."""
+    """The note on a watermark that is missing, never moves, or is frozen; `begun`: a batch has begun."""
     for reason in ("no_input", "own_output"):
         pinned = [node.column or "window" for node in spark.nodes or () if node.pinned == reason]
         if pinned:

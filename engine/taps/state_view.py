@@ -1,4 +1,4 @@
-"""What an existing query keeps in its state: its stateful operators, its output mode, its open windows. Pure."""
+"""The state of an existing query: its stateful operators, its output mode, its open windows. Pure."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,17 +8,17 @@ from .checkpoint.open_windows import OPERATOR_KINDS, OpenWindows
 from .events.query_runs import BatchProgress, PlanFacts, StateFacts
 
 _FOLLOW_THE_WATERMARK = ("aggregation", "session", None)
-"""Operators whose output is not further behind than the watermark: below a join windows may stay longer."""
+"""Operators whose output is not behind the watermark; windows above a join may stay longer."""
 _PASS_THE_WATERMARK_ON = ("aggregation", "session", "dedup", "dedup_within_watermark", "limit", None)
-"""Operators that pass the query's own watermark on to those above them."""
+"""Operators that pass the query's own watermark on to the operators above."""
 _WITHOUT_WINDOWS = ("join", "dedup", "dedup_within_watermark", "limit")
-"""Operators that keep no windows: beside one that does, nothing is missing."""
+"""Operators without windows: nothing is missing if another operator has windows."""
 
 
 def operators_of(
     plan: PlanFacts | None, progress: BatchProgress | None, state: Sequence[OpenWindows] | None
 ) -> list[StatefulOperator] | None:
-    """As the plan has them, else as the state has them, else as they were reported; None: not known."""
+    """The operators by the plan, else by the state, else by the reports; None: not known."""
     reported = _by_number(progress)
     if plan is not None:
         return [
@@ -72,9 +72,9 @@ def _dropped(reported: Mapping[int, StateFacts], number: int | None) -> int | No
 def output_mode_of(
     plan: PlanFacts | None, state: Sequence[OpenWindows] | None, in_force: Mapping[int, int | None]
 ) -> OutputMode | None:
-    """How the query emits: as its plan has it; the state proves complete mode where it holds windows that have ended.
+    """The output mode by the plan; state with ended windows proves complete mode.
 
-    `in_force`: the watermark (ms) in each batch on record.
+    `in_force`: the watermark (ms) in each recorded batch.
     """
     modes: set[OutputMode] = set()
     if plan is not None:
@@ -100,7 +100,7 @@ def windows_of(
     in_force: Mapping[int, int | None],
     nothing: WindowsUnknownCode,
 ) -> Windows:
-    """The open windows of all operators that could be read, and why others could not; `nothing`: why none were."""
+    """The open windows of all readable operators, and why others were not readable; `nothing`: why none was."""
     if not found:
         return _no_windows(WindowsUnknown(nothing))
     several = len(found) > 1
@@ -145,7 +145,7 @@ def windows_of(
 
 
 def _behind_another(one: OpenWindows, found: Sequence[OpenWindows]) -> bool:
-    """Whether an operator nearer to the sources passes on an earlier watermark than the query's.
+    """Whether an operator nearer to the sources passes on a lower watermark than the query's.
 
     Spark numbers its operators from the sink on. A join with a time bound still emits rows that far behind.
     """

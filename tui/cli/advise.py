@@ -1,4 +1,4 @@
-"""`wmtop advise`: the recommended lateness and idle timeout, what they rest on, and the line for the job."""
+"""`wmtop advise`: the recommended lateness and idle timeout, their evidence, and the line for the job."""
 
 import json as std_json
 import shlex
@@ -33,7 +33,7 @@ USUAL_HORIZON_MS = 3_600_000
 
 
 def _horizon(text: str) -> int:
-    """Ms; -1 for all."""
+    """A horizon in ms; -1: all."""
     return -1 if text == "all" else parse_duration(text)
 
 
@@ -68,7 +68,7 @@ def advise(
     query: Annotated[str | None, typer.Option(metavar="NAME", help="event log, published: which query")] = None,
     json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
-    """Recommend a lateness and an idle timeout, with evidence; exit 3 where the target has none."""
+    """Recommend a lateness and an idle timeout, with evidence; exit 3 if the target has none."""
     member = member_of(target)
     snapshot = _seen(member, look_for, at, {"query": query})
     found = _advice(snapshot, target, share, horizon)
@@ -96,7 +96,7 @@ def _seen(member: Member, for_ms: int, at: int | None, options: dict[str, Any]) 
 
 
 def _advice(snapshot: Snapshot, target: str, share: float, horizon: int | None) -> Advice | None:
-    """From the horizon asked for; without one from 1 h, or from all where there is no other."""
+    """The advice for the requested horizon; by default for 1 h, or for all if there is no other."""
     horizons = known_horizons(snapshot)
     if not horizons:
         return None
@@ -120,7 +120,7 @@ def _lines_for(snapshot: Snapshot, found: Advice) -> dict[str, str]:
 
 
 def _as_json(target: str, snapshot: Snapshot, found: Advice, lines: dict[str, str]) -> dict[str, Any]:
-    """`lateness_ms` and `idle_after_ms` are the recommended ones (null: none can be given, or off)."""
+    """`lateness_ms` and `idle_after_ms` are the recommended values (null: none possible, or off)."""
     return {
         **msgspec.to_builtins(found),
         "target": target,
@@ -169,7 +169,7 @@ def _text(target: str, snapshot: Snapshot, found: Advice, lines: dict[str, str])
 
 
 def _no_evidence(member: Member, snapshot: Snapshot) -> list[str]:
-    """Why there is no advice, and the command that would get the evidence."""
+    """Why there is no advice, and a command that collects the evidence."""
     target, reported = member.target, clean(member.name)
     if target.startswith(TOPIC):
         bootstrap, _, topic = target.removeprefix(TOPIC).partition("/")

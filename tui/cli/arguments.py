@@ -1,4 +1,4 @@
-"""The options that every engine has, written once and joined to each `run` command's own."""
+"""The options that every engine has, written once and added to each `run` command's own."""
 
 import inspect
 from collections.abc import Callable
@@ -31,12 +31,12 @@ def on_alert_option() -> Any:
 
 
 def or_off(value: int) -> int | None:
-    """What an `off_option` said: ms, or None for off."""
+    """The value of an `off_option`: ms, or None for off."""
     return None if value < 0 else value
 
 
 def parsed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
-    """A parser for typer, which passes defaults that are values already."""
+    """A parser for typer, which also passes default values through it."""
 
     def run(value: Any) -> Any:
         if not isinstance(value, str):
@@ -57,7 +57,7 @@ def _minus_one_for_off(text: str) -> int:
 
 @dataclass(frozen=True)
 class EngineArguments:
-    """What `run …` and `demo` take besides their source."""
+    """The options of `run …` and `demo` besides their source."""
 
     strategy: Annotated[
         list[str] | None,

@@ -211,7 +211,7 @@ WATCH_OPTIONS = (
     "bootstrap", "time", "group", "kafka_config", "query", "operator", "ca_file", "client_cert", "auth_file",
     "state_reader", "lateness", "idle_after",
 )  # fmt: skip
-"""The options of `attach`, by parameter, that say what is looked at and how."""
+"""The options of `attach`, by parameter, that choose the target and how it is read."""
 _OF_FLINK = ("operator", "ca_file", "client_cert", "auth_file")
 _OF_GROUP = ("group", "lateness", "idle_after")
 _OF_BROKER = ("time", "kafka_config")
@@ -219,10 +219,10 @@ _OF_QUERY = ("state_reader", "bootstrap", "query")
 
 
 def watched_of(target: str, options: Mapping[str, Any]) -> "Watched[Any]":
-    """What a target names that is not a running engine: a Flink job, a topic, a consumer group or a query; UsageError
-    if nothing.
+    """The watcher for a target that is not a running engine: a Flink job, a topic, a consumer group or a query;
+    UsageError if it is none.
 
-    `options` are of `WATCH_OPTIONS`; None or missing: not given.
+    `options` are those of `WATCH_OPTIONS`; None or missing: not given.
     """
     given = {name: options.get(name) for name in WATCH_OPTIONS}
 
@@ -273,13 +273,13 @@ def _refuse(where: str, options: dict[str, Any]) -> None:
 
 
 class EngineAddress(NamedTuple):
-    """Where a running engine is reached; what answers there must have that id, None: a socket given as a path."""
+    """The address of a running engine; the engine there must have the id (None: the target was a socket's path)."""
 
     socket: Path
     run_id: str | None
 
     def client(self, *, read_only: bool) -> "Client":
-        """A connection to that engine, and to no other that answers there."""
+        """A connection to that engine only: another one at the same address is refused."""
         from ...engine.feed.client import Client
 
         return Client(self.socket, run_id=self.run_id, read_only=read_only)
@@ -295,7 +295,7 @@ def engine_of(target: str) -> EngineAddress | None:
         pass
     if "/" in target or path.exists():
         return None
-    own = launched()  # it has the name of what it watches, where a query is published under that name
+    own = launched()  # it has the target's name if a query is published under it
     runs = [run for run in rundir.list_runs() if run.name == target and (own is None or run.id != own.id)]
     return EngineAddress(runs[0].socket, runs[0].id) if runs else None
 

@@ -1,8 +1,8 @@
 """The web server of `wmtop serve`: which hosts may open the page and its websocket, and what the page may load.
 
-A browser sends to this server what any web page asks it to. Two checks keep other sites out: the request must be made
-to a host name that is ours (else a site could point its own name at this address: DNS rebinding), and a page that opens
-the websocket must come from that same host. The page loads nothing from elsewhere, so it works without the internet.
+Any web page can make a browser send requests to this server. Two checks keep other sites out: the request must be made
+to an allowed host name (else a site could point its own name at this address: DNS rebinding), and a page that opens the
+websocket must come from that same host. The page loads nothing from elsewhere, so it works without the internet.
 """
 
 import ipaddress
@@ -60,7 +60,7 @@ class ScreenServer(Server):
         """Nothing is logged."""
 
     async def on_startup(self, app: web.Application) -> None:
-        """The command has printed the address."""
+        """Nothing to do: the command has printed the address."""
 
     async def _make_app(self) -> web.Application:
         app = await super()._make_app()

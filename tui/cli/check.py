@@ -1,4 +1,4 @@
-"""`wmtop check`: look at targets until a verdict is possible, print verdict and findings, and exit accordingly."""
+"""`wmtop check`: watch targets until a verdict is possible, print verdict and findings, and exit accordingly."""
 
 import shutil
 import sys
@@ -33,9 +33,9 @@ DEFAULT_FOR_MS = 30_000
 DEFAULT_COLUMNS = 160
 """The width of the table where the output is not a terminal."""
 _BEGINS_NOTHING = ("no_new_batch", "batch_unfinished", "query_silent", "application_gone")
-"""The notes on a query that is stale because it has begun no batch for long, not because it cannot be read."""
+"""The notes on a query that is stale because no batch has begun for long, not because it is unreadable."""
 HANGS_AFTER_S = 10
-"""How long after `--for` a target may take to answer."""
+"""How long (s) after `--for` a target may take to answer."""
 
 
 def check(
@@ -104,7 +104,7 @@ def check(
 
 
 class _Asked(Struct, frozen=True):
-    """What is asked of every target."""
+    """The options that apply to every target."""
 
     expression: Expression | None
     for_ms: int
@@ -121,8 +121,13 @@ def _parsed(text: str | None) -> Expression | None:
         raise UsageError(f"--fail-if: {error}") from None
 
 
+<<<<<<< /tmp/words/m_c
 def _check_all(members: list[Member], asked: _Asked) -> Iterator[Checked | UsageError]:
     """All at the same time, in their order: one that hangs costs the others nothing. A `UsageError` is a result."""
+=======
+def _check_all(members: list[Member], asked: _Asked) -> Iterator[Checked]:
+    """Check all targets at the same time; results in their order. A target that hangs delays no other."""
+>>>>>>> /tmp/words/m_n
     outcomes: dict[str, Checked | Exception] = {}
 
     def look(member: Member) -> None:
@@ -166,8 +171,8 @@ def _check(member: Member, asked: _Asked) -> Checked:
 def _decided(look: Look, expression: Expression | None) -> bool:
     """Whether more time would not change the answer.
 
-    That is when the target is over or begins no batches, when the expression is true, or when verdict and expression
-    are known.
+    True if the target has ended or begins no batches, if the expression is true, or if verdict and expression are
+    known.
     """
     if look.snapshot is None:
         return False
@@ -188,7 +193,7 @@ def _begins_nothing(snapshot: Snapshot) -> bool:
 
 
 def _unknown(target: str, reason: str) -> Checked:
-    """The result for a target that could not be looked at: nothing is known, and least of all that it is fine."""
+    """The result for an unreadable target: unknown, never fine."""
     return Checked(target, "unknown", reason, [], dict.fromkeys(FACTS), CANNOT_TELL)
 
 

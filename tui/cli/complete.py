@@ -9,7 +9,7 @@ import typer
 from ...engine.errors import UsageError
 
 VARIABLE = "_WMTOP_COMPLETE"
-"""The environment variable by which the script asks."""
+"""The environment variable with which the script requests completions."""
 SHELLS = ("bash", "zsh", "fish")
 
 
@@ -24,12 +24,12 @@ def completion(shell: Annotated[str, typer.Argument(metavar="bash|zsh|fish", hel
 
 
 def _completing_at_once(script: str) -> str:
-    """The script, which also completes when zsh loads it: that is at the first Tab."""
+    """The script, changed so that it also completes while zsh loads it, at the first Tab."""
     return f'{script}\n[[ "${{funcstack[1]}}" != _wmtop ]] || _wmtop_completion "$@"'
 
 
 def words_to_complete() -> Sequence[str] | None:
-    """The words after `wmtop` that the shell asks to complete; None where it does not ask."""
+    """The words after `wmtop` to complete for the shell; None: no completion is requested."""
     if VARIABLE not in os.environ:
         return None
     from typer.completion import completion_init  # pyright: ignore[reportPrivateImportUsage]
@@ -39,7 +39,7 @@ def words_to_complete() -> Sequence[str] | None:
 
 
 def target_names(incomplete: str) -> list[str]:
-    """Configured targets, running engines and published queries; none where the configuration is wrong."""
+    """Configured targets, running engines and published queries; none if the configuration is wrong."""
     from .fleet.members import members
 
     try:

@@ -28,7 +28,7 @@ PORTS = {8080: "wmtop serve", 9464: "wmtop export --prometheus"}
 
 
 class EnvironmentCheck(Struct, frozen=True):
-    """One thing that was looked at; `fix` says what to change where it is not `ok`."""
+    """One checked property; `fix` is what to change unless it is `ok`."""
 
     name: str
     status: Literal["ok", "warning", "error"]
@@ -37,7 +37,7 @@ class EnvironmentCheck(Struct, frozen=True):
 
 
 def versions() -> str:
-    """wmtop and what it runs on, a line each, without starting Spark."""
+    """The versions of wmtop and its dependencies, a line each, without starting Spark."""
     spark, java = _installed("pyspark") or "not installed", _java()
     return "\n".join(
         (

@@ -1,4 +1,4 @@
-"""Alerts of an engine in another process: also that it is lost, which it cannot report itself."""
+"""Alerts of an engine in another process, including its loss, which it cannot report itself."""
 
 import asyncio
 import time
@@ -41,7 +41,7 @@ async def watch_alerts(messages: AsyncIterator[FromEngine], alerts: AlertCommand
 
 
 def _look_for_silence(last: Snapshot | None, silent_ms: int, alerts: AlertCommand) -> None:
-    """An engine that is suspended or hangs sends nothing, and its connection stays open."""
+    """Check for missing snapshots: a suspended or hanging engine sends none, but its connection stays open."""
     if last is not None and last.state not in ("starting", "ended", "failed") and silent_ms >= LOST_AFTER_MS:
         alerts.lose(_now_ms(), silent_ms=silent_ms)
 

@@ -1,4 +1,4 @@
-"""Starting an engine: in this process without a screen, or in one of its own with the screen on it."""
+"""Starts an engine: in this process without a screen, or in its own process with the screen on it."""
 
 import logging
 import secrets
@@ -59,8 +59,9 @@ def command_of(on_alert: str | None) -> list[str] | None:
 
 
 def check_engine_outputs(engine: EngineArguments, inputs: Sequence[Path]) -> None:
-    """UsageError if `--record` or `--firings` would overwrite something, or `--on-alert` cannot be run; what a resumed
-    run wrote, it continues."""
+    """UsageError if `--record` or `--firings` would overwrite a file, or `--on-alert` cannot be run; files of a resumed
+    run are continued.
+    """
     from ...engine.pipeline.durable import own_files, own_outputs
     from ...engine.pipeline.late_directory import check_late_output
 
@@ -73,7 +74,7 @@ def check_engine_outputs(engine: EngineArguments, inputs: Sequence[Path]) -> Non
 
 
 def explained_columns(text: str | None) -> tuple[str, ...]:
-    """The columns of `--explain`, each once; UsageError where they are too many or none."""
+    """The columns of `--explain`, each once; UsageError if there are too many or none."""
     from ...engine.core.explain import MOST_COLUMNS
 
     if text is None:
@@ -152,7 +153,9 @@ def run_claimed(
     printer: SnapshotPrinter,
     run: Callable[[rundir.Claim, Path, Callable[[str], None], SnapshotPrinter], int],
 ) -> int:
-    """Run an engine in this process, under `name` or a free one made of `base`; its errors are one line each."""
+    """Run an engine in this process, under `name` or a free one derived from `base`; prints its errors, one
+    line each.
+    """
     with _claim(name, base, description) as claim:
         log = Path(claim.run.log)
         terminal = sys.stderr.isatty()
@@ -199,7 +202,7 @@ def stop_on_eof() -> bool:
 
 
 def bounds_of(keep: int) -> Bounds:
-    """How much of a recording `--record-keep` keeps."""
+    """The bounds of a recording by `--record-keep`."""
     return UNBOUNDED if (kept := or_off(keep)) is None else Bounds(span_ms=kept)
 
 
@@ -231,7 +234,7 @@ def settings_for(engine: EngineArguments, *, live: bool) -> Settings:
 
 
 def staging(engine: EngineArguments) -> tuple[Path, bool]:
-    """Where a replay stages its rows, and whether they stay: with the state, or in a temporary directory."""
+    """The directory for a replay's staged rows, and whether it stays: in the state directory, or temporary."""
     if engine.state_dir is not None:
         return engine.state_dir / "staged", True
     return Path(tempfile.gettempdir(), f"wmtop-staged-{secrets.token_hex(8)}"), False
@@ -249,6 +252,6 @@ def _listed(text: str | None) -> list[str]:
 
 
 def name_of(text: str) -> str:
-    """An engine name made of a file or directory name."""
+    """An engine name derived from a file or directory name."""
     kept = "".join(character if character.isascii() and character.isalnum() else "-" for character in text)
     return kept.strip("-")[:40] or "run"

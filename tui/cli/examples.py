@@ -1,4 +1,4 @@
-"""The examples at the end of each command's `--help`, as a user types them."""
+"""The examples at the end of each command's `--help`."""
 
 EXAMPLES = {
     "": (

@@ -1,4 +1,6 @@
-"""`wmtop export`: follow targets for other tools: Prometheus, JSON lines; a dashboard and alert rules for them."""
+"""`wmtop export`: exports targets to other tools: Prometheus, JSON lines; prints a dashboard and alert rules
+for them.
+"""
 
 import signal
 import threading
@@ -18,7 +20,7 @@ from .fleet.observe import FleetRows, fleet_line, wait_for_all, watcher_of
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 FIRST_LOOK_S = 10.0
-"""How long `--once` waits for every target's first snapshot."""
+"""Longest wait (s) of `--once` for the first snapshots."""
 
 
 def export(
@@ -61,7 +63,7 @@ def export(
 
 
 def _watcher(targets: list[str], *, every: bool) -> Watcher:
-    """With `--all` targets that come later are found, too."""
+    """The watcher; with `--all` it also finds targets that appear later."""
     named = [member_of(target) for target in targets]
     if not every:
         some_members(targets, every=False)

@@ -1,4 +1,4 @@
-"""Starting an engine in a process of its own, and asking after it."""
+"""Starts an engine in its own process, and checks on it."""
 
 import functools
 import os
@@ -19,7 +19,7 @@ _VARIABLE = "WMTOP_LAUNCHED_ENGINE"
 
 
 class Launch(Struct, frozen=True, kw_only=True):
-    """What an engine gets from the terminal that started it: its name and id, claimed already, and when to stop."""
+    """What an engine gets from the terminal that started it: its claimed name and id, and when to stop."""
 
     lock: int
     """The descriptor that holds the name."""
@@ -30,7 +30,7 @@ class Launch(Struct, frozen=True, kw_only=True):
 
 @functools.cache
 def launched() -> Launch | None:
-    """How this process was started as a terminal's engine; None: by a user. No child of this process sees it."""
+    """The launch of this process by a terminal; None: started by a user. Child processes do not inherit it."""
     passed = os.environ.pop(_VARIABLE, None)
     return None if passed is None else msgspec.json.decode(passed, type=Launch)
 
@@ -59,13 +59,13 @@ class EngineProcess:
         claim.hand_over()
 
     def died(self) -> str | None:
-        """None while it runs, or after it ended well; else one line that says why it is gone."""
+        """None while it runs, or after a normal end; else one line on why it died."""
         code = self._process.poll()
         if not code:
             return None
         if code in (1, 2) and (said := last_line_to_user(self._log, self._log_before)) is not None:
             return said
-        # More than 128: in good order, on a signal.
+        # More than 128: a clean end on a signal.
         how = f"stopped by {signal_name(code - 128)}" if code > 128 else how_it_ended(code)
         return f"the engine ended: {how}; its log is {self._log}"
 
@@ -87,7 +87,7 @@ class EngineProcess:
 
 
 def last_line_to_user(log: Path, since: int) -> str | None:
-    """The last line that an engine addressed to its user, from its log after byte `since`."""
+    """The last line for the user that an engine wrote, in its log after byte `since`."""
     try:
         with open(log, "rb") as file:
             file.seek(max(since, file.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))
@@ -99,7 +99,7 @@ def last_line_to_user(log: Path, since: int) -> str | None:
 
 
 def redirect_output(log: Path) -> LineWriter:
-    """Send what this process and its children write to standard error to the log; what writes to the real one."""
+    """Redirect standard error of this process and its children to the log; returns a writer to the original."""
     real = os.dup(2)
     os.set_inheritable(real, False)
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

@@ -1,4 +1,4 @@
-"""One look at a target, whatever it is: a running engine, a recording, a query, a topic, a job."""
+"""Reads a target once, whatever its kind: a running engine, a recording, a query, a topic, a job."""
 
 import time as clock
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Look(Struct):
-    """What was seen of a target."""
+    """The result of looking at a target."""
 
     recent: Recent
     snapshot: Snapshot | None = None
@@ -58,7 +58,7 @@ def look_at(member: Member, decided: Decided, for_ms: int, at: int | None, optio
     path = Path(target)
     if (engine := engine_of(target)) is not None:
         _only_recordings(target, at)
-        import asyncio  # takes as long as the rest of some commands
+        import asyncio  # slow to import
 
         return asyncio.run(_engine(engine, decided, for_ms))
     if is_recording(path):
@@ -79,7 +79,7 @@ def look_at(member: Member, decided: Decided, for_ms: int, at: int | None, optio
 
 
 def is_recording(path: Path) -> bool:
-    """Whether a recording lies there."""
+    """Whether the file is a recording."""
     if not path.is_file():
         return False
     try:
@@ -104,7 +104,7 @@ def _recorded(path: Path, at: int | None) -> Look:
 
 
 async def _engine(engine: "EngineAddress", decided: Decided, for_ms: int) -> Look:
-    """A running engine: what it sends, its history first."""
+    """A running engine: its history, then its snapshots."""
     import asyncio
 
     look = Look(Recent())

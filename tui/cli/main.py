@@ -1,4 +1,4 @@
-"""The command `wmtop`: its commands, and what of an error a person sees."""
+"""The command `wmtop`: its commands, and error output."""
 
 import atexit
 import os
@@ -36,10 +36,10 @@ COMMANDS = {
     "doctor-env": ".doctor_env:doctor_env",
     "completion": ".complete:completion",
 }
-"""Each command, and where it is: only the one that is given is imported, so that `check` starts quickly."""
+"""Each command and its module: only the given command's is imported, so that `check` starts quickly."""
 
 STORE = "wmtop.engine.taps.remote.store"
-"""What has loaded it may have a request under way."""
+"""A module that may have a request in progress once it is loaded."""
 LOOKS_END_WITHIN_S = 1.0
 VALUED = ("--config", "--log-file", "--log-level")
 """Options before the command that take a value."""
@@ -47,7 +47,7 @@ HELP = "top for stream watermarks: which channel holds back the watermark, why, 
 
 
 def command_line(arguments: Sequence[str]) -> typer.Typer:
-    """The command line for these arguments: with the command they name, or all where they name none."""
+    """The command line for these arguments: with only the command they name, or all if they name none."""
     app = typer.Typer(
         help=HELP, epilog=epilog(""), add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
     )
@@ -65,7 +65,7 @@ def command_line(arguments: Sequence[str]) -> typer.Typer:
 
 
 def _command_in(arguments: Sequence[str]) -> str | None:
-    """The command that the arguments name; None: none, or it is not known, so that the near ones can be said."""
+    """The command in the arguments; None: none, or an unknown one, for which similar ones are suggested."""
     rest = iter(arguments)
     for argument in rest:
         if argument in VALUED:
@@ -119,7 +119,7 @@ def main_command(
 
 
 def main() -> None:
-    """Run the command line: a wrong option or input is one line and exit code 2, a failed run 1."""
+    """Run the command line: wrong options or input are one line and exit code 2, a failed run 1."""
     code = _run_command()
     if STORE in sys.modules and _a_look_hangs():
         _leave(code)
@@ -127,7 +127,7 @@ def main() -> None:
 
 
 def _a_look_hangs() -> bool:
-    """Whether a thread that looks at a target does not end."""
+    """Whether a thread that reads a target does not end."""
     until = time.monotonic() + LOOKS_END_WITHIN_S
     looks = [thread for thread in threading.enumerate() if thread.name.startswith(LOOK)]
     for thread in looks:
@@ -136,7 +136,7 @@ def _a_look_hangs() -> bool:
 
 
 def _leave(code: int) -> NoReturn:
-    """End the process at once: at its usual end pyarrow waits for requests to a store that does not answer."""
+    """End the process at once: a normal exit would wait for pyarrow's requests to a store that does not answer."""
     from pyarrow import fs
 
     atexit.unregister(fs.ensure_s3_finalized)

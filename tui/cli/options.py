@@ -1,4 +1,4 @@
-"""The values of the command line: durations, times, and the settings they make; errors name what was given."""
+"""Parses the values of the command line: durations, times, and the settings; errors name the given value."""
 
 import re
 from datetime import UTC, datetime
@@ -75,7 +75,7 @@ def auto_lateness_of(
     horizon_ms: int | None,
     every_ms: int | None,
 ) -> AutoLateness | None:
-    """The autopilot that the options ask for (ms; None: not given); UsageError where they do not fit."""
+    """The autopilot by the options (ms; None: not given); UsageError if they do not fit."""
     given = {
         "--auto-lateness": target,
         "--auto-min": least_ms,
@@ -135,7 +135,7 @@ def parse_speed(text: str) -> float | None:
 
 
 def window_of(size_ms: int | None, slide_ms: int | None, offset_ms: int, gap_ms: int | None) -> WindowSpec:
-    """The window that `--window [--slide] [--offset] | --session` ask for."""
+    """The window by `--window [--slide] [--offset] | --session`."""
     if gap_ms is not None:
         if size_ms is not None or slide_ms is not None or offset_ms:
             raise UsageError(
@@ -171,7 +171,7 @@ def settings_of(
     subtasks: int | None,
     max_channels: int = 10_000,
 ) -> Settings:
-    """The settings of a run; UsageError where options contradict one another."""
+    """The settings of a run; UsageError if options contradict each other."""
     if len(strategies) > 1:
         raise UsageError(f"--strategy is given {len(strategies)} times ({', '.join(strategies)}): give one")
     strategy = strategies[0] if strategies else "bounded" if watermark is None else "source"

@@ -1,4 +1,4 @@
-"""What an engine prints: on threads of their own, so that a reader that stops reading holds no engine back."""
+"""Prints an engine's output on separate threads, so that a reader that stops reading does not block the engine."""
 
 import os
 import select
@@ -14,9 +14,9 @@ from .progress_line import ProgressLine
 from .summary import summary
 
 LIMIT_BYTES = 16 * 1024 * 1024
-"""How much may wait for a reader; beyond that the oldest lines are dropped."""
+"""Bytes that may wait for a reader, at most; beyond that the oldest lines are dropped."""
 PATIENCE_S = 2.0
-"""How long the end waits for a reader that does not read on."""
+"""Longest wait (s) at the end for a reader that has stopped reading."""
 _CHUNK_BYTES = 64 * 1024
 
 
@@ -36,7 +36,7 @@ class LineWriter:
         on_error: Callable[[OSError], None] = lambda error: None,
     ) -> None:
         self.dropped = 0
-        """How many lines a slow reader did not get."""
+        """How many lines were dropped because of a slow reader."""
         self._descriptor = descriptor
         self._limit_bytes = limit_bytes
         self._on_error = on_error
@@ -146,7 +146,9 @@ class SnapshotPrinter:
             self._writer.write(f"{summary(snapshot)}\n".encode())
 
     def close(self, say: Callable[[str], None]) -> int:
-        """Wait for the reader of what is left; 1 where it could not be printed, and `say` why, else 0."""
+        """Wait for the reader of the remaining lines; 1 if they could not be printed (`say` gets the reason),
+        else 0.
+        """
         if self._once:
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 signal.signal(number, signal.SIG_DFL)  # the engine is gone: a signal ends the waiting

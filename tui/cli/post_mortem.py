@@ -1,4 +1,4 @@
-"""`wmtop attach` on the event log of an application that has ended: it opens like a recording."""
+"""`wmtop attach` on the event log of an ended application: it opens like a recording."""
 
 import sys
 import tempfile

@@ -1,4 +1,4 @@
-"""`wmtop report`: an incident as Markdown, a picture and a recording, of a recording or of what a target shows now."""
+"""`wmtop report`: an incident as Markdown, a picture and a recording, from a recording or a target's present state."""
 
 import asyncio
 import os
@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # it draws with Textual: only imported once it is needed
 
 DEFAULT_FOR_MS = 30_000
 LEAST_MS = 5_000
-"""A running target is looked at for so long at least, so that there is a recording."""
+"""Shortest observation (ms) of a running target, so that there is a recording."""
 
 
 def report(
@@ -100,7 +100,7 @@ def report(
 
 
 class _Progress:
-    """What is being done, on one line of standard error where that is a terminal."""
+    """The present step, on one line of standard error if that is a terminal."""
 
     def __enter__(self) -> "_Progress":
         return self
@@ -127,7 +127,7 @@ def _recorded(path: Path, at: int | None) -> "Incident":
 def _looked_at(
     target: str, for_ms: int, options: dict[str, Any], configured: Mapping[str, Any], say: Callable[[str], None]
 ) -> "Incident":
-    """What the target shows now; `options` were given, others of `configured` are those of a target of that name."""
+    """The target's present state; `options` were given, missing ones come from `configured` targets."""
     from .attach import engine_of
 
     if (engine := engine_of(target)) is not None:
@@ -167,7 +167,7 @@ def _looked_at(
 
 
 def _ended(target: str, log: "EventLogFacts", wanted: str | None) -> "Incident":
-    """The incident at the end of a finished event log: its times are the log's, not today's."""
+    """The incident at the end of a finished event log, with the log's times."""
     from ..incident import incident_of
     from .post_mortem import recorded
 
@@ -184,7 +184,7 @@ def _name_of(target: str) -> str:
 
 
 async def _engine(engine: "EngineAddress", for_ms: int, say: Callable[[str], None]) -> "Incident":
-    """A running engine: its history, and what it sends until there is a verdict."""
+    """A running engine: its history, and its snapshots until there is a verdict."""
     from ..incident import Incident
 
     header: Header | None = None

@@ -67,7 +67,7 @@ def demo(
             if value is not None:
                 raise UsageError(f"{option}: wmtop has only Flink's numbers, not its records; leave it out, or --flink")
         _demo_flink(engine, speed)
-    # With few rows a batch the JVM's optimising compiler costs more than it saves: it doubles the start's work.
+    # With few rows per batch the JVM's optimising compiler costs more than it saves: it doubles the work of the start.
     engine = replace(engine, conf=["spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1", *(engine.conf or [])])
     if kafka:
         _demo_kafka(engine, speed)
@@ -99,7 +99,7 @@ def _demo_flink(engine: EngineArguments, speed: float) -> NoReturn:
         rows,
         speed=speed,
         lateness_ms=_DEMO_LATENESS_MS if engine.lateness is None else engine.lateness,
-        idle_after_ms=max(1_000, int(idle_after / speed)),  # Flink's idle timer goes by the clock, not by event time
+        idle_after_ms=max(1_000, int(idle_after / speed)),  # Flink's idle timer uses the clock, not event time
     )
     options = WatchOptions(
         record=engine.record,
@@ -116,7 +116,7 @@ def _demo_kafka(engine: EngineArguments, speed: float) -> None:
     from ...engine.pipeline.sources.kafka_demo import DemoRows, KafkaDemo
 
     if engine.idle_after == DEFAULT_IDLE_AFTER_MS:
-        # Event time goes `speed` times as fast as the clock by which idleness goes.
+        # Event time advances `speed` times as fast as the clock that idleness uses.
         engine = replace(engine, idle_after=max(1_000, int(DEFAULT_IDLE_AFTER_MS / speed)))
     rows = DemoRows(sample_data.flights(), sample_data.TIME, sample_data.ARRIVAL, sample_data.CHANNEL)
     source = KafkaDemo(DEMO_NAME, rows, speed=speed, start_ms=parse_time(sample_data.DEMO_START))

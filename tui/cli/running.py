@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..messages import Client as StreamClient
 
     class Feed(StreamClient, Protocol):
-        """A stream that a screen follows."""
+        """A stream for a screen."""
 
         read_only: bool
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Answer = Literal["stop", "leave", "fleet"]
 
 LOOK_WITHIN_S = 2.0
-"""How long an engine may take to answer."""
+"""Longest wait (s) for an engine's answer."""
 
 
 def has_terminal() -> bool:
@@ -44,7 +44,7 @@ def has_terminal() -> bool:
 
 
 def is_served() -> bool:
-    """Whether this process draws in a browser (`wmtop serve`): it must not write files where the server runs."""
+    """Whether this process draws in a browser (`wmtop serve`): it must not write files on the server."""
     return "TEXTUAL_DRIVER" in os.environ
 
 
@@ -140,7 +140,7 @@ def set_command(
 
 
 def apply_configuration(app: "WmtopApp") -> None:
-    """Give the screen the theme, the zone and the keys of the configuration."""
+    """Apply the configured theme, zone and keys to the screen."""
     use_keys(config().keys)
     app.apply_appearance(appearance())
 

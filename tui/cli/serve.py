@@ -1,4 +1,4 @@
-"""`wmtop serve`: the same screen in a browser, on this machine and read-only by default."""
+"""`wmtop serve`: the screen in a browser, on this machine and read-only by default."""
 
 import shlex
 import socket

@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # a tap is imported by the command that uses it
     from ...engine.taps.remote.mirror import Remote
 
     Windows = Callable[[Path], WindowsTap] | None
-    """Makes what reads the state of a checkpoint; None: it is not read."""
+    """Makes the reader of a checkpoint's state; None: state is not read."""
 
 TOPIC = "kafka://"
 FLINK = ("flink://", "http://", "https://")
@@ -35,16 +35,16 @@ _LISTS = "'wmtop attach' lists what can be watched"
 _NAMELESS = re.compile(
     r"[_.]?(checkpoints?|checkpoint[_-]?(dir|location)|ckpts?|chk(pt)?s?|ck|cp)([_-]?\d+)?|", re.IGNORECASE
 )
-"""Names of directories that say only what they are."""
+"""Directory names that do not identify a query."""
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?=/)")
 _LOCAL = ("file", "dbfs")
 READERS = ("none", "files", "spark")
 
 
 def local_path(target: str) -> Path:
-    """The path that the target is, also as a URI as Spark writes it (`file:/data/ckpt`).
+    """The path of the target, also from a URI in Spark's form (`file:/data/ckpt`).
 
-    UsageError where this user may not look.
+    UsageError if this user may not read there.
     """
     uri = _URI.match(target)
     scheme = uri[1].lower() if uri else None
@@ -60,7 +60,7 @@ def local_path(target: str) -> Path:
     except PermissionError as error:
         raise UsageError(f"cannot read {clean(path)}: {error.strerror}") from None
     except (OSError, ValueError):
-        pass  # it is not there: the caller says so, with near names
+        pass  # it does not exist: the caller reports that, with similar names
     return Path(path)
 
 
@@ -71,9 +71,9 @@ def is_remote(target: str) -> bool:
 
 
 def remote_of(target: str, state_reader: str | None) -> "Remote | None":
-    """The checkpoint or event log that a URI names, fetched; None for a target of this machine.
+    """The checkpoint or event log at a URI, fetched; None for a local target.
 
-    UsageError, one line, where it cannot be fetched or is neither.
+    UsageError, one line, if it cannot be fetched or is neither.
     """
     if not is_remote(target):
         return None
@@ -94,7 +94,7 @@ def is_log(path: Path) -> bool:
 def query_of_checkpoint(
     path: Path, windows: "Windows", broker: "BrokerTap | None", remote: "Remote | None" = None
 ) -> "tuple[QueryWatch, str]":
-    """A query by its checkpoint (`remote`: what that is the copy of), and what to call it."""
+    """A query by its checkpoint (`remote`: the original of that copy), and its name."""
     from ...engine.taps.checkpoint.checkpoint import check
     from ...engine.taps.query import QueryWatch
 
@@ -108,7 +108,7 @@ def query_of_checkpoint(
 def query_of_log(
     path: Path, wanted: str | None, windows: "Windows", broker: "BrokerTap | None", remote: "Remote | None" = None
 ) -> "tuple[QueryWatch, str]":
-    """A query by the event log of its application (`remote`: what that is the copy of), and what to call it."""
+    """A query by its application's event log (`remote`: the original of that copy), and its name."""
     from ...engine.taps.eventlog.event_log import check
     from ...engine.taps.query import QueryWatch
     from ...engine.taps.reports import LogReports
@@ -123,7 +123,7 @@ def query_of_log(
 def published_query(
     target: str, wanted: str | None, windows: "Windows", broker: "BrokerTap | None"
 ) -> "tuple[QueryWatch, str] | None":
-    """A query that its job publishes, by its own name or the job's; None: no job publishes one of that name."""
+    """A published query, by its own name or the job's; None: there is no such job."""
     from ...engine.taps.events.published import find_published
     from ...engine.taps.query import QueryWatch
     from ...engine.taps.reports import JobReports, sure_of
@@ -141,7 +141,7 @@ def published_query(
 
 
 def is_published(target: str) -> bool:
-    """Whether a job publishes a query of that name, or did until a day ago."""
+    """Whether a job publishes a query of that name, or did so until a day ago."""
     from ...engine.taps.events.published import list_published
 
     return "/" not in target and any(target in job.names for job in list_published())
@@ -159,7 +159,7 @@ def broker_of(bootstrap: str | None, time: str | None, kafka_config: Path | None
 def topic_of(
     target: str, group: str | None, time: str | None, lateness_ms: int, idle_after: int | None, file: Path | None
 ) -> "tuple[TopicWatch, str]":
-    """A topic, or how far a consumer group has come in it, and what to call it."""
+    """A topic, or a consumer group's position in it, and its name."""
     from ...engine.taps.broker.consumer import TopicWatch
 
     bootstrap, _, topic = target.removeprefix(TOPIC).partition("/")
@@ -180,7 +180,7 @@ def flink_job(
     target: str, operator: str | None, ca: Path | None, certificate: Path | None, auth: Path | None,
     broker: "KafkaJoin | None" = None,
 ) -> "tuple[FlinkWatch, str]":  # fmt: skip
-    """A Flink job by its JobManager's address and, after it, its id or name; and what to call it."""
+    """A Flink job by its JobManager's address followed by the job's id or name; and its name."""
     from ...engine.taps.flink.rest import RestSecurity
     from ...engine.taps.flink.watch import FlinkWatch, place_of
 
@@ -200,13 +200,13 @@ def join_of(bootstrap: str | None, time: str | None, kafka_config: Path | None) 
 
 
 def known_as(path: Path) -> str:
-    """What a checkpoint is called: one that is named just `ckpt` or `_checkpoint` is called after the one above."""
+    """The name for a checkpoint: for a directory named just `ckpt` or `_checkpoint`, that of its parent."""
     whole = path.absolute()
     return next((each.name for each in (whole, *whole.parents) if not _NAMELESS.fullmatch(each.name)), whole.name)
 
 
 def nothing_there(target: str) -> str:
-    """What to say of a target that is nothing, with near ones."""
+    """The error for a target that does not exist, with similar ones."""
     from ...engine.taps.discover import discover
     from ...engine.taps.events.published import list_published
 
@@ -225,7 +225,7 @@ def nothing_there(target: str) -> str:
 
 
 def windows_of(state_reader: str | None, *, once: bool) -> "Windows":
-    """What reads the state; Spark is asked only where its user wants that, and for one look (`once`) waited for."""
+    """The reader of the state; Spark only if the user wants it, and with `once` it is waited for."""
     if state_reader is not None and state_reader not in READERS:
         raise UsageError(f"--state-reader '{clean(state_reader)}' is not known: use none, files or spark")
     if state_reader == "none":
@@ -240,7 +240,7 @@ def windows_of(state_reader: str | None, *, once: bool) -> "Windows":
 
 
 def _path_of(time: str | None) -> "JsonPath | None":
-    """Where event time is: a field of the value, None for the record's own."""
+    """The place of event time: a field of the value, None: the record's own timestamp."""
     from ...engine.json_path import parse_json_path
 
     return None if time in (None, "timestamp") else parse_json_path(time, "--time")

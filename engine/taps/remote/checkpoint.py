@@ -1,7 +1,7 @@
 """A checkpoint in a store, copied to a local directory as its query progresses; there it is read like any other.
 
-Spark never changes a file of a checkpoint once it is written. So each is fetched once, and a look asks only for the
-next file that can come: the commit of the batch that runs, or the offsets of the next batch.
+Spark never changes a file of a checkpoint once it is written. So each file is fetched once, and a poll requests only
+the next possible file: the commit of the running batch, or the offsets of the next one.
 """
 
 import os
@@ -21,14 +21,14 @@ from .state import StateMirror
 from .store import Entry, Store
 
 LIST_EVERY_S = 60.0
-"""How often the logs are listed: only this shows a checkpoint that was deleted or begun again."""
+"""Seconds between two listings of the logs: only these show a checkpoint that was deleted or started over."""
 SHORTEST_S, LONGEST_S = 1.0, 15.0
-"""The pace of the looks: twice a batch, within these bounds."""
+"""Bounds of the polling interval (s), which is half a batch."""
 _AT_ONCE = 8
 
 
 class CheckpointMirror:
-    """The copy at `local` of the checkpoint that `store` holds; `with_state`: with the state of its windows."""
+    """The copy at `local` of the checkpoint in `store`; `with_state`: with the state of its windows."""
 
     def __init__(
         self, store: Store, local: Path, *, with_state: bool = True, clock: Callable[[], float] = time.monotonic
@@ -50,12 +50,12 @@ class CheckpointMirror:
         return None if self._state is None else self._state.left_out
 
     def state_read(self, windows: Sequence[OpenWindows]) -> None:
-        """How reading the state went: where it had gaps, it is fetched again from its last snapshots."""
+        """Note the result of reading the state: after gaps, it is fetched again from its last snapshots."""
         if self._state is not None and any(one.reason and one.reason.code == "vanished" for one in windows):
             self._state.reload_next()
 
     def look(self) -> None:
-        """Fetch what is new; RemoteError where the store does not answer: the copy stays as it was."""
+        """Fetch new files; RemoteError if the store does not answer: the copy stays as it was."""
         if self._listed_s is None or self._clock() - self._listed_s >= LIST_EVERY_S:
             self._list()
             self._listed_s = self._clock()
@@ -65,7 +65,7 @@ class CheckpointMirror:
         self.every_s = self._pace()
 
     def _follow(self) -> None:
-        """The commit of the batch that runs, then the next batch, as far as there is one."""
+        """Fetch the commit of the running batch, then the next batches, as far as they exist."""
         while True:
             if self._offsets is not None and self._commits != self._offsets:
                 if not self._fetch("commits", self._offsets):
@@ -88,7 +88,7 @@ class CheckpointMirror:
         for log in ("offsets", "commits"):
             (self.local / log).mkdir(exist_ok=True)
         self._fetch_missing("offsets", _looked_back(offsets.values()))
-        for entry in commits.values():  # of all but the last only the name and the time are read
+        for entry in commits.values():  # of all but the last only name and time are needed
             path = self.local / "commits" / entry.name
             if not path.exists() and int(entry.name) != max(commits):
                 _write(path, b"", entry.written_ms)
@@ -99,7 +99,7 @@ class CheckpointMirror:
         self._prune("commits", commits)
 
     def _is_behind(self, listed: dict[int, Entry]) -> bool:
-        """Whether what was there is gone; a listing alone does not prove it: it may lag."""
+        """Whether known files are gone; a listing alone does not prove it, since it may lag."""
         known = self._offsets
         return known is not None and max(listed, default=-1) < known and self._store.read(f"offsets/{known}") is None
 
@@ -137,7 +137,7 @@ class CheckpointMirror:
             return b""
 
     def _prune(self, log: str, there: dict[int, Entry]) -> None:
-        """Drop what the query has purged."""
+        """Delete files that the query has purged."""
         oldest = min(there, default=0)
         for path in (self.local / log).iterdir():
             if path.name.isdecimal() and int(path.name) < oldest:
@@ -145,7 +145,7 @@ class CheckpointMirror:
         self._begun_ms = {number: at for number, at in self._begun_ms.items() if number >= oldest}
 
     def _forget(self) -> None:
-        """Another query writes there now, or none."""
+        """Forget the copy: another query writes there now, or none."""
         for part in ("offsets", "commits", "state"):
             shutil.rmtree(self.local / part, ignore_errors=True)
         (self.local / "metadata").unlink(missing_ok=True)
@@ -169,7 +169,7 @@ def _known(number: int | None) -> tuple[int, ...]:
 
 
 def _looked_back(entries: Iterable[Entry]) -> list[Entry]:
-    """The batches that a verdict needs; the newest first."""
+    """The batches that a verdict needs, the newest first."""
     newest = sorted(entries, key=lambda one: -int(one.name))[:MOST_LOOKED_BACK]
     if not newest or newest[0].written_ms is None:
         return newest

@@ -1,4 +1,4 @@
-"""An event log in a store, copied to a local directory as it grows: each look fetches what was added."""
+"""A local copy of an event log in a store; each poll fetches the additions."""
 
 import os
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ class EventLogMirror:
         """An event log has no state."""
 
     def look(self) -> None:
-        """Fetch what was added; RemoteError where the store does not answer: the copy stays as it was."""
+        """Fetch the additions; RemoteError if the store does not answer: the copy stays as it was."""
         if self._single:
             self._fetch("", self.local, None)
             return

@@ -1,4 +1,4 @@
-"""What a URI names, and its local copy."""
+"""The target of a URI, and its local copy."""
 
 import tempfile
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from .store import Entry, RemoteError, Store
 
 
 class Mirror(Protocol):
-    """A local copy of what a store holds."""
+    """A local copy of files in a store."""
 
     local: Path
     every_s: float
@@ -28,11 +28,11 @@ class Mirror(Protocol):
         ...
 
     def state_read(self, windows: Sequence[OpenWindows]) -> None:
-        """How reading the state went."""
+        """Note the result of reading the state."""
         ...
 
     def look(self) -> None:
-        """Fetch what is new; RemoteError where the store does not answer: the copy stays as it was."""
+        """Fetch new files; RemoteError if the store does not answer: the copy stays as it was."""
         ...
 
 
@@ -59,7 +59,7 @@ class Remote:
         return self.mirror.local
 
     def look(self) -> str | None:
-        """Fetch what is new; why that was not possible, None if it was."""
+        """Fetch new files; returns why that failed, None if it did not."""
         try:
             self.mirror.look()
         except RemoteError as error:
@@ -72,7 +72,7 @@ class Remote:
 
 
 def _mirror(store: Store, directory: Path, *, with_state: bool) -> Mirror:
-    """What lies at the URI; UsageError for what is neither a checkpoint nor one event log."""
+    """The copy for the URI; UsageError if it is neither a checkpoint nor one event log."""
     entries = store.entries()
     local = directory / (store.name or "checkpoint")
     if not entries:

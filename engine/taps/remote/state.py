@@ -14,11 +14,11 @@ from ..files import UnreadableError
 from .store import Content, Entry, Store
 
 MOST_PARTITIONS = 32
-"""Of all operators; each costs two requests a batch."""
+"""Partitions of all operators, at most; each costs two requests per batch."""
 MOST_BYTES = 64 * 1024 * 1024
-"""Of the snapshots and deltas that are fetched at the start."""
+"""Bytes of snapshots and deltas fetched at the start, at most."""
 KEPT_DELTAS = 20
-"""They are behind what was read of them; a reload fetches a snapshot."""
+"""Deltas kept behind the reader's position; a reload fetches a snapshot."""
 _FILE = re.compile(r"([0-9]{1,18})\.(snapshot|delta)")
 _AT_ONCE = 8
 
@@ -36,7 +36,7 @@ class StateMirror:
         self._version: int | None = None
 
     def forget(self) -> None:
-        """Another query writes there now."""
+        """Forget the copy: another query writes there now."""
         self.__init__(self._store, self._local.parent)
 
     def reload_next(self) -> None:
@@ -59,7 +59,7 @@ class StateMirror:
         self._version = version
 
     def _describe(self) -> None:
-        """What the operators are and what their rows look like."""
+        """Read the kinds of the operators and the layout of their rows."""
         for operator in self._store.entries("state") or ():
             if not operator.name.isdecimal():
                 continue
@@ -80,7 +80,7 @@ class StateMirror:
         self._fetch([f"{directory}/{entry.name}" for entry in entries if not entry.is_dir])
 
     def _choose(self, offsets: bytes) -> list[str]:
-        """The partitions to copy, as `operator/partition`; none where nothing of them could be read."""
+        """The partitions to copy, as `operator/partition`; none if none of them is readable."""
         if not self._described:
             return []
         try:
@@ -124,7 +124,7 @@ class StateMirror:
         self._fetch(needed)
 
     def _fetch(self, names: list[str]) -> bool:
-        """Fetch files; whether all were there."""
+        """Fetch files; returns whether all existed."""
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             contents = list(pool.map(self._read, names))
         for name, content in zip(names, contents, strict=True):

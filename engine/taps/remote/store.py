@@ -28,11 +28,11 @@ _DETAIL = re.compile(r"\[code \d+\][^:]*: *(.*)|operation: *(.*)", re.DOTALL)
 
 
 class RemoteError(UnreadableError):
-    """The store does not answer, or refuses; one line says why."""
+    """The store does not answer, or refuses; one line has the reason."""
 
 
 class Entry(NamedTuple):
-    """What lies in a directory, and when it was written (epoch ms; None: the store does not say)."""
+    """An entry of a directory, and when it was written (epoch ms; None: the store does not report it)."""
 
     name: str
     is_dir: bool
@@ -41,14 +41,14 @@ class Entry(NamedTuple):
 
 
 class Content(NamedTuple):
-    """A file and when it was written (epoch ms; None: the store does not say)."""
+    """A file and when it was written (epoch ms; None: the store does not report it)."""
 
     data: bytes
     written_ms: int | None
 
 
 class Store:
-    """Everything below one URI; `requests` and `bytes_read` count what was asked of it."""
+    """Everything below one URI; `requests` and `bytes_read` count the traffic."""
 
     def __init__(self, uri: str) -> None:
         self.uri = _without_secrets(uri)
@@ -62,7 +62,7 @@ class Store:
         return self._root.rstrip("/").rpartition("/")[2]
 
     def entries(self, below: str = "") -> list[Entry] | None:
-        """What lies directly in a directory; None: there is no such directory. RemoteError."""
+        """The entries of a directory; None: there is no such directory. RemoteError."""
         self.requests += 1
         try:
             found = self._fs.get_file_info(fs.FileSelector(self._path(below)))
@@ -85,7 +85,7 @@ class Store:
             raise RemoteError(self._reason(error)) from None
 
     def read(self, below: str, start: int = 0) -> Content | None:
-        """A file from an offset (bytes) on; None: it is not there. RemoteError."""
+        """A file from an offset (bytes) on; None: it does not exist. RemoteError."""
         self.requests += 1
         try:
             with self._open(below, start) as file:
@@ -194,7 +194,7 @@ def _azure(uri: str, key: str | None, sas: str | None) -> tuple[Any, str]:
 
 
 def _variable(*names: str) -> str | None:
-    """The first of these environment variables that is set."""
+    """The first of these environment variables with a value."""
     return next((value for name in names if (value := os.environ.get(name))), None)
 
 
@@ -214,7 +214,7 @@ def _fsspec(uri: str, scheme: str) -> tuple[Any, str]:
 
 
 def _words(error: Exception) -> str:
-    """What went wrong, in one line without request ids."""
+    """The error in one line, without request ids."""
     text = str(error)
     if known := next((words for sign, words in _KNOWN.items() if sign in text), None):
         return known
@@ -242,7 +242,7 @@ _KNOWN = {
     "OAuth2 access token": "no credentials for Google Cloud; set GOOGLE_APPLICATION_CREDENTIALS, run 'gcloud auth "
     "application-default login', or use gs://anonymous@bucket/path",
 }
-"""By a part of a library's message."""
+"""Explanations by a part of a library's message."""
 _DENIED = "access denied; check the credentials (AWS_PROFILE, AWS_ACCESS_KEY_ID) and s3:GetObject, s3:ListBucket"
 _AWS_WORDS = {
     "ACCESS_DENIED": _DENIED,

@@ -1,1 +1,1 @@
-"""The configuration file: what it may contain, what is in force, and the command that shows it."""
+"""The configuration file: its format, the values in force, and the command that shows them."""

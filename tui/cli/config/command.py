@@ -1,4 +1,4 @@
-"""`wmtop config`: what is in force, and from where."""
+"""`wmtop config`: the values in force, and their origin."""
 
 import json as std_json
 from collections.abc import Iterator
@@ -63,7 +63,7 @@ def _lines(path: Path, content: Config) -> Iterator[str]:
 
 
 def _target(target: ConfiguredTarget) -> dict[str, Any]:
-    """As it is written in the file, defaults left out."""
+    """A target as in the file, without defaults."""
     shown: dict[str, Any] = {"attach": target.attach}
     for key, value in target.options().items():
         is_duration = key in ("lateness", "idle_after")

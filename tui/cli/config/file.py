@@ -1,4 +1,4 @@
-"""What a configuration file may contain, and what one contains. Pure: text in, `Config` or `ConfigError` out."""
+"""The format of a configuration file, and its parser. Pure: text in, `Config` or `ConfigError` out."""
 
 import re
 import tomllib
@@ -25,11 +25,11 @@ READERS = ("none", "files", "spark")
 
 
 LEAST_REFRESH_MS = 100
-"""Shorter than this, the fleet would do nothing but read and draw."""
+"""Shortest refresh (ms): below it, the fleet would only read and draw."""
 
 
 class ConfigError(Exception):
-    """One line: where in the file, what it has, and what to write instead."""
+    """One line: the place in the file, the value there, and what to write instead."""
 
 
 class ConfiguredTarget(Struct, frozen=True, kw_only=True):
@@ -52,7 +52,7 @@ class ConfiguredTarget(Struct, frozen=True, kw_only=True):
     fail_if: str | None = None
 
     def options(self) -> dict[str, Any]:
-        """What is set, by the parameter names of the commands; without `name`, `attach` and `fail_if`."""
+        """The given options, by the commands' parameter names; without `name`, `attach` and `fail_if`."""
         values = {name: getattr(self, name) for name in self.__struct_fields__}
         own = ("name", "attach", "fail_if")
         return {name: value for name, value in values.items() if name not in own and value is not None}
@@ -68,7 +68,7 @@ class Config(Struct, frozen=True):
 
 
 Read = Callable[[Any], Any]
-"""Turns a value of the file into ours; ValueError with what is wrong and an example."""
+"""Converts a value of the file; ValueError with the problem and an example."""
 
 
 def _text(value: Any) -> str:
@@ -149,7 +149,7 @@ TARGET_KEYS: dict[str, Read] = {
     "idle-after": _duration_or_off,
     "fail-if": _condition,
 }
-"""The options of `wmtop attach` that a target may set, and the condition that `check` goes by."""
+"""The options of `wmtop attach` that a target may set, and the condition for `check`."""
 _FILES = ("kafka-config", "ca-file", "client-cert", "auth-file")
 UI_KEYS: dict[str, Read] = {
     "theme": _one_of(*THEMES),
@@ -166,7 +166,7 @@ def parse_config(text: str, path: Path) -> Config:
 
 
 def check_target_name(name: str) -> None:
-    """ValueError where a name cannot be distinguished from a path or an address."""
+    """ValueError for a name that looks like a path or an address."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
         raise ValueError("a target's name has letters, digits, '.', '_' and '-' only, e.g. [targets.orders]")
 
@@ -211,7 +211,7 @@ class _Reader:
         return ConfiguredTarget(name=name, **{key.replace("-", "_"): read for key, read in values.items()})
 
     def _beside(self, path: str) -> Path:
-        """A path as seen from the directory that the file is in."""
+        """A path relative to the file's directory."""
         return self._path.parent / Path(path).expanduser()
 
     def _keys(self, value: Any) -> dict[str, str]:

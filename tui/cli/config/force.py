@@ -1,4 +1,4 @@
-"""The configuration in force: the file, the environment over it; and where each value comes from."""
+"""The configuration in force: the file, overridden by the environment; and the origin of each value."""
 
 import os
 import sys
@@ -26,26 +26,26 @@ _DISPLACED: dict[str, tuple[str, ...]] = {
     "--slide": ("session",),
     "--strategy": ("marker", "smooth", "watermark"),
 }
-"""Defaults that an option of the command line contradicts: then it wins."""
+"""Defaults that give way if an option of the command line contradicts them."""
 _OF_TUNABLE = ("lateness", "auto-lateness", "auto-min", "auto-max", "auto-horizon", "auto-every")
 
 
 class InForce(Struct, frozen=True):
-    """A value of `ui` or `run`, and where it comes from."""
+    """A value of `ui` or `run`, and its origin."""
 
     value: Any
     origin: Origin
 
 
 def config_path() -> tuple[Path, bool]:
-    """Where the file is, and whether the user named it (`--config`, WMTOP_CONFIG): then it must be there."""
+    """The path of the file, and whether the user set it (`--config`, WMTOP_CONFIG): then the file must exist."""
     if named := os.environ.get(FILE_VARIABLE):
         return Path(named).expanduser().absolute(), True
     return platformdirs.user_config_path("wmtop", appauthor=False) / "config.toml", False
 
 
 def config() -> Config:
-    """The file's content; empty without a file. UsageError, one line, for what cannot be read or is wrong."""
+    """The file's content; empty without a file. UsageError, one line, if it cannot be read or is wrong."""
     path, named = config_path()
     try:
         changed = path.stat().st_mtime_ns
@@ -80,7 +80,7 @@ def ui() -> dict[str, InForce]:
 
 
 def appearance() -> Appearance:
-    """How the screen looks."""
+    """The configured appearance of the screen."""
     values = {key: each.value for key, each in ui().items()}
     return Appearance(values["theme"], values["zone"], tuple(values["alerts"]), values["refresh"])
 
@@ -122,7 +122,7 @@ def variable_of(key: str) -> str:
 
 
 def _from_environment(key: str, text: str, read: Read) -> Any:
-    """A variable's text as the file would have it: numbers, booleans and lists are tried, too."""
+    """A variable's text as a value of the file: numbers, booleans and lists are tried, too."""
     tries: list[Any] = [text]
     if text.isdigit():
         tries.append(int(text))

@@ -1,4 +1,4 @@
-"""On which line of a TOML file a key is: `tomllib` does not keep it. Pure."""
+"""Finds the line of a key in a TOML file, which `tomllib` does not report. Pure."""
 
 import re
 import tomllib

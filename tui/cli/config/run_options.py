@@ -11,7 +11,7 @@ import typer
 from ..arguments import EngineArguments
 
 _OF_ONE_RUN = ("name", "state_dir", "force", "record", "firings", "late_output", "once")
-"""What a default makes no sense for: it belongs to one run."""
+"""Options of a single run, for which a default makes no sense."""
 
 
 def option_names() -> dict[str, str]:
@@ -21,7 +21,7 @@ def option_names() -> dict[str, str]:
 
 
 def _reader(hint: Any) -> Callable[[Any], Any]:
-    """Checks a value of the file for an option; what it returns is what the command line would have as text."""
+    """A checker for an option's value in the file; it returns the text for the command line."""
     kind, option = get_args(hint)[:2]
     kinds = [each for each in (get_args(kind) if isinstance(kind, UnionType) else (kind,)) if each is not type(None)]
     [plain] = kinds
@@ -57,4 +57,4 @@ def _typed(value: Any, kind: type, words: str) -> Any:
 
 _HINTS = get_type_hints(EngineArguments, include_extras=True)
 RUN_OPTIONS: dict[str, Callable[[Any], Any]] = {name: _reader(_HINTS[field]) for name, field in option_names().items()}
-"""By the option's name (without `--`)."""
+"""The checkers by option name (without `--`)."""

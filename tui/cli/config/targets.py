@@ -1,4 +1,4 @@
-"""Targets by their name in the configuration: what a command gets in place of the name."""
+"""Targets by their configured name: replaces the name by the target's address and options."""
 
 import functools
 import inspect
@@ -10,9 +10,9 @@ from .force import configured
 
 
 def with_configured_target(command: Callable[..., None]) -> Callable[..., None]:
-    """Let a command that takes `target` take a name of the configuration; options of the command line win.
+    """Let a command with a `target` accept a configured name; options of the command line win.
 
-    A run that the command starts for it gets its name, where that is free.
+    A run that the command starts for it gets the target's name, if that is free.
     """
     known = inspect.signature(command).parameters
 

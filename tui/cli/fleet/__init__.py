@@ -1,1 +1,1 @@
-"""Many targets at once: which there are, the watcher of all of them, and what is made of it."""
+"""Many targets at once: their list, their watcher, and its output."""

@@ -47,7 +47,7 @@ def print_fleet(*, once: bool) -> None:
 
 
 def open_fleet() -> None:
-    """The fleet's screen; exactly one target opens at once, none: how to start."""
+    """Open the fleet's screen; with exactly one target, that target; with none, print how to start."""
     found = members()
     if not found:
         print(HOW_TO_START)
@@ -63,7 +63,7 @@ def open_fleet() -> None:
 
 
 def _between(watcher: Watcher, opened: str | None) -> None:
-    """Go between the table and its targets until the user quits; `opened` is shown first. The watching never stops."""
+    """Switch between the table and its targets until the user quits; `opened` is shown first. Watching never stops."""
     from ...fleet_app import FleetApp
 
     use_keys(config().keys)
@@ -78,7 +78,7 @@ def _between(watcher: Watcher, opened: str | None) -> None:
 
 
 def _show(watch: TargetWatch) -> bool:
-    """The screen of a target; whether the user goes back to the fleet."""
+    """Show the screen of a target; returns whether the user goes back to the fleet."""
     target = next((member.target for member in members() if member.name == watch.sight.name), None)
     path = None if target is None else Path(target)
     if path is not None and is_recording(path):
@@ -90,11 +90,11 @@ def _show(watch: TargetWatch) -> bool:
 
 
 def feed_of(watch: TargetWatch, target: str | None) -> "Feed":
-    """What the screen of a target reads: of an engine a connection to that run whose row was shown, and no other."""
+    """The feed for a target's screen; for an engine, a connection to exactly the run of the shown row."""
     engine = None if target is None else engine_of(target)
     if engine is None:
         return WatchedFeed(watch)
     if watch.header is not None and watch.header.id:
-        watch.look_now()  # if another run has taken the name, its row comes now
+        watch.look_now()  # if another run has the name now, show it
         engine = engine._replace(run_id=watch.header.id)
     return engine.client(read_only=False)

@@ -15,7 +15,7 @@ from ....engine.fleet.watcher import TargetWatch
 
 
 class WatchedFeed:
-    """What a screen reads of a target that the fleet watches; nothing of it can be changed from here."""
+    """The feed of a target that the fleet watches; read-only."""
 
     read_only = False
 
@@ -42,7 +42,7 @@ class WatchedFeed:
             end()
 
     async def send(self, command: ToEngine) -> None:
-        """Answer a change with what to do instead."""
+        """Answer a change with the right way to make it."""
         if isinstance(command, Stop):
             raise RunError("a target of the fleet is not stopped from here")
         await self._queue.put(Reply(id=command.id, ok=False, text=self._instead(command)))

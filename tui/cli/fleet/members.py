@@ -1,4 +1,4 @@
-"""Which targets there are: configured ones, running engines, published queries."""
+"""The list of targets: configured ones, running engines, published queries."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -11,18 +11,18 @@ from ..config.force import config, configured
 
 
 class Member(Struct, frozen=True):
-    """A target: what it is called, what `wmtop attach` would be given, and its options by parameter."""
+    """A target: its name, its address for `wmtop attach`, and its options by parameter."""
 
     name: str
     target: str
     options: Mapping[str, Any] = {}
     forgiving: bool = False
-    """Where it cannot be looked at, it is lost, and not wrong input: it did exist."""
+    """If it cannot be read, it is lost instead of wrong input: it did exist."""
     fail_if: str | None = None
 
 
 def member_of(name: str) -> Member:
-    """A target as a user names it: a name of the configuration, or anything that `wmtop attach` takes."""
+    """A target as given by a user: a configured name, or any target of `wmtop attach`."""
     found = configured(name)
     if found is None:
         return Member(name, name)
@@ -30,7 +30,7 @@ def member_of(name: str) -> Member:
 
 
 def members() -> list[Member]:
-    """All that is configured, runs, or is published; each once."""
+    """All configured, running or published targets, each once."""
     found = [member_of(name) for name in config().targets]
     taken = {member.target for member in found} | {member.name for member in found}
     running = [Member(run.name, run.name, forgiving=True) for run in rundir.list_runs() if run.name not in taken]
@@ -39,7 +39,7 @@ def members() -> list[Member]:
 
 
 def some_members(names: Iterable[str], *, every: bool) -> list[Member]:
-    """The named ones, and with `every` all; UsageError where `--all` finds nothing."""
+    """The named targets, and with `every` all; UsageError if `--all` finds none."""
     found = {name: member_of(name) for name in names}
     if every:
         for member in members():

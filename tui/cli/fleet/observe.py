@@ -1,4 +1,4 @@
-"""The watcher of the fleet, and what each target's row and facts are."""
+"""The watcher of the fleet, with each target's row and facts."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -30,7 +30,7 @@ def watcher_of(find: Callable[[], Iterable[Member]], every_s: float) -> Watcher:
 
 
 def looker_of(member: Member, every_s: float) -> Looker:
-    """What looks at a target; UsageError, RunError where it is nothing, or cannot be reached."""
+    """The looker for a target; UsageError or RunError if there is no such target, or it cannot be reached."""
     from ....engine.fleet.lookers import EngineLooker, RecordingLooker, TapLooker
     from ..attach import engine_of, watched_of
 
@@ -43,7 +43,7 @@ def looker_of(member: Member, every_s: float) -> Looker:
 
 
 def _kind_of(target: str) -> str:
-    """As far as the address says it."""
+    """The kind of a target, as far as its address shows it."""
     if target.startswith(TOPIC):
         return "topic"
     if target.startswith(FLINK):
@@ -52,7 +52,7 @@ def _kind_of(target: str) -> str:
 
 
 class FleetRows:
-    """The rows of all targets; one is made again only where its target has said something."""
+    """The rows of all targets; a row is recomputed only after news of its target."""
 
     def __init__(self, watcher: Watcher, clock: Callable[[], float] = monotonic) -> None:
         self._watcher = watcher
@@ -73,12 +73,12 @@ class FleetRows:
 
 
 def age_ms(sight: Sight, now_s: float) -> int | None:
-    """How long ago (ms) the target last said something; None: never."""
+    """Time (ms) since the target's last message; None: none yet."""
     return None if sight.heard_s is None else max(int((now_s - sight.heard_s) * 1_000), 0)
 
 
 def facts_input(watch: TargetWatch, lost: str | None) -> CheckInput | None:
-    """What facts and metrics of a target are taken from; None before its first snapshot."""
+    """The input for a target's facts and metrics; None before its first snapshot."""
     snapshot, past = watch.sight.snapshot, watch.points
     if snapshot is None:
         return None
@@ -91,7 +91,7 @@ def fleet_line(rows: Iterable[FleetRow], wall_ms: int) -> str:
 
 
 def wait_for_all(watcher: Watcher, most_s: float) -> None:
-    """Until every target has been seen or is lost; one that hangs is not waited for longer than `most_s`."""
+    """Wait until every target was seen or is lost, at most `most_s`."""
     until = monotonic() + most_s
     while monotonic() < until:
         sights = [watch.sight for watch in watcher.watches()]

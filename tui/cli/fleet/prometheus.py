@@ -1,4 +1,4 @@
-"""The fleet as metrics of prometheus-client, made again at each scrape from what the watcher knows."""
+"""The fleet as metrics of prometheus-client, computed at each scrape from the watcher's state."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -46,7 +46,7 @@ class FleetCollector(Collector):
             return
         for metric in table.METRICS:
             if lost is not None and metric is not _VERDICT:
-                continue  # what a lost target last said is not how it is
+                continue  # a lost target's last values are not its present ones
             for labels, value in metric.take(given):
                 add_sample(families[metric.name], metric, sight.name, labels, value)
 
@@ -55,7 +55,7 @@ _VERDICT = next(metric for metric in table.METRICS if metric.name == "verdict")
 
 
 def _lost(sight: Sight, age: int | None) -> str | None:
-    """Why nothing is known of the target now; of one that has ended all is known."""
+    """Why the target's present state is unknown; an ended target's is known."""
     snapshot = sight.snapshot
     if snapshot is not None and (snapshot.ended or snapshot.state in ("ended", "failed")):
         return None
@@ -84,7 +84,9 @@ def add_sample(family: Family, metric: table.Metric, target: str, labels: tuple[
 
 
 def serve_metrics(watcher: Watcher, host: str, port: int) -> int:
-    """Serve them from a thread; returns the port (0: any). Text format or OpenMetrics, as the scraper asks for."""
+    """Serve the metrics from a thread; returns the port (0: any). Text format or OpenMetrics, as the scraper
+    requests.
+    """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(FleetCollector(watcher))
     server, _ = start_http_server(port, addr=host, registry=registry)
