@@ -121,13 +121,8 @@ def _parsed(text: str | None) -> Expression | None:
         raise UsageError(f"--fail-if: {error}") from None
 
 
-<<<<<<< /tmp/words/m_c
 def _check_all(members: list[Member], asked: _Asked) -> Iterator[Checked | UsageError]:
-    """All at the same time, in their order: one that hangs costs the others nothing. A `UsageError` is a result."""
-=======
-def _check_all(members: list[Member], asked: _Asked) -> Iterator[Checked]:
-    """Check all targets at the same time; results in their order. A target that hangs delays no other."""
->>>>>>> /tmp/words/m_n
+    """Check all targets at the same time; results in order, also `UsageError`s. A hanging target delays no other."""
     outcomes: dict[str, Checked | Exception] = {}
 
     def look(member: Member) -> None:

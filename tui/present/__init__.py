@@ -1,1 +1,1 @@
-"""What the screen says and shows, computed from a snapshot: pure, no Textual."""
+"""The content of the screens, computed from a snapshot: pure, no Textual."""

@@ -1,4 +1,4 @@
-"""What `wmtop advise` says. Pure."""
+"""The output of `wmtop advise`. Pure."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ LINE_NAMES = {
 
 
 def advice_lines(advice: Advice) -> Iterator[str]:
-    """The recommendation, what it costs, what it rests on; then the same of the idle timeout."""
+    """The recommendation, its cost and its evidence; then the same for the idle timeout."""
     goal = f"{100 * advice.target:.10g} %"
     if advice.lateness is None:
         yield f"  lateness      no lateness keeps {goal} on time: even the greatest one has more late records"
@@ -60,9 +60,10 @@ def _cost(advice: Advice, outcome: LatenessOutcome) -> str:
 
 
 def _delay(outcome: LatenessOutcome, now: LatenessOutcome | None) -> str:
-    """How much later results come than now; without that, or of the lateness in force, after the end of their window.
+    """How much later than now results come; if that is not known, or for the lateness in force, how long after the end
+    of their window.
 
-    Of data that is days old (a backfill) the time since the end of a window says nothing.
+    For data that is days old (a backfill) the time since the end of a window says nothing.
     """
     if outcome.delay_ms is None:
         return ""

@@ -1,4 +1,4 @@
-"""The choices that a person has for how the screen looks; what a configuration file names. Pure."""
+"""The user's choices for the look of the screen, as in a configuration file. Pure."""
 
 from msgspec import Struct
 
@@ -9,10 +9,10 @@ ALERTS = ("toast", "bell", "desktop")
 
 
 class Appearance(Struct, frozen=True):
-    """What is chosen; `refresh_ms` is how often the fleet is read and drawn."""
+    """The chosen look; `refresh_ms` is the interval at which the fleet is read and drawn."""
 
     theme: str | None = None
-    """None: the one that was chosen last."""
+    """The theme; None: the last one chosen."""
     zone: str = ZONES[0]
     alerts: tuple[str, ...] = ALERTS
     refresh_ms: int = 1_000

@@ -1,4 +1,4 @@
-"""The last setting that a screen changed: what it did, and what it was before. Pure."""
+"""The last setting that a screen changed: its effect, and the value before. Pure."""
 
 from collections.abc import Sequence
 
@@ -11,18 +11,18 @@ from .preview_words import applied_parts
 from .wish import Wish
 
 SHOWN_MS = 120_000
-"""How long (wall clock) it stays on the screen."""
+"""How long (ms of wall clock) it is shown."""
 
 
 class Applied(Struct, frozen=True):
-    """A change that was sent to the engine; it counts from the first snapshot after the emit that applied it."""
+    """A change sent to the engine; it is shown from the first snapshot after the emit that applied it."""
 
     wish: Wish
     before: Wish
     version: int
-    """Of the settings in force when it was sent."""
+    """The version of the settings in force when it was sent."""
     moved_ms: int | None = None
-    """How far the watermark advanced at the emit that applied it; None: there was none before."""
+    """How far the watermark advanced at the emit that applied it; None: there was no watermark before."""
     since_ms: int | None = None
     """When (wall clock, epoch ms) that snapshot was taken."""
 
@@ -32,7 +32,7 @@ class Applied(Struct, frozen=True):
         return self.wish.value_ms == (settings.idle_after_ms if self.wish.idle else settings.lateness_ms)
 
     def seen(self, snapshot: Snapshot) -> "Applied":
-        """With what it did, once a snapshot has it."""
+        """The change with its effect, once a snapshot has it."""
         if self.since_ms is not None or not self.in_force(snapshot):
             return self
         made = next((change for change in reversed(snapshot.changes) if self._is(change)), None)
@@ -45,7 +45,7 @@ class Applied(Struct, frozen=True):
         return change.version > self.version and value == self.wish.value_ms
 
     def parts(self, snapshot: Snapshot) -> Sequence[Part]:
-        """What it did, for a line, while that is news; else nothing."""
+        """Its effect, for a line, as long as it is recent; else nothing."""
         if self.since_ms is None or not self.in_force(snapshot) or snapshot.wall_ms is None:
             return ()
         return applied_parts(self.wish.words(), self.moved_ms) if snapshot.wall_ms - self.since_ms < SHOWN_MS else ()

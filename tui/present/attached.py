@@ -1,4 +1,4 @@
-"""What the screens say of something attached: what is seen of it, and what is not known from here. Pure."""
+"""The words for attached targets: what is seen, and what is not known from here. Pure."""
 
 from datetime import tzinfo
 
@@ -20,7 +20,7 @@ from .wording import late_drops, moved, window
 ONE_CLOCK = "one clock for the whole query"
 HOW_TO_SEE = "add one line to the job to see its channels"
 THE_LINE = 'events = tap(events, "…", channel="…")'
-"""As `wmtop.engine` has it; before `withWatermark`, once an input."""
+"""The line from `wmtop.engine`; goes before `withWatermark`, once per input."""
 
 
 class Attached(SnapshotWords):
@@ -30,7 +30,7 @@ class Attached(SnapshotWords):
     how_to_type = "like 45m · Enter gives the line for the job · Esc drops"
 
     def standing(self) -> tuple[str, str | None] | None:
-        """Since when no batch has begun, and what that may mean."""
+        """Since when no batch has begun, and the possible reasons."""
         snapshot = self._snapshot
         if snapshot.state not in ("stale", "partial"):
             return None
@@ -52,16 +52,16 @@ class Attached(SnapshotWords):
         return [part((f" {self._no_holder()}", "dim"))]
 
     def stages(self, zone: tzinfo | None) -> list[Stage]:
-        """The chain by channels where they are known, else what is known of the query."""
+        """The chain by channels if they are known, else the known parts of the query."""
         by_channel = target_of(self._snapshot).channels_known
         return stages_of_run(self._snapshot, zone) if by_channel else stages_of_query(self._snapshot, zone)
 
     def empty_barrel(self) -> str:
-        """Without channels: the watermark alone."""
+        """The watermark alone, without channels."""
         return "no partition has records"
 
     def no_channels(self) -> str:
-        """How to see them, and the sources as far as they are known."""
+        """How to make channels visible, and the known sources."""
         snapshot = self._snapshot
         lines = [f"{f.ELSEWHERE}: one line before withWatermark shows them", f"  {THE_LINE}"]
         nodes = snapshot.spark.nodes or []
@@ -72,7 +72,7 @@ class Attached(SnapshotWords):
         return "\n".join([*lines, *map(position, snapshot.sources or [])])
 
     def no_windows(self) -> str:
-        """None is open, or why that is not known."""
+        """No window is open, or why that is not known."""
         windows = self._snapshot.windows
         if windows.open_count is not None:
             return NO_OPEN_WINDOW
@@ -140,7 +140,7 @@ class SparkQuery(Attached):
     """The words for an attached Spark query; a `Presenter`."""
 
     def tuning(self, preview: Preview | None, recent_late: float | None) -> list[Part]:
-        """Its watermark delay and windows, its backlog, and what the preview would give after a restart."""
+        """Its watermark delay and windows, its backlog, and the effect of the preview after a restart."""
         snapshot = self._snapshot
         if snapshot.spark.has_watermark is False:
             return self._tuning([part((" watermark delay ", "dim"), ("none", "strong"))], preview)
@@ -167,7 +167,7 @@ class SparkQuery(Attached):
         return f"{ONE_CLOCK}; {HOW_TO_SEE}\n{' · '.join(reported)}"
 
     def no_holders(self) -> str:
-        """Under Spark's one clock there never is one."""
+        """With Spark's one clock no channel ever holds the watermark back."""
         return ONE_CLOCK_FOLLOWS if self._snapshot.channels else super().no_holders()
 
     def _no_holder(self) -> str:
@@ -178,7 +178,7 @@ class BrokerWatch(Attached):
     """The words for a topic or a consumer group, whose watermark is computed here; a `Presenter`."""
 
     def tuning(self, preview: Preview | None, recent_late: float | None) -> list[Part]:
-        """The assumed settings, the backlog, and what the preview would give."""
+        """The assumed settings, the backlog, and the effect of the preview."""
         idle = f.setting(self._snapshot.settings.idle_after_ms)
         parts = [
             self._delay("lateness", preview),
@@ -189,7 +189,9 @@ class BrokerWatch(Attached):
 
 
 def barrel_parts(barrel: BarrelRule, *, level_ms: int | None, zone: tzinfo | None) -> list[Part]:
-    """The watermark by the slowest channel instead of Spark's one clock, and who loses rows to that clock."""
+    """The watermark by the slowest channel instead of Spark's one clock, and the channels that lose rows to
+    that clock.
+    """
     parts: list[Part] = []
     if barrel.holder is None:
         parts.append(part((" the watermark by the slowest channel is ", "dim"), (f.ELSEWHERE, "dim")))
@@ -212,7 +214,7 @@ def barrel_parts(barrel: BarrelRule, *, level_ms: int | None, zone: tzinfo | Non
 
 
 def restart_words(snapshot: Snapshot, delay_ms: int | None) -> str:
-    """What a Spark query does once it is restarted with another delay, as a line of its own."""
+    """The effect of restarting a Spark query with another delay, as a separate line."""
     now_ms = snapshot.settings.lateness_ms
     if not target_of(snapshot).one_clock or now_ms is None or delay_ms is None or delay_ms == now_ms:
         return ""

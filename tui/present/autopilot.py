@@ -13,7 +13,7 @@ from .screen_words import BY_HAND
 from .target import target_of
 
 DEFAULT_TARGET = 0.999
-"""The share of records on time with which the key switches it on, unless the run has had another one."""
+"""The target share with which the key switches it on, unless the run had another one."""
 
 
 def auto_refusal(snapshot: Snapshot) -> str | None:
@@ -26,7 +26,7 @@ def auto_refusal(snapshot: Snapshot) -> str | None:
 
 
 def next_target(snapshot: Snapshot) -> float | None:
-    """What the key switches to: off (None), or on with the share that was in force last."""
+    """The next state of the key: off (None), or on with the last share in force."""
     if snapshot.auto is not None:
         return None
     had = [change.auto_lateness for change in snapshot.changes if isinstance(change.auto_lateness, float)]
@@ -39,12 +39,12 @@ def target_words(target: float | None) -> str:
 
 
 def percent(target: float) -> str:
-    """`99.9 %`: a target as it was given."""
+    """`99.9 %`: a target as given."""
     return f"{100 * target:.10g} %"
 
 
 def auto_mark(snapshot: Snapshot) -> list[Run]:
-    """What follows the lateness in force on the main screen; nothing while the autopilot is off."""
+    """The mark after the lateness in force on the main screen; nothing while the autopilot is off."""
     auto = snapshot.auto
     if auto is None:
         return []
@@ -52,7 +52,7 @@ def auto_mark(snapshot: Snapshot) -> list[Run]:
 
 
 def auto_parts(snapshot: Snapshot, zone: tzinfo | None) -> list[Part]:
-    """Its whole state as a line."""
+    """Its whole state, as a line."""
     auto = snapshot.auto
     why = auto_refusal(snapshot)
     if auto is None or why is not None:
@@ -72,7 +72,7 @@ def auto_parts(snapshot: Snapshot, zone: tzinfo | None) -> list[Part]:
 
 
 def change_words(change: SettingsChange) -> str:
-    """What was changed: `lateness 45m (0.08 % late)`, `idle timeout off`, `autopilot 99.9 %`."""
+    """The changed settings: `lateness 45m (0.08 % late)`, `idle timeout off`, `autopilot 99.9 %`."""
     words: list[str] = []
     if isinstance(change.lateness_ms, int):
         rests_on = "" if change.share is None else f" ({f.share(change.share)} late)"

@@ -16,7 +16,9 @@ STEPS = (
 )
 """Round times (ms)."""
 _WATER, _SHALLOW, _DEEP, _FULL = 0.28, 0.14, 0.48, 0.6
-"""Where the water line starts, the least and the most it may wander to, and how much of the rest the span may fill."""
+"""Position of the water line at first, its least and greatest position, and the part of the rest that the span may
+fill.
+"""
 
 
 class Tick(Struct, frozen=True):
@@ -27,15 +29,15 @@ class Tick(Struct, frozen=True):
 
 
 class Scale(Protocol):
-    """Where a time is drawn."""
+    """Maps a time to its row."""
 
     @property
     def rows(self) -> int:
-        """How many there are."""
+        """The number of rows."""
         ...
 
     def height(self, time_ms: int) -> float:
-        """Rows from the bottom up to `time_ms`: below 0 or above `rows` where it lies outside."""
+        """Rows from the bottom up to `time_ms`: below 0 or above `rows` if it is outside."""
         ...
 
     def ticks(self) -> list[Tick]:
@@ -98,7 +100,7 @@ _ROUND = _SHORT_ROUND | {DAY * days for days in (1, 7, 30, 365, 3_650)}
 
 
 def top_of(times: list[int], level_ms: int) -> int:
-    """The fastest watermark that still matters: one far beyond all others is cut off, not drawn to scale."""
+    """The fastest watermark that is drawn to scale: one far beyond all others is cut off."""
     ahead = sorted(time - level_ms for time in times if time > level_ms)
     if len(ahead) < 3:
         return level_ms + (ahead[-1] if ahead else 0)
@@ -107,8 +109,9 @@ def top_of(times: list[int], level_ms: int) -> int:
 
 
 def follow(last: Axis | None, low_ms: int, high_ms: int, least_ms: int, rows: int) -> Axis:
-    """The axis that shows `low_ms` (the water) to `high_ms`: the last one where it still fits, moved by whole rows
-    where that is enough, else a new one. `least_ms` is the smallest span worth magnifying."""
+    """The axis that shows `low_ms` (the water) to `high_ms`: the last one if it still fits, moved by whole rows if that
+    is enough, else a new one. `least_ms` is the smallest span worth magnifying.
+    """
     need = max(high_ms - low_ms, least_ms)
     if last is not None and last.rows == rows and need > 0.25 * _FULL * last.row_ms * rows:
         moved = _moved(last, low_ms, high_ms)

@@ -1,4 +1,6 @@
-"""Who blocks the watermark, step by step, what frees each, and which windows wait for the same channels. Pure."""
+"""The channels that block the watermark, step by step, what frees each, and the windows that wait for the same
+channels. Pure.
+"""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -13,17 +15,17 @@ from .verdict import count_of, does, named
 from .wording import is_close, name
 
 SHORT_STEPS = 3
-"""How many steps the main screen names."""
+"""Steps that the main screen names, at most."""
 
 
 class StepFacts(Struct, frozen=True):
-    """A step of the staircase: the words for it."""
+    """A step of the staircase, in words."""
 
     step: Blocker
     who: str
     why: str
     frees: str
-    """What makes it stop blocking."""
+    """What ends the blocking."""
 
 
 class WindowGroup(Struct, frozen=True):
@@ -43,18 +45,18 @@ class WindowGroup(Struct, frozen=True):
 
     @property
     def records(self) -> int | None:
-        """Their records in all; None where those of one are not known."""
+        """Their total number of records; None if that of any window is not known."""
         known = [window.records for window in self.windows if window.records is not None]
         return sum(known) if len(known) == len(self.windows) else None
 
 
 def window_groups(opened: Sequence[OpenWindow]) -> list[WindowGroup]:
-    """The open windows with those that wait for the same channels together; alone where that is not known."""
+    """The open windows, grouped by the channels they wait for; separate if those are not known."""
     return [WindowGroup(list(group)) for _, group in groupby(opened, key=_waits_key)]
 
 
 def taking_part(snapshot: Snapshot) -> int:
-    """How many inputs of the valve take part in the minimum: source instances where there are some."""
+    """How many inputs of the valve take part in the minimum: source instances if there are any."""
     inputs = snapshot.channels if snapshot.instances is None else snapshot.instances
     return sum(view.state == "active" for view in inputs)
 
@@ -62,7 +64,7 @@ def taking_part(snapshot: Snapshot) -> int:
 def waits_for(window: OpenWindow, cells_each: int = 3, of: int | None = None) -> str | None:
     """The channels that a window waits for: `F9, YV`, `F9, YV, VX and 12 more`; None: not known, or none.
 
-    `of` are so many channels that take part: where all of them are still behind its end, `all 15`.
+    `of` is the number of channels that take part: if all of them are still behind the window's end, `all 15`.
     """
     if window.blockers is None:
         return None if window.waits_for is None else name(window.waits_for)
@@ -90,7 +92,7 @@ def steps(snapshot: Snapshot) -> list[StepFacts]:
 
 
 def short_staircase(snapshot: Snapshot) -> list[Part]:
-    """What the watermark gains when the first blockers are freed one after the other, for one line."""
+    """The gain of the watermark when the first blockers are freed one after the other, for one line."""
     known = [step for step in (snapshot.blockers or ())[:SHORT_STEPS] if step.gain_ms]
     if not known:
         return []
@@ -125,7 +127,7 @@ def _why(step: Blocker, views: Sequence[ChannelView], *, close: bool) -> str:
 
 
 def _frees(step: Blocker, view: ChannelView | None, snapshot: Snapshot) -> str:
-    """What makes a step stop blocking."""
+    """What ends a step's blocking."""
     if step.cause in ("quiet", "never_seen", "stuck"):
         return _frees_quiet(view, snapshot)
     return {

@@ -1,4 +1,4 @@
-"""The chain from the clock to the windows: each operator's own time, and what each link holds back. Pure."""
+"""The chain from the clock to the windows: each operator's own time, and how far each link holds back. Pure."""
 
 from collections.abc import Sequence
 from datetime import tzinfo
@@ -17,30 +17,30 @@ from .windows_unknown import unknown_text
 from .wording import cause, name, window
 
 MOST_ROWS = 300
-"""So many channels are listed."""
+"""Channels listed, at most."""
 _View = TypeVar("_View", ChannelView, InstanceView)
 
 
 class Stage(Struct, frozen=True):
-    """One operator: its name, its time (epoch ms) or what stands for it, what it is, and the link that leads to it."""
+    """One operator: its name, its time (epoch ms) or a text in its place, its description, and the link to it."""
 
     name: str
     time_ms: int | None
     what: str
     held_ms: int | None = None
-    """How far its time is behind that of the operator before it."""
+    """How far its time is behind the previous operator's."""
     why: str = ""
-    """What holds it back, or what is known of the link."""
+    """The cause, or what is known about the link."""
     holds: bool = False
     """The link holds back the watermark, and one channel is the cause."""
     stands_for: str = ""
-    """Shown instead of a time that is not known."""
+    """Shown instead of an unknown time."""
     alarm: str = ""
-    """What is wrong with the operator itself, before `what`."""
+    """A problem of the operator itself, shown before `what`."""
     key: str | None = None
-    """Of a task of a Flink job: what a cursor on it is known by."""
+    """The key of a Flink task, for the cursor."""
     upstream: str | None = None
-    """The task, or the input of the barrel, that holds this task back: its key."""
+    """The key of the task, or the barrel's input, that holds this task back."""
 
 
 class Row(Struct, frozen=True):
@@ -54,12 +54,12 @@ class Row(Struct, frozen=True):
     kind: Kind
     words: str
     channels: int | None = None
-    """How many channels are inside; None of a channel."""
+    """How many channels are inside; None for a channel."""
     inside: bool = False
 
 
 def stages_of_run(snapshot: Snapshot, zone: tzinfo | None) -> list[Stage]:
-    """The operators in the order in which records pass them, where the channels are known."""
+    """The operators in the order in which records pass them, if the channels are known."""
     newest = max_event_ms(snapshot)
     fastest = max((v.watermark_ms for v in snapshot.channels if v.watermark_ms is not None), default=None)
     read = gap(snapshot.now_ms, newest)
@@ -81,8 +81,9 @@ def clock_stage(snapshot: Snapshot) -> Stage:
 
 
 def rows(snapshot: Snapshot, opened: frozenset[str], most: int = MOST_ROWS) -> list[Row]:
-    """The inputs of the valve, the most behind first, of channels not more than `most`; below an instance that is
-    `opened` the channels inside it."""
+    """The inputs of the valve, the most behind first, at most `most` channels; below an instance that is `opened` the
+    channels inside it.
+    """
     inputs = _Inputs(snapshot)
     if snapshot.instances is None:
         return [inputs.channel(view) for view in inputs.sorted(snapshot.channels)[:most]]
@@ -179,7 +180,7 @@ def _lateness(snapshot: Snapshot) -> str:
 
 
 class _Inputs:
-    """What all rows go by, found once: there may be thousands of them."""
+    """The values that all rows share, computed once: there may be thousands of rows."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._held = holding(snapshot)
@@ -227,7 +228,7 @@ def held_instance(snapshot: Snapshot, channel: str) -> str | None:
 
 
 def gap(before: int | None, after: int | None) -> int | None:
-    """By how much `after` is behind `before` (ms)."""
+    """How far `after` is behind `before` (ms)."""
     return None if before is None or after is None else before - after
 
 

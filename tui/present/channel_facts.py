@@ -1,4 +1,4 @@
-"""What is known of one channel, in words. Pure."""
+"""The facts about one channel, in words. Pure."""
 
 from datetime import tzinfo
 
@@ -10,7 +10,7 @@ from .target import target_of
 from .wording import cause, name
 
 Fact = tuple[str, list[Run]]
-"""What it is about, and what is known."""
+"""A label, and the known value."""
 
 
 def channel_named(snapshot: Snapshot, channel: str | None) -> ChannelView | None:
@@ -19,7 +19,7 @@ def channel_named(snapshot: Snapshot, channel: str | None) -> ChannelView | None
 
 
 def story(snapshot: Snapshot, view: ChannelView) -> list[Run]:
-    """How the channel is, in a sentence."""
+    """The channel's state, in a sentence."""
     who: Run = (name(view.channel), "strong")
     if holding(snapshot) == view.channel and snapshot.level.holder is not None:
         since = (
@@ -53,7 +53,7 @@ def _standing(snapshot: Snapshot, view: ChannelView) -> str:
 
 
 def facts(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> list[Fact]:
-    """All that is known, the most important first; of an attached query much is not."""
+    """All known facts, the most important first; many are unknown for an attached query."""
     out: list[Fact] = [
         ("watermark", _watermark(snapshot, view, zone)),
         *_own_watermark(snapshot, view, zone),
@@ -93,7 +93,7 @@ def _watermark(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> li
 
 
 def _own_watermark(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> list[Fact]:
-    """Where it sends another one than what arrives, as Flink tasks on the way send it later."""
+    """The watermark it sends, if Flink tasks on the way send it later."""
     delay_ms = snapshot.flink.delays.get(view.channel) if snapshot.flink is not None else None
     if not delay_ms or view.watermark_ms is None:
         return []
@@ -175,7 +175,7 @@ def _offender(found: Offender, zone: tzinfo | None) -> list[Run]:
 
 
 def _windows(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> list[Run]:
-    """What it has put into the open windows, where it is among the fullest of them."""
+    """Its records in the open windows, if it is among the fullest channels there."""
     runs: list[Run] = []
     for window in snapshot.windows.open:
         records = next((part.records for part in window.channels or () if part.channel == view.channel), None)

@@ -1,4 +1,4 @@
-"""The rows of the channel table: which channels a filter leaves, and what they can be sorted by. Pure."""
+"""The rows of the channel table: filtered and sorted. Pure."""
 
 import re
 from collections.abc import Callable
@@ -16,7 +16,7 @@ Sort = Literal[
     "records", "late n", "backlog", "event lag", "no data", "flaps",
 ]  # fmt: skip
 SORTS: tuple[Sort, ...] = ("behind", "name", "rate", "late", "state")
-"""The orders that a key goes through; the others are reached by a click on a title."""
+"""The orders that a key steps through; the others are reached by a click on a title."""
 
 
 class Entry(Struct, frozen=True):
@@ -27,7 +27,7 @@ class Entry(Struct, frozen=True):
 
 
 class _Order(Struct, frozen=True):
-    """What an order compares (None: not known, always at the end), and whether the greatest comes first."""
+    """The value that an order compares (None: not known, always last), and whether the greatest comes first."""
 
     value: Callable[[Entry], Any]
     descending: bool = True
@@ -54,7 +54,7 @@ def entries(
 
 
 def next_sort(sort: Sort) -> Sort:
-    """The order after `sort` of those that a key goes through."""
+    """The next order that the key steps to after `sort`."""
     return SORTS[(SORTS.index(sort) + 1) % len(SORTS)] if sort in SORTS else SORTS[0]
 
 

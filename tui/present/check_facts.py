@@ -15,7 +15,7 @@ Value = float | str | None
 
 
 class CheckInput(Struct, frozen=True):
-    """What the facts are taken from."""
+    """The input for the facts."""
 
     snapshot: Snapshot
     past: Sequence[HistoryPoint]
@@ -24,7 +24,7 @@ class CheckInput(Struct, frozen=True):
 
 
 class Fact(Struct, frozen=True):
-    """A fact: what its values are (durations in ms), and how it is taken."""
+    """A fact: the type of its values (durations in ms), and how it is computed."""
 
     kind: Kind
     take: Callable[[CheckInput], Value]
@@ -36,7 +36,7 @@ def _late_share(given: CheckInput) -> Value:
 
 
 def _late_share_recent(given: CheckInput) -> Value:
-    """Of the records of the history (at most 15 min)."""
+    """The late share of the history (at most 15 min)."""
     if given.snapshot.totals.late is None or len(given.past) < 2:
         return None
     records = given.past[-1].records - given.past[0].records
@@ -76,7 +76,7 @@ def _backlog_time(given: CheckInput) -> Value:
 
 
 def _speed(given: CheckInput) -> Value:
-    """Event time that the watermark advanced by, per processing time: the verdict's, else of the last minute."""
+    """Event time that the watermark advanced by, per processing time: the verdict's, else that of the last minute."""
     if given.snapshot.verdict.speed is not None:
         return given.snapshot.verdict.speed
     points = [point for point in given.past if point.wall_ms >= given.past[-1].wall_ms - 60_000]
@@ -117,9 +117,9 @@ def facts_of(given: CheckInput) -> dict[str, Value]:
 
 
 def channel_fact(given: CheckInput, pattern: re.Pattern[str]) -> tuple[Value, str | None]:
-    """The greatest lag behind the clock (ms) of the channels whose whole name matches, and whose it is.
+    """The greatest lag behind the clock (ms) of the channels whose whole name matches, and that channel.
 
-    None where no channel matches, or a matching one has no watermark.
+    None if no channel matches, or a matching one has no watermark.
     """
     found = [view for view in given.snapshot.channels if pattern.fullmatch(view.channel)]
     lags = [(_lag(view, given.snapshot.now_ms), view.channel) for view in found]

@@ -1,4 +1,4 @@
-"""What `wmtop check` prints: lines, a table, a Nagios plugin's line. Pure."""
+"""The output of `wmtop check`: lines, a table, a Nagios plugin's line. Pure."""
 
 from collections.abc import Iterator, Sequence
 
@@ -40,7 +40,7 @@ class Checked(Struct, frozen=True):
     met: str | None = None
     """The comparisons that made `--fail-if` true, with their numbers."""
     not_known: str | None = None
-    """The facts that `--fail-if` needs and this target does not have."""
+    """The facts that `--fail-if` needs and this target lacks."""
     held_back_by: str | None = None
 
 
@@ -55,7 +55,7 @@ _REASONS = {
 
 
 def reason_of(given: CheckInput, said: Sequence[Diagnosis]) -> str:
-    """The verdict in a sentence: of a bad one the first finding (`said`) that accounts for it, else its numbers."""
+    """The verdict in a sentence: a bad one by the first finding (`said`) that accounts for it, else by its numbers."""
     if given.verdict in (*BAD, "unknown"):
         pairs = zip(given.findings, said, strict=True)
         title = next((one.title for finding, one in pairs if accounts_for(finding, given.verdict)), None)
@@ -94,7 +94,7 @@ _COLUMNS = ("TARGET", "VERDICT", "LAG", "HELD BACK BY", "LATE", "BACKLOG", "REAS
 
 
 LEAST_REASON = 40
-"""The cells that a reason gets in the table, however narrow it is."""
+"""Cells for a reason in the table, at least, however narrow the table is."""
 
 
 def table(results: Sequence[Checked], width: int) -> list[str]:
@@ -125,11 +125,11 @@ def _pad(text: str, width: int) -> str:
 
 
 _STATUS = {0: "OK", 1: "WARNING", 3: "UNKNOWN"}
-"""What Nagios calls the exit codes that `check` has."""
+"""Nagios's names for the exit codes of `check`."""
 
 
 def nagios_text(results: Sequence[Checked]) -> str:
-    """A plugin's output: a status line with performance data; of several targets a line each follows."""
+    """A plugin's output: a status line with performance data; for several targets followed by a line each."""
     code = next((code for code in (1, 3) if any(one.exit == code for one in results)), 0)
     data = " ".join(each for one in results for each in _performance(one, several=len(results) > 1))
     if len(results) == 1:

@@ -18,11 +18,11 @@ from .wording import cause, name
 
 Kind = Literal["now", "pace", "idle", "never", "unknown"]
 LEAST_POINTS, LEAST_WALL_MS = 4, 3_000
-"""A pace is derived from so many points of history, over so long at least."""
+"""A pace needs this many points of history, over at least this time (ms of wall clock)."""
 LOOK_BACK_MS = 300_000
-"""And from no more than this of wall clock."""
+"""A pace uses at most this much (ms of wall clock) of history."""
 FAR_MS = 30 * f.DAY
-"""What is further off than this will not come at this pace."""
+"""A window farther off than this (ms) counts as never closing at the present pace."""
 
 
 class Closing(Struct, frozen=True):
@@ -35,9 +35,10 @@ class Closing(Struct, frozen=True):
 
 
 def pace(points: Sequence[HistoryPoint], snapshot: Snapshot) -> float | None:
-    """How much event time passed in a ms of processing time, of late, while the present holder held back the watermark.
+    """The recent event time per ms of processing time, while the present holder held back the watermark.
 
-    None where it has not been seen for long enough; where it has just taken over, the watermark's last minutes count.
+    None if that was not observed for long enough; if the holder has just taken over, the watermark's last minutes
+    count.
     """
     holder = snapshot.level.holder.channel if snapshot.level.holder else None
     recent = [point for point in points if points[-1].wall_ms - point.wall_ms <= LOOK_BACK_MS]
@@ -83,7 +84,7 @@ def blockers(snapshot: Snapshot, end_ms: int) -> list[ChannelView]:
 
 
 def needs_ms(snapshot: Snapshot, end_ms: int) -> int | None:
-    """The earliest event time of a record (epoch ms) that closes a window; None where no record alone does."""
+    """The earliest event time of a record (epoch ms) that closes a window; None if no single record does."""
     settings = snapshot.settings
     if settings.strategy == "monotonous":
         return end_ms
@@ -93,7 +94,7 @@ def needs_ms(snapshot: Snapshot, end_ms: int) -> int | None:
 
 
 def fired_words(window: FiredWindow, snapshot: Snapshot, zone: tzinfo | None) -> list[Run]:
-    """What became of a window that has fired, in a sentence or two."""
+    """The outcome of a fired window, in a sentence or two."""
     runs: list[Run] = [("It fired ", "text")]
     if window.ended:
         runs.append(("when the stream ended", "text"))
@@ -107,7 +108,7 @@ def fired_words(window: FiredWindow, snapshot: Snapshot, zone: tzinfo | None) ->
 
 
 def kept_until_ms(window: FiredWindow, snapshot: Snapshot) -> int | None:
-    """The watermark (epoch ms) at which a fired window accepts no more records; None where it has come that far."""
+    """The watermark (epoch ms) at which a fired window stops accepting records; None if it has reached that."""
     until = window.end_ms - 1 + snapshot.settings.allowed_lateness_ms
     level = snapshot.level.watermark_ms
     return None if snapshot.ended or (level is not None and level >= until) else until
@@ -210,7 +211,7 @@ def _waits(snapshot: Snapshot, window: OpenWindow) -> list[Run]:
 
 
 def _needed(snapshot: Snapshot, window: OpenWindow, zone: tzinfo | None, lead: str = "; it needs ") -> list[Run]:
-    """What has to come, and what came last."""
+    """What must come, and what came last."""
     needed, view = needs_ms(snapshot, window.end_ms), _holder(snapshot)
     if needed is None:
         return [(f"{lead}its watermark at ", "text"), (f.clock(window.end_ms - 1, zone, snapshot.now_ms), "strong")]

@@ -1,4 +1,4 @@
-"""Where the barrel's staves are across: as wide as there is room, the rest folded into a strip. Pure."""
+"""The horizontal positions of the barrel's staves: as wide as there is room, the rest folded into a strip. Pure."""
 
 from collections.abc import Sequence
 
@@ -19,10 +19,10 @@ class Columns(Struct, frozen=True):
     fold_left: int = 0
     fold_cells: int = 0
     per_cell: int = 0
-    """How many staves one cell of the strip stands for."""
+    """Staves per cell of the strip."""
 
     def at(self, x: int) -> int | None:
-        """Which stave (or, negative, -1 - which cell of the strip) is at `x`."""
+        """The stave at cell `x`; for the strip: -1 - its cell."""
         if self.fold_cells and x >= self.fold_left:
             cell = x - self.fold_left
             return -1 - cell if cell < self.fold_cells else None
@@ -31,7 +31,7 @@ class Columns(Struct, frozen=True):
 
 
 def columns(count: int, width: int, label: int) -> Columns:
-    """How `count` staves are spread over `width` cells; where some are folded, `label` cells decide."""
+    """The positions of `count` staves in `width` cells; with folded ones, `label` cells is the least width."""
     if count * _LEAST <= width:
         pitch = min(width // max(count, 1), max(_WIDEST, _ALONE // max(count, 1)))
         stave = pitch - max(1, pitch // 3)
@@ -43,12 +43,12 @@ def columns(count: int, width: int, label: int) -> Columns:
     rest = count - shown
     if rest <= 0:
         return Columns(0, pitch, pitch - 1, count)
-    per_cell = -(-rest // max(strip - 1, 1))  # one cell more where two groups each begin with a cell of their own
+    per_cell = -(-rest // max(strip - 1, 1))  # one cell more if two groups each begin with their own cell
     return Columns(0, pitch, pitch - 1, shown, shown * pitch + 1, -(-rest // per_cell) + 1, per_cell)
 
 
 def common(names: Sequence[str]) -> str:
-    """What all the names begin with, up to a sign that is neither a letter nor a digit."""
+    """The common beginning of all names, up to a sign that is neither a letter nor a digit."""
     if len(names) < 2:
         return ""
     first, last = min(names), max(names)

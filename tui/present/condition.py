@@ -1,4 +1,4 @@
-"""The word for how things are, and the line that explains it: LIVE, STALE, FAILED. Pure."""
+"""The state of the target in one word, with a line that explains it: LIVE, STALE, FAILED. Pure."""
 
 from msgspec import Struct
 
@@ -12,22 +12,22 @@ from .wording import Condition
 
 STALE_AFTER_S = 3.0
 _NOTED_MS = 5 * f.MINUTE
-"""How long a note stays on the screen."""
+"""How long (ms) a note stays on the screen."""
 
 
 class Lost(Struct, frozen=True):
-    """No more snapshots will come; `reason` says why, None: the engine stopped in good order."""
+    """No more snapshots will come; `reason` is why, None: the engine stopped normally."""
 
     reason: str | None = None
 
     @property
     def text(self) -> str:
-        """The same as a line."""
+        """The reason as a line."""
         return self.reason or "The engine has stopped; this is its last snapshot"
 
 
 def condition(snapshot: Snapshot, *, frozen: bool, silent_s: float, lost: Lost | None) -> Condition:
-    """How things are, `silent_s` after the last snapshot; `lost`: there will be no more."""
+    """The state, `silent_s` after the last snapshot; `lost`: no more will come."""
     if snapshot.state == "failed":
         return Condition("FAILED", "bad", f.first_line(snapshot.error or "The engine failed"))
     if lost is not None and not snapshot.ended:
@@ -67,7 +67,7 @@ def takes_changes(snapshot: Snapshot, *, replay: bool, gone: bool) -> bool:
 
 
 def replay_condition(snapshot: Snapshot, playback: Playback) -> Condition:
-    """How a replay is going, and how things were then."""
+    """The state of a replay, and the state at that moment of the recording."""
     then = condition(snapshot, frozen=False, silent_s=0.0, lost=None)
     word = playback.word if then.word == "LIVE" else f"{playback.word} · {then.word}"
     ink = then.ink if then.ink == "bad" else "good" if playback.playing else "stale"

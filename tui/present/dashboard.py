@@ -1,4 +1,4 @@
-"""A Grafana dashboard and Prometheus alert rules, made from the table of metrics. Pure."""
+"""A Grafana dashboard and Prometheus alert rules, generated from the table of metrics. Pure."""
 
 import json
 from typing import Any
@@ -11,7 +11,7 @@ _COLUMNS, _WIDTH, _HEIGHT = 2, 12, 8
 
 
 def dashboard() -> str:
-    """The dashboard as JSON, to be imported into Grafana."""
+    """The dashboard as JSON, for import into Grafana."""
     shown = [metric for metric in all_metrics() if metric.panel is not None]
     content: dict[str, Any] = {
         "title": "wmtop: stream watermarks",
@@ -76,7 +76,7 @@ def _panel(place: int, metric: Metric) -> dict[str, Any]:
 
 
 def query_of(metric: Metric) -> str:
-    """What its panel asks for (PromQL)."""
+    """The query of its panel (PromQL)."""
     chosen = f'{metric.series}{{target=~"$target"}}'
     if metric.kind == "counter":
         return f"rate({chosen}[$__rate_interval])"

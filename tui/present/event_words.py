@@ -1,4 +1,4 @@
-"""What an event says: its line in the list, and the notice of an alert. Pure."""
+"""The words for events: a line in the list, and the notice of an alert. Pure."""
 
 from datetime import tzinfo
 from typing import Literal
@@ -20,7 +20,7 @@ _NAME = 32
 
 
 class EventWords(Struct, frozen=True):
-    """A line of the list: its sign and what happened (`ink` is theirs), and how it came to that."""
+    """A line of the list: its sign and the event (`ink` is theirs), and the details."""
 
     sign: str
     what: str
@@ -31,7 +31,7 @@ class EventWords(Struct, frozen=True):
 
 
 def event_words(event: Event) -> EventWords:
-    """An event in words; of an alert that had to wait, that it is still so."""
+    """An event in words; for a delayed alert, that it still holds."""
     words = _words(event)
     if isinstance(event, VerdictChanged):
         return words
@@ -86,7 +86,7 @@ def alert_text(event: Event) -> str:
 
 
 def alert_severity(event: Event) -> Severity:
-    """How the notice looks."""
+    """The severity of the notice."""
     return _SEVERITIES.get(event_words(event).ink, "information")
 
 

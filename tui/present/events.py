@@ -44,7 +44,7 @@ class Noted(Event, frozen=True, kw_only=True, tag="noted"):
 
 
 class EventLog:
-    """Gathers the events of one run; what it saw before it was opened are its history's."""
+    """Collects the events of one run; those before it was opened come from its history."""
 
     def __init__(self, history: Iterable[HistoryPoint] = ()) -> None:
         self._rule = AlertRule()
@@ -57,7 +57,7 @@ class EventLog:
         self._last: HistoryPoint | None = None
         for point in history:
             self.see(point)
-        self._alerts.clear()  # of before
+        self._alerts.clear()  # of the time before
 
     def see(self, point: HistoryPoint) -> None:
         """The next point of history."""
@@ -71,7 +71,7 @@ class EventLog:
         self._take(self._rule.see(point))
 
     def add(self, snapshot: Snapshot) -> None:
-        """What a snapshot says beside its point."""
+        """The events of a snapshot besides those of its point."""
         if snapshot.state == "failed":
             self.lose(snapshot.wall_ms or self._wall_ms, snapshot.error)
         wall_ms = snapshot.wall_ms or self._wall_ms
@@ -85,7 +85,7 @@ class EventLog:
             self._see_delay(snapshot, wall_ms)
 
     def lose(self, wall_ms: int, why: str | None = None, *, silent_ms: int | None = None) -> None:
-        """The engine is lost; to be said again while it is."""
+        """Note that the engine is lost; call it again while it is."""
         self._take(self._rule.lose(wall_ms, why, silent_ms=silent_ms))
 
     def take_alerts(self) -> list[Event]:
@@ -110,8 +110,8 @@ class EventLog:
         self._alerts += [event for event in events if event.alert]
 
     def _add_notes(self, notes: Sequence[Note]) -> None:
-        """Those that were not in the snapshot before: some stay for as long as something is so."""
-        # By names, not by numbers: how long something has lasted is not another event.
+        """Add the notes that are new in this snapshot: some stay as long as their condition."""
+        # By names, not by numbers: a longer duration is not another event.
         keys = [(note.code, *(str(arg) for arg in note.args.values() if isinstance(arg, str))) for note in notes]
         for key, note in zip(keys, notes, strict=True):
             if key not in self._notes:
@@ -146,7 +146,7 @@ class EventLog:
 
 
 def log_of(points: Iterable[HistoryPoint | None], last: Snapshot) -> EventLog:
-    """The events of a whole recording: its points, and what its last snapshot knows of changes and notes."""
+    """The events of a whole recording: its points, and the changes and notes of its last snapshot."""
     known = [point for point in points if point is not None]
     log = EventLog(known)
     log.add(_with_walls(last, known))
@@ -155,12 +155,14 @@ def log_of(points: Iterable[HistoryPoint | None], last: Snapshot) -> EventLog:
 
 
 def brief_ms(snapshot: Snapshot) -> int:
-    """How long (processing time) a channel has to hold back the watermark to be an event: as a verdict has to hold."""
+    """How long (processing time) a channel must hold back the watermark to be an event: as long as a verdict
+    must hold.
+    """
     return (snapshot.verdict.horizon_ms or 0) // 4
 
 
 def _with_walls(snapshot: Snapshot, points: Sequence[HistoryPoint]) -> Snapshot:
-    """The autopilot's changes have processing time alone: their moments of the wall clock are their points'."""
+    """The changes with wall-clock times: the autopilot's have only processing time, so their points' times are used."""
     changes = [
         change if change.wall_ms is not None or change.now_ms is None else _dated(change, points)
         for change in snapshot.changes
@@ -175,6 +177,6 @@ def _dated(change: SettingsChange, points: Sequence[HistoryPoint]) -> SettingsCh
 
 
 def changed_settings(change: SettingsChange) -> dict[str, int | float | None]:
-    """What a change sets: lateness and idle timeout (ms, None: off), the autopilot's share (None: off)."""
+    """The changed settings: lateness and idle timeout (ms, None: off), the autopilot's share (None: off)."""
     values = {"lateness": change.lateness_ms, "idle timeout": change.idle_after_ms, "auto": change.auto_lateness}
     return {name: value for name, value in values.items() if not isinstance(value, UnsetType)}

@@ -34,7 +34,7 @@ _EXAMPLE = "e.g. 'level_lag > 10m and late_share > 1%'"
 
 
 class Comparison(Struct, frozen=True):
-    """One comparison; `pattern` picks channels where the fact is a channel's own. `text` is how it was written."""
+    """One comparison; `pattern` selects channels if the fact is a channel's. `text` is as written."""
 
     text: str
     name: str
@@ -45,11 +45,11 @@ class Comparison(Struct, frozen=True):
 
 
 Expression = tuple[tuple[Comparison, ...], ...]
-"""Alternatives (`or`) of comparisons that all have to be true (`and`)."""
+"""Alternatives (`or`) of comparisons that must all be true (`and`)."""
 
 
 class Outcome(Struct, frozen=True):
-    """What became of an expression: `met` None is not known; `words` name the comparisons with their numbers."""
+    """The result of an expression: `met` None is not known; `words` name the comparisons with their numbers."""
 
     met: bool | None
     words: str

@@ -24,7 +24,7 @@ from .verdict import INKS, WORDS, blame
 from .wording import name as shown_name
 
 SILENT_MS = 10_000
-"""Without a snapshot for longer, a target's verdict is not known."""
+"""Time (ms) without a snapshot after which a target's verdict is not known."""
 WORST: tuple[VerdictName, ...] = ("stalled", "slow", "unknown", "waiting", "moving", "ended")
 SPARK_CELLS, SPARK_CELL_MS = 12, 10_000
 _EIGHTHS = "▁▂▃▄▅▆▇█"
@@ -32,7 +32,7 @@ _OVER = ("ended", "failed")
 
 
 class FleetRow(Struct, frozen=True, kw_only=True):
-    """One target; times in ms, None where not known. `lost` is why no more is seen of it."""
+    """One target; times in ms, None: not known. `lost` is why there is nothing newer."""
 
     target: str
     kind: str
@@ -90,7 +90,7 @@ def fleet_row(
 
 
 def _reason(given: CheckInput) -> str:
-    """Why the verdict is not a good one: who blocks the watermark, else what the doctor found."""
+    """Why the verdict is not good: the blockers of the watermark, else the doctor's finding."""
     if given.verdict in BAD and (blamed := blame(given.snapshot)) is not None:
         return blamed
     if given.verdict not in (*BAD, "unknown"):
@@ -100,7 +100,7 @@ def _reason(given: CheckInput) -> str:
 
 
 def aged(row: FleetRow, age_ms: int | None) -> FleetRow:
-    """The row when its last snapshot is `age_ms` old: what has sent nothing for long is not known to be fine."""
+    """The row when its last snapshot is `age_ms` old: a target without recent snapshots is not known to be fine."""
     row = replace(row, age_ms=age_ms)
     if age_ms is None or age_ms <= SILENT_MS or row.verdict in ("ended", "unknown"):
         return row
@@ -109,7 +109,7 @@ def aged(row: FleetRow, age_ms: int | None) -> FleetRow:
 
 
 def kind_of(kind: str, snapshot: Snapshot) -> str:
-    """What the target is, where its address (`kind`) does not say it."""
+    """The target's kind, if its address (`kind`) does not show it."""
     source = snapshot.source
     return kind if source is None or kind == "recording" else source.kind if target_of(snapshot).is_attached else "run"
 
@@ -149,7 +149,7 @@ def _worst(row: FleetRow) -> tuple[Any, ...]:
 
 
 def _greatest(of: Callable[[FleetRow], float | None]) -> Key:
-    """What is not known comes last."""
+    """A sort key; unknown values come last."""
 
     def key(row: FleetRow) -> tuple[bool, float]:
         value = of(row)
@@ -169,13 +169,13 @@ SORTS: dict[str, Key] = {
     "findings": _worst,
     "age": _greatest(lambda row: row.age_ms),
 }
-"""How the rows can be sorted, by the column's title; equal ones by the worst, then by name."""
+"""The sort orders of the rows, by the column's title; ties by the worst, then by name."""
 
 
 def ordered(
     rows: Sequence[FleetRow], sort: str = "verdict", pattern: re.Pattern[str] | None = None, *, reverse: bool = False
 ) -> list[FleetRow]:
-    """The rows whose target `pattern` finds, in the order of a column; reversed where that is wanted."""
+    """The rows whose target matches `pattern`, in the order of a column, optionally reversed."""
     found = [row for row in rows if pattern is None or pattern.search(row.target)]
     found.sort(key=lambda row: (_worst(row), row.target.casefold()))
     found.sort(key=SORTS[sort], reverse=reverse)
@@ -183,7 +183,7 @@ def ordered(
 
 
 def headline(rows: Sequence[FleetRow]) -> list[Run]:
-    """How many targets have which verdict."""
+    """The number of targets with each verdict."""
     runs: list[Run] = [(f" {len(rows):,} target{'s' * (len(rows) != 1)} ", "strong")]
     for verdict in WORST:
         if count := sum(row.verdict == verdict for row in rows):
@@ -195,7 +195,7 @@ def headline(rows: Sequence[FleetRow]) -> list[Run]:
 
 
 class Column(Struct, frozen=True):
-    """A column: `rank` 0 is always there, the others give way, the greatest first."""
+    """A column: rank 0 is always shown; others are dropped, the greatest `rank` first."""
 
     title: str
     cells: int
@@ -237,13 +237,13 @@ COLUMNS: tuple[Column, ...] = (
     Column("age", 5, lambda row: _duration(row.age_ms), rank=6, right=True, ink=lambda row: "dim"),
 )  # fmt: skip
 LAST = "held back by"
-"""The title of the last column, which takes the rest: who holds the watermark back, or why nothing is known."""
+"""The title of the last column, which gets the remaining width: the channel that holds back the watermark, or why it is unknown."""
 _LEAST_LAST = 14
 _MOST_TARGET = 32
 
 
 def layout(rows: Sequence[FleetRow], width: int) -> list[Column]:
-    """The columns that fit, the target's as wide as its names ask for."""
+    """The columns that fit, with the target's as wide as its names need."""
     longest = max((cell_len(f.clean(row.target)) for row in rows), default=0)
     columns = [
         replace(column, cells=max(6, min(longest, _MOST_TARGET))) if column.title == "target" else column

@@ -1,4 +1,4 @@
-"""The graph of an attached Flink job: a row for each task, and what each link holds back. Pure."""
+"""The graph of an attached Flink job: a row for each task, and how far each link holds back. Pure."""
 
 from collections.abc import Sequence
 
@@ -29,12 +29,12 @@ def stages_of_job(snapshot: Snapshot) -> list[Stage]:
 
 
 def key_of(id: str) -> str:
-    """What a task is known by on a screen; no channel is called so."""
+    """The key of a task on a screen; it never equals a channel's."""
     return f"task {id}"
 
 
 def _upstream(snapshot: Snapshot, job: FlinkJob, task: FlinkVertex, tasks: dict[str, FlinkVertex]) -> str | None:
-    """What holds the task back, one step upstream: of the chosen operator and its sources the channel."""
+    """What holds the task back, one step upstream; for the chosen operator and its sources, the channel."""
     holder = snapshot.level.holder
     blamed = holder is not None and any(one.channel == holder.channel for one in snapshot.channels)
     if holder is not None and blamed and task.id in (job.operator, job.held_in):
@@ -48,7 +48,7 @@ def _upstream(snapshot: Snapshot, job: FlinkJob, task: FlinkVertex, tasks: dict[
 
 
 def _alarm(task: FlinkVertex) -> str:
-    """A load that explains why its watermark, or that of what is upstream, is behind."""
+    """A load that explains why the task's or an upstream watermark is behind."""
     loads = ((is_back_pressured(task), "BACK-PRESSURED", task.back_pressured), (is_busy(task), "BUSY", task.busy))
     return ", ".join(f"{word} {f.share(load)}" for holds, word, load in loads if holds)
 
@@ -77,7 +77,7 @@ def _stage(snapshot: Snapshot, job: FlinkJob, task: FlinkVertex, tasks: dict[str
 
 
 def _which(snapshot: Snapshot) -> str:
-    """The channel, and the subtask that it is in."""
+    """The channel, and its subtask."""
     holder = snapshot.level.holder
     assert holder is not None
     if holder.instance is None or snapshot.instances is None:
@@ -86,7 +86,7 @@ def _which(snapshot: Snapshot) -> str:
 
 
 def _lowest(inputs: Sequence[FlinkVertex]) -> str:
-    """Which input sends the lowest watermark, as far as that is known."""
+    """The input with the lowest watermark, as far as known."""
     known = [one for one in inputs if one.output_ms is not None]
     if len(known) < len(inputs):
         none = next(one for one in inputs if one.output_ms is None)
@@ -124,7 +124,7 @@ def _fastest(task: FlinkVertex) -> int | None:
 
 
 def delay_words(snapshot: Snapshot) -> str | None:
-    """That the channels' watermarks are shown as they arrive behind tasks that send them later; None: no task does."""
+    """Note that channels' watermarks are shown as they arrive, after tasks that send them later; None: no task does."""
     delays = snapshot.flink.delays if snapshot.flink is not None else {}
     if not delays:
         return None

@@ -1,4 +1,4 @@
-"""What the screens say of an attached Flink job, as far as its REST API shows it. Pure."""
+"""The words for an attached Flink job, as far as its REST API shows it. Pure."""
 
 from collections.abc import Sequence
 from datetime import tzinfo
@@ -21,22 +21,22 @@ NO_WHAT_IF = "A what-if needs event times, which Flink's REST API does not have"
 NO_WHAT_IF_HERE = "no what-if: Flink's REST API has no event times"
 _LINE = "Keys + - and [ ] choose a value on the main screen, Enter gives the line to change in the job."
 _SKEW_MS = 30_000
-"""Clocks that differ by less are not worth a word."""
+"""Smallest clock difference (ms) that is shown."""
 
 
 class FlinkJob(Attached):
     """The words for a job whose subtasks report their watermarks; a `Presenter`."""
 
     def untunable(self) -> str | None:
-        """The line to change in the job can be given for any lateness."""
+        """None: the line to change in the job can be given for any lateness."""
         return None
 
     def no_steps(self) -> str:
-        """Why there is no what-if, who has it, and how to get the line."""
+        """Why there is no what-if, which command has it, and how to get the line."""
         return f"{NO_WHAT_IF}. {self._who_answers()}"
 
     def standing(self) -> tuple[str, str | None] | None:
-        """The job's own state where it does not run, else how old its metrics are or that some are missing."""
+        """The job's own state if it does not run, else the age of its metrics or that some are missing."""
         snapshot, job = self._snapshot, self._snapshot.flink
         if snapshot.state not in ("stale", "partial", "starting") or job is None:
             return None
@@ -85,18 +85,18 @@ class FlinkJob(Attached):
         return stages_of_job(self._snapshot)
 
     def empty_barrel(self) -> str:
-        """Before a subtask reports a watermark, or where the metrics went with the job."""
+        """Before a subtask reports a watermark, or if the metrics disappeared with the job."""
         job = self._snapshot.flink
         if job is not None and job.state in ("FINISHED", "CANCELED", "FAILED"):
             return f"the job is {job.state}: Flink keeps no metrics of it"
         return "no subtask reports a watermark yet"
 
     def no_channels(self) -> str:
-        """The same."""
+        """As `empty_barrel`."""
         return self.empty_barrel()
 
     def no_windows(self) -> str:
-        """They are not in the REST API."""
+        """Windows are not in the REST API."""
         return f"{f.ELSEWHERE}: {unknown_text('not_in_rest', {})}"
 
     def no_lateness(self) -> str:
@@ -104,11 +104,11 @@ class FlinkJob(Attached):
         return f"How late records are: {f.ELSEWHERE}\n{NO_WHAT_IF}.\n{self._who_answers()}\n{_LINE}"
 
     def no_idle_ladder(self) -> str:
-        """The same."""
+        """As `no_lateness`."""
         return f"What another idle timeout would give: {f.ELSEWHERE}\n{NO_WHAT_IF}.\n{self._who_answers()}\n{_LINE}"
 
     def _who_answers(self) -> str:
-        """The command that reads the event times itself, as complete as it can be."""
+        """The command that reads the event times itself, as complete as possible."""
         job = self._snapshot.flink
         bootstrap = (job.bootstrap if job is not None else None) or "BOOTSTRAP"
         topics = " ".join(job.topics) if job is not None and job.topics else "TOPIC"
@@ -116,7 +116,7 @@ class FlinkJob(Attached):
         return f"{where or 'This command answers it: '}{f.clean(f'wmtop run kafka {bootstrap} {topics} --time PATH')}"
 
     def charts(self, points: Sequence[HistoryPoint], cells: Cells) -> list[Chart]:
-        """Rates, load and checkpoints in place of batches."""
+        """Rates, load and checkpoints instead of batches."""
         return job_charts(self._snapshot, points, cells)
 
     def not_judged(self) -> str | None:
@@ -134,7 +134,7 @@ class FlinkJob(Attached):
 
 
 def _ages(snapshot: Snapshot) -> list[Part]:
-    """How old the metrics are, and how often there are new ones."""
+    """The age of the metrics, and their interval."""
     job = snapshot.flink
     age = None if job is None else age_words(snapshot, job.sampled_ms)
     if job is None or age is None:
@@ -144,7 +144,7 @@ def _ages(snapshot: Snapshot) -> list[Part]:
 
 
 def _clock_skew(snapshot: Snapshot) -> list[Part]:
-    """How far the JobManager's clock and this machine's are apart, where that is worth a word."""
+    """The difference between the JobManager's clock and this machine's, if it is large enough to show."""
     clock_ms = snapshot.flink.clock_ms if snapshot.flink is not None else None
     if clock_ms is None or snapshot.now_ms is None or abs(clock_ms - snapshot.now_ms) < _SKEW_MS:
         return []

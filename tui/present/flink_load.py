@@ -5,22 +5,22 @@ from ...engine.core.snapshot import Snapshot
 from . import formatting as f
 
 BUSY = 0.5
-"""From this share of its time on a task is marked as busy or back-pressured."""
+"""Share of its time from which a task is marked as busy or back-pressured."""
 _NAME_CELLS = 28
 
 
 def is_busy(task: FlinkVertex) -> bool:
-    """Whether its busiest subtask works most of the time."""
+    """Whether its busiest subtask is busy most of the time."""
     return (task.busy or 0) >= BUSY
 
 
 def is_back_pressured(task: FlinkVertex) -> bool:
-    """Whether one of its subtasks waits most of the time until what is downstream takes its records."""
+    """Whether one of its subtasks waits most of the time for downstream tasks to take its records."""
     return (task.back_pressured or 0) >= BUSY
 
 
 def bottleneck(snapshot: Snapshot) -> FlinkVertex | None:
-    """The busiest task right below a back-pressured one that is not back-pressured itself."""
+    """The busiest task directly below a back-pressured one that is not back-pressured itself."""
     if snapshot.flink is None:
         return None
     waits = {one.id for one in snapshot.flink.vertices if is_back_pressured(one)}
@@ -35,7 +35,7 @@ def busy_after(snapshot: Snapshot) -> str:
 
 
 def kept_back(snapshot: Snapshot) -> str:
-    """By how much the task with the lowest input of the barrel sends its watermark behind what it takes in."""
+    """How far the task with the barrel's lowest input sends its watermark behind the one it receives."""
     job = snapshot.flink
     task = None if job is None else next((one for one in job.vertices if one.id == job.held_in), None)
     if task is None or task.input_ms is None or task.output_ms is None:

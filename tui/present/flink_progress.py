@@ -1,4 +1,4 @@
-"""Progress of an attached Flink job: what its REST API reports in place of batches and state. Pure."""
+"""Progress of an attached Flink job: figures from its REST API instead of batches and state. Pure."""
 
 from collections.abc import Callable, Sequence
 
@@ -47,7 +47,7 @@ def _load(
     name: str, job: FlinkJob, cells: Cells, of: Callable[[FlinkVertex], float | None],
     then: Callable[[HistoryPoint], float | None],
 ) -> Chart:  # fmt: skip
-    """The load of the most loaded task, on an axis up to all of its time."""
+    """The load of the most loaded task, on an axis of 100 %."""
     columns = each(cells, then, max)
     most = max(job.vertices, key=lambda task: of(task) or 0.0, default=None)
     share = None if most is None else of(most)
@@ -58,7 +58,7 @@ def _load(
 
 
 def _event_time(cells: Cells) -> Chart:
-    """Event time that the watermark gains in a second of the clock."""
+    """Event time that the watermark gains per second of the clock."""
     columns: list[Stack | None] = []
     last: HistoryPoint | None = None
     for points in cells:
@@ -79,7 +79,7 @@ def _speed(times: float) -> str:
 
 
 def _backlog(snapshot: Snapshot, job: FlinkJob, cells: Cells) -> Chart:
-    """From the broker where one is asked; else what the sources know, which is a lower bound."""
+    """The backlog from the broker, if one is queried; else from the sources, as a lower bound."""
     chart = backlog_chart(snapshot, cells)
     if chart.note is None:
         return chart
@@ -88,7 +88,7 @@ def _backlog(snapshot: Snapshot, job: FlinkJob, cells: Cells) -> Chart:
 
 
 def _checkpoint(snapshot: Snapshot, job: FlinkJob) -> str:
-    """When the last one was completed, how long it took, how large the state was, how many failed."""
+    """The last completed checkpoint: its time, its duration, its size, and the number of failed ones."""
     age = age_words(snapshot, job.checkpoint_ms)
     if age is None:
         words = ["none completed"]

@@ -1,4 +1,4 @@
-"""The footer: the keys that do something now, the most important first. Pure."""
+"""The footer: the keys that have an effect now, the most important first. Pure."""
 
 from collections.abc import Container, Sequence
 
@@ -20,7 +20,7 @@ def link_hints(names: Container[str], findings: int = 0) -> list[Hint]:
 
 
 def apply_words(snapshot: Snapshot, preview: Preview) -> str:
-    """What Enter does with a preview."""
+    """The effect of Enter on a preview."""
     value = preview.lateness_ms if isinstance(preview, LatenessPreview) else preview.idle_after_ms
     return f"apply {f.setting(value)}" if presenter_of(snapshot).can_apply else "line for the job"
 
@@ -35,8 +35,10 @@ def hints(
     gone: bool = False,
     on_windows: bool = False,
 ) -> list[Hint]:
-    """The keys that do something now, the most important first, `further` those that open the further screens; of a
-    replay those that it has itself are not here. `gone`: the engine does not run any more."""
+    """The keys that have an effect now, the most important first; `further` open the further screens.
+
+    A replay's own keys are not here. `gone`: the engine has ended.
+    """
     out: list[Hint] = []
     can_apply = presenter_of(snapshot).can_apply
     if preview is not None:

@@ -1,4 +1,4 @@
-"""Words for numbers (durations, times, rates, shares), and text from outside made harmless. Pure."""
+"""Formats numbers (durations, times, rates, shares), and cleans text from outside. Pure."""
 
 import re
 import unicodedata
@@ -13,14 +13,14 @@ DURATION_HOW = "a duration is written like 250ms, 45s, 30m, 1h30m, 2d"
 NO_DATA = "no data yet"
 UNKNOWN = "–"
 ELSEWHERE = "not known from here"
-"""What is said of an attached query where no tap reports it."""
+"""The words for a part of an attached query that no tap reports."""
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
 CLOSE = 10 * SECOND
-"""Milliseconds of times are worth showing within this distance."""
+"""Milliseconds of times are shown only within this distance (ms)."""
 FINE = 5 * MINUTE
 """An axis with steps below this needs seconds."""
 MONTH, YEAR = 30 * DAY, 365 * DAY
-"""From such steps on a label names the month or the year (ms)."""
+"""Steps (ms) from which a label names the month or the year."""
 
 _UNITS = {"ms": 1, "s": SECOND, "m": MINUTE, "h": HOUR, "d": DAY}
 _DURATION = re.compile(r"(?:\d+(?:ms|s|m|h|d))+")
@@ -38,7 +38,7 @@ def duration(ms: float) -> str:
         return f"{int(ms) // 100 / 10:g}s"
     if ms < MINUTE:
         return f"{int(ms) // SECOND}s"
-    if ms >= 2 * YEAR:  # old data is replayed
+    if ms >= 2 * YEAR:  # old data
         return f"{ms / YEAR:,.1f}y"
     small, large, names = (
         (SECOND, MINUTE, "ms") if ms < 10 * MINUTE
@@ -79,7 +79,7 @@ def setting(ms: int | None) -> str:
 
 
 def parse_duration(text: str) -> int:
-    """A typed duration (`45m`, `1h30m`, `0`) in ms; raises `ValueError` with one line for a person."""
+    """A typed duration (`45m`, `1h30m`, `0`) in ms; `ValueError` with one line for the user."""
     text = text.strip().replace(" ", "")
     if text == "0":
         return 0
@@ -101,9 +101,9 @@ def at(ms: int, zone: tzinfo | None) -> datetime:
 
 
 def clock(ms: int, zone: tzinfo | None, near_ms: int | None = None) -> str:
-    """A time of day, `13:47:59`, with its date where that is another than `near_ms`'s.
+    """A time of day, `13:47:59`, with its date if that differs from `near_ms`'s.
 
-    Milliseconds are shown only where they say something: within ten seconds of `near_ms`.
+    Milliseconds are shown only within ten seconds of `near_ms`.
     """
     moment = at(ms, zone)
     if near_ms is None:
@@ -136,13 +136,13 @@ def second(ms: int, zone: tzinfo | None) -> str:
 
 
 def stamp(ms: int, zone: tzinfo | None) -> str:
-    """A whole moment: `2013-02-08 14:32:10 UTC`."""
+    """A complete time: `2013-02-08 14:32:10 UTC`."""
     moment = at(ms, zone)
     return f"{moment.date().isoformat()} {moment.time().isoformat('seconds')} {moment.tzname()}"
 
 
 def brief(ms: int, zone: tzinfo | None, step_ms: int) -> str:
-    """A time as finely as steps of `step_ms` need it: `2013`, `2013-02`, `02-08`, `14:30`, `14:30:05` or `05.250`."""
+    """A time as precise as steps of `step_ms` need: `2013`, `2013-02`, `02-08`, `14:30`, `14:30:05` or `05.250`."""
     moment = at(ms, zone)
     if step_ms >= MONTH:  # with such steps an axis goes over the end of a year
         return f"{moment.year:04d}" if step_ms >= YEAR else f"{moment.year:04d}-{moment.month:02d}"
@@ -173,7 +173,7 @@ def interval(start_ms: int, end_ms: int, zone: tzinfo | None, near_ms: int | Non
 
 
 def count(number: int | None) -> str:
-    """How many: `1,204`, `12.3M`, `4.5G`; None is `–`."""
+    """A count: `1,204`, `12.3M`, `4.5G`; None is `–`."""
     if number is None:
         return UNKNOWN
     for unit, name in ((10**9, "G"), (10**6, "M")):
@@ -188,7 +188,7 @@ def behind_clock(ms: int) -> str:
 
 
 def at_least(number: int) -> str:
-    """A lower bound, `≥ 17`. Of none that were counted, none was there: `0`."""
+    """A lower bound, `≥ 17`; for zero: `0`, since then nothing was dropped."""
     return f"≥ {count(number)}" if number else "0"
 
 
@@ -216,7 +216,7 @@ def share(part: float | None) -> str:
 
 
 def share_of(part: int | None, whole: int | None) -> str:
-    """`part` of `whole` in per cent; `–` where there is nothing to share, or it is not known."""
+    """`part` of `whole` in per cent; `–` if `whole` is 0 or one of them is not known."""
     return UNKNOWN if part is None or not whole else share(part / whole)
 
 
@@ -232,7 +232,7 @@ def span(low: str, high: str) -> str:
 
 @lru_cache(maxsize=32_768)
 def clean(text: str) -> str:
-    """Text from outside on one line, without anything that a terminal could obey: controls are shown, not sent."""
+    """Text from outside on one line; control characters are shown, so that no terminal obeys them."""
     out: list[str] = []
     marks = 0
     for char in text[:_LONGEST_NAME]:
@@ -259,7 +259,7 @@ def cut(text: str, cells: int) -> str:
 
 
 def cut_middle(text: str, cells: int) -> str:
-    """`text` in at most `cells` cells; what is missing is missing in the middle: names tend to differ at the end."""
+    """`text` in at most `cells` cells, shortened in the middle: names tend to differ at the end."""
     if cell_len(text) <= cells:
         return text
     if cells < 5:
@@ -271,7 +271,7 @@ def cut_middle(text: str, cells: int) -> str:
 
 
 def label(name: str, cells: int = 64) -> str:
-    """A name from outside, harmless, in at most `cells` cells, and never nothing."""
+    """A name from outside, cleaned, in at most `cells` cells, and never empty."""
     return cut_middle(clean(name), cells) or "(no name)"
 
 
@@ -288,5 +288,5 @@ def pad(text: str, cells: int, right: bool = False) -> str:
 
 
 def first_line(text: str) -> str:
-    """The first line of `text` that is not blank, made harmless for a terminal."""
+    """The first line of `text` that is not blank, cleaned for a terminal."""
     return clean(errors.first_line(text))

@@ -1,4 +1,4 @@
-"""Which channel held back the watermark, from when to when, and why: read from the points of history. Pure."""
+"""Which channel held back the watermark, from when to when, and the cause: from the points of history. Pure."""
 
 from collections.abc import Iterable, Sequence
 from math import ceil
@@ -31,11 +31,11 @@ class Hold(Struct, frozen=True):
     wall_ms: int
     """When it was first seen (wall clock, epoch ms)."""
     causes: tuple[Cause, ...] = ()
-    """Why, in the order in which they were said, no more than a few."""
+    """The causes in order, at most a few."""
     level_from_ms: int | None = None
     level_to_ms: int | None = None
     lag_ms: int | None = None
-    """How far the watermark was behind the fastest channel at most."""
+    """The greatest distance of the watermark behind the fastest channel."""
 
     @property
     def length_ms(self) -> int:
@@ -44,12 +44,12 @@ class Hold(Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """What it is known by."""
+        """The key of the hold."""
         return f"{self.since_ms} {self.channel or ''}"
 
 
 class Total(Struct, frozen=True):
-    """How long a channel held back the watermark in all (ms), and how often."""
+    """The total time (ms) for which a channel held back the watermark, and how often."""
 
     channel: str
     held_ms: int
@@ -81,17 +81,17 @@ class Holders:
         self._holds = [*self._holds[-MOST_HOLDS + 1 :], _longer(new, point)]
 
     def until(self, wall_ms: int | None) -> Sequence[Hold]:
-        """The holds up to a moment of the wall clock (epoch ms): that of a frozen picture."""
+        """The holds up to a moment of the wall clock (epoch ms), for a frozen picture."""
         return [hold for hold in self._holds if wall_ms is None or hold.wall_ms <= wall_ms]
 
 
 def _continues(hold: Hold, point: HistoryPoint) -> bool:
-    """The same channel still holds, without another in between that no point has seen."""
+    """Whether the same channel still holds, with no other seen in between."""
     return hold.channel == point.holder and (point.held_since_ms is None or point.held_since_ms <= hold.until_ms)
 
 
 def _released(hold: Hold, point: HistoryPoint, until_ms: int) -> Hold:
-    """The watermark's jump at a takeover is the old holder's: it ends because that one let go."""
+    """At a takeover the watermark jumps because the old holder let go: the jump ends the old holder's hold."""
     level = hold.level_to_ms if point.watermark_ms is None else point.watermark_ms
     return replace(hold, until_ms=until_ms if point.holder != hold.channel else hold.until_ms, level_to_ms=level)
 
@@ -123,7 +123,7 @@ def totals(holds: Iterable[Hold]) -> list[Total]:
 
 
 def shares(holds: Sequence[Hold], first_ms: int, last_ms: int, cells: int) -> list[dict[str, float]]:
-    """Which part of each of `cells` stretches between two times (processing time, epoch ms) each channel held."""
+    """For each of `cells` stretches between two times (processing time, epoch ms), the share that each channel held."""
     out: list[dict[str, float]] = [{} for _ in range(cells)]
     width = max(last_ms - first_ms, 1) / max(cells, 1)
     for hold in holds:

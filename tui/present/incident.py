@@ -31,7 +31,7 @@ _MARKUP = re.compile(r"([\\`*_{}\[\]<>|#~])")
 
 
 class Clip(Struct, frozen=True):
-    """The recording that lies beside the text: its snapshots, and the wall clock (epoch ms) of the first and last."""
+    """The recording beside the text: its snapshots, and the wall clock (epoch ms) of the first and last."""
 
     snapshots: int
     first_ms: int | None
@@ -39,7 +39,7 @@ class Clip(Struct, frozen=True):
 
 
 class Case(Struct, frozen=True, kw_only=True):
-    """Everything that the text is made of."""
+    """The input of the text."""
 
     snapshot: Snapshot
     past: Sequence[HistoryPoint]
@@ -48,10 +48,10 @@ class Case(Struct, frozen=True, kw_only=True):
     versions: Sequence[tuple[str, str]]
     written_ms: int
     lost: str | None = None
-    """Why nothing newer is known."""
+    """Why there is nothing newer."""
     redacted: bool = False
     recorded: bool = False
-    """It is of a moment in a recording, not of a target that runs."""
+    """Whether it is about a moment in a recording, not a running target."""
 
 
 def markdown(case: Case) -> str:
@@ -101,7 +101,7 @@ def _covered(clip: Clip) -> str:
 
 
 def _more_than_clip(case: Case) -> list[str]:
-    """What is known of the time before a recording that was made for this report."""
+    """What is known about the time before a recording that was made for this report."""
     if case.recorded:
         return []
     first_ms = min((point.wall_ms for point in case.past), default=None)
@@ -244,7 +244,7 @@ def _settings(snapshot: Snapshot) -> str:
 
 
 def _flat(values: dict[str, object], above: str = "") -> list[tuple[str, str]]:
-    """Settings as rows; durations as they are typed."""
+    """Settings as rows; durations as on the command line."""
     out: list[tuple[str, str]] = []
     for name, value in values.items():
         whole = f"{above}{name.removesuffix('_ms').replace('_', ' ')}"
@@ -266,5 +266,5 @@ def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> s
 
 
 def _text(text: str) -> str:
-    """Text from outside that no Markdown reader takes for markup."""
+    """Text from outside, escaped so that no Markdown reader takes it for markup."""
     return _MARKUP.sub(r"\\\1", f.clean(text))

@@ -1,4 +1,4 @@
-"""Names of keys: a configuration has `+` or `plus`, Textual wants `plus`, a person reads `+`. Pure."""
+"""Names of keys: a configuration has `+` or `plus`, Textual needs `plus`, people read `+`. Pure."""
 
 import re
 import unicodedata
@@ -7,7 +7,7 @@ _TEXTUAL = {
     "solidus": "slash", "reverse_solidus": "backslash", "commercial_at": "at", "hyphen_minus": "minus",
     "plus_sign": "plus", "low_line": "underscore",
 }  # fmt: skip
-"""Where Textual has a shorter name than Unicode."""
+"""Textual's names that are shorter than Unicode's."""
 _UNICODE = {short: long for long, short in _TEXTUAL.items()}
 _SPECIAL = {
     "up": "↑", "down": "↓", "left": "←", "right": "→", "enter": "Enter", "escape": "Esc", "space": "Space",
@@ -18,7 +18,7 @@ _MODIFIED = re.compile(r"(?:(?:ctrl|shift|alt)\+)+")
 
 
 def key_name(key: str) -> str:
-    """Textual's name of a key given by its character or name; ValueError for what is not a key."""
+    """Textual's name of a key given by its character or name; ValueError for anything else."""
     prefix = match[0] if (match := _MODIFIED.match(key)) else ""
     rest = key[len(prefix) :]
     if len(rest) == 1:
@@ -29,7 +29,7 @@ def key_name(key: str) -> str:
 
 
 def key_label(name: str) -> str:
-    """A key by Textual's name, as footers and help show it."""
+    """The label of a key, given Textual's name, for footers and help."""
     prefix = match[0] if (match := _MODIFIED.match(name)) else ""
     rest = name[len(prefix) :]
     return prefix + (_SPECIAL.get(rest) or _character(rest) or rest)

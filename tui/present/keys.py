@@ -1,6 +1,6 @@
 """The keys: one table from which bindings, footers, the help and the README's table are made. Pure.
 
-A key is added here and nowhere else. `Bind.name` is what a configuration file calls it.
+A key is added here and nowhere else. `Bind.name` is its name in a configuration file.
 """
 
 from collections.abc import Mapping
@@ -47,7 +47,7 @@ class KeyRow(Struct, frozen=True):
 
 
 class Hint(Struct, frozen=True):
-    """A hint of the footer: keys, what they do, and the action that a click runs; the greatest rank gives way first."""
+    """A hint of the footer: keys, their effect, and the action of a click; the greatest rank is dropped first."""
 
     keys: str
     word: str
@@ -56,7 +56,7 @@ class Hint(Struct, frozen=True):
 
 
 class Link(Struct, frozen=True):
-    """The way to a further screen: its key, its name, and what it is about in one line."""
+    """The way to a further screen: its key, its name, and its topic in one line."""
 
     key: str
     name: str
@@ -312,9 +312,9 @@ NOT_IN_REPLAY = frozenset({"apply", "undo", "autopilot", "freeze", "record"})
 
 _BY_NAME = {bind.name: (row, bind) for row in ROWS for bind in row.binds}
 BIND_NAMES = tuple(_BY_NAME)
-"""What a configuration file calls the actions."""
+"""The actions' names in a configuration file."""
 _chosen: dict[str, str] = {}
-"""Other keys for some of them, by name."""
+"""The configured keys, by name."""
 
 
 def use_keys(chosen: Mapping[str, str]) -> None:
@@ -353,7 +353,7 @@ def links() -> list[Link]:
 
 
 def _meet(ones: tuple[Place, ...], others: tuple[Place, ...]) -> bool:
-    """Whether there is a screen on which the keys of both places work."""
+    """Whether there is a screen on which keys of both places work."""
     return any(one == other or _around(one, other) or _around(other, one) for one in ones for other in others)
 
 

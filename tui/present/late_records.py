@@ -14,13 +14,13 @@ from .target import target_of
 
 _NAME = (8, 28)
 _NUMBERS = 64
-"""The cells of all other columns, and of a scroll bar."""
+"""Cells of all other columns and of a scroll bar."""
 _NO_BOOTSTRAP = "BOOTSTRAP"
 TITLES = ("time", "channel", "late by", "window end", "offset", "batch")
 
 
 class About(Struct, frozen=True):
-    """Which late records are asked for: of a channel, of the window from `start_ms` to `end_ms`, or all."""
+    """The requested late records: of a channel, of the window from `start_ms` to `end_ms`, or all."""
 
     channel: str | None = None
     start_ms: int | None = None
@@ -48,12 +48,12 @@ class Fetch(Struct, frozen=True):
 
 
 def late_records(snapshot: Snapshot, about: About) -> list[LateRecord]:
-    """Those of the sample that are asked for, in its order."""
+    """The requested records of the sample, in its order."""
     return [record for record in snapshot.late_sample or () if about.has(record)]
 
 
 def listed(snapshot: Snapshot, about: About) -> str:
-    """How many there are, and of how many late records since the start where that is known."""
+    """Their number, and the number of late records since the start if known."""
     found = f"{len(late_records(snapshot, about))} listed"
     if about.start_ms is not None:
         return found

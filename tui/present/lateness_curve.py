@@ -1,4 +1,4 @@
-"""What every lateness costs, as numbers to draw: how late records are, late share, result delay. Pure."""
+"""The cost of every lateness, as numbers to draw: how late records are, late share, result delay. Pure."""
 
 from collections.abc import Sequence
 from math import sqrt
@@ -11,11 +11,11 @@ from ...engine.core.snapshot import RecentLateness, Snapshot
 from . import formatting as f
 
 COMPLETENESS = (0.977, 0.99, 0.999)
-"""For these shares of the records in time a lateness is recommended."""
+"""The shares of records on time for which a lateness is recommended."""
 TARGETS = tuple(f"{100 * share:g}" for share in COMPLETENESS)
-"""The same in per cent, as they are written."""
+"""The same in per cent, as written."""
 DEVIATIONS = (2.0, 2.326, 3.09)
-"""How many deviations above the mean a normal distribution has these shares below."""
+"""Standard deviations above the mean below which a normal distribution has these shares."""
 
 
 class Curve(Struct, frozen=True):
@@ -31,18 +31,18 @@ class Curve(Struct, frozen=True):
     delays: Sequence[float | None]
     records: int
     channel: str | None = None
-    """Of one channel alone: then the share is of its records behind the watermark."""
+    """The channel, if the curve is that of one: shares are then of its records behind the watermark."""
     upper_bound: bool = False
     horizon_ms: int | None = None
-    """Of the records that came in the last so many ms of processing time; None: since the start."""
+    """The horizon: records that came in the last `horizon_ms` of processing time; None: since the start."""
     value: tuple[str, str] | None = None
-    """Of the records with this value (column, value) alone: as of a channel."""
+    """Column and value, if the curve is that of one value's records: as for a channel."""
     counts_known: bool = True
-    """Else `counts` are all 0 and mean nothing."""
+    """Whether `counts` are known; else they are all 0."""
 
     @property
     def of_part(self) -> bool:
-        """Whether it is of a part of the records, of which only what is behind the watermark is known."""
+        """Whether it covers only some records, of which only those behind the watermark are known."""
         return self.channel is not None or self.value is not None
 
     @property
@@ -52,7 +52,7 @@ class Curve(Struct, frozen=True):
 
 
 def curve_of(snapshot: Snapshot, channel: str | None = None) -> Curve | None:
-    """The curve of all records, or of one channel's; None where nothing is known."""
+    """The curve of all records, or of one channel's; None if it is not known."""
     rows = snapshot.whatif
     if not rows:
         return None
@@ -71,7 +71,7 @@ def curve_of(snapshot: Snapshot, channel: str | None = None) -> Curve | None:
 
 
 def curve_of_value(snapshot: Snapshot, column: str, value: str) -> Curve | None:
-    """The curve of the records with a value of a column of `--explain`; None where it is not counted."""
+    """The curve of the records with a value of a column of `--explain`; None if it is not counted."""
     rows = snapshot.whatif
     of = next((it for it in snapshot.explain or () if it.column == column), None)
     part = None if of is None else next((it for it in of.values if it.value == value), None)
@@ -83,7 +83,7 @@ def curve_of_value(snapshot: Snapshot, column: str, value: str) -> Curve | None:
 
 
 def _of_part(behind: Sequence[int], edges: int, records: int) -> tuple[list[int], list[int], list[float | None]]:
-    """Of some records: by edge how many are so late, how many at least so late, and their share."""
+    """By edge: how many of the records are that late, how many at least that late, and their share."""
     counts = [*behind, *[0] * edges][:edges]
     late = [sum(counts[place:]) for place in range(len(counts))]
     return counts, late, [number / records if records else None for number in late]
@@ -95,12 +95,12 @@ def horizons_of(snapshot: Snapshot) -> list[int | None]:
 
 
 def recent_of(snapshot: Snapshot, horizon_ms: int | None) -> RecentLateness | None:
-    """The what-if of a horizon (ms; None: since the start); None where it is not known."""
+    """The what-if of a horizon (ms; None: since the start); None if it is not known."""
     return next((part for part in snapshot.whatif_recent or () if part.horizon_ms == horizon_ms), None)
 
 
 def recent_curve_of(snapshot: Snapshot, horizon_ms: int) -> Curve | None:
-    """The curve of the records that came in the last `horizon_ms`; None where it is not known."""
+    """The curve of the records that came in the last `horizon_ms`; None if it is not known."""
     recent, whole = recent_of(snapshot, horizon_ms), curve_of(snapshot)
     if recent is None or whole is None or len(recent.rows) != len(whole.edges):
         return None
@@ -130,13 +130,15 @@ def horizon_name(horizon_ms: int) -> str:
 
 
 def evidence(curve: Curve, lateness_ms: int) -> tuple[int, bool, tuple[float | None, float | None]]:
-    """How many records are late at an edge (ms), whether that is too few to recommend it, and the share's interval."""
+    """How many records are late at an edge (ms), whether that is too few for a recommendation, and the share's
+    interval.
+    """
     late = curve.late[place_of(curve.edges, lateness_ms)]
     return late, late < FEW_LATE, wilson_interval(late, curve.records)
 
 
 def shown(curve: Curve, values: Sequence[int | None]) -> tuple[int, int]:
-    """The first and the last edge worth drawing: where records lie, and where `values` (ms) are."""
+    """The first and the last edge worth drawing: the range of the records and of `values` (ms)."""
     filled = [place for place, count in enumerate(curve.counts) if count]
     known = [place_of(curve.edges, value) for value in values if value is not None]
     places = [*filled, *known, *(place + 1 for place in filled[-1:])]
@@ -160,9 +162,9 @@ def _by_bucket(at_least: Sequence[int]) -> list[int]:
 
 
 def moments(curve: Curve) -> tuple[float, float] | None:
-    """Mean and deviation (ms) of how late all records are, those on time 0; from the middles of the buckets.
+    """Mean and deviation (ms) of the lateness of all records (on time: 0), from the middles of the buckets.
 
-    None: there are none, or the buckets are not known.
+    None: there are no records, or the buckets are not known.
     """
     if not curve.records or not curve.counts_known:
         return None

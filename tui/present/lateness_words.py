@@ -1,4 +1,4 @@
-"""What the lateness screen says below and above its curve, and of an idle timeout. Pure."""
+"""The texts below and above the curve of the lateness screen, and for an idle timeout. Pure."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from .wording import name
 
 
 def targets_line(snapshot: Snapshot, curve: Curve, best: Sequence[int | None]) -> list[Part]:
-    """The recommended latenesses, and what each does to the results."""
+    """The recommended latenesses, and the effect of each on the results."""
     parts = [part((" recommended for ", "dim"))]
     what = " in time" if not curve.of_part else " not behind"
     for place, (text, value) in enumerate(zip(TARGETS, best, strict=True)):
@@ -33,7 +33,7 @@ def targets_line(snapshot: Snapshot, curve: Curve, best: Sequence[int | None]) -
 
 
 def _few(curve: Curve, lateness_ms: int) -> list[Part]:
-    """On how many late records a recommendation rests, where they are too few."""
+    """The number of late records behind a recommendation, if it is too small."""
     late, few, (low, high) = evidence(curve, lateness_ms)
     if not few:
         return []
@@ -65,7 +65,7 @@ def moments_line(curve: Curve) -> list[Part]:
 
 
 def reading_line(snapshot: Snapshot, curve: Curve, cursor: int) -> list[Part]:
-    """What the curve says under the cursor."""
+    """The curve's values at the cursor."""
     edge, late = curve.edges[cursor], curve.late[cursor]
     parts = [part((f" │ at {f.setting(edge)} ", "accent"))]
     preview = what_if.lateness(snapshot, edge)
@@ -94,7 +94,7 @@ def _recent_share(curve: Curve, cursor: int) -> str:
 
 
 def timeout_words(snapshot: Snapshot, row: WhatIfIdle, horizon_ms: int | None) -> list[Run]:
-    """What another timeout would have given, in a sentence."""
+    """The effect of another timeout, in a sentence."""
     if horizon_ms is not None:
         return [
             (f"Not known for the {horizon_words(horizon_ms)}: ", "strong"),

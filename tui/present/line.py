@@ -1,4 +1,4 @@
-"""One line of text made of parts, of which the least important give way where there is no room. Pure."""
+"""One line of text made of parts; the least important are dropped if there is no room. Pure."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,14 +12,14 @@ Run = tuple[str, str]
 
 
 class Part(Struct, frozen=True):
-    """Runs that are shown or left out together; the part with the greatest `rank` gives way first, rank 0 never."""
+    """Runs that are shown or dropped together; the greatest `rank` is dropped first, rank 0 never."""
 
     runs: tuple[Run, ...]
     rank: int = 0
     right: bool = False
     """At the right end of the line."""
     gap: str = "   "
-    """What precedes it, unless it comes first on its side."""
+    """The text before it, unless it comes first on its side."""
 
 
 def part(*runs: Run, rank: int = 0, right: bool = False, gap: str = "   ") -> Part:
@@ -28,12 +28,12 @@ def part(*runs: Run, rank: int = 0, right: bool = False, gap: str = "   ") -> Pa
 
 
 def cells(runs: Iterable[Run]) -> int:
-    """How many cells the runs take."""
+    """The width of the runs in cells."""
     return sum(cell_len(text) for text, _ in runs)
 
 
 def lay(parts: Sequence[Part], width: int, ink: str = "text") -> list[Run]:
-    """The parts on `width` cells: left ones, a filling gap, right ones; what does not fit is dropped, then cut."""
+    """The parts in `width` cells: left ones, a filling gap, right ones; parts that do not fit are dropped, then cut."""
     kept = list(parts)
     while kept and _length(kept) > width:
         worst = max(range(len(kept)), key=lambda i: (kept[i].rank, i))
@@ -59,7 +59,7 @@ def clip(runs: Iterable[Run], width: int) -> list[Run]:
 
 
 def joined(runs: Iterable[Run]) -> list[Run]:
-    """The same with neighbours of one ink in one run."""
+    """The runs, with neighbours of the same ink combined."""
     out: list[Run] = []
     for text, ink in runs:
         if out and out[-1][1] == ink:

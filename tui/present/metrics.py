@@ -1,7 +1,7 @@
-"""The table of metrics: what each is, how it is taken from a target, its panel and its alert. Pure.
+"""The table of metrics: each with its meaning, its computation, its panel and its alert. Pure.
 
-Names follow Prometheus's rules: the prefix `wmtop_`, base units (seconds), `_total` for counters, `_info` for facts.
-A value that is not known is absent, never 0.
+Names follow Prometheus's rules: the prefix `wmtop_`, base units (seconds), `_total` for counters, `_info` for facts. A
+value that is not known is absent, never 0.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +15,7 @@ from .check_facts import FACTS, CheckInput, Fact
 
 PREFIX = "wmtop_"
 TOP_CHANNELS = 20
-"""How many channels of a target have series of their own; all others share `OTHER`."""
+"""Channels of a target with series of their own, at most; all others share `OTHER`."""
 OTHER = "other"
 Labels = tuple[str, ...]
 Sample = tuple[Labels, float]
@@ -28,7 +28,7 @@ CHANNEL_STATES = ("active", "catching_up", "idle", "never_seen", "finished")
 
 
 class Alert(Struct, frozen=True):
-    """An alert rule: `expr` in PromQL, how long it must hold, and what it says (a template of Prometheus)."""
+    """An alert rule: `expr` in PromQL, how long it must hold, and its text (a template of Prometheus)."""
 
     name: str
     expr: str
@@ -110,7 +110,7 @@ def _channels_by_lag(given: CheckInput) -> tuple[list[ChannelView], list[Channel
 
 
 def _channel_lags(given: CheckInput) -> Iterator[Sample]:
-    """Behind the clock; of all others the greatest."""
+    """Lags behind the clock; for the other channels the greatest."""
     now = given.snapshot.now_ms
     if now is None:
         return
@@ -122,7 +122,7 @@ def _channel_lags(given: CheckInput) -> Iterator[Sample]:
 
 
 def _channel_backlogs(given: CheckInput) -> Iterator[Sample]:
-    """Of all others the sum, where all of them are known."""
+    """Backlogs; for the other channels the sum, if all of them are known."""
     top, others = _channels_by_lag(given)
     for view in top:
         if view.backlog is not None:
@@ -194,7 +194,7 @@ AGE = Metric("snapshot_age_seconds", "gauge", "How long ago the target last said
              "seconds")  # fmt: skip
 TARGET = Metric("target", "info", "What the target is.", lambda given: iter(()), labels=("kind",))
 OF_EVERY_TARGET = (UP, AGE, TARGET)
-"""About the watching itself: also there where nothing is known of the target."""
+"""Metrics about the watching itself, also present if nothing is known about the target."""
 FURTHER_ALERTS = (
     Alert("WmtopSlow", 'wmtop_verdict{verdict="slow"} == 1', "10m", "warning",
           "{{ $labels.target }}: event time loses ground"),

@@ -1,4 +1,4 @@
-"""What a note says: the words for each code of `engine.core.snapshot.Note`. Pure."""
+"""The words for each code of `engine.core.snapshot.Note`. Pure."""
 
 from collections.abc import Callable, Mapping
 

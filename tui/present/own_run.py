@@ -1,4 +1,4 @@
-"""What the screens say of an engine of wmtop. Pure."""
+"""The words for an engine of wmtop. Pure."""
 
 from datetime import tzinfo
 
@@ -26,7 +26,7 @@ class OwnRun(SnapshotWords):
     how_to_type = "like 45m · Enter applies · Esc drops"
 
     def standing(self) -> tuple[str, str | None] | None:
-        """Nothing special: the engine itself says how it is."""
+        """None: the engine itself reports its state."""
         return None
 
     def tuning(self, preview: Preview | None, recent_late: float | None) -> list[Part]:
@@ -62,11 +62,11 @@ class OwnRun(SnapshotWords):
         return held_back_by(snapshot) or [part((f" {self._no_holder()}", "dim"))]
 
     def stages(self, zone: tzinfo | None) -> list[Stage]:
-        """Clock, source, generators, what combines the channels, windows."""
+        """Clock, source, generators, the operator that combines the channels, windows."""
         return stages_of_run(self._snapshot, zone)
 
     def empty_barrel(self) -> str:
-        """Without a record."""
+        """Before the first record."""
         source = self._snapshot.source
         what = f" from {f.cut(f.clean(source.description), 60)}" if source else ""
         if self._snapshot.ended:
@@ -74,7 +74,7 @@ class OwnRun(SnapshotWords):
         return f"{f.NO_DATA}\nwaiting for the first record{what}"
 
     def no_channels(self) -> str:
-        """Before the first record."""
+        """As `empty_barrel`."""
         return NO_CHANNEL
 
     def no_windows(self) -> str:
@@ -82,7 +82,7 @@ class OwnRun(SnapshotWords):
         return ALL_CLOSED if self._snapshot.ended else NO_OPEN_WINDOW
 
     def no_holders(self) -> str:
-        """Under Spark's rule there never is one."""
+        """Under Spark's rule no channel holds the watermark back."""
         return ONE_CLOCK_FOLLOWS if self._one_clock else "no channel has held back the watermark yet"
 
     def no_lateness(self) -> str:
@@ -94,11 +94,11 @@ class OwnRun(SnapshotWords):
         return "Spark's one clock has no idle timeout: it follows the fastest channel" if self._one_clock else NO_RECORD
 
     def no_records(self) -> str:
-        """None came, or none is in the sample."""
+        """No record came, or none is in the sample."""
         return "no record is in the sample yet" if self._snapshot.channels else NO_RECORD
 
     def not_judged(self) -> str | None:
-        """All of it can be judged."""
+        """None: everything can be judged."""
         return None
 
     @property
@@ -143,7 +143,7 @@ def _lateness(settings: Settings) -> str:
 
 
 def _drift(snapshot: Snapshot) -> list[Part]:
-    """Balanced reading: how far the partitions are apart, and how far they would be without it."""
+    """Balanced reading: the distance between the partitions, and what it would be without balancing."""
     source = snapshot.source
     if source is None or source.max_drift_ms is None or source.drift_ms is None:
         return []

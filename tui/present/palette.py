@@ -1,4 +1,4 @@
-"""What the command palette offers on the main screen."""
+"""The commands of the command palette on the main screen."""
 
 from collections.abc import Container
 
@@ -6,7 +6,7 @@ from .keys import LINKS
 
 
 def main_commands(screens: Container[str], *, replay: bool) -> list[tuple[str, str, str]]:
-    """Title, help and action of each command; `screens` are the further screens that there are."""
+    """Title, help and action of each command; `screens` are the existing further screens."""
     freeze = ("Freeze or resume", "Data keeps coming, the picture is frozen", "freeze")
     return [
         ("Type a lateness", "Preview a lateness, then apply it", "type_lateness"),

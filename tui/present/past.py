@@ -1,4 +1,4 @@
-"""What each channel was like in the last minutes: its watermark and how long it had no data. Viewer-side, pure."""
+"""The channels' states in the last minutes: watermarks and times without data. Viewer-side, pure."""
 
 from array import array
 from collections import deque
@@ -10,9 +10,9 @@ from ...engine.core.snapshot import Snapshot
 from .target import target_of
 
 SLOT_MS = 2_000
-"""One entry is kept for so much of the engine's wall clock: the last one."""
+"""Length (ms of the engine's wall clock) of a slot, of which only the last entry is kept."""
 MOST_VALUES = 1_500_000
-"""With very many channels fewer entries are kept: so many values in all."""
+"""Values kept in all, at most: with very many channels there are fewer entries."""
 _UNKNOWN = -(2**63)
 
 
@@ -54,7 +54,7 @@ class Past:
         self._moments: deque[Moment] = deque()
 
     def add(self, snapshot: Snapshot) -> None:
-        """Remember a snapshot; one without clocks, or without channels, says nothing."""
+        """Add a snapshot; one without clocks or channels is ignored."""
         wall, now, views = snapshot.wall_ms, snapshot.now_ms, snapshot.channels
         if wall is None or now is None or not views:
             return

@@ -1,10 +1,12 @@
-"""Where a replay is, as the screen says it."""
+"""The position of a replay, as the screen shows it."""
 
 from msgspec import Struct
 
 
 class Playback(Struct, frozen=True):
-    """Where a replay is (snapshot `number` of `count`, from 0), and how it continues; `note` is one line, or None."""
+    """The position of a replay (snapshot `number` of `count`, from 0), and how it continues; `note` is one line, or
+    None.
+    """
 
     number: int
     count: int

@@ -1,7 +1,7 @@
-"""What is said differently of an own run and of something attached: chosen once, here. Pure.
+"""The words that differ between own runs and attached targets, chosen once, here. Pure.
 
-To follow another kind, add it to `target_of` and write a presenter for it; screens ask `presenter_of` and never what is
-followed.
+To support another kind, add it to `target_of` and write a presenter for it; screens use `presenter_of` and never test
+the kind.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from .target import TargetKind, target_of
 
 
 class Presenter(Protocol):
-    """The words for one snapshot, as far as they depend on what is followed."""
+    """The words for one snapshot that depend on the kind of target."""
 
     can_apply: bool
     """Whether a previewed setting can be applied from here; else Enter gives the line to change in the job."""
@@ -35,11 +35,11 @@ class Presenter(Protocol):
         ...
 
     def no_steps(self) -> str:
-        """What is said instead of a step of the preview where no what-if is known."""
+        """The words instead of a step of the preview if there is no what-if."""
         ...
 
     def standing(self) -> tuple[str, str | None] | None:
-        """The word for a state that is not simply live, and a line on it; None: nothing special."""
+        """The word for a state that is not simply live, with a line on it; None: the state is normal."""
         ...
 
     def tuning(self, preview: Preview | None, recent_late: float | None) -> list[Part]:
@@ -55,31 +55,31 @@ class Presenter(Protocol):
         ...
 
     def empty_barrel(self) -> str:
-        """What the barrel says without channels, its most important line first."""
+        """The barrel's text without channels, its most important line first."""
         ...
 
     def no_channels(self) -> str:
-        """What the channel table says without channels."""
+        """The channel table's text without channels."""
         ...
 
     def no_windows(self) -> str:
-        """What the window table says without windows."""
+        """The window table's text without windows."""
         ...
 
     def no_holders(self) -> str:
-        """What the history says where no channel ever held back the watermark."""
+        """The history's text if no channel ever held back the watermark."""
         ...
 
     def no_lateness(self) -> str:
-        """What the lateness screen says without a curve."""
+        """The lateness screen's text without a curve."""
         ...
 
     def no_idle_ladder(self) -> str:
-        """What the lateness screen says without idle timeouts to compare."""
+        """The lateness screen's text without idle timeouts to compare."""
         ...
 
     def no_records(self) -> str:
-        """What the time screen says without records."""
+        """The time screen's text without records."""
         ...
 
     def charts(self, points: Sequence[HistoryPoint], cells: Cells) -> list[Chart]:
@@ -87,12 +87,12 @@ class Presenter(Protocol):
         ...
 
     def not_judged(self) -> str | None:
-        """What the doctor cannot judge from here; None: it can judge all of it."""
+        """What the doctor cannot judge from here; None: it can judge everything."""
         ...
 
 
 def presenter_of(snapshot: Snapshot) -> Presenter:
-    """The presenter for what the snapshot is of."""
+    """The presenter for the snapshot's target."""
     return _PRESENTERS[target_of(snapshot).kind](snapshot)
 
 

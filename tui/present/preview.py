@@ -1,6 +1,5 @@
-"""What another lateness or idle timeout would have given, read from the snapshot: no round trip, no state. Pure.
-
-All of it answers "had it been so from the start".
+"""The effect of another lateness or idle timeout from the start, computed from the snapshot: no round trip, no state.
+Pure.
 """
 
 from bisect import bisect_left
@@ -16,14 +15,14 @@ from .wish import Wish
 
 
 class Range(Struct, frozen=True):
-    """A figure that lies between two known ones; both are the same where it is exact."""
+    """A value between two known ones; both are the same if it is exact."""
 
     low: float
     high: float
 
 
 class LatenessPreview(Struct, frozen=True):
-    """What lateness `lateness_ms` would have given; None is not known."""
+    """The effect of lateness `lateness_ms`; None: not known."""
 
     lateness_ms: int
     level_ms: int | None
@@ -35,7 +34,7 @@ class LatenessPreview(Struct, frozen=True):
 
 
 class IdlePreview(Struct, frozen=True):
-    """What idle timeout `idle_after_ms` (None: off) would have given."""
+    """The effect of idle timeout `idle_after_ms` (None: off)."""
 
     idle_after_ms: int | None
     level_ms: int | None
@@ -44,7 +43,7 @@ class IdlePreview(Struct, frozen=True):
     late: int | None
     share: float | None
     about: bool
-    """The late count is not exact."""
+    """Whether the late count is not exact."""
 
 
 _STEPS_MS = tuple(
@@ -56,7 +55,7 @@ _STEPS_MS = tuple(
     )
     for number in numbers
 )
-"""Lateness and idle timeouts that people use (ms)."""
+"""Common values of lateness and idle timeout (ms)."""
 Preview = LatenessPreview | IdlePreview
 
 
@@ -110,12 +109,12 @@ def lateness(snapshot: Snapshot, lateness_ms: int) -> LatenessPreview:
 
 
 def _plain_steps(snapshot: Snapshot) -> Sequence[int]:
-    """What the keys step through where there is no what-if, but a line for the job."""
+    """The values for the keys if there is no what-if, but a line for the job."""
     return _STEPS_MS if target_of(snapshot).kind == "flink" else ()
 
 
 def idle(snapshot: Snapshot, idle_after_ms: int | None) -> IdlePreview | None:
-    """The picture with another idle timeout; None where the ladder does not have it."""
+    """The effect of another idle timeout; None if the ladder does not have it."""
     row = next((row for row in snapshot.whatif_idle or () if row.idle_after_ms == idle_after_ms), None)
     if row is None:
         plain = not snapshot.whatif_idle and idle_after_ms in _plain_steps(snapshot)
@@ -133,7 +132,7 @@ def idle(snapshot: Snapshot, idle_after_ms: int | None) -> IdlePreview | None:
 
 
 def now(snapshot: Snapshot, wish: Wish) -> AppliedNow | None:
-    """What the setting does at the next emit (semantics 11.3); None where it is not known."""
+    """The effect of the setting at the next emit (semantics 11.3); None if it is not known."""
     try:
         if wish.idle:
             return applied_now(snapshot, idle_after_ms=wish.value_ms)
@@ -155,8 +154,9 @@ def _length(idle_after_ms: int | None) -> float:
 
 
 def late_at(rows: Sequence[WhatIf | RecentRow], lateness_ms: int) -> Range | None:
-    """Late records fall as lateness grows: between two edges they lie between the two counts; below the first one
-    (ms) nothing is known."""
+    """Late records at `lateness_ms`, between the counts at the edges around it, since they fall as lateness grows;
+    below the first edge (ms) not known.
+    """
     if not rows or lateness_ms < rows[0].lateness_ms:
         return None
     place = bisect_left(rows, lateness_ms, key=lambda row: row.lateness_ms)

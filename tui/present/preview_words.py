@@ -1,4 +1,4 @@
-"""What a previewed setting would have given, in words. Pure."""
+"""The effect of a previewed setting, in words. Pure."""
 
 from ...engine.core.judgement.applied_now import AppliedNow
 from ...engine.core.lateness import HOUR
@@ -12,7 +12,7 @@ from .wording import name
 
 
 def preview_title(preview: Preview) -> str:
-    """What the picture of a preview means."""
+    """The meaning of a preview's picture."""
     if isinstance(preview, LatenessPreview):
         return f"with lateness {f.setting(preview.lateness_ms)} from the start"
     return f"with idle timeout {f.setting(preview.idle_after_ms)} from the start"
@@ -27,7 +27,7 @@ def share_range(preview: LatenessPreview) -> str | None:
 
 
 def changes_delay(preview: LatenessPreview) -> bool:
-    """Whether results would come at another time than now, as far as is known."""
+    """Whether the result delay would change, as far as known."""
     change = preview.delay_change_ms
     return change is not None and not _same(change)
 
@@ -50,9 +50,10 @@ def _same(change: Range) -> bool:
 
 
 def now_parts(snapshot: Snapshot, now: AppliedNow | None, *, can_apply: bool) -> list[Part]:
-    """What Enter does at the next emit: how far the watermark goes, who then holds it back, how many windows fire.
+    """The effect of Enter at the next emit: how far the watermark advances, which channel then holds it back, how many
+    windows fire.
 
-    Of an attached job it is what a restart with the setting does (not `can_apply`).
+    For an attached job (not `can_apply`), the effect of a restart with the setting.
     """
     head = part((" now: " if can_apply else " after a restart: ", "dim"))
     if now is None:
@@ -75,7 +76,7 @@ def no_change_parts() -> list[Part]:
 
 
 def from_start_parts(snapshot: Snapshot, preview: Preview) -> list[Part]:
-    """What the setting would have given, had it been in force from the start."""
+    """The effect of the setting, had it been in force from the start."""
     parts = [part((" from the start: ", "dim"))]
     level = snapshot.level.watermark_ms
     moved = None if preview.level_ms is None or level is None else preview.level_ms - level
@@ -98,7 +99,7 @@ def from_start_parts(snapshot: Snapshot, preview: Preview) -> list[Part]:
 
 
 def _recent_share(snapshot: Snapshot, preview: LatenessPreview) -> str | None:
-    """The late share of the last hour, where that is not the whole run: `1h: 0.4 %`."""
+    """The late share of the last hour, if that is not the whole run: `1h: 0.4 %`."""
     recent = recent_of(snapshot, HOUR)
     if recent is None or not recent.records or recent.records == snapshot.totals.records:
         return None
@@ -110,7 +111,7 @@ def _recent_share(snapshot: Snapshot, preview: LatenessPreview) -> str | None:
 
 
 def applied_parts(words: str, moved_ms: int | None) -> list[Part]:
-    """What a setting did when it was applied, and how to undo it."""
+    """The effect of a setting that was applied, and how to undo it."""
     moved = "" if moved_ms is None else f": {f.signed(moved_ms)}" if moved_ms else f": {DID_NOT_MOVE}"
     return [
         part((" applied ", "dim"), (words, "strong"), (moved, "preview")),

@@ -1,4 +1,4 @@
-"""How a run has got on: rows, results, batches, backlog and state over the kept history, as columns to draw. Pure."""
+"""The progress of a run: rows, results, batches, backlog and state over the kept history, as columns to draw. Pure."""
 
 from collections.abc import Callable, Sequence
 
@@ -9,21 +9,21 @@ from ...engine.core.snapshot import Snapshot
 from . import formatting as f
 
 STEPS_MS = tuple(f.SECOND * step for step in (2, 3, 4, 5, 7, 10, 12, 15, 20, 30, 60))
-"""How much time a column may stand for."""
+"""Possible lengths (ms) of a column."""
 NO_REPLAY_BACKLOG = "none: a replay has no backlog"
 OUTLIER = 2.5
-"""What is more than so many times what nine of ten columns stay below is cut off."""
+"""Values above this multiple of the 90 % quantile of the columns are cut off."""
 PHASES = (("work_ms", "work"), ("commit_ms", "commit"), ("planning_ms", "plan"), ("offsets_ms", "offsets"))
-"""The fields of `Phases` as they are stacked, from the bottom up, and their words."""
+"""The fields of `Phases` in the order of stacking, from the bottom up, with their words."""
 
 Stack = tuple[float, ...]
-"""What a column contains, from the bottom up."""
+"""The parts of a column, from the bottom up."""
 Cells = Sequence[Sequence[HistoryPoint]]
-"""The points of each column; the last column is the newest, and may have begun only just now."""
+"""The points of each column; the last column is the newest, and may have only just begun."""
 
 
 class Chart(Struct, frozen=True):
-    """A figure over time: its name, what it is now, and its columns (None: not known then), drawn up to `top`."""
+    """A figure over time: its name, its present value, and its columns (None: not known then), drawn up to `top`."""
 
     name: str
     now: str
@@ -32,11 +32,11 @@ class Chart(Struct, frozen=True):
     gauge: str = ""
     """`top` in words."""
     note: str | None = None
-    """Instead of columns: why there are none."""
+    """Why there are no columns, shown in their place."""
 
 
 class Unread(Struct, frozen=True):
-    """What of a channel or a source is not read: records, and how far its reading is behind in event time (ms)."""
+    """The unread part of a channel or source: records, and how far reading is behind in event time (ms)."""
 
     name: str
     records: int | None
@@ -44,7 +44,7 @@ class Unread(Struct, frozen=True):
 
 
 def step_ms(points: Sequence[HistoryPoint], columns: int) -> int:
-    """The time of a column, so that all points have room."""
+    """The length of a column (ms), so that all points fit."""
     span = points[-1].wall_ms - points[0].wall_ms if points else 0
     return next((step for step in STEPS_MS if step * max(columns - 1, 1) >= span), STEPS_MS[-1])
 
@@ -67,7 +67,7 @@ def charts(snapshot: Snapshot, points: Sequence[HistoryPoint], cells: Cells) -> 
 
 
 def unread(snapshot: Snapshot) -> list[Unread]:
-    """What is unread by channel (else by source), the most behind first."""
+    """The unread records by channel (else by source), the most behind first."""
     views = [Unread(view.channel, view.backlog, view.behind_end_ms) for view in snapshot.channels
              if view.backlog is not None]  # fmt: skip
     found = views or [Unread(source.description, source.backlog, None) for source in snapshot.sources or ()]
@@ -110,7 +110,7 @@ def _stack(point: HistoryPoint) -> Stack:
     if phases is None:
         return (total,)
     parts = [float(getattr(phases, field)) for field, _ in PHASES]
-    parts[0] += max(total - sum(parts), 0.0)  # what Spark does not account for
+    parts[0] += max(total - sum(parts), 0.0)  # time that Spark does not account for
     return tuple(parts)
 
 
@@ -148,7 +148,7 @@ def chart_of(
     known = sorted(sum(column) for column in columns if column is not None)
     if not known:
         return Chart(name, "", note=f.ELSEWHERE) if unknown else Chart(name, now)
-    # A few outliers (the first batch) would flatten all the rest.
+    # A few outliers (the first batch) would flatten the rest.
     top = min(known[-1], OUTLIER * known[len(known) * 9 // 10])
     top = top or known[-1]
     return Chart(name, now, columns, top, words(top))
@@ -166,7 +166,7 @@ def each(
 
 
 def growth(cells: Cells, of: Callable[[HistoryPoint], int | None]) -> list[Stack | None]:
-    """By how much a total grew in each column, per second."""
+    """The growth of a total per second in each column."""
     out: list[Stack | None] = []
     before: tuple[int, int] | None = None
     for points in cells:

@@ -9,7 +9,7 @@ from .wording import name
 
 
 def stages_of_query(snapshot: Snapshot, zone: tzinfo | None) -> list[Stage]:
-    """Sources, watermark nodes, the query's watermark, its state, its windows; most of it may not be known."""
+    """Sources, watermark nodes, the query's watermark, its state, its windows; most may be unknown."""
     spark = snapshot.spark
     out = [clock_stage(snapshot), *(_position(source) for source in snapshot.sources or ())]
     if not snapshot.sources:
@@ -54,7 +54,7 @@ def _node(node: WatermarkNode) -> Stage:
 
 
 def _operators(snapshot: Snapshot) -> list[Stage]:
-    """The stateful operators, those next to the sources first; in one where they are not known."""
+    """The stateful operators, those next to the sources first; one entry for all if they are not known."""
     known = snapshot.spark.operators
     if known is None or len(known) < 2:
         counted = any(one.rows is not None for one in known or ())
@@ -100,7 +100,7 @@ def _in_force(snapshot: Snapshot, zone: tzinfo | None) -> str:
 
 
 def _state(snapshot: Snapshot, *, counted: bool = False) -> str:
-    """What is reported of all state; `counted`: its rows are said already."""
+    """The total state as reported; `counted`: its rows are shown already."""
     spark = snapshot.spark
     reported = [] if spark.state_rows is None or counted else [number_of(spark.state_rows, "row")]
     reported += [] if spark.state_bytes is None else [f"{spark.state_bytes / 1_048_576:,.1f} MiB of memory"]

@@ -1,4 +1,4 @@
-"""What identifies an attached Spark query, how it emits, its watermarks and the queries beside it. Pure."""
+"""The identity, output mode, watermarks and sibling queries of an attached Spark query, in words. Pure."""
 
 from ...engine.core.snapshot import Snapshot, WatermarkNode
 from . import formatting as f
@@ -34,7 +34,7 @@ def whole_identity(snapshot: Snapshot) -> str:
 
 
 def output_words(snapshot: Snapshot) -> str | None:
-    """How the query emits, and what that means for its windows; None: not known."""
+    """The output mode, and what it means for the windows; None: not known."""
     mode, kept = snapshot.spark.output_mode, snapshot.windows.kept
     windowed = any(one.windowed for one in snapshot.spark.operators or ())
     if mode == "complete":
@@ -57,7 +57,7 @@ def unclosed_words(snapshot: Snapshot) -> str | None:
 
 
 def node_lines(snapshot: Snapshot) -> list[str]:
-    """Of several watermarks, each with its delay and what it does to the query's, a line each."""
+    """If there are several watermarks, each with its delay and its effect on the query's, a line each."""
     nodes = snapshot.spark.nodes or []
     return [_node_line(snapshot, node) for node in nodes] if len(nodes) > 1 else []
 

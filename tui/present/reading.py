@@ -1,4 +1,4 @@
-"""How far a source with an end has been read, and when it will be read to its end. Pure."""
+"""How far a source with an end has been read, and the time left. Pure."""
 
 from ...engine.core.snapshot import Snapshot, SourceView
 from . import formatting as f
@@ -7,14 +7,14 @@ _BAR_CELLS = 20
 
 
 def left_ms(source: SourceView, rows_per_second: float | None) -> float | None:
-    """How long the rest takes at this rate (ms); None where that is not known, or nothing is left."""
+    """The time left at this rate (ms); None if it is not known, or nothing is left."""
     if not source.rows or source.rows_read is None or not rows_per_second or source.rows_read >= source.rows:
         return None
     return 1_000 * (source.rows - source.rows_read) / rows_per_second
 
 
 def share_read(snapshot: Snapshot) -> str | None:
-    """`45.0 % read, 12s left`; None for a source without an end. The rest is shown where nothing paces the replay."""
+    """`45.0 % read, 12s left`; None for a source without an end. The time left is shown if nothing paces the replay."""
     source = snapshot.source
     if source is None or not source.rows or source.rows_read is None:
         return None

@@ -1,4 +1,4 @@
-"""What the last minutes were like: a ring of points from the header's history and the snapshots since. Viewer-side."""
+"""The last minutes: a ring of points from the header's history and the snapshots since. Viewer-side."""
 
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -13,13 +13,13 @@ from .target import target_of
 
 KEEP_MS = 900_000
 NOW_MS = 60_000
-"""What "now" looks back on."""
+"""Length (ms) of "now"."""
 
 
 class Recent:
     """Points by the engine's wall clock (ms), the oldest dropped after `KEEP_MS`.
 
-    `log` has the events of a whole recording; without one it is made of what comes.
+    `log` has the events of a whole recording; without it the events come from the snapshots.
     """
 
     def __init__(
@@ -32,14 +32,14 @@ class Recent:
         self._has_log = log is not None
         self.log = EventLog() if log is None else log
         self.past = Past(KEEP_MS)
-        """What each channel was like."""
+        """The channels' past states."""
         for point in history:
             self._append(point)
         if not self._has_log:
-            self.log.take_alerts()  # they were alerts before this screen was connected
+            self.log.take_alerts()  # older than this screen's connection
 
     def add(self, snapshot: Snapshot) -> None:
-        """Remember a snapshot; one without clocks says nothing."""
+        """Add a snapshot; one without clocks is ignored."""
         point = history_point(snapshot)
         self.past.add(snapshot)
         if point is not None:
@@ -61,16 +61,16 @@ class Recent:
         return [point for point in points if point.wall_ms <= wall_ms]
 
     def holds(self, snapshot: Snapshot) -> Sequence[Hold]:
-        """Which channels held back the watermark, up to a snapshot, the oldest first; kept longer than points."""
+        """The holds of the watermark up to a snapshot, the oldest first; kept longer than points."""
         return self._holders.until(snapshot.wall_ms)
 
     @property
     def sample(self) -> list[TimePoint]:
-        """A few of the records of that time."""
+        """A sample of the records of that time."""
         return self._sample.points
 
     def late_share(self) -> float | None:
-        """The late share of the records of the last minute; None where none came."""
+        """The late share of the records of the last minute; None if none came."""
         if not self._points:
             return None
         last = self._points[-1]
@@ -103,7 +103,7 @@ class Recent:
         return out
 
     def _greatest(self, snapshot: Snapshot) -> list[TimePoint]:
-        """Of an attached query: the record with the greatest event time of each channel, where it is new."""
+        """For an attached query: the record with the greatest event time of each channel, if it is new."""
         now = snapshot.now_ms
         if not target_of(snapshot).is_attached or now is None:
             return []

@@ -1,4 +1,4 @@
-"""Lines of the screens that more than one of them says, or that a list has where it is empty. Pure."""
+"""Texts that several screens share, or that an empty list shows. Pure."""
 
 from . import formatting as f
 

@@ -1,4 +1,4 @@
-"""What the main screen shows: the newest snapshot, how it is looked at, and what follows from both. Pure."""
+"""The content of the main screen: the newest snapshot, the view of it, and everything derived from both. Pure."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -30,7 +30,7 @@ from .wording import Condition, status_parts, watermark_parts
 
 
 class Shown:
-    """The snapshot that is shown, which is not the newest while the picture is frozen; `clock` is monotonic (s)."""
+    """The shown snapshot, which is older than the newest while the picture is frozen; `clock` is monotonic (s)."""
 
     def __init__(self, snapshot: Snapshot, recent: Recent, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -43,9 +43,9 @@ class Shown:
         self.recording = False
         self.preview: Preview | None = None
         self.now: AppliedNow | None = None
-        """What the preview would do at the next emit."""
+        """The effect of the preview at the next emit."""
         self.applied: Applied | None = None
-        """The last change that was made here."""
+        """The last change that this screen made."""
         self.offer: Offer | None = None
         """The setting that the verdict's line names."""
         self.findings: Sequence[Finding] = ()
@@ -56,7 +56,7 @@ class Shown:
         self._now_share: float | None = None
 
     def take(self, snapshot: Snapshot, recent: Recent) -> None:
-        """The newest snapshot, to be shown by `adopt`."""
+        """Take the newest snapshot, to be shown by `adopt`."""
         self._newest, self.recent, self._heard_s = snapshot, recent, self._clock()
 
     def adopt(self) -> None:
@@ -72,7 +72,7 @@ class Shown:
         self.diagnose()
 
     def diagnose(self) -> None:
-        """What is wrong, the setting that would fix it, and what became of the last change."""
+        """Compute the findings, the setting that would fix the worst, and the effect of the last change."""
         past = self.recent.until(self.snapshot)
         self.findings = diagnose(self.snapshot, past, lost=self.lost_text, silent_ms=self.silent_ms)
         self._judged_silent = self._is_silent
@@ -81,37 +81,37 @@ class Shown:
             self.applied = self.applied.seen(self.snapshot)
 
     def look(self, **changes: Any) -> None:
-        """Look at it in another way: fields of `View`."""
+        """Change fields of `View`."""
         self.view = replace(self.view, **changes)
 
     def arrange(self) -> None:
-        """Find and sort the staves and the rows of the table."""
+        """Filter and sort the staves and the rows of the table."""
         view = self.view
         self.staves = staves(self.snapshot, view.inside)
         self.entries = entries(self.snapshot, view.inside, view.pattern, view.sort, reverse=view.reverse)
 
     def update_preview(self) -> None:
-        """Compute the preview of the setting that is wished for."""
+        """Compute the preview of the wished setting."""
         wish = self.view.wish
         self.preview = preview_of(self.snapshot, wish)
         self.now = None if wish is None or self.preview is None else what_if.now(self.snapshot, wish)
 
     def wants(self, wish: Wish | None) -> None:
-        """Wish for a setting; none where it is the one in force."""
+        """Set the wished setting; none if it is the one in force."""
         settings = self.snapshot.settings
         if wish is not None and wish.value_ms == (settings.idle_after_ms if wish.idle else settings.lateness_ms):
             wish = None
         self.look(wish=wish)
 
     def apply(self, wish: Wish) -> None:
-        """Remember a change that is made now, and what it replaces."""
+        """Store a change that is made now, and the value it replaces."""
         settings = self.snapshot.settings
         before = Wish(wish.idle, settings.idle_after_ms if wish.idle else settings.lateness_ms)
         self.applied = Applied(wish, before, settings.version)
 
     @property
     def is_replay(self) -> bool:
-        """A recording is shown: nothing can be applied or frozen."""
+        """Whether a recording is shown: nothing can be applied or frozen."""
         return self.playback is not None
 
     @property
@@ -121,17 +121,17 @@ class Shown:
 
     @property
     def silent_ms(self) -> int | None:
-        """How long no snapshot has come; None: of a recording."""
+        """Time since the last snapshot; None: a recording."""
         return None if self.is_replay else round(1_000 * (self._clock() - self._heard_s))
 
     @property
     def _is_silent(self) -> bool:
-        """An engine that runs has sent nothing for longer than any healthy one pauses."""
+        """Whether a running engine has sent nothing for longer than a healthy one pauses."""
         return (self.silent_ms or 0) >= SILENT_MS
 
     @property
     def condition(self) -> Condition:
-        """How the run is, in one word, and a note."""
+        """The state of the run in one word, and a note."""
         if self.playback is not None:
             return replay_condition(self.snapshot, self.playback)
         silent_s = self._clock() - self._heard_s

@@ -1,4 +1,4 @@
-"""What all presenters say alike. Pure."""
+"""The words that all presenters share. Pure."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from .progress import Cells, Chart, charts
 
 
 class SnapshotWords:
-    """The words for a snapshot that do not depend on what is followed."""
+    """The words for a snapshot that do not depend on the kind of target."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -20,7 +20,7 @@ class SnapshotWords:
         return None if settings.tunable else untunable(settings.strategy)
 
     def no_steps(self) -> str:
-        """A lateness can still be typed."""
+        """None: a lateness can still be typed."""
         return "No what-if is known here: type a lateness with ="
 
     def charts(self, points: Sequence[HistoryPoint], cells: Cells) -> list[Chart]:

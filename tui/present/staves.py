@@ -1,4 +1,4 @@
-"""The staves of the barrel: which there are, how they rank, and where each one is. Pure."""
+"""The staves of the barrel: their order, their kinds, their positions. Pure."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -15,10 +15,10 @@ STATES: dict[Kind, str] = {
 }  # fmt: skip
 """Each kind in a word, for tables."""
 PAUSED = "paused"
-"""Of an active channel that is kept waiting for slower ones."""
+"""The word for an active channel that is paused until slower ones catch up."""
 
 PATIENCE_S = 8.0
-"""How long a stave's rank must differ, always to the same side, before it moves."""
+"""How long (s) a stave's rank must differ, always to the same side, before it moves."""
 
 
 class Stave(Struct, frozen=True):
@@ -36,7 +36,7 @@ def kind_of(channel: str, state: ChannelState, holder: str | None) -> Kind:
 
 
 def rank(kind: Kind, watermark_ms: int | None) -> tuple[int, float]:
-    """Most behind first: who takes part in the minimum, then who catches up, who is left out, who is done."""
+    """The most behind first: channels in the minimum, then realigning ones, then those left out, then finished ones."""
     group = {"holder": 0, "drowned": 1, "active": 1, "catching_up": 2, "never_seen": 3, "idle": 4, "finished": 5}[kind]
     return group, float("-inf") if watermark_ms is None else watermark_ms
 
@@ -46,9 +46,9 @@ LEFT_OUT: frozenset[Kind] = frozenset(("idle", "never_seen", "finished"))
 
 
 def holding(snapshot: Snapshot) -> str | None:
-    """The channel that holds back the watermark: where an instance does, the one most behind in it."""
+    """The channel that holds back the watermark; if an instance does, its most behind channel."""
     holder = snapshot.level.holder
-    if holder is None or snapshot.blockers == []:  # the one that sets the minimum may itself be the fastest
+    if holder is None or snapshot.blockers == []:  # the channel that sets the minimum may itself be the fastest
         return None
     instance = next((i.instance for i in snapshot.instances or () if i.channel == holder.channel), None)
     if instance is None:
@@ -60,7 +60,7 @@ def holding(snapshot: Snapshot) -> str | None:
 
 
 def holding_instance(snapshot: Snapshot) -> str | None:
-    """The instance that holds back the watermark: the holder itself, or the one that it is in."""
+    """The instance that holds back the watermark: the holder itself, or its instance."""
     holder = snapshot.level.holder
     if holder is None:
         return None
@@ -85,13 +85,13 @@ def staves(snapshot: Snapshot, inside: int | None) -> list[Stave]:
 
 
 def under_one_clock(view: ChannelView, level_ms: int | None) -> Kind:
-    """How a channel is drawn under Spark's one clock: drowned where even its newest record is behind the watermark."""
+    """How a channel is drawn under Spark's one clock: drowned if even its newest record is behind the watermark."""
     drowned = level_ms is not None and view.max_event_ms is not None and view.max_event_ms <= level_ms
     return "drowned" if drowned and view.state == "active" else view.state
 
 
 class Order:
-    """Keeps staves where the eye last saw them: one moves only when its rank has differed for a while."""
+    """Keeps staves in place: one moves only when its rank has differed for a while."""
 
     def __init__(self, patience_s: float = PATIENCE_S) -> None:
         self._patience = patience_s
@@ -101,8 +101,7 @@ class Order:
     def arrange(self, found: Sequence[Stave], now_s: float, most: int | None = None) -> list[Stave]:
         """The staves from left to right at `now_s` (monotonic seconds).
 
-        Where there are more than `most`, the first `most` are those most behind, and only they keep their places; the
-        rest follows by rank.
+        If there are more than `most`, the most behind come first and keep their places; the rest follows by rank.
         """
         by_rank = sorted(found, key=lambda s: rank(s.kind, s.watermark_ms))
         first, rest = by_rank[:most], by_rank[len(by_rank) if most is None else most :]
@@ -122,7 +121,7 @@ class Order:
         return [*(by_key[key] for key in places), *rest]
 
     def _restless(self, places: list[str], ranks: dict[str, int], now_s: float) -> set[str]:
-        """Who has long been out of place; remembers since when the others are."""
+        """The staves that have long been out of place; stores since when others are."""
         since: dict[str, tuple[bool, float]] = {}
         moving: set[str] = set()
         for place, key in enumerate(places):

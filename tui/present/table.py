@@ -1,4 +1,4 @@
-"""What a screen gives away: the selected row as text, its table as CSV or JSON. Pure."""
+"""What can be copied or saved from a screen: the selected row as text, its table as CSV or JSON. Pure."""
 
 import csv
 import io
@@ -17,7 +17,7 @@ HOW_TO_FILTER = "Enter keeps it · Esc clears it"
 
 
 class Chosen(Struct, frozen=True):
-    """The selected row: its name (of a channel, a window, a finding), and all of it as it is shown."""
+    """The selected row: its name (of a channel, a window, a finding), and its whole text."""
 
     name: str
     row: str
@@ -36,7 +36,7 @@ def as_json(rows: Sequence[Struct]) -> str:
 
 
 def as_csv(rows: Sequence[Struct]) -> str:
-    """The rows as CSV with a line of titles; not known is empty, a list or an object is JSON."""
+    """The rows as CSV with a line of titles; unknown values are empty, lists and objects are JSON."""
     plain = [_fields(row) for row in rows]
     titles = list(dict.fromkeys(title for row in plain for title in row))
     out = io.StringIO()
@@ -57,12 +57,12 @@ def _cell(value: Any) -> Any:
         return msgspec.json.encode(value).decode()
     if isinstance(value, bool):
         return str(value).lower()
-    # a spreadsheet runs a cell that begins like this as a formula; names come from outside
+    # Spreadsheets run a cell with this beginning as a formula; names come from outside.
     return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
 
 
 def pattern_of(text: str) -> re.Pattern[str] | None:
-    """The filter that was typed, None for nothing; ValueError with one line for a person."""
+    """The typed filter, None for an empty one; ValueError with one line for the user."""
     try:
         return re.compile(text, re.IGNORECASE) if text else None
     except (re.error, OverflowError, RecursionError) as error:

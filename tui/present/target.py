@@ -1,4 +1,4 @@
-"""What a snapshot is of: a run of this wmtop, or something attached to; decided here, and only here. Pure.
+"""The kind of a snapshot's target: a run of this wmtop, or an attached one; decided here, and only here. Pure.
 
 The words that differ are those of the presenters (`presenter.py`).
 """
@@ -11,12 +11,13 @@ from ...engine.core.snapshot import Snapshot
 
 TargetKind = Literal["run", "spark", "broker", "flink"]
 ChannelFacts = Literal["counted", "queued", "unread", "one clock"]
-"""What is known of the channels: their records are counted; and wait in a queue, too; only what is unread of them; how
-far they have come in event time, which Spark's one clock may have left behind."""
+"""What is known about the channels. `counted`: their records; `queued`: also their backlog; `unread`: only their
+backlog; the last one: only their event times, which Spark's one clock may have passed.
+"""
 
 
 class Target(Struct, frozen=True):
-    """What is followed, and what follows from that."""
+    """The target's kind, and its properties."""
 
     kind: TargetKind
     """`run`: an engine of wmtop; `spark`: an attached Spark query; `broker`: a topic or a consumer group; `flink`: an
@@ -25,11 +26,11 @@ class Target(Struct, frozen=True):
     """Spark's rule: the fastest channel sets the watermark, so no channel holds it back."""
     channel_facts: ChannelFacts
     channels_known: bool
-    """Channels are known, or will be with the first record; else only the watermark of the whole query is."""
+    """Whether channels are known, or will be with the first record; else only the query's watermark is."""
 
     @property
     def is_attached(self) -> bool:
-        """Somebody else runs it: its settings cannot be changed from here, and much is not known."""
+        """Whether another program runs it: its settings cannot be changed from here, and much is not known."""
         return self.kind != "run"
 
     @property

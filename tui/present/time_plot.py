@@ -1,6 +1,6 @@
-"""Event time against processing time: which part of both is shown, and what each cell contains. Pure.
+"""Event time against processing time: the part that is shown, and the content of each cell. Pure.
 
-The picture follows the clock by whole columns and rows, and its scale changes only when it must: so nothing trembles.
+The picture moves by whole columns and rows, and its scale changes only if necessary, so that it stays calm.
 """
 
 from bisect import bisect_right
@@ -20,26 +20,27 @@ LATE, LEVEL, DIAGONAL, GRID, PREVIEW = "×", "─", "╱", "┈", "╌"
 ZOOM = 2
 MOST_ZOOM, LEAST_ZOOM = 10, -6
 _LAGS, _TICK_CELLS, _TICK_ROWS = 3, 14, 3
-"""How many lags the picture is wide at first, and the least distances between two labels."""
+"""The width of the first picture in lags, and the least distances between two labels."""
 _FAR = 4
-"""A diagonal that is farther away than so many pictures is not drawn to scale."""
+"""A diagonal farther away than this many pictures is not drawn to scale."""
 _SAME = (0.8, 1.34)
-"""The scale stays while a column is so many times as wide as it would be with another one: nothing trembles, and the
-picture is nearly as wide as its data."""
+"""The scale is kept while a column's width is within these multiples of the ideal one: the picture stays calm and
+nearly as wide as its data.
+"""
 _GRID_ROWS = 2
-"""Window ends nearer than this to one another are not drawn."""
+"""Window ends closer together than this are not drawn."""
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """Braille: the bits of a cell, from its upper left corner."""
 
 
 class Look(Struct, frozen=True):
-    """How it is looked at: zoomed in (above 0) or out, moved back in processing time and up in event time (ms)."""
+    """The view: zoomed in (above 0) or out, moved back in processing time and up in event time (ms)."""
 
     zoom: int = 0
     back_ms: int = 0
     up_ms: int = 0
     channel: str | None = None
-    """Only the records of this one."""
+    """Show only the records of this channel."""
 
 
 class Frame(Struct, frozen=True):
@@ -64,11 +65,11 @@ class Frame(Struct, frozen=True):
         return self.y_low + self.row_ms * self.rows
 
     def column(self, now_ms: int) -> float:
-        """Where a processing time is, in columns from the left."""
+        """The column of a processing time, from the left."""
         return (now_ms - self.x_low) / self.cell_ms
 
     def row(self, event_ms: int) -> float:
-        """Where an event time is, in rows from the bottom."""
+        """The row of an event time, from the bottom."""
         return (event_ms - self.y_low) / self.row_ms
 
 
@@ -80,7 +81,7 @@ class Data(Struct, frozen=True):
     """Processing time and watermark, ascending."""
     now_ms: int
     scale_ms: int
-    """Lateness and window size: how far records and results are usually apart."""
+    """Lateness plus window size: the usual distance between records and results."""
     lag_ms: int
     window_ms: int | None = None
     offset_ms: int = 0
@@ -95,7 +96,7 @@ def data_of(
     channel: str | None,
     preview_ms: int | None,
 ) -> Data | None:
-    """What there is to draw of a snapshot; None without a clock. `preview_ms`: a lateness that is previewed."""
+    """The data of a snapshot to draw; None without a clock. `preview_ms`: a previewed lateness."""
     now, settings = snapshot.now_ms, snapshot.settings
     if now is None:
         return None
@@ -126,7 +127,7 @@ def _window(settings: Settings) -> tuple[int | None, int | None, int]:
 
 
 def frame_of(data: Data, look: Look, columns: int, rows: int, last: Frame | None) -> Frame:
-    """The part to show; `last` is what was shown before, whose scales are kept while they still fit."""
+    """The part to show; `last` is the part shown before, whose scales are kept while they fit."""
     oldest = min([point.now_ms for point in data.points[:1]] + [now for now, _ in data.line[:1]], default=data.now_ms)
     kept = max(data.now_ms - oldest, f.MINUTE)
     span = min(_LAGS * max(data.lag_ms, data.scale_ms // 2) + data.scale_ms, kept)
@@ -144,7 +145,7 @@ def frame_of(data: Data, look: Look, columns: int, rows: int, last: Frame | None
 
 
 def _event_span(data: Data, left: int, right: int) -> tuple[int, int]:
-    """The event times that matter between two processing times: without outliers, the diagonal where it is near."""
+    """The event times that matter between two processing times: without outliers, with the diagonal if it is near."""
     times = sorted(point.event_ms for point in data.points if left <= point.now_ms <= right)
     levels = [level for now, level in data.line if left <= now <= right]
     end = min(right, data.now_ms)
@@ -162,7 +163,7 @@ def _part(step: tuple[int, int]) -> float:
 
 
 def _nice(wanted: float) -> int:
-    """A round time of at least so much (ms)."""
+    """A round time of at least `wanted` (ms)."""
     return next((step // n for step, n in _FINE if step // n >= wanted), STEPS[-1])
 
 
@@ -171,13 +172,13 @@ _FINE = sorted(((step, n) for step in STEPS for n in (12, 10, 6, 5, 4, 3, 2, 1) 
 
 
 def moved(look: Look, frame: Frame, right: float, up: float) -> Look:
-    """Moved by shares of the picture; never beyond now."""
+    """The view moved by shares of the picture; never beyond now."""
     back = look.back_ms - round(right * frame.cell_ms * frame.columns)
     return Look(look.zoom, max(back, 0), look.up_ms + round(up * frame.row_ms * frame.rows), look.channel)
 
 
 def zoomed(look: Look, frame: Frame, by: int) -> Look:
-    """Zoomed in (1) or out (-1): around now where the picture follows it, else around its middle."""
+    """The view zoomed in (1) or out (-1): around now if the picture follows the clock, else around its middle."""
     zoom = max(min(look.zoom + by, MOST_ZOOM), LEAST_ZOOM)
     if zoom == look.zoom or not look.back_ms:
         return Look(zoom, look.back_ms, look.up_ms if zoom == look.zoom else 0, look.channel)
@@ -189,7 +190,7 @@ def zoomed(look: Look, frame: Frame, by: int) -> Look:
 
 
 def drawn(data: Data, frame: Frame, *, plain: bool = False) -> list[list[Run]]:
-    """The rows of the picture, the upper one first; without colours (`plain`) the diagonal is made of other signs."""
+    """The rows of the picture, the upper one first; without colours (`plain`) the diagonal has other signs."""
     cells: list[list[Run]] = [[(" ", "text")] * frame.columns for _ in range(frame.rows)]
     _draw_grid(cells, data, frame)
     _draw_diagonal(cells, data, frame, plain)
@@ -204,7 +205,7 @@ def drawn(data: Data, frame: Frame, *, plain: bool = False) -> list[list[Run]]:
 
 
 def grid_is_drawn(data: Data, frame: Frame) -> bool:
-    """Whether the ends of windows are far enough apart."""
+    """Whether the ends of windows are far enough apart to draw."""
     return data.window_ms is not None and data.window_ms >= _GRID_ROWS * frame.row_ms
 
 
@@ -218,7 +219,7 @@ def _draw_grid(cells: list[list[Run]], data: Data, frame: Frame) -> None:
 
 
 def _draw_diagonal(cells: list[list[Run]], data: Data, frame: Frame, plain: bool) -> None:
-    """Where event time is now: a line of dots, or without colours of strokes."""
+    """Draw the present event time: a line of dots, or of strokes without colours."""
     dots: dict[tuple[int, int], int] = {}
     for half in range(2 * frame.columns):
         time = frame.x_low + frame.cell_ms * half // 2 + frame.cell_ms // 4
@@ -231,7 +232,7 @@ def _draw_diagonal(cells: list[list[Run]], data: Data, frame: Frame, plain: bool
 
 
 def _draw_points(cells: list[list[Run]], points: Sequence[TimePoint], frame: Frame) -> None:
-    """Eight dots to a cell."""
+    """Draw the records, eight dots per cell."""
     dots: dict[tuple[int, int], int] = {}
     for point in points:
         place = _place(frame, point)
@@ -253,7 +254,7 @@ def _place(frame: Frame, point: TimePoint) -> tuple[int, int] | None:
 def _draw_line(
     cells: list[list[Run]], line: Sequence[tuple[int, int]], data: Data, frame: Frame, *, preview: bool
 ) -> None:  # fmt: skip
-    """The watermark as steps: it is constant, and then it jumps."""
+    """Draw the watermark as steps."""
     ink = "preview" if preview else "level"
     times = [now for now, _ in line]
     before: int | None = None
@@ -270,7 +271,7 @@ def _draw_line(
 
 
 def _row_of(frame: Frame, time: int) -> int:
-    """The row of a time, the one below or above the picture where it lies outside."""
+    """The row of a time; the one below or above the picture if it is outside."""
     return -1 if time < frame.y_low else min(int(frame.row(time)), frame.rows)
 
 

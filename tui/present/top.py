@@ -19,15 +19,15 @@ class Story(Struct, frozen=True):
 
 
 class Top(Struct, frozen=True):
-    """What the lines say; `banner` (text and ink) and `log` are there only when they say something."""
+    """The lines' content; `banner` (text and ink) and `log` are empty if there is nothing to show."""
 
     status: Sequence[Part] = ()
     verdict: Sequence[Part] = ()
     story: Story = Story()
     tuning: Sequence[Part] = ()
     now: Sequence[Part] = ()
-    """What the preview does at the next emit, or what a setting did when it was applied; else nothing."""
+    """The effect of the preview at the next emit, or of an applied setting; else nothing."""
     from_start: Sequence[Part] = ()
-    """What the preview would have given from the start; without one nothing."""
+    """The effect of the preview from the start; empty without a preview."""
     banner: tuple[str, str] | None = None
     log: str | None = None

@@ -1,4 +1,4 @@
-"""The verdict in words: is event time moving, since when, who blocks it, and what to do. Pure."""
+"""The verdict in words: whether event time moves, since when, which channels block it, and what to do. Pure."""
 
 from collections.abc import Sequence
 from itertools import accumulate, takewhile
@@ -19,13 +19,13 @@ from .wish import Wish
 from .wording import NAME_CELLS, ahead_elsewhere, name
 
 STALE_AFTER_MS = 3_000
-"""Without a snapshot for longer, what an engine is doing is not known."""
+"""Time (ms) without a snapshot after which an engine's state is not known."""
 NAMED = 3
-"""How many blockers the line names."""
+"""Blockers that the line names, at most."""
 NAMED_CELLS = 16
-"""The most cells of their names, but for the first."""
+"""Cells for their names, at most, except the first."""
 MOST_OF_IT = 0.9
-"""The share of the watermark's lag that the blamed channels account for."""
+"""The share of the watermark's lag that the blamed channels explain."""
 WORDS: dict[VerdictName, str] = {
     "moving": "MOVING", "slow": "SLOW", "stalled": "STALLED", "waiting": "WAITING", "unknown": "UNKNOWN",
     "ended": "ENDED",
@@ -64,16 +64,16 @@ REASONS: dict[str | None, str] = {
 
 
 class Offer(Struct, frozen=True):
-    """The setting that fixes what is wrong, and how far the watermark advances at the next emit with it."""
+    """The setting that fixes the problem, and how far the watermark advances at the next emit with it."""
 
     wish: Wish
     gain_ms: int | None
 
 
 def offer_of(snapshot: Snapshot, findings: Sequence[Finding]) -> Offer | None:
-    """The first setting among the fixes that a screen can preview; the findings come the worst first.
+    """The first fix that a screen can preview; the findings are in order, the worst first.
 
-    Of a bad verdict only what accounts for it: another lateness does not bring back the data of a dead channel.
+    For a bad verdict only findings that account for it: another lateness does not bring back a dead channel's data.
     """
     verdict = snapshot.verdict.verdict
     if verdict in ("stalled", "slow"):
@@ -84,7 +84,7 @@ def offer_of(snapshot: Snapshot, findings: Sequence[Finding]) -> Offer | None:
 
 
 def seen_verdict(snapshot: Snapshot, *, lost: str | None = None, silent_ms: int | None = None) -> Verdict:
-    """The verdict that a screen may show `silent_ms` after the last snapshot; `lost`: why no more will come."""
+    """The verdict for a screen to show `silent_ms` after the last snapshot; `lost`: why no more will come."""
     if lost is None and (silent_ms is None or silent_ms <= STALE_AFTER_MS):
         return verdict_of(snapshot)
     return verdict_of(snapshot, lost=lost_state(snapshot) or "engine_lost")
@@ -135,12 +135,12 @@ def verdict_line(snapshot: Snapshot, findings: Sequence[Finding] = (), *, lost: 
 
 
 def speed(value: float) -> str:
-    """How much event time passes in processing time: `1.0`, `0.03`, `600`."""
+    """Event time per processing time: `1.0`, `0.03`, `600`."""
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 0.1 or not value else f"{value:.2g}"
 
 
 def waiting_windows(snapshot: Snapshot) -> tuple[int, bool]:
-    """How many open windows the fastest channel has passed and the watermark has not; whether there may be more."""
+    """How many open windows the fastest channel has passed but not the watermark; whether there may be more."""
     level, opened = snapshot.level, snapshot.windows.open
     if level.watermark_ms is None or level.behind_fastest_ms is None:
         return 0, False
@@ -150,9 +150,9 @@ def waiting_windows(snapshot: Snapshot) -> tuple[int, bool]:
 
 
 def blame(snapshot: Snapshot) -> str | None:
-    """Who blocks the watermark, and why: the first blockers, as long as they have the same cause.
+    """The channels that block the watermark, and the cause: the first blockers with the same cause.
 
-    Only as many as free most of it: channels near the fastest one are not to blame.
+    Only as many as free most of the lag: channels near the fastest one are not to blame.
     """
     steps = snapshot.blockers
     if not steps:
@@ -164,7 +164,7 @@ def blame(snapshot: Snapshot) -> str | None:
 
 
 def _blamed(snapshot: Snapshot, findings: Sequence[Finding]) -> str | None:
-    """As `blame`, with the channels that the doctor counts where it has found some without data."""
+    """As `blame`, with the doctor's channels if it has found some without data."""
     silent = _silent_in(findings)
     if silent is None:
         return blame(snapshot)
@@ -174,7 +174,7 @@ def _blamed(snapshot: Snapshot, findings: Sequence[Finding]) -> str | None:
 
 
 def _is_over(snapshot: Snapshot, findings: Sequence[Finding]) -> bool:
-    """A stall has ended, and its verdict not yet; not where the doctor finds channels that have no data now."""
+    """Whether a stall has ended, but not yet its verdict; False if the doctor finds channels without data now."""
     return moves_again(snapshot) and _silent_in(findings) is None
 
 
@@ -183,12 +183,12 @@ def _silent_in(findings: Sequence[Finding]) -> SilentChannels | None:
 
 
 def does(steps: Sequence[Blocker]) -> str:
-    """What the channels of steps with one cause do: `has no data`, `have no data`."""
+    """What channels with one cause do: `has no data`, `have no data`."""
     return _CAUSES[steps[0].cause][count_of(steps) > 1]
 
 
 def count_of(steps: Sequence[Blocker]) -> int:
-    """How many channels the steps have in all."""
+    """The total number of channels in the steps."""
     return sum(max(step.channel_count, len(step.channels)) for step in steps)
 
 
@@ -200,13 +200,13 @@ def named(channels: Sequence[str], count: int, most: int = NAMED) -> str:
 
 
 def _named_shortly(channels: Sequence[str], count: int) -> str:
-    """As `named`; fewer where names are long: the line has the cost and the fix as well."""
+    """As `named`; fewer if names are long, since the line also has the cost and the fix."""
     lengths = accumulate(len(name(channel)) for channel in channels[:NAMED])
     return named(channels, count, max(sum(length <= NAMED_CELLS for length in lengths), 1))
 
 
 def _age(snapshot: Snapshot, verdict: Verdict) -> str | None:
-    """How long it has been so; of a stall, how long the watermark has not advanced; waiting, since the last record."""
+    """The age of the state; for a stall, since the watermark last advanced; for waiting, since the last record."""
     since, now, moved = verdict.since_ms, snapshot.now_ms, snapshot.level.moved_ms
     if since is None or now is None or verdict.verdict in ("unknown", "ended"):
         return None
@@ -220,7 +220,7 @@ def _age(snapshot: Snapshot, verdict: Verdict) -> str | None:
 def _reason(
     snapshot: Snapshot, verdict: Verdict, findings: Sequence[Finding], silent_ms: int | None, headline: str | None
 ) -> list[str]:
-    """Why, the most important first."""
+    """The reasons, the most important first."""
     who = _blamed(snapshot, findings)
     if verdict.verdict == "moving":
         behind = snapshot.level.behind_fastest_ms
@@ -265,7 +265,7 @@ def _reason(
 
 
 def _stands_still(verdict: Verdict) -> bool:
-    """Moving is still in force, and the watermark has not advanced: no good news."""
+    """Whether the verdict is still moving, but the watermark has not advanced: not good news."""
     return verdict.verdict == "moving" and verdict.speed == 0
 
 

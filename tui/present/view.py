@@ -1,4 +1,4 @@
-"""How the main screen's snapshot is looked at, and what follows from that. Pure."""
+"""The view of the main screen's snapshot, and values derived from it. Pure."""
 
 import re
 from datetime import UTC, tzinfo
@@ -14,14 +14,14 @@ from .wish import Wish
 
 
 class View(Struct, frozen=True):
-    """How the snapshot is looked at."""
+    """The user's view of the snapshot."""
 
     wish: Wish | None = None
     sort: Sort = SORTS[0]
     reverse: bool = False
     pattern: re.Pattern[str] | None = None
     windows_pattern: re.Pattern[str] | None = None
-    """What the open windows are filtered by: their times, and whom they wait for."""
+    """The filter of the open windows: by their times, and by the channels they wait for."""
     inside: int | None = None
     """The source instance whose channels are shown."""
     selected: str | None = None
@@ -30,11 +30,11 @@ class View(Struct, frozen=True):
     zone: tzinfo | None = UTC
     frozen: bool = False
     heat: bool = False
-    """The heat map is shown in the barrel's place."""
+    """Whether the heat map replaces the barrel."""
 
 
 def preview_of(snapshot: Snapshot, wish: Wish | None) -> Preview | None:
-    """The preview that is wished for; None without a wish."""
+    """The preview of the wish; None without a wish."""
     if wish is None:
         return None
     if wish.idle:
@@ -48,7 +48,7 @@ def instance_of(snapshot: Snapshot, channel: str | None) -> int | None:
 
 
 def stave_of(snapshot: Snapshot, view: View) -> str | None:
-    """The stave that shows the selected channel: its own, or its instance's."""
+    """The stave of the selected channel: its own, or its instance's."""
     if snapshot.instances is None or view.inside is not None:
         return view.selected
     instance = instance_of(snapshot, view.selected)
@@ -56,7 +56,7 @@ def stave_of(snapshot: Snapshot, view: View) -> str | None:
 
 
 def reference_ms(snapshot: Snapshot) -> int | None:
-    """The time (epoch ms) whose date event times omit."""
+    """The time (epoch ms) whose date is omitted in event times."""
     return f.reference_ms(snapshot.now_ms, snapshot.level.watermark_ms)
 
 

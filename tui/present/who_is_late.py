@@ -1,4 +1,4 @@
-"""Who is late: the values of the columns of `--explain`, in words and cells. Pure."""
+"""Late records by the values of the `--explain` columns, in words and cells. Pure."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ _NAME = (8, 28)
 _NUMBERS = 34
 _LEAST_BAR = 8
 _OTHERS, _OTHERS_ALONE = 5, 3
-"""How many values that are late no more often than others are shown below one that is, and without any."""
+"""How many values that are not late more often are shown: below one that is, and if there is none."""
 
 
 class ValueFacts(Struct, frozen=True):
@@ -37,14 +37,14 @@ def value_facts(column: ExplainedColumn | ExplainedChannel) -> list[ValueFacts]:
 
 
 def standing_out(found: Sequence[ValueFacts]) -> list[ValueFacts]:
-    """The values that are late more often beyond chance, and a few others; all where there are few."""
+    """The values that are late more often beyond chance, and a few others; all if there are few."""
     others = [facts for facts in found if not facts.value.sure]
     hidden = others[_OTHERS if len(others) < len(found) else _OTHERS_ALONE :]
     return [facts for facts in found if facts not in hidden]
 
 
 def more_values(found: Sequence[ValueFacts], shown: Sequence[ValueFacts]) -> str:
-    """What is not shown of the values: none of them is late more often than others, beyond chance."""
+    """The number of hidden values: none of them is late more often than others beyond chance."""
     hidden = [facts for facts in found if facts not in shown or not facts.value.late]
     late = sum(bool(facts.value.late) for facts in hidden)
     without = len(hidden) - late
@@ -53,12 +53,12 @@ def more_values(found: Sequence[ValueFacts], shown: Sequence[ValueFacts]) -> str
 
 
 def explained_channels(snapshot: Snapshot) -> list[str]:
-    """The channels that are explained alone, those with most late records first."""
+    """The channels that are explained separately, those with most late records first."""
     return [of.channel for of in snapshot.explain[0].channels] if snapshot.explain else []
 
 
 def explained_channel(column: ExplainedColumn, channel: str) -> ExplainedChannel | None:
-    """The values of a column among the records of one channel; None where they are not known."""
+    """The values of a column among one channel's records; None if they are not known."""
     return next((of for of in column.channels if of.channel == channel), None)
 
 
@@ -70,7 +70,7 @@ def nothing_explained(snapshot: Snapshot) -> str:
 
 
 def column_line(column: ExplainedColumn, width: int) -> list[Run]:
-    """A column's name, and what its counts leave out."""
+    """A column's name, and the limits of its counts."""
     bounded = ""
     if column.approximate:
         bounded = f"  ≈ too many values: others have {f.count(column.other_records)} records, "
@@ -100,7 +100,7 @@ def all_line(facts: ValueFacts, width: int) -> list[Run]:
 
 
 def offset_line(offset: ClockOffset, width: int) -> list[Run]:
-    """A value whose records arrive at another distance than most."""
+    """A value whose records arrive at an unusual distance."""
     side = "behind" if offset.offset_ms > 0 else "ahead of"
     by = f.duration(abs(offset.offset_ms))
     why = "a clock or time zone" if offset.stable else "slow delivery, it varies"
@@ -114,7 +114,7 @@ def offset_line(offset: ClockOffset, width: int) -> list[Run]:
 
 
 def legend() -> Sequence[Run]:
-    """What the bars are."""
+    """The meaning of the bars."""
     return [("▇", "stale"), (" of the late records  ", "dim"), ("▇", "dim"), (" of all", "dim")]
 
 

@@ -1,4 +1,4 @@
-"""Why nothing is known of the windows: the words for each code of `engine.core.snapshot.WindowsUnknown`. Pure."""
+"""The words for each code of `engine.core.snapshot.WindowsUnknown`: why windows are unknown. Pure."""
 
 from collections.abc import Callable, Mapping
 
@@ -9,7 +9,7 @@ Args = Mapping[str, str | int | None]
 
 
 def unknown_text(code: str | None, args: Args) -> str | None:
-    """The reason in one line; None without one. What is not a code is a line of an older recording."""
+    """The reason in one line; None without one. A text that is not a code comes from an older recording."""
     if code is None:
         return None
     words = _WORDS[code] if code in _WORDS else f.clean(code)

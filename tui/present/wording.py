@@ -17,7 +17,7 @@ from .target import target_of
 
 
 class Condition(Struct, frozen=True):
-    """The word for how things are, its ink, and a line on it."""
+    """The word for the state, its ink, and a line on it."""
 
     word: str
     ink: str
@@ -25,15 +25,15 @@ class Condition(Struct, frozen=True):
 
 
 NAME_CELLS = 24
-"""The most cells of a name in a sentence."""
+"""Cells of a name in a sentence, at most."""
 _BRIEF = 6
 """A pause is brief up to this part of the verdict's horizon."""
 _IN_FLIGHT_MS = 2_000
-"""A batch that runs for less is not worth a word."""
+"""A batch that runs for less (ms) is not mentioned."""
 
 
 def name(text: str) -> str:
-    """A name from outside, harmless and not too long for a sentence."""
+    """A name from outside, cleaned and short enough for a sentence."""
     return f.label(text, NAME_CELLS)
 
 
@@ -67,7 +67,7 @@ def status_parts(snapshot: Snapshot, now: Condition, zone: tzinfo | None) -> lis
 
 
 def no_watermark(snapshot: Snapshot) -> str:
-    """Why there is none; that rows have come is known of a query that says so."""
+    """Why there is no watermark; rows are mentioned only if the query reports them."""
     spark = snapshot.spark
     if spark.has_watermark is False or spark.never_moved:
         return "none: this query has no withWatermark" if spark.has_watermark is False else "still at 1970"
@@ -98,7 +98,7 @@ def watermark_parts(snapshot: Snapshot, zone: tzinfo | None) -> list[Part]:
 
 
 def late_drops(snapshot: Snapshot) -> str:
-    """How many records were dropped as late, `≥ 17` where that is a lower bound; of a Spark query: rows."""
+    """Number of records dropped as late, `≥ 17` for a lower bound; for a Spark query: rows."""
     late, dropped = snapshot.totals.late, snapshot.spark.dropped_at_least
     if late is None:
         return f.ELSEWHERE if dropped is None else f.at_least(dropped)
@@ -107,7 +107,7 @@ def late_drops(snapshot: Snapshot) -> str:
 
 
 def in_flight(snapshot: Snapshot) -> str | None:
-    """How long the last batch has been running, where that is worth a word."""
+    """How long the last batch has been running, if that is long enough to mention."""
     begun = snapshot.spark.batch_timestamp_ms
     if not snapshot.spark.in_flight or begun is None or snapshot.now_ms is None:
         return None
@@ -128,9 +128,9 @@ def moved(snapshot: Snapshot) -> str | None:
 
 
 def is_close(snapshot: Snapshot) -> bool:
-    """The slowest channel is no further behind the fastest than lateness allows records to be, and sends: no blame.
+    """Whether the slowest channel has data and is behind the fastest by no more than the lateness: no blame.
 
-    The same if it is not known whether event time moves: an old snapshot does not make a channel one that lags.
+    Also if it is not known whether event time moves: an old snapshot does not prove a lag.
     """
     level, lateness_ms = snapshot.level, snapshot.settings.lateness_ms
     return (
@@ -143,13 +143,13 @@ def is_close(snapshot: Snapshot) -> bool:
 
 
 def ahead_elsewhere(snapshot: Snapshot) -> bool:
-    """The slowest channel is in time: the fastest is ahead of the clock."""
+    """Whether the slowest channel is on time, and the fastest ahead of the clock."""
     holder = snapshot.level.holder
     return holder is not None and holder.cause == "future_elsewhere"
 
 
 def _paused_briefly(snapshot: Snapshot) -> bool:
-    """The channel that holds has had no data for a small part of what a verdict covers, as between two batches."""
+    """Whether the holder's pause is a small part of the verdict's horizon, as between two batches."""
     held, horizon_ms = holding(snapshot), snapshot.verdict.horizon_ms
     view = next((view for view in snapshot.channels if view.channel == held), None)
     if view is None or view.quiet_ms is None or horizon_ms is None:
@@ -194,14 +194,14 @@ def cause(snapshot: Snapshot) -> str:
 
 
 def _stuck(snapshot: Snapshot, view: ChannelView | None) -> str:
-    """For how long the channel's watermark has not moved, where that was seen."""
+    """How long the channel's watermark has not moved, if that was seen."""
     if view is None or view.since_ms is None or snapshot.now_ms is None:
         return "does not move"
     return f"has not moved for {f.duration(max(snapshot.now_ms - view.since_ms, 0))}"
 
 
 def _all_read(snapshot: Snapshot, view: ChannelView | None) -> bool:
-    """Whether it is known that the channel has no backlog: a replay has nothing that has not arrived yet."""
+    """Whether the channel is known to have no backlog: a replay's unread records have not arrived yet."""
     if target_of(snapshot).kind == "flink":
         return False  # its REST API does not show what is unread
     if snapshot.source is not None and snapshot.source.kind in ("kafka", "topic", "group"):
@@ -215,7 +215,7 @@ def _fastest(snapshot: Snapshot) -> str:
 
 
 def window(settings: Settings) -> str:
-    """The windows in words: `1h`, `1h every 15m`, `session 30m`; `not known from here` where they are not."""
+    """The windows in words: `1h`, `1h every 15m`, `session 30m`; `not known from here` if unknown."""
     spec = settings.window
     if spec is None:
         return f.ELSEWHERE

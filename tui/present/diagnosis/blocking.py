@@ -37,7 +37,7 @@ def _silent(it: SilentChannels, context: Context) -> Explanation:
 
 
 def _timeout(idle_after_ms: int | None, context: Context) -> str:
-    """A Flink job's own is not in its REST API."""
+    """The idle timeout; a Flink job's own is not in its REST API."""
     unknown = idle_after_ms is None and target_of(context.snapshot).kind == "flink"
     return f.ELSEWHERE if unknown else f.setting(idle_after_ms)
 

@@ -41,7 +41,7 @@ class Diagnosis(Struct, frozen=True):
     channels: Sequence[str]
     title: str
     impact: str
-    """What it does to the results."""
+    """The effect on the results."""
     cause: str
     evidence: Sequence[str]
     fixes: Sequence[str]
@@ -61,7 +61,7 @@ def diagnoses(
     lost: str | None = None,
     silent_ms: int | None = None,
 ) -> list[Diagnosis]:
-    """Everything that is wrong, the worst first; the arguments are those of `diagnose`."""
+    """All findings in words, the worst first; the arguments are those of `diagnose`."""
     found = diagnose(snapshot, past, lost=lost, silent_ms=silent_ms)
     return [explain(finding, snapshot, zone) for finding in found]
 

@@ -1,4 +1,4 @@
-"""What the words for all findings are made of. Pure."""
+"""Building blocks for the words of all findings. Pure."""
 
 from collections.abc import Callable, Sequence
 from datetime import tzinfo
@@ -12,7 +12,7 @@ from .. import formatting as f
 from ..wording import name
 
 NAMED = 3
-"""How many channels a sentence names."""
+"""Channels that a sentence names, at most."""
 
 
 class Explanation(Struct, frozen=True):
@@ -61,7 +61,7 @@ def verb(channels: Sequence[str], singular: str, plural: str) -> str:
 
 
 def only(channels: Sequence[str]) -> str | None:
-    """The channel, where it is one."""
+    """The channel, if there is exactly one."""
     return channels[0] if len(channels) == 1 else None
 
 
@@ -71,6 +71,6 @@ def column(text: str | None) -> str:
 
 
 def place(channel: str, offset: int | None, part: str | None) -> str:
-    """Where a record is: its channel, its offset, the part of the source."""
+    """The place of a record: its channel, its offset, the part of the source."""
     where = "" if offset is None else f", offset {offset:,}{' of ' + name(part) if part else ''}"
     return name(channel) + where

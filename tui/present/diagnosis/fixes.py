@@ -1,4 +1,4 @@
-"""Fixes in words: an imperative with the value, and the command, key or line of the job that does it. Pure."""
+"""Fixes in words: an imperative with the value, and the command, key or line of the job for it. Pure."""
 
 from ....engine.core.doctor import Finding, Fix, FixCode
 from ....engine.core.job_line import line_in_job
