@@ -237,7 +237,8 @@ COLUMNS: tuple[Column, ...] = (
     Column("age", 5, lambda row: _duration(row.age_ms), rank=6, right=True, ink=lambda row: "dim"),
 )  # fmt: skip
 LAST = "held back by"
-"""The title of the last column, which gets the remaining width: the channel that holds back the watermark, or why it is unknown."""
+"""The title of the last column, which gets the remaining width: which channel holds the watermark back, or why
+that is unknown."""
 _LEAST_LAST = 14
 _MOST_TARGET = 32
 
