@@ -38,7 +38,8 @@ def lines_in_jobs(lateness_ms: int, idle_after_ms: int | None, column: str = "ts
     idle_sql = "" if idle_after_ms is None else f"; WITH ('scan.watermark.idle-timeout' = '{_option(idle_after_ms)}')"
     bounded = f"forBoundedOutOfOrderness({_java(lateness_ms)})"
     return {
-        "spark": f'withWatermark("{column}", "{_interval(lateness_ms)}")',
+        # Spark drops what equals its watermark, which Flink keeps.
+        "spark": f'withWatermark("{column}", "{_interval(lateness_ms or 1)}")',
         "flink_java": f"WatermarkStrategy.<Event>{bounded}{idle_java}",
         "flink_sql": f"WATERMARK FOR {column} AS {column} - INTERVAL {_sql(lateness_ms)}{idle_sql}",
         "kafka_streams": f"TimeWindows.ofSizeAndGrace(size, {_java(lateness_ms)})",

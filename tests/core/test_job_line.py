@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 from wmtop.engine.core.flink_job import FlinkJob, FlinkVertex
-from wmtop.engine.core.job_line import line_in_job
+from wmtop.engine.core.job_line import line_in_job, lines_in_jobs
 from wmtop.engine.core.settings import Settings
 from wmtop.engine.core.snapshot import Snapshot, SourceView, SparkProgress, WatermarkNode
 
@@ -86,3 +86,10 @@ def test_of_another_flink_job_the_line_is_java() -> None:
     job = flink("Source: orders -> Map", "Window(Tumbling[60s]) -> Sink")
     assert line_in_job(job, 45_000) == "forBoundedOutOfOrderness(Duration.ofSeconds(45))"
     assert line_in_job(job, 60_000, idle=True) == ".withIdleness(Duration.ofMinutes(1))"
+
+
+def test_a_lateness_of_0_is_no_delay_of_0_in_spark() -> None:
+    """Spark drops records that equal its watermark: with a delay of 0 also those with the greatest time itself."""
+    lines = lines_in_jobs(0, None)
+    assert lines["spark"] == 'withWatermark("ts", "1 millisecond")'
+    assert "Duration.ofSeconds(0)" in lines["flink_java"]
