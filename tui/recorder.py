@@ -1,4 +1,4 @@
-"""Files that the screen writes into the directory in which wmtop was started: recordings and pictures."""
+"""Writes recordings and pictures into wmtop's start directory."""
 
 import itertools
 import re
@@ -23,11 +23,13 @@ class Recording:
         self._writer = writer
 
     def add(self, snapshot: Snapshot) -> None:
-        """Add a snapshot, without waiting for the disk; RunError, once, where the recording has failed."""
+        """Add a snapshot, without waiting for the disk; RunError, once, if the recording has failed."""
         self._writer.append(snapshot)
 
     def finish(self) -> str:
-        """Write what waits and close the file, which may take a while; what to say to the user, or RunError."""
+        """Write waiting snapshots and close the file, which may take a while; returns a line for the user, or
+        RunError.
+        """
         self._writer.close()
         missing = (
             f" ({self._writer.skipped:,} snapshots skipped: the disk was too slow)" if self._writer.skipped else ""
@@ -54,7 +56,9 @@ class Recorder:
         return path
 
     def add(self, snapshot: Snapshot) -> None:
-        """Add a snapshot, if there is a recording; RunError ends it. As in an engine's, the start is not in it."""
+        """Add a snapshot, if there is a recording; RunError ends it. As in an engine's recording, the start is left
+        out.
+        """
         if self._recording is not None and snapshot.state != "starting":
             try:
                 self._recording.add(snapshot)
@@ -63,7 +67,7 @@ class Recorder:
                 raise
 
     def take(self) -> Recording:
-        """The recording in progress, which its caller is to finish: a new one may start meanwhile."""
+        """Take the recording in progress, which the caller must finish: a new one may start in the meantime."""
         assert self._recording is not None
         recording, self._recording = self._recording, None
         return recording
@@ -85,7 +89,7 @@ def save_new(directory: Path, name: str, suffix: str, text: str) -> Path:
 
 
 def file_name(name: str) -> str:
-    """A name from outside as a part of a file name."""
+    """A name from outside in the form of a file name."""
     return re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:60] or "screen"
 
 

@@ -111,4 +111,4 @@ CONTRAST = Theme(
     },
 )
 THEMES = (DARK, LIGHT, CONTRAST)
-"""In the order in which a key goes through them."""
+"""The order in which a key steps through them."""

@@ -27,7 +27,7 @@ from .player import Replay
 from .timeline import ReplayBar, Timeline, Track
 
 _NEAR_MS, _READ = 60_000, 60
-"""A jump farther than this reads so many snapshots before it, for what the channels were like."""
+"""A jump farther than this (ms) reads this many snapshots before it, for the channels' past states."""
 SCRUB = 0.05
 """The share of the recording that one key press scrubs over."""
 
@@ -75,7 +75,7 @@ class ReplayApp(WmtopApp):
         return False if action == "record" else super().check_action(action, parameters)
 
     def _recent_of(self, header: Header) -> Recent:
-        """A header comes with each jump: what is known of the channels stays, or is read where the jump leads to."""
+        """The history at a jump: each jump brings a header; the channels' past is kept, or read again."""
         recent = Recent(header.history, header.points, self._whole_log)
         number = self._replay.playback.number
         point, last_ms = self._replay.points[number], self._recent.past.last_wall_ms
@@ -93,7 +93,7 @@ class ReplayApp(WmtopApp):
         return incident_of(self._recording, self._replay.playback.number)
 
     def _look_for_silence(self) -> None:
-        """A recording that is paused is not lost."""
+        """Never: a paused recording is not lost."""
 
     def on_events_screen_jump_wanted(self, event: EventsScreen.JumpWanted) -> None:
         """Go to the moment of an event, and pause there."""
@@ -112,7 +112,7 @@ class ReplayApp(WmtopApp):
         self._show()
 
     def action_step(self, by: int) -> None:
-        """One snapshot on or back."""
+        """Go one snapshot forward or back."""
         self._replay.step(by)
         self._show()
 
@@ -122,12 +122,12 @@ class ReplayApp(WmtopApp):
         self._show()
 
     def action_scrub(self, direction: int) -> None:
-        """Some way on or back."""
+        """Scrub forward or back."""
         self._replay.scrub(direction * SCRUB)
         self._show()
 
     def action_mark(self, direction: int) -> None:
-        """To the next mark, or the one before, and pause there."""
+        """Go to the next or previous mark, and pause there."""
         here = self._replay.playback.number
         starts = [mark.start for mark in self._track.marks if (mark.start - here) * direction > 0]
         if starts:
@@ -157,7 +157,7 @@ class ReplayApp(WmtopApp):
         yield ReplayBar(self._track)
 
     def _show(self) -> None:
-        """Tell the main screen and the bars where the replay is."""
+        """Show the position in the main screen and the bars."""
         playback = self._replay.playback
         if self._main is not None:
             self._main.play(playback)

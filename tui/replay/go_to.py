@@ -1,4 +1,4 @@
-"""The question of a replay: which time to go to."""
+"""The prompt of a replay for a time to go to."""
 
 from datetime import tzinfo
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""What is worth looking at in a recording, found in its points: new holders, stalls, bursts of late records. Pure."""
+"""Interesting places of a recording, found in its points: new holders, stalls, bursts of late records. Pure."""
 
 from collections.abc import Callable, Iterator, Sequence
 from statistics import median
@@ -16,9 +16,9 @@ Points = Sequence[HistoryPoint | None]
 PARTS = 100
 """The number of parts that a recording is divided into."""
 LEAST_HELD = 3
-"""A holder counts when it held back the watermark for so many snapshots, and for a part of the recording."""
+"""A holder counts if it held back the watermark for this many snapshots, and for a part of the recording."""
 STALL_MS, STALL_TIMES = 60_000, 2
-"""A stall: the watermark was frozen at least so long (processing time), and so many times the median."""
+"""A stall: the watermark was frozen for at least this long (ms of processing time), and this many times the median."""
 
 
 class Mark(Struct, frozen=True):
@@ -31,7 +31,7 @@ class Mark(Struct, frozen=True):
 
 
 class Part(Struct, frozen=True):
-    """Consecutive snapshots, with how many records came and how many of them were late."""
+    """Consecutive snapshots, with the number of records and of late ones among them."""
 
     start: int
     end: int
@@ -39,7 +39,7 @@ class Part(Struct, frozen=True):
     late: int
 
     def with_next(self, other: "Part") -> "Part":
-        """Both as one."""
+        """Both parts as one."""
         return Part(self.start, other.end, self.records + other.records, self.late + other.late)
 
 
@@ -49,7 +49,7 @@ def marks_of(points: Points, play_ms: Sequence[int]) -> list[Mark]:
 
 
 def holders(points: Points, play_ms: Sequence[int]) -> Iterator[Mark]:
-    """Where another channel began to hold back the watermark, and did for a while."""
+    """The places where another channel began to hold back the watermark, for a while."""
     least = play_ms[-1] / PARTS if play_ms else 0
     before: str | None = None
     for start, end in _runs(points, lambda a, b: a.holder == b.holder):
@@ -64,7 +64,7 @@ def holders(points: Points, play_ms: Sequence[int]) -> Iterator[Mark]:
 
 
 def stalls(points: Points) -> Iterator[Mark]:
-    """Where the watermark was frozen for long while records came."""
+    """The stretches with records in which the watermark was frozen for long."""
     frozen: list[tuple[int, int, int]] = []
     for start, end in _runs(points, lambda a, b: a.watermark_ms == b.watermark_ms):
         first, last = points[start], _after(points, end)
@@ -77,7 +77,7 @@ def stalls(points: Points) -> Iterator[Mark]:
 
 
 def bursts(points: Points, play_ms: Sequence[int]) -> Iterator[Mark]:
-    """Where far more records than usual were late; parts side by side are one burst.
+    """The stretches in which far more records than usual were late; neighbouring parts are one burst.
 
     A part is judged as an alert judges a minute (semantics 11.7), but against the whole recording: it has hindsight.
     """
@@ -94,7 +94,7 @@ def bursts(points: Points, play_ms: Sequence[int]) -> Iterator[Mark]:
 
 
 def _parts(points: Points, play_ms: Sequence[int]) -> Iterator[Part]:
-    """The parts in which records came."""
+    """The parts with records."""
     length = max(play_ms[-1] / PARTS, 1) if play_ms else 1
     base: HistoryPoint | None = None
     start = 0
@@ -112,7 +112,7 @@ def _parts(points: Points, play_ms: Sequence[int]) -> Iterator[Part]:
 
 
 def _runs(points: Points, same: Callable[[HistoryPoint, HistoryPoint], bool]) -> Iterator[tuple[int, int]]:
-    """First and last number of each stretch in which every point is as the one before."""
+    """First and last number of each stretch of equal points."""
     start = 0
     for number in range(1, len(points) + 1):
         before, point = points[number - 1], points[number] if number < len(points) else None

@@ -1,4 +1,4 @@
-"""A time as it is typed to go to it: as the screen writes it, as ISO 8601, or from where one is. Pure."""
+"""Parses a typed time to go to: in the screen's form, as ISO 8601, or relative to the present position. Pure."""
 
 import re
 from datetime import datetime, tzinfo
@@ -10,7 +10,7 @@ _SHORT_DATE = re.compile(r"\d\d-\d\d")
 
 
 def parse_moment(text: str, now_ms: int, zone: tzinfo | None) -> int:
-    """The time (epoch ms) that is meant, read in `zone` (None: local) at `now_ms`; ValueError with one line."""
+    """The time (epoch ms), read in `zone` (None: local) at `now_ms`; ValueError with one line."""
     text = text.strip()
     if text[:1] in ("+", "-", "−"):
         length = parse_duration(text[1:])

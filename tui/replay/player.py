@@ -30,7 +30,8 @@ TRUNCATED = "Not closed (killed, or still being written): it ends at its last co
 class Replay:
     """Plays `recording`, from snapshot `number` on, `speed` times as fast as it was; belongs to one event loop.
 
-    It yields what a client yields; where snapshots are skipped, a header with the minutes before comes first.
+    It yields the messages of a client; after skipped snapshots, a header with the history of the last minutes comes
+    first.
     """
 
     def __init__(
@@ -64,11 +65,11 @@ class Replay:
 
     @property
     def points(self) -> Sequence[HistoryPoint | None]:
-        """A point for each snapshot, None for one without clocks."""
+        """The point of each snapshot, None for one without clocks."""
         return self._recording.points
 
     def before(self, number: int, most: int) -> list[Snapshot]:
-        """At most `most` snapshots before one, as far as they can be read."""
+        """At most `most` readable snapshots before number `number`."""
         out: list[Snapshot] = []
         with suppress(RunError):  # reading the snapshot itself reports the damage
             out.extend(self._recording.at(place) for place in range(max(number - most, 0), number))
@@ -147,7 +148,7 @@ class Replay:
         return max(bisect_right(self.play_ms, play_ms) - 1, 0)
 
     def _anchor(self) -> None:
-        """From here on, time counts from now."""
+        """Count time from now on, at the present position."""
         self._began_s, self._began_ms = self._clock(), self.play_ms[self._number]
         self._changed.set()
 
@@ -169,7 +170,7 @@ class Replay:
             await asyncio.wait_for(self._changed.wait(), wait_s)
 
     def _header(self, number: int) -> Header:
-        """The recording's own header, with what came in the minutes before a snapshot."""
+        """The recording's own header, with the history of the minutes before a snapshot."""
         first = bisect_left(self.play_ms, self.play_ms[number] - KEEP_MS)
         try:
             sample = PointSample(self._recording.sample(first, number)).points
@@ -188,7 +189,7 @@ class Replay:
 
 
 def play_times(points: Sequence[HistoryPoint | None]) -> list[int]:
-    """When each snapshot is shown at its own speed (ms from the first); no two at once, and no long wait."""
+    """When each snapshot is shown at speed 1 (ms from the first); no two at once, and no long wait."""
     out: list[int] = []
     now = 0
     before: int | None = None

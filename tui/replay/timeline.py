@@ -23,7 +23,7 @@ SIGNS: dict[Kind, tuple[str, str]] = {"late": ("!", "bad"), "holder": ("◆", "h
 """A mark's sign and ink; of several in one cell, the first of these is drawn."""
 CURSOR = "┃"
 _LEGEND_CELLS, _LEGEND_FROM = 38, 108
-"""The legend's width, and the width from which it is shown beside the keys."""
+"""The legend's width, and the width from which it is shown next to the keys."""
 
 
 class Track(Struct, frozen=True):
@@ -35,7 +35,7 @@ class Track(Struct, frozen=True):
 
 
 class _Picture(Struct, frozen=True):
-    """The track in cells: the greatest lag (ms) and the mark of each."""
+    """The track in cells: the greatest lag (ms) and the mark of each cell."""
 
     lags: Sequence[int | None]
     marks: Sequence[Mark | None]
@@ -152,7 +152,7 @@ class Timeline(Canvas):
 
 
 class ReplayBar(Vertical):
-    """The timeline, the keys that move on it, and what its signs mean."""
+    """The timeline, the keys that move on it, and the meaning of its signs."""
 
     def __init__(self, track: Track) -> None:
         super().__init__()

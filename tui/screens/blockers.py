@@ -1,4 +1,6 @@
-"""The blockers: who holds the watermark back, what freeing one after the other gains, and what frees each."""
+"""The blockers: the channels that hold the watermark back, the gain from freeing them one by one, and what
+frees each.
+"""
 
 from collections.abc import Sequence
 from functools import partial

@@ -32,7 +32,7 @@ _BESIDE = 48
 
 
 class ChannelScreen(DetailScreen):
-    """The selected channel; what it did in the last minutes is drawn as lines of bars."""
+    """The selected channel; its last minutes are drawn as lines of bars."""
 
     NAME = PLACE = "Channel"
     ABOUT = Help(
@@ -110,7 +110,7 @@ class ChannelScreen(DetailScreen):
             app_of(self).push_screen(LateRecordsScreen(self.host, About(channel)))
 
     def _show_past(self, selector: str, what: str, past: Sequence[int | None], ink: str, since_ms: int | None) -> None:
-        """A line of bars over all that is remembered; a bar is the greatest of a stretch."""
+        """A line of bars over all of the past that is kept; a bar is the greatest value of a stretch."""
         room = max(self.size.width - _BESIDE, 10)
         stretch = max(-(-len(past) // room), 1)
         values = [_greatest(past[start : start + stretch]) for start in range(0, len(past), stretch)]

@@ -1,7 +1,7 @@
 """What all further screens have in common: the main screen's lines on top, a body, the keys that work, a way back.
 
-A further screen gives itself a `NAME`, a `ABOUT`, a `body()` and a `show()`; the rest is optional. It never keeps a
-snapshot longer than until the next one, and asks only its host, the main screen, to change what is looked at.
+A further screen gives itself a `NAME`, a `ABOUT`, a `body()` and a `show()`; the rest is optional. It keeps a snapshot
+only until the next one, and only its host, the main screen, changes the view.
 """
 
 import re
@@ -47,7 +47,7 @@ class DetailScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = bindings("detail")
 
     def __init_subclass__(cls, **more: Any) -> None:
-        """With a preview open, Enter and Esc are the preview's also where a screen has its own use for them."""
+        """Give Enter and Esc to an open preview, even if the screen uses these keys itself."""
         own = [binding for binding in cls.__dict__.get("BINDINGS", ()) if isinstance(binding, Binding)]
         taken = {key for binding in own for key in binding.key.split(",")}
         firsts = [b for b in DetailScreen.BINDINGS if isinstance(b, Binding) and b.priority and b.key in taken]
@@ -61,7 +61,7 @@ class DetailScreen(Screen[None]):
         self._pattern: re.Pattern[str] | None = None
         self._focused_before: Widget | None = None
 
-    # What a further screen says for itself
+    # Provided by each further screen
 
     @abstractmethod
     def body(self) -> ComposeResult:
@@ -72,43 +72,43 @@ class DetailScreen(Screen[None]):
         """Draw `snapshot`; also called again with the same one when the zone or the preview changed."""
 
     def show_history(self, recent: Recent) -> None:
-        """Draw what went before; called before `show` with each snapshot."""
+        """Draw the history; called before `show` with each snapshot."""
 
     def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
-        """The screen's own keys that do something now, for the footer."""
+        """The screen's own keys that have an effect now, for the footer."""
         return ()
 
     def heading(self, snapshot: Snapshot) -> Sequence[Run]:
-        """What follows the trail in the upper rule."""
+        """The text after the trail in the upper rule."""
         return ()
 
     def legend(self, snapshot: Snapshot) -> Sequence[Run]:
-        """What is at the right end of the upper rule."""
+        """The text at the right end of the upper rule."""
         return ()
 
     def commands(self) -> list[tuple[str, str, str]]:
-        """What the command palette offers here: title, help, action."""
+        """The screen's commands in the palette: title, help, action."""
         others = [(link.name, link.about, f"detail('{link.name}')") for link in LINKS if link.name != self.NAME]
         return [("Back", "To where this screen was opened", "back"), *others]
 
     def records(self) -> Records | None:
-        """The screen's table, to be saved; None where it has none."""
+        """The screen's table, to be saved; None if it has none."""
         return None
 
     def name_of(self, key: str) -> str:
-        """What the row with a key is called, to be copied."""
+        """The name of the row with a key, to be copied."""
         return key
 
     @property
     def crumb(self) -> str:
-        """What the trail calls it."""
+        """The screen's name in the trail."""
         return self.NAME
 
-    # What it can ask for
+    # Requests to the host
 
     @property
     def seen(self) -> Seen:
-        """What is shown at the moment."""
+        """The present content."""
         return self._seen
 
     @property
@@ -118,11 +118,11 @@ class DetailScreen(Screen[None]):
 
     @property
     def preview(self) -> Preview | None:
-        """The setting that is previewed."""
+        """The previewed setting."""
         return self._seen.preview
 
     def repaint(self) -> None:
-        """Draw it all again: something about the screen itself changed."""
+        """Draw everything again: the screen itself has changed."""
         self.show(self._seen.snapshot)
         self._paint_frame()
 
@@ -159,7 +159,7 @@ class DetailScreen(Screen[None]):
         self._paint_frame()
 
     def take_top(self, top: Top) -> None:
-        """Show other lines on top: they also change without a new snapshot."""
+        """Show other lines on top, which change also without a new snapshot."""
         if has_widgets(self):
             self.query_one(TopLines).show(top)
 
@@ -206,16 +206,16 @@ class DetailScreen(Screen[None]):
             out.append(hint("idle-longer", rank=rank + 1))
         return out
 
-    # The filter, and what it gives away
+    # The filter, copying and saving
 
     @property
     def _lists(self) -> bool:
-        """There is a list to filter."""
+        """Whether there is a list to filter."""
         return self.PLACE in LISTS and bool(self.query_one(Sheet).shares[1])
 
     @property
     def filtered(self) -> bool:
-        """A filter is in force."""
+        """Whether a filter is in force."""
         return self._pattern is not None
 
     def chosen(self) -> Chosen | None:
@@ -249,7 +249,7 @@ class DetailScreen(Screen[None]):
         self.set_focus(self._focused_before)
 
     def _filter_by(self, text: str) -> str | None:
-        """Filter by what was typed; a bad expression changes nothing: what is wrong with it, in one line."""
+        """Filter by the typed text; for a wrong expression nothing changes, and the problem is returned in one line."""
         try:
             self._pattern = pattern_of(text)
         except ValueError as error:
@@ -266,7 +266,7 @@ class DetailScreen(Screen[None]):
                 (f"  {left:,} of {all_:,}", "dim")]  # fmt: skip
 
     def action_back(self) -> None:
-        """Out of the prompt, the filter, the screen: one step."""
+        """Leave the prompt, the filter or the screen: one step."""
         if any(prompt.purpose for prompt in self.query(Prompt)):
             self._close_prompt()
             self._filter_by("")
@@ -276,7 +276,7 @@ class DetailScreen(Screen[None]):
             self.leave()
 
     def leave(self) -> None:
-        """Back to where it was opened."""
+        """Return to where it was opened."""
         self.dismiss(None)
 
     async def on_key_line_pressed(self, event: KeyLine.Pressed) -> None:

@@ -1,4 +1,4 @@
-"""The doctor: what is wrong, the worst first, each with its cause, its evidence and what to do."""
+"""The doctor: the findings, the worst first, each with its cause, its evidence and what to do."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -39,7 +39,7 @@ CHECKED = (
 )
 _BADGE = 10
 _BESIDE = 96
-"""From this width on a finding is one line."""
+"""Width from which a finding is one line."""
 _TITLE = 52
 _RECHECK_S = 2.0
 
@@ -70,7 +70,7 @@ class DoctorScreen(DetailScreen):
         self.set_interval(_RECHECK_S, self._recheck)
 
     def _recheck(self) -> None:
-        """An engine that sends nothing is a finding that no snapshot brings."""
+        """Check for an engine that sends nothing, which no snapshot can show."""
         if self.host.seen.silent_ms is not None and self.app.screen is self:  # pyright: ignore[reportUnknownMemberType]
             self.take(self.host.seen)
 
@@ -80,7 +80,7 @@ class DoctorScreen(DetailScreen):
         silent_s = None if seen.silent_ms is None else seen.silent_ms // 1_000
         asked, known = (seen.lost, self.zone, silent_s), self._found_for
         if known is None or known[0] is not snapshot or known[1] != asked:
-            self._found_for = snapshot, asked  # not for every key: ten thousand channels take a while to judge
+            self._found_for = snapshot, asked  # not for every key: with ten thousand channels it takes a while
             self._found = diagnoses(snapshot, past, self.zone, lost=seen.lost, silent_ms=seen.silent_ms)
         sheet = self.query_one(Sheet)
         wide = self.size.width >= _BESIDE
@@ -136,7 +136,7 @@ class DoctorScreen(DetailScreen):
             self.host.open_detail(screen)
 
     def action_evidence(self) -> None:
-        """The finding alone, or with the list."""
+        """Show the finding alone, or with the list."""
         self._set_alone(not self._alone and self._chosen is not None)
 
     def leave(self) -> None:
@@ -162,7 +162,7 @@ class DoctorScreen(DetailScreen):
 
     @property
     def _chosen(self) -> Diagnosis | None:
-        """The finding that the cursor is on."""
+        """The finding under the cursor."""
         key = self.query_one(Sheet).cursor if self.is_mounted else None
         return next((found for found in self._found if found.code == key), None)
 
@@ -170,7 +170,7 @@ class DoctorScreen(DetailScreen):
         return any(view.channel == channel for view in self.seen.snapshot.channels)
 
     def _where(self, found: Diagnosis) -> str | None:
-        """What Enter opens."""
+        """The target of Enter."""
         if found.channel is not None and self._has_page(found.channel):
             return f"channel {name(found.channel)}"
         return _screen_of(found)
@@ -192,7 +192,7 @@ class DoctorScreen(DetailScreen):
 
 
 def _screen_of(found: Diagnosis) -> str | None:
-    """The first of its screens that there is."""
+    """The first existing one of its screens."""
     known = {WhoIsLateScreen.NAME, *(link.name for link in LINKS)}
     return next((screen for screen in found.screens if screen in known), None)
 
@@ -236,7 +236,7 @@ def _sections(found: Diagnosis, where: str | None) -> list[Section]:
 
 
 def _no_findings(snapshot: Snapshot, recent: Recent) -> list[Section]:
-    """What there is to say without a finding: event time was judged, and what was checked."""
+    """The text without a finding: that event time was judged, and what was checked."""
     points = recent.until(snapshot)
     watched_ms = points[-1].wall_ms - points[0].wall_ms if points else 0
     known = ["The stream has ended."] if snapshot.ended else [f"Watched for {f.duration(watched_ms)}."]

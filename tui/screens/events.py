@@ -41,7 +41,7 @@ class EventsScreen(DetailScreen):
     BINDINGS: ClassVar[list[BindingType]] = bindings("Events")
 
     class JumpWanted(Message):
-        """A recording is to be shown as it was at this moment (wall clock, epoch ms)."""
+        """A request to show the recording at this moment (wall clock, epoch ms)."""
 
         def __init__(self, wall_ms: int) -> None:
             self.wall_ms = wall_ms

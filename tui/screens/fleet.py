@@ -28,7 +28,7 @@ class FleetScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = bindings("Fleet")
 
     class Opened(Message):
-        """A target is to be shown."""
+        """A target was opened."""
 
         def __init__(self, target: str) -> None:
             self.target = target
@@ -59,7 +59,7 @@ class FleetScreen(Screen[None]):
         self.call_after_refresh(self.show)
 
     def show(self) -> None:
-        """Draw the rows as they are now."""
+        """Draw the present rows."""
         rows = self._rows()
         shown = ordered(rows, self._sort, self._pattern, reverse=self._reverse)
         filtered = [] if self._pattern is None else [(f"  /{self._pattern.pattern}", "preview")]
@@ -86,7 +86,7 @@ class FleetScreen(Screen[None]):
         self.show()
 
     def action_reverse(self) -> None:
-        """Turn the order round."""
+        """Reverse the order."""
         self._reverse = not self._reverse
         self.show()
 

@@ -1,4 +1,4 @@
-"""The help: what the keys do, and how to read the picture."""
+"""The help: the effects of the keys, and how to read the picture."""
 
 from textwrap import wrap
 from typing import ClassVar
@@ -17,7 +17,7 @@ from .further import FURTHER
 from .host import app_of
 
 _WIDEST, _KEYS = 100, 10
-"""The box at its widest (wmtop.tcss), and what the keys take of a line."""
+"""The box's greatest width (wmtop.tcss), and the width of the keys in a line."""
 _BESIDE = _KEYS + 7
 """With the border, the padding and the scroll bar."""
 READING = (
@@ -37,7 +37,7 @@ READING = (
 
 
 class HelpScreen(ModalScreen[None]):
-    """Shown over the main screen, or over a further one, whose help it then is; any of its keys closes it."""
+    """Shown over the main screen, or as the help of a further one; any of its keys closes it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,question_mark,q,enter", "close", "close"),
@@ -90,7 +90,7 @@ class HelpScreen(ModalScreen[None]):
 
     @property
     def _words_cells(self) -> int:
-        """How wide what a key does can be, beside the keys."""
+        """The width of a key's description, next to the keys."""
         return max(min(_WIDEST, app_of(self).size.width * 96 // 100) - _BESIDE, 20)
 
     def action_close(self) -> None:
@@ -99,7 +99,7 @@ class HelpScreen(ModalScreen[None]):
 
 
 def _row(keys: str, words: str, cells: int) -> Content:
-    """Keys and what they do, whose further lines are below its first one."""
+    """Keys and their effects, whose further lines are below the first one."""
     lines = wrap(words, cells)
     return Content.assemble((f"  {keys:<8}", "bold"), (f"\n{' ' * _KEYS}".join(lines) + "\n", "$dim"))
 

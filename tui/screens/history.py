@@ -1,4 +1,4 @@
-"""The history: which channel held back the watermark, from when to when, and why."""
+"""The history: which channel held back the watermark, from when to when, and the cause."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -27,11 +27,11 @@ from .host import Help, Host
 _NAMES = (7, 24)
 _COLUMNS = ("since", "channel", "held", "moved", "lag")
 _CHANGES = 4
-"""So many of the last changes of settings are listed."""
+"""Changes of settings that are listed, at most."""
 
 
 class HistoryScreen(DetailScreen):
-    """A lane for each channel that held back the watermark, and a row for each time that one did, the newest first."""
+    """A lane for each channel that held back the watermark, and a row for each of these times, the newest first."""
 
     NAME = PLACE = "History"
     ABOUT = Help(

@@ -1,4 +1,4 @@
-"""What a further screen is given, and what it can ask of its host, the main screen."""
+"""The interface between a further screen and its host, the main screen."""
 
 from collections.abc import Iterable
 from typing import Any, Protocol, runtime_checkable
@@ -23,7 +23,7 @@ class Help(Struct, frozen=True):
 
 
 class Seen(Struct, frozen=True):
-    """What is shown at the moment: the snapshot, how it is looked at, and the lines on top."""
+    """The present content: the snapshot, the view of it, and the lines on top."""
 
     snapshot: Snapshot
     recent: Recent
@@ -31,21 +31,21 @@ class Seen(Struct, frozen=True):
     preview: Preview | None
     top: Top
     replay: bool
-    """It is a recording: nothing can be applied or frozen."""
+    """Whether it is a recording: nothing can be applied or frozen."""
     lost: str | None = None
     """Why no further snapshot will come."""
     silent_ms: int | None = None
-    """How long none has come; None: of a recording."""
+    """Time since the last snapshot; None: a recording."""
     denied: frozenset[str] = frozenset()
-    """The actions that this screen does not have."""
+    """The actions that this screen does not offer."""
 
 
 class Host(Protocol):
-    """The main screen, as the further ones see it."""
+    """The main screen, as further screens use it."""
 
     @property
     def seen(self) -> Seen:
-        """What is shown at the moment."""
+        """The present content."""
         ...
 
     def want(self, wish: Wish | None) -> None:
@@ -99,19 +99,19 @@ def app_of(screen: Screen[None]) -> App[Any]:
 
 
 def has_widgets(screen: Screen[None]) -> bool:
-    """Whether its widgets can be painted: not before it is mounted, and no longer when the app ends."""
+    """Whether its widgets can be painted: not before it is mounted, nor when the app ends."""
     return screen.is_mounted and screen.is_attached and app_of(screen).is_running
 
 
 def bars_of(screen: Screen[None]) -> Iterable[Widget]:
-    """What the app puts above the footer of each screen: of a recording its timeline."""
+    """The app's widgets above the footer of each screen: a recording's timeline."""
     app = app_of(screen)
     return app.bars() if isinstance(app, HasBars) else ()
 
 
 @runtime_checkable
 class HasBars(Protocol):
-    """An app that has something of its own to show on every screen."""
+    """An app with widgets of its own on every screen."""
 
     def bars(self) -> Iterable[Widget]:
         """New widgets for a screen."""

@@ -31,7 +31,7 @@ from .host import Help, Host
 
 
 class LateRecordsScreen(DetailScreen):
-    """The sample of the late output: all of it, or what is of one channel or window."""
+    """The sample of the late output: all of it, or the records of one channel or window."""
 
     NAME = PLACE = "Late records"
     ABOUT = Help(
@@ -106,6 +106,6 @@ class LateRecordsScreen(DetailScreen):
             found = fetch(snapshot, record)
             report.show([Section("Fetch this record", [f.clean(found.line), found.note])])
         elif late_records(snapshot, self._about):
-            report.show([])  # the filter leaves none
+            report.show([])  # the filter hides all
         else:
             report.show([Section("", [f.clean(line) for line in no_records(snapshot, self._about, self.zone)])])

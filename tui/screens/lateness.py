@@ -1,4 +1,4 @@
-"""Lateness: how late records are, what each lateness would cost, and the same for the idle timeout."""
+"""Lateness: how late records are, the cost of each lateness, and the same for the idle timeout."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -74,7 +74,7 @@ class LatenessScreen(DetailScreen):
         self._channel: str | None = None
         self._cursor_ms: int | None = None
         self._horizon_ms: int | None = None
-        """Since the start (None), or the last so many ms."""
+        """The horizon: the last `_horizon_ms`; None: since the start."""
         self._idle = isinstance(self.seen.preview, IdlePreview)
         self._span: tuple[tuple[str | tuple[str, str] | None, int | None], int, int] | None = None
 
@@ -160,7 +160,7 @@ class LatenessScreen(DetailScreen):
         lines["#reading"].show(reading_line(snapshot, curve, cursor))
 
     def _curve(self, snapshot: Snapshot) -> Curve | None:
-        """The curve of the chosen value, channel or horizon; of all where that is no longer known."""
+        """The curve of the chosen value, channel or horizon; of all records if that is no longer known."""
         if self._value is not None:
             return curve_of_value(snapshot, *self._value)
         if self._channel is None and self._horizon_ms is not None:
@@ -183,7 +183,9 @@ class LatenessScreen(DetailScreen):
         return span
 
     def _cursor(self, curve: Curve) -> int:
-        """Where the cursor is: on the preview while there is one, else where it was put, else on the lateness now."""
+        """The cursor's position: on the preview if there is one, else where it was put, else on the present
+        lateness.
+        """
         snapshot, preview = self.seen.snapshot, self.preview
         if isinstance(preview, LatenessPreview):
             return place_of(curve.edges, preview.lateness_ms)
@@ -191,7 +193,7 @@ class LatenessScreen(DetailScreen):
         return place_of(curve.edges, value or 0)
 
     def _put(self, value_ms: int) -> None:
-        """Put the cursor on a lateness; a preview goes with it."""
+        """Put the cursor on a lateness; a preview moves with it."""
         self._cursor_ms = value_ms
         if isinstance(self.preview, LatenessPreview):
             self.host.want(Wish(False, value_ms))
@@ -224,7 +226,7 @@ class LatenessScreen(DetailScreen):
         if len(order) == 1:
             self.notify("Only what holds since the start is known from here", markup=False, timeout=5)
             return
-        self._channel = self._value = None  # of one channel only what holds since the start is known
+        self._channel = self._value = None  # a channel's curve is known only since the start
         here = order.index(self._horizon_ms) if self._horizon_ms in order else 0
         self._horizon_ms = order[(here + 1) % len(order)]
         self.repaint()
@@ -256,7 +258,7 @@ class LatenessScreen(DetailScreen):
         self._explain()
 
     def _rung(self) -> WhatIfIdle | None:
-        """The timeout that the cursor is on."""
+        """The timeout under the cursor."""
         key = self.query_one(Sheet).cursor
         return next((row for row in self.seen.snapshot.whatif_idle or [] if f.setting(row.idle_after_ms) == key), None)
 
@@ -267,7 +269,7 @@ class LatenessScreen(DetailScreen):
     # Both
 
     def action_other(self) -> None:
-        """The idle timeout, or the lateness."""
+        """Switch between the idle timeout and the lateness."""
         self._idle = not self._idle
         self.repaint()
         if self._idle:
@@ -280,7 +282,7 @@ class LatenessScreen(DetailScreen):
         self.host.open_detail("Who is late")
 
     def action_open(self) -> None:
-        """Preview what the cursor is on."""
+        """Preview the value under the cursor."""
         snapshot = self.seen.snapshot
         if self._idle:
             if (row := self._rung()) is not None:
@@ -341,5 +343,5 @@ def _rung_line(
 
 
 def _bar(width: int) -> int:
-    """How many cells the bar of idle changes has, and the gap after it."""
+    """The width of the bar of idle changes, and of the gap after it."""
     return min(_BAR, max(width - 77, 0))

@@ -1,4 +1,4 @@
-"""The main screen: is event time moving, what holds it back, why, for how long, and what does that cost?"""
+"""The main screen: whether event time moves, what holds it back, why, for how long, and the cost."""
 
 from collections.abc import Callable
 from datetime import UTC, tzinfo
@@ -49,12 +49,12 @@ from .windows import WindowsScreen
 
 
 class MainScreen(TuningScreen):
-    """Shows the snapshots it is given; `Left` when there is nothing to go back to."""
+    """Shows snapshots; posts `Left` if Esc has nothing to close."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("main")
 
     class Left(Message):
-        """There is nothing to go back from here, but the target itself."""
+        """Esc had nothing to close: the target itself is left."""
 
     def __init__(
         self,
@@ -112,13 +112,13 @@ class MainScreen(TuningScreen):
             self._shown.lost = lost
 
     def play(self, playback: Playback) -> None:
-        """What is shown is a recording, and here it is."""
+        """Show the position in a recording."""
         changed, self._shown.playback = playback != self._shown.playback, playback
         if changed:
             self._repaint_lines()
 
     def record(self, on: bool) -> None:
-        """Show whether what comes is recorded."""
+        """Show whether the stream is being recorded."""
         self._shown.recording = on
         self._repaint_lines()
 
@@ -137,7 +137,7 @@ class MainScreen(TuningScreen):
 
     @property
     def seen(self) -> Seen:
-        """What is shown at the moment, for the further screens."""
+        """The present content, for the further screens."""
         shown = self._shown
         return Seen(
             snapshot=shown.snapshot,
@@ -152,7 +152,7 @@ class MainScreen(TuningScreen):
         )
 
     def open_detail(self, name: str) -> None:
-        """Open a further screen; one that is open already is gone back to."""
+        """Open a further screen, or return to it if it is open."""
         if name in FURTHER:
             self._open(FURTHER[name])
 
@@ -179,7 +179,7 @@ class MainScreen(TuningScreen):
     # What is shown
 
     def _adopt(self) -> None:
-        """Make the newest snapshot the one that is shown."""
+        """Show the newest snapshot."""
         before = len(self._shown.snapshot.channels)
         self._shown.adopt()
         if not self._name_cells or len(self._shown.snapshot.channels) != before:
@@ -187,7 +187,7 @@ class MainScreen(TuningScreen):
         self._arrange()
 
     def _arrange(self) -> None:
-        """Find and sort what the barrel and the table show, unless something covers them."""
+        """Filter and sort the barrel and the table, unless another screen covers them."""
         if self._detail is None:
             self._shown.arrange()
         self._paint()
@@ -203,8 +203,8 @@ class MainScreen(TuningScreen):
         strip = self.query_one(HolderStrip)
         snapshot, view = shown.snapshot, shown.view
         strip.show(picture.held(snapshot, shown.recent))
-        strip.set_class(target_of(snapshot).one_clock, "-one-clock")  # no channel holds back one clock
-        # A preview's lines come and go with a key: below the tuning line they would move all that is under them.
+        strip.set_class(target_of(snapshot).one_clock, "-one-clock")  # with one clock no channel holds it back
+        # A preview's lines come and go with a key: below the tuning line they would move everything under them.
         head = [line for line in (top.now, top.from_start) if line]
         if view.heat:
             heat = picture.heat(snapshot, view, shown.recent, shown.entries)
@@ -221,7 +221,7 @@ class MainScreen(TuningScreen):
             self._paint_lines(self._shown.top)
 
     def _paint_lines(self, top: Top) -> None:
-        """The lines that also change without a new snapshot."""
+        """Paint the lines that change also without a new snapshot."""
         if (detail := self._detail) is not None:
             detail.take_top(top)
             return
@@ -252,12 +252,12 @@ class MainScreen(TuningScreen):
     # Looking
 
     def action_sort(self) -> None:
-        """Sort the channels in the next order."""
+        """Sort the channels by the next order."""
         self._shown.look(sort=next_sort(self._shown.view.sort), reverse=False)
         self._arrange()
 
     def action_reverse(self) -> None:
-        """Sort the channels the other way round."""
+        """Reverse the order of the channels."""
         self._shown.look(reverse=not self._shown.view.reverse)
         self._arrange()
 
@@ -269,12 +269,12 @@ class MainScreen(TuningScreen):
             self._arrange()
 
     def action_axis(self) -> None:
-        """Event time, or the distance behind the fastest channel."""
+        """Switch the axis: event time, or the distance behind the fastest channel."""
         self._shown.look(logarithmic=not self._shown.view.logarithmic)
         self._paint()
 
     def action_heat(self) -> None:
-        """The heat map in the barrel's place, or the barrel again."""
+        """Switch between the heat map and the barrel."""
         self._shown.look(heat=not self._shown.view.heat)
         self.query_one(Barrel).display = not self._shown.view.heat
         self.query_one(HeatMap).display = self._shown.view.heat
@@ -293,7 +293,7 @@ class MainScreen(TuningScreen):
     def action_open(self) -> None:
         """Open the selected (else the holding, else the first) stave: the channels inside it, or the channel's page.
 
-        With the focus on the windows: the selected window's page, of several that wait alike the list.
+        With the focus on the windows: the selected window's page; for a group of windows, the list.
         """
         snapshot, view = self._shown.snapshot, self._shown.view
         if self.focused is (windows := self.query_one(WindowTable)):
@@ -320,7 +320,7 @@ class MainScreen(TuningScreen):
         self.open_detail(name)
 
     def action_back(self) -> None:
-        """Out of the prompt, the instance, the filter: one step."""
+        """Leave the prompt, the instance or the filter: one step."""
         if purpose := self.query_one(Prompt).purpose:
             self._close_prompt()
             if purpose.startswith("filter"):
@@ -370,10 +370,10 @@ class MainScreen(TuningScreen):
     def on_channel_table_moved(self, event: ChannelTable.Moved) -> None:
         self._select(event.channel)
 
-    # What it gives away
+    # Copying and saving
 
     def chosen(self) -> Chosen | None:
-        """The selected row: of the channels, or with the focus there of the windows."""
+        """The selected row: of the channels, or of the windows if these have the focus."""
         windows, table = self.query_one(WindowTable), self.query_one(ChannelTable)
         if self.focused is windows and windows.chosen is not None:
             return Chosen(windows.chosen_line.partition("  ")[0], windows.chosen_line)
@@ -382,7 +382,7 @@ class MainScreen(TuningScreen):
         return None if channel is None or line is None else Chosen(f.clean(channel), line)
 
     def records(self) -> Records:
-        """The channels as they are filtered and sorted, or with the focus there the open windows."""
+        """The channels as filtered and sorted, or the open windows if these have the focus."""
         if self.focused is self.query_one(WindowTable):
             return Records("windows", self._shown.snapshot.windows.open)
         return Records("channels", [entry.view for entry in self._shown.entries])
@@ -394,7 +394,7 @@ class MainScreen(TuningScreen):
         await self.run_action(event.action)
 
     def _select_stave(self, key: str) -> None:
-        """Select the channel of a stave; of an instance the first one inside, as the table is sorted."""
+        """Select the channel of a stave; for an instance the first channel inside, in the table's order."""
         snapshot = self._shown.snapshot
         instance = next((i.instance for i in snapshot.instances or () if i.channel == key), None)
         if instance is None or self._shown.view.inside is not None:

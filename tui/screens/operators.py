@@ -1,4 +1,6 @@
-"""Operators: the chain from source to windows with each one's time, what each link holds back, and who lags."""
+"""Operators: the chain from source to windows with each one's time, how far each link holds back, and lagging
+channels.
+"""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -26,7 +28,7 @@ from .host import Help
 
 _NAME, _TIME, _HELD, _BAR = 15, 19, 8, 12
 _ROOMY = 100
-"""From this width on names and times have columns that never change, below it as much as they need."""
+"""Width from which names and times have fixed columns; below it they are as wide as needed."""
 _NAMES = (8, 30)
 _INPUTS = ("input", "channels", "watermark", "behind", "state")
 _BESIDE = 1
@@ -53,7 +55,7 @@ class OperatorsScreen(DetailScreen):
 
     _opened: frozenset[str] = frozenset()
     _upstream: Mapping[str, str | None] = MappingProxyType({})
-    """Of each task of a Flink job what holds it back, both by their keys."""
+    """For each task of a Flink job, the one that holds it back, both by their keys."""
 
     def body(self) -> ComposeResult:
         yield Sheet(id="operators")
@@ -80,7 +82,9 @@ class OperatorsScreen(DetailScreen):
         return Records("operators", list(self._rows.values()))
 
     def action_open(self) -> None:
-        """Open or close the instance under the cursor; of a channel its page, of a task what holds it back."""
+        """Open or close the instance under the cursor; for a channel open its page, for a task go to the one that holds
+        it back.
+        """
         cursor = self.query_one(Sheet).cursor or ""
         if (upstream := self._upstream.get(cursor)) is not None:
             self._walk(upstream)
@@ -95,7 +99,7 @@ class OperatorsScreen(DetailScreen):
         self.repaint()
 
     def _walk(self, upstream: str) -> None:
-        """Put the cursor on what holds back the watermark; of a channel its instance is opened first."""
+        """Put the cursor on the cause that holds back the watermark; a channel's instance is opened first."""
         if upstream not in self._rows and (inside := held_instance(self.seen.snapshot, upstream)) is not None:
             self._opened = self._opened | {inside}
             self.repaint()
@@ -174,7 +178,7 @@ def _sorts(row: Row) -> dict[str, Any]:
 
 
 def _link(stage: Stage, most: int, width: int) -> list[Run]:
-    """What is between an operator and the one before it."""
+    """The line between an operator and the one before it."""
     held = stage.held_ms
     runs: list[Run] = [(" │ ", "frame")]
     if held is None:

@@ -1,4 +1,4 @@
-"""What each part of the main screen shows, made from a snapshot and the way it is looked at. Pure."""
+"""The content of each part of the main screen, made from a snapshot and the view of it. Pure."""
 
 from collections.abc import Sequence
 
@@ -26,7 +26,7 @@ from ..widgets.windows import OpenWindows
 
 
 def scene(snapshot: Snapshot, view: View, preview: Preview | None, found: Sequence[Stave]) -> Scene:
-    """The barrel's part."""
+    """The barrel's content."""
     return Scene(
         staves=found,
         level_ms=snapshot.level.watermark_ms,
@@ -42,7 +42,7 @@ def scene(snapshot: Snapshot, view: View, preview: Preview | None, found: Sequen
 
 
 def heat(snapshot: Snapshot, view: View, recent: Recent, rows: Sequence[Entry]) -> Heat:
-    """The heat map's part: of the channels that the filter leaves."""
+    """The heat map's content: the filtered channels."""
     one_clock = target_of(snapshot).one_clock
     found = [Stave(e.view.channel, e.view.max_event_ms if one_clock else e.view.watermark_ms, e.kind) for e in rows]
     empty = presenter_of(snapshot).empty_barrel() if not snapshot.channels else ""
@@ -50,7 +50,7 @@ def heat(snapshot: Snapshot, view: View, recent: Recent, rows: Sequence[Entry]) 
 
 
 def held(snapshot: Snapshot, recent: Recent) -> Held:
-    """The holder strip's part: as far back as the points go."""
+    """The holder strip's content, as far back as the points reach."""
     points = recent.until(snapshot)
     if not points or target_of(snapshot).one_clock or snapshot.level.watermark_ms is None:
         return Held()
@@ -59,7 +59,7 @@ def held(snapshot: Snapshot, recent: Recent) -> Held:
 
 
 def table(snapshot: Snapshot, view: View, rows: Sequence[Entry], names: int) -> Table:
-    """The channel table's part."""
+    """The channel table's content."""
     holder = snapshot.level.holder
     return Table(
         entries=rows,
@@ -84,7 +84,7 @@ def _no_channel(snapshot: Snapshot) -> str:
 
 
 def open_windows(snapshot: Snapshot, view: View) -> OpenWindows:
-    """The window table's part."""
+    """The window table's content."""
     level = snapshot.level
     settings, windows = snapshot.settings, snapshot.windows
     found = windows_found(snapshot, view)
@@ -104,7 +104,7 @@ def open_windows(snapshot: Snapshot, view: View) -> OpenWindows:
 
 
 def windows_found(snapshot: Snapshot, view: View) -> Sequence[OpenWindow]:
-    """The open windows that the filter leaves: it looks at their times, and at whom they wait for."""
+    """The open windows that match the filter, by their times and the channels they wait for."""
     pattern, found = view.windows_pattern, snapshot.windows.open
     if pattern is None:
         return found
@@ -119,7 +119,7 @@ def windows_found(snapshot: Snapshot, view: View) -> Sequence[OpenWindow]:
 def barrel_heading(
     snapshot: Snapshot, view: View, preview: Preview | None, found: Sequence[Stave], prefix: str
 ) -> Heading:
-    """The barrel's title, what is selected, and what its patterns mean."""
+    """The barrel's title, the selection, and the meaning of its patterns."""
     what = "instance" if snapshot.instances is not None and view.inside is None else "channel"
     title: list[Run] = [("Heat map" if view.heat else "Barrel", "title")]
     if found:
@@ -140,7 +140,7 @@ def barrel_heading(
 
 
 def _title(name: str, focused: bool) -> Run:
-    """A table's name, marked while the keys go there."""
+    """A table's name, marked while it has the focus."""
     return (f"▶ {name}", "accent") if focused else (name, "title")
 
 
@@ -174,7 +174,7 @@ def window_heading(snapshot: Snapshot, view: View, start: int, width: int, *, fo
         gap = " · " if place and roomy else " "
         more: list[Run] = [*title, (gap, "dim"), (f.count(number), "text"), (f" {word}", "dim")]
         if cells(more) + _RULE > width:
-            break  # a word that is cut says nothing
+            break  # half a word means nothing
         title = more
     return Heading(start, title)
 

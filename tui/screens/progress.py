@@ -1,4 +1,4 @@
-"""Progress: rows in and out, batches by phase, what is unread, the state, over the kept history."""
+"""Progress: rows in and out, batches by phase, the backlog, the state, over the kept history."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""The question that quitting asks where this terminal started the engine."""
+"""The question at quitting, if this terminal started the engine."""
 
 from typing import ClassVar, Literal
 
@@ -38,7 +38,7 @@ class QuitScreen(ModalScreen[Answer | None]):
             )  # fmt: skip
 
     def action_answer(self, answer: Answer) -> None:
-        """Go, one way or the other."""
+        """Close with the answer."""
         self.dismiss(answer)
 
     def action_stay(self) -> None:

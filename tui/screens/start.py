@@ -26,7 +26,7 @@ _LOGO: tuple[tuple[Run, ...], ...] = (
 
 
 class Progress(Struct, frozen=True):
-    """What the card shows: `running_s` is how long the first unfinished step has taken."""
+    """The card's content: `running_s` is how long the first unfinished step has taken."""
 
     name: str = ""
     steps: tuple[Step, ...] = ()
@@ -95,7 +95,7 @@ class StartScreen(Screen[None]):
     """Shown until the first batch; `clock` gives monotonic seconds."""
 
     class Uncovered(Message):
-        """Nothing lies over this screen any more."""
+        """No screen covers this one any more."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         super().__init__()
@@ -153,7 +153,7 @@ class StartScreen(Screen[None]):
 
 
 def _wrapped(text: str, room: int) -> list[str]:
-    """A long line in as many as it needs, a path without blanks as well: nothing of it may be lost."""
+    """A long line as several, also for a path without blanks: nothing of it may be lost."""
     return [cut(line, room) for line in wrap(text, room)]
 
 

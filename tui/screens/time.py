@@ -25,7 +25,7 @@ from .host import Help, Host, app_of
 
 _ROOMY = 110
 _STEP = 0.25
-"""The share of the picture that an arrow moves."""
+"""Share of the picture that an arrow moves it by."""
 
 
 class TimeScreen(DetailScreen):
@@ -113,11 +113,11 @@ class TimeScreen(DetailScreen):
             self._look_at(moved(self._look, frame, _STEP * right, _STEP * up))
 
     def action_follow(self) -> None:
-        """As at first: the newest, and as far as it follows the clock."""
+        """Return to the first view: the newest data, following the clock."""
         self._look_at(Look(channel=self._look.channel))
 
     def action_all(self) -> None:
-        """Zoom out until everything is in."""
+        """Zoom out until everything is visible."""
         look, canvas = replace(self._look, back_ms=0, up_ms=0), self.query_one(TimeCanvas)
         while canvas.frame is not None and self._data is not None:
             before = canvas.frame
@@ -151,7 +151,7 @@ class TimeScreen(DetailScreen):
         self.repaint()
 
     def _missing(self, snapshot: Snapshot) -> str:
-        """Why there is nothing, or no record, to be seen."""
+        """Why there is nothing, or no record, to show."""
         if self._data is None:
             return f.NO_DATA
         if self._data.points:

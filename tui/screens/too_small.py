@@ -1,4 +1,4 @@
-"""What is shown where the terminal is too small for the screen: the most important lines, and how large it must be."""
+"""The screen for terminals that are too small: the most important lines, and the size that is needed."""
 
 from textual.app import ComposeResult
 from textual.events import Resize
@@ -14,7 +14,7 @@ LEAST_WIDTH, LEAST_HEIGHT = 60, 15
 
 
 def too_small(width: int, height: int) -> bool:
-    """Whether a terminal of so many cells is too small for the screens."""
+    """Whether a terminal of that many cells is too small for the screens."""
     return 0 < width < LEAST_WIDTH or 0 < height < LEAST_HEIGHT
 
 
@@ -37,7 +37,7 @@ class TooSmallScreen(ModalScreen[None]):
         self._say()
 
     def show(self, top: Top | None) -> None:
-        """Show the lines on top of the screen that is covered; None: there are none yet."""
+        """Show the top lines of the covered screen; None: there are none yet."""
         self._top = top
         if self.is_mounted:
             if top is not None:

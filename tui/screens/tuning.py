@@ -25,11 +25,11 @@ from ..widgets.windows import WindowTable
 from .host import app_of
 
 _FILTERS = {"filter": "pattern", "filter windows": "windows_pattern"}
-"""What a prompt for a filter is opened for, and the part of the view that it sets."""
+"""The purposes of a filter's prompt, with the field of the view that each one sets."""
 
 
 class TuningScreen(Screen[None]):
-    """Says `ApplyWanted` when a preview is to become the engine's setting."""
+    """Posts `ApplyWanted` when a preview is to become the engine's setting."""
 
     class ApplyWanted(Message, namespace="main_screen"):
         """A preview is to be applied; `words` names it, the change's id is still 0."""
@@ -50,11 +50,11 @@ class TuningScreen(Screen[None]):
 
     @abstractmethod
     def _paint(self) -> None:
-        """Paint again: it is looked at in another way."""
+        """Paint again: the view has changed."""
 
     @property
     def _cannot(self) -> frozenset[str]:
-        """The actions that this screen does not have; for an attached query `apply` only copies a line."""
+        """The actions that this screen does not offer; for an attached query `apply` only copies a line."""
         return self._denied - CHANGES_ENGINE if target_of(self._shown.snapshot).is_attached else self._denied
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -101,7 +101,7 @@ class TuningScreen(Screen[None]):
         return HOW_TO_PREVIEW if self._shown.is_replay else presenter_of(self._shown.snapshot).how_to_type
 
     def action_apply(self) -> None:
-        """Send the previewed setting to the engine; of an attached query copy the line to change in its job."""
+        """Send the previewed setting to the engine; for an attached query, copy the line to change in its job."""
         snapshot, wish = self._shown.snapshot, self._shown.view.wish
         if wish is None:
             return
@@ -118,7 +118,7 @@ class TuningScreen(Screen[None]):
         self.action_drop()
 
     def _change(self, wish: Wish) -> None:
-        """Have the engine change a setting, and remember what it was."""
+        """Have the engine change a setting, and store the old value."""
         self._shown.apply(wish)
         if wish.idle:
             change = Change(id=0, idle_after_ms=wish.value_ms, who="screen")
@@ -201,7 +201,9 @@ class TuningScreen(Screen[None]):
             prompt.say(error, error=True)
 
     def _filter_by(self, text: str, purpose: str) -> str | None:
-        """Filter channels or windows by what was typed; what is wrong with a bad expression, which changes nothing."""
+        """Filter channels or windows by the typed text; for a wrong expression nothing changes, and the problem is
+        returned.
+        """
         try:
             pattern = pattern_of(text)
         except ValueError as error:

@@ -1,4 +1,4 @@
-"""Who is late: which values of chosen columns the late records have, and whose clocks are off."""
+"""Who is late: the values of chosen columns among late records, and wrong clocks."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -40,7 +40,7 @@ _FRAME = 4
 
 
 class WhoIsLateScreen(DetailScreen):
-    """For each column of `--explain` its values, the one that lateness depends on most surely first."""
+    """The values of each column of `--explain`, the strongest evidence first."""
 
     NAME = PLACE = "Who is late"
     ABOUT = Help(
@@ -84,11 +84,11 @@ class WhoIsLateScreen(DetailScreen):
 
     @property
     def _chosen(self) -> tuple[str, str] | None:
-        """The column and the value that the cursor is on."""
+        """The column and the value under the cursor."""
         return self._values.get(self.query_one(Sheet).cursor or "")
 
     def action_open(self) -> None:
-        """How late the records of the value are."""
+        """Open the lateness of the value's records."""
         if self._chosen is None:
             return
         if curve_of_value(self.seen.snapshot, *self._chosen) is None:
@@ -97,7 +97,7 @@ class WhoIsLateScreen(DetailScreen):
         app_of(self).push_screen(LatenessScreen(self.host, self._chosen))
 
     def action_channel(self, step: int) -> None:
-        """The values among all records, or among another channel's."""
+        """Show the values among all records, or among another channel's."""
         order = [None, *explained_channels(self.seen.snapshot)]
         here = order.index(self._channel) if self._channel in order else 0
         self._channel = order[(here + step) % len(order)]

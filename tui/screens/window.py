@@ -1,4 +1,4 @@
-"""One window: why it is not closing, and what each channel has put into it or still lacks."""
+"""One window: why it is not closing, its records per channel, and what each channel lacks."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -149,13 +149,13 @@ class WindowScreen(DetailScreen):
 
 
 def key_of(window: OpenWindow | FiredWindow) -> str:
-    """What a window is known by, open and fired."""
+    """The key of a window, open or fired."""
     operator = f" {window.operator}" if isinstance(window, OpenWindow) and window.operator is not None else ""
     return f"{window.start_ms} {window.end_ms}{operator}"
 
 
 def find(snapshot: Snapshot, key: str) -> OpenWindow | FiredWindow | None:
-    """The window of that key: open, else fired."""
+    """The window with that key: open, else fired."""
     windows = snapshot.windows
     return next((window for window in (*windows.open, *windows.last_fired) if key_of(window) == key), None)
 

@@ -1,4 +1,4 @@
-"""The windows: open, firing, fired; how far from closing, who they wait for, and why."""
+"""The windows: open, firing, fired; their distance from closing, the channels they wait for, and the cause."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -101,7 +101,7 @@ class WindowsScreen(DetailScreen):
             app_of(self).push_screen(WindowScreen(self.host, key))
 
     def _explain(self) -> None:
-        """Below the list: why the window under the cursor is not closing, or what became of it."""
+        """The text below the list: why the window under the cursor is not closing, or its outcome."""
         snapshot = self.seen.snapshot
         window = find(snapshot, self.query_one(Sheet).cursor or "")
         words: list[Run] = []

@@ -31,21 +31,21 @@ MEANINGS: dict[Kind, str] = {
 
 
 class Scene(Struct, frozen=True):
-    """What the barrel shows: the staves in their own order, the water, the previewed water (epoch ms)."""
+    """The barrel's content: the staves in their own order, the water, the previewed water (epoch ms)."""
 
     staves: Sequence[Stave] = ()
     level_ms: int | None = None
     preview_ms: int | None = None
     barrel_ms: int | None = None
-    """Under Spark's one clock: where the water would be if the slowest channel set it."""
+    """Under Spark's one clock: the height of the water if the slowest channel set it."""
     lateness_ms: int = 0
     selected: str | None = None
     logarithmic: bool = False
     zone: tzinfo | None = None
     clock_ms: int | None = None
-    """Without a stave: what the water is measured against."""
+    """Without a stave: the time to compare the water with."""
     empty: str = ""
-    """What to say when there is no stave."""
+    """The text without a stave."""
 
 
 class _Column(Struct):
@@ -87,7 +87,7 @@ class Barrel(Canvas):
         self._drawn_of: tuple[Sequence[Stave], Scene, int, int] | None = None
         self._picture: list[list[Run]] = []
         self.prefix = ""
-        """What all names begin with, where the labels leave it out."""
+        """The common beginning of all names, if the labels omit it."""
 
     @property
     def keys(self) -> list[str]:
@@ -95,7 +95,7 @@ class Barrel(Canvas):
         return [stave.key for stave in self._arranged]
 
     def show(self, scene: Scene, now_s: float, head: Sequence[Sequence[Part]] = ()) -> None:
-        """Draw `scene` below the lines `head`; `now_s` (monotonic seconds) is what the order's patience goes by."""
+        """Draw `scene` below the lines `head`; `now_s` (monotonic s) is the clock for moving staves."""
         if scene.staves is not self._scene.staves:
             self._now_s = now_s
             self._measure([stave.key for stave in scene.staves])
@@ -105,7 +105,7 @@ class Barrel(Canvas):
         self.redraw()
 
     def _measure(self, keys: list[str]) -> None:
-        """How long the names are, and what they have in common; only when there are others."""
+        """Measure the names and their common beginning, if they have changed."""
         if keys != self._keys:
             self._keys = keys
             names = [label(key) for key in keys]
@@ -136,7 +136,7 @@ class Barrel(Canvas):
         return [*self._picture, [(" " * self._gutter, "dim"), *names]]
 
     def _draw_picture(self, width: int, rows: int) -> list[list[Run]]:
-        """All but the names, which alone show the selection."""
+        """Draw everything except the names, which alone show the selection."""
         scene = self._scene
         scale = self._scale(rows)
         gutter = _gutter(scale, scene, rows)
@@ -153,7 +153,7 @@ class Barrel(Canvas):
         return [gutter[row] + _row(drawn, row, inner, water, lines, self._plain) for row in range(rows - 1, -1, -1)]
 
     def _arrange(self) -> None:
-        """Put the staves in order, and those that are folded in cells: first who takes part, then who is left out."""
+        """Order the staves, and the folded ones in cells: first those in the minimum, then those left out."""
         staves, cols = self._scene.staves, self._columns
         most = cols.shown if cols.fold_cells else None
         if self._arranged_for is None or self._arranged_for[0] is not staves or self._arranged_for[1] != most:
@@ -169,7 +169,7 @@ class Barrel(Canvas):
         ]
 
     def _still(self, width: int, rows: int) -> list[list[Run]]:
-        """One watermark and no channel: water up to it, the air up to the clock, and the text in the air."""
+        """One watermark and no channel: water up to it, air up to the clock, and the text in the air."""
         scene = self._scene
         assert scene.level_ms is not None
         assert scene.clock_ms is not None
@@ -251,7 +251,7 @@ class Barrel(Canvas):
 
 
 def legend(kinds: set[Kind]) -> list[Run]:
-    """What the patterns mean, of those that are there."""
+    """The meaning of the patterns that occur."""
     out: list[Run] = []
     for kind, word in MEANINGS.items():
         if kind in kinds:
@@ -308,7 +308,7 @@ def _gutter(scale: Scale, scene: Scene, rows: int) -> list[list[Run]]:
 
 
 def _lines(scale: Scale, scene: Scene) -> dict[int, Run]:
-    """What is drawn across the gaps, by row: the barrel's own watermark under Spark's clock, and the previewed one."""
+    """The lines across the gaps, by row: the barrel's own watermark under Spark's clock, and the previewed one."""
     out: dict[int, Run] = {}
     for time_ms, sign, ink in ((scene.barrel_ms, "╌", "held"), (scene.preview_ms, "┈", "preview")):
         if time_ms is not None:
@@ -334,7 +334,7 @@ def _row(
 
 
 def _between(row: int, water: int | None, lines: dict[int, Run], plain: bool) -> Run:
-    """What fills the gaps between the staves."""
+    """The content of the gaps between the staves."""
     deep = water is not None and row < water // 8
     if row in lines:
         sign, ink = lines[row]
@@ -347,7 +347,7 @@ def _between(row: int, water: int | None, lines: dict[int, Run], plain: bool) ->
 
 
 def _cell(column: _Column, row: int, water: int | None) -> Run | None:
-    """What a stave shows in a row, None above its end."""
+    """The content of a stave's row, None above its end."""
     under = water is not None and row < water // 8 + (water % 8 >= 4)
     dry = "folded" if column.folded and column.kind == "active" else column.kind
     ink = f"{dry}-wet" if under else dry
@@ -371,7 +371,7 @@ def _cell(column: _Column, row: int, water: int | None) -> Run | None:
 
 
 def _cut_end(column: _Column, row: int, ink: str) -> Run | None:
-    """The mark at the end of a stave that the picture cuts off: in one row, or in two where it is narrow."""
+    """The mark at the end of a stave that the picture cuts off: one row, or two for a narrow stave."""
     sign, text = column.mark[0], column.mark[1:]
     below = column.eighths == -1
     end = 0 if below else (column.eighths or 0) // 8 - 1

@@ -45,19 +45,19 @@ class Palette:
         return strip.adjust_cell_length(width, self.ink("text"))
 
     def clear(self) -> None:
-        """Forget: the theme changed."""
+        """Drop the cached styles: the theme changed."""
         self._inks.clear()
 
 
 class Canvas(Widget):
-    """Draws all of itself into lines; a redraw repaints what differs from the lines before."""
+    """A widget drawn as lines; a redraw repaints only the differences."""
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._palette = Palette(self)
         self._lines: list[list[Run]] = []
         self._head: Sequence[Sequence[Part]] = ()
-        """Lines above the picture, which has so much less room: no other widget has to move for them."""
+        """Lines above the picture, inside this widget, so that no other widget has to move for them."""
 
     def notify_style_update(self) -> None:
         self._palette.clear()
@@ -98,7 +98,7 @@ class Canvas(Widget):
 
 
 def differ(old: Sequence[Run], new: Sequence[Run], y: int, width: int) -> Region | None:
-    """The stretch of line `y` that differs, None if nothing does."""
+    """The range of cells of line `y` that differs, None if none does."""
     if old == new:
         return None
     head = 0

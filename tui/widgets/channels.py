@@ -18,11 +18,11 @@ from ..present.target import ChannelFacts
 from .rows import Rows, text_of, wrapped
 
 _NAME = (7, 40)
-"""The least and the most cells of a name."""
+"""The least and the greatest width of a name."""
 
 
 class Column(Struct, frozen=True):
-    """A column: `rank` 0 is always there, the others give way, the greatest first."""
+    """A column: rank 0 is always shown; others are dropped, the greatest `rank` first."""
 
     title: str
     width: int
@@ -32,7 +32,7 @@ class Column(Struct, frozen=True):
 
 
 class Table(Struct, frozen=True):
-    """What the table shows; `entries` are in order."""
+    """The table's content; `entries` are in order."""
 
     entries: Sequence[Entry] = ()
     sort: Sort = "behind"
@@ -41,7 +41,7 @@ class Table(Struct, frozen=True):
     now_ms: int | None = None
     held_since_ms: int | None = None
     close: bool = False
-    """The channel that holds back the watermark is no further behind the fastest than lateness allows."""
+    """The holder is behind the fastest channel by no more than the lateness."""
     selected: str | None = None
     zone: tzinfo | None = None
     name_cells: int = _NAME[0]
@@ -50,7 +50,7 @@ class Table(Struct, frozen=True):
 
 
 def name_cells(snapshot: Snapshot) -> int:
-    """How wide the names are, within reason."""
+    """The width of the names, within limits."""
     least, most = _NAME
     return max(least, min(most, max((cell_len(f.label(view.channel)) for view in snapshot.channels), default=0)))
 
@@ -154,7 +154,7 @@ class ChannelTable(Rows):
 
 @lru_cache(maxsize=64)
 def _layout(width: int, name_cells: int, facts: ChannelFacts) -> tuple[int, tuple[Column, ...]]:
-    """The cells for names (at most what they need and the important columns leave), and the columns that fit beside."""
+    """The width of names (at most what they need and the important columns leave), and the columns that fit."""
     kept = list(_COLUMNS[facts])
     if width < _ROOMY:
         kept[0] = replace(kept[0], width=11, text=_to_the_second(kept[0].text))
@@ -263,7 +263,7 @@ _COUNTED = (
     Column("state", _STATE, _state, rank=1, right=False),
 )  # fmt: skip
 _FIRST_QUEUED = {"backlog": 2, "late": 3, "rate/s": 4, "no data": 5, "records": 6}
-"""Ranks of columns where records wait to be read: whether they pile up is the first question."""
+"""Ranks of columns for backlogged sources: whether the backlog grows is the first question."""
 _QUEUED = tuple(replace(column, rank=_FIRST_QUEUED.get(column.title, column.rank)) for column in _COUNTED)
 
 _UNREAD = (
@@ -298,4 +298,4 @@ _SORTED_BY: dict[str, Sort] = {
     "late": "late", "records": "records", "late n": "late n", "backlog": "backlog", "event lag": "event lag",
     "no data": "no data", "flaps": "flaps", "state": "state",
 }  # fmt: skip
-"""The order that a click on a title asks for."""
+"""The order for a click on a title."""

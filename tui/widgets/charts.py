@@ -1,4 +1,4 @@
-"""Figures over time, one below the other on a common time axis, and what is backlog by source below them."""
+"""Figures over time, one below the other on a common time axis, with the backlog by source below."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -13,20 +13,20 @@ from .barrel import EIGHTHS
 from .canvas import Canvas
 
 _LABEL, _ROOMY = (24, 30), 100
-"""The width of the names, and from which width on it is the greater one."""
+"""Widths of the names, and the screen width from which the greater one is used."""
 _GAUGE = 8
 _LEAST, _MOST = 2, 8
 _STACK = (("█", "part-0"), ("▓", "part-1"), ("▒", "part-2"), ("░", "part-3"))
 """A pattern and an ink for each part of a stack, from the bottom up."""
 _OVER = ("text", "over-1", "over-2", "over-3")
-"""The background of each part, where another part ends below it in the same cell."""
+"""The background of each part, if another part ends below it in the same cell."""
 _AIR = 2
-"""Eighths of a row that stay free between two charts where there is no room for a line."""
+"""Free eighths of a row between two charts if there is no room for a line."""
 _BAR = 30
 
 
 class Pictures(Struct, frozen=True):
-    """What is drawn: the charts, the time of a column (ms), and what is unread."""
+    """The charts, the length of a column (ms), and the unread records."""
 
     charts: Sequence[Chart] = ()
     cell_ms: int = 1_000
@@ -48,7 +48,7 @@ class Charts(Canvas):
             self.redraw()
 
     def columns(self) -> int:
-        """How many columns there is room for."""
+        """The number of columns that fit."""
         return columns_in(self.size.width)
 
     def draw(self, width: int, height: int) -> list[list[Run]]:
@@ -69,12 +69,12 @@ class Charts(Canvas):
 
 
 def columns_in(width: int) -> int:
-    """How many columns a picture of that width has."""
+    """The number of columns in a picture of that width."""
     return max(width - _label(width) - _GAUGE - 3, 1)
 
 
 def legend(*, plain: bool = False) -> list[Run]:
-    """What the colours, or the patterns, of a batch mean."""
+    """The meaning of a batch's colours or patterns."""
     out: list[Run] = []
     for (pattern, ink), (_, word) in zip(_STACK, PHASES, strict=True):
         out += [("  " if out else "batch: ", "dim"), (pattern if plain else EIGHTHS[8], ink), (f" {word}", "dim")]
@@ -101,9 +101,10 @@ def _chart(chart: Chart, rows: int, width: int, airy: int, plain: bool) -> list[
 
 
 def stacked(columns: Sequence[Stack | None], eighths: int, top: float, *, plain: bool = False) -> list[list[Run]]:
-    """The columns, `top` as high as so many eighths of a row, in rows of runs, the upper one first.
+    """The columns as rows of runs, the upper one first; `top` is `eighths` eighths of a row high.
 
-    What is not known stays empty, 0 has a foot, and `▲` continues above. `plain`: parts differ by pattern, not colour.
+    Unknown values stay empty, 0 has a foot, and `▲` marks a column that is cut off. `plain`: parts differ by pattern,
+    not colour.
     """
     edges = [None if column is None else _edges(column, eighths / top if top > 0 else 0.0) for column in columns]
     rows = range(-(-eighths // 8) - 1, -1, -1)
@@ -133,13 +134,13 @@ def _cell(edges: list[int] | None, row: int, eighths: int, plain: bool) -> Run:
 
 
 def _split(edges: list[int], foot: int) -> tuple[int, int] | None:
-    """The part that a cell begins with, and the one that has most of the rest; None where there is no rest."""
+    """The part at the bottom of a cell, and the largest part of the rest; None without a rest."""
     lower = next(place for place, end in enumerate(edges) if end > foot)
     return None if edges[lower] >= foot + 8 else (lower, _most(edges, edges[lower], foot + 8))
 
 
 def _most(edges: list[int], low: int, high: int) -> int:
-    """Which part has most of what is between two heights (eighths)."""
+    """The largest part between two heights (eighths)."""
     starts = [0, *edges]
     return max(range(len(edges)), key=lambda place: min(edges[place], high) - max(starts[place], low))
 
@@ -155,7 +156,7 @@ def _axis(pictures: Pictures, width: int) -> list[Run]:
 
 
 def _unread(unread: Sequence[Unread], rows: int, width: int) -> list[list[Run]]:
-    """The most behind, as many as there is room for."""
+    """The most behind, as many as fit."""
     if not unread or rows < 2:
         return []
     shown = unread[: rows - 1]

@@ -8,11 +8,11 @@ from .canvas import Canvas
 
 _LABEL = 17
 _TWO = 120
-"""From this width on there are two columns."""
+"""Width from which there are two columns."""
 
 
 class Facts(Canvas):
-    """Draws facts: what each is about, and what is known."""
+    """Draws facts: labels and known values."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -25,7 +25,7 @@ class Facts(Canvas):
             self.redraw()
 
     def rows(self, width: int) -> int:
-        """How many lines it takes."""
+        """The number of lines."""
         return -(-len(self._facts) // (2 if width >= _TWO else 1))
 
     def draw(self, width: int, height: int) -> list[list[Run]]:

@@ -36,7 +36,7 @@ class FleetTable(Rows):
         self._selected, self._chosen = target, True
 
     def select_row(self, index: int) -> bool:
-        """Put the cursor on a row; whether it was there already."""
+        """Put the cursor on a row; returns whether it was there already."""
         there = self._rows[index].target
         was, self._selected, self._chosen = self._selected, there, True
         self.redraw()
@@ -47,7 +47,7 @@ class FleetTable(Rows):
         return title_at(layout(self._rows, self.size.width), x)
 
     def show(self, rows: Sequence[FleetRow], sort: str, *, reverse: bool, empty: str) -> None:
-        """Draw the rows; until the cursor was moved, it is on the first."""
+        """Draw the rows; the cursor is on the first until it is moved."""
         self._rows, self._sort, self._reverse, self._empty = rows, sort, reverse, empty
         targets = [row.target for row in rows]
         if not self._chosen or self._selected not in targets:

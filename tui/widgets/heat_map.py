@@ -1,4 +1,4 @@
-"""The heat map: how far each channel was behind the fastest one over the last minutes, a row a channel."""
+"""The heat map: each channel's distance behind the fastest one over the last minutes, a row per channel."""
 
 from collections.abc import Sequence
 from datetime import tzinfo
@@ -24,7 +24,7 @@ _NAMES, _LAG = (7, 24), 7
 
 
 class Heat(Struct, frozen=True):
-    """What is drawn: channels as staves, their past, the selected one."""
+    """The content: channels as staves, their past, the selected one."""
 
     staves: Sequence[Stave] = ()
     moments: Sequence[Moment] = ()
@@ -89,7 +89,7 @@ class HeatMap(Canvas):
         return [(f" {name} ", ink), *joined(cells), (f" {pad(now, _LAG, right=True)}", ink)]
 
     def _words(self, rest: int, most: int) -> str:
-        """Since when, what the shades mean, and how many channels are not shown."""
+        """Since when, the meaning of the shades, and the number of channels not shown."""
         limits = [f"{sign}≤{duration(most // part)}" for sign, part in zip(SHADES, (*STEPS, 1), strict=True)]
         moments = self._heat.moments
         since = clock(moments[0].now_ms, self._heat.zone, moments[-1].now_ms).partition(".")[0]

@@ -1,4 +1,4 @@
-"""Who held back the watermark over time: one line for the main screen, and a lane for each channel."""
+"""The holders of the watermark over time: one line for the main screen, and a lane for each channel."""
 
 from collections.abc import Sequence
 from datetime import tzinfo
@@ -13,7 +13,7 @@ from ..present.line import Run, clip
 from .canvas import Canvas
 
 SHADES = " ░▒▓█"
-"""A cell by how much of it a channel held: none, some, a half, most, all."""
+"""A cell by the part of its time that a channel held: none, some, a half, most, all."""
 NO_HOLDER = "·"
 _NAME = (6, 20)
 _LEFT = " holders "
@@ -21,7 +21,7 @@ _TOTAL = 18
 
 
 class Held(Struct, frozen=True):
-    """What is drawn: the holds between two times (processing time, epoch ms), and who holds now."""
+    """The content: the holds between two times (processing time, epoch ms), and the present holder."""
 
     holds: Sequence[Hold] = ()
     first_ms: int = 0
@@ -32,7 +32,7 @@ class Held(Struct, frozen=True):
 
 
 class HolderStrip(Canvas):
-    """One line: who held when, by name where there is room for it; says `Picked` when it is clicked."""
+    """One line with the holders by name if there is room; posts `Picked` when it is clicked."""
 
     class Picked(Message):
         """The line was clicked."""

@@ -1,4 +1,4 @@
-"""The picture of lateness: a histogram of how late records are, and below it what each lateness costs."""
+"""The picture of lateness: a histogram of how late records are, and below it the cost of each lateness."""
 
 from collections.abc import Sequence
 from math import log, log10
@@ -19,16 +19,16 @@ from .rows import wrapped
 
 _LEFT, _RIGHT = 8, 8
 _EVEN = 3
-"""From so many cells an edge on all have the same."""
+"""Cells per edge from which all edges have the same width."""
 _DECADES = 4
-"""The share's axis goes down by so many powers of ten, from all."""
+"""The powers of ten that the share's axis covers, from 100 % down."""
 _BOTH, _TITLED = 7, 15
-"""From these heights on there are both pictures, and both have a title."""
+"""Heights from which there are both pictures, and from which both have a title."""
 NOW, PREVIEW, RECOMMENDED = "▲", "▸", "◆"
 
 
 class Scene(Struct, frozen=True):
-    """What is drawn: the edges from `first` to `last`, the cursor on one of them, marks at latenesses (ms)."""
+    """The content: the edges from `first` to `last`, the cursor on one of them, marks at latenesses (ms)."""
 
     curve: Curve | None = None
     first: int = 0
@@ -78,7 +78,7 @@ class LatenessPlot(Canvas):
 
 
 def _x(scene: Scene, place: int, width: int) -> int:
-    """Where an edge is, in cells from the left of the plot."""
+    """The place of an edge, in cells from the left of the plot."""
     many, room = scene.last - scene.first + 1, width - _LEFT - _RIGHT
     if room >= _EVEN * many:
         room = room // many * many
@@ -99,7 +99,7 @@ class _Drawing:
         self._rows = rows - self._bars
 
     def lines(self) -> list[list[Run]]:
-        """All lines from top to bottom; where there is little room, the histogram alone."""
+        """All lines from top to bottom; with little room the histogram alone."""
         one = self._curve.of_part
         horizon = self._curve.horizon_ms
         kind = OF_THIS_VALUE if self._curve.value is not None else OF_THIS_CHANNEL
@@ -120,7 +120,7 @@ class _Drawing:
         return _x(self._scene, place, self._all)
 
     def _x_of(self, value_ms: int) -> int:
-        """Where a lateness (ms) is, also between two edges."""
+        """The place of a lateness (ms), also between two edges."""
         edges = self._curve.edges
         place = place_of(edges, value_ms)
         if place + 1 >= len(edges) or edges[place] == value_ms:
@@ -132,7 +132,7 @@ class _Drawing:
         return self._x(place + 1) - self._x(place)
 
     def _ground(self) -> list[Run]:
-        """An empty line: the cursor, and where the lateness in force and the preview are."""
+        """An empty line with the cursor, the lateness in force and the preview."""
         cells: list[Run] = [(" ", "dim")] * self._width
         for value, ink in ((self._scene.now_ms, "dim"), (self._scene.preview_ms, "preview")):
             if value is not None and 0 <= self._x_of(value) < self._width:
@@ -224,7 +224,7 @@ class _Drawing:
         return self._placed([(start, setting(edges[p]), inks.get(p, "dim")) for start, _, p in sorted(taken)], gap=0)
 
     def _placed(self, marks: Sequence[tuple[int, str, str]], gap: int = 1) -> list[Run]:
-        """Texts at their places, one after the other where they would overlap."""
+        """Texts at their places, or one after the other if they would overlap."""
         runs: list[Run] = [(" " * _LEFT, "dim")]
         at = 0
         for x, text, ink in sorted(marks):

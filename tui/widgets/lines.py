@@ -17,7 +17,7 @@ _LEAST_SPARK = 8
 
 
 class TextLine(Canvas):
-    """A line of parts; the least important give way where there is no room."""
+    """A line of parts; the least important are dropped if there is no room."""
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
@@ -34,7 +34,7 @@ class TextLine(Canvas):
 
 
 class LevelLine(Canvas):
-    """The watermark and who holds it, in one line or two, and a sparkline of its lag where there is room."""
+    """The watermark and its holder, in one line or two, with a sparkline of its lag if there is room."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -69,13 +69,13 @@ class LevelLine(Canvas):
 
 
 class Heading(Struct, frozen=True):
-    """A title in a rule: where its panel starts (cells), what it says, and what is at its right end."""
+    """A title in a rule: its panel's start (cells), its text, and the text at its right end."""
 
     start: int
     title: Sequence[Run]
     right: Sequence[Run] = ()
     firm: bool = False
-    """Where there is no room for both, the title gives way and not the right end."""
+    """Whether the title is cut, instead of the right end, if there is no room for both."""
 
 
 class Rule(Canvas):

@@ -7,7 +7,7 @@ from textual.widgets import Input, Label
 
 
 class Prompt(Horizontal):
-    """Asks for one value; says `Typed` at each change, `Done` at Enter. Hidden until it is opened."""
+    """Asks for one value; posts `Typed` at each change, `Done` at Enter. Hidden until it is opened."""
 
     class Typed(Message):
         """The text changed."""
@@ -30,13 +30,13 @@ class Prompt(Horizontal):
     def compose(self) -> ComposeResult:
         yield Label(id="prompt-label", markup=False)
         entry = Input(compact=True, id="prompt-input", select_on_focus=False)
-        entry.cursor_blink = False  # it would repaint a screen that nothing happens on
+        entry.cursor_blink = False  # it would repaint an unchanged screen
         yield entry
         yield Label(id="prompt-note", markup=False)
 
     @property
     def purpose(self) -> str:
-        """What it was opened for; empty when it is closed."""
+        """The purpose it was opened for; empty when it is closed."""
         return self._purpose
 
     def open(self, purpose: str, label: str, text: str, note: str) -> None:
@@ -57,7 +57,7 @@ class Prompt(Horizontal):
         self.display = False
 
     def say(self, note: str, error: bool = False) -> None:
-        """What follows the input: how to continue, or in one line what is wrong."""
+        """Show a text after the input: how to continue, or the problem in one line."""
         label = self.query_one("#prompt-note", Label)
         label.update(note)
         label.set_class(error, "-error")

@@ -7,7 +7,7 @@ from .canvas import Canvas
 
 
 class Prose(Canvas):
-    """Draws paragraphs of runs; what does not fit in its height is cut."""
+    """Draws paragraphs of runs; lines beyond its height are cut."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -46,7 +46,7 @@ def _stripped(line: list[Run]) -> list[Run]:
 
 
 def _words(runs: list[Run]) -> list[list[Run]]:
-    """The runs in words, each with the space after it; a word may be of several inks."""
+    """The runs as words, each with the space after it; a word may have several inks."""
     words: list[list[Run]] = []
     whole = True
     for text, ink in runs:

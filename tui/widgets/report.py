@@ -1,4 +1,4 @@
-"""A text in sections, each with a title and lines under it, wrapped and scrolled."""
+"""A text in sections, each with a title and its lines, wrapped and scrolled."""
 
 from collections.abc import Sequence
 from textwrap import wrap

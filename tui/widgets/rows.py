@@ -1,4 +1,4 @@
-"""A list that formats only the rows in view, however many there are, and repaints only those that changed."""
+"""A list that formats only the rows in view and repaints only those that changed."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
 
     @abstractmethod
     def row_count(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
 
     @abstractmethod
     def row(self, index: int, width: int) -> Sequence[Run]:
@@ -60,7 +60,7 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def row_cells(self) -> int:
-        """How wide a row is: what the scroll bar leaves."""
+        """The width of a row: the scroll bar takes the rest."""
         return self.scrollable_content_region.width
 
     def header(self, width: int) -> Sequence[Run]:
@@ -68,11 +68,11 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
         return ()
 
     def action_by(self, step: int, pages: bool = False) -> None:
-        """Go on by so many rows, or pages."""
+        """Move by rows or pages."""
         self.move(step * max(self.size.height - self.HEADER - 1, 1) if pages else step)
 
     def move(self, by: int) -> None:
-        """Go on by so many rows: scroll."""
+        """Scroll by rows."""
         self.scroll_to(y=self.scroll_offset.y + by, animate=False)
 
     def redraw(self) -> None:
@@ -119,12 +119,12 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
 
 
 def text_of(runs: Sequence[Run]) -> str:
-    """What the runs say, without the blanks at either end."""
+    """The text of the runs, without the blanks at either end."""
     return "".join(text for text, _ in runs).strip()
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """What a list says that has no rows: each line of it in as many as it needs, a line's own indent kept."""
+    """The text of an empty list, each line wrapped with its own indent."""
     out: list[str] = []
     for line in text.splitlines():
         indent = " " * (1 + len(line) - len(line.lstrip()))

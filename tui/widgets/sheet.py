@@ -1,4 +1,4 @@
-"""A list of items of one or more lines each, some of which a cursor can be on."""
+"""A list of items of one or more lines; the cursor can be on some of them."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -13,28 +13,28 @@ from ..present.screen_words import NOTHING_MATCHES
 from .rows import Rows, text_of
 
 Draw = Callable[[int], list[Run]]
-"""A line in at most so many cells."""
+"""Draws a line in at most that many cells."""
 
 
 _WHOLE = 400
-"""The cells in which an item is searched: nothing of it is cut."""
+"""Width at which an item is searched, so that nothing is cut."""
 
 
 class Item(Struct, frozen=True):
-    """What the sheet shows in `lines`; the cursor is only on one that has a key."""
+    """An item, drawn as `lines`; the cursor can be on it only if it has a key."""
 
     lines: tuple[Draw, ...]
     key: str | None = None
     sorts: Mapping[str, Any] | None = None
-    """What it is sorted by where the title of a column is clicked: a value by the column's title; None comes last."""
+    """The item's values for sorting, by the column's title; None comes last."""
     titles: tuple[str, ...] = ()
     """The line above a table: its columns from left to right, as the line has them."""
     inside: bool = False
-    """Part of the row above it, which it follows in every order."""
+    """Whether it is part of the row above it, which it follows in every order."""
 
 
 def heading(*runs: Run) -> Item:
-    """A line that is only read."""
+    """A line without a key."""
     return Item((lambda width: list(runs),))
 
 
@@ -53,7 +53,7 @@ class Sheet(Rows):
             return self.sheet
 
     class Sorted(Message):
-        """The title of a column was clicked: a list with lines between its rows is made without them."""
+        """The title of a column was clicked: the list must be built without lines between its rows."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -66,10 +66,10 @@ class Sheet(Rows):
         self._sort: str | None = None
         self._reverse = False
         self.shares = (0, 0)
-        """How many items with a key the filter leaves, and how many there are."""
+        """The numbers of items with a key: those that match the filter, and all."""
 
     def filter(self, pattern: re.Pattern[str] | None) -> None:
-        """Show only the items with a key in whose text `pattern` finds something; None: all."""
+        """Show only the items with a key whose text matches `pattern`; None: all."""
         if pattern != self._pattern:
             self._pattern = pattern
             self.show(self._all)
@@ -110,7 +110,7 @@ class Sheet(Rows):
         return left if self.shares[0] or not keyed else [heading((f" {NOTHING_MATCHES}", "dim"))]
 
     def _sorted(self, items: Sequence[Item]) -> Sequence[Item]:
-        """Each table that has the column in that column's order; all else stays where it is."""
+        """The items, with each table that has the column sorted by it; everything else stays in place."""
         column = self._sort
         if column is None:
             return items
@@ -134,7 +134,7 @@ class Sheet(Rows):
         return [item for place in order for item in rows[place]]
 
     def _sort_by(self, item: Item, x: int) -> None:
-        """Sort by the column whose title was clicked; again: in reverse."""
+        """Sort by the column whose title was clicked; a second click reverses the order."""
         text = "".join(part for part, _ in item.lines[0](self.size.width))
         ends = [(text.find(title) + len(title), title) for title in item.titles if title in text]
         column = next((title for end, title in ends if x <= end), None)
@@ -187,7 +187,7 @@ class Sheet(Rows):
         return [*((text, f"{ink}@cursor") for text, ink in runs), (" " * (width - cells(runs)), "cursor")]
 
     def _show_item(self, key: str) -> None:
-        """Scroll so that all its lines are in view; with the first or the last, what is above or below it too."""
+        """Scroll so that all its lines are in view; with the first or last item, also the lines above or below it."""
         rows = [row for row, (place, _) in enumerate(self._rows) if self._items[place].key == key]
         keys = self._keys()
         self.show_row(len(self._rows) - 1 if key == keys[-1] else rows[-1])

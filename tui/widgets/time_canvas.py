@@ -10,7 +10,7 @@ _GUTTER = 10
 
 
 class TimeCanvas(Canvas):
-    """Draws `Data` as it is looked at, distinguishable without colours (`plain`) too; remembers what part it shows."""
+    """Draws `Data` in a given view, readable also without colours (`plain`); stores the part it shows."""
 
     def __init__(self, *, plain: bool = False, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -23,7 +23,7 @@ class TimeCanvas(Canvas):
         """The part that is shown."""
 
     def show(self, data: Data | None, look: Look, zone: tzinfo | None, empty: str) -> None:
-        """Draw `data`; `empty` is what to say where there is nothing."""
+        """Draw `data`; `empty` is the text without data."""
         self._data, self._look, self._zone, self._empty = data, look, zone, empty
         self.redraw()
 

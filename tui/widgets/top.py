@@ -1,4 +1,6 @@
-"""The lines at the top of every screen: how the run is, the watermark and its holder, the settings and their cost."""
+"""The lines at the top of every screen: the state of the run, the watermark and its holder, the settings and their
+cost.
+"""
 
 from textual.app import ComposeResult
 from textual.containers import Vertical

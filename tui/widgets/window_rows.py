@@ -17,14 +17,14 @@ _BAR = (6, 24)
 _SHORT, _CLOSES = 8, 24
 _FIRED = 68
 _AT = 12
-"""What a fired window's line takes beside its name and rows."""
+"""The width of a fired window's line besides its name and rows."""
 _NAMED, _NAME_CELLS = 6, 14
 INKS = {"now": "good", "pace": "text", "idle": "text", "never": "stale", "unknown": "dim"}
-"""How sure it is that a window closes."""
+"""The certainty that a window closes."""
 
 
 class Shape(Struct, frozen=True):
-    """What all rows share: the watermark and the fastest channel's (epoch ms), and how wide windows and counts are."""
+    """What all rows share: the watermark and the fastest channel's (epoch ms), and the widths of windows and counts."""
 
     level_ms: int | None
     fastest_ms: int | None
@@ -67,7 +67,7 @@ def open_sorts(window: OpenWindow, in_ms: float | None) -> dict[str, float | Non
 
 
 def open_line(window: OpenWindow, closes: str, kind: str, shape: Shape, width: int) -> list[Run]:
-    """Window, rows, bar, how much event time is missing, and how it closes."""
+    """Window, rows, bar, missing event time, and how it closes."""
     short = f.UNKNOWN if window.short_ms is None else f.duration(max(window.short_ms, 0))
     runs: list[Run] = [
         *_head(window, shape),
@@ -79,13 +79,13 @@ def open_line(window: OpenWindow, closes: str, kind: str, shape: Shape, width: i
 
 
 def group_line(group: WindowGroup, width: int) -> list[Run]:
-    """Above windows that wait for the same channels."""
+    """The line above windows that wait for the same channels."""
     who = waits_for(group.first) or "nothing: they fire at the next emit"
     return clip([(f" {windows_wait(len(group.windows))} ", "dim"), (who, "holder")], width)
 
 
 def open_details(window: OpenWindow, grouped: bool, width: int) -> list[Run]:
-    """Who it waits for (unless a line above its group says so), and which channels fill it."""
+    """The channels it waits for (unless a line above its group names them), and those that fill it."""
     runs: list[Run] = [("   ", "dim")]
     who = waits_for(window)
     if who is not None and not grouped:
@@ -134,7 +134,7 @@ def fired_sorts(window: FiredWindow) -> dict[str, int | None]:
 
 
 def fired_line(window: FiredWindow, kept_until_ms: int | None, shape: Shape, width: int) -> list[Run]:
-    """Window, rows, when it fired and how long after its end, what came late, and whether it still takes that."""
+    """Window, rows, when it fired and how long after its end, late records, and whether it still accepts them."""
     fired = (
         "end of run" if window.ended or window.fired_ms is None else f.near(window.fired_ms, shape.zone, shape.near_ms)
     )
@@ -159,7 +159,7 @@ def _head(window: OpenWindow | FiredWindow, shape: Shape) -> list[Run]:
 
 
 def _late_titles(shape: Shape, width: int) -> tuple[str, str]:
-    """The titles of what came late, which are as wide as their columns: short ones where there is little room."""
+    """The titles for late records, as wide as their columns: short ones if there is little room."""
     room = width - shape.window - max(shape.rows, 4) - _FIRED
     return ("late firings", "late drops") if room >= 0 else ("late", "dropped")
 

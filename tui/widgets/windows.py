@@ -1,4 +1,6 @@
-"""The table of open windows: how far they are from firing, and what they wait for; those that wait alike together."""
+"""The table of open windows: their distance from firing, and the channels they wait for; windows that wait alike are
+grouped.
+"""
 
 from collections.abc import Sequence
 from datetime import tzinfo
@@ -19,7 +21,7 @@ _ROOMY = 42
 
 
 class OpenWindows(Struct, frozen=True):
-    """What the table shows: open windows, the earliest end first, of `open_count` in all."""
+    """The table's content: open windows, the earliest end first, of `open_count` in total."""
 
     open: Sequence[OpenWindow] = ()
     open_count: int | None = 0
@@ -33,11 +35,12 @@ class OpenWindows(Struct, frozen=True):
     zone: tzinfo | None = None
     empty: str = ""
     unclosed: str | None = None
-    """What happens to windows that the watermark does not close; None: nothing is known but that they wait."""
+    """What happens to windows that the watermark does not close; None: known only that they wait."""
 
 
 class WindowTable(Rows):
-    """Draws `OpenWindows`: two lines a group, the bar full up to the watermark, light up to the fastest channel.
+    """Draws `OpenWindows`: two lines per group, with a bar that is full up to the watermark and light up to the fastest
+    channel.
 
     While it has the focus, the selected group is marked; says `Chosen` when that changes.
     """
@@ -168,7 +171,7 @@ class WindowTable(Rows):
 
 
 def reach_bar(start_ms: int, end_ms: int, level_ms: int | None, fastest_ms: int | None, width: int) -> list[Run]:
-    """How far the watermark, and the fastest channel, have come between two times; nothing where there is no room."""
+    """How far the watermark and the fastest channel are between two times, as a bar; nothing if there is no room."""
     if width < 3:
         return []
     size = max(end_ms - start_ms, 1)
