@@ -28,12 +28,17 @@ REPLACED = {
     r"hardly": "almost no",
     r"nobody|whoever": "no channel, no program; name it",
     r"where there (is|are) none": "if it is missing",
+    r"what there is to see": "name it",
+    r"as far as it goes": "its readable part",
+    r"(it|this) is looked (for|at|up)": "subject first",
 }
 EXCUSED = re.compile(
     r"log levels?|isolation\.level"  # of logging, of Kafka: other levels
     r"|stands? for"  # an abbreviation does
     r"|stand-?by"  # Kafka's word
 )
+INVERTED = re.compile(r"(Of|((In|By|For|Up to|At most) )?[Ss]o (many|long|much|far))\b(?! course)")
+"""The beginning of a docstring or comment that hides its subject: `Of one task: its host`, `So many are kept`."""
 CODE = re.compile(r"```.*?```|``[^`]*``|`[^`]*`", re.DOTALL)
 
 
@@ -51,6 +56,20 @@ def sentences(path: Path) -> Iterator[str]:
             yield token.string
 
 
+def explanations(path: Path) -> Iterator[str]:
+    """Docstrings, also those of constants and fields, and comments of a module."""
+    source = path.read_text()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.value.value
+    before = 0
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            if token.start[0] != before + 1:  # not the next line of the same comment
+                yield token.string.lstrip("# ")
+            before = token.start[0]
+
+
 def test_no_replaced_word_is_used() -> None:
     modules = [path for part in ("engine", "tui", "sample_data") for path in (ROOT / part).rglob("*.py")]
     documents = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
@@ -64,5 +83,11 @@ def test_no_replaced_word_is_used() -> None:
         for line in EXCUSED.sub("", CODE.sub("", text)).splitlines()
         for pattern, better in patterns.items()
         for match in pattern.finditer(line)
+    ]
+    found += [
+        f"{path.relative_to(ROOT)}: '{text.strip()[:120]}'; begin with what it is"
+        for path in modules
+        for text in explanations(path)
+        if INVERTED.match(text)
     ]
     assert not found, "\n".join(found)

@@ -28,6 +28,7 @@ from .channel_commands import ChannelCommands
 from .giving import GivingApp
 from .incident import Incident, LastMinutes, write_new
 from .messages import Client, HeaderCame, ReplyCame, SnapshotCame, StreamEnded
+from .present import palette
 from .present.appearance import ALERTS, Appearance
 from .present.condition import Lost
 from .present.event_words import alert_severity, alert_text, alert_title
@@ -127,22 +128,24 @@ class WmtopApp(GivingApp):
         if isinstance(screen, MainScreen | DetailScreen):
             for title, words, action in screen.commands():
                 yield SystemCommand(title, words, lambda action=action: self.call_later(screen.run_action, action))
-        yield SystemCommand("Theme", "Dark, light or high contrast", self.action_other_theme)
+        yield SystemCommand(palette.THEME, "Dark, light or high contrast", self.action_other_theme)
         if self.check_action("save_svg", ()):
-            yield SystemCommand("Save SVG", "Save the screen as a picture in this directory", self.action_save_svg)
+            yield SystemCommand(
+                palette.SAVE_SVG, "Save the screen as a picture in this directory", self.action_save_svg
+            )
         if self.check_action("record", ()):
-            yield SystemCommand("Record or stop", "Record what this screen sees, in this directory", self.action_record)
+            yield SystemCommand(palette.RECORD, "Record what this screen sees, in this directory", self.action_record)
         if isinstance(screen, MainScreen | DetailScreen):
             yield SystemCommand("Copy the name", "Of the selected row, to the clipboard", self.action_copy_name)
             yield SystemCommand("Copy the row", "The selected row, to the clipboard", self.action_copy_row)
             if self.check_action("save_csv", ()):
-                yield SystemCommand("Save as CSV", "The table of this screen, here", self.action_save_csv)
-                yield SystemCommand("Save as JSON", "The same as JSON", self.action_save_json)
+                yield SystemCommand(palette.SAVE_CSV, "The table of this screen, here", self.action_save_csv)
+                yield SystemCommand(palette.SAVE_JSON, "The same as JSON", self.action_save_json)
         if self.check_action("export_incident", ()):
             words = "Text, picture and the last minutes as a recording, in this directory"
-            yield SystemCommand("Incident report", words, self.action_export_incident)
-        yield SystemCommand("Help", "The keys, and how to read the barrel", self.action_show_help)
-        yield SystemCommand("Quit", "Leave wmtop", self.action_leave)
+            yield SystemCommand(palette.INCIDENT, words, self.action_export_incident)
+        yield SystemCommand(palette.HELP, "The keys, and how to read the barrel", self.action_show_help)
+        yield SystemCommand(palette.QUIT, "Leave wmtop", self.action_leave)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return False if action in self._denied else super().check_action(action, parameters)

@@ -82,7 +82,7 @@ class Focus(Struct, frozen=True):
 
 
 class _Behind(Struct, array_like=True):
-    """Of `records` records of a value, those at or behind W0, by bucket of the what-if."""
+    """The records at or behind W0 among `records` records of a value, by bucket of the what-if."""
 
     records: int = 0
     counts: dict[int, int] = {}

@@ -4,6 +4,7 @@ from msgspec.structs import replace
 from wmtop.engine.core.snapshot import Offender, Snapshot, Totals
 from wmtop.engine.exit_status import how_it_ended
 from wmtop.engine.feed.messages import Header
+from wmtop.tui.present.diagnosis.condition import CANNOT_TELL
 from wmtop.tui.present.screen_words import NO_FIX
 from wmtop.tui.screens.channel import ChannelScreen
 from wmtop.tui.screens.detail import DetailScreen
@@ -61,7 +62,7 @@ def test_without_history_there_is_no_all_clear() -> None:
         await it.press("d")
         await it.says("1 finding", "#top")
         await it.says("INFO", "Sheet")
-        await it.says("Cannot tell yet", "Sheet")
+        await it.says(CANNOT_TELL, "Sheet")
 
     drive(scenario, canned.header(), healthy())
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from wmtop.tui.channel_commands import ChannelCommands
+from wmtop.tui.present import palette
 from wmtop.tui.present.screen_words import BY_DISTANCE, NO_CHANNEL_MATCHES, NO_WINDOW_MATCHES, OPEN_INSTANCE
 from wmtop.tui.present.wording import cause
 from wmtop.tui.screens.channel import ChannelScreen
@@ -299,7 +300,14 @@ def test_help_opens_over_it_and_data_keeps_coming() -> None:
 def test_the_palette_offers_what_the_keys_do() -> None:
     async def scenario(it: Driven) -> None:
         titles = [command.title for command in it.app.get_system_commands(it.app.screen)]
-        assert {"Type a lateness", "Freeze or resume", "Theme", "Save SVG", "Help", "Quit"} <= set(titles)
+        assert {
+            palette.TYPE_LATENESS,
+            palette.FREEZE,
+            palette.THEME,
+            palette.SAVE_SVG,
+            palette.HELP,
+            palette.QUIT,
+        } <= set(titles)
         await it.press("ctrl+p", *"freeze", "enter")
         await it.until(lambda: not it.app.screen.is_modal and "FROZEN" in it.said("#status"))
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from wmtop.engine.feed.messages import Change
 from wmtop.tui.permissions import CHANGES_ENGINE, READ_ONLY, WRITES_FILES, denied_to
+from wmtop.tui.present import palette
 
 from . import attached
 from .canned import live, told
@@ -20,7 +21,7 @@ def test_what_is_denied() -> None:
     assert denied_to(served=True, read_only=True) == WRITES_FILES | CHANGES_ENGINE
 
 
-def palette(it: Driven) -> set[str]:
+def titles(it: Driven) -> set[str]:
     return {command.title for command in it.app.get_system_commands(it.app.screen)}
 
 
@@ -45,8 +46,8 @@ def test_a_served_screen_writes_nothing(tmp_path: Path, monkeypatch: pytest.Monk
         await it.press(*WRITING_KEYS, "question_mark", *WRITING_KEYS)
         for action in WRITES_FILES:
             await it.app.run_action(action)
-        written = {"Save SVG", "Record or stop", "Save as CSV", "Save as JSON", "Incident report"}
-        assert not palette(it) & written
+        written = {palette.SAVE_SVG, palette.RECORD, palette.SAVE_CSV, palette.SAVE_JSON, palette.INCIDENT}
+        assert not titles(it) & written
         assert it.toasts() == []
 
     drive(scenario, *told(live()), size=(200, 50), denied=denied_to(served=True, read_only=False))
@@ -61,7 +62,7 @@ def test_a_served_recording_writes_nothing(tmp_path: Path, monkeypatch: pytest.M
     async def scenario(it: Driven) -> None:
         assert "SVG" not in await offers(it)
         await it.press(*WRITING_KEYS)
-        assert "Save SVG" not in palette(it)
+        assert palette.SAVE_SVG not in titles(it)
 
     replay(scenario, path, (200, 50), denied=WRITES_FILES)
     assert list((tmp_path / "here").iterdir()) == []
@@ -87,7 +88,7 @@ def test_without_that_they_do() -> None:
         await it.press("plus")
         said = await offers(it)
         assert all(word in said for word in ("SVG", " R ", "record what", "apply"))
-        assert palette(it) >= {"Save SVG", "Record or stop"}
+        assert titles(it) >= {palette.SAVE_SVG, palette.RECORD}
         await it.press("enter")
         assert any(isinstance(sent, Change) for sent in it.client.sent)
 

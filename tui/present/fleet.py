@@ -137,7 +137,7 @@ Key = Callable[[FleetRow], Any]
 
 
 def _worst(row: FleetRow) -> tuple[Any, ...]:
-    """Of two that are not known, the lost one is worse than one that has been watched for too short a time."""
+    """A lost target is worse than one that has been watched for too short a time."""
     found = row.findings or {}
     return (
         WORST.index(row.verdict),

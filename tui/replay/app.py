@@ -17,6 +17,7 @@ from ..app import WmtopApp
 from ..bindings import bindings
 from ..incident import Incident, incident_of
 from ..messages import SnapshotCame
+from ..present import palette
 from ..present.events import log_of
 from ..present.recent import Recent
 from ..screens.events import EventsScreen
@@ -64,8 +65,8 @@ class ReplayApp(WmtopApp):
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         yield from super().get_system_commands(screen)
-        yield SystemCommand("Play or pause", "The recording", self.action_play)
-        yield SystemCommand("Go to a time", "Of the recording", self.action_go_to)
+        yield SystemCommand(palette.PLAY, "The recording", self.action_play)
+        yield SystemCommand(palette.GO_TO, "Of the recording", self.action_go_to)
 
     def on_mount(self) -> None:
         self.screen_change_signal.subscribe(self, self._changed_to)  # pyright: ignore[reportUnknownMemberType]

@@ -214,7 +214,7 @@ EXPLAINED_BY: dict[VerdictName, tuple[type[Finding], ...]] = {
 }
 """The findings that account for a bad verdict; without one of them the verdict becomes a finding itself."""
 ONLY_CRITICAL: tuple[type[Finding], ...] = (FutureTimestamps, Malformed)
-"""Of these, only a critical finding accounts for a verdict: a few bad records stop no watermark."""
+"""Only if critical, one of these findings accounts for a verdict: a few bad records stop no watermark."""
 
 
 def diagnose(

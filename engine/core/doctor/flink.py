@@ -37,7 +37,7 @@ class LateDrops(Finding, frozen=True, kw_only=True, tag="late-drops"):
     tasks: tuple[str, ...]
     """The names of those that do, most records first."""
     recent: int | None
-    """Of these, in the last `watched_ms`; None: not watched for long enough."""
+    """Those in the last `watched_ms`; None: not watched for long enough."""
     watched_ms: int
     lost_share: float | None
     """`recent` of the records that these operators took in; None: not known."""
@@ -57,7 +57,7 @@ class OperatorBehind(Finding, frozen=True, kw_only=True, tag="operator-behind"):
     tasks: tuple[str, ...]
     """The names of those concerned, the worst first."""
     behind_ms: int | None
-    """Of the first, behind the operator that is shown; None: it has no watermark."""
+    """How far the first one is behind the operator that is shown; None: it has no watermark."""
     silent_input: str | None
     """The name of a task that it reads and that sends no watermark."""
 

@@ -104,7 +104,7 @@ class SparkProgress(Struct, frozen=True):
     """The watermark of an attached query's next batch; None for own runs."""
     dropped_at_least: int | None = None
     dropped_behind_ms: int | None = None
-    """Of an attached query with one watermark: in a batch that dropped rows, how far the earliest event time lay behind
+    """For an attached query with one watermark: how far, in a batch that dropped rows, the earliest event time was behind
     the greatest one before."""
     batch_watermark_ms: int | None = None
     """The watermark in force in the last batch."""

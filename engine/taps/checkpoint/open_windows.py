@@ -308,7 +308,7 @@ class _Rows(Struct, frozen=True):
         """The keys of a window with most records; they are spread over the partitions, and each is in one only."""
         if not self.columns:
             return
-        # Of equal counts always the same ones, whatever the order of the files.
+        # Ties always give the same keys, whatever the order of the files.
         best = [heapq.nlargest(most, part.items(), key=lambda item: (item[1], item[0])) for part in parts]
         merged = heapq.merge(*best, key=lambda item: (item[1], item[0]), reverse=True)
         for key, records in islice(merged, most):

@@ -1,5 +1,6 @@
 """Both converters agree with the table, and so with each other."""
 
+import re
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -55,7 +56,7 @@ def test_arrow_converts_types_that_spark_has_not(kind: pa.DataType, value: objec
     "kind", [pa.bool_(), pa.time32("s"), pa.binary(), pa.list_(pa.int64()), pa.duration("s")], ids=str
 )
 def test_other_types_hold_no_time(kind: pa.DataType) -> None:
-    with pytest.raises(TypeError, match="is not a time"):
+    with pytest.raises(TypeError, match=re.escape(str(kind))):
         to_ms(pa.array([], kind), "ms")
 
 

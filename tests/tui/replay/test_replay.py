@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from wmtop.engine.core.history import history_point
+from wmtop.tui.present import palette
 from wmtop.tui.present.keys import rows
 from wmtop.tui.present.screen_words import NO_CHANNEL_MATCHES, refused
 from wmtop.tui.replay.go_to import GoToScreen
@@ -180,8 +181,8 @@ def test_only_keys_that_work_are_offered(path: Path) -> None:
         await it.press("p")
         await it.says("▶", "#status")
         titles = {command.title for command in it.app.get_system_commands(it.app.screen)}
-        assert titles >= {"Play or pause", "Go to a time", "Type a lateness"}
-        assert not titles & {"Freeze or resume", "Record or stop"}
+        assert titles >= {palette.PLAY, palette.GO_TO, palette.TYPE_LATENESS}
+        assert not titles & {palette.FREEZE, palette.RECORD}
         await it.press("question_mark")
         assert isinstance(it.app.screen, HelpScreen)
         told = "\n".join(str(part.render()) for part in it.app.screen.query("Static"))

@@ -21,6 +21,9 @@ from .explanation import Context, Explainers, Explanation, n, names, span
 
 _OLD = "Everything else on the screen is from before that."
 
+CANNOT_TELL = "Cannot tell yet"
+"""How the title of a finding begins that there is no verdict yet."""
+
 
 def _failed(it: EngineFailed, context: Context) -> Explanation:
     who = "The query" if it.attached else "The engine"
@@ -228,7 +231,7 @@ def _cannot_tell(it: CannotTell, context: Context) -> Explanation:
     if it.attached:
         why += " Some facts of an attached query are not known from here."
     seen = [f"Watched for {span(it.watched_ms)}"]
-    title = "Cannot tell yet"
+    title = CANNOT_TELL
     if verdict.reason.code == "too_short" and verdict.reason.ms is not None:
         needs = "10 batches" if verdict.horizon_ms is None else span(verdict.horizon_ms)
         seen = [f"Observed for {span(verdict.reason.ms)}; the verdict needs {needs}"]
