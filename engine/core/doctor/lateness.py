@@ -53,7 +53,7 @@ class Dropped(Finding, frozen=True, kw_only=True, tag="dropped"):
     restarted: bool
     """The delay in force would have kept them: the watermark is still that of a shorter one, before a restart."""
     frozen_ms: int | None
-    """How much event time is missing until then; None: not known, or caught up."""
+    """Event time missing until the delay in force sets the watermark again; None: not known, or caught up."""
 
 
 class LatenessTooLarge(Finding, frozen=True, kw_only=True, tag="lateness-too-large"):

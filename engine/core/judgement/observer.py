@@ -52,7 +52,7 @@ class SnapshotJudge:
     def __init__(self, horizon_ms: int | None = None) -> None:
         self._judge = Judge(horizon_ms)
         self._id: str | None = None
-        """The query's or the job's, as far as known."""
+        """The id of the query or the job; None: not known."""
         self._batch: int | None = None
         self._events: dict[str, int] = {}
         self._nodes: dict[int, int] = {}
