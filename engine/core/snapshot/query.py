@@ -104,8 +104,8 @@ class SparkProgress(Struct, frozen=True):
     """The watermark of an attached query's next batch; None for own runs."""
     dropped_at_least: int | None = None
     dropped_behind_ms: int | None = None
-    """How far, in a batch that dropped rows, the earliest event time was behind the greatest earlier one; for an attached
-    query with one watermark."""
+    """How far, in a batch that dropped rows, the earliest event time was behind the greatest earlier one; only for an
+    attached query with one watermark."""
     batch_watermark_ms: int | None = None
     """The watermark in force in the last batch."""
     batch_timestamp_ms: int | None = None
