@@ -1,4 +1,4 @@
-"""Where the engine's pass over a batch spends its time: the same 1M rows with one thing more in each line."""
+"""Where the engine's pass over a batch spends its time: the same 1M rows, with one more expression in each line."""
 
 import statistics
 import tempfile
@@ -47,7 +47,7 @@ def main() -> None:
         counts: dict[str, int] = {}
         for run in range(RUNS):
             for name, frame in lines.items():
-                fresh = frame()  # one that was run before keeps its shuffle files, and would only read those
+                fresh = frame()  # one that was run before would only read its shuffle files
                 began = time.perf_counter()
                 counts[name] = fresh.toArrow().num_rows
                 times[name] += [(time.perf_counter() - began) * 1000] if run >= COLD else []

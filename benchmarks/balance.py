@@ -47,7 +47,7 @@ class Peaks(Struct):
     late: int = 0
 
     def note(self, monitor: Monitor) -> None:
-        """A batch has been applied."""
+        """Note that a batch was applied."""
         snapshot = snapshot_of(monitor, name="balance", state="live", wall_ms=0)
         reached = [channel.max_event_ms or START_MS for channel in monitor.channels]
         self.batches += 1
@@ -69,7 +69,7 @@ def skewed(spark: SparkSession) -> DataFrame:
 
 
 def read(spark: SparkSession, bootstrap: str, options: dict[str, int]) -> tuple[Peaks, float]:
-    """Read the whole backlog; what was seen on the way, and the seconds from the query's start to its end."""
+    """Read the whole backlog; returns the greatest figures, and the seconds from the query's start to its end."""
     columns, peaks = KafkaColumns(time=JsonPath(("ts",))), Peaks()
     with tempfile.TemporaryDirectory() as path:
         state = StateDirectory(Path(path))

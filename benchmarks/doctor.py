@@ -1,4 +1,4 @@
-"""What a diagnosis costs: all rules over one snapshot and fifteen minutes of history, by the number of channels."""
+"""The cost of a diagnosis: all rules over one snapshot and fifteen minutes of history, by the number of channels."""
 
 import statistics
 import time

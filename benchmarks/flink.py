@@ -37,7 +37,7 @@ _JAVA = Path(__file__).parent / "FlinkWindows.java"
 
 
 class Result(Struct):
-    """What a side found, and what that took."""
+    """A side's result, and its cost."""
 
     windows: dict[int, int]
     late: int
@@ -55,7 +55,7 @@ def write(directory: Path, events: int, channels: int) -> None:
     times[is_late] -= rng.integers(*LATE_MS, int(is_late.sum()))
     names = pa.array([f"channel-{number}" for number in range(channels)])
     (directory / "run").mkdir(mode=0o700, exist_ok=True)
-    arrow: Any = pa  # typed in part only
+    arrow: Any = pa  # only partly typed
     table = arrow.table(
         {
             "channel": arrow.DictionaryArray.from_arrays(channel, names),
@@ -70,7 +70,7 @@ def write(directory: Path, events: int, channels: int) -> None:
 
 
 def run(command: list[str], directory: Path) -> tuple[str, float, float]:
-    """The output of a command, and its seconds: by the clock, and of CPU in all its processes."""
+    """The output of a command, its wall-clock seconds, and the CPU seconds of all its processes."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     environment = os.environ | {RUN_DIR_VARIABLE: str(directory / "run")}
     done = subprocess.run(

@@ -1,8 +1,8 @@
-"""What `wmtop attach flink://…` costs, with 1,000 subtasks: wmtop itself, and the JobManager that answers it.
+"""The cost of `wmtop attach flink://…` with 1,000 subtasks: that of wmtop itself, and of the JobManager that answers.
 
 One JVM (JobManager and TaskManager) with six sources of 125 subtasks, a split each, and two windows of 125: in all
-1,000 subtasks in eight vertices. Each split gets a record a second. The metrics are fetched once a second, and every
-10 s as by default. The JVM's CPU is measured with and without wmtop, in turns: the difference is what requests cost.
+1,000 subtasks in eight vertices. Each split gets a record a second. The metrics are fetched once a second, and every 10
+s as by default. The JVM's CPU is measured with and without wmtop, in turns: the difference is what requests cost.
 """
 
 import statistics

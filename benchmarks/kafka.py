@@ -41,7 +41,7 @@ from tests.kafka.connector import connector_jars
 TOPIC, PARTITIONS, RECORDS, BATCH, ROUNDS, COLD = "records", 4, 400_000, 100_000, 2, 1
 START_MS, EVERY_MS, MEAN_DELAY_MS = 1_700_000_000_000, 20, 120_000
 RANGES = {"50,000": (50_000, True), "5,000": (5_000, True), "5,000, check sums in Python": (5_000, False)}
-"""What the reader's tasks get of a large and of a small batch; whether kafka-python has the C library."""
+"""Sizes of the reader's tasks in a large and in a small batch; whether kafka-python has the C library."""
 TIMES = {
     "the record's timestamp": (KafkaColumns(), "timestamp"),
     "a field of its JSON": (
@@ -51,7 +51,7 @@ TIMES = {
 }
 
 Batch = tuple[int, int]
-"""Records, ms."""
+"""Number of records, ms."""
 
 
 @contextmanager
@@ -125,7 +125,7 @@ def engine(
 
 
 def batches(query: Any) -> list[Batch]:
-    """The batches that had data, without a round's cold start."""
+    """The batches with data, without the cold start of a round."""
     found = [(report["numInputRows"], report["durationMs"]["triggerExecution"]) for report in query.recentProgress]
     return [(records, ms) for records, ms in found if records][COLD:]
 
@@ -152,13 +152,13 @@ def rate(found: list[Batch]) -> float:
 
 
 class Stopwatch:
-    """CPU seconds, of all threads of this process, that go into functions."""
+    """CPU seconds, of all threads of this process, spent in functions."""
 
     def __init__(self) -> None:
         self.spent: defaultdict[str, float] = defaultdict(float)
 
     def timed(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, with its time noted under a name."""
+        """The function, with its time added under a name."""
 
         def with_time(*arguments: Any, **named: Any) -> Any:
             began = time.process_time()
@@ -171,7 +171,7 @@ class Stopwatch:
 
 
 def profile(bootstrap: str) -> None:
-    """Print what each step of the kafka-python reader takes for a record of one partition."""
+    """Print the time of each step of the kafka-python reader per record of one partition."""
     options = kafka_stream.ReaderOptions(
         config=KafkaConfig(bootstrap),
         topics=[TOPIC],

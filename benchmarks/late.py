@@ -1,4 +1,4 @@
-"""What `--late-output` and `--explain` cost a stream without late records: all sides in one session, in turn.
+"""The cost of `--late-output` and `--explain` for a stream without late records: all sides in one session, in turn.
 
 CPU is that of the whole process tree over a whole run, starting and stopping the query included: it does not wait for
 others.
@@ -36,7 +36,7 @@ def main() -> None:
     try:
         with tempfile.TemporaryDirectory(prefix="wmtop-bench-") as name:
             _write_files(Path(name, "files"))
-            for side in SIDES:  # the JVM compiles what all of them run
+            for side in SIDES:  # the JVM compiles their common code
                 _run(spark, Path(name), side)
             _table(spark, Path(name))
     finally:

@@ -1,4 +1,4 @@
-"""What benchmarks share: a directory for a run, and the CPU time of processes."""
+"""Shared by benchmarks: a directory for a run, and the CPU time of processes."""
 
 import os
 import tempfile
@@ -11,7 +11,7 @@ from wmtop.engine.feed.rundir import RUN_DIR_VARIABLE
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A directory of its own, whose `run` is where this process lists its runs."""
+    """A new directory, whose `run` is where this process lists its runs."""
     with tempfile.TemporaryDirectory(prefix="wmtop-bench-") as name:
         directory = Path(name)
         (directory / "run").mkdir(mode=0o700)

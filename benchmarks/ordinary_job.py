@@ -1,10 +1,9 @@
-"""What `publish` and `tap` cost a job that does ordinary work: all variants in one run, in turn.
+"""The cost of `publish` and `tap` for a job with ordinary work: all variants in one run, in turn.
 
 The job reads JSON lines, joins a small table, counts and sums by window and key, and writes Parquet. Goals: `publish`
-below 1.02x of the job without it, `tap` of 12 channels below 1.25x. Times of batches spread by a tenth here, so the
-CPU time of the whole process tree is shown, too: it does not wait for others. It still spreads more than `publish`
-costs: that is measured where it is spent, in the Python process (which only waits otherwise) and in Spark's listener
-threads.
+below 1.02x of the job without it, `tap` of 12 channels below 1.25x. Times of batches spread by a tenth here, so the CPU
+time of the whole process tree is shown, too: it does not wait for others. It still spreads more than `publish` costs:
+that is measured where it is spent, in the Python process (which only waits otherwise) and in Spark's listener threads.
 """
 
 import json

@@ -85,7 +85,7 @@ def repeat(hour: Path, day: Path) -> None:
 
 
 def moved(point: HistoryPoint, hours: int) -> HistoryPoint:
-    """The same, so many hours later."""
+    """The point, `hours` hours later."""
     records = point.records + hours * 10_000_000
     by = hours * HOUR_MS
     level = None if point.watermark_ms is None else point.watermark_ms + by
@@ -95,7 +95,7 @@ def moved(point: HistoryPoint, hours: int) -> HistoryPoint:
 
 
 def millis(action: Callable[[], object]) -> float:
-    """How long it took (ms)."""
+    """The duration of `action` (ms)."""
     began = time.perf_counter()
     action()
     return (time.perf_counter() - began) * 1000

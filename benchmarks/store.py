@@ -1,4 +1,4 @@
-"""What following a checkpoint in a bucket asks of the store: requests and bytes a minute, by the query's pace.
+"""The load on the store while a checkpoint in a bucket is followed: requests and bytes per minute, by the query's pace.
 
 A real S3 server (moto's); each batch writes its offsets (12 Kafka partitions) and, a second later, its commit.
 """
@@ -17,7 +17,7 @@ from wmtop.engine.taps.remote.mirror import Remote
 
 MEASURED_S = 60
 BEFORE = 30
-"""Batches that are there when the following begins."""
+"""Batches that exist before the following begins."""
 
 
 def write(files: fs.FileSystem, number: int, *, commit: bool) -> None:
@@ -50,7 +50,7 @@ def measure(files: fs.FileSystem, every_s: float) -> str:
             stopping.wait(max(every_s - 1.0, every_s / 2))
 
     remote = Remote("s3://lake/orders", with_state=False)
-    # What was there was written at once, not in the query's pace.
+    # Earlier batches were written at once, not at the query's pace.
     began = time.time_ns() // 1_000_000
     remote.mirror._begun_ms = {n: began - int((BEFORE - n) * every_s * 1_000) for n in range(BEFORE)}  # type: ignore[attr-defined]
     remote.look()

@@ -1,4 +1,4 @@
-"""What each tap costs the watched query, and the machine: all in one run, the variants in turn.
+"""The cost of each tap for the watched query, and for the machine: all in one run, the variants in turn.
 
 The query is a windowed count over Parquet files of 1M rows, one a batch, into the noop sink: nearly free, so the worst
 case for a tap that counts beside it. Its batches' own durations are compared. The second table is the CPU time of the

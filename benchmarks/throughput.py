@@ -33,7 +33,7 @@ START_MS, EVERY_MS, MEAN_DELAY_MS = 1_700_000_000_000, 2, 120_000
 
 
 class FilesABatch(Files):
-    """The files source with so many files a batch, as plain Spark gets them."""
+    """The files source with `files` files per batch, like plain Spark's."""
 
     files = 1
 
@@ -44,10 +44,10 @@ class FilesABatch(Files):
 
 
 class InRows(FilesABatch):
-    """The same through Spark's rows, as every source that cannot be read as columns."""
+    """The same records as Spark's rows, like any source that cannot be read as columns."""
 
     def columns_of(self, spark: SparkSession) -> None:
-        """Never."""
+        """None: no columnar way."""
 
 
 def make_files(spark: SparkSession, directory: Path, files: int = FILES) -> None:
@@ -111,7 +111,7 @@ def phases(reports: list[Any]) -> list[dict[str, int]]:
 
 
 def main() -> None:
-    """Print a table for each size of batches, with what of a batch each phase takes."""
+    """Print a table for each size of batches, with the time of each phase."""
     spark = build_session(master="local[2]", archive=False)
     with tempfile.TemporaryDirectory() as path:
         directory = Path(path, "files")
@@ -122,7 +122,7 @@ def main() -> None:
 
 
 def compare(spark: SparkSession, directory: Path, files: int) -> None:
-    """All sides with so many files a batch."""
+    """Compare all sides with `files` files per batch."""
     FilesABatch.files = files
     columns = Columns(time="time", channel="channel")
     without = Settings(strategy="monotonous", lateness_ms=0)

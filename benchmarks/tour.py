@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def tmux(*arguments: str) -> str:
-    """What tmux, on a server of its own, answers."""
+    """The answer of tmux, on a server of its own."""
     command = ["tmux", "-L", SESSION, *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
