@@ -122,7 +122,7 @@ async def take_attached(checkpoint: Path) -> None:
         client = Watched(rundir.socket_path("orders"), alive=engine.died)
         app = WmtopApp(client, on_quit="leave")
         async with app.run_test(size=SIZE, notifications=True) as pilot:
-            await until(lambda: client.newest is not None and bool(client.newest.channels), START_S)
+            await until(lambda: client.newest is not None and client.newest.verdict.verdict != "unknown", STORY_S)
             await press(pilot, "plus", "plus")
             save(app, "attached")
         engine.stop()
@@ -147,13 +147,17 @@ async def take_flink() -> None:
 
 
 def main() -> None:
-    """Take all of them; with `flink` as the argument only that of the Flink job."""
+    """Take all of them; with `flink` or `attached` as the argument only that one."""
     OUT.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="wmtop-pictures-", dir="/tmp") as directory:
         os.chmod(directory, 0o700)
         os.environ[rundir.RUN_DIR_VARIABLE] = directory
-        asyncio.run(take_flink())
-        if sys.argv[1:] == ["flink"]:
+        only = sys.argv[1] if len(sys.argv) > 1 else None
+        if only in (None, "flink"):
+            asyncio.run(take_flink())
+        if only in (None, "attached"):
+            asyncio.run(take_attached(Path(directory, "checkpoint")))
+        if only is not None:
             return
         recording = Path(directory, "flights.rec")
         arguments = ["demo", "--idle-after", "off", "--record", str(recording)]
@@ -163,7 +167,6 @@ def main() -> None:
         finally:
             engine.stop()
         asyncio.run(take_replay(recording))
-        asyncio.run(take_attached(Path(directory, "checkpoint")))
 
 
 if __name__ == "__main__":
