@@ -206,7 +206,9 @@ def _named_shortly(channels: Sequence[str], count: int) -> str:
 
 
 def _age(snapshot: Snapshot, verdict: Verdict) -> str | None:
-    """The age of the state; for a stall, since the watermark last advanced; for waiting, since the last record."""
+    """The age of the state, from a second on; for a stall, since the watermark last advanced; for waiting, since the
+    last record.
+    """
     since, now, moved = verdict.since_ms, snapshot.now_ms, snapshot.level.moved_ms
     if since is None or now is None or verdict.verdict in ("unknown", "ended"):
         return None
@@ -214,7 +216,7 @@ def _age(snapshot: Snapshot, verdict: Verdict) -> str | None:
         since = min(since, moved)
     if verdict.verdict == "waiting" and verdict.reason.ms is not None:
         since = min(since, now - verdict.reason.ms)
-    return f.duration(max(now - since, 0))
+    return f.duration(now - since) if now - since >= 1_000 else None
 
 
 def _reason(
