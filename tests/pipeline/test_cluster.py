@@ -117,5 +117,6 @@ def test_executors_that_cannot_run_tasks_are_named_with_the_fix(tmp_path: Path, 
     command += ["--conf", f"spark.pyspark.python={bare}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert done.returncode == 2
-    assert {"msgspec", "numpy", "pyarrow:", "PYSPARK_PYTHON"} <= set(done.stderr.split())
-    assert done.stderr.count("\n") == 1
+    *notes, error = done.stderr.splitlines()
+    assert {"msgspec", "numpy", "pyarrow:", "PYSPARK_PYTHON"} <= set(error.split())
+    assert all(note.startswith(f"wmtop: {cluster.url} ") for note in notes)  # a busy machine starts executors slowly
