@@ -11,6 +11,7 @@ from ...engine.core.snapshot import LateRecord, Snapshot
 from . import formatting as f
 from .line import Run, clip
 from .target import target_of
+from .view import reference_ms
 
 _NAME = (8, 28)
 _NUMBERS = 64
@@ -79,7 +80,7 @@ def no_records(snapshot: Snapshot, about: About, zone: tzinfo | None) -> list[st
         ]
     if not snapshot.late_sample:
         return [f"No late records so far; they will be in {where}"]
-    asked = about.words(zone, snapshot.now_ms)
+    asked = about.words(zone, reference_ms(snapshot))
     return [
         f"None of the last {len(snapshot.late_sample)} late records is in {asked}. All of its late records:",
         _sql(f"{snapshot.late_output}/*/*.parquet", _conditions(about)),
@@ -110,13 +111,13 @@ def title_line(width: int) -> list[Run]:
 
 def record_line(record: LateRecord, snapshot: Snapshot, zone: tzinfo | None, width: int) -> list[Run]:
     """A record."""
-    now = snapshot.now_ms
+    near_ms = reference_ms(snapshot)
     cells = _cells(
         width,
-        f.near(record.time_ms, zone, now),
+        f.near(record.time_ms, zone, near_ms),
         f.label(record.channel, _name(width)),
         f.UNKNOWN if record.late_by_ms is None else f.duration(record.late_by_ms),
-        "no window" if record.window_end_ms is None else f.near(record.window_end_ms, zone, now),
+        "no window" if record.window_end_ms is None else f.near(record.window_end_ms, zone, near_ms),
         f.UNKNOWN if record.offset is None else str(record.offset),
         str(record.batch),
     )

@@ -24,6 +24,7 @@ from ..present.late_records import (
 )
 from ..present.line import Run
 from ..present.table import Chosen, Records
+from ..present.view import reference_ms
 from ..widgets.report import Report, Section
 from ..widgets.sheet import Item, Sheet
 from .detail import DetailScreen
@@ -63,7 +64,7 @@ class LateRecordsScreen(DetailScreen):
         self._show_fetch()
 
     def heading(self, snapshot: Snapshot) -> Sequence[Run]:
-        asked = self._about.words(self.zone, snapshot.now_ms)
+        asked = self._about.words(self.zone, reference_ms(snapshot))
         found = late_records(snapshot, self._about)
         return [
             (f"  {asked}" if asked else "  all channels", "text"),

@@ -4,7 +4,7 @@ import shlex
 
 from msgspec.structs import replace
 from wmtop.engine.core.snapshot import LateRecord, SourceView
-from wmtop.tui.present.late_records import About, fetch, late_records, listed, no_records
+from wmtop.tui.present.late_records import About, fetch, late_records, listed, no_records, record_line
 
 from ..canned import live
 
@@ -61,3 +61,15 @@ def test_each_reason_for_no_records_is_its_own() -> None:
     ]
     assert len({tuple(reason) for reason in reasons}) == len(reasons)
     assert ["--late-output" in " ".join(reason) for reason in reasons] == [True, True, False, False]
+
+
+def test_times_of_old_data_read_by_a_live_run_are_times_of_day() -> None:
+    """The date alone, which all of them have, tells one record from another no more than their channel does."""
+    snapshot = live(late_output="/late")
+    level_ms = snapshot.level.watermark_ms
+    assert level_ms is not None
+    old = replace(snapshot, now_ms=level_ms + 13 * 366 * 86_400_000)
+    record = replace(FILE, time_ms=level_ms - 61_000)
+    [(then, _)], [(now, _)] = (record_line(record, each, None, 118) for each in (old, snapshot))
+    assert then == now
+    assert ":" in then.split()[0]
