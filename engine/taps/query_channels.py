@@ -172,7 +172,7 @@ def explain_of(nodes: Sequence[Node]) -> list[ExplainedColumn] | None:
 
 def _behind(late: Sequence[int]) -> dict[int, int]:
     """By delay: the rows that were late at it and at no greater one."""
-    return {number: count - after for number, (count, after) in enumerate(zip(late, [*late[1:], 0], strict=True))}
+    return {number: count - after for number, (count, after) in enumerate(zip(late, [*late, 0][1:], strict=True))}
 
 
 def bucket_of(nodes: Sequence[Node]) -> int | None:
