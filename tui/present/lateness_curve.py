@@ -158,7 +158,7 @@ def recommended(curve: Curve) -> list[int | None]:
 
 
 def _by_bucket(at_least: Sequence[int]) -> list[int]:
-    return [here - after for here, after in zip(at_least, [*at_least[1:], 0], strict=True)]
+    return [here - after for here, after in zip(at_least, [*at_least, 0][1:], strict=True)]
 
 
 def moments(curve: Curve) -> tuple[float, float] | None:
