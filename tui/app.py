@@ -155,6 +155,8 @@ class WmtopApp(GivingApp):
 
     def _fit(self) -> None:
         """Cover the screen while the terminal is too small."""
+        if not self.screen_stack:  # the app is closing
+            return
         covered = isinstance(self.screen, TooSmallScreen)
         if too_small(*self.size) and not covered:
             self.push_screen(TooSmallScreen(None if self._main is None else self._main.seen.top))
@@ -163,8 +165,9 @@ class WmtopApp(GivingApp):
 
     def _refresh_small(self) -> None:
         self._fit()
-        if isinstance(self.screen, TooSmallScreen) and self._main is not None:
-            self.screen.show(self._main.seen.top)
+        top = self.screen_stack[-1:]
+        if self._main is not None and top and isinstance(top[0], TooSmallScreen):
+            top[0].show(self._main.seen.top)
 
     def on_mount(self) -> None:
         self.set_interval(1.0, self._refresh_small)

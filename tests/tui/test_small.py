@@ -34,3 +34,12 @@ def test_what_was_open_is_there_again_once_it_has_grown() -> None:
         assert isinstance(it.app.screen, MainScreen)
 
     drive(scenario, *told(live()))
+
+
+def test_a_clock_that_ticks_while_the_app_closes_finds_no_screen() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.until(lambda: isinstance(it.app.screen, MainScreen))
+
+    app = drive(scenario, *told(live()))
+    assert app.screen_stack == []
+    app._refresh_small()
