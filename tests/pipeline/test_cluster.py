@@ -81,8 +81,10 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 
 def executors(worker: int) -> list[int]:
-    """The processes that a worker has started."""
-    return [int(pid) for file in Path(f"/proc/{worker}/task").glob("*/children") for pid in file.read_text().split()]
+    """The executors that a worker has started: of its processes, which are others too for a moment."""
+    children = [pid for file in Path(f"/proc/{worker}/task").glob("*/children") for pid in file.read_text().split()]
+    commands = {int(pid): Path(f"/proc/{pid}/cmdline") for pid in children}
+    return [pid for pid, command in commands.items() if command.exists() and b"ExecutorBackend" in command.read_bytes()]
 
 
 def test_a_cluster_whose_executors_have_no_wmtop(tmp_path: Path, cluster: Cluster, python: Path) -> None:
@@ -97,8 +99,10 @@ def test_a_cluster_whose_executors_have_no_wmtop(tmp_path: Path, cluster: Cluste
     with subprocess.Popen(command, env=environment, stdout=PIPE, stderr=PIPE, text=True) as run:
         while run.poll() is None and not (firings.exists() and firings.stat().st_size):
             time.sleep(0.05)
-        [killed] = executors(cluster.workers[0])
-        os.kill(killed, signal.SIGKILL)
+        killed = executors(cluster.workers[0])
+        assert killed
+        for executor in killed:
+            os.kill(executor, signal.SIGKILL)
         said, errors = run.communicate(timeout=TIMEOUT_S)
     assert run.returncode == 0, errors
     last = json.loads(said)
