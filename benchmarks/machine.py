@@ -12,7 +12,7 @@ from wmtop.engine.feed.rundir import RUN_DIR_VARIABLE
 @contextmanager
 def scratch() -> Iterator[Path]:
     """A new directory, whose `run` is where this process lists its runs."""
-    with tempfile.TemporaryDirectory(prefix="wmtop-bench-") as name:
+    with tempfile.TemporaryDirectory(prefix="wmtop-bench-", dir="/tmp") as name:
         directory = Path(name)
         (directory / "run").mkdir(mode=0o700)
         os.environ[RUN_DIR_VARIABLE] = str(directory / "run")

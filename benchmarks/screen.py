@@ -12,7 +12,6 @@ import select
 import statistics
 import struct
 import sys
-import tempfile
 import termios
 import time
 from collections.abc import Callable
@@ -27,7 +26,7 @@ from wmtop.engine.feed import rundir
 from wmtop.engine.feed.messages import Header, Reply
 from wmtop.engine.feed.publisher import Publisher
 
-from .machine import process_cpu_s
+from .machine import process_cpu_s, scratch
 
 CHANNELS, HOUR_MS, STEP_MS = 1_000, 3_600_000, 60_000
 KEYS, SNAPSHOTS, IDLE_S, SETTLED_S = 60, 60, 15, 0.02
@@ -126,9 +125,7 @@ def _both(values: list[float | None]) -> str:
 def main() -> None:
     """Print the table."""
     print("| terminal | key, p50 / p95 | path, p50 / p95 | CPU at 1 Hz |\n| --- | --- | --- | --- |")
-    with tempfile.TemporaryDirectory(prefix="wmtop-bench-", dir="/tmp") as directory:
-        os.environ[rundir.RUN_DIR_VARIABLE] = directory
-        os.chmod(directory, 0o700)
+    with scratch():
         for columns, rows in ((120, 36), (200, 50)):
             measure(columns, rows)
 

@@ -40,6 +40,11 @@ def bucket_of(edges: Seq[int], distance: int) -> int | None:
     return None if distance < 0 else bisect_right(edges, distance) - 1
 
 
+def by_bucket(at_least: Seq[int]) -> list[int]:
+    """The counts by bucket of counts at or above each edge (the inverse of `Histogram.at_least`)."""
+    return [here - after for here, after in zip(at_least, [*at_least[1:], 0], strict=True)]
+
+
 class Histogram(Struct):
     """Counts of records by bucket; below 0 is not counted."""
 

@@ -62,7 +62,6 @@ class Aggregation:
         self._others = [name for name in columns if name != CHANNEL]
         self._parts = PART in columns and channel_of_part is None
         self._shape = keys_of(settings, edges)
-        self._keys = self._keys_sql()
         self._packs = math.prod(self._shape.sizes.values()) <= starts_every(settings)[0]
         self._grouping: tuple[list[Column], list[Column]] | None = None
 
@@ -139,7 +138,7 @@ class Aggregation:
         """The constant expressions, parsed once: the tree of buckets is long."""
         from pyspark.sql import functions as F
 
-        keys = [F.expr(sql).alias(name) for name, sql in self._keys.items()]
+        keys = [F.expr(sql).alias(name) for name, sql in self._keys_sql().items()]
         if self._packs:
             keys.append(F.expr(self._packed_sql()).alias(_PACKED))
         return keys, [F.expr(sql) for sql in self._aggregate_sql()]

@@ -141,9 +141,9 @@ def _keyed(read: _Rows, keys: Keys, edges: Longs, limits: Limits, names: list[st
     numbers: dict[str, Any] = {"is_behind": read.usable & (read.times <= limits.level), "is_future": read.future}
     if head is not None:
         numbers["head"] = head
-    if keys.behind:
+    if "behind_bucket" in keys.sizes:
         numbers["behind_bucket"] = buckets_of(limits.w0 - read.times, read.usable, edges)
-    if keys.late:
+    if "late_bucket" in keys.sizes:
         counts = read.usable if head is None or not keys.gaps else read.usable & ~head
         numbers["late_bucket"] = buckets_of(limits.late_from - read.times, counts, edges)
     packed = read.codes * len(starts_of)

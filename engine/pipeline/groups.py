@@ -65,8 +65,6 @@ class Keys(Struct, frozen=True):
 
     head_ms: int
     """Records less than this after their start are the pane's `head`; 0: no such key."""
-    behind: bool
-    late: bool
     gaps: bool
     """Whether records may lie between windows."""
     sizes: dict[str, int]
@@ -87,7 +85,7 @@ def keys_of(settings: Settings, edges: list[int]) -> Keys:
         "is_behind": 2,
         "is_future": 0 if settings.future_guard_ms is None else 2,
     }
-    return Keys(head_ms, bool(edges), late, gaps, {name: size for name, size in sizes.items() if size})
+    return Keys(head_ms, gaps, {name: size for name, size in sizes.items() if size})
 
 
 def levels_of(monitor: Monitor, now_ms: int | None) -> Levels:

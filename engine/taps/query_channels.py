@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..core.explain import Explain, SeenValue, SeenValues, surest_first
+from ..core.lateness import by_bucket
 from ..core.snapshot import BarrelRule, ChannelView, ExplainedColumn, WhatIf
 from .broker.topic_facts import PartitionFacts, TopicFacts
 from .events.query_runs import InputBatch, InputFacts, QueryRun
@@ -159,7 +160,13 @@ def explain_of(nodes: Sequence[Node]) -> list[ExplainedColumn] | None:
     for explained in tap.explained:
         counts = Explain.of([explained.column])
         values = [
-            SeenValue(0, name, of.rows, of.late[number] if number < len(of.late) else 0, behind=_behind(of.late))
+            SeenValue(
+                0,
+                name,
+                of.rows,
+                of.late[number] if number < len(of.late) else 0,
+                behind=dict(enumerate(by_bucket(of.late))),
+            )
             for name, of in explained.values.items()
         ]
         counts.add(SeenValues(values), explained.rows, late)
@@ -168,11 +175,6 @@ def explain_of(nodes: Sequence[Node]) -> list[ExplainedColumn] | None:
             replace(column, approximate=column.approximate or explained.approximate) for column in counts.view()
         ]
     return surest_first(columns)
-
-
-def _behind(late: Sequence[int]) -> dict[int, int]:
-    """By delay: the rows that were late at it and at no greater one."""
-    return {number: count - after for number, (count, after) in enumerate(zip(late, [*late, 0][1:], strict=True))}
 
 
 def bucket_of(nodes: Sequence[Node]) -> int | None:

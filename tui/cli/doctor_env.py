@@ -17,7 +17,7 @@ from msgspec import Struct
 from ...engine.errors import UsageError
 from ...engine.feed import rundir
 from ...engine.java import find_java
-from ..present.formatting import clean
+from ..present.formatting import clean, counted
 from .config.force import config, config_path
 
 SPARK_NEEDED = (4, 3)
@@ -115,7 +115,7 @@ def _runs() -> EnvironmentCheck:
         runs = rundir.list_runs()
     except UsageError as error:
         return EnvironmentCheck("run directory", "error", str(error), f"set {rundir.RUN_DIR_VARIABLE} to a short path")
-    return EnvironmentCheck("run directory", "ok", f"{len(runs)} running engine{'s' * (len(runs) != 1)}")
+    return EnvironmentCheck("run directory", "ok", counted(len(runs), "running engine"))
 
 
 def _network() -> EnvironmentCheck:
@@ -157,7 +157,7 @@ def _configuration() -> EnvironmentCheck:
         targets = len(config().targets)
     except UsageError as error:
         return EnvironmentCheck("configuration", "error", str(error), f"correct {path}")
-    found = f"{path}, {targets} target{'s' * (targets != 1)}" if path.exists() else f"none; it would be {path}"
+    found = f"{path}, {counted(targets, 'target')}" if path.exists() else f"none; it would be {path}"
     return EnvironmentCheck("configuration", "ok", found)
 
 

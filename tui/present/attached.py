@@ -206,7 +206,7 @@ def barrel_parts(barrel: BarrelRule, *, level_ms: int | None, zone: tzinfo | Non
         parts.append(part((f"{f.duration(apart)} lower", "strong"), rank=2, gap=", "))
     if barrel.below:
         many = len(barrel.below)
-        text = f"{f.count(many)} channel{'s' * (many != 1)} behind Spark's watermark"
+        text = f"{f.counted(many, 'channel')} behind Spark's watermark"
         parts.append(part((text, "bad"), rank=1, gap=" · "))
     else:
         parts.append(part(("no channel behind Spark's watermark", "good"), rank=1, gap=" · "))

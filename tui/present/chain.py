@@ -122,7 +122,7 @@ def _combined(snapshot: Snapshot, fastest: int | None) -> list[Stage]:
 
 def _inputs(snapshot: Snapshot) -> str:
     views = _valve_inputs(snapshot)
-    words = f"minimum of {number_of(len(views), 'input')}"
+    words = f"minimum of {f.counted(len(views), 'input')}"
     left_out: tuple[tuple[ChannelState, str], ...] = (("idle", "idle"), ("catching_up", "realigning"))
     counts = [(sum(view.state == state for view in views), word) for state, word in left_out]
     reported = [f"{count:,} {word}" for count, word in counts if count]
@@ -164,7 +164,7 @@ def _channels(snapshot: Snapshot) -> str:
     source, seen = snapshot.source, sum(view.state != "never_seen" for view in snapshot.channels)
     what = "" if source is None else f.cut(f.clean(source.description), 40) + ", "
     never = len(snapshot.channels) - seen
-    return f"{what}{number_of(len(snapshot.channels), 'channel')}" + (f", {never:,} never seen" if never else "")
+    return f"{what}{f.counted(len(snapshot.channels), 'channel')}" + (f", {never:,} never seen" if never else "")
 
 
 def _strategy(snapshot: Snapshot) -> str:
@@ -230,8 +230,3 @@ def held_instance(snapshot: Snapshot, channel: str) -> str | None:
 def gap(before: int | None, after: int | None) -> int | None:
     """How far `after` is behind `before` (ms)."""
     return None if before is None or after is None else before - after
-
-
-def number_of(number: int, thing: str) -> str:
-    """`1 channel`, `2,000 channels`."""
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"

@@ -102,7 +102,7 @@ def fired_words(window: FiredWindow, snapshot: Snapshot, zone: tzinfo | None) ->
         delay = window.fired_ms - window.end_ms
         after = f", {f.duration(delay)} after its end" if delay >= 0 else ""
         runs += [(f.clock(window.fired_ms, zone, snapshot.now_ms), "strong"), (after, "text")]
-    runs += [(", with ", "text"), (f"{_records(window.records)}.", "strong")]
+    runs += [(", with ", "text"), (f"{f.counted(window.records, 'record')}.", "strong")]
     runs.append((_after_firing(window, snapshot, zone), "text"))
     return runs
 
@@ -121,7 +121,7 @@ def _after_firing(window: FiredWindow, snapshot: Snapshot, zone: tzinfo | None) 
     if (until := kept_until_ms(window, snapshot)) is not None:
         out += f" It still accepts late records, until the watermark reaches {f.clock(until, zone, snapshot.now_ms)}."
     if window.late_drops:
-        out += f" {_records(window.late_drops)} dropped: the window was closed."
+        out += f" {f.counted(window.late_drops, 'record')} dropped: the window was closed."
     elif not window.late_firings:
         out += " No record came after it fired."
     return out
@@ -223,10 +223,6 @@ def _needed(snapshot: Snapshot, window: OpenWindow, zone: tzinfo | None, lead: s
 
 def _holder(snapshot: Snapshot) -> ChannelView | None:
     return channel_named(snapshot, holding(snapshot))
-
-
-def _records(number: int) -> str:
-    return f"{number:,} record{'s' * (number != 1)}"
 
 
 def _times(number: int) -> str:

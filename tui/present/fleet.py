@@ -184,7 +184,7 @@ def ordered(
 
 def headline(rows: Sequence[FleetRow]) -> list[Run]:
     """The number of targets with each verdict."""
-    runs: list[Run] = [(f" {len(rows):,} target{'s' * (len(rows) != 1)} ", "strong")]
+    runs: list[Run] = [(f" {f.counted(len(rows), 'target')} ", "strong")]
     for verdict in WORST:
         if count := sum(row.verdict == verdict for row in rows):
             runs += [("  ", "dim"), (f"● {count:,} {WORDS[verdict]}", INKS[verdict])]

@@ -6,7 +6,7 @@ from math import sqrt
 from msgspec import Struct
 
 from ...engine.core.judgement.recent import FEW_LATE, wilson_interval
-from ...engine.core.lateness import DAY, recommended_lateness_ms
+from ...engine.core.lateness import DAY, by_bucket, recommended_lateness_ms
 from ...engine.core.snapshot import RecentLateness, Snapshot
 from . import formatting as f
 
@@ -59,7 +59,7 @@ def curve_of(snapshot: Snapshot, channel: str | None = None) -> Curve | None:
     edges, delays = [row.lateness_ms for row in rows], [row.delay_ms for row in rows]
     if channel is None:
         behind = [row.behind_watermark for row in rows]
-        counts = _by_bucket(behind)
+        counts = by_bucket(behind)
         shares = [row.late_share for row in rows]
         late, records = [row.late for row in rows], snapshot.totals.records or 0
         return Curve(edges, counts, shares, late, delays, records, upper_bound=snapshot.whatif_upper_bound)
@@ -108,7 +108,7 @@ def recent_curve_of(snapshot: Snapshot, horizon_ms: int) -> Curve | None:
     known = [count for count in behind if count is not None]
     return Curve(
         edges=whole.edges,
-        counts=_by_bucket(known) if len(known) == len(behind) else [0] * len(behind),
+        counts=by_bucket(known) if len(known) == len(behind) else [0] * len(behind),
         shares=[row.late_share for row in recent.rows],
         late=[row.late for row in recent.rows],
         delays=whole.delays,
@@ -155,10 +155,6 @@ def place_of(edges: Sequence[int], value_ms: int) -> int:
 def recommended(curve: Curve) -> list[int | None]:
     """The smallest lateness (ms) for each of `COMPLETENESS`; None if no lateness reaches it."""
     return [recommended_lateness_ms(curve.edges, curve.late, curve.records, share) for share in COMPLETENESS]
-
-
-def _by_bucket(at_least: Sequence[int]) -> list[int]:
-    return [here - after for here, after in zip(at_least, [*at_least, 0][1:], strict=True)]
 
 
 def moments(curve: Curve) -> tuple[float, float] | None:

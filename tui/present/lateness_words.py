@@ -123,4 +123,4 @@ def timeout_words(snapshot: Snapshot, row: WhatIfIdle, horizon_ms: int | None) -
 
 
 def _changes(flaps: int) -> str:
-    return f"{flaps:,} change{'s' * (flaps != 1)} between active and idle"
+    return f"{f.counted(flaps, 'change')} between active and idle"

@@ -94,7 +94,7 @@ def from_start_parts(snapshot: Snapshot, preview: Preview) -> list[Part]:
     if preview.holder is not None:
         parts.append(part((f"held back by {name(preview.holder)}", "preview"), rank=1, gap=", "))
     if preview.flaps is not None:
-        parts.append(part((f"{preview.flaps:,} idle change{'s' * (preview.flaps != 1)}", "preview"), rank=2, gap=", "))
+        parts.append(part((f.counted(preview.flaps, "idle change"), "preview"), rank=2, gap=", "))
     return parts
 
 

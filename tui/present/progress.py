@@ -133,7 +133,7 @@ def _state(snapshot: Snapshot, points: Sequence[HistoryPoint], cells: Cells) -> 
         columns = each(cells, lambda point: point.open_windows, lambda values: values[-1])
     reported = [f"{f.count(rows)} rows"] if rows is not None else []
     size = snapshot.spark.state_bytes
-    reported += [f"{f.count(windows)} window{'s' * (windows != 1)}"] if windows is not None and size is None else []
+    reported += [f.counted(windows, "window")] if windows is not None and size is None else []
     reported += [f"{size / 1_048_576:,.1f} MiB"] if size is not None else []
     return chart_of("state", ", ".join(reported) or f.UNKNOWN, columns, whole, not reported)
 

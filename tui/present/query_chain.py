@@ -4,7 +4,7 @@ from datetime import tzinfo
 
 from ...engine.core.snapshot import OperatorKind, Snapshot, SourcePosition, StatefulOperator, WatermarkNode
 from . import formatting as f
-from .chain import Stage, clock_stage, gap, number_of, windows_stage
+from .chain import Stage, clock_stage, gap, windows_stage
 from .wording import name
 
 
@@ -67,13 +67,13 @@ def _operators(snapshot: Snapshot) -> list[Stage]:
 
 def _operator(one: StatefulOperator) -> str:
     mode = "" if one.output_mode is None else f" in {one.output_mode} mode"
-    rows = "" if one.rows is None else f", {number_of(one.rows, 'row')}"
+    rows = "" if one.rows is None else f", {f.counted(one.rows, 'row')}"
     keeps = ", never removes state" if one.evicts is False and one.output_mode != "complete" else ""
     return f"{OPERATORS[one.kind]}{mode}{keeps}{rows}"
 
 
 def _position(source: SourcePosition) -> Stage:
-    backlog = f.ELSEWHERE if source.backlog is None else number_of(source.backlog, "record")
+    backlog = f.ELSEWHERE if source.backlog is None else f.counted(source.backlog, "record")
     return Stage("source", None, f"{f.cut(f.clean(source.description), 60)}, backlog {backlog}")
 
 
@@ -102,7 +102,7 @@ def _in_force(snapshot: Snapshot, zone: tzinfo | None) -> str:
 def _state(snapshot: Snapshot, *, counted: bool = False) -> str:
     """The total state as reported; `counted`: its rows are shown already."""
     spark = snapshot.spark
-    reported = [] if spark.state_rows is None or counted else [number_of(spark.state_rows, "row")]
+    reported = [] if spark.state_rows is None or counted else [f.counted(spark.state_rows, "row")]
     reported += [] if spark.state_bytes is None else [f"{spark.state_bytes / 1_048_576:,.1f} MiB of memory"]
     lost = spark.dropped_at_least
     reported += [] if lost is None else [f"dropped {f.at_least(lost)} row{'s' * (lost != 1)}"]

@@ -12,7 +12,7 @@ from ...engine.core.snapshot import Snapshot
 from . import preview as what_if
 from .applied import Applied
 from .channel_order import Entry, entries
-from .condition import Lost, condition, replay_condition
+from .condition import Lost, condition, replay_condition, takes_changes
 from .diagnosis import explain
 from .keys import hint
 from .line import Part
@@ -165,7 +165,7 @@ class Shown:
         )
 
     def _now_line(self, can_apply: bool) -> Sequence[Part]:
-        if can_apply and self.lost is not None:
+        if not takes_changes(self.snapshot, replay=False, gone=self.lost is not None):
             return no_change_parts() if self.preview is not None else ()
         if self.preview is not None:
             return now_parts(self.snapshot, self.now, can_apply=can_apply)

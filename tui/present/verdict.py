@@ -122,7 +122,7 @@ def verdict_parts(
     if verdict.verdict in ("stalled", "slow"):
         parts += _cost_and_fix(snapshot, findings, offer, key)
     elif any(found.severity != "info" for found in findings):
-        words = f"{len(findings)} finding{'s' * (len(findings) != 1)}"
+        words = f.counted(len(findings), "finding")
         parts.append(part((words, "stale"), (f" ({hint('doctor').keys})" if key else "", "dim"), rank=2, gap=" · "))
         if headline is not None and headline not in reasons:
             parts.append(part((f": {headline}", "stale"), rank=3, gap=""))

@@ -25,7 +25,7 @@ def _arg(args: Args, name: str) -> str:
 
 def _no_windows(args: Args) -> str:
     if (timers := args.get("timers")) is not None:
-        return f"custom state, {f.count(int(timers))} timer{'' if timers == 1 else 's'} set; its windows are not known"
+        return f"custom state, {f.counted(int(timers), 'timer')} set; its windows are not known"
     return _KINDS.get(str(args.get("kind")), "the state has no windows")
 
 

@@ -52,7 +52,7 @@ class BlockersScreen(DetailScreen):
         found = snapshot.blockers
         if found is None:
             return ()
-        return [(f"  {len(found)} step{'s' * (len(found) != 1)}" if found else "  none", "dim")]
+        return [(f"  {f.counted(len(found), 'step')}" if found else "  none", "dim")]
 
     def legend(self, snapshot: Snapshot) -> Sequence[Run]:
         if not snapshot.blockers:

@@ -96,7 +96,7 @@ class DoctorScreen(DetailScreen):
 
     def heading(self, snapshot: Snapshot) -> Sequence[Run]:
         count = len(self._found)
-        return [(f"  {count} finding{'s' * (count != 1)}" if count else "  no findings", "dim")]
+        return [(f"  {f.counted(count, 'finding')}" if count else "  no findings", "dim")]
 
     def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
         chosen = self._chosen

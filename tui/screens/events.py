@@ -64,7 +64,7 @@ class EventsScreen(DetailScreen):
     def heading(self, snapshot: Snapshot) -> Sequence[Run]:
         count = len(self._events)
         alerts = sum(event.alert for event, _ in self._events)
-        words = f"  {count:,} event{'s' * (count != 1)}, {alerts:,} alert{'s' * (alerts != 1)}"
+        words = f"  {f.counted(count, 'event')}, {f.counted(alerts, 'alert')}"
         return [(words, "dim")] if count else ()
 
     def legend(self, snapshot: Snapshot) -> Sequence[Run]:

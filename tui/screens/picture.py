@@ -123,7 +123,7 @@ def barrel_heading(
     what = "instance" if snapshot.instances is not None and view.inside is None else "channel"
     title: list[Run] = [("Heat map" if view.heat else "Barrel", "title")]
     if found:
-        title.append((f"  {len(found):,} {what}{'s' * (len(found) != 1)}", "dim"))
+        title.append((f"  {f.counted(len(found), what)}", "dim"))
     if view.inside is not None:
         title.append((f" inside #{view.inside}", "strong"))
     if prefix:

@@ -73,7 +73,7 @@ class WindowScreen(DetailScreen):
             return ()
         rows = f.ELSEWHERE if window.records is None else f.count(window.records)
         many = window.channel_count if isinstance(window, OpenWindow) else None
-        channels = "" if many is None else f" of {many:,} channel{'s' * (many != 1)}"
+        channels = "" if many is None else f" of {f.counted(many, 'channel')}"
         return [("  rows ", "dim"), (rows, "text"), (channels, "dim")]
 
     def keys(self, snapshot: Snapshot) -> Sequence[Hint]:

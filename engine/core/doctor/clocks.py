@@ -299,11 +299,12 @@ def event_time_stuck(given: DiagnosisInput) -> EventTimeStuck | None:
 
 def _read_per_second(given: DiagnosisInput, frozen_ms: int) -> float | None:
     """What a Flink job reads, or a Spark query without channels whose newest record sets its only watermark."""
-    job, level, spark = given.snapshot.flink, given.snapshot.level, given.snapshot.spark
-    if job is not None:
+    level, spark = given.snapshot.level, given.snapshot.spark
+    if given.snapshot.flink is not None:
+        job = given.running_job
         held = level.holder is not None and level.holder.cause == "behind"
         none_ahead = (level.behind_fastest_ms or 0) < frozen_ms // 2
-        return job.read_per_second if held and none_ahead and job.state == "RUNNING" else None
+        return job.read_per_second if job is not None and held and none_ahead else None
     nodes = spark.nodes or []
     if len(nodes) != 1 or spark.max_event_ms is None or nodes[0].delay_ms is None or given.channels:
         return None

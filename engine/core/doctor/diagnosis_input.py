@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from statistics import median
 
+from ..flink_job import FlinkJob
 from ..history import HistoryPoint
 from ..settings import Session, Sliding, Tumbling
 from ..snapshot import ChannelView, Snapshot, WhatIf, WhatIfIdle
@@ -49,6 +50,14 @@ class DiagnosisInput:
     def has_valve(self) -> bool:
         """Whether the watermark is the minimum over the channels, so that a channel can hold it back."""
         return self.settings.strategy not in ("spark", "none")
+
+    @property
+    def running_job(self) -> FlinkJob | None:
+        """The job, where it runs and its metrics are new enough to be judged."""
+        job = self.snapshot.flink
+        return (
+            job if job is not None and job.state == "RUNNING" and self.snapshot.state in ("live", "partial") else None
+        )
 
     @property
     def by_wall_clock(self) -> bool:

@@ -64,7 +64,7 @@ class OperatorBehind(Finding, frozen=True, kw_only=True, tag="operator-behind"):
 
 def job_restarts(given: DiagnosisInput) -> JobRestarts | None:
     """Between two restarts a job looks healthy."""
-    job = _running(given)
+    job = given.running_job
     if job is None or not job.restarts or job.clock_ms is None or job.running_ms is None:
         return None
     ago_ms = max(0, job.clock_ms - job.running_ms)
@@ -119,7 +119,7 @@ def _share(recent: int, watched_ms: int, dropping: list[FlinkVertex]) -> float |
 
 def source_without_watermark(given: DiagnosisInput) -> SourceSendsNoWatermark | None:
     """A minute after the start of the job: before, a source may not have had its first record."""
-    job, holder = _running(given), given.snapshot.level.holder
+    job, holder = given.running_job, given.snapshot.level.holder
     if job is None or given.watermark_ms is not None or holder is None or holder.cause != "no_watermark":
         return None
     if not _runs_long(job):
@@ -137,7 +137,7 @@ def source_without_watermark(given: DiagnosisInput) -> SourceSendsNoWatermark | 
 
 def operator_behind(given: DiagnosisInput) -> OperatorBehind | None:
     """The verdict is about one operator; windows further down may be stuck while that one moves."""
-    job = _running(given)
+    job = given.running_job
     chosen = None if job is None else job.chosen
     if job is None or chosen is None or chosen.input_ms is None or not _runs_long(job):
         return None
@@ -164,12 +164,6 @@ def operator_behind(given: DiagnosisInput) -> OperatorBehind | None:
 
 def _behind_ms(one: FlinkVertex, watermark_ms: int) -> int | None:
     return None if one.input_ms is None else watermark_ms - one.input_ms
-
-
-def _running(given: DiagnosisInput) -> FlinkJob | None:
-    """The job, where it runs and its metrics are new enough to be judged."""
-    job = given.snapshot.flink
-    return job if job is not None and job.state == "RUNNING" and given.snapshot.state in ("live", "partial") else None
 
 
 def _runs_long(job: FlinkJob) -> bool:

@@ -1,11 +1,12 @@
 """Feeds a judge: from a monitor, or from the snapshots of an attached query (ms)."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET, Struct, UnsetType
 
 from ..settings import Session, Settings
-from ..snapshot import Blocker, Snapshot, Verdict
+from ..snapshot import Blocker, Snapshot, Verdict, WatermarkNode
 from .blockers import staircase
 from .verdict import Facts, Judge, Lost, lost_state
 
@@ -127,12 +128,7 @@ class SnapshotJudge:
             if event_ms is not None and event_ms > self._events.get(view.channel, event_ms - 1):
                 self._events[view.channel] = event_ms
                 self._advanced_ms = self._advanced_ms if began else now
-        for place, node in enumerate(nodes if len(nodes := snapshot.spark.nodes or []) > 1 else []):
-            if node.watermark_ms is None:
-                continue
-            if node.watermark_ms > self._nodes.get(place, node.watermark_ms):
-                self._advanced_ms = now  # rows of this input are newer than those before
-            self._nodes[place] = node.watermark_ms
+        self._see_nodes(snapshot.spark.nodes or [], now)
         if self._events and self._events_known_ms is None:
             self._events_known_ms = now
         records = snapshot.totals.records
@@ -142,6 +138,14 @@ class SnapshotJudge:
             self._records = records
             if self._records_known_ms is None:
                 self._records_known_ms = now
+
+    def _see_nodes(self, nodes: Sequence[WatermarkNode], now: int) -> None:
+        for place, node in enumerate(nodes if len(nodes) > 1 else ()):
+            if node.watermark_ms is None:
+                continue
+            if node.watermark_ms > self._nodes.get(place, node.watermark_ms):
+                self._advanced_ms = now  # rows of this input are newer than those before
+            self._nodes[place] = node.watermark_ms
 
     def _advanced(self, now: int) -> int | UnsetType | None:
         """When any channel's event time last advanced; `UNSET`: not known, since it was not observed long enough."""
