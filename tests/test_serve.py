@@ -224,15 +224,17 @@ async def look(debugger: str, address: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ("nowhere", "there is no run or directory nowhere"),
+        ("nowhere", "nowhere"),
+        ("{file}.txt", "{file}.txt"),
         ("{file} --host 203.0.113.7", "cannot listen on 203.0.113.7"),
     ],
 )
 def test_bad_input_is_one_line(tmp_path: Path, arguments: str, said: str) -> None:
     file = tmp_path / "run.rec"
     record(file)
+    Path(f"{file}.txt").write_text("no recording\n")
     words = arguments.format(file=file).split()
     done = subprocess.run([*COMMAND, *words], capture_output=True, text=True, timeout=WITHIN_S)
     assert done.returncode == 2
     [line] = done.stderr.splitlines()
-    assert said in line
+    assert said.format(file=file) in line

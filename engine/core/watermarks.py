@@ -7,6 +7,8 @@ operator clock subtracts the lateness, so that one generator serves the run and 
 
 import importlib
 import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol, assert_never, cast
 
 from msgspec import Struct
@@ -76,6 +78,22 @@ class SilentWatermarks(Struct, tag="silent"):
         return None
 
 
+class CustomError(RuntimeError):
+    """A user's generator raised an exception; the text is one line with its type."""
+
+
+@contextmanager
+def _named(method: str) -> Iterator[None]:
+    """Name the method and the type of what a user's generator raises: a message alone may be one word."""
+    try:
+        yield
+    except Exception as error:
+        text = " ".join(str(error).split())
+        raise CustomError(
+            f"the strategy's {method} raised {type(error).__name__}{f': {text}' if text else ''}"
+        ) from error
+
+
 class CustomGenerator(Struct, tag="custom", dict=True):
     """A user's generator, kept pickled so that it can be saved and sent to the workers that read the records."""
 
@@ -96,14 +114,16 @@ class CustomGenerator(Struct, tag="custom", dict=True):
     def on_event(self, timestamp: int) -> int | None:
         """Take one record; returns what the user's generator emits at once."""
         user = self._user()
-        emitted = user.on_event(timestamp)
+        with _named("on_event"):
+            emitted = user.on_event(timestamp)
         self._save(user)
         return emitted
 
     def on_periodic_emit(self) -> int | None:
         """The watermark that the user's generator emits now."""
         user = self._user()
-        emitted = user.on_periodic_emit()
+        with _named("on_periodic_emit"):
+            emitted = user.on_periodic_emit()
         self._save(user)
         return emitted
 

@@ -63,7 +63,11 @@ def _runner(states: dict[str, bytes], fresh: bytes) -> Any:
         emitted: int | None = None
         in_order: list[int] = records.sort_by("position")[TIME].to_pylist()  # pyright: ignore
         for timestamp in in_order:
-            sent = generator.on_event(timestamp)
+            try:
+                sent = generator.on_event(timestamp)
+            except Exception as error:  # a message alone may be one word; workers may be without our modules
+                text = " ".join(f"{type(error).__name__}: {error}".split())
+                raise RuntimeError(f"the strategy's on_event raised {text}") from error
             if sent is not None and (emitted is None or sent > emitted):
                 emitted = sent
         return pa.table(

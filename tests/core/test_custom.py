@@ -1,5 +1,6 @@
 """A user's generator gives what the built-in strategy of the same rule gives."""
 
+import pickle
 from collections import Counter
 from collections.abc import Sequence
 
@@ -9,7 +10,7 @@ from hypothesis import given
 from wmtop.engine.core.monitor_state import decode_monitor, encode_monitor
 from wmtop.engine.core.settings import Settings
 from wmtop.engine.core.times import FIRST_USABLE_MS, LAST_USABLE_MS
-from wmtop.engine.core.watermarks import load_factory
+from wmtop.engine.core.watermarks import CustomError, CustomGenerator, load_factory
 
 from tests.reference.ops import Batch, Finished, Gone, Op, Row, SetLateness
 
@@ -79,3 +80,22 @@ def told(row: Row, count: Counter[str | None], own_arrival: bool) -> Row:
 def test_a_factory_that_is_not_there(path: str, error: type[Exception]) -> None:
     with pytest.raises(error):
         load_factory(path)
+
+
+@pytest.mark.parametrize("method", ["on_event", "on_periodic_emit"])
+def test_an_error_of_a_generator_names_its_method_and_type(method: str) -> None:
+    generator = CustomGenerator(pickle.dumps(Broken()))
+    with pytest.raises(CustomError) as raised:
+        generator.on_event(1) if method == "on_event" else generator.on_periodic_emit()
+    assert method in str(raised.value)
+    assert "ZeroDivisionError: " in str(raised.value)
+
+
+class Broken:
+    """A user's generator that fails."""
+
+    def on_event(self, timestamp: int) -> int:
+        return timestamp // 0
+
+    def on_periodic_emit(self) -> int:
+        return 1 // 0

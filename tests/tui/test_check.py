@@ -18,7 +18,7 @@ from wmtop.engine.feed.publisher import Publisher
 from wmtop.engine.feed.recording import RecordingWriter
 from wmtop.engine.taps.remote.store import REQUEST_S
 from wmtop.tui import cli
-from wmtop.tui.cli.check import NO_ANSWER
+from wmtop.tui.cli.check import LEAST_S, NO_ANSWER, hangs_after_s
 
 from tests.core.doctor.streams import MINUTE, SETTINGS, Stream, traffic
 
@@ -92,6 +92,7 @@ def test_with_a_condition_that_decides(tmp_path: Path, capsys: pytest.CaptureFix
     [
         ([], "TARGET"),
         (["nothing"], "nothing"),
+        (["./wel.rec"], "did you mean well.rec?"),
         (["well.rec", "--fail-if", "lag > 5"], "'lag'"),
         (["well.rec", "--for", "soon"], "'soon'"),
         (["well.rec", "--at", "noon"], "'noon'"),
@@ -254,11 +255,16 @@ def test_a_query_that_has_begun_no_batch_for_long_is_not_waited_for(tmp_path: Pa
     assert done.returncode == code
 
 
+def test_a_target_that_hangs_takes_hardly_longer_than_for() -> None:
+    assert 30 < hangs_after_s(30_000) < 32
+    assert LEAST_S < hangs_after_s(0) < LEAST_S + 2  # one answer may take that long
+
+
 def test_a_store_that_never_answers_does_not_keep_check(tmp_path: Path) -> None:
     """Neither while it looks nor at the end of the process, where pyarrow would wait for the request."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         target = f"s3://lake/orders?endpoint_override=http://127.0.0.1:{silent.getsockname()[1]}&region=us-east-1"
-        code = "from wmtop.tui.cli import check, main; check.HANGS_AFTER_S = 0; main()"
+        code = "from wmtop.tui.cli import check, main; check.LEAST_S = 0; main()"
         command = [sys.executable, "-c", code, "check", target, "--for", "1s"]
         keys = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "TMPDIR": str(tmp_path)}
         began = time.monotonic()

@@ -66,7 +66,8 @@ def test_it_prints_what_the_change_then_does(
     ("arguments", "code", "named"),
     [
         ((), 2, "--lateness D"),
-        (("--lateness", "1h", "--idle-after", "2h"), 2, "--lateness D"),
+        (("--lateness", "1h", "--idle-after", "2h"), 2, "one setting"),
+        (("--lateness", "1h", "--at", "1970-01-01T00:00:00Z"), 2, "starts at"),
         (("--idle-after", "soon"), 2, "'soon'"),
     ],
 )
@@ -82,3 +83,8 @@ def test_what_cannot_be_previewed_is_one_line(
     said = capsys.readouterr().err
     assert named in said
     assert said.count("\n") == 1
+
+
+def test_a_recording_that_does_not_exist_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(f"{tmp_path}/none.rec", "--lateness", "1h") == 2
+    assert f"no recording {tmp_path}/none.rec" in capsys.readouterr().err

@@ -64,6 +64,8 @@ def test_u_undoes_what_was_applied_once_the_engine_has_it() -> None:
         back = SettingsChange(3, 8, 1, "screen", lateness_ms=30 * MINUTE, now_ms=NOW, emitted_ms=NOW, moved_ms=0)
         await it.push(Reply(id=2, ok=True), live(settings=replace(SETTINGS, version=3), changes=[emitted, back]))
         await it.shows("Canvas, Rows", "30m", DID_NOT_MOVE)
+        assert "undone" in it.said()
+        assert "applied" not in it.said()
         it.client.end()
         await it.until(lambda: "STOPPED" in it.said("#status") and DID_NOT_MOVE not in it.said())
 

@@ -203,6 +203,10 @@ def _query(
         return published
     if is_log(path):
         return query_of_log(path, wanted, windows, broker, remote)
+    from .look import is_recording
+
+    if is_recording(path):
+        raise UsageError(f"{path} is a recording: show it with 'wmtop replay {path}'")
     _refuse("for a checkpoint, which has one query", {"--query": wanted})
     return query_of_checkpoint(path, windows, broker, remote)
 

@@ -34,8 +34,10 @@ DEFAULT_COLUMNS = 160
 """The width of the table where the output is not a terminal."""
 _BEGINS_NOTHING = ("no_new_batch", "batch_unfinished", "query_silent", "application_gone")
 """The notes on a query that is stale because no batch has begun for long, not because it is unreadable."""
-HANGS_AFTER_S = 10
-"""How long (s) after `--for` a target may take to answer."""
+LEAST_S = 10
+"""How long (s) a target may take to answer, however short `--for` is."""
+LAST_POLL_S = 1
+"""How long (s) a poll that began within `--for` may take."""
 
 
 def check(
@@ -137,13 +139,19 @@ def _check_all(members: list[Member], asked: _Asked) -> Iterator[Checked | Usage
     }
     for thread in threads.values():
         thread.start()
-    until = clock.monotonic() + asked.for_ms / 1_000 + HANGS_AFTER_S
+    limit_s = hangs_after_s(asked.for_ms)
+    until = clock.monotonic() + limit_s
     for name, thread in threads.items():
         thread.join(max(until - clock.monotonic(), 0))
         outcome = outcomes.get(name)
         if isinstance(outcome, Exception) and not isinstance(outcome, UsageError):
             raise outcome
-        yield outcome or _unknown(name, f"{NO_ANSWER} {duration(asked.for_ms + HANGS_AFTER_S * 1_000)}")
+        yield outcome or _unknown(name, f"{NO_ANSWER} {duration(limit_s * 1_000)}")
+
+
+def hangs_after_s(for_ms: int) -> float:
+    """The time (s) after which `check` no longer waits for a target that does not answer."""
+    return max(for_ms / 1_000, LEAST_S) + LAST_POLL_S
 
 
 def _check(member: Member, asked: _Asked) -> Checked:

@@ -1,5 +1,6 @@
 """`--at TIME` of a recording."""
 
+import sys
 from pathlib import Path
 
 from ...engine.errors import UsageError
@@ -8,11 +9,19 @@ from ..present.formatting import stamp
 
 
 def number_at(reader: RecordingReader, path: Path, at_ms: int) -> int:
-    """The number of the snapshot at that moment; UsageError where the recording starts later."""
+    """The number of the snapshot at that moment; UsageError where the recording starts later.
+
+    A line on standard error says so where it ends earlier: its last snapshot may be out of date by then.
+    """
     first = next((point for point in reader.points if point is not None), None)
     if first is None or at_ms < first.now_ms:
         start = (
             "its snapshots have no times" if first is None else f"the recording starts at {stamp(first.now_ms, None)}"
         )
         raise UsageError(f"--at {stamp(at_ms, None)}: {path} has no snapshot that early; {start}")
-    return reader.seek(at_ms)
+    number = reader.seek(at_ms)
+    last = max(point.now_ms for point in reader.points if point is not None)
+    if at_ms > last and not reader.at(number).ended:
+        end = f"the recording ends at {stamp(last, None)}; this is its last snapshot"
+        print(f"wmtop: --at {stamp(at_ms, None)}: {end}", file=sys.stderr)
+    return number

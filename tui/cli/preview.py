@@ -19,6 +19,7 @@ from ..present.formatting import NO_DATA, clean, duration, stamp
 from .arguments import parsed
 from .complete import target_names
 from .config.targets import with_configured_target
+from .moment import number_at
 from .options import parse_duration, parse_duration_or_off, parse_time
 
 
@@ -37,7 +38,9 @@ def preview(
     json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
     """Show what a change of a setting would do at the next emit; nothing is changed."""
-    if (lateness is None) == (idle_after is None):
+    if lateness is not None and idle_after is not None:
+        raise UsageError("--lateness and --idle-after: preview one setting at a time")
+    if lateness is None and idle_after is None:
         raise UsageError("preview what? Give --lateness D or --idle-after D|off, e.g. --idle-after 2h")
     snapshot = _snapshot(target, at)
     idle: int | UnsetType | None = UNSET
@@ -66,6 +69,10 @@ def preview(
 def _snapshot(target: str, at: int | None) -> Snapshot:
     """A recording's snapshot at a time, its last one, or the newest of a running engine."""
     if not Path(target).is_file():
+        if "/" in target:
+            raise UsageError(
+                f"there is no recording {clean(target)}; preview takes one, or the name of a running engine"
+            )
         if at is not None:
             raise UsageError(f"--at is for a recording, and {clean(target)} is not one")
         run = rundir.find_run(target)
@@ -73,7 +80,7 @@ def _snapshot(target: str, at: int | None) -> Snapshot:
     with RecordingReader(Path(target)) as reader:
         if not len(reader):
             raise UsageError(f"{clean(target)} holds no snapshot")
-        return reader.at(len(reader) - 1 if at is None else reader.seek(at))
+        return reader.at(len(reader) - 1 if at is None else number_at(reader, Path(target), at))
 
 
 def _as_json(now: AppliedNow, then: from_start.Preview | None) -> dict[str, Any]:

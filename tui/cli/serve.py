@@ -9,11 +9,11 @@ from typing import Annotated
 import typer
 
 from ...engine.errors import RunError, UsageError
-from ...engine.feed.recording import RecordingReader
 from .attach import engine_of
 from .complete import target_names
 from .config.force import configured
-from .targets import is_published, known_as, nothing_there
+from .look import is_recording
+from .targets import is_log, is_published, known_as, nothing_there
 
 LOOPBACK = "127.0.0.1"
 
@@ -63,24 +63,20 @@ def _name(target: str) -> str:
 
 def _screen_command(target: str, allow_changes: bool) -> list[str]:
     """The command that each browser tab runs."""
+    from ...engine.taps.checkpoint.checkpoint import check
+
     wmtop = [sys.executable, "-m", "wmtop.tui.cli"]
     if configured(target) is not None:
         return [*wmtop, "attach", target, *([] if allow_changes else ["--read-only"])]
     path = Path(target)
-    if path.is_file() and _is_recording(path):
+    if is_recording(path):
         return [*wmtop, "replay", str(path.absolute())]
     if not path.exists() and "://" not in target and engine_of(target) is None and not is_published(target):
         raise UsageError(nothing_there(target))
+    if path.exists() and not is_log(path) and engine_of(target) is None:
+        check(path)
     whole = str(path.absolute()) if path.exists() else target
     return [*wmtop, "attach", whole, *([] if allow_changes else ["--read-only"])]
-
-
-def _is_recording(path: Path) -> bool:
-    try:
-        RecordingReader(path).close()
-    except (UsageError, RunError):
-        return False
-    return True
 
 
 def _check_address(host: str, port: int) -> None:

@@ -214,14 +214,14 @@ def nothing_there(target: str) -> str:
     runs = {run.name: run.name for run in rundir.list_runs()}
     published = {name: name for job in list_published() for name in job.names}
     try:
-        beside = {entry.name: str(path.parent / entry.name) for entry in path.parent.iterdir() if entry.is_dir()}
+        beside = {entry.name: str(path.parent / entry.name) for entry in path.parent.iterdir()}
     except OSError:
         beside = {}
     found = {known_as(one.path): str(one.path) for one in discover([Path.cwd()])}
     known = beside if "/" in target else {**beside, **found, **published, **runs}
     near = [known[name] for name in get_close_matches(path.name, known, 3)]
     hint = f"did you mean {' or '.join(map(clean, near))}?" if near else f"give {WHAT}; {_LISTS}"
-    return f"there is no {'directory' if '/' in target else 'run or directory'} {clean(target)}: {hint}"
+    return f"there is no {'' if '/' in target else 'run, '}file or directory {clean(target)}: {hint}"
 
 
 def windows_of(state_reader: str | None, *, once: bool) -> "Windows":

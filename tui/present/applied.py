@@ -23,6 +23,8 @@ class Applied(Struct, frozen=True):
     """The version of the settings in force when it was sent."""
     moved_ms: int | None = None
     """How far the watermark advanced at the emit that applied it; None: there was no watermark before."""
+    undoes: bool = False
+    """The change takes back the one before."""
     since_ms: int | None = None
     """When (wall clock, epoch ms) that snapshot was taken."""
 
@@ -48,4 +50,5 @@ class Applied(Struct, frozen=True):
         """Its effect, for a line, as long as it is recent; else nothing."""
         if self.since_ms is None or not self.in_force(snapshot) or snapshot.wall_ms is None:
             return ()
-        return applied_parts(self.wish.words(), self.moved_ms) if snapshot.wall_ms - self.since_ms < SHOWN_MS else ()
+        recent = snapshot.wall_ms - self.since_ms < SHOWN_MS
+        return applied_parts(self.wish.words(), self.moved_ms, undoes=self.undoes) if recent else ()

@@ -49,10 +49,10 @@ def _holder_for(given: CheckInput) -> Value:
 
 
 def _stalled_for(given: CheckInput) -> Value:
-    """How long the watermark has not advanced; 0 while the verdict is another one than stalled."""
+    """How long the watermark has not advanced; 0 unless it is stalled, or will be once that has lasted."""
     if given.verdict == "unknown":
         return None
-    if given.verdict != "stalled":
+    if given.verdict != "stalled" and not _stands_still(given.snapshot):
         return 0
     now, level = given.snapshot.now_ms, given.snapshot.level
     since = level.moved_ms
@@ -61,6 +61,21 @@ def _stalled_for(given: CheckInput) -> Value:
             break
         since = point.now_ms if since is None else min(since, point.now_ms)
     return None if now is None or since is None else max(now - since, 0)
+
+
+def _stands_still(snapshot: Snapshot) -> bool:
+    """Whether the watermark has not advanced in a whole horizon while data comes, under an older verdict.
+
+    A new verdict is in force only after a quarter of the horizon.
+    """
+    verdict = snapshot.verdict
+    if verdict.verdict not in ("moving", "slow") or verdict.speed != 0:
+        return False
+    if verdict.verdict == "moving" and not verdict.reason.ms:
+        return False  # records come, and none is newer than those before
+    horizon = verdict.horizon_ms or 0
+    views = snapshot.channels
+    return any(view.backlog or (view.quiet_ms is not None and view.quiet_ms < horizon) for view in views)
 
 
 def _in_state(state: str) -> Callable[[CheckInput], Value]:

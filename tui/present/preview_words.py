@@ -110,10 +110,8 @@ def _recent_share(snapshot: Snapshot, preview: LatenessPreview) -> str | None:
     return f"{horizon_name(HOUR)}: {'≤ ' + high if preview.upper_bound else f.span(low, high)}"
 
 
-def applied_parts(words: str, moved_ms: int | None) -> list[Part]:
-    """The effect of a setting that was applied, and how to undo it."""
+def applied_parts(words: str, moved_ms: int | None, *, undoes: bool = False) -> list[Part]:
+    """The effect of a setting that was applied (`undoes`: by undoing another), and how to undo it."""
     moved = "" if moved_ms is None else f": {f.signed(moved_ms)}" if moved_ms else f": {DID_NOT_MOVE}"
-    return [
-        part((" applied ", "dim"), (words, "strong"), (moved, "preview")),
-        part(("u", "key"), (" undoes", "dim"), gap=" · "),
-    ]
+    head, key = (" undone, back to ", " redoes") if undoes else (" applied ", " undoes")
+    return [part((head, "dim"), (words, "strong"), (moved, "preview")), part(("u", "key"), (key, "dim"), gap=" · ")]

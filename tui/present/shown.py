@@ -103,11 +103,11 @@ class Shown:
             wish = None
         self.look(wish=wish)
 
-    def apply(self, wish: Wish) -> None:
-        """Store a change that is made now, and the value it replaces."""
+    def apply(self, wish: Wish, *, undoes: bool = False) -> None:
+        """Store a change that is made now, and the value it replaces; `undoes`: it takes back the one before."""
         settings = self.snapshot.settings
         before = Wish(wish.idle, settings.idle_after_ms if wish.idle else settings.lateness_ms)
-        self.applied = Applied(wish, before, settings.version)
+        self.applied = Applied(wish, before, settings.version, undoes=undoes)
 
     @property
     def is_replay(self) -> bool:

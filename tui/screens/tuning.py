@@ -117,9 +117,9 @@ class TuningScreen(Screen[None]):
         self._change(wish)
         self.action_drop()
 
-    def _change(self, wish: Wish) -> None:
+    def _change(self, wish: Wish, *, undoes: bool = False) -> None:
         """Have the engine change a setting, and store the old value."""
-        self._shown.apply(wish)
+        self._shown.apply(wish, undoes=undoes)
         if wish.idle:
             change = Change(id=0, idle_after_ms=wish.value_ms, who="screen")
         else:
@@ -142,7 +142,7 @@ class TuningScreen(Screen[None]):
         elif (applied := self._shown.applied) is None or not applied.in_force(self._shown.snapshot):
             self._say("Nothing to undo: this screen has changed no setting that is still in force")
         else:
-            self._change(applied.before)
+            self._change(applied.before, undoes=not applied.undoes)
 
     def action_drop(self) -> None:
         """Drop the preview."""

@@ -114,3 +114,14 @@ def test_bad_input_is_one_line_and_exit_code_2(arguments: str, path: Path, capsy
     assert said.err.count("\n") == 1
     assert BAD[arguments] in said.err
     assert (path.read_bytes(), Path("text").read_text()) == (before, "hello\n")
+
+
+def test_a_moment_after_the_end_is_said_beside_the_last_snapshot(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    last = story(COUNT - 1).now_ms
+    for at, lines in ((last, 0), (last + 1, 1)):
+        assert run("flights.rec", "--once", "--json", "--at", str(at)) == 0
+        said = capsys.readouterr()
+        assert json.loads(said.out)["batch"] == COUNT - 1
+        assert said.err.count("the recording ends at 2013-02-08 ") == said.err.count("\n") == lines
