@@ -7,7 +7,7 @@ operator clock subtracts the lateness, so that one generator serves the run and 
 
 import importlib
 import pickle
-from collections.abc import Iterator
+from collections import abc
 from contextlib import contextmanager
 from typing import Any, Protocol, assert_never, cast
 
@@ -83,7 +83,7 @@ class CustomError(RuntimeError):
 
 
 @contextmanager
-def _named(method: str) -> Iterator[None]:
+def _named(method: str) -> abc.Generator[None]:
     """Name the method and the type of what a user's generator raises: a message alone may be one word."""
     try:
         yield
