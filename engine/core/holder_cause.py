@@ -10,7 +10,8 @@ from .times import MIN
 from .unread import Unread
 
 SLOW_CLOCK_MS = 1_000
-"""How far (ms) event time must be ahead of the processing clock before the cause is the clock."""
+"""How far (ms) the slowest event time must be ahead of the processing clock before the cause is the clock; a channel
+that is further behind the fastest than this is behind, whatever the clock says."""
 
 
 class Around(Struct, frozen=True):
@@ -83,8 +84,8 @@ def _cause(
         return "backlog"
     if not seen:
         return "never_seen"
-    if holder_ahead_of_clock_ms is not None and holder_ahead_of_clock_ms > SLOW_CLOCK_MS:
-        return "slow_clock"
+    if holder_ahead_of_clock_ms is not None and holder_ahead_of_clock_ms > SLOW_CLOCK_MS >= lag_ms:
+        return "slow_clock"  # all event times are ahead of the clock: no channel is behind
     if fastest_ahead_of_clock_ms is not None and fastest_ahead_of_clock_ms > future_after_ms:
         return "future_elsewhere"
     # A pause explains the lag if it has lasted for half of it, or for much longer than usual for the channel.

@@ -57,6 +57,14 @@ def test_event_time_ahead_of_the_clock_is_a_slow_clock() -> None:
     assert (holder.channel, holder.cause) == ("a", "slow_clock")
 
 
+def test_a_channel_behind_another_has_no_slow_clock_where_times_are_ahead_of_it() -> None:
+    """Planned times, such as departures, are ahead of the clock in every channel."""
+    first = batch(HOUR, ("a", HOUR + 20 * MINUTE), ("b", HOUR + 5 * MINUTE))
+    assert (held(after(first)).channel, held(after(first)).cause) == ("b", "behind")
+    later = held(after(first, batch(HOUR + 4 * MINUTE, ("a", HOUR + 21 * MINUTE))))
+    assert (later.channel, later.cause) == ("b", "quiet")
+
+
 # The numbers of the watermark line and of the windows
 
 

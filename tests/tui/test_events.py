@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
+from wmtop.engine.core.history import HistoryPoint
 from wmtop.engine.core.snapshot import Holder, Note, Reason, SettingsChange, Snapshot, Totals, Verdict, VerdictName
 from wmtop.tui.alerting import alert, notification
 from wmtop.tui.present.autopilot import change_words
+from wmtop.tui.present.events import EventLog
 from wmtop.tui.present.formatting import label
 from wmtop.tui.present.screen_words import MOMENT_SHOWN
 from wmtop.tui.screens.channel import ChannelScreen
@@ -51,12 +53,12 @@ def test_the_events_of_a_live_run_the_newest_first() -> None:
         await it.says("STALLED", "#events")
         rows = [line for line in it.said("#events").splitlines()[1:] if line.strip()]
         assert [re.search(r"(MOVING|STALLED|UA|lateness|source)", row)[0] for row in rows] == [  # type: ignore[index]
-            "MOVING", "UA", "MOVING", "source", "lateness", "STALLED",
+            "MOVING", "MOVING", "UA", "source", "lateness", "STALLED",
         ]  # fmt: skip
         assert "▲" in rows[0]  # two minutes after the first
         assert "▲" in rows[-1]
-        assert "▲" not in rows[2]
-        await it.press("down", "enter")
+        assert "▲" not in rows[1]
+        await it.press("down", "down", "enter")
         assert isinstance(it.app.screen, ChannelScreen)
 
     drive(scenario, header(), judged(0, "moving"))
@@ -227,3 +229,12 @@ def test_a_click_on_a_title_sorts_and_again_reverses() -> None:
         await it.until(lambda: (events()[0], events()[-1]) == (before[-1], before[0]))
 
     drive(scenario, header(), judged(0, "moving"))
+
+
+def test_one_snapshot_that_reports_two_moments_gives_them_in_order() -> None:
+    log = EventLog()
+    for second, holder, verdict in ((0, "a", "stalled"), (9, "a", "stalled"), (21, "b", "moving")):
+        at = NOW + second * 1_000
+        log.see(HistoryPoint(at, at, 5, holder, 9, 0, at, held_since_ms=min(at, NOW + 10_000), verdict=verdict))
+    times = [(event.now_ms or 0) - NOW for event in log.events()]
+    assert times[-2:] == [10_000, 21_000]  # b took over before the verdict changed

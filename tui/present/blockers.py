@@ -134,7 +134,7 @@ def _frees(step: Blocker, view: ChannelView | None, snapshot: Snapshot) -> str:
         "backlog": "reading its backlog",
         "behind": "newer records from it",
         "future_elsewhere": "nothing here: look at the channel with the future timestamp (--future-guard)",
-        "slow_clock": "a correct clock where its records are written",
+        "slow_clock": "a correct clock: all timestamps are ahead of the one here",
         "held_back": "the slower partitions catching up (--max-drift)",
         "paused": "resuming the source",
         "in_flight": "the busy operator finishing its records",

@@ -99,7 +99,7 @@ class EventLog:
         A channel that held back the watermark for less than `brief_ms` (processing time) is left out.
         """
         found = [*self._events, *self._takeovers(brief_ms)]
-        return sorted((e for e in found if until_ms is None or e.wall_ms <= until_ms), key=lambda e: e.wall_ms)
+        return sorted((e for e in found if until_ms is None or e.wall_ms <= until_ms), key=moment_of)
 
     @property
     def _wall_ms(self) -> int:
@@ -143,6 +143,11 @@ class EventLog:
                 )  # fmt: skip
             before, first = hold.channel, False
         return found
+
+
+def moment_of(event: Event) -> tuple[int, int]:
+    """The key that puts events in the order of their times: one snapshot may report several moments."""
+    return event.wall_ms, event.wall_ms if event.now_ms is None else event.now_ms
 
 
 def log_of(points: Iterable[HistoryPoint | None], last: Snapshot) -> EventLog:

@@ -39,7 +39,7 @@ _CAUSES: dict[Cause, tuple[str, str]] = {
     "backlog": ("has a backlog", "have a backlog"),
     "behind": ("is lagging", "are lagging"),
     "future_elsewhere": ("waits: a future timestamp elsewhere", "wait: a future timestamp elsewhere"),
-    "slow_clock": ("has a slow clock", "have slow clocks"),
+    "slow_clock": ("is ahead of the clock", "are ahead of the clock"),
     "held_back": ("is paused by --max-drift", "are paused by --max-drift"),
     "paused": ("is paused", "are paused"),
     "in_flight": ("waits in a busy operator", "wait in a busy operator"),

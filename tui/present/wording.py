@@ -176,7 +176,7 @@ def cause(snapshot: Snapshot) -> str:
         if behind and is_close(snapshot)
         else f"lagging:{behind or ' far'} behind in event time",
         "future_elsewhere": f"future timestamps: {_fastest(snapshot)} is{behind or ' far'} ahead of the others",
-        "slow_clock": f"slow clock: its timestamps are{behind or ' far'} behind the others",
+        "slow_clock": "slow clock: all timestamps are ahead of the clock here",
         "held_back": "paused by --max-drift until slower partitions catch up",
         "paused": "the source is paused",
         "in_flight": "its records are still in a busy operator",

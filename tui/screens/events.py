@@ -13,7 +13,7 @@ from ...engine.core.snapshot import Snapshot
 from ..bindings import bindings
 from ..present import formatting as f
 from ..present.event_words import ALERTED, EventWords, event_time, event_words
-from ..present.events import brief_ms
+from ..present.events import brief_ms, moment_of
 from ..present.keys import Hint, hint
 from ..present.line import Run, clip
 from ..present.screen_words import MOMENT_SHOWN
@@ -123,7 +123,7 @@ class EventsScreen(DetailScreen):
             if here_ms is not None and not ahead and not before:
                 before = True
                 items.append(heading((f" ─── {MOMENT_SHOWN} ───", "level")))
-            line, sorts = partial(self._line, event, words, what, ahead), (event.wall_ms, words.what, words.detail)
+            line, sorts = partial(self._line, event, words, what, ahead), (moment_of(event), words.what, words.detail)
             items.append(Item((line,), _key(event, words), dict(zip(_COLUMNS, sorts, strict=True))))
         return items
 

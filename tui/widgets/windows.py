@@ -158,8 +158,6 @@ class WindowTable(Rows):
     def _waits(self, group: WindowGroup, width: int) -> list[Run]:
         window, count = group.first, len(group.windows)
         who = waits_for(window, 3 if width >= _ROOMY else 1, self._windows.taking_part)
-        of_what = " of event time" if width >= _ROOMY and who is not None and count == 1 else ""
-        short = "" if window.short_ms is None else f" ({f.duration(window.short_ms)}{of_what} short)"
         several = f"{count:,} {'windows ' if width >= _ROOMY else ''}"
         wait = "waits" if count == 1 else f"{several}wait"
         if who is None and window.short_ms is None and self._windows.unclosed is not None:
@@ -167,7 +165,13 @@ class WindowTable(Rows):
         if who is None:
             missing = wait if window.short_ms is None else f"{f.duration(window.short_ms)} of event time short"
             return [(f"   {missing}", "dim")]
-        return [(f"   {wait} for ", "dim"), (who, "holder"), (short, "dim")]
+        head, short = f"   {wait} for ", ""
+        if window.short_ms is not None:
+            missing, of_what = f.duration(window.short_ms), " of event time"
+            whole = f" ({missing}{of_what} short)"
+            fits = count == 1 and cell_len(head + who + whole) <= width
+            short = whole if fits else f" ({missing} short)"
+        return [(head, "dim"), (who, "holder"), (short, "dim")]
 
 
 def reach_bar(start_ms: int, end_ms: int, level_ms: int | None, fastest_ms: int | None, width: int) -> list[Run]:

@@ -16,7 +16,7 @@ from wmtop.tui.present.wording import cause, window
 
 from tests.tui.canned import MINUTE, NOW, SETTINGS, channel, live
 
-NUMBERS = {"quiet": "26m", "backlog": "1,204", "behind": "43m", "future_elsewhere": "43m", "slow_clock": "43m"}
+NUMBERS = {"quiet": "26m", "backlog": "1,204", "behind": "43m", "future_elsewhere": "43m"}
 
 
 @pytest.mark.parametrize("why", get_args(Cause))

@@ -16,7 +16,8 @@ def _slow(it: SlowBatches, context: Context) -> Explanation:
     grows = it.backlog_per_s
     times = "" if not it.emit_every_ms else f", {it.batch_ms // it.emit_every_ms:,} times the emit interval"
     part = [] if it.phase is None else [f"{f.share(it.phase_share)} of that: {_PHASES[it.phase]}"]
-    rates = [] if it.rows_in is None else [f"{f.rate(it.rows_in)} rows/s come, {f.rate(it.rows_done)} can be processed"]
+    can = "" if it.rows_done is None else f", {f.rate(it.rows_done)} can be processed"
+    rates = [] if it.rows_in is None else [f"{f.rate(it.rows_in)} rows/s come{can}"]
     unread = [] if grows is None else [f"Backlog: {n(it.backlog, 'record')}, {f.rate(grows)} more each second"]
     waits, why = "The watermark advances", "The watermark advances once a batch: while one runs, no window fires."
     if context.snapshot.spark.has_watermark is False:
