@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ..core.snapshot import SiblingQuery
 from ..errors import UsageError
-from .eventlog.event_log import READ_AT_ONCE, EventLogTap, check
+from .eventlog.event_log import READ_AT_ONCE, EventLogFacts, EventLogTap, check
 from .events.published import Published, PublishedTap, list_published
 from .events.query_runs import QueryRun
 from .files import one_line
@@ -66,6 +66,10 @@ class LogReports:
         """Read everything."""
         check(self._log.path)
         sure_of(self._log.poll_all().queries, self._wanted)
+
+    def name(self) -> str | None:
+        """The query's name, else the application's: reads everything."""
+        return name_in(self._log.poll_all(), self._wanted)
 
     def poll(self, query_id: str | None) -> Report | None:
         """Read on."""
@@ -169,6 +173,12 @@ def choose(runs: Sequence[QueryRun], wanted: str | None, query_id: str | None) -
     meant = [run for run in runs if query_id in (None, run.id) and wanted in (None, run.name, run.id, run.run_id)]
     running = [run for run in meant if not run.ended]
     return (running or meant or [None])[-1]
+
+
+def name_in(facts: EventLogFacts, wanted: str | None) -> str | None:
+    """The name of the wanted query of a log, else of its application; None: neither is known."""
+    meant = choose(facts.queries, wanted, None)
+    return (meant.name if meant is not None else None) or facts.app
 
 
 def _ended_words(run: QueryRun) -> str:

@@ -22,7 +22,7 @@ from .engines import bounds_of, command_of, run_claimed, show, stop_on_eof
 from .launch import launched
 from .listing import list_all, list_inside
 from .output import SnapshotPrinter
-from .post_mortem import finished_log, show_post_mortem
+from .post_mortem import has_finished, read_log, show_post_mortem
 from .running import has_terminal, open_screen
 from .summary import summary
 from .targets import (
@@ -47,6 +47,7 @@ if TYPE_CHECKING:  # a tap, or asyncio, is imported by the command that uses it
     from ...engine.feed.client import Client
     from ...engine.taps.broker.broker import BrokerTap
     from ...engine.taps.engine import Watched, WatchOptions
+    from ...engine.taps.eventlog.event_log import EventLogFacts
     from ...engine.taps.query import QueryWatch
     from ...engine.taps.remote.mirror import Remote
     from .targets import Windows
@@ -163,14 +164,15 @@ def attach(
         if remote is None and not (headless or once or json) and list_inside(local_path(target)):
             return
         path = local_path(target) if remote is None else remote.local
-        if not headless and (finished := finished_log(path)) is not None:
+        logged = None if headless else read_log(path)
+        if logged is not None and has_finished(logged):
             _refuse(
                 "for a finished event log",
                 of_broker | {"--state-reader": state_reader, "--bootstrap": bootstrap, "--on-alert": on_alert},
             )
-            show_post_mortem(path, finished, query, name, record, once=once, json=json, force=force)
+            show_post_mortem(path, logged, query, name, record, once=once, json=json, force=force)
             return
-        watched, base = _query(target, query, windows, broker_of(bootstrap, time, kafka_config), remote)
+        watched, base = _query(target, query, windows, broker_of(bootstrap, time, kafka_config), remote, logged)
     check_outputs({"--record": record}, inputs=_inputs(target, kafka_config), force=force)
     if not (headless or once or json) and has_terminal():
         if remote is not None:
@@ -192,9 +194,16 @@ def attach(
 
 
 def _query(
-    target: str, wanted: str | None, windows: "Windows", broker: "BrokerTap | None", remote: "Remote | None"
+    target: str,
+    wanted: str | None,
+    windows: "Windows",
+    broker: "BrokerTap | None",
+    remote: "Remote | None",
+    logged: "EventLogFacts | None" = None,
 ) -> "tuple[QueryWatch, str]":
-    """A Spark query, by its checkpoint, its event log (`remote`: in a store) or what its job publishes."""
+    """A Spark query, by its checkpoint, its event log (`remote`: in a store; `logged`: as it was read) or what its
+    job publishes.
+    """
     path = local_path(target) if remote is None else remote.local
     if not path.exists():
         published = published_query(target, wanted, windows, broker)
@@ -202,7 +211,7 @@ def _query(
             raise UsageError(nothing_there(target))
         return published
     if is_log(path):
-        return query_of_log(path, wanted, windows, broker, remote)
+        return query_of_log(path, wanted, windows, broker, remote, logged)
     from .look import is_recording
 
     if is_recording(path):

@@ -22,17 +22,29 @@ if TYPE_CHECKING:  # a tap is imported by the command that uses it
     from ...engine.taps.eventlog.event_log import EventLogFacts
 
 
-def finished_log(path: Path) -> "EventLogFacts | None":
-    """The facts of an event log whose application has ended or must have died; None for anything else."""
+def read_log(path: Path) -> "EventLogFacts | None":
+    """The facts of an event log; None for anything else."""
     from ...engine.taps.eventlog.event_log import check
-    from ...engine.taps.eventlog.post_mortem import is_finished, look
+    from ...engine.taps.eventlog.post_mortem import look
 
     if not is_log(path):
         return None
     check(path)
     with _progress("reading the event log") as step:
-        facts = look(path, step)
-    return facts if is_finished(facts, time.time_ns() // 1_000_000) else None
+        return look(path, step)
+
+
+def finished_log(path: Path) -> "EventLogFacts | None":
+    """The facts of an event log whose application has ended or must have died; None for anything else."""
+    facts = read_log(path)
+    return facts if facts is not None and has_finished(facts) else None
+
+
+def has_finished(facts: "EventLogFacts") -> bool:
+    """Whether the application has ended or must have died."""
+    from ...engine.taps.eventlog.post_mortem import is_finished
+
+    return is_finished(facts, time.time_ns() // 1_000_000)
 
 
 def show_post_mortem(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # a tap is imported by the command that uses it
     from ...engine.json_path import JsonPath
     from ...engine.taps.broker.broker import BrokerTap
     from ...engine.taps.broker.consumer import TopicWatch
+    from ...engine.taps.eventlog.event_log import EventLogFacts
     from ...engine.taps.flink.kafka import KafkaJoin
     from ...engine.taps.flink.watch import FlinkWatch
     from ...engine.taps.query import QueryWatch, WindowsTap
@@ -106,18 +107,27 @@ def query_of_checkpoint(
 
 
 def query_of_log(
-    path: Path, wanted: str | None, windows: "Windows", broker: "BrokerTap | None", remote: "Remote | None" = None
+    path: Path,
+    wanted: str | None,
+    windows: "Windows",
+    broker: "BrokerTap | None",
+    remote: "Remote | None" = None,
+    logged: "EventLogFacts | None" = None,
 ) -> "tuple[QueryWatch, str]":
-    """A query by its application's event log (`remote`: the original of that copy), and its name."""
+    """A query by its application's event log, and its name.
+
+    `remote` is the original of that copy; `logged` is its content if it was read before.
+    """
     from ...engine.taps.eventlog.event_log import check
     from ...engine.taps.query import QueryWatch
-    from ...engine.taps.reports import LogReports
+    from ...engine.taps.reports import LogReports, name_in
 
     check(path)
     source = SourceView(kind="event log", description=str(path.absolute()) if remote is None else remote.uri)
     reports = LogReports(path, wanted)
     watch = QueryWatch(source, reports=reports, windows=windows, broker=broker, remote=remote)
-    return watch, name_of(wanted or path.name)
+    known = reports.name() if logged is None else name_in(logged, wanted)
+    return watch, name_of(known or wanted or path.name)
 
 
 def published_query(

@@ -18,7 +18,7 @@ from ..events.query_events import QueryEvent, QueryProgress, QueryTerminated
 from ..events.query_runs import QueryRun
 from ..merge import snapshot_of_query
 from ..query_facts import QueryFacts
-from ..reports import Report, choose, siblings_of, sure_of
+from ..reports import Report, choose, name_in, siblings_of, sure_of
 from .event_log import EventLogFacts, EventLogTap
 
 SILENT_MS = 3_600_000
@@ -61,7 +61,7 @@ def record(
     meant = choose(facts.queries, wanted, None)
     if meant is None:
         raise UsageError(f"{path} has no streaming query")
-    name = name or meant.name or facts.app or path.name
+    name = name or name_in(facts, wanted) or path.name
     source = SourceView(kind="event log", description=str(path.absolute()))
     course = _Course(name, source, facts, meant.id)
     header = Header(

@@ -180,7 +180,7 @@ def _evicts(
     if kind in ("session", "dedup_within_watermark"):
         return mode != "complete" and watermark
     if kind == "join":
-        return " predicate: " in text.rpartition("state cleanup [")[2]
+        return text.rpartition("state cleanup [")[2].count(" predicate: ") == 2  # one for each input's rows
     return None
 
 

@@ -25,9 +25,11 @@ from wmtop.engine.taps.eventlog.event_log import (
     check,
 )
 from wmtop.engine.taps.eventlog.files import NO_ZSTD
+from wmtop.engine.taps.eventlog.post_mortem import look
 from wmtop.engine.taps.events.query_events import STARTS
 from wmtop.engine.taps.events.query_runs import PlanFacts, PlannedWatermark, QueryRun
 from wmtop.engine.taps.files import NOT_THERE
+from wmtop.tui.cli.targets import query_of_log
 
 from ..jobs import ORDERS, START_MS, Seen, query
 
@@ -485,6 +487,17 @@ def test_a_batch_runs_until_it_is_reported(tmp_path: Path) -> None:
     assert (run.running.batch, run.running.since_ms) == (1, START_MS)
     [run] = written(tmp_path / "local-1", [*events[:2], start, *events[2:3]])
     assert run.running is None
+
+
+def test_an_attached_log_has_the_name_of_its_query_not_of_its_directory(tmp_path: Path) -> None:
+    log = tmp_path / "local-1"
+    written(log, of_query("orders by day", 2)[:-1])
+    assert query_of_log(log, None, None, None)[1] == "orders-by-day"
+    [run] = look(log, lambda left: None).queries
+    assert query_of_log(log, run.id, None, None)[1] == "orders-by-day"
+    assert query_of_log(log, None, None, None, logged=look(log, lambda left: None))[1] == "orders-by-day"
+    log.write_bytes(line_of({"Event": "SparkListenerApplicationStart", "App Name": "shop", "Timestamp": START_MS}))
+    assert query_of_log(log, None, None, None)[1] == "shop", "no query has started yet"
 
 
 def test_there_were_rows_to_compare(seen: dict[str, Seen]) -> None:

@@ -72,3 +72,18 @@ def test_a_filter_may_leave_nothing_for_the_first_watermark() -> None:
     two = replace(plan, nodes=(plan.nodes[0], replace(plan.nodes[1], sources=(1,))))
     assert holding(two, {(0, 1): 200_000}, 10_000) == [(None, False), (None, False)]  # once: (190_000), (10_000, True)
     assert holding(two, {(0, 1): 200_000, (0,): 60_000}, 10_000) == [(None, False), (10_000, True)]
+
+
+def join(left: str, right: str) -> bool | None:
+    """Whether a join with these rules for removing the rows of its inputs removes them all."""
+    state = "state info [ checkpoint = file:/cp/state, runId = r, opId = 0, v], 0, "
+    tree = f"StreamingSymmetricHashJoin [lk#1], [rk#2], Inner, {state}state cleanup [ left {left}, right {right} ], 2"
+    return facts(tree).operators[0].evicts
+
+
+def test_a_join_that_removes_the_rows_of_one_input_only_keeps_those_of_the_other() -> None:
+    rule = "value predicate: ((t#3-T60000ms <= 1750002840000000))"
+    assert join(rule, rule) is True
+    assert join("= null", rule) is False
+    assert join(rule, "= null") is False
+    assert join("= null", "= null") is False

@@ -9,7 +9,10 @@ _KEPT: dict[KeptReason | None, str] = {
     "watermark_after": "withWatermark comes after it: a watermark is only known to what follows it.",
     "watermark_lost": "Its window or key uses a column without the watermark: overwritten, or derived from it.",
     "key_without_window": "Its key has no window: the watermark does not say when a key is finished.",
-    "join_unbounded": "The join condition has no bound on event time: any old row may still find a match.",
+    "join_unbounded": (
+        "Rows of at least one input stay in state: the join condition does not bound event time in both directions, "
+        "or an input has no withWatermark."
+    ),
     "dedup_without_time": "Its key lacks the event-time column: the watermark does not say when a key is finished.",
     "mode_not_known": (
         "Its keys carry no watermark. In complete mode that is intended; a checkpoint alone does not show the mode."
