@@ -53,6 +53,11 @@ class Node(Struct, frozen=True, kw_only=True):
         return None if self.delay_ms is None or greatest is None else greatest - self.delay_ms
 
     @property
+    def at_least_ms(self) -> int | None:
+        """What its own watermark has reached at least, by Spark's reports."""
+        return None if self.delay_ms is None or self.least_ms is None else self.least_ms - self.delay_ms
+
+    @property
     def barrel_ms(self) -> int | None:
         """The watermark by its slowest channel; None if not all channels are known."""
         reached = [tap.barrel_ms for tap in self.taps]
@@ -155,7 +160,7 @@ def shown(nodes: Sequence[Node], level_ms: int | None, policy: Policy | None) ->
 
 
 def _is_above(node: Node, level_ms: int) -> bool:
-    return node.least_ms is not None and node.delay_ms is not None and node.least_ms - node.delay_ms > level_ms
+    return node.at_least_ms is not None and node.at_least_ms > level_ms
 
 
 def _view(node: Node, stands_ms: int | None, *, holds: bool = False, pinned: Pinned | None = None) -> WatermarkNode:
@@ -168,6 +173,7 @@ def _view(node: Node, stands_ms: int | None, *, holds: bool = False, pinned: Pin
         after_state=node.after_state,
         above=list(node.above),
         sources=None if node.sources is None else list(node.sources),
+        at_least_ms=node.at_least_ms if stands_ms is None else None,
     )
 
 

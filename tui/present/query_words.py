@@ -63,7 +63,9 @@ def node_lines(snapshot: Snapshot) -> list[str]:
 
 
 def _node_line(snapshot: Snapshot, node: WatermarkNode) -> str:
-    at = f.ELSEWHERE if node.watermark_ms is None else f.stamp(node.watermark_ms, None)
+    at = f.ELSEWHERE if node.reached_ms is None else f.stamp(node.reached_ms, None)
+    if node.watermark_ms is None and node.at_least_ms is not None:
+        at = f"at least {at}"
     words = {
         "no_input": "stuck at 1970, its input has no records",
         "own_output": "stuck at 1970, it waits for the query's own output",

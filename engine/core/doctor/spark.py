@@ -76,7 +76,7 @@ class InputHoldsBack(Finding, frozen=True, kw_only=True, tag="input-holds-back")
     sources: tuple[str, ...]
     """What feeds it, in the sources' words."""
     gain_ms: int
-    """How far behind the next input it is."""
+    """How far behind the next input it is, at least."""
     frozen_ms: int | None
     """For how long the watermark has not advanced."""
 
@@ -156,7 +156,7 @@ def input_holds_back(given: DiagnosisInput) -> InputHoldsBack | None:
     spark, level_ms = given.snapshot.spark, given.watermark_ms
     nodes = spark.nodes or []
     holding = [node for node in nodes if node.holds and node.pinned is None]
-    ahead = [node.watermark_ms for node in nodes if not node.holds and node.watermark_ms is not None]
+    ahead = [node.reached_ms for node in nodes if not node.holds and node.reached_ms is not None]
     if given.over or spark.policy != "min" or level_ms is None or len(holding) != 1 or len(ahead) != len(nodes) - 1:
         return None
     longest_ms = max((node.delay_ms or 0 for node in nodes), default=0)

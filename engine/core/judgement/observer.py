@@ -141,11 +141,11 @@ class SnapshotJudge:
 
     def _see_nodes(self, nodes: Sequence[WatermarkNode], now: int) -> None:
         for place, node in enumerate(nodes if len(nodes) > 1 else ()):
-            if node.watermark_ms is None:
+            if (reached := node.reached_ms) is None:
                 continue
-            if node.watermark_ms > self._nodes.get(place, node.watermark_ms):
+            if reached > self._nodes.get(place, reached):
                 self._advanced_ms = now  # rows of this input are newer than those before
-            self._nodes[place] = node.watermark_ms
+            self._nodes[place] = reached
 
     def _advanced(self, now: int) -> int | UnsetType | None:
         """When any channel's event time last advanced; `UNSET`: not known, since it was not observed long enough."""

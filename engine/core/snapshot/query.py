@@ -45,6 +45,13 @@ class WatermarkNode(Struct, frozen=True):
     """The watermarks (places in the list) that its rows passed before this one."""
     sources: list[int] | None = None
     """The sources (places in `Snapshot.sources`) that feed it; None: not known."""
+    at_least_ms: int | None = None
+    """Where `watermark_ms` is not known: a time that it has reached at least."""
+
+    @property
+    def reached_ms(self) -> int | None:
+        """The watermark, or what it has reached at least; None: neither is known."""
+        return self.at_least_ms if self.watermark_ms is None else self.watermark_ms
 
 
 class StatefulOperator(Struct, frozen=True, kw_only=True):

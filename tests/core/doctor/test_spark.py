@@ -225,6 +225,8 @@ def test_an_input_that_holds_the_others_back_is_named(verdict: Any, gain: int, s
     assert InputHoldsBack in found(replace(of, state="ended")), "after its end as well"
     unknown = [nodes[1], replace(nodes[0], watermark_ms=None)]
     assert InputHoldsBack not in found(replace(of, spark=replace(of.spark, nodes=unknown)))
+    least = [nodes[1], replace(nodes[0], watermark_ms=None, at_least_ms=nodes[0].watermark_ms)]
+    assert InputHoldsBack in found(replace(of, spark=replace(of.spark, nodes=least)))
     assert InputHoldsBack not in found(replace(of, spark=replace(of.spark, policy="max")))
 
 

@@ -199,13 +199,17 @@ def test_what_has_ended_stays_ended_also_when_the_engine_is_gone() -> None:
     assert verdict_of(ended).verdict == "ended"
 
 
+@pytest.mark.parametrize("known", ["watermark_ms", "at_least_ms"])
 @pytest.mark.parametrize(("other", "verdict"), [(True, "stalled"), (False, "unknown")])
-def test_an_input_whose_watermark_advances_shows_that_the_query_s_is_stalled(other: bool, verdict: str) -> None:
+def test_an_input_whose_watermark_advances_shows_that_the_query_s_is_stalled(
+    other: bool, verdict: str, known: str
+) -> None:
     """Of two inputs without a tap: one advances, the other holds the query back."""
     judge = SnapshotJudge()
     for second in range(0, 130, 5):
         now, level = NOW + second * SECOND, NOW - MINUTE
-        nodes = [WatermarkNode("a", 0, now if other else level), WatermarkNode("b", 0, level, holds=True)]
+        ahead = replace(WatermarkNode("a", 0), **{known: now if other else level})
+        nodes = [ahead, WatermarkNode("b", 0, level, holds=True)]
         one = Snapshot(
             name="q", state="live", batch=second, now_ms=now, wall_ms=now, settings=SETTINGS, level=Level(level),
             totals=Totals(None, None, None, None, None, None), spark=SparkProgress(nodes=nodes),

@@ -1,6 +1,7 @@
 """Plans of one source read twice, and of inputs that a filter may empty: as Spark 4.3 prints them, cut."""
 
 from msgspec.structs import replace
+from wmtop.engine.core.snapshot import WatermarkNode
 from wmtop.engine.taps.events.plan_text import lines_of_tree, read_plan
 from wmtop.engine.taps.events.query_runs import BatchProgress, EventMax, PlanFacts, SourceProgress
 from wmtop.engine.taps.nodes import nodes_of, shown
@@ -39,6 +40,10 @@ def facts(tree: str) -> PlanFacts:
 
 def holding(plan: PlanFacts, seen: dict[tuple[int, ...], int], level_ms: int) -> list[tuple[int | None, bool]]:
     """Each node's watermark and whether it holds the query's at `level_ms`, by what was reported (`seen`)."""
+    return [(node.watermark_ms, node.holds) for node in nodes_shown(plan, seen, level_ms)]
+
+
+def nodes_shown(plan: PlanFacts, seen: dict[tuple[int, ...], int], level_ms: int) -> list[WatermarkNode]:
     sources = 1 + max(max(places) for places in seen)
     told = SourceProgress("s", None, None, None, 1, None, None)
     progress = BatchProgress(
@@ -48,7 +53,7 @@ def holding(plan: PlanFacts, seen: dict[tuple[int, ...], int], level_ms: int) ->
     )  # fmt: skip
     maxima = tuple(EventMax(places, ms) for places, ms in seen.items())
     last = replace(run(plan=plan), progress=progress, event_max=maxima, silent=())
-    return [(node.watermark_ms, node.holds) for node in shown(nodes_of(None, last), level_ms, "min")]
+    return shown(nodes_of(None, last), level_ms, "min")
 
 
 def test_a_reused_part_of_the_plan_is_one_watermark() -> None:
@@ -61,6 +66,16 @@ def test_two_watermarks_of_the_same_rows_are_both_known() -> None:
     plan = facts(union("isnotnull(ts#387)", "isnotnull(ts#401)"))
     assert [(node.filtered, node.twin) for node in plan.nodes] == [(False, None), (False, 0)]
     assert holding(plan, {(0,): 64_000}, 34_000) == [(54_000, False), (34_000, True)]
+
+
+def test_an_input_whose_watermark_is_hidden_has_reached_at_least_what_it_reported_alone() -> None:
+    """The first input stopped: earlier reports were the first one's, later ones are the second one's."""
+    plan = facts(union("isnotnull(ts#387)", "isnotnull(ts#401)"))
+    two = replace(plan, nodes=(plan.nodes[0], replace(plan.nodes[1], sources=(1,), twin=None)), leaves=2)
+    shown_as = nodes_shown(two, {(0, 1): 60_000, (1,): 500_000}, 50_000)
+    assert [(node.watermark_ms, node.at_least_ms, node.holds) for node in shown_as] == [
+        (50_000, None, True), (None, 470_000, False),
+    ]  # fmt: skip
 
 
 def test_a_filter_may_leave_nothing_for_the_first_watermark() -> None:
