@@ -83,7 +83,7 @@ class LogReports:
             trouble=facts.trouble,
             siblings=siblings_of(facts.queries, run),
             heard_ms=facts.modified_ms,
-            checkpoint=_checkpoint_of(facts.queries, run),
+            checkpoint=checkpoint_of(facts.queries, run),
         )
 
     def close(self) -> None:
@@ -135,7 +135,7 @@ class JobReports:
             trouble=publication.trouble,
             siblings=siblings_of(publication.queries, run),
             heard_ms=publication.written_ms,
-            checkpoint=_checkpoint_of(publication.queries, run),
+            checkpoint=checkpoint_of(publication.queries, run),
         )
 
     def _search(self, query_id: str) -> None:
@@ -162,7 +162,7 @@ def siblings_of(runs: Sequence[QueryRun], chosen: QueryRun | None) -> list[Sibli
     return sorted(found, key=lambda one: one.state != "failed")
 
 
-def _checkpoint_of(runs: Sequence[QueryRun], run: QueryRun | None) -> str | None:
+def checkpoint_of(runs: Sequence[QueryRun], run: QueryRun | None) -> str | None:
     """A run without a batch has no plan, but an earlier run of the same query may have had one."""
     places = [one.plan.checkpoint for one in runs if run is not None and one.id == run.id and one.plan is not None]
     return next((place for place in reversed(places) if place is not None), None)

@@ -7,11 +7,13 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from wmtop.engine.core.snapshot import SparkProgress, Verdict
 from wmtop.engine.feed import rundir
 from wmtop.engine.feed.messages import Reply
 from wmtop.engine.feed.publisher import Publisher
@@ -19,6 +21,9 @@ from wmtop.engine.feed.recording import RecordingWriter
 from wmtop.engine.taps.remote.store import REQUEST_S
 from wmtop.tui import cli
 from wmtop.tui.cli.check import LEAST_S, NO_ANSWER, hangs_after_s
+from wmtop.tui.cli.fleet.members import Member
+from wmtop.tui.cli.look import Decided, Look
+from wmtop.tui.present.recent import Recent
 
 from tests.core.doctor.streams import MINUTE, SETTINGS, Stream, traffic
 
@@ -258,6 +263,31 @@ def test_a_query_that_has_begun_no_batch_for_long_is_not_waited_for(tmp_path: Pa
 def test_a_target_that_hangs_takes_hardly_longer_than_for() -> None:
     assert 30 < hangs_after_s(30_000) < 32
     assert LEAST_S < hangs_after_s(0) < LEAST_S + 2  # one answer may take that long
+
+
+def test_a_last_poll_that_takes_too_long_does_not_hide_what_was_found(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ten queries on a busy machine: none had a verdict yet, and each had its findings."""
+    ended = threading.Event()
+
+    def look_at(member: Member, decided: Decided, *more: object) -> Look:
+        query = replace(HEALTHY.published[-1], verdict=Verdict("unknown"), spark=SparkProgress(never_moved=True))
+        assert not decided(Look(Recent(), query))
+        ended.wait(60)
+        raise AssertionError("nothing waits for it")
+
+    monkeypatch.setattr("wmtop.tui.cli.check.look_at", look_at)
+    monkeypatch.setattr("wmtop.tui.cli.check.hangs_after_s", lambda for_ms: 1.0)
+    monkeypatch.setattr(sys.modules[cli.main.__module__], "_a_look_hangs", lambda: False)  # it would end this process
+    monkeypatch.setattr(sys, "argv", ["wmtop", "check", "orders", "clicks", "--json"])
+    with pytest.raises(SystemExit) as over:
+        cli.main()
+    ended.set()
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert over.value.code == 3
+    assert [(one["target"], one["verdict"]) for one in found] == [("orders", "unknown"), ("clicks", "unknown")]
+    assert all("watermark-never-moved" in [each["code"] for each in one["findings"]] for one in found)
 
 
 def test_a_store_that_never_answers_does_not_keep_check(tmp_path: Path) -> None:

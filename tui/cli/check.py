@@ -15,7 +15,7 @@ from msgspec import Struct
 from ...engine.core.snapshot import Snapshot
 from ...engine.errors import RunError, UsageError, first_line
 from ...engine.fleet import LOOK
-from ..present.check_facts import FACTS, facts_of
+from ..present.check_facts import FACTS, CheckInput, facts_of
 from ..present.check_words import BAD, Checked, CheckedFinding, lines, nagios_text, reason_of, table
 from ..present.diagnosis import explain
 from ..present.fail_if import Expression, evaluate, parse_fail_if
@@ -126,10 +126,11 @@ def _parsed(text: str | None) -> Expression | None:
 def _check_all(members: list[Member], asked: _Asked) -> Iterator[Checked | UsageError]:
     """Check all targets at the same time; results in order, also `UsageError`s. A hanging target delays no other."""
     outcomes: dict[str, Checked | Exception] = {}
+    seen: dict[str, Checked] = {}
 
     def look(member: Member) -> None:
         try:
-            outcomes[member.name] = _check(member, asked)
+            outcomes[member.name] = _check(member, asked, seen)
         except Exception as error:  # noqa: BLE001 - it is raised, or reported, by the thread that waits
             outcomes[member.name] = error
 
@@ -146,7 +147,7 @@ def _check_all(members: list[Member], asked: _Asked) -> Iterator[Checked | Usage
         outcome = outcomes.get(name)
         if isinstance(outcome, Exception) and not isinstance(outcome, UsageError):
             raise outcome
-        yield outcome or _unknown(name, f"{NO_ANSWER} {duration(limit_s * 1_000)}")
+        yield outcome or seen.get(name) or _unknown(name, f"{NO_ANSWER} {duration(limit_s * 1_000)}")
 
 
 def hangs_after_s(for_ms: int) -> float:
@@ -154,11 +155,18 @@ def hangs_after_s(for_ms: int) -> float:
     return max(for_ms / 1_000, LEAST_S) + LAST_POLL_S
 
 
-def _check(member: Member, asked: _Asked) -> Checked:
+def _check(member: Member, asked: _Asked, seen: dict[str, Checked]) -> Checked:
+    """Check one target; `seen` gets what was found so far, in case its next poll takes too long."""
     expression = _parsed(member.fail_if) if asked.expression is None else asked.expression
 
     def decided(look: Look) -> bool:
-        return _decided(look, expression)
+        if look.snapshot is None:
+            return False
+        given = look.given()
+        if _decided(given, expression):
+            return True
+        seen[member.name] = _result(member.name, given, expression)
+        return False
 
     try:
         look = look_at(member, decided, asked.for_ms, asked.at, asked.options)
@@ -168,20 +176,17 @@ def _check(member: Member, asked: _Asked) -> Checked:
         if not member.forgiving:
             raise
         return _unknown(member.name, first_line(error))
-    return _result(member.name, look, expression)
+    return _result(member.name, look.given(), expression)
 
 
-def _decided(look: Look, expression: Expression | None) -> bool:
+def _decided(given: CheckInput, expression: Expression | None) -> bool:
     """Whether more time would not change the answer.
 
     True if the target has ended or begins no batches, if the expression is true, or if verdict and expression are
     known.
     """
-    if look.snapshot is None:
-        return False
-    if look.snapshot.state in ("failed", "ended") or _begins_nothing(look.snapshot):
+    if given.snapshot.state in ("failed", "ended") or _begins_nothing(given.snapshot):
         return True
-    given = look.given()
     if expression is not None and evaluate(expression, given).met:
         return True
     return given.verdict != "unknown" and (expression is None or evaluate(expression, given).met is not None)
@@ -200,8 +205,7 @@ def _unknown(target: str, reason: str) -> Checked:
     return Checked(target, "unknown", reason, [], dict.fromkeys(FACTS), CANNOT_TELL)
 
 
-def _result(target: str, look: Look, expression: Expression | None) -> Checked:
-    given = look.given()
+def _result(target: str, given: CheckInput, expression: Expression | None) -> Checked:
     snapshot = given.snapshot
     said = [explain(finding, snapshot, None) for finding in given.findings]
     exit_code = MET if given.verdict in BAD else CANNOT_TELL if given.verdict == "unknown" else FINE

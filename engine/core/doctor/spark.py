@@ -161,11 +161,11 @@ def input_holds_back(given: DiagnosisInput) -> InputHoldsBack | None:
         return None
     longest_ms = max((node.delay_ms or 0 for node in nodes), default=0)
     gain_ms = min(ahead, default=level_ms) - level_ms
-    if gain_ms < max(MINUTE, SKEW_TIMES * longest_ms, SKEW_TIMES * given.window_ms):
+    stalled = verdict_of(given) == "stalled"
+    if gain_ms <= 0 or (not stalled and gain_ms < max(MINUTE, SKEW_TIMES * longest_ms, SKEW_TIMES * given.window_ms)):
         return None
     [node] = holding
     known = given.snapshot.sources or []
-    stalled = verdict_of(given) == "stalled"
     return InputHoldsBack(
         severity="critical" if stalled else "warning",
         size=gain_ms,

@@ -1,7 +1,7 @@
 """A finished event log as a recording: a snapshot for each batch that it reports, and one for each end."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -18,7 +18,7 @@ from ..events.query_events import QueryEvent, QueryProgress, QueryTerminated
 from ..events.query_runs import QueryRun
 from ..merge import snapshot_of_query
 from ..query_facts import QueryFacts
-from ..reports import Report, choose, name_in, siblings_of, sure_of
+from ..reports import Report, checkpoint_of, choose, name_in, siblings_of, sure_of
 from .event_log import EventLogFacts, EventLogTap
 
 SILENT_MS = 3_600_000
@@ -110,7 +110,7 @@ class _Course:
         """Write the last state: how the query or its application ended, and what its state then held."""
         if self._last is None:
             return
-        checkpoint, windows = _state_of(self._last)
+        checkpoint, windows = _state_of(self._last, self._whole.queries)
         if not self._last.ended or checkpoint is not None:
             self._write(self._last, writer, alive=self._last.ended, checkpoint=checkpoint, windows=windows)
 
@@ -130,6 +130,7 @@ class _Course:
             alive=alive,
             trouble=None,
             siblings=siblings_of(self._whole.queries, run) if run.ended or not alive else None,
+            heard_ms=self._whole.modified_ms,
         )
         now_ms = run.last_event_ms or (self._before.now_ms if self._before else None) or self._whole.started_ms or 0
         self._before = snapshot_of_query(
@@ -143,12 +144,15 @@ class _Course:
         self.count += 1
 
 
-def _state_of(run: QueryRun) -> tuple[CheckpointFacts | None, tuple[OpenWindows, ...] | None]:
-    """The state in the checkpoint that the log names, if it is still as the run left it."""
-    place = run.plan.checkpoint if run.plan is not None else None
-    if place is None or run.progress is None or not is_checkpoint(Path(place)):
+def _state_of(run: QueryRun, runs: Sequence[QueryRun]) -> tuple[CheckpointFacts | None, tuple[OpenWindows, ...] | None]:
+    """The state in the checkpoint that the log names, if it is still as the run left it: a run that fails in its first
+    batch leaves the state of the run before.
+    """
+    place = checkpoint_of(runs, run)
+    if place is None or not is_checkpoint(Path(place)):
         return None, None
     facts = CheckpointTap(Path(place)).poll()
-    if facts.query_id != run.id or facts.committed is None or facts.committed != run.progress.batch:
+    done = [one.progress.batch for one in runs if one.id == run.id and one.progress is not None]
+    if facts.query_id != run.id or facts.committed != max(done, default=None):
         return None, None
     return facts, OpenWindowsTap(Path(place)).poll(facts)

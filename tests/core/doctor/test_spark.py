@@ -201,7 +201,12 @@ def test_a_query_that_is_well_has_no_findings(snapshot: Snapshot) -> None:
 
 @pytest.mark.parametrize(
     ("verdict", "gain", "severity"),
-    [("moving", 10 * MINUTE, "warning"), ("stalled", 10 * MINUTE, "critical"), ("moving", 50 * SECOND, None)],
+    [
+        ("moving", 10 * MINUTE, "warning"),
+        ("stalled", 10 * MINUTE, "critical"),
+        ("stalled", 50 * SECOND, "critical"),  # however little it is behind: nothing else holds it back
+        ("moving", 50 * SECOND, None),
+    ],
 )
 def test_an_input_that_holds_the_others_back_is_named(verdict: Any, gain: int, severity: str | None) -> None:
     level = NOW - 20 * MINUTE

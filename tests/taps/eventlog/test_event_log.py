@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from wmtop.engine.errors import UsageError
+from wmtop.engine.feed.recording import RecordingReader
 from wmtop.engine.taps.eventlog.event_lines import EventLines
 from wmtop.engine.taps.eventlog.event_log import (
     CUT_LINE,
@@ -25,11 +26,13 @@ from wmtop.engine.taps.eventlog.event_log import (
     check,
 )
 from wmtop.engine.taps.eventlog.files import NO_ZSTD
-from wmtop.engine.taps.eventlog.post_mortem import look
+from wmtop.engine.taps.eventlog.post_mortem import look, record
 from wmtop.engine.taps.events.query_events import STARTS
 from wmtop.engine.taps.events.query_runs import PlanFacts, PlannedWatermark, QueryRun
 from wmtop.engine.taps.files import NOT_THERE
 from wmtop.tui.cli.targets import query_of_log
+
+from tests.tui.cli.checkpoints import checkpoint
 
 from ..jobs import ORDERS, START_MS, Seen, query
 
@@ -487,6 +490,44 @@ def test_a_batch_runs_until_it_is_reported(tmp_path: Path) -> None:
     assert (run.running.batch, run.running.since_ms) == (1, START_MS)
     [run] = written(tmp_path / "local-1", [*events[:2], start, *events[2:3]])
     assert run.running is None
+
+
+@pytest.mark.parametrize("earlier", [0, 3])
+def test_a_query_that_failed_in_the_first_batch_of_its_run_shows_that_batch(tmp_path: Path, earlier: int) -> None:
+    state = checkpoint(tmp_path / "ckpt", 2)
+    for name in () if earlier else ("1", "2"):
+        (state / "commits" / name).unlink()
+    failed = {"batchWatermarkMs": START_MS, "batchTimestampMs": START_MS, "conf": {"spark.sql.shuffle.partitions": "1"}}
+    for name in ("3",) if earlier else ("0",):
+        (state / "offsets" / name).write_text(f"v1\n{json.dumps(failed)}\n-")
+    for name in () if earlier else ("1", "2"):
+        (state / "offsets" / name).unlink()
+    ids = {"id": "5d0b3a8e-7b5e-4f6e-9a57-0d3b0f6f2a11", "runId": "second"}
+    plan = f"StateStoreSave [key#1], state info [ checkpoint = file:{state}/state, runId = second, opId = 0, ver = 0]"
+    start = {
+        "Event": "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart",
+        "executionId": 7,
+        "rootExecutionId": 7,
+        "description": f"orders\nid = {ids['id']}\nrunId = second\nbatch = {earlier}",
+        "sparkPlanInfo": {"simpleString": plan, "children": []},
+        "time": START_MS,
+    }
+    first = [] if not earlier else of_query("orders", earlier, lambda batch: {"id": ids["id"]})
+    begun, *_, ended = of_query("orders", 0)
+    listed = [
+        {"Event": "SparkListenerApplicationStart", "App Name": "shop", "Timestamp": START_MS},
+        *({**one, "id": ids["id"]} for one in first),
+        {**begun, **ids},
+        start,
+        {**ended, **ids, "exception": "java.io.IOException: quota exceeded"},
+        {"Event": "SparkListenerApplicationEnd", "Timestamp": START_MS + 9_000},
+    ]
+    log = tmp_path / "local-1"
+    written(log, listed)
+    assert record(log, look(log, lambda left: None), tmp_path / "out.rec", None, None, lambda left: None)
+    with RecordingReader(tmp_path / "out.rec") as reader:
+        last = reader.at(len(reader) - 1)
+    assert (last.state, last.batch, last.spark.in_flight) == ("failed", earlier, False)
 
 
 def test_an_attached_log_has_the_name_of_its_query_not_of_its_directory(tmp_path: Path) -> None:
