@@ -66,7 +66,9 @@ def _unread_there(offsets: SourceOffsets, topics: TopicFacts | None) -> int | No
     if topics is None or topics.trouble is not None or offsets.kind != "kafka":
         return None
     own = offsets.offsets or {}
-    return sum(p.unread for p in topics.partitions if p.unread is not None and f"{p.topic}/{p.partition}" in own)
+    unread = [p.unread for p in topics.partitions if f"{p.topic}/{p.partition}" in own]
+    known = [number for number in unread if number is not None]
+    return sum(known) if len(known) == len(unread) else None
 
 
 def _unread_said(source: SourceProgress) -> int | None:

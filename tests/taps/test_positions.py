@@ -4,14 +4,26 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from wmtop.engine.taps.broker.topic_facts import TopicFacts
+from wmtop.engine.taps.broker.topic_facts import PartitionFacts, TopicFacts
 from wmtop.engine.taps.events.query_runs import SourceProgress
 from wmtop.engine.taps.positions import positions
 
 READ = '{"orders":{"0":40}}'
 
 
-@pytest.mark.parametrize(("topics", "backlog"), [(None, 0), (TopicFacts(trouble="no broker answers"), None)])
+def partition(number: int, end: int, position: int) -> PartitionFacts:
+    return PartitionFacts("orders", number, end, None, None, position, None)
+
+
+@pytest.mark.parametrize(
+    ("topics", "backlog"),
+    [
+        (None, 0),
+        (TopicFacts(trouble="no broker answers"), None),
+        (TopicFacts(partitions=(partition(0, 45, 40),)), 5),
+        (TopicFacts(partitions=(partition(0, 7, 40),)), None),  # recreated: the position is another topic's
+    ],
+)
 def test_a_backlog_that_nobody_can_know_is_not_zero(topics: TopicFacts | None, backlog: int | None) -> None:
     source = SourceProgress("KafkaV2[Subscribe[orders]]", READ, READ, READ, 0, None, None)
     run: Any = SimpleNamespace(progress=SimpleNamespace(sources=(source,)))

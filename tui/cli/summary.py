@@ -1,8 +1,10 @@
 """A run's snapshot as a few lines of text."""
 
+from ...engine.core.doctor import diagnose
 from ...engine.core.lateness import recommended_lateness_ms
 from ...engine.core.snapshot import Snapshot
 from ..present.attached import barrel_parts, position
+from ..present.diagnosis.diagnoses import explain
 from ..present.formatting import ELSEWHERE, NO_DATA, behind_clock, clean, count, duration, setting, share_of, stamp
 from ..present.line import lay
 from ..present.notes import note_text
@@ -40,7 +42,9 @@ def _attached(snapshot: Snapshot) -> list[str]:
     batch = "" if snapshot.batch is None else f", batch {count(snapshot.batch)}"
     running = in_flight(snapshot)
     lines = [f"{clean(snapshot.name)}: {snapshot.state}{batch}{'' if running is None else f' {running}'}"]
-    lines += [verdict_line(snapshot), whole_identity(snapshot)]
+    findings = diagnose(snapshot, ())
+    headline = explain(findings[0], snapshot, None).title if findings else None
+    lines += [verdict_line(snapshot, findings, headline=headline), whole_identity(snapshot)]
     if snapshot.error is not None:
         lines.append(f"error: {clean(snapshot.error)}")
     lines += [f"  {note_text(note)}" for note in snapshot.notes]

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from ...engine.core.doctor import Finding, accounts_for
 from ...engine.core.doctor.blocking import Lagging, SilentChannels
+from ...engine.core.doctor.progress import Stalled
 from ...engine.core.judgement.verdict import lost_state, moves_again, reports_again, verdict_of
 from ...engine.core.snapshot import Blocker, Cause, Snapshot, Verdict, VerdictName
 from . import formatting as f
@@ -129,9 +130,12 @@ def verdict_parts(
     return parts
 
 
-def verdict_line(snapshot: Snapshot, findings: Sequence[Finding] = (), *, lost: str | None = None) -> str:
+def verdict_line(
+    snapshot: Snapshot, findings: Sequence[Finding] = (), *, lost: str | None = None, headline: str | None = None
+) -> str:
     """The verdict as a line of plain text, for the command line."""
-    return "".join(text for text, _ in lay(verdict_parts(snapshot, findings, lost=lost), 10_000)).strip(" ●")
+    parts = verdict_parts(snapshot, findings, lost=lost, headline=headline)
+    return "".join(text for text, _ in lay(parts, 10_000)).strip(" ●")
 
 
 def speed(value: float) -> str:
@@ -245,6 +249,8 @@ def _reason(
             return [MOVES_AGAIN]
         if who is not None:
             return [who]
+        if headline and findings and not isinstance(findings[0], Stalled) and accounts_for(findings[0], "stalled"):
+            return [headline]
         if reason.code == "unread_records":
             return [f"{f.count(reason.records)} records are not read"]
         return ["event time advances, the watermark does not"]

@@ -133,7 +133,11 @@ class TopicTap:
         return {p: committed[p] for p in partitions if p in committed}
 
     def _reached(self, positions: Positions, ends: Positions, first: Positions) -> dict[TopicPartition, int]:
-        """The event times before the positions; at a partition's end its greatest timestamp."""
+        """The event times before the positions; at a partition's end its greatest timestamp.
+
+        None for a position beyond the end: its records are not there.
+        """
+        positions = {p: at for p, at in positions.items() if at <= ends[p]}
         if self._path is not None:
             return self._times_before(positions, first, self._before_position)
         inside = {p: at for p, at in positions.items() if at < ends[p]}

@@ -22,8 +22,8 @@ class PartitionFacts(Struct, frozen=True):
 
     @property
     def unread(self) -> int | None:
-        """The number of unread records."""
-        return None if self.position is None else max(0, self.end - self.position)
+        """The number of unread records; None for a position beyond the end: the topic was recreated or cut."""
+        return None if self.position is None or self.position > self.end else self.end - self.position
 
 
 class TopicFacts(Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from wmtop.engine.core.doctor import Fix
 from wmtop.engine.core.doctor.blocking import NoData, SilentChannels
 from wmtop.engine.core.doctor.condition import EngineFailed
 from wmtop.engine.core.doctor.lateness import LatenessTooSmall
+from wmtop.engine.core.doctor.spark import InputHoldsBack
 from wmtop.engine.core.snapshot import Blocker, Holder, Reason, Snapshot, Verdict, VerdictName, Windows
 from wmtop.tui.present import verdict as v
 from wmtop.tui.present.line import Part, lay
@@ -221,6 +222,18 @@ def test_an_attached_query_that_was_stopped_keeps_its_windows() -> None:
     ours, theirs = v.verdict_line(own), v.verdict_line(stopped)
     assert ours != theirs
     assert "3" in theirs
+
+
+def test_a_stalled_query_s_line_says_what_its_first_finding_explains() -> None:
+    """And not how many records its last batches have not read yet."""
+    stalled = judged("stalled", Reason("unread_records", records=10), blockers=[], channels=[])
+    holds = InputHoldsBack(
+        severity="critical", column="ts", delay_ms=5_000, sources=(), gain_ms=HOUR, frozen_ms=MINUTE, fixes=()
+    )
+    assert "10 records" in v.verdict_line(stalled)
+    line = v.verdict_line(stalled, [holds], headline="The input of ts holds back the watermark")
+    assert "The input of ts holds back the watermark" in line
+    assert "10 records" not in line
 
 
 def test_a_lost_engine_is_the_reason_not_what_was_wrong_before() -> None:
