@@ -57,6 +57,9 @@ _ANNOUNCED = re.compile(
     r"|PythonException: (?:\[[A-Z_.]+\] )?(?:An exception was thrown from the Python worker: ?)?(?=\S)"
 )
 """Texts that Spark writes before the error itself, one after the other."""
+_WAITED = "Exception thrown in awaitResult:"
+"""All that Spark says first of an error in another thread."""
+_CAUSE = "Caused by: "
 _TRACEBACK = "Traceback (most recent call last):"
 _DESCRIPTION = re.compile(r"\nid = (\S{1,64})\nrunId = (\S{1,64})\nbatch = (\d{1,18}|init)", re.ASCII)
 _CONTINUOUS = "init"
@@ -379,6 +382,8 @@ def _sum(rates: Iterable[Rate]) -> float | None:
 def _first_line(exception: str) -> str:
     """The exception's first line without Spark's introductions: a screen of 80 columns has room for the rest."""
     first, _, rest = exception.strip().removeprefix(_PROXY).partition("\n")
+    if first.rstrip().endswith(_WAITED) and (cause := rest.partition(_CAUSE)[2]):
+        return _first_line(cause)
     if first.endswith(_TRACEBACK):
         reported = next((line for line in rest.splitlines() if line[:1].isalpha()), "")
         first = f"{first.removesuffix(_TRACEBACK)} {reported}"

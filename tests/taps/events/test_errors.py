@@ -14,6 +14,9 @@ TASK = (
 )
 
 
+AWAIT = "org.apache.spark.SparkException: Exception thrown in awaitResult: "
+
+
 @pytest.mark.parametrize(
     ("said", "shown"),
     [
@@ -23,6 +26,12 @@ TASK = (
         (f"{PROXY}{TRACE}OSError: full", "OSError: full"),
         ("org.apache.spark.sql.AnalysisException: [UNRESOLVED] no column", "AnalysisException: [UNRESOLVED] no column"),
         ("java.lang.OutOfMemoryError: Java heap space\n\tat Foo", "OutOfMemoryError: Java heap space"),
+        (
+            f"{AWAIT}\n\tat Foo\nCaused by: a.b.CommitFailed: [COMMIT] batch 0\nExpected 1\n",
+            "CommitFailed: [COMMIT] batch 0",
+        ),
+        (f"{AWAIT}\nCaused by: {TASK}{WORKER}{TRACE}ValueError: no key\n\nCaused by: {AWAIT}\n", "ValueError: no key"),
+        (AWAIT, "SparkException: Exception thrown in awaitResult:"),
         (WORKER, "PythonException:"),
         ("", ""),
     ],
