@@ -113,6 +113,11 @@ class AlertRule:
         self._bursts: _Quiet[bool] = _Quiet(False)
         self._lost: EngineLost | None = None
         self._losses: _Quiet[bool] = _Quiet(False)
+        self._level: int | None = None
+        self._level_moved_ms: int | None = None
+        """When the watermark was last seen to advance (processing time); `_fastest`: that of the fastest channel."""
+        self._fastest: int | None = None
+        self._fastest_moved_ms: int | None = None
 
     @property
     def verdict(self) -> VerdictName | None:
@@ -127,6 +132,7 @@ class AlertRule:
         if last is not None and (point.wall_ms < last.wall_ms or point.records < last.records):
             self._forget()
         self._last = point
+        self._see_fastest(point)
         return [*self._back(point), *self._see_verdict(point), *self._see_late(point)]
 
     def lose(self, wall_ms: int, why: str | None = None, *, silent_ms: int | None = None) -> list[Event]:
@@ -167,11 +173,28 @@ class AlertRule:
                 delayed=not changed,
                 verdict=verdict,
                 before=before if changed else alerted,
-                channel=point.holder,
-                cause=point.cause,
+                channel=None if self._stands_as_a_whole(point) else point.holder,
+                cause=None if self._stands_as_a_whole(point) else point.cause,
                 reason=point.reason,
             )
         ]
+
+    def _see_fastest(self, point: HistoryPoint) -> None:
+        """Note when the watermark, and the fastest channel's, last advanced."""
+        level, behind = point.watermark_ms, point.behind_fastest_ms
+        if level is None or behind is None:
+            return
+        if self._level is not None and level > self._level:
+            self._level_moved_ms = point.now_ms
+        if self._fastest is not None and level + behind > self._fastest:
+            self._fastest_moved_ms = point.now_ms
+        self._level, self._fastest = level, level + behind
+
+    def _stands_as_a_whole(self, point: HistoryPoint) -> bool:
+        """Whether a watermark is stalled with those of all channels, as after a raised lateness: no channel lags."""
+        if point.verdict != "stalled" or point.cause != "behind" or self._level_moved_ms is None:
+            return False
+        return (self._fastest_moved_ms or 0) <= self._level_moved_ms
 
     def _settled(self, verdict: VerdictName, wall: int) -> bool:
         if verdict != "unknown":

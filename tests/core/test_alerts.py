@@ -205,3 +205,19 @@ def test_a_command_gets_the_facts() -> None:
             "reason": None,
         },
     }
+
+
+def stalls(channels_advance: bool) -> VerdictChanged:
+    """The event of a stall with data: the watermark advances for a minute, and then not."""
+    story = []
+    for second, given in enumerate(verdicts((60, "moving"), (90, "stalled"))):
+        level = min(second, 30) * SECOND
+        behind = 2 * SECOND + max(second - 30, 0) * SECOND * channels_advance
+        story.append(replace(given, watermark_ms=level, behind_fastest_ms=behind, cause="behind"))
+    return next(event for event in run(story) if isinstance(event, VerdictChanged) and event.verdict == "stalled")
+
+
+def test_a_stall_of_all_channels_names_none() -> None:
+    """As after a raised lateness: the slowest channel is no further behind than before."""
+    assert (stalls(False).channel, stalls(False).cause) == (None, None)
+    assert (stalls(True).channel, stalls(True).cause) == ("a", "behind")

@@ -11,7 +11,7 @@ from . import formatting as f
 from .events import DelayChanged, HolderChanged, Noted, SettingChanged, changed_settings
 from .holders import CAUSES
 from .notes import note_text
-from .verdict import INKS, REASONS, WORDS
+from .verdict import AS_A_WHOLE, INKS, REASONS, WORDS
 
 Severity = Literal["information", "warning", "error"]
 _SEVERITIES: dict[str, Severity] = {"bad": "error", "stale": "warning"}
@@ -93,6 +93,8 @@ def alert_severity(event: Event) -> Severity:
 def _why(event: VerdictChanged) -> str:
     if event.reason in REASONS:
         return REASONS[event.reason]
+    if event.channel is None and event.reason == "event_time_ahead":
+        return AS_A_WHOLE
     if event.channel is None or event.verdict not in ("slow", "stalled"):
         return ""
     cause = f": {CAUSES[event.cause]}" if event.cause is not None else ""

@@ -20,7 +20,7 @@ from .check_words import BAD
 from .diagnosis.diagnoses import explain
 from .line import Run, cells, clip
 from .target import target_of
-from .verdict import INKS, WORDS, blame
+from .verdict import INKS, WORDS, blame, frozen_in
 from .wording import name as shown_name
 
 SILENT_MS = 10_000
@@ -91,7 +91,8 @@ def fleet_row(
 
 def _reason(given: CheckInput) -> str:
     """Why the verdict is not good: the blockers of the watermark, else the doctor's finding."""
-    if given.verdict in BAD and (blamed := blame(given.snapshot)) is not None:
+    raised = frozen_in(given.findings, given.verdict) is not None
+    if given.verdict in BAD and not raised and (blamed := blame(given.snapshot)) is not None:
         return blamed
     if given.verdict not in (*BAD, "unknown"):
         return ""

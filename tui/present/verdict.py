@@ -6,7 +6,7 @@ from itertools import accumulate, takewhile
 from msgspec import Struct
 
 from ...engine.core.doctor import Finding, accounts_for
-from ...engine.core.doctor.blocking import Lagging, SilentChannels
+from ...engine.core.doctor.blocking import FrozenByLateness, Lagging, SilentChannels
 from ...engine.core.doctor.progress import Stalled
 from ...engine.core.judgement.verdict import lost_state, moves_again, reports_again, verdict_of
 from ...engine.core.snapshot import Blocker, Cause, Snapshot, Verdict, VerdictName
@@ -54,6 +54,8 @@ _CAUSES: dict[Cause, tuple[str, str]] = {
 
 
 MOVES_AGAIN = "the watermark moves again"
+AS_A_WHOLE = "event time advances, the watermark does not"
+"""A stall for which no channel is to blame."""
 REASONS: dict[str | None, str] = {
     "no_records": "no records, no backlog: check the producers",
     "all_idle": "all channels are idle, no records: check the producers",
@@ -182,6 +184,12 @@ def _is_over(snapshot: Snapshot, findings: Sequence[Finding]) -> bool:
     return moves_again(snapshot) and _silent_in(findings) is None
 
 
+def frozen_in(findings: Sequence[Finding], verdict: VerdictName) -> FrozenByLateness | None:
+    """The raised lateness that alone explains a bad verdict: no channel is to blame."""
+    first = next((found for found in findings if accounts_for(found, verdict)), None)
+    return first if isinstance(first, FrozenByLateness) else None
+
+
 def _silent_in(findings: Sequence[Finding]) -> SilentChannels | None:
     return next((found for found in findings if isinstance(found, SilentChannels)), None)
 
@@ -247,13 +255,15 @@ def _reason(
     if verdict.verdict == "stalled":
         if _is_over(snapshot, findings):
             return [MOVES_AGAIN]
+        if (frozen := frozen_in(findings, verdict.verdict)) is not None:
+            return [f"lateness was raised: frozen for another {f.duration(frozen.left_ms)} of event time"]
         if who is not None:
             return [who]
         if headline and findings and not isinstance(findings[0], Stalled) and accounts_for(findings[0], "stalled"):
             return [headline]
         if reason.code == "unread_records":
             return [f"{f.count(reason.records)} records are not read"]
-        return ["event time advances, the watermark does not"]
+        return [AS_A_WHOLE]
     accounted = headline if headline and findings and accounts_for(findings[0], "unknown") else None
     if reason.code == "engine_lost":
         return [text for text in (accounted, _gone(silent_ms)) if text is not None]

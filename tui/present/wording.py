@@ -174,6 +174,8 @@ def cause(snapshot: Snapshot) -> str:
         "never_seen": "no record since the start",
         "behind": f"{behind.strip()} behind in event time, as lateness allows"
         if behind and is_close(snapshot)
+        else f"lateness was raised, frozen for another {f.duration(raised)} of event time"
+        if (raised := _raised_ms(snapshot, view)) is not None
         else f"lagging:{behind or ' far'} behind in event time",
         "future_elsewhere": f"future timestamps: {_fastest(snapshot)} is{behind or ' far'} ahead of the others",
         "slow_clock": "slow clock: all timestamps are ahead of the clock here",
@@ -191,6 +193,17 @@ def cause(snapshot: Snapshot) -> str:
         words["paused"] = "paused by watermark alignment"
         words["in_flight"] = "no channel holds it back: records wait before a busy operator"
     return words[holder.cause]
+
+
+def _raised_ms(snapshot: Snapshot, view: ChannelView | None) -> int | None:
+    """How far (ms) a channel's event time is from where its watermark advances again after a raised lateness; None: it
+    is not frozen by that.
+    """
+    settings = snapshot.settings
+    if view is None or view.watermark_ms is None or view.max_event_ms is None or settings.lateness_ms is None:
+        return None
+    left_ms = view.watermark_ms - (view.max_event_ms - settings.lateness_ms - 1)
+    return left_ms if settings.strategy in ("bounded", "bounded-legacy") and left_ms > 1 else None
 
 
 def _stuck(snapshot: Snapshot, view: ChannelView | None) -> str:

@@ -11,6 +11,7 @@ from wmtop.engine.core.doctor.lateness import LatenessTooSmall
 from wmtop.engine.core.doctor.spark import InputHoldsBack
 from wmtop.engine.core.snapshot import Blocker, Holder, Reason, Snapshot, Verdict, VerdictName, Windows
 from wmtop.tui.present import verdict as v
+from wmtop.tui.present.fleet import fleet_row
 from wmtop.tui.present.line import Part, lay
 from wmtop.tui.present.presenter import presenter_of
 from wmtop.tui.present.wish import Wish
@@ -319,3 +320,16 @@ def test_eighty_columns_have_room_for_the_fix_of_channels_with_long_names() -> N
     parts = v.verdict_parts(snapshot, offer=v.Offer(Wish(True, HOUR), 2 * HOUR), key="v")
     line = "".join(run for run, _ in lay(parts, 80))
     assert "sensor-000 and 9 more have no data · fix: idle timeout 1h (v)" in line
+
+
+def test_a_raised_lateness_blames_no_channel() -> None:
+    """Every channel's watermark is frozen: the slowest one is no further behind than before."""
+    stream = Stream(SETTINGS).run(120, traffic("abcd", behind={"d": 3_000})).change(lateness_ms=30 * MINUTE)
+    snapshot, findings = stream.run(120, traffic("abcd", behind={"d": 3_000})).snapshot, stream.findings()
+    assert snapshot is not None
+    assert (snapshot.verdict.verdict, snapshot.level.holder and snapshot.level.holder.cause) == ("stalled", "behind")
+    line = text(v.verdict_parts(snapshot, findings))
+    assert "lateness was raised" in line
+    assert "lagging" not in line
+    assert "lateness was raised" in text(presenter_of(snapshot).holder(None))
+    assert "lagging" not in fleet_row("x", "run", snapshot, (), None).reason
