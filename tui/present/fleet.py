@@ -20,12 +20,14 @@ from .check_words import BAD
 from .diagnosis.diagnoses import explain
 from .line import Run, cells, clip
 from .target import target_of
-from .verdict import INKS, WORDS, blame, frozen_in
+from .verdict import INKS, MOVES_AGAIN, WORDS, blame, is_over
 from .wording import name as shown_name
 
 SILENT_MS = 10_000
 """Time (ms) without a snapshot after which a target's verdict is not known."""
 WORST: tuple[VerdictName, ...] = ("stalled", "slow", "unknown", "waiting", "moving", "ended")
+RECORDING = "recording"
+"""The kind of a target that never becomes stale: its verdict is that of its end."""
 SPARK_CELLS, SPARK_CELL_MS = 12, 10_000
 _EIGHTHS = "▁▂▃▄▅▆▇█"
 _OVER = ("ended", "failed")
@@ -46,7 +48,7 @@ class FleetRow(Struct, frozen=True, kw_only=True):
     backlog: int | None = None
     findings: dict[Severity, int] | None = None
     age_ms: int | None = None
-    """How long ago its last snapshot came."""
+    """How long ago its last snapshot came; of a recording, was taken."""
     lost: str | None = None
     lags: tuple[int | None, ...] = ()
     """The lag of the last minutes, the newest last."""
@@ -91,8 +93,9 @@ def fleet_row(
 
 def _reason(given: CheckInput) -> str:
     """Why the verdict is not good: the blockers of the watermark, else the doctor's finding."""
-    raised = frozen_in(given.findings, given.verdict) is not None
-    if given.verdict in BAD and not raised and (blamed := blame(given.snapshot)) is not None:
+    if given.verdict == "stalled" and is_over(given.snapshot, given.findings):
+        return MOVES_AGAIN
+    if given.verdict in BAD and (blamed := blame(given.snapshot)) is not None:
         return blamed
     if given.verdict not in (*BAD, "unknown"):
         return ""
@@ -103,7 +106,7 @@ def _reason(given: CheckInput) -> str:
 def aged(row: FleetRow, age_ms: int | None) -> FleetRow:
     """The row when its last snapshot is `age_ms` old: a target without recent snapshots is not known to be fine."""
     row = replace(row, age_ms=age_ms)
-    if age_ms is None or age_ms <= SILENT_MS or row.verdict in ("ended", "unknown"):
+    if age_ms is None or age_ms <= SILENT_MS or row.verdict in ("ended", "unknown") or row.kind == RECORDING:
         return row
     silent = f"no answer for {f.duration(age_ms // 1_000 * 1_000)}"
     return replace(row, verdict="unknown", reason=silent, lost=silent)
@@ -112,7 +115,7 @@ def aged(row: FleetRow, age_ms: int | None) -> FleetRow:
 def kind_of(kind: str, snapshot: Snapshot) -> str:
     """The target's kind, if its address (`kind`) does not show it."""
     source = snapshot.source
-    return kind if source is None or kind == "recording" else source.kind if target_of(snapshot).is_attached else "run"
+    return kind if source is None or kind == RECORDING else source.kind if target_of(snapshot).is_attached else "run"
 
 
 def _lags(past: Sequence[HistoryPoint]) -> tuple[int | None, ...]:

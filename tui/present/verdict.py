@@ -6,7 +6,7 @@ from itertools import accumulate, takewhile
 from msgspec import Struct
 
 from ...engine.core.doctor import Finding, accounts_for
-from ...engine.core.doctor.blocking import FrozenByLateness, Lagging, SilentChannels
+from ...engine.core.doctor.blocking import Lagging, SilentChannels
 from ...engine.core.doctor.progress import Stalled
 from ...engine.core.judgement.verdict import lost_state, moves_again, reports_again, verdict_of
 from ...engine.core.snapshot import Blocker, Cause, Snapshot, Verdict, VerdictName
@@ -17,7 +17,7 @@ from .line import Part, Run, lay, part
 from .preview import now_gain_ms
 from .target import target_of
 from .wish import Wish
-from .wording import NAME_CELLS, ahead_elsewhere, name
+from .wording import NAME_CELLS, ahead_elsewhere, name, raised_words
 
 STALE_AFTER_MS = 3_000
 """Time (ms) without a snapshot after which an engine's state is not known."""
@@ -120,7 +120,7 @@ def verdict_parts(
     reasons = _reason(snapshot, verdict, findings, silent_ms, headline)
     for place, text in enumerate(reasons):
         parts.append(part((text, text_ink), rank=place, gap=" · " if place else "  "))
-    if _is_over(snapshot, findings):
+    if is_over(snapshot, findings):
         return parts
     if verdict.verdict in ("stalled", "slow"):
         parts += _cost_and_fix(snapshot, findings, offer, key)
@@ -158,11 +158,14 @@ def waiting_windows(snapshot: Snapshot) -> tuple[int, bool]:
 def blame(snapshot: Snapshot) -> str | None:
     """The channels that block the watermark, and the cause: the first blockers with the same cause.
 
-    Only as many as free most of the lag: channels near the fastest one are not to blame.
+    Only as many as free most of the lag: channels near the fastest one are not to blame. No channel is to blame after a
+    raised lateness.
     """
     steps = snapshot.blockers
     if not steps:
         return None
+    if (raised := raised_words(snapshot)) is not None:
+        return raised
     most = MOST_OF_IT * (snapshot.level.behind_fastest_ms or 0)
     enough = next((place for place, step in enumerate(steps, 1) if (step.gain_ms or 0) >= most), len(steps))
     same = list(takewhile(lambda step: step.cause == steps[0].cause, steps[:enough]))
@@ -179,15 +182,9 @@ def _blamed(snapshot: Snapshot, findings: Sequence[Finding]) -> str | None:
     return f"{_named_shortly(silent.channels, count)} {_CAUSES[cause][count > 1]}"
 
 
-def _is_over(snapshot: Snapshot, findings: Sequence[Finding]) -> bool:
+def is_over(snapshot: Snapshot, findings: Sequence[Finding]) -> bool:
     """Whether a stall has ended, but not yet its verdict; False if the doctor finds channels without data now."""
     return moves_again(snapshot) and _silent_in(findings) is None
-
-
-def frozen_in(findings: Sequence[Finding], verdict: VerdictName) -> FrozenByLateness | None:
-    """The raised lateness that alone explains a bad verdict: no channel is to blame."""
-    first = next((found for found in findings if accounts_for(found, verdict)), None)
-    return first if isinstance(first, FrozenByLateness) else None
 
 
 def _silent_in(findings: Sequence[Finding]) -> SilentChannels | None:
@@ -253,10 +250,8 @@ def _reason(
             lost = f"not advanced in the last {horizon}"
         return [lost] if who is None else [lost, who]
     if verdict.verdict == "stalled":
-        if _is_over(snapshot, findings):
+        if is_over(snapshot, findings):
             return [MOVES_AGAIN]
-        if (frozen := frozen_in(findings, verdict.verdict)) is not None:
-            return [f"lateness was raised: frozen for another {f.duration(frozen.left_ms)} of event time"]
         if who is not None:
             return [who]
         if headline and findings and not isinstance(findings[0], Stalled) and accounts_for(findings[0], "stalled"):

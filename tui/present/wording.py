@@ -174,8 +174,8 @@ def cause(snapshot: Snapshot) -> str:
         "never_seen": "no record since the start",
         "behind": f"{behind.strip()} behind in event time, as lateness allows"
         if behind and is_close(snapshot)
-        else f"lateness was raised, frozen for another {f.duration(raised)} of event time"
-        if (raised := _raised_ms(snapshot, view)) is not None
+        else raised
+        if (raised := raised_words(snapshot)) is not None
         else f"lagging:{behind or ' far'} behind in event time",
         "future_elsewhere": f"future timestamps: {_fastest(snapshot)} is{behind or ' far'} ahead of the others",
         "slow_clock": "slow clock: all timestamps are ahead of the clock here",
@@ -195,15 +195,22 @@ def cause(snapshot: Snapshot) -> str:
     return words[holder.cause]
 
 
-def _raised_ms(snapshot: Snapshot, view: ChannelView | None) -> int | None:
-    """How far (ms) a channel's event time is from where its watermark advances again after a raised lateness; None: it
-    is not frozen by that.
+def raised_words(snapshot: Snapshot) -> str | None:
+    """For how long the watermark is frozen because lateness was raised; None: another reason.
+
+    The slowest channel's event time has to catch up with the watermark that it sent before; no channel is to blame.
     """
-    settings = snapshot.settings
+    settings, level, holder = snapshot.settings, snapshot.level, snapshot.level.holder
+    held = None if holder is None or holder.cause != "behind" else holding(snapshot)
+    view = next((view for view in snapshot.channels if view.channel == held), None)
     if view is None or view.watermark_ms is None or view.max_event_ms is None or settings.lateness_ms is None:
         return None
     left_ms = view.watermark_ms - (view.max_event_ms - settings.lateness_ms - 1)
-    return left_ms if settings.strategy in ("bounded", "bounded-legacy") and left_ms > 1 else None
+    if settings.strategy not in ("bounded", "bounded-legacy") or left_ms <= 1:
+        return None
+    if (level.behind_fastest_ms or 0) > left_ms + settings.lateness_ms:
+        return None  # it is much further behind than that
+    return f"lateness was raised: frozen for another {f.duration(left_ms)} of event time"
 
 
 def _stuck(snapshot: Snapshot, view: ChannelView | None) -> str:

@@ -332,4 +332,6 @@ def test_a_raised_lateness_blames_no_channel() -> None:
     assert "lateness was raised" in line
     assert "lagging" not in line
     assert "lateness was raised" in text(presenter_of(snapshot).holder(None))
-    assert "lagging" not in fleet_row("x", "run", snapshot, (), None).reason
+    assert "lateness was raised" in fleet_row("x", "run", snapshot, (), None).reason
+    over = replace(snapshot, level=replace(snapshot.level, moved_ms=snapshot.now_ms))
+    assert fleet_row("x", "run", over, (), None).reason == v.MOVES_AGAIN

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from time import monotonic, sleep
+from time import monotonic, sleep, time_ns
 
 import msgspec
 
@@ -12,7 +12,7 @@ from ....engine.core.doctor.progress import verdict_at
 from ....engine.core.snapshot import Snapshot
 from ....engine.fleet.watcher import Looker, Sight, TargetWatch, Watcher, WatchTarget
 from ...present.check_facts import CheckInput
-from ...present.fleet import FleetRow, aged, fleet_row, ordered
+from ...present.fleet import RECORDING, FleetRow, aged, fleet_row, ordered
 from ..look import is_recording
 from ..targets import FLINK, TOPIC
 from .members import Member
@@ -48,7 +48,7 @@ def _kind_of(target: str) -> str:
         return "topic"
     if target.startswith(FLINK):
         return "flink"
-    return "recording" if is_recording(Path(target)) else ""
+    return RECORDING if is_recording(Path(target)) else ""
 
 
 class FleetRows:
@@ -73,7 +73,9 @@ class FleetRows:
 
 
 def age_ms(sight: Sight, now_s: float) -> int | None:
-    """Time (ms) since the target's last message; None: none yet."""
+    """Time (ms) since the target's last message, of a recording since its last snapshot was taken; None: none yet."""
+    if sight.kind == RECORDING and sight.snapshot is not None and sight.snapshot.wall_ms is not None:
+        return max(time_ns() // 1_000_000 - sight.snapshot.wall_ms, 0)
     return None if sight.heard_s is None else max(int((now_s - sight.heard_s) * 1_000), 0)
 
 

@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 
 from ....engine.fleet.watcher import Sight, TargetWatch, Watcher
 from ...present import metrics as table
-from ...present.fleet import SILENT_MS, kind_of
+from ...present.fleet import RECORDING, SILENT_MS, kind_of
 from .observe import age_ms, facts_input
 
 Family = GaugeMetricFamily | CounterMetricFamily | InfoMetricFamily
@@ -61,7 +61,8 @@ def _lost(sight: Sight, age: int | None) -> str | None:
         return None
     if sight.lost is not None:
         return sight.lost
-    return "no answer" if age is not None and age > SILENT_MS else None
+    silent = age is not None and age > SILENT_MS and sight.kind != RECORDING
+    return "no answer" if silent else None
 
 
 def family_of(metric: table.Metric) -> Family:

@@ -12,8 +12,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as plain
 from wmtop.engine.core.snapshot import Snapshot
 from wmtop.engine.errors import RunError
-from wmtop.engine.fleet.watcher import Take, Watcher, WatchTarget
-from wmtop.tui.cli.fleet.observe import FleetRows
+from wmtop.engine.fleet.watcher import Sight, Take, Watcher, WatchTarget
+from wmtop.tui.cli.fleet.observe import FleetRows, age_ms
 from wmtop.tui.cli.fleet.prometheus import serve_metrics
 from wmtop.tui.present import metrics
 from wmtop.tui.present.dashboard import alert_rules, dashboard, query_of
@@ -88,6 +88,16 @@ def test_what_was_silent_for_long_is_not_known_to_be_fine() -> None:
     old = aged(row, SILENT_MS + 1)
     assert (old.verdict, old.lost is not None) == ("unknown", True)
     assert aged(replace(row, verdict="ended"), SILENT_MS + 1).verdict == "ended"
+
+
+def test_a_recording_is_as_old_as_its_last_snapshot_and_never_stale() -> None:
+    """Its looker sends that snapshot again and again."""
+    assert HEALTHY.wall_ms is not None
+    old_ms = age_ms(Sight("a", "recording", HEALTHY, heard_s=9.0), 10.0)
+    assert old_ms is not None
+    assert old_ms > 3_600_000
+    assert age_ms(Sight("a", "run", HEALTHY, heard_s=9.0), 10.0) == 1_000
+    assert aged(FleetRow(target="a", kind="recording", verdict="moving"), old_ms).verdict == "moving"
 
 
 def test_rows_are_sorted_and_filtered() -> None:
