@@ -83,6 +83,15 @@ class FlinkJob(Struct, frozen=True):
         """The vertex whose barrel is shown."""
         return next((one for one in self.vertices if one.id == self.operator), None)
 
+    def sent_upstream(self) -> dict[str, int]:
+        """The greatest watermark (ms) that each task above the chosen operator sends, by the task's id."""
+        tasks = {one.id: one for one in self.vertices}
+        above = [] if self.operator is None else [self.operator]
+        for id in above:
+            above += [one for one in (tasks[id].inputs if id in tasks else []) if one not in above]
+        sent = ((tasks[id], tasks[id].output_ms) for id in above[1:] if id in tasks)
+        return {one.id: ms + (one.spread_ms or 0) for one, ms in sent if ms is not None}
+
     @property
     def read_per_second(self) -> float | None:
         """Records per second that all sources read; None if one of them does not report it."""

@@ -199,3 +199,105 @@ def test_the_end_of_the_stream_behind_a_delay_is_no_time() -> None:
     ids = ["0.currentInputWatermark", "0.IntervalJoin[7].currentOutputWatermark"]
     sample, _ = sample_of(vertex, ids, {ids[0]: str(MAX), ids[1]: str(MAX - 30_000)})
     assert sample.subtasks[0].output == MAX
+
+
+def chain(name: str, *outputs: dict[str, int], splits: tuple[int, ...] = ()) -> VertexSample:
+    """A source vertex from the values of its operators' outputs, by subtask, with a split each."""
+    vertex = Vertex("s", name, len(outputs), "RUNNING")
+    values = {
+        f"{index}.{operator}.currentOutputWatermark": str(mark)
+        for index, marks in enumerate(outputs)
+        for operator, mark in marks.items()
+    }
+    values |= {f"{i}.Source__in.split.i-{i}.watermark.currentWatermark": str(mark) for i, mark in enumerate(splits)}
+    found, whole = sample_of(vertex, list(values), values)
+    assert whole
+    return found
+
+
+def below(*levels: int) -> list[VertexSample]:
+    """Window tasks that read the source, one for each level."""
+    return [task(f"w{place}", "s", level, level, windowed=True) for place, level in enumerate(levels)]
+
+
+def test_a_chain_with_branches_sends_what_leads_to_the_operator() -> None:
+    def at(slow: int, fast: int) -> tuple[VertexSample, ...]:
+        first = {"Source__in": fast, "left": fast, "right": fast, "Sink__Writer": MIN}
+        second = {"Source__in": slow, "left": slow, "right": slow, "Sink__Writer": MIN}
+        name = "Source: in -> (left, right, Map -> Sink: Writer)"
+        return chain(name, first, second, splits=(fast, slow)), *below(slow, slow)
+
+    found = barrel(at(10, 80), at(20, 90))
+    assert [one.watermark_ms for one in found.instances] == [90, 20]
+    assert [one.state for one in found.channels] == ["active", "active"]
+    assert found.held is not None
+    assert (found.held.channel, found.held.cause) == ("i-1", "behind")
+
+
+def test_of_branches_with_watermarks_of_their_own_each_operator_has_its_own() -> None:
+    """SQL with mini-batches: one branch sends its watermark at intervals only."""
+
+    def at(batched: int, direct: int) -> Sample:
+        first = {"Source__in": MIN, "WatermarkAssigner[2]": direct + 9, "MiniBatchAssigner[3]": batched + 9}
+        second = {"Source__in": MIN, "WatermarkAssigner[2]": direct, "MiniBatchAssigner[3]": batched}
+        name = "Source: in -> (Calc[1] -> WatermarkAssigner[2], WatermarkAssigner[4] -> MiniBatchAssigner[3])"
+        return Sample(batched, (chain(name, first, second, splits=(MIN, MIN)), *below(batched, direct)))
+
+    old, new = at(10_000, 14_000), at(20_000, 24_000)
+    for operator, level in zip(new.vertices[1:], (20_000, 24_000), strict=True):
+        found = barrel_of(operator, new, old)
+        assert (found.watermark_ms, [one.watermark_ms for one in found.instances]) == (level, [level + 9, level])
+        assert found.held is not None
+        assert found.held.channel == "#1"
+
+
+def test_an_operator_chained_to_the_source_may_keep_the_watermark_back() -> None:
+    """Async I/O without an answer: no split is to blame."""
+    marks = {"Source__in": 70, "lookup": 10}
+    now = chain("Source: in -> lookup", marks, marks, splits=(70, 70)), *below(10)
+    found = barrel(now, now)
+    assert names(found) == ["#0", "#1"]
+    assert found.held is not None
+    assert (found.held.channel, found.held.cause, found.held.vertex) == ("#0", "kept_back", "s")
+
+
+def test_watermarks_assigned_again_after_the_source_are_not_those_of_the_splits() -> None:
+    for name, later in (("Timestamps/Watermarks", -60), ("stamps", 20)):
+
+        def at(split: int, other: int, name: str = name, later: int = later) -> tuple[VertexSample, ...]:
+            first = {"Source__in": split, name: split + later}
+            second = {"Source__in": other, name: other + later}
+            whole = f"Source: in -> {name}"
+            return chain(whole, first, second, splits=(split, other)), *below(min(split, other) + later)
+
+        found = barrel(at(100, 90), at(105, 95))
+        assert names(found) == ["#0", "#1"]
+        assert [one.state for one in found.channels] == ["active", "active"]
+        assert found.held is not None
+        assert (found.held.channel, found.held.cause) == ("#1", "behind")
+
+
+def test_a_task_whose_dump_is_newer_at_one_end_still_passes_its_watermark_on() -> None:
+    def at(time: int, *, sent: int) -> tuple[VertexSample, ...]:
+        return source("s", time, time), task("m", "s", time, sent), task("w", "m", time, time, windowed=True)
+
+    found = barrel(at(10_000, sent=10_200), at(20_000, sent=20_300))
+    assert names(found) == ["s-0", "s-1"]
+
+
+def test_without_windows_a_join_is_chosen_before_a_task_with_one_input() -> None:
+    """A temporal join: its results wait for the versioned table, and the orders do not show that."""
+    table = task("d", "r", 10, 10, name="Deduplicate[1]")
+    joined = task("j", "ld", 10, 10, name="TemporalJoin[2] -> out: Writer")
+    sink = task("k", "lr", 10, 10, name="Sink: Writer")
+    vertices = source("l", 90, 90), source("r", 10, 10), table, joined, sink
+    assert [one.vertex.id for one in operators(Sample(0, vertices))] == ["j", "d", "k"]
+
+
+def test_a_subtask_without_split_watermarks_is_idle_where_it_is_left_out_and_reads_nothing() -> None:
+    def at(level: int, quiet_ms: int) -> tuple[VertexSample, ...]:
+        tasks = Subtask(0, output=level), Subtask(1, output=5, source_idle_ms=quiet_ms)
+        return VertexSample(Vertex("s", "Source: in", 2, "RUNNING"), tasks), task("w", "s", level, level, windowed=True)
+
+    assert [one.state for one in barrel(at(80, 0), at(90, 60_000)).channels] == ["active", "idle"]
+    assert [one.state for one in barrel(at(80, 0), at(90, 0)).channels] == ["active", "catching_up"]

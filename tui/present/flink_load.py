@@ -34,11 +34,19 @@ def busy_after(snapshot: Snapshot) -> str:
     return "" if task is None else f" by {f.label(task.name, _NAME_CELLS)} (busy {f.share(task.busy)})"
 
 
+def busiest_task(snapshot: Snapshot) -> str:
+    """`: Map is busy 98 % of its time`; empty where no task is known to be busy."""
+    tasks = snapshot.flink.vertices if snapshot.flink is not None else []
+    task = max((one for one in tasks if is_busy(one)), key=lambda one: one.busy or 0, default=None)
+    return "" if task is None else f": {f.label(task.name, _NAME_CELLS)} is busy {f.share(task.busy)} of its time"
+
+
 def kept_back(snapshot: Snapshot) -> str:
     """How far the task with the barrel's lowest input sends its watermark behind the one it receives."""
     job = snapshot.flink
     task = None if job is None else next((one for one in job.vertices if one.id == job.held_in), None)
     if task is None or task.input_ms is None or task.output_ms is None:
-        return "its task sends a watermark behind the one that it takes in"
+        where = "its task" if task is None else f"an operator in {f.label(task.name, _NAME_CELLS)}"
+        return f"{where} sends a watermark behind the one that it takes in"
     behind = f.duration(task.input_ms - task.output_ms)
     return f"{f.label(task.name, _NAME_CELLS)} sends a watermark {behind} behind what it takes in"

@@ -1,6 +1,6 @@
 """Rules about event times: in the future, in a wrong unit or time zone, or not event times at all."""
 
-from ..snapshot import Offender
+from ..snapshot import ChannelView, Offender
 from .diagnosis_input import HOUR, MINUTE, SECOND, DiagnosisInput, share
 from .finding import Finding, Fix
 
@@ -15,6 +15,8 @@ ENOUGH, NOW_SLACK_MS, WATCHED_MS = 10_000, SECOND, MINUTE
 STUCK_MS = 75 * SECOND
 """Rates are means over the last minute, and metrics are up to 10 s old: a source that still has a rate after this
 time has read records while the watermark was frozen."""
+ALL = 2.0
+"""The size where the share of late records is not known: larger than any share."""
 MALFORMED_SHARE, MALFORMED_LEAST, NEARLY_ALL = 0.001, 10, 0.9
 
 
@@ -97,31 +99,38 @@ def future_timestamps(given: DiagnosisInput) -> FutureTimestamps | None:
     if not (given.by_wall_clock or given.is_attached or elsewhere) or settings.future_guard_ms is not None:
         return None  # all event times of a replay may be ahead of its clock, but not one channel's alone
     reached = [
-        (view.max_event_ms, view.channel)
+        (newest, view.channel)
         for view in given.channels
-        if view.max_event_ms is not None and view.state != "finished"
+        if (newest := _newest(given, view)) is not None and view.state != "finished"
     ]
     if not reached and (newest_ms := _newest_of_query(given)) is not None:
         reached = [(newest_ms, None)]
     if not reached:
         return None
     newest_ms, worst = max(reached, key=lambda pair: pair[0])
-    if newest_ms - given.now_ms <= 5 * MINUTE:
+    job = given.snapshot.flink
+    now_ms = given.now_ms if job is None else max(given.now_ms, job.clock_ms or 0)
+    if newest_ms - now_ms <= 5 * MINUTE:
         return None
     drags = (given.watermark_ms or 0) > given.now_ms
     return FutureTimestamps(
         severity="critical" if drags else "warning",
-        size=(share(totals.late, totals.records) or 1.0) if drags else 1,
+        size=(share(totals.late, totals.records) or ALL) if drags else 1,
         channels=() if worst is None else (worst,),
         records=None,
         timestamp_ms=newest_ms,
-        ahead_ms=newest_ms - given.now_ms,
+        ahead_ms=newest_ms - now_ms,
         offset=None,
         part=None,
         guard_ms=None,
         drags=drags,
         fixes=(Fix(code="drop-future-rows" if _by_spark(given) else "set-future-guard"), Fix(code="check-record")),
     )
+
+
+def _newest(given: DiagnosisInput, view: ChannelView) -> int | None:
+    """A channel's greatest event time; Flink reports none, and a watermark is behind it."""
+    return view.watermark_ms if view.max_event_ms is None and given.snapshot.flink is not None else view.max_event_ms
 
 
 def _by_spark(given: DiagnosisInput) -> bool:
@@ -302,7 +311,7 @@ def _read_per_second(given: DiagnosisInput, frozen_ms: int) -> float | None:
     level, spark = given.snapshot.level, given.snapshot.spark
     if given.snapshot.flink is not None:
         job = given.running_job
-        held = level.holder is not None and level.holder.cause == "behind"
+        held = level.holder is not None and level.holder.cause in ("behind", "stuck")
         none_ahead = (level.behind_fastest_ms or 0) < frozen_ms // 2
         return job.read_per_second if job is not None and held and none_ahead else None
     nodes = spark.nodes or []

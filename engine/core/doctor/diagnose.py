@@ -57,10 +57,12 @@ from .explained import ClockSkew, LateCause, clock_skew, late_cause
 from .finding import Finding, Severity
 from .flink import (
     LateDrops,
+    OperatorKeepsBack,
     SourceSendsNoWatermark,
     job_restarts,
     late_drops,
     operator_behind,
+    operator_keeps_back,
     source_without_watermark,
 )
 from .idleness import flapping_idleness, idle_timeout_too_long, late_after_idle
@@ -120,6 +122,7 @@ STREAM_RULES: tuple[Rule, ...] = (
     source_without_watermark,
     event_time_stuck,
     operator_behind,
+    operator_keeps_back,
     future_timestamps,
     malformed,
     wrong_unit,
@@ -189,6 +192,7 @@ EXPLAINED_BY: dict[VerdictName, tuple[type[Finding], ...]] = {
         Malformed,
         HungBatch,
         SourcePaused,
+        OperatorKeepsBack,
     ),
     "slow": (SlowBatches, InputHoldsBack, Lagging, SilentChannels, NoData, FrozenByLateness, HungBatch, WrongUnit),
     "unknown": (
@@ -209,7 +213,10 @@ EXPLAINED_BY: dict[VerdictName, tuple[type[Finding], ...]] = {
         SourceSendsNoWatermark,
         EventTimeStuck,
         NoRecords,
+        NoData,
         Malformed,
+        FutureTimestamps,
+        OperatorKeepsBack,
     ),
 }
 """The findings that account for a bad verdict; without one of them the verdict becomes a finding itself."""

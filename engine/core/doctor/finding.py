@@ -60,6 +60,7 @@ FixCode = Literal[
     "see-progress",
     "see-late-records",
     "see-operators",
+    "check-operator",
     "collect-late-records",
     "set-watermark-strategy",
     "check-event-time",

@@ -62,6 +62,14 @@ class OperatorBehind(Finding, frozen=True, kw_only=True, tag="operator-behind"):
     """The name of a task that it reads and that sends no watermark."""
 
 
+class OperatorKeepsBack(Finding, frozen=True, kw_only=True, tag="operator-keeps-watermark"):
+    """An operator on the way does not send the watermark that it has received, and the windows below it wait."""
+
+    task: str
+    """The name of its task."""
+    stuck_ms: int
+
+
 def job_restarts(given: DiagnosisInput) -> JobRestarts | None:
     """Between two restarts a job looks healthy."""
     job = given.running_job
@@ -106,7 +114,8 @@ def late_drops(given: DiagnosisInput) -> LateDrops | None:
         recent=recent,
         watched_ms=watched_ms,
         lost_share=lost,
-        fixes=(Fix(code="lengthen-lateness"), Fix(code="collect-late-records")),
+        # A longer delay does not help where a timestamp ahead of the clock has moved the watermark.
+        fixes=(*(() if _is_ahead(given) else (Fix(code="lengthen-lateness"),)), Fix(code="collect-late-records")),
     )
 
 
@@ -160,6 +169,30 @@ def operator_behind(given: DiagnosisInput) -> OperatorBehind | None:
         silent_input=silent[0] if first_ms is None and silent else None,
         fixes=(Fix(code="see-operators"),),
     )
+
+
+def operator_keeps_back(given: DiagnosisInput) -> OperatorKeepsBack | None:
+    """Its watermark is frozen while the one that it receives is past it: async I/O waits for an answer, for example."""
+    job, holder = given.running_job, given.snapshot.level.holder
+    if job is None or holder is None or holder.cause != "kept_back":
+        return None
+    stuck_ms = given.frozen_ms or 0
+    task = next((one for one in job.vertices if one.id == job.held_in), None)
+    if task is None or stuck_ms < MINUTE:
+        return None
+    return OperatorKeepsBack(
+        severity="critical",
+        size=stuck_ms,
+        channels=(holder.channel,),
+        task=task.name,
+        stuck_ms=stuck_ms,
+        fixes=(Fix(code="check-operator"),),
+    )
+
+
+def _is_ahead(given: DiagnosisInput) -> bool:
+    watermark_ms, now_ms = given.watermark_ms, given.now_ms
+    return watermark_ms is not None and now_ms is not None and watermark_ms > now_ms
 
 
 def _behind_ms(one: FlinkVertex, watermark_ms: int) -> int | None:

@@ -94,7 +94,8 @@ def unexplained(given: DiagnosisInput, verdict: VerdictName) -> Finding | None:
             fixes=(Fix(code="see-blockers"),),
         )
     if verdict == "slow":
-        return Slow(severity="warning", behind_clock_ms=level.behind_clock_ms, fixes=(Fix(code="see-progress"),))
+        code = "see-progress" if given.snapshot.flink is None else "see-operators"
+        return Slow(severity="warning", behind_clock_ms=level.behind_clock_ms, fixes=(Fix(code=code),))
     if verdict == "unknown":
         past, bare = given.past, given.snapshot.spark.has_watermark is False
         return CannotTell(

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET, Struct, UnsetType
 
+from ..flink_job import FlinkJob
 from ..settings import Session, Settings
 from ..snapshot import Blocker, Snapshot, Verdict, WatermarkNode
 from .blockers import staircase
@@ -56,6 +57,8 @@ class SnapshotJudge:
         """The id of the query or the job; None: not known."""
         self._batch: int | None = None
         self._events: dict[str, int] = {}
+        self._tasks: dict[str, int] = {}
+        """The watermark that each task of a Flink job above the operator sends."""
         self._nodes: dict[int, int] = {}
         """The watermark of each of several inputs of a query, as far as it is known."""
         self._level: int | None = None
@@ -108,7 +111,7 @@ class SnapshotJudge:
 
     def _restart(self) -> None:
         self._judge.restart()
-        self._events, self._nodes = {}, {}
+        self._events, self._tasks, self._nodes = {}, {}, {}
         self._events_known_ms = None
 
     def _see(self, snapshot: Snapshot, now: int) -> None:
@@ -128,6 +131,7 @@ class SnapshotJudge:
             if event_ms is not None and event_ms > self._events.get(view.channel, event_ms - 1):
                 self._events[view.channel] = event_ms
                 self._advanced_ms = self._advanced_ms if began else now
+        self._see_tasks(snapshot.flink, now)
         self._see_nodes(snapshot.spark.nodes or [], now)
         if self._events and self._events_known_ms is None:
             self._events_known_ms = now
@@ -138,6 +142,12 @@ class SnapshotJudge:
             self._records = records
             if self._records_known_ms is None:
                 self._records_known_ms = now
+
+    def _see_tasks(self, job: FlinkJob | None, now: int) -> None:
+        for id, sent_ms in ({} if job is None else job.sent_upstream()).items():
+            if sent_ms > self._tasks.get(id, sent_ms):
+                self._advanced_ms = now  # also where a task on the way keeps it back
+            self._tasks[id] = sent_ms
 
     def _see_nodes(self, nodes: Sequence[WatermarkNode], now: int) -> None:
         for place, node in enumerate(nodes if len(nodes) > 1 else ()):

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from ...core.snapshot import Cause, ChannelState
 from ...core.times import MAX, MIN
+from .branches import on_the_way
 from .delays import Delays
 from .inputs import Input, Upstream, level_of, upstream_of, vertex_in
 from .samples import Sample, Split, VertexSample, time_of
@@ -79,6 +80,7 @@ def barrel_of(
     """The barrel of `operator` (of sample `now`); `before` is an older sample, IDLE_STEP_MS back if possible, and
     `delays` has how much later tasks send their watermark than they receive it.
     """
+    now, before = on_the_way(operator, now, before)
     earlier = vertex_in(before, operator.vertex.id)
     level, level_before = level_of(operator), None if earlier is None else level_of(earlier)
     upstream = upstream_of(operator, now, before, delays)
@@ -86,7 +88,7 @@ def barrel_of(
     channels: list[BarrelChannel] = []
     for number, one in enumerate(inputs):
         idle = _idle_splits(one)
-        one.state = _state(one, level_before, all_idle=bool(idle) and all(idle.values()))
+        one.state = _state(one, level_before, all_idle=all(idle.values()) if idle else _has_no_data(one))
         channels += _channels(one, number, idle)
     part = [one for one in inputs if one.state == "active" and one.now.output is not None]
     outputs = [one.now.output for one in part if one.now.output is not None]
@@ -190,6 +192,11 @@ def _state(one: Input, level_before: int | None, *, all_idle: bool) -> ChannelSt
     if output is not None and level_before is not None and output < level_before:
         return "idle" if all_idle else "catching_up"
     return "active"
+
+
+def _has_no_data(one: Input) -> bool:
+    """Whether a subtask whose splits have no watermarks of their own reads nothing."""
+    return (one.source.source_idle_ms or 0) >= IDLE_STEP_MS and not _is_paused(None, one)
 
 
 def _idle_splits(one: Input) -> dict[str, bool]:

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from ...core.snapshot import ChannelState
-from ...core.times import MIN
+from ...core.times import MAX, MIN
 from .delays import Delays, delay_of, delayed
+from .metrics import first_operator, is_sink_name
 from .samples import Sample, Split, Subtask, VertexSample
 
 _ASSIGNS = ("Timestamps/Watermarks", "WatermarkAssigner")
@@ -40,7 +41,7 @@ class Input(Struct):
     delay_ms: int = 0
     """How much later (ms) tasks on the way to the operator send its watermark."""
     keeps_back: bool = False
-    """It is not a source, and its watermark is behind the one it receives, not by a constant."""
+    """Its watermark is behind the one it receives, or the one that its own source sends, not by a constant."""
     unmarked: bool = False
     """Its source reads records, but none of its subtasks sends a watermark."""
     no_split: bool = False
@@ -56,15 +57,17 @@ class Upstream(Struct):
 
 
 def operators(sample: Sample) -> list[VertexSample]:
-    """The vertices that receive a watermark, those with windows first, nearest the sources first, sinks last."""
-    read = {edge.vertex for one in sample.vertices for edge in one.vertex.inputs}
+    """The vertices that receive a watermark: those with windows first, nearest the sources first; without windows those
+    with several inputs (joins) first; sinks last.
+    """
     depths = _depths(sample)
     takes = [one for one in sample.vertices if one.vertex.inputs]
 
-    def order(one: VertexSample) -> tuple[bool, bool, int, int]:
+    def order(one: VertexSample) -> tuple[bool, bool, bool, int, int]:
         level = level_of(one)
-        is_sink = one.vertex.id not in read and not one.windowed
-        return not one.windowed, is_sink, depths[one.vertex.id], MIN if level is None else level
+        is_joined = not one.windowed and len({edge.vertex for edge in one.vertex.inputs}) > 1
+        is_sink = not one.windowed and is_sink_name(first_operator(one.vertex))
+        return not one.windowed, is_sink, not is_joined, depths[one.vertex.id], MIN if level is None else level
 
     return sorted(takes, key=order)
 
@@ -142,8 +145,15 @@ def _sends_its_input(task: Subtask, before: Subtask | None, delay_ms: int) -> bo
     then = None if before is None else delayed(before, -delay_ms)
     if then is None or then.input is None or then.output is None or MIN in (sent, then.output):
         return False
-    # A dump is not taken at one moment: a watermark may pass between the two values.
-    return then.input <= sent <= taken or then.input == then.output <= taken <= sent
+    return _passed(then.input, then.output, taken, sent)
+
+
+def _passed(taken_before: int, sent_before: int, taken: int, sent: int) -> bool:
+    """Whether what was taken in the older sample is sent by now, and what was sent was taken.
+
+    A dump is not taken at one moment: a watermark may pass between the two values of a sample.
+    """
+    return taken_before <= sent and sent_before <= taken
 
 
 def _waits_before(vertex: VertexSample, now: Sample, before: Sample | None) -> bool:
@@ -176,6 +186,8 @@ def _inputs(leaf: _Leaf, now: Sample, before: Sample | None, *, several: bool) -
         above = _source(now, upstream, own)
         source = task if above is None or above is own else delayed(above, delay_ms)
         source_then = _delayed(_source(before, earlier, own_then), delay_ms)
+        held = not _assigns(root) and _held_in_chain(own, own_then)
+        own_marks = held or _assigned_in_chain(root, own, own_then)
         yield Input(
             name=f"{upstream.vertex.name} #{own.index}" if several else f"#{own.index}",
             vertex=upstream.vertex.name,
@@ -184,12 +196,12 @@ def _inputs(leaf: _Leaf, now: Sample, before: Sample | None, *, several: bool) -
             source=source,
             source_before=source_then,
             source_id=upstream.vertex.id if root.vertex.inputs else root.vertex.id,
-            splits=() if _assigned_later(task, source) else source.splits,
+            splits=() if own_marks or _assigned_later(task, source) else source.splits,
             splits_before={split.id: split for split in (source_then.splits if source_then is not None else ())},
             apart_ms=0 if before is None else now.at_ms - before.at_ms,
             vertex_ended=upstream.vertex.status == "FINISHED",
             delay_ms=delay_ms,
-            keeps_back=bool(root.vertex.inputs) and not _assigns(upstream) and _is_behind_its_input(own),
+            keeps_back=held or (bool(root.vertex.inputs) and not _assigns(upstream) and _is_behind_its_input(own)),
             unmarked=unmarked,
             no_split=has_splits and not source.splits,
         )
@@ -217,6 +229,22 @@ def _is_behind_its_input(task: Subtask) -> bool:
 def _assigned_later(task: Subtask, source: Subtask) -> bool:
     """Whether watermarks are assigned after the source: none of its splits has one, but the subtask sends one."""
     return task.output not in (None, MIN) and all(split.watermark == MIN for split in source.splits)
+
+
+def _held_in_chain(task: Subtask, before: Subtask | None) -> bool:
+    """Whether an operator chained to the source has not sent yet what the source had sent in the older sample."""
+    sent, then = task.source_output, None if before is None else before.source_output
+    if task.output is None or sent in (None, MIN) or then in (None, MIN) or MAX in (sent, task.output):
+        return False
+    return task.output < (then or MIN)
+
+
+def _assigned_in_chain(source: VertexSample, task: Subtask, before: Subtask | None) -> bool:
+    """Whether an operator chained to the source sends watermarks of its own: it ignores those of the splits."""
+    if task.source_output is None or task.output in (None, MIN, MAX, task.source_output):
+        return False
+    was_sent = before.output if before is not None else None
+    return _assigns(source) or (was_sent is not None and was_sent > task.source_output)
 
 
 def _root(sample: Sample, vertex: VertexSample) -> VertexSample:

@@ -7,7 +7,7 @@ space and for `.` `:` `,`, and cuts operators at 80 characters.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from ...core.times import MAX
+from ...core.times import MAX, MIN
 from .samples import Split, Subtask, Vertex, VertexSample
 
 _TASK = re.compile(r"(\d+)\.(currentInputWatermark|busyTimeMsPerSecond|backPressuredTimeMsPerSecond)")
@@ -22,6 +22,9 @@ _OFFSET = re.compile(r"(\d+)\.([^.]+)\.KafkaSourceReader\.topic\.(.+)\.partition
 _LONGEST_OPERATOR = 80
 _LONGEST_DELAY_MS = 100 * 366 * 86_400_000
 _OPERATOR_SEPARATOR = " -> "
+_NEXT = "_->_"
+"""The separator as it is spelled in metrics."""
+_SINK = re.compile(r"^Sink_|_(Writer|Committer)$")
 
 
 def wanted(ids: Iterable[str]) -> list[str]:
@@ -32,7 +35,11 @@ def wanted(ids: Iterable[str]) -> list[str]:
 
 def operator_id(name: str) -> str:
     """An operator's name in metrics."""
-    return re.sub(r"[ .:,]", "_", name)[:_LONGEST_OPERATOR]
+    return _escaped(name)[:_LONGEST_OPERATOR]
+
+
+def _escaped(name: str) -> str:
+    return re.sub(r"[ .:,]", "_", name)
 
 
 def last_operator(vertex: Vertex) -> str:
@@ -40,14 +47,41 @@ def last_operator(vertex: Vertex) -> str:
     return operator_id(vertex.name.rpartition(_OPERATOR_SEPARATOR)[2])
 
 
+def first_operator(vertex: Vertex) -> str:
+    """The name in metrics of the operator that the vertex begins with."""
+    return operator_id(vertex.name.partition(_OPERATOR_SEPARATOR)[0])
+
+
+def branch_ends(vertex: Vertex, operators: Iterable[str]) -> list[str]:
+    """Of the operators in a vertex's metrics, those whose output leaves it; several where its chain has branches:
+    `Source: in -> (Map, Filter -> Calc)`. Sinks only if there are no others.
+    """
+    there = sorted(operators)
+    if (last := last_operator(vertex)) in there:
+        return [last]
+    whole = _escaped(vertex.name)
+    ends = [one for one in there if _is_end(one, whole)]
+    return [one for one in ends if not is_sink_name(one)] or ends
+
+
+def is_sink_name(operator: str) -> bool:
+    """Whether an operator, by its name in metrics, is a part of a sink."""
+    return _SINK.search(operator) is not None
+
+
+def _is_end(operator: str, whole: str) -> bool:
+    """Whether no operator follows in the name of the whole chain; a cut name continues."""
+    cut = len(operator) == _LONGEST_OPERATOR
+    rests = [whole[found.end() :] for found in re.finditer(re.escape(operator), whole)]
+    return any(_NEXT not in rest if cut else not rest.startswith(_NEXT) for rest in rests)
+
+
 def sample_of(vertex: Vertex, ids: Sequence[str], values: Mapping[str, str]) -> tuple[VertexSample, bool]:
     """The facts about the vertex from the values, and whether every subtask is present."""
     found: dict[int, _Found] = {}
     for one, value in values.items():
         _take(found, one, value)
-    subtasks = tuple(
-        found.get(index, _Found()).subtask(index, last_operator(vertex)) for index in range(vertex.parallelism)
-    )
+    subtasks = tuple(found.get(index, _Found()).subtask(index, vertex) for index in range(vertex.parallelism))
     whole = len(values) == len(ids) and all(index in found for index in range(vertex.parallelism))
     return VertexSample(vertex, subtasks, windowed=any(task.late is not None for task in subtasks)), whole
 
@@ -60,17 +94,19 @@ class _Found:
         self.operators: dict[str, dict[str, str]] = {}
         self.splits: dict[str, dict[str, str]] = {}
 
-    def subtask(self, index: int, last: str) -> Subtask:
-        """The subtask's facts; `last` is the operator whose output counts."""
+    def subtask(self, index: int, vertex: Vertex) -> Subtask:
+        """The subtask's facts."""
         outputs = {name: metrics["currentOutputWatermark"] for name, metrics in self.operators.items()
                    if "currentOutputWatermark" in metrics}  # fmt: skip
-        output = outputs.get(last)
-        if output is None and len(outputs) == 1:
-            output = next(iter(outputs.values()))
+        ends = branch_ends(vertex, outputs) or (list(outputs) if len(outputs) == 1 else [])
+        branches = tuple(mark for one in ends if (mark := _watermark(outputs[one])) is not None)
+        first = first_operator(vertex)
         return Subtask(
             index=index,
             input=_watermark(self.task.get("currentInputWatermark")),
-            output=_watermark(output),
+            output=_lowest(branches),
+            branches=branches if len(branches) > 1 else (),
+            source_output=_watermark(outputs.get(first)) if not vertex.inputs and len(outputs) > 1 else None,
             splits=tuple(_split(id, metrics) for id, metrics in sorted(self.splits.items(), key=_natural)),
             busy=_share(self.task.get("busyTimeMsPerSecond")),
             back_pressured=_share(self.task.get("backPressuredTimeMsPerSecond")),
@@ -122,6 +158,11 @@ def _watermark(text: str | None) -> int | None:
     """A watermark; an operator that delays the end of the stream sends a little less than `MAX`."""
     number = _number(text)
     return MAX if number is not None and number > MAX - _LONGEST_DELAY_MS else number
+
+
+def _lowest(branches: Sequence[int]) -> int | None:
+    """The lowest watermark of the branches that have one: one without may lead to nothing that needs it."""
+    return min((mark for mark in branches if mark != MIN), default=MIN if branches else None)
 
 
 def _share(text: str | None) -> float | None:

@@ -78,7 +78,11 @@ class Subtask(Struct, frozen=True):
     input: int | None = None
     """Its combined input watermark."""
     output: int | None = None
-    """The watermark that its last operator sends."""
+    """The watermark that its last operator sends; of several branches the lowest."""
+    branches: tuple[int, ...] = ()
+    """The watermarks of several branches of its chain, in the order of their names; empty: it has one."""
+    source_output: int | None = None
+    """The watermark that the source operator itself sends, where others are chained to it."""
     splits: tuple[Split, ...] = ()
     busy: float | None = None
     """Share of time that it was busy, 0 to 1."""

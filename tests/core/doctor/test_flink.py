@@ -5,12 +5,19 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 from wmtop.engine.core.doctor import Finding, diagnose
-from wmtop.engine.core.doctor.clocks import EventTimeStuck
-from wmtop.engine.core.doctor.flink import JobRestarts, LateDrops, OperatorBehind, SourceSendsNoWatermark
+from wmtop.engine.core.doctor.blocking import NoData
+from wmtop.engine.core.doctor.clocks import EventTimeStuck, FutureTimestamps
+from wmtop.engine.core.doctor.flink import (
+    JobRestarts,
+    LateDrops,
+    OperatorBehind,
+    OperatorKeepsBack,
+    SourceSendsNoWatermark,
+)
 from wmtop.engine.core.flink_job import FlinkJob, FlinkVertex
 from wmtop.engine.core.history import HistoryPoint
 from wmtop.engine.core.settings import Settings
-from wmtop.engine.core.snapshot import Cause, ChannelView, Holder, Level, Snapshot, SourceView, Totals, Verdict
+from wmtop.engine.core.snapshot import Cause, ChannelView, Holder, Level, Reason, Snapshot, SourceView, Totals, Verdict
 
 from .streams import HOUR, MINUTE, SECOND
 
@@ -33,7 +40,7 @@ def snapshot(job: FlinkJob = JOB, level: int | None = LEVEL, cause: Cause = "beh
         state="live",
         now_ms=NOW,
         wall_ms=NOW,
-        settings=Settings(strategy="source", lateness_ms=None, idle_after_ms=None),
+        settings=Settings(strategy="source", lateness_ms=None, idle_after_ms=None, future_guard_ms=None),
         source=SourceView("flink", "http://jobmanager:8081, orders"),
         level=Level(level, None if level is None else 10, None, Holder("#0", NOW, cause), moved_ms=level),
         channels=[ChannelView("#0", level, None, "active")],
@@ -140,3 +147,39 @@ def test_an_operator_further_down_without_a_watermark_is_found() -> None:
     assert finding.behind_ms == HOUR
     near = replace(second, input_ms=LEVEL - MINUTE)
     assert found(snapshot(replace(JOB, vertices=[SOURCE, WINDOW, near])), points([0] * 10)) == {}
+
+
+def test_a_watermark_a_year_ahead_is_critical_and_no_longer_delay_helps() -> None:
+    ahead = NOW + 365 * 24 * HOUR
+    of = snapshot(replace(JOB, vertices=[SOURCE, replace(WINDOW, late=500)]), ahead, "stuck")
+    unknown = replace(of, verdict=Verdict("unknown", NOW, MINUTE, None, Reason("not_known")))
+    findings = diagnose(unknown, points([0, 100, 200, 300, 400, 500], level=ahead))
+    assert isinstance(findings[0], FutureTimestamps)
+    assert (findings[0].severity, findings[0].drags) == ("critical", True)
+    [late] = [one for one in findings if isinstance(one, LateDrops)]
+    assert [fix.code for fix in late.fixes] == ["collect-late-records"]
+
+
+def test_an_operator_that_keeps_the_watermark_back_for_a_minute_is_critical() -> None:
+    of = snapshot(cause="kept_back")
+    held = replace(of, flink=replace(JOB, held_in="s"), level=replace(of.level, moved_ms=NOW - 2 * MINUTE))
+    finding = found(held)[OperatorKeepsBack]
+    assert isinstance(finding, OperatorKeepsBack)
+    assert (finding.severity, finding.task, finding.stuck_ms) == ("critical", "Source: in", 2 * MINUTE)
+    assert OperatorKeepsBack not in found(replace(held, level=replace(of.level, moved_ms=NOW - SECOND)))
+
+
+def test_a_source_whose_records_repeat_their_times_is_stuck_also_without_offsets() -> None:
+    of = snapshot(cause="stuck")
+    frozen = replace(of, level=replace(of.level, moved_ms=NOW - 2 * MINUTE))
+    assert EventTimeStuck in found(frozen)
+
+
+def test_no_data_accounts_for_a_verdict_that_is_not_known() -> None:
+    of = snapshot(cause="quiet")
+    quiet = replace(
+        of,
+        channels=[ChannelView("#0", LEVEL, None, "active", quiet_ms=2 * HOUR)],
+        verdict=Verdict("unknown", NOW, MINUTE, None, Reason("not_known")),
+    )
+    assert list(found(quiet)) == [NoData]

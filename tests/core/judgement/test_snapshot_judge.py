@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 from msgspec.structs import replace
+from wmtop.engine.core.flink_job import FlinkJob, FlinkVertex
 from wmtop.engine.core.judgement.observer import Past, SnapshotJudge
 from wmtop.engine.core.judgement.verdict import Judge, lost_state, verdict_of
 from wmtop.engine.core.settings import Settings, Tumbling
@@ -216,3 +217,33 @@ def test_an_input_whose_watermark_advances_shows_that_the_query_s_is_stalled(
         )  # fmt: skip
         last = judge.verdict(one)
     assert last.verdict == verdict
+
+
+def test_a_task_that_keeps_its_watermark_back_while_its_sources_advance_is_stalled() -> None:
+    """Async I/O without an answer: the barrel's own channels show nothing of the sources."""
+
+    def verdict(moves: str) -> str:
+        judge, found = SnapshotJudge(MINUTE), Verdict("unknown")
+        for second in range(0, 91, 5):
+            now = NOW + second * SECOND
+            ids = (("s", []), ("a", ["s"]), ("w", ["a"]), ("x", []))
+            tasks = [
+                FlinkVertex(id, id, 1, "RUNNING", inputs, output_ms=now if id == moves else NOW) for id, inputs in ids
+            ]
+            found = judge.verdict(
+                Snapshot(
+                    name="q",
+                    state="live",
+                    now_ms=now,
+                    wall_ms=now,
+                    settings=SETTINGS,
+                    level=Level(watermark_ms=NOW),
+                    channels=[ChannelView("#0", NOW, None, "active", records=None)],
+                    flink=FlinkJob("1", "q", "RUNNING", "w", tasks),
+                    totals=Totals(None, None, None, None, None, None),
+                )
+            )
+        return found.verdict
+
+    assert verdict("s") == "stalled"
+    assert verdict("x") == "unknown"  # another part of the job

@@ -16,6 +16,7 @@ from ....engine.core.doctor.condition import (
 from ....engine.core.doctor.progress import CannotTell, Slow, Stalled
 from ....engine.core.judgement.verdict import reports_again
 from .. import formatting as f
+from ..flink_load import busiest_task
 from ..windows_unknown import unknown_text
 from .explanation import Context, Explainers, Explanation, n, names, span
 
@@ -211,7 +212,7 @@ def _slow(it: Slow, context: Context) -> Explanation:
     return Explanation(
         "Event time loses ground",
         "Results come later and later",
-        "The watermark advances more slowly than the clock.",
+        f"The watermark advances more slowly than the clock{busiest_task(context.snapshot)}.",
         [f"Now {span(it.behind_clock_ms)} behind the clock"],
         ("Progress", "History"),
     )
@@ -236,6 +237,8 @@ def _cannot_tell(it: CannotTell, context: Context) -> Explanation:
         needs = "10 batches" if verdict.horizon_ms is None else span(verdict.horizon_ms)
         seen = [f"Observed for {span(verdict.reason.ms)}; the verdict needs {needs}"]
         title += f": {span(verdict.reason.ms)} observed, a verdict needs {needs}"
+    elif verdict.reason.code == "not_known":
+        why = "Some of what a verdict needs is not known from here; the watermark does not move."
     elif reports_again(context.snapshot):
         why = "Data comes again; the verdict changes once that has lasted."
     return Explanation(title, "Not an all-clear", why, seen, ("Progress",))

@@ -63,6 +63,9 @@ _PLAIN: dict[FixCode, str] = {
     "see-progress": "See where the time of a batch goes (Progress, key g)",
     "see-late-records": "See when late records come and how late they are (Lateness, key l)",
     "see-operators": "See where the watermark gets lost (Operators, key o)",
+    "check-operator": (
+        "Look at what that operator waits for: an async call without an answer (set a timeout), or its own watermark"
+    ),
     "collect-late-records": "Collect late records in a side output (sideOutputLateData): it shows how late they are",
     "set-watermark-strategy": ("Give the source a watermark strategy and a timestamp assigner (in SQL: WATERMARK FOR)"),
     "check-event-time": (

@@ -1,6 +1,12 @@
 """Findings about a Flink job, in words. Pure."""
 
-from ....engine.core.doctor.flink import JobRestarts, LateDrops, OperatorBehind, SourceSendsNoWatermark
+from ....engine.core.doctor.flink import (
+    JobRestarts,
+    LateDrops,
+    OperatorBehind,
+    OperatorKeepsBack,
+    SourceSendsNoWatermark,
+)
 from .. import formatting as f
 from .explanation import Context, Explainers, Explanation, n, names, only, span
 
@@ -66,9 +72,22 @@ def _behind(it: OperatorBehind, context: Context) -> Explanation:
     return Explanation(title, impact, cause, [f"The verdict is about {of}, not about {which}"], ("Operators",))
 
 
+def _keeps_back(it: OperatorKeepsBack, context: Context) -> Explanation:
+    which = names((it.task,))
+    return Explanation(
+        f"{which} does not send on the watermark that it receives",
+        f"No window below it has fired for {span(it.stuck_ms)}",
+        "An operator in it waits: records that it has not passed on hold the watermark back.",
+        [f"The watermark that it receives is past the one that it sends, which has not moved for {span(it.stuck_ms)}"],
+        ("Operators",),
+        only(it.channels),
+    )
+
+
 EXPLAINERS: Explainers = {
     JobRestarts: _restarts,
     LateDrops: _late_drops,
     SourceSendsNoWatermark: _no_watermark,
     OperatorBehind: _behind,
+    OperatorKeepsBack: _keeps_back,
 }
