@@ -39,6 +39,8 @@ class FlinkVertex(Struct, frozen=True):
     """Unread records that a source reports: a lower bound, and 0 proves nothing."""
     delay_ms: int = 0
     """How much later the watermark it sends is than the one it receives, if that is constant (< 0: ahead)."""
+    since_ms: int | None = None
+    """When `input_ms` was seen to change, or first seen, by this machine's clock (epoch ms)."""
 
 
 class FlinkJob(Struct, frozen=True):

@@ -261,6 +261,13 @@ def test_an_operator_chained_to_the_source_may_keep_the_watermark_back() -> None
     assert (found.held.channel, found.held.cause, found.held.vertex) == ("#0", "kept_back", "s")
 
 
+def test_a_source_is_not_without_data_where_an_operator_chained_to_it_waits() -> None:
+    marks = {"Source__in": 70, "lookup": 10}
+    waits = chain("Source: in -> lookup", marks, marks, splits=(70, 70))
+    now = replace(waits, subtasks=tuple(replace(one, source_idle_ms=90_000) for one in waits.subtasks)), *below(10)
+    assert [one.quiet_ms for one in barrel(now, now).channels] == [None, None]
+
+
 def test_watermarks_assigned_again_after_the_source_are_not_those_of_the_splits() -> None:
     for name, later in (("Timestamps/Watermarks", -60), ("stamps", 20)):
 

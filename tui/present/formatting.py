@@ -23,6 +23,7 @@ MONTH, YEAR = 30 * DAY, 365 * DAY
 """Steps (ms) from which a label names the month or the year."""
 
 _UNITS = {"ms": 1, "s": SECOND, "m": MINUTE, "h": HOUR, "d": DAY}
+_NUMBER = re.compile(r" (#\d+)$")
 _DURATION = re.compile(r"(?:\d+(?:ms|s|m|h|d))+")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LONGEST_NAME = 4_096
@@ -271,8 +272,16 @@ def cut_middle(text: str, cells: int) -> str:
 
 
 def label(name: str, cells: int = 64) -> str:
-    """A name from outside, cleaned, in at most `cells` cells, and never empty."""
-    return cut_middle(clean(name), cells) or "(no name)"
+    """A name from outside, cleaned, in at most `cells` cells, and never empty.
+
+    Of a chain of operators that is too long the first one stays, and a number at the end: `Source: rates…#0`.
+    """
+    text = clean(name)
+    first, chained, _ = text.partition(" -> ")
+    if chained and cell_len(text) > cells:
+        number = _NUMBER.search(text)
+        text = f"{first}…{number[1] if number else ''}"
+    return cut_middle(text, cells) or "(no name)"
 
 
 def counted(number: int | None, thing: str) -> str:

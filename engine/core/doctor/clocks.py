@@ -2,7 +2,7 @@
 
 from ..snapshot import ChannelView, Offender
 from .diagnosis_input import HOUR, MINUTE, SECOND, DiagnosisInput, share
-from .finding import Finding, Fix
+from .finding import Finding, Fix, FixCode
 
 _RECENT_MS = (946_684_800_000, 4_102_444_800_000)
 """Plausible event times (epoch ms): the years 2000 to 2099."""
@@ -124,8 +124,14 @@ def future_timestamps(given: DiagnosisInput) -> FutureTimestamps | None:
         part=None,
         guard_ms=None,
         drags=drags,
-        fixes=(Fix(code="drop-future-rows" if _by_spark(given) else "set-future-guard"), Fix(code="check-record")),
+        fixes=(Fix(code=_future_fix(given)), Fix(code="check-record")),
     )
+
+
+def _future_fix(given: DiagnosisInput) -> FixCode:
+    if given.snapshot.flink is not None:
+        return "filter-future-records"
+    return "drop-future-rows" if _by_spark(given) else "set-future-guard"
 
 
 def _newest(given: DiagnosisInput, view: ChannelView) -> int | None:

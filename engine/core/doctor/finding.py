@@ -19,6 +19,7 @@ FixCode = Literal[
     "use-strategy-with-lateness",
     "set-future-guard",
     "drop-future-rows",
+    "filter-future-records",
     "set-time-unit",
     "set-time-column",
     "convert-to-utc",

@@ -58,6 +58,8 @@ class OperatorBehind(Finding, frozen=True, kw_only=True, tag="operator-behind"):
     """The names of those concerned, the worst first."""
     behind_ms: int | None
     """How far the first one is behind the operator that is shown; None: it has no watermark."""
+    stuck_ms: int | None = None
+    """How long its watermark has been stuck while that of the operator that is shown advances; None: it is not."""
     silent_input: str | None
     """The name of a task that it reads and that sends no watermark."""
 
@@ -153,7 +155,7 @@ def operator_behind(given: DiagnosisInput) -> OperatorBehind | None:
     others = [one for one in job.vertices if one.windowed and one.id != chosen.id and one.status == "RUNNING"]
     behind = [(_behind_ms(one, chosen.input_ms), one) for one in others]
     found = sorted(
-        ((ms, one) for ms, one in behind if ms is None or ms >= FAR_MS),
+        ((ms, one) for ms, one in behind if ms is None or ms >= FAR_MS or _stuck_ms(given, one) is not None),
         key=lambda pair: (pair[0] is not None, -(pair[0] or 0)),
     )
     if not found:
@@ -161,11 +163,13 @@ def operator_behind(given: DiagnosisInput) -> OperatorBehind | None:
     first_ms, first = found[0]
     tasks = {one.id: one for one in job.vertices}
     silent = [tasks[id].name for id in first.inputs if id in tasks and tasks[id].output_ms is None]
+    stuck_ms = _stuck_ms(given, first)
     return OperatorBehind(
-        severity="warning",
+        severity="warning" if stuck_ms is None else "critical",
         size=len(found),
         tasks=tuple(one.name for _, one in found),
         behind_ms=first_ms,
+        stuck_ms=stuck_ms,
         silent_input=silent[0] if first_ms is None and silent else None,
         fixes=(Fix(code="see-operators"),),
     )
@@ -193,6 +197,14 @@ def operator_keeps_back(given: DiagnosisInput) -> OperatorKeepsBack | None:
 def _is_ahead(given: DiagnosisInput) -> bool:
     watermark_ms, now_ms = given.watermark_ms, given.now_ms
     return watermark_ms is not None and now_ms is not None and watermark_ms > now_ms
+
+
+def _stuck_ms(given: DiagnosisInput, one: FlinkVertex) -> int | None:
+    """How long a task's watermark has not moved, from a minute on, if the shown operator's has."""
+    if one.input_ms is None or one.since_ms is None or given.now_ms is None:
+        return None
+    stuck_ms, shown_ms = given.now_ms - one.since_ms, given.frozen_ms
+    return stuck_ms if stuck_ms >= MINUTE and shown_ms is not None and shown_ms < MINUTE // 2 else None
 
 
 def _behind_ms(one: FlinkVertex, watermark_ms: int) -> int | None:

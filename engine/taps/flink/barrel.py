@@ -233,7 +233,8 @@ def _channels(one: Input, number: int, idle: dict[str, bool]) -> Iterator[Barrel
         unseen = one.state == "active" and one.now.output == MIN and (one.no_split or not one.unmarked)
         state = "never_seen" if unseen else one.state
         paused = state == "active" and _is_paused(None, one)
-        quiet_ms = None if paused else one.source.source_idle_ms  # it grows while alignment pauses the source
+        # It grows while alignment pauses the source, and while an operator chained to it waits.
+        quiet_ms = None if paused or one.keeps_back else one.source.source_idle_ms
         cause = _cause(one, None, state)
         watermark_ms = time_of(one.now.output)
         yield BarrelChannel(one.name, number, watermark_ms, state, quiet_ms, cause, paused, one.delay_ms)

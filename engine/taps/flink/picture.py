@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from ...core.flink_job import FlinkJob, FlinkVertex
 from ...core.settings import Settings
 from ...core.snapshot import (
@@ -64,7 +66,7 @@ def picture_of(
         instances=None if barrel is None or len(barrel.instances) == len(barrel.channels) else _instances(barrel),
         windows=Windows(open_count=None, fired=None, late_firings=None, unknown="not_in_rest"),
         totals=Totals(None, None, sum(late.values()) if late else None, None, None, None),
-        flink=_job(facts, sample, chosen, barrel, late, clock_of(facts, now_ms)),
+        flink=_since_seen(_job(facts, sample, chosen, barrel, late, clock_of(facts, now_ms)), now_ms, before),
         origin={"level": "flink", "channels": "flink", "totals": "flink"}
         | ({} if facts.unread is None else {"backlog": "broker"}),
         notes=_notes(facts, now_ms),
@@ -204,6 +206,20 @@ def _job(
         delays={one.name: one.delay_ms for one in barrel.channels if one.delay_ms} if barrel is not None else {},
         held_in=barrel.held.vertex if barrel is not None and barrel.held is not None else None,
     )
+
+
+def _since_seen(job: FlinkJob, now_ms: int, before: Snapshot | None) -> FlinkJob:
+    """The job, in which each task has the time of its watermark's last change; `before` is the last snapshot."""
+    then = before.flink if before is not None else None
+    last = {one.id: one for one in then.vertices} if then is not None and then.id == job.id else {}
+
+    def since(one: FlinkVertex) -> int | None:
+        old = last.get(one.id)
+        if one.input_ms is None:
+            return None
+        return now_ms if old is None or old.input_ms != one.input_ms else old.since_ms
+
+    return replace(job, vertices=[replace(one, since_ms=since(one)) for one in job.vertices])
 
 
 TWO_PHASE = "GlobalWindowAggregate"

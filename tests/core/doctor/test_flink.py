@@ -183,3 +183,21 @@ def test_no_data_accounts_for_a_verdict_that_is_not_known() -> None:
         verdict=Verdict("unknown", NOW, MINUTE, None, Reason("not_known")),
     )
     assert list(found(quiet)) == [NoData]
+
+
+def test_a_later_window_operator_that_is_stuck_while_the_shown_one_advances_is_critical() -> None:
+    later = replace(WINDOW, id="v", name="second", input_ms=LEVEL - 90 * SECOND, since_ms=NOW - 90 * SECOND)
+    of = snapshot(replace(JOB, vertices=[SOURCE, WINDOW, later]))
+    moving = replace(of, level=replace(of.level, moved_ms=NOW - SECOND))
+    finding = found(moving)[OperatorBehind]
+    assert isinstance(finding, OperatorBehind)
+    assert (finding.severity, finding.tasks, finding.stuck_ms) == ("critical", ("second",), 90 * SECOND)
+    frozen = replace(of, level=replace(of.level, moved_ms=NOW - 90 * SECOND))
+    assert OperatorBehind not in found(frozen)  # the verdict is about both
+    advanced = replace(later, since_ms=NOW)
+    assert OperatorBehind not in found(replace(moving, flink=replace(JOB, vertices=[SOURCE, WINDOW, advanced])))
+
+
+def test_what_flink_can_do_about_future_timestamps_is_no_option_of_wmtop() -> None:
+    finding = found(snapshot(level=NOW + HOUR))[FutureTimestamps]
+    assert [fix.code for fix in finding.fixes] == ["filter-future-records", "check-record"]

@@ -123,3 +123,10 @@ def test_names_keep_to_their_cells() -> None:
     assert f.cut_middle("events-379", 8) == "eve…-379"
     assert f.label("") == "(no name)"
     assert f.pad("5", 3, right=True) == "  5"
+
+
+def test_a_long_chain_of_operators_keeps_its_first_one_and_its_number() -> None:
+    chain = "Source: rates -> DataStreamToTable -> Calc[51] -> WatermarkAssigner[52] #3"
+    assert f.label(chain, 24) == "Source: rates…#3"
+    assert f.label("GlobalWindowAggregate[5] -> Calc[6] -> out: Writer", 28) == "GlobalWindowAggregate[5]…"
+    assert f.label("Source: a -> Map #0", 24) == "Source: a -> Map #0"

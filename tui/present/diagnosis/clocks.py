@@ -44,7 +44,7 @@ def _future(it: FutureTimestamps, context: Context) -> Explanation:
         if it.drags
         else "Only the other channels keep the watermark from following",
         "One record with a future timestamp moves its channel's watermark there, and it never goes back.",
-        [*claimed, *ahead, "Future guard: off"],
+        [*claimed, *ahead, *([] if context.snapshot.flink is not None else ["Future guard: off"])],
         ("Time",),
         only(it.channels),
     )

@@ -14,6 +14,10 @@ _PLAIN: dict[FixCode, str] = {
     "lengthen-lateness": "Set a longer lateness (watermark delay)",
     "use-strategy-with-lateness": "Use a strategy with lateness (--strategy bounded --lateness D)",
     "set-future-guard": "Set a future guard: --future-guard 5m counts such records and sets them aside",
+    "filter-future-records": (
+        "Filter records with future timestamps in the job before it assigns watermarks, and start it without its "
+        "state: the watermark never goes back"
+    ),
     "drop-future-rows": (
         "Drop such rows before withWatermark, and start the query with a new checkpoint: in this one the watermark "
         "never goes back"

@@ -67,6 +67,9 @@ def _behind(it: OperatorBehind, context: Context) -> Explanation:
         title = f"{which} {'is' if len(it.tasks) == 1 else 'are'} far behind"
         impact = f"Its windows fire {span(it.behind_ms)} of event time later"
         cause = "Its inputs are behind those of the operator that is shown."
+    if it.stuck_ms is not None:
+        title = f"The watermark of {names(it.tasks[:1])} is stuck for {span(it.stuck_ms)}"
+        impact = "Its windows do not fire"
     shown = context.snapshot.flink.chosen if context.snapshot.flink is not None else None
     of = "another operator" if shown is None else names((shown.name,))
     return Explanation(title, impact, cause, [f"The verdict is about {of}, not about {which}"], ("Operators",))
