@@ -53,8 +53,9 @@ def first_operator(vertex: Vertex) -> str:
 
 
 def branch_ends(vertex: Vertex, operators: Iterable[str]) -> list[str]:
-    """Of the operators in a vertex's metrics, those whose output leaves it; several where its chain has branches:
-    `Source: in -> (Map, Filter -> Calc)`. Sinks only if there are no others.
+    """The operators whose output leaves the vertex, of those in its metrics: sinks only if there are no others.
+
+    There are several where its chain has branches: `Source: in -> (Map, Filter -> Calc)`.
     """
     there = sorted(operators)
     if (last := last_operator(vertex)) in there:
