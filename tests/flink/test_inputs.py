@@ -308,3 +308,21 @@ def test_a_subtask_without_split_watermarks_is_idle_where_it_is_left_out_and_rea
 
     assert [one.state for one in barrel(at(80, 0), at(90, 60_000)).channels] == ["active", "idle"]
     assert [one.state for one in barrel(at(80, 0), at(90, 0)).channels] == ["active", "catching_up"]
+
+
+def test_a_subtask_whose_watermark_does_not_move_is_stuck_also_without_splits() -> None:
+    """Flink 1.20: whether it gets records is not known, so it is not said to lag."""
+
+    def cause(mark: int, apart: int) -> str | None:
+        def at(time: int, slow: int) -> Sample:
+            tasks = Subtask(0, output=90), Subtask(1, output=slow)
+            above = VertexSample(Vertex("s", "Source: in", 2, "RUNNING"), tasks)
+            return Sample(time, (above, task("w", "s", slow, slow, windowed=True)))
+
+        old, new = at(0, 10), at(apart, mark)
+        held = barrel_of(operators(new)[0], new, old).held
+        return None if held is None else held.cause
+
+    assert cause(10, 10_000) == "stuck"
+    assert cause(15, 10_000) == "behind"
+    assert cause(10, 1_000) == "behind"  # too close together

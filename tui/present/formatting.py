@@ -280,7 +280,10 @@ def label(name: str, cells: int = 64) -> str:
     first, chained, _ = text.partition(" -> ")
     if chained and cell_len(text) > cells:
         number = _NUMBER.search(text)
-        text = f"{first}…{number[1] if number else ''}"
+        tail = f"…{number[1] if number else ''}"
+        room = cells - cell_len(tail)
+        first = first if cell_len(first) <= room else first.removeprefix("Source: ")
+        text = set_cell_size(first, min(room, cell_len(first))) + tail if room > 0 else text
     return cut_middle(text, cells) or "(no name)"
 
 

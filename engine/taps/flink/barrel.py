@@ -163,7 +163,14 @@ def _cause(one: Input, split: Split | None, state: ChannelState) -> Cause | None
         same = (split.watermark, split.offset) == (before.watermark, before.offset)
         if same:
             return "stuck" if split.offset is None else "quiet"
-    return "slow_reader" if _stays_busy(one) else "behind"
+    if _stays_busy(one):
+        return "slow_reader"
+    return "stuck" if split is None and _stands(one) else "behind"
+
+
+def _stands(one: Input) -> bool:
+    """Whether its watermark has not moved between the samples, and they are far enough apart to say so."""
+    return one.before is not None and one.apart_ms >= IDLE_STEP_MS and one.now.output == one.before.output
 
 
 def _stays_busy(one: Input) -> bool:

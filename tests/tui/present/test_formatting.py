@@ -128,5 +128,7 @@ def test_names_keep_to_their_cells() -> None:
 def test_a_long_chain_of_operators_keeps_its_first_one_and_its_number() -> None:
     chain = "Source: rates -> DataStreamToTable -> Calc[51] -> WatermarkAssigner[52] #3"
     assert f.label(chain, 24) == "Source: rates…#3"
+    assert f.label(chain, 8) == "rates…#3"
+    assert f.label(chain, 7) == "rate…#3"
     assert f.label("GlobalWindowAggregate[5] -> Calc[6] -> out: Writer", 28) == "GlobalWindowAggregate[5]…"
     assert f.label("Source: a -> Map #0", 24) == "Source: a -> Map #0"
