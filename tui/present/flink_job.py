@@ -78,7 +78,9 @@ class FlinkJob(Attached):
         is_channel = holder is not None and any(one.channel == holder.channel for one in snapshot.channels)
         if holder is not None and (not is_channel or holder.cause == "no_watermark"):
             return [part((f" {cause(snapshot)}", "text"))]
-        return held_back_by(snapshot) or super().holder(zone)
+        if (found := held_back_by(snapshot)) or holder is None or holder.cause != "kept_back":
+            return found or super().holder(zone)
+        return [part((f" {cause(snapshot)}", "text"))]  # no channel is ahead of the others
 
     def stages(self, zone: tzinfo | None) -> list[Stage]:
         """The job's graph."""

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from ...engine.core.doctor import Finding, accounts_for
 from ...engine.core.doctor.blocking import Lagging, SilentChannels
+from ...engine.core.doctor.flink import OperatorKeepsBack
 from ...engine.core.doctor.progress import Stalled
 from ...engine.core.judgement.verdict import lost_state, moves_again, reports_again, verdict_of
 from ...engine.core.snapshot import Blocker, Cause, Snapshot, Verdict, VerdictName
@@ -241,7 +242,7 @@ def _reason(
             return []  # nothing is behind: the finding names who is ahead
         return [f"{f.duration(behind)} behind fastest"] if behind else []
     reason = verdict.reason
-    if headline is not None and isinstance(findings[0], Lagging) and findings[0].stuck_ms is not None:
+    if headline is not None and _names_it(findings[0]):
         who = headline
     if verdict.verdict == "slow":
         horizon = f.duration(verdict.horizon_ms or 0)
@@ -275,6 +276,11 @@ def _reason(
             "ended": _over(snapshot),
         }.get(reason.code, reason.code.replace("_", " "))
     ]
+
+
+def _names_it(finding: Finding) -> bool:
+    """Whether a finding's title says who holds back the watermark, and how."""
+    return isinstance(finding, OperatorKeepsBack) or (isinstance(finding, Lagging) and finding.stuck_ms is not None)
 
 
 def _stands_still(verdict: Verdict) -> bool:

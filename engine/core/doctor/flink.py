@@ -182,7 +182,7 @@ def operator_keeps_back(given: DiagnosisInput) -> OperatorKeepsBack | None:
         return None
     stuck_ms = given.frozen_ms or 0
     task = next((one for one in job.vertices if one.id == job.held_in), None)
-    if task is None or stuck_ms < MINUTE:
+    if task is None or (stuck_ms < MINUTE and given.snapshot.verdict.verdict != "stalled"):
         return None
     return OperatorKeepsBack(
         severity="critical",

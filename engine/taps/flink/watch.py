@@ -28,7 +28,7 @@ from .samples import RUNS, Graph, Job, Sample
 
 SLOW_S = 10.0
 """Seconds between two reads of facts that rarely change: restarts, checkpoints."""
-_MOST_NAMED = 10
+_MOST_NAMED = 30
 if TYPE_CHECKING:  # the Kafka client is loaded where there is a broker to ask
     from .kafka import KafkaJoin
 

@@ -166,7 +166,10 @@ def test_an_operator_that_keeps_the_watermark_back_for_a_minute_is_critical() ->
     finding = found(held)[OperatorKeepsBack]
     assert isinstance(finding, OperatorKeepsBack)
     assert (finding.severity, finding.task, finding.stuck_ms) == ("critical", "Source: in", 2 * MINUTE)
-    assert OperatorKeepsBack not in found(replace(held, level=replace(of.level, moved_ms=NOW - SECOND)))
+    recent = replace(held, level=replace(of.level, moved_ms=NOW - SECOND))
+    assert OperatorKeepsBack not in found(recent)
+    stalled = found(replace(recent, verdict=Verdict("stalled", NOW, 10 * SECOND, 0.0, Reason("event_time_ahead"))))
+    assert list(stalled) == [OperatorKeepsBack]
 
 
 def test_a_source_whose_records_repeat_their_times_is_stuck_also_without_offsets() -> None:

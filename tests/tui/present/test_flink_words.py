@@ -273,3 +273,21 @@ def test_a_task_that_keeps_its_watermark_back_is_named() -> None:
     said = text(presenter_of(kept).holder(None))
     assert "#0" in said
     assert "Window sends a watermark 2m behind what it takes in" in said
+
+
+def test_an_operator_that_keeps_the_watermark_back_is_named_on_the_main_screen() -> None:
+    of = job("kept_back")
+    assert of.flink is not None
+    source = replace(of.flink.vertices[0], name="lookup", input_ms=LEVEL_MS + 5_600)
+    kept = replace(
+        of,
+        blockers=[],  # no channel is ahead
+        channels=[ChannelView("in-1", LEVEL_MS, None, "active")],
+        level=replace(of.level, behind_fastest_ms=0, moved_ms=NOW_MS - 90_000),
+        flink=replace(of.flink, held_in="s", vertices=[source, *of.flink.vertices[1:]]),
+        verdict=Verdict("stalled", NOW_MS - 90_000, 60_000, 0.0, Reason("event_time_ahead")),
+    )
+    line = "".join(text for one in presenter_of(kept).holder(UTC) for text, _ in one.runs)
+    assert line == " lookup sends a watermark 5.6s behind what it takes in"
+    first = explain(diagnose(kept, [])[0], kept, UTC)
+    assert verdict_line(kept, diagnose(kept, []), headline=first.title).startswith("STALLED 1m30s  lookup does not")
