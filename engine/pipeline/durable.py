@@ -22,7 +22,7 @@ from ..errors import RunError, UsageError, first_line
 from ..feed.messages import decode_as
 from ..locks import try_lock_file
 
-STATE_VERSION = 2
+STATE_VERSION = 3
 JVM_GONE_WITHIN_S = 20
 
 

@@ -20,6 +20,7 @@ from .explain_rows import seen_values
 from .groups import Levels, limits_of
 from .late_rows import LateRows
 from .sources.base import Source, canonical_columns
+from .sources.capabilities import Batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,6 +37,7 @@ class Observer:
         """Load the source. Meanwhile, and until `warmed_up`, Spark prepares for the first batch."""
         self._settings = settings
         self._edges = edges
+        self._planner = source.planner
         parts = source.part_name is not None or source.channel_of_part is not None
         columns = canonical_columns(settings, replay=source.clock is not None, parts=parts)
         self._aggregation = Aggregation(settings, edges, list(columns), source.channel_of_part)
@@ -49,17 +51,21 @@ class Observer:
         self._warming.start()
         self.frame = source.load(spark)
 
-    def observe(
-        self, batch: "DataFrame", number: int, levels: Levels, monitor: Monitor, ends: list[str]
-    ) -> BatchObservation:
-        """The observation of the batch after those that `monitor` has applied; `ends` as in `Backlog.applied`."""
+    def batch(self, frame: "DataFrame", first_row: int, ends: list[str]) -> Batch:
+        """The batch that begins at `first_row`, as the source has it."""
+        if self._planner is not None and self._reader is None:
+            frame = self._planner.rows(frame.sparkSession, first_row, int(ends[0]))
+        return Batch(frame, first_row, ends)
+
+    def observe(self, batch: Batch, number: int, levels: Levels, monitor: Monitor) -> BatchObservation:
+        """The observation of the batch after those that `monitor` has applied."""
         self.warmed_up()
         reader = self._reader
         if reader is None:
-            return self._aggregation.observe(batch, number, levels, monitor)
-        shares = reader.shares(batch, monitor.rows, ends)
+            return self._aggregation.observe(batch.frame, number, levels, monitor)
+        shares = reader.shares(batch)
         work = Work(reader.read, self._settings, self._edges, levels)
-        groups = groups_of_shares(batch.sparkSession, shares, work) if shares else None
+        groups = groups_of_shares(batch.frame.sparkSession, shares, work) if shares else None
         if groups is None:
             return self._aggregation.observe(reader.rows(batch), number, levels, monitor)
         return observation_of(groups, number, levels, [])
@@ -69,26 +75,24 @@ class Observer:
         """Whether tasks read the records, which they can do again, and not Spark as rows."""
         return self._reader is not None
 
-    def explained(
-        self, batch: "DataFrame", late: LateRecords, levels: Levels, monitor: Monitor, ends: list[str]
-    ) -> SeenValues:
+    def explained(self, batch: Batch, late: LateRecords, levels: Levels, monitor: Monitor) -> SeenValues:
         """The report on the `--explain` columns for the batch after those that `monitor` has applied."""
         assert monitor.explain is not None
         work = Explaining(
             self._settings, self._edges, limits_of(self._settings, levels).w0, late, monitor.explain.focus()
         )
-        reader, spark = self._reader, batch.sparkSession
+        reader, spark = self._reader, batch.frame.sparkSession
         if reader is not None and reader.explained is not None:
-            seen = seen_in_shares(spark, reader.shares(batch, monitor.rows, ends), reader.explained, work)
+            seen = seen_in_shares(spark, reader.shares(batch), reader.explained, work)
             if seen is not None:
                 return seen
         if is_local(spark):
             return seen_in_rows(self.rows(batch), work)
         return seen_values(self.rows(batch), LateRows(self._settings), late, levels.now_ms)
 
-    def rows(self, batch: "DataFrame") -> "DataFrame":
+    def rows(self, batch: Batch) -> "DataFrame":
         """The records of a batch as rows with the columns of `Source.load`."""
-        return batch if self._reader is None else self._reader.rows(batch)
+        return batch.frame if self._reader is None else self._reader.rows(batch)
 
     def warmed_up(self) -> None:
         """Wait for the warm-up, which does the same work as the first batch."""

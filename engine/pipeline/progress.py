@@ -17,3 +17,13 @@ def progress_of(report: dict[str, Any] | None, watermark_ms: int | None = None) 
         phases_ms=phases,
         watermark_ms=watermark_ms,
     )
+
+
+def without_wait(report: dict[str, Any], waits_ms: dict[int, int]) -> dict[str, Any]:
+    """A report without the time that its batch waited for rows, by the batches' numbers (ms)."""
+    waited = waits_ms.get(report.get("batchId", -1), 0)
+    took = {
+        name: max(0, ms - waited) if name in ("addBatch", "triggerExecution") else ms
+        for name, ms in report.get("durationMs", {}).items()
+    }
+    return {**report, "durationMs": took}

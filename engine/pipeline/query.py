@@ -34,6 +34,7 @@ from .groups import Levels, levels_of
 from .late_output import late_output_of
 from .late_rows import LateRows
 from .observer import Observer
+from .progress import without_wait
 from .query_failures import QueryFailures
 from .record_passes import RecordPasses, explained_from
 from .source_channels import SourceChannels
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 
+_POLL_MS = 50
+"""Time (ms) between two looks at whether rows of a replay have arrived."""
 STOP_WITHIN_S = 10.0
 """Longest time (s) that a running batch may take to end once the run is to stop."""
 
@@ -93,6 +96,8 @@ class Run:
         self._channels = SourceChannels(source, self.monitor)
         self.progress: dict[str, Any] | None = None
         """Spark's report of the last batch, as its JSON."""
+        self._waits_ms: dict[int, int] = {}
+        """How long the last two batches of a `BatchPlanner` waited for their rows, which Spark counts as their time."""
         self._was_waiting = False
         """Whether the last trigger found no data, when last checked: the main loop must not wait for the JVM."""
 
@@ -164,7 +169,7 @@ class Run:
             # As JSON: PySpark's own object makes a call for each field.
             query: Any = self._query
             report = None if query is None else query._jsq.lastProgress()
-            self.progress = None if report is None else json.loads(report.json())
+            self.progress = None if report is None else without_wait(json.loads(report.json()), self._waits_ms)
         except (Py4JError, OSError):  # the JVM died: the main loop will see it
             pass
 
@@ -333,13 +338,14 @@ class Run:
         return self._was_waiting
 
     def _apply(self, frame: "DataFrame", batch: int) -> None:
+        if self.monitor.batch is not None and batch <= self.monitor.batch:
+            return  # applied and saved before a crash, not yet committed by Spark
+        planned = self._planned_end(frame, batch)
         with self._lock:
             self._was_waiting = False
             if self._stopping:
                 # Returning would let Spark commit a batch that was not applied.
                 raise RuntimeError("stopping")
-            if self.monitor.batch is not None and batch <= self.monitor.batch:
-                return  # applied and saved before a crash, not yet committed by Spark
             if self.monitor.ended:
                 self.failure = RunError("records came from channels that their source had reported as read to the end")
                 raise self.failure
@@ -347,7 +353,7 @@ class Run:
                 time_ms = self._batch_time(batch)
                 self._finish_channels(time_ms)
                 levels = levels_of(self.monitor, time_ms)
-                ends = self._state.source_offsets(batch)
+                ends = self._state.source_offsets(batch) if planned is None else [str(planned)]
                 observation = self._observe(frame, batch, levels, ends)
                 backlog = self._source.backlog
                 if time_ms is not None:
@@ -370,14 +376,28 @@ class Run:
             self.update_progress()
             self._on_batch()
 
-    def _observe(self, frame: "DataFrame", batch: int, levels: Levels, ends: list[str]) -> BatchObservation:
+    def _planned_end(self, frame: "DataFrame", batch: int) -> int | None:
+        """The row before which the next batch of a `BatchPlanner` ends, once it has rows; None: Spark planned it."""
+        planner = self._source.planner
+        if planner is None:
+            return None
+        began = time.monotonic()
+        while (end := planner.next_end(self.monitor.rows)) == self.monitor.rows:
+            # In the JVM, where Spark interrupts it as soon as the query is to stop.
+            frame.sparkSession._jvm.java.lang.Thread.sleep(_POLL_MS)  # pyright: ignore
+        waited_ms = round((time.monotonic() - began) * 1_000)
+        self._waits_ms = {batch - 1: self._waits_ms.get(batch - 1, 0), batch: waited_ms}
+        return end
+
+    def _observe(self, frame: "DataFrame", number: int, levels: Levels, ends: list[str]) -> BatchObservation:
         """Read a batch before anything of it is applied: its source may fail, and the query start again."""
         assert self._observer is not None
         assert self._passes is not None
         try:
-            with self._passes.read_once(frame) as rows:
-                observation = self._observer.observe(rows, batch, levels, self.monitor, ends)
-                return self._passes.run(rows, observation, levels, ends)
+            batch = self._observer.batch(frame, self.monitor.rows, ends)
+            with self._passes.read_once(batch) as kept:
+                observation = self._observer.observe(kept, number, levels, self.monitor)
+                return self._passes.run(kept, observation, levels)
         except RunError:
             raise
         except Exception as error:

@@ -5,7 +5,6 @@ Both need the rows again; without `--explain` only batches with late records are
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -17,9 +16,7 @@ from ..errors import UsageError
 from .groups import Levels
 from .late_output import LateOutput
 from .observer import Observer
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from .sources.capabilities import Batch
 
 
 class RecordPasses:
@@ -31,30 +28,28 @@ class RecordPasses:
         self._observer = observer
 
     @contextmanager
-    def read_once(self, batch: "DataFrame") -> "Generator[DataFrame]":
+    def read_once(self, batch: Batch) -> Generator[Batch]:
         """The batch, cached by Spark while it is read several times."""
         if self._monitor.explain is None or self._observer.rereads:
             yield batch
             return
-        kept = batch.persist()
+        kept = batch.frame.persist()
         try:
-            yield kept
+            yield batch._replace(frame=kept)
         finally:
             kept.unpersist()
 
-    def run(
-        self, batch: "DataFrame", observation: BatchObservation, levels: Levels, ends: list[str]
-    ) -> BatchObservation:
+    def run(self, batch: Batch, observation: BatchObservation, levels: Levels) -> BatchObservation:
         """Write the batch's late records, and add the values that explain them, before anything is applied."""
         if self._output is None and self._monitor.explain is None:
             return observation
         late = late_records(self._monitor.operator.windows, observation.groups, levels.level)
         if self._output is not None:
-            rows = self._observer.rows(batch) if late.records else batch
+            rows = self._observer.rows(batch) if late.records else batch.frame
             self._output.write(rows, observation.batch, late)
         if self._monitor.explain is None:
             return observation
-        seen = self._observer.explained(batch, late, levels, self._monitor, ends)
+        seen = self._observer.explained(batch, late, levels, self._monitor)
         return replace(observation, values=seen, late=late.records)
 
 

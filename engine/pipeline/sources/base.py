@@ -10,6 +10,7 @@ from ..cluster import TaskNeeds
 from .capabilities import (
     Backlog,
     Balancer,
+    BatchPlanner,
     ColumnReader,
     Journal,
     KnownChannels,
@@ -72,6 +73,8 @@ class Source(ABC):
     """Processing time; None: it is the wall clock."""
     known_channels: KnownChannels | None = None
     leaving_channels: LeavingChannels | None = None
+    planner: BatchPlanner | None = None
+    """Plans the batches; None: Spark does, and the frame's rows are the records."""
     part_name: Callable[[int], str] | None = None
     """The name of a part (column `part`); None: a record's channel shows where it is."""
     channel_of_part: Callable[[int], str] | None = None
@@ -107,7 +110,7 @@ class Source(ABC):
 
     @abstractmethod
     def load(self, spark: "SparkSession") -> "DataFrame":
-        """The streaming DataFrame in the canonical columns."""
+        """The streaming DataFrame, in the canonical columns unless a `planner` makes them."""
 
     def columns_of(self, spark: "SparkSession") -> ColumnReader | None:
         """The columnar way to the same records, used instead of `load`; None if there is none."""

@@ -1,14 +1,25 @@
 """Optional capabilities of a source: it has each one, or None in its place, and the engine checks for it."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ...core.snapshot import Note
 from ...core.unread import Unread
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class Batch(NamedTuple):
+    """A batch whose records are about to be read."""
+
+    frame: "DataFrame"
+    """Its part of the query's frame, or its rows, where a `BatchPlanner` made them."""
+    first_row: int
+    """How many rows were read before."""
+    ends: list[str]
+    """Where it ends (`Backlog.applied`); with a `BatchPlanner` the row before which it ends."""
 
 
 class ColumnReader(Protocol):
@@ -19,10 +30,8 @@ class ColumnReader(Protocol):
         """The streaming DataFrame of descriptions."""
         ...
 
-    def shares(self, batch: "DataFrame", first_row: int, ends: list[str]) -> list[list[Any]]:
-        """The share of a batch that each task reads; the batch begins at `first_row` and ends at `ends`
-        (`Backlog.applied`).
-        """
+    def shares(self, batch: Batch) -> list[list[Any]]:
+        """The share of a batch that each task reads."""
         ...
 
     @property
@@ -38,8 +47,20 @@ class ColumnReader(Protocol):
         """As `read`, with the values of `--explain` (`record_columns.EXPLAIN`); None if only rows have them."""
         ...
 
-    def rows(self, batch: "DataFrame") -> "DataFrame":
-        """The same records through Spark's reader."""
+    def rows(self, batch: Batch) -> "DataFrame":
+        """The same records as rows with the columns of `Source.load`."""
+        ...
+
+
+class BatchPlanner(Protocol):
+    """Plans batches in this process: the rows of the query's own frame are never read, they only number the batches."""
+
+    def next_end(self, first_row: int) -> int:
+        """The row before which the batch that begins at `first_row` ends; `first_row`: none of its rows has come."""
+        ...
+
+    def rows(self, spark: "SparkSession", first_row: int, last_row: int) -> "DataFrame":
+        """The rows `first_row <= row < last_row` in the canonical columns."""
         ...
 
 

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from ...event_time import TimeUnit, to_ms
 from .base import CHANNEL, ONE_CHANNEL, TIME, WATERMARK
+from .capabilities import Batch
 from .columns import channels, texts
 from .record_columns import EXPLAIN
 
@@ -102,14 +103,14 @@ class FileColumns(Struct, frozen=True):
     divided: bool = True
     """Whether large files have row groups, which several tasks can read."""
 
-    def shares(self, batch: "DataFrame", first_row: int, ends: list[str]) -> list[list[Piece]]:
+    def shares(self, batch: Batch) -> list[list[Piece]]:
         """The batch's files, divided among as many tasks as there are cores."""
-        files = [(row["path"].removeprefix("file:"), row["length"]) for row in batch.collect()]
-        return pieces_of(files, batch.sparkSession.sparkContext.defaultParallelism, divided=self.divided)
+        files = [(row["path"].removeprefix("file:"), row["length"]) for row in batch.frame.collect()]
+        return pieces_of(files, batch.frame.sparkSession.sparkContext.defaultParallelism, divided=self.divided)
 
-    def rows(self, batch: "DataFrame") -> "DataFrame":
+    def rows(self, batch: Batch) -> "DataFrame":
         """The batch's files through Spark's reader."""
-        return self.rows_of([row["path"] for row in batch.collect()])
+        return self.rows_of([row["path"] for row in batch.frame.collect()])
 
 
 def reads_as_written(spark: "SparkSession") -> bool:

@@ -1,7 +1,7 @@
 """`run replay`: files with an end, in order of arrival, at a chosen speed or in batches of exact size."""
 
 import hashlib
-import json
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,20 +14,27 @@ from ...errors import UsageError
 from ..cluster import TaskNeeds, runs_wmtop
 from . import staging
 from .base import ARRIVAL, CHANNEL, MARKER, OFFSET, ONE_CHANNEL, TIME, WATERMARK, Source
-from .clock import CLOCK
+from .capabilities import Batch
 from .columns import Columns, check_alike, check_columns
 from .event_time_sql import text_literal
 from .marker import marked
 from .record_columns import EXPLAIN, EXPLAINED, NOTHING_MORE
 from .record_values import check_record_columns
+from .replay_plan import BOUND, next_end, ranges
 from .replay_time import ReplayTime
-from .staged import PREFIX, StagedRows, arrivals_of
+from .staged import PREFIX, StagedRows, arrivals_of, schema_of, staged_rows
 from .staged_records import with_records
 from .table_files import TableFile, look_at
 from .workers import start_workers
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from pyspark.sql import DataFrame, SparkSession
+
+
+BATCH_EVERY_S = 0.2
+"""Least time (s) between two batches of a paced replay without batches of exact size."""
 
 
 class StagedColumns(Struct, frozen=True):
@@ -35,22 +42,22 @@ class StagedColumns(Struct, frozen=True):
 
     frame: Any
     read: StagedRows
+    rows_of: Callable[["SparkSession", int, int], "DataFrame"]
+    """`BatchPlanner.rows`."""
 
-    def shares(self, batch: "DataFrame", first_row: int, ends: list[str]) -> list[list[tuple[int, int]]]:
+    def shares(self, batch: Batch) -> list[list[tuple[int, int]]]:
         """A range of rows for each task."""
-        from .replay_stream import ranges
-
-        last = json.loads(ends[0])["row"]
-        return [[part] for part in ranges(first_row, last, batch.sparkSession.sparkContext.defaultParallelism)]
+        tasks = batch.frame.sparkSession.sparkContext.defaultParallelism
+        return [[part] for part in ranges(batch.first_row, int(batch.ends[0]), tasks)]
 
     @property
     def explained(self) -> StagedRows:
         """The same reader: the values are among the staged columns."""
         return self.read
 
-    def rows(self, batch: "DataFrame") -> "DataFrame":
-        """The batch itself: its rows come from the same file."""
-        return batch
+    def rows(self, batch: Batch) -> "DataFrame":
+        """The batch's rows, read from the same file."""
+        return self.rows_of(batch.frame.sparkSession, batch.first_row, int(batch.ends[0]))
 
 
 class Replay(Source):
@@ -60,6 +67,7 @@ class Replay(Source):
     """
 
     bounded = True
+    counted_by_spark = False
 
     def __init__(
         self,
@@ -80,7 +88,10 @@ class Replay(Source):
         self._files: list[TableFile] | None = None
         self._identity: dict[str, Any] | None = None
         self.ticks = speed is not None and batch_rows is None  # only a paced replay has time between batches
-        self.clock = self._time = ReplayTime(directory / CLOCK, speed=speed, batch_rows=batch_rows)
+        self.clock = self._time = ReplayTime(speed=speed, batch_rows=batch_rows)
+        self.planner = self
+        self._arrivals: NDArray[np.int64] | None = None
+        self._looked_s = 0.0
 
     def check(self) -> None:
         """Recognise the files and read their first rows; `UsageError` for files that cannot be replayed."""
@@ -122,24 +133,36 @@ class Replay(Source):
             made_of |= msgspec.to_builtins(self.more)
         origin = hashlib.sha256(msgspec.json.encode(made_of, order="sorted")).hexdigest()
         staging.stage(self._looked_at(), self._columns, origin, self._directory, report, self.more)
-        arrivals = arrivals_of(self._directory)
-        self.rows_in_all = len(arrivals)
-        self._time.begin(arrivals)
+        self._arrivals = arrivals_of(self._directory)
+        self.rows_in_all = len(self._arrivals)
+        self._time.begin(self._arrivals)
 
     def load(self, spark: "SparkSession") -> "DataFrame":
-        """The stream of staged rows; `UsageError` for a `--marker` that is not a condition."""
-        from .replay_stream import FORMAT, ReplayDataSource
-
+        """Spark's own source that has new rows for ever; `UsageError` for a `--marker` that is not a condition."""
         start_workers(spark)
-        spark.dataSource.register(ReplayDataSource)
-        rows = (
-            spark.readStream.format(FORMAT)
-            .option("directory", str(self._directory.absolute()))
-            .option("paced", self._speed is not None)
-            .option("batch_rows", self._batch_rows or 0)
-            .option("tasks", spark.sparkContext.defaultParallelism)
-            .load()
-        )
+        self.rows(spark, 0, 0)
+        return spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+
+    def next_end(self, first_row: int) -> int:
+        """As many rows as have arrived; with `batch_rows` that many, at full speed at most `BOUND`."""
+        assert self._arrivals is not None
+        clock_ms = self._time.start()
+        if clock_ms is None or self._batch_rows is not None:
+            return next_end(self._arrivals, first_row, clock_ms, self._batch_rows, BOUND)
+        if time.monotonic() - self._looked_s < BATCH_EVERY_S:
+            return first_row
+        end = next_end(self._arrivals, first_row, clock_ms, None, None)
+        self._looked_s = time.monotonic() if end > first_row else self._looked_s
+        return end
+
+    def rows(self, spark: "SparkSession", first_row: int, last_row: int) -> "DataFrame":
+        """Some staged rows, a range for each task."""
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        parts = ranges(first_row, last_row, spark.sparkContext.defaultParallelism)
+        directory = self._directory.absolute()
+        numbers = spark.range(0, len(parts), 1, max(1, len(parts)))
+        rows = numbers.mapInArrow(staged_rows(directory, parts), from_arrow_schema(schema_of(directory)))
         columns = self._columns
         staged = [TIME, ARRIVAL, OFFSET, *([WATERMARK] if columns.watermark is not None else [])]
         channel = f"{PREFIX}{CHANNEL}" if columns.channel is not None else text_literal(ONE_CHANNEL)
@@ -155,9 +178,8 @@ class Replay(Source):
         """The staged rows without conversion, if tasks can run wmtop's Python; a `--marker` is evaluated by Spark."""
         if self._columns.marker is not None or not runs_wmtop(spark):
             return None
-        self.counted_by_spark = False  # nothing is read through the frame
         read = StagedRows(str(self._directory.absolute()), self._columns.channel is not None)
-        return StagedColumns(self.load(spark), read)
+        return StagedColumns(self.load(spark), read, self.rows)
 
     def whole(self, rows: "DataFrame", added: list[str]) -> "DataFrame":
         """Some rows with all columns of the files, looked up by row number, and those `added`."""
@@ -165,20 +187,16 @@ class Replay(Source):
 
     def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
         """Its data source, the grouping of columns, and the staged rows."""
-        modules = (f"{__package__}.replay_stream", f"{__package__}.staged_records", "wmtop.engine.pipeline.columnar")
+        modules = (f"{__package__}.staged", f"{__package__}.staged_records", "wmtop.engine.pipeline.columnar")
         return TaskNeeds(modules, (self._directory,), required=True)
 
     def trigger(self) -> dict[str, Any]:
-        """As fast as possible: batch after batch, until the rows end. Paced: a poll now and then."""
-        from .replay_stream import POLL_S
-
-        if self._speed is None:
-            return {"availableNow": True}
-        # With exact batches the source itself waits: batches whose rows have arrived must follow each other at once.
-        return {"processingTime": f"{0 if self._batch_rows else int(POLL_S * 1_000)} milliseconds"}
+        """Batch after batch: each waits for its rows."""
+        return {"processingTime": "0 seconds"}
 
     def close(self) -> None:
         """Delete the staged rows, unless they belong to a state directory."""
+        self._arrivals = None
         self._time.close()
         if not self._keep:
             staging.remove(self._directory)

@@ -7,7 +7,7 @@ The directory holds `rows.arrow` (Arrow IPC in batches of one size, so that a ro
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 # (pyarrow is only partly typed.)
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,17 @@ def read_rows(directory: Path, start: int, stop: int) -> Iterator[Any]:
             batch = reader.get_batch(number).slice(low - first, high - low)
             plain = [_plain(values) for values in batch.columns]
             yield pa.RecordBatch.from_arrays([*plain, pa.array(np.arange(low, high, dtype=np.int64))], schema=schema)
+
+
+def staged_rows(directory: Path, parts: list[tuple[int, int]]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """Runs in tasks over the numbers of `parts`: the staged rows of those ranges."""
+
+    def run(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from read_rows(directory, *parts[number])
+
+    return run
 
 
 class StagedRows(Struct, frozen=True):

@@ -22,6 +22,6 @@ def _run_in_all(spark: "SparkSession") -> None:
 
 def _import_sources(rows: Iterable[Any]) -> Iterator[Any]:
     from .. import columnar  # noqa: F401 # pyright: ignore[reportUnusedImport]
-    from . import rate, replay_stream  # noqa: F401 # pyright: ignore[reportUnusedImport]
+    from . import rate, staged  # noqa: F401 # pyright: ignore[reportUnusedImport]
 
     yield from rows

@@ -1,8 +1,6 @@
-"""The replay clock as a pure function, and its file."""
+"""The replay clock as a pure function."""
 
-from pathlib import Path
-
-from wmtop.engine.pipeline.sources.clock import ReplayClock, change_clock, read_clock, write_clock
+from wmtop.engine.pipeline.sources.replay_time import ReplayClock
 
 WAITING = ReplayClock(anchor_ms=10_000, speed=600)
 
@@ -19,11 +17,3 @@ def test_it_is_started_once() -> None:
 
 def test_it_never_runs_before_its_anchor() -> None:
     assert WAITING.started(100.0).at(99.0) == 10_000
-
-
-def test_all_processes_see_one_clock(tmp_path: Path) -> None:
-    file = tmp_path / "clock.json"
-    write_clock(file, WAITING)
-    started = change_clock(file, ReplayClock.started)
-    assert started.anchor_s is not None
-    assert change_clock(file, ReplayClock.started) == read_clock(file) == started

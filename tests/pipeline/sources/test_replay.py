@@ -11,11 +11,10 @@ import pytest
 from msgspec.structs import replace
 from wmtop.engine.core.times import MIN
 from wmtop.engine.errors import UsageError
-from wmtop.engine.pipeline.sources.clock import CLOCK, change_clock
 from wmtop.engine.pipeline.sources.columns import Columns
 from wmtop.engine.pipeline.sources.kafka_demo import DemoRows, KafkaDemo
 from wmtop.engine.pipeline.sources.replay import Replay
-from wmtop.engine.pipeline.sources.replay_stream import BOUND, ReplayStreamReader, next_end
+from wmtop.engine.pipeline.sources.replay_plan import BOUND, next_end, ranges
 
 from .streams import read_batches
 
@@ -65,13 +64,12 @@ def test_where_a_batch_ends(start: int, clock: int | None, batch_rows: int | Non
     assert next_end(ARRIVALS, start, clock, batch_rows, most) == end
 
 
-def test_tasks_share_a_batch_in_order(tmp_path: Path) -> None:
-    reader = ReplayStreamReader(tmp_path, paced=False, batch_rows=None, tasks=4)
-    parts = reader.partitions({"row": 7}, {"row": BOUND})
-    assert [part.start for part in parts] == [7, *[part.stop for part in parts][:-1]]
-    assert (len(parts), parts[-1].stop) == (4, BOUND)
-    assert [(part.start, part.stop) for part in reader.partitions({"row": 0}, {"row": 9})] == [(0, 9)]
-    assert reader.partitions({"row": 9}, {"row": 9}) == []
+def test_tasks_share_a_batch_in_order() -> None:
+    parts = ranges(7, BOUND, 4)
+    assert [start for start, _ in parts] == [7, *[stop for _, stop in parts][:-1]]
+    assert (len(parts), parts[-1][1]) == (4, BOUND)
+    assert ranges(0, 9, 4) == [(0, 9)]
+    assert ranges(9, 9, 4) == []
 
 
 def test_exact_batches_and_the_same_again_after_a_restart(spark: "SparkSession", tmp_path: Path) -> None:
@@ -94,13 +92,12 @@ def test_exact_batches_and_the_same_again_after_a_restart(spark: "SparkSession",
 
     # Killed after Spark had planned batch 1 but not committed it: the same command reads the same rows.
     source.close()
-    (tmp_path / "checkpoint/commits/1").unlink()
-    for late in ("offsets/2", "commits/2"):
-        (tmp_path / "checkpoint" / late).unlink()
+    for file in ("commits/1", "offsets/2", "commits/2", "offsets/3"):  # batch 3 waited for rows
+        (tmp_path / "checkpoint" / file).unlink(missing_ok=True)
     for crc in (tmp_path / "checkpoint").rglob(".*.crc"):
         crc.unlink()
     again = replay(tmp_path, columns, one, two, batch_rows=4, keep=True)
-    assert read_batches(spark, again, tmp_path / "checkpoint") == {1: first[1], 2: first[2]}
+    assert read_batches(spark, again, tmp_path / "checkpoint", first_row=4) == {1: first[1], 2: first[2]}
 
 
 def test_a_paced_replay_reads_what_has_arrived_by_its_clock(spark: "SparkSession", tmp_path: Path) -> None:
@@ -113,9 +110,8 @@ def test_a_paced_replay_reads_what_has_arrived_by_its_clock(spark: "SparkSession
     assert source.clock.tick_limit_ms(3) == 5 * HOUR
 
     # Four hours later in replay time.
-    clock = tmp_path / "staged" / CLOCK
-    change_clock(clock, lambda clock, now_s: replace(clock, anchor_ms=clock.anchor_ms + 4 * HOUR))
-    after = read_batches(spark, source, tmp_path / "checkpoint", rows=1)
+    source.clock.resume(3, 5 * HOUR)
+    after = read_batches(spark, source, tmp_path / "checkpoint", rows=1, first_row=3)
     assert [[row["ts"] for row in batch] for batch in after.values()] == [[5 * HOUR]]
 
 
@@ -124,8 +120,8 @@ def test_a_paced_batch_of_exact_size_waits_for_its_last_row(spark: "SparkSession
     source = replay(tmp_path, Columns(time="at"), file, speed=1.0, batch_rows=2)
     assert source.clock.now_ms() == HOUR + 1
     before = read_batches(spark, source, tmp_path / "checkpoint", rows=2)
-    change_clock(tmp_path / "staged" / CLOCK, lambda clock, now_s: replace(clock, anchor_ms=10 * HOUR))
-    after = read_batches(spark, source, tmp_path / "checkpoint", rows=3)
+    source.clock.resume(5, 10 * HOUR)
+    after = read_batches(spark, source, tmp_path / "checkpoint", rows=3, first_row=2)
     assert [[row["offset"] for row in batch] for batch in [*before.values(), *after.values()]] == [[0, 1], [2, 3], [4]]
 
 
