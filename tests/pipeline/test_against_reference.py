@@ -2,6 +2,7 @@
 
 import json
 import random
+import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -25,6 +26,8 @@ from wmtop.engine.pipeline.sources.replay import Replay
 from tests.reference.ops import Row, in_batches
 from tests.reference.result import Result, same_lines
 from tests.reference.run import LateRow, Reference, at_idle_after, at_lateness, run_ops
+
+from .sources.streams import PATIENCE_S
 
 BATCH_ROWS = 70
 CASES: dict[str, tuple[StrategyName, Settings]] = {
@@ -102,9 +105,11 @@ def ran(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: p
     run = Run(source, settings, state, directory / "firings.ndjson", lambda: None, late_output=str(directory / "late"))
     run.load(spark)
     run.start()
-    assert run._query is not None
-    run._query.awaitTermination()
-    assert run.exhausted
+    until = time.monotonic() + PATIENCE_S
+    while not run.exhausted:
+        run.check()
+        assert time.monotonic() < until
+        time.sleep(0.02)
     run.end()
     run.stop()
     lines = [json.loads(line) for line in (directory / "firings.ndjson").read_text().splitlines()]
