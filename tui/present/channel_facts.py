@@ -59,7 +59,7 @@ def facts(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> list[Fa
         *_own_watermark(snapshot, view, zone),
         ("newest record", _time(view.max_event_ms, snapshot, zone)),
         ("no data for", _quiet(snapshot, view)),
-        ("idleness", _idleness(view)),
+        ("idleness", _idleness(snapshot, view)),
         ("records", _records(snapshot, view)),
         ("late", _late(view)),
         ("backlog", _backlog(snapshot, view)),
@@ -119,7 +119,9 @@ def _quiet(snapshot: Snapshot, view: ChannelView) -> list[Run]:
     return runs
 
 
-def _idleness(view: ChannelView) -> list[Run]:
+def _idleness(snapshot: Snapshot, view: ChannelView) -> list[Run]:
+    if snapshot.flink is not None:  # changes between two samples are not seen
+        return [(f.ELSEWHERE, "dim")]
     runs: list[Run] = [(f"{view.flaps:,}", "text"), (f" change{'s' * (view.flaps != 1)} active ↔ idle", "dim")]
     if view.round_ms is not None:
         runs += [(", lately every ", "dim"), (f.duration(view.round_ms), "text")]

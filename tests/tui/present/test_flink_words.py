@@ -291,3 +291,8 @@ def test_an_operator_that_keeps_the_watermark_back_is_named_on_the_main_screen()
     assert line == " lookup sends a watermark 5.6s behind what it takes in"
     first = explain(diagnose(kept, [])[0], kept, UTC)
     assert verdict_line(kept, diagnose(kept, []), headline=first.title).startswith("STALLED 1m30s  lookup does not")
+
+
+def test_how_often_a_split_was_idle_is_not_known_of_a_job() -> None:
+    of = job()
+    assert text([Part(tuple(dict(facts(of, of.channels[1], UTC))["idleness"]))]) == ELSEWHERE
