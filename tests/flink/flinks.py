@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from msgspec.structs import replace
 from wmtop.engine.core.judgement.observer import SnapshotJudge
+from wmtop.engine.core.times import MIN
 from wmtop.engine.java import find_java
 from wmtop.engine.kafka.local.jars import fetched_jars
 from wmtop.engine.taps.flink.rest import RestSecurity
@@ -114,7 +115,7 @@ class Flink:
         graph = self.get(f"/jobs/{self.job(name)}")
         [window] = [one for one in graph["vertices"] if one["name"].startswith("Window")]
         values = self.get(f"/jobs/{graph['jid']}/vertices/{window['id']}/watermarks")
-        return min(int(one["value"]) for one in values)
+        return min((int(one["value"]) for one in values), default=MIN)  # no dump has been fetched yet
 
     def write(self, split: str, *seconds: float) -> None:
         """Append records at BASE_MS plus so many seconds."""
