@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from wmtop.engine.core.doctor.clocks import FutureTimestamps
 from wmtop.engine.core.snapshot import SparkProgress, Verdict
 from wmtop.engine.feed import rundir
 from wmtop.engine.feed.messages import Reply
@@ -23,6 +24,9 @@ from wmtop.tui import cli
 from wmtop.tui.cli.check import LEAST_S, NO_ANSWER, hangs_after_s
 from wmtop.tui.cli.fleet.members import Member
 from wmtop.tui.cli.look import Decided, Look
+from wmtop.tui.present.check_facts import CheckInput
+from wmtop.tui.present.check_words import reason_of
+from wmtop.tui.present.diagnosis.diagnoses import explain
 from wmtop.tui.present.recent import Recent
 
 from tests.core.doctor.streams import MINUTE, SETTINGS, Stream, traffic
@@ -258,6 +262,19 @@ def test_a_query_that_has_begun_no_batch_for_long_is_not_waited_for(tmp_path: Pa
     command = [sys.executable, "-m", "wmtop.tui.cli", "check", str(path), "--for", "1h", *more]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == code
+
+
+def test_a_critical_finding_is_the_reason_beside_a_watermark_that_advances() -> None:
+    """One record from tomorrow moves the watermark by a day: that it advances is no good news."""
+    snapshot = HEALTHY.published[-1]
+    ahead = FutureTimestamps(
+        severity="critical", records=None, timestamp_ms=None, ahead_ms=24 * 60 * MINUTE, offset=None, part=None,
+        guard_ms=None, drags=True,
+    )  # fmt: skip
+    well = CheckInput(snapshot, [], "moving", [])
+    ill = replace(well, findings=[ahead])
+    title = explain(ahead, snapshot, None).title
+    assert reason_of(ill, [explain(ahead, snapshot, None)]) == title != reason_of(well, [])
 
 
 def test_a_target_that_hangs_takes_hardly_longer_than_for() -> None:

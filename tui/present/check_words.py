@@ -55,12 +55,16 @@ _REASONS = {
 
 
 def reason_of(given: CheckInput, said: Sequence[Diagnosis]) -> str:
-    """The verdict in a sentence: a bad one by the first finding (`said`) that accounts for it, else by its numbers."""
+    """The verdict in a sentence: a bad one by the first finding (`said`) that accounts for it, any other by a critical
+    finding, else by its numbers.
+    """
     if given.verdict in (*BAD, "unknown"):
         pairs = zip(given.findings, said, strict=True)
         title = next((one.title for finding, one in pairs if accounts_for(finding, given.verdict)), None)
         if title is not None:
             return title
+    if given.verdict != "ended" and said and said[0].severity == "critical":
+        return said[0].title  # the watermark may advance because of a wrong timestamp
     if given.verdict == "ended" and given.snapshot.flink is not None:
         return f"The job is {given.snapshot.flink.state}"
     if given.verdict == "ended" and target_of(given.snapshot).is_attached:
