@@ -13,6 +13,7 @@ import msgspec
 import pyarrow as pa
 
 from ..core.explain import SeenValues
+from .arrow_map import map_in_arrow
 from .columnar import tables_of
 from .explain_columns import Explaining, seen_in, together
 from .sources.base import ARRIVAL, CHANNEL, TIME
@@ -45,7 +46,7 @@ def seen_in_rows(batch: "DataFrame", work: Explaining) -> SeenValues:
     columns = len(work.focus.values)
     wanted = [CHANNEL, TIME, *(name for name in (ARRIVAL, STAMPED) if name in batch.columns)]
     rows = batch.selectExpr(*wanted, *(f"{EXPLAINED}[{number}] as {EXPLAIN}{number}" for number in range(columns)))
-    found: Any = rows.mapInArrow(_row_task(work), "seen binary").toArrow()
+    found: Any = map_in_arrow(rows, _row_task(work), "seen binary").toArrow()
     return _together(found["seen"].to_pylist(), work)
 
 

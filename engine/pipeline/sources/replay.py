@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from ...core.snapshot import SourceView
 from ...errors import UsageError
+from ..arrow_map import map_in_arrow
 from ..cluster import TaskNeeds, runs_wmtop
 from . import staging
 from .base import ARRIVAL, CHANNEL, MARKER, OFFSET, ONE_CHANNEL, TIME, WATERMARK, Source
@@ -162,7 +163,7 @@ class Replay(Source):
         parts = ranges(first_row, last_row, spark.sparkContext.defaultParallelism)
         directory = self._directory.absolute()
         numbers = spark.range(0, len(parts), 1, max(1, len(parts)))
-        rows = numbers.mapInArrow(staged_rows(directory, parts), from_arrow_schema(schema_of(directory)))
+        rows = map_in_arrow(numbers, staged_rows(directory, parts), from_arrow_schema(schema_of(directory)))
         columns = self._columns
         staged = [TIME, ARRIVAL, OFFSET, *([WATERMARK] if columns.watermark is not None else [])]
         channel = f"{PREFIX}{CHANNEL}" if columns.channel is not None else text_literal(ONE_CHANNEL)

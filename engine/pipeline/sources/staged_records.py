@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from ..arrow_map import map_in_arrow
 from .base import OFFSET
 from .record_values import plain_type
 
@@ -38,7 +39,7 @@ def with_records(rows: "DataFrame", directory: Path, added: list[str]) -> "DataF
         schema = pa.ipc.open_file(source).schema
     kept = pa.schema([(field.name, plain_type(field.type)) for field in schema if field.name.lower() not in added])
     result = StructType([*from_arrow_schema(kept).fields, *rows.select(*added).schema.fields])
-    return rows.select(OFFSET, *added).mapInArrow(_lookup(str(directory), kept, added), result)  # pyright: ignore[reportArgumentType]
+    return map_in_arrow(rows.select(OFFSET, *added), _lookup(str(directory), kept, added), result)
 
 
 def _lookup(directory: str, kept: Any, added: list[str]) -> Callable[[Iterator[Any]], Iterator[Any]]:
