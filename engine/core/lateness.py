@@ -7,6 +7,7 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence as Seq
 from fractions import Fraction
+from itertools import pairwise
 
 from msgspec import Struct
 
@@ -42,7 +43,7 @@ def bucket_of(edges: Seq[int], distance: int) -> int | None:
 
 def by_bucket(at_least: Seq[int]) -> list[int]:
     """The counts by bucket of counts at or above each edge (the inverse of `Histogram.at_least`)."""
-    return [here - after for here, after in zip(at_least, [*at_least[1:], 0], strict=True)]
+    return [here - after for here, after in pairwise([*at_least, 0])]
 
 
 class Histogram(Struct):

@@ -226,7 +226,7 @@ def test_without_a_target_it_lists_what_there_is(watching: tuple[Watching, Writt
 
 
 WRONG = {
-    "nowhere": "there is no run or directory nowhere: give a run, a checkpoint",
+    "nowhere": "there is no run, file or directory nowhere: give a run, a checkpoint",
     "seem": "did you mean seen?",
     "./orders/checkpoit": "did you mean orders/checkpoint?",
     "orders": "orders is not a checkpoint directory: did you mean orders/checkpoint?",

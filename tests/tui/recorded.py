@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
-from wmtop.engine.core.snapshot import Holder, Snapshot, Totals
+from wmtop.engine.core.snapshot import ChannelView, Holder, Snapshot, Totals
 from wmtop.engine.feed.recording import RecordingReader, RecordingWriter
 from wmtop.tui.replay.app import ReplayApp
 
@@ -25,12 +25,14 @@ def story(number: int) -> Snapshot:
     snapshot = live(batch=number, now_ms=NOW + number * MINUTE, wall_ms=WALL + number * 1_000)
     holder = Holder("MQ" if number < STALL.start else "F9", NOW, "behind")
     level = replace(snapshot.level, watermark_ms=LEVEL + moved, behind_fastest_ms=(10 + stood) * MINUTE, holder=holder)
-    channels = [
-        replace(view, watermark_ms=(view.watermark_ms or 0) + moved + (view.channel != "F9") * stood * MINUTE)
-        for view in snapshot.channels
-    ]
+    channels = [_later(view, moved + (view.channel != "F9") * stood * MINUTE) for view in snapshot.channels]
     totals = Totals(records=1_000 * (number + 1), late=late)
     return replace(snapshot, level=level, channels=channels, totals=totals)
+
+
+def _later(view: ChannelView, by_ms: int) -> ChannelView:
+    newest_ms = None if view.max_event_ms is None else view.max_event_ms + by_ms
+    return replace(view, watermark_ms=(view.watermark_ms or 0) + by_ms, max_event_ms=newest_ms)
 
 
 def record(path: Path, *snapshots: Snapshot) -> Path:

@@ -210,7 +210,7 @@ def raised_words(snapshot: Snapshot) -> str | None:
         return None
     if (level.behind_fastest_ms or 0) > left_ms + settings.lateness_ms:
         return None  # it is much further behind than that
-    return f"lateness was raised: frozen for another {f.duration(left_ms)} of event time"
+    return f"lateness was raised; frozen for another {f.duration(left_ms)} of event time"
 
 
 def _stuck(snapshot: Snapshot, view: ChannelView | None) -> str:
