@@ -4,6 +4,9 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+NO_METRICS = "metrics.fetcher.update-interval is 0, so the JobManager fetches no metrics: set it to 10 s"
+"""A snapshot's error where the JobManager is configured to know nothing of its jobs' watermarks."""
+
 
 class FlinkVertex(Struct, frozen=True):
     """A task of the job's plan; `None`: not known."""
@@ -37,6 +40,8 @@ class FlinkVertex(Struct, frozen=True):
     """Records per second that it sends; with windows: that they fire."""
     pending: int | None = None
     """Unread records that a source reports: a lower bound, and 0 proves nothing."""
+    drift_ms: int | None = None
+    """A source with watermark alignment: how far its fastest subtask is beyond the limit (> 0: paused)."""
     delay_ms: int = 0
     """How much later the watermark it sends is than the one it receives, if that is constant (< 0: ahead)."""
     since_ms: int | None = None
@@ -84,6 +89,10 @@ class FlinkJob(Struct, frozen=True):
     def chosen(self) -> FlinkVertex | None:
         """The vertex whose barrel is shown."""
         return next((one for one in self.vertices if one.id == self.operator), None)
+
+    def is_unanswered(self, error: str | None) -> bool:
+        """Whether `error`, the snapshot's, is why the JobManager does not answer, and not the job's own failure."""
+        return error is not None and error not in (self.failure, NO_METRICS)
 
     def sent_upstream(self) -> dict[str, int]:
         """The greatest watermark (ms) that each task above the chosen operator sends, by the task's id."""

@@ -1,9 +1,8 @@
-"""How many late records a Flink job has dropped, and whether that is exact, by hand."""
+"""What a Flink job's picture counts, what it does not know, and what is exact, by hand."""
 
 import pytest
-from msgspec.structs import replace
 from wmtop.engine.core.settings import Settings
-from wmtop.engine.core.snapshot import SourceView
+from wmtop.engine.core.snapshot import Snapshot, SourceView
 from wmtop.engine.taps.flink.facts import FlinkFacts
 from wmtop.engine.taps.flink.picture import picture_of
 from wmtop.engine.taps.flink.samples import Graph, Input, Job, Sample, Subtask, Vertex, VertexSample
@@ -20,6 +19,31 @@ SOURCE = Vertex("s", "Source: orders[1] -> WatermarkAssigner[2]", 1, "RUNNING")
     ],
 )
 def test_a_two_phase_sql_aggregate_drops_partial_rows(name: str, at_least: bool) -> None:
+    seen = picture(name)
+    assert seen.totals.late == 4
+    assert seen.flink is not None
+    assert [one.late_at_least for one in seen.flink.vertices] == [False, at_least]
+    restarted = picture(name, restarts=1)
+    assert restarted.flink is not None
+    assert [one.late_at_least for one in restarted.flink.vertices] == [False, True]
+
+
+def test_counts_that_rest_does_not_have_are_not_zero() -> None:
+    """A split may have been idle between two samples."""
+    [view] = picture("TumblingEventTimeWindows").channels
+    counts = (view.records, view.behind_watermark, view.late, view.malformed, view.future, view.backlog, view.flaps)
+    assert counts == (None,) * 7
+
+
+def test_an_operator_that_is_gone_is_not_replaced_by_another_one() -> None:
+    """The job may have come back with another plan."""
+    assert picture("per hour", operator="hour").level.watermark_ms == 10
+    gone = picture("per hour", operator="day")
+    assert (gone.level.watermark_ms, gone.channels, gone.blockers) == (None, [], None)
+
+
+def picture(name: str, restarts: int | None = None, operator: str | None = None) -> Snapshot:
+    """A job with a window operator of that name, which dropped 4 records."""
     window = Vertex("w", name, 1, "RUNNING", (Input("s", forward=False),))
     vertices = (
         VertexSample(SOURCE, (Subtask(0, output=10),)),
@@ -29,17 +53,9 @@ def test_a_two_phase_sql_aggregate_drops_partial_rows(name: str, at_least: bool)
         graph=Graph(Job("1", "orders", "RUNNING", 0), 1_000, (SOURCE, window)),
         answered_ms=1_000,
         samples=(Sample(1_000, vertices),),
+        restarts=restarts,
     )
-    seen = picture_of(
+    return picture_of(
         facts, name="orders", source=SourceView("flink", "orders"), settings=Settings(strategy="source"),
-        operator=None, now_ms=1_000, before=None,
+        operator=operator, now_ms=1_000, before=None,
     )  # fmt: skip
-    assert seen.totals.late == 4
-    assert seen.flink is not None
-    assert [one.late_at_least for one in seen.flink.vertices] == [False, at_least]
-    restarted = picture_of(
-        replace(facts, restarts=1), name="orders", source=SourceView("flink", "orders"),
-        settings=Settings(strategy="source"), operator=None, now_ms=1_000, before=None,
-    )  # fmt: skip
-    assert restarted.flink is not None
-    assert [one.late_at_least for one in restarted.flink.vertices] == [False, True]

@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 import trustme
+from msgspec.structs import replace
 from wmtop.engine.errors import UsageError
 from wmtop.engine.taps.flink.answers import JobsOverview
 from wmtop.engine.taps.flink.collector import duration_ms
 from wmtop.engine.taps.flink.metrics import last_operator, sample_of, wanted
 from wmtop.engine.taps.flink.rest import LOGIN_VARIABLE, TOKEN_VARIABLE, Rest, RestError, RestSecurity, batches
-from wmtop.engine.taps.flink.samples import Job, Vertex
-from wmtop.engine.taps.flink.watch import chosen, place_of
+from wmtop.engine.taps.flink.samples import Graph, Input, Job, Vertex
+from wmtop.engine.taps.flink.watch import chosen, place_of, refuse_unknown, successor
 
 JOBS = b'{"jobs": []}'
 
@@ -201,6 +202,26 @@ def test_which_job_is_meant() -> None:
         assert is_said(str(error.value))
 
 
+def test_a_job_of_the_same_name_that_ran_beside_an_ended_one_is_not_its_successor() -> None:
+    ended = Job("1", "orders", "CANCELED", 10)
+    beside, again = Job("2", "orders", "RUNNING", 20), Job("3", "orders", "INITIALIZING", 31)
+    other = Job("4", "clicks", "RUNNING", 40)
+    assert successor([ended, beside, other], ended, alive_ms=30) is None
+    assert successor([ended, beside, again, other], ended, alive_ms=30) == again
+    assert successor([ended, again, replace(again, id="5")], ended, alive_ms=30) is None  # which one is not known
+
+
+def test_an_operator_that_the_job_does_not_have_is_refused_with_the_list() -> None:
+    source = Vertex("s", "Source: in", 1, "RUNNING")
+    windows = [Vertex(id, f"per {id}", 1, "RUNNING", (Input("s", forward=False),)) for id in ("hour", "day")]
+    graph = Graph(Job("1", "orders", "RUNNING", 1), 1, (source, *windows))
+    refuse_unknown(graph, None)
+    refuse_unknown(graph, "PER DAY")
+    for wanted_operator in ("minute", "Source"):  # a source receives no watermark
+        with pytest.raises(UsageError, match=f"--operator {wanted_operator}: .* per hour, per day$"):
+            refuse_unknown(graph, wanted_operator)
+
+
 def test_names_are_asked_for_in_pieces_that_flink_takes() -> None:
     ids = [f"{i}.Source:_ä/x.split.t-{i}.watermark.currentWatermark" for i in range(500)]
     pieces = batches(ids, 4_000)
@@ -220,6 +241,8 @@ def test_metrics_of_a_vertex() -> None:
         "0.busyTimeMsPerSecond": "250.0",
         "1.busyTimeMsPerSecond": "NaN",
         "0.numRecordsOut": "3",
+        "0.Source__in_a.watermarkAlignmentDrift": "-9223370336854775808",
+        "1.Source__in_a.watermarkAlignmentDrift": "2500",
     }
     ids = wanted(values)
     assert "0.numRecordsOut" not in ids
@@ -230,6 +253,7 @@ def test_metrics_of_a_vertex() -> None:
     assert [(split.id, split.watermark, split.offset) for split in found.subtasks[0].splits] == [("t_x-0", 5, None)]
     assert found.subtasks[1].splits[0].offset == 41
     assert (found.subtasks[0].busy, found.subtasks[1].busy) == (0.25, None)
+    assert [task.drift_ms for task in found.subtasks] == [None, 2_500]
     assert not sample_of(vertex, ids, {})[1]
 
 

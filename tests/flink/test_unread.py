@@ -6,12 +6,15 @@ from wmtop.engine.taps.flink.unread import Unread, with_backlog
 
 
 def cause_with(unread: Unread, cause: Cause) -> tuple[str, str | None, int | None]:
-    channels = (BarrelChannel("orders-0", 0, 10, "active", 9_000, cause), BarrelChannel("orders-1", 0, 90, "active"))
+    channels = (
+        BarrelChannel("orders-0", 0, 10, "active", 9_000, cause, split=("s", "orders-0")),
+        BarrelChannel("orders-1", 0, 90, "active", split=("s", "orders-1")),
+    )
     barrel = Barrel(
         "w", 10, ended=False, instances=(BarrelInstance("#0", 10, "active", 2),), channels=channels,
         held=Held("orders-0", cause, 0),
     )  # fmt: skip
-    found = with_backlog(barrel, {"orders-0": unread})
+    found = with_backlog(barrel, {("s", "orders-0"): unread})
     assert found.held is not None
     return found.held.cause, found.channels[0].cause, found.channels[0].quiet_ms
 

@@ -110,12 +110,21 @@ def _what(task: FlinkVertex) -> str:
     if task.spread_ms:
         slowest = "" if task.slowest is None else f", slowest #{task.slowest}"
         parts.append(f"outputs {f.duration(task.spread_ms)} apart{slowest}")
+    if task.drift_ms is not None:
+        parts.append(alignment_words(task.drift_ms))
     if task.delay_ms:
         side = "behind" if task.delay_ms > 0 else "ahead of"
         parts.append(f"sends its watermark {f.duration(abs(task.delay_ms))} {side} its input")
     if task.output_ms is None and task.status == "RUNNING":
         parts.append("sends no watermark yet")
     return ", ".join(parts)
+
+
+def alignment_words(drift_ms: int) -> str:
+    """How far a source is from the limit of watermark alignment."""
+    if drift_ms > 0:
+        return f"paused by watermark alignment, {f.duration(drift_ms)} past its limit"
+    return f"{f.duration(-drift_ms)} below the limit of watermark alignment"
 
 
 def _fastest(task: FlinkVertex) -> int | None:

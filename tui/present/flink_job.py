@@ -14,6 +14,7 @@ from .line import Part, part
 from .own_run import held_back_by
 from .preview import LatenessPreview, Preview
 from .progress import Cells, Chart
+from .screen_words import JOB_GONE
 from .windows_unknown import unknown_text
 from .wording import cause, late_drops
 
@@ -41,12 +42,14 @@ class FlinkJob(Attached):
         if snapshot.state not in ("stale", "partial", "starting") or job is None:
             return None
         error = None if snapshot.error is None else f.first_line(snapshot.error)
-        if job.state != "RUNNING":
+        if job.state not in ("RUNNING", "UNKNOWN") and not job.is_unanswered(snapshot.error):
             return job.state, error
         if snapshot.state == "partial":
             return "PARTIAL", "Metrics of some subtasks are missing"
         if snapshot.state == "starting":
             return "STARTING", "The JobManager has no metrics of the job yet"
+        if job.state == "UNKNOWN" and error is None:
+            error = JOB_GONE
         age = age_words(snapshot, job.sampled_ms)
         return "STALE" if age is None else f"STALE {age}", error
 
@@ -129,7 +132,7 @@ class FlinkJob(Attached):
         snapshot = self._snapshot
         job = snapshot.flink
         if job is not None and job.state != "RUNNING":
-            return f"The job is {job.state}"
+            return JOB_GONE if job.state == "UNKNOWN" else f"The job is {job.state}"
         if not snapshot.channels:
             return self.empty_barrel()
         return super()._no_holder() if snapshot.level.idle else f"What holds it back is {f.ELSEWHERE}"

@@ -16,6 +16,7 @@ from ..present.blockers import StepFacts, WindowGroup, steps, waits_for, window_
 from ..present.keys import Hint, hint
 from ..present.line import Run, clip
 from ..present.presenter import presenter_of
+from ..present.screen_words import IN_FLIGHT
 from ..present.table import Records
 from ..present.target import target_of
 from ..present.view import reference_ms
@@ -131,6 +132,8 @@ def _no_blocker(snapshot: Snapshot) -> str:
     if snapshot.blockers is None:
         one_clock = target_of(snapshot).one_clock
         return presenter_of(snapshot).no_holders() if one_clock else f"blockers: {f.ELSEWHERE}"
+    if snapshot.level.holder is not None and snapshot.level.holder.cause == "in_flight":
+        return IN_FLIGHT
     if snapshot.level.idle:
         return "All channels are idle; the watermark is frozen until new data arrives"
     return "No channel holds back the watermark: none that counts is behind the fastest"

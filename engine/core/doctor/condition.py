@@ -1,8 +1,9 @@
 """Rules about the state of engine, query and source: failed, lost, stale, not started, without records."""
 
+from ..flink_job import FlinkJob
 from ..snapshot import NoteCode
 from .diagnosis_input import MINUTE, DiagnosisInput
-from .finding import Finding, Fix
+from .finding import Finding, Fix, FixCode
 
 SILENT_MS = 10_000
 """Time (ms) without a snapshot after which an engine is stale; it sends one at least every second."""
@@ -57,6 +58,8 @@ class JobNotRunning(Finding, frozen=True, kw_only=True, tag="job-not-running"):
     """The job's state, in Flink's words."""
     error: str | None
     """The last failure of a job that does not run; else why there is no newer data."""
+    unanswered: bool = False
+    """The JobManager does not answer: the state is the last one known."""
     restarts: int | None
 
 
@@ -131,10 +134,7 @@ def query_stale(
             severity="critical", size=silent_ms, silent_ms=silent_ms, jvm=True, fixes=(Fix(code="check-engine"),)
         )
     if (job := snapshot.flink) is not None:
-        fixes = (Fix(code="check-job"),)
-        return JobNotRunning(
-            severity="critical", state=job.state, error=snapshot.error, restarts=job.restarts, fixes=fixes
-        )
+        return _job_not_running(job, snapshot.error)
     if not given.is_attached or "positions" in (snapshot.origin or {}) or _is_topic(given):
         return SourceUnreachable(severity="critical", why=_broker_silent(given), fixes=(Fix(code="check-source"),))
     spark = snapshot.spark
@@ -152,6 +152,22 @@ def query_stale(
         source_silent=silent,
         fixes=(*([] if silent is None else [Fix(code="check-source")]), Fix(code="check-query")),
     )
+
+
+def _job_not_running(job: FlinkJob, error: str | None) -> JobNotRunning:
+    """The job's state is as old as the JobManager's last answer."""
+    unanswered = job.is_unanswered(error)
+    fix: FixCode = "check-job"
+    if unanswered:
+        fix = "check-jobmanager"
+    elif job.state == "UNKNOWN":
+        fix = "submit-job"
+    elif job.state == "RUNNING":
+        fix = "check-task-managers" if error is None else "fetch-metrics"
+    return JobNotRunning(
+        severity="critical", state=job.state, error=error, unanswered=unanswered, restarts=job.restarts,
+        fixes=(Fix(code=fix),),
+    )  # fmt: skip
 
 
 def _broker_silent(given: DiagnosisInput) -> str | None:

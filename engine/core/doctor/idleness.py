@@ -61,14 +61,14 @@ def flapping_idleness(given: DiagnosisInput) -> FlappingIdleness | None:
     flapping = [
         (view.round_ms, view)
         for view in given.channels
-        if view.round_ms is not None and view.flaps >= FLAPS and view.round_ms < ROUNDS * idle_after_ms
+        if view.round_ms is not None and (view.flaps or 0) >= FLAPS and view.round_ms < ROUNDS * idle_after_ms
     ]
     if not flapping:
         return None
     flapping.sort(key=lambda pair: pair[0])
     late = _sum_late([view for _, view in flapping])
     lost = share(late, given.snapshot.totals.records) or 0.0
-    longest, flaps = max(length for length, _ in flapping), sum(view.flaps for _, view in flapping)
+    longest, flaps = max(length for length, _ in flapping), sum(view.flaps or 0 for _, view in flapping)
     longer = next((ms for ms in _timeouts(given) if ms > idle_after_ms and ms >= longest), None)
     fix = Fix(code="lengthen-idle-timeout") if longer is None else Fix(code="set-idle-timeout", value_ms=longer)
     return FlappingIdleness(
@@ -90,9 +90,9 @@ def late_after_idle(given: DiagnosisInput) -> LateAfterIdle | None:
     own, idle_after_ms = given.own_idle, given.settings.idle_after_ms
     if own is None or idle_after_ms is None:
         return None
-    often = max(RETURNS, 2 * median([view.flaps for view in given.channels] or [0]))
-    back = [view for view in given.channels if view.flaps >= often and view.late is not None]
-    stayed = [view for view in given.channels if view.flaps < often]
+    often = max(RETURNS, 2 * median([view.flaps or 0 for view in given.channels] or [0]))
+    back = [view for view in given.channels if (view.flaps or 0) >= often and view.late is not None]
+    stayed = [view for view in given.channels if (view.flaps or 0) < often]
     late, late_share = _sum_late(back), share(_sum_late(back), sum(view.records or 0 for view in back)) or 0.0
     others_share = share(_sum_late(stayed), sum(view.records or 0 for view in stayed))
     if others_share is None or late < RETURN_LEAST or late_share < max(RETURN_SHARE, RETURN_TIMES * others_share):

@@ -29,7 +29,8 @@ class ChannelView(Struct, frozen=True, gc=False):
     quiet_ms: int | None = None
     longest_quiet_ms: int | None = None
     """The longest completed pause between two of its records (processing time)."""
-    flaps: int = 0
+    flaps: int | None = 0
+    """How often its status changed between active and idle; None: not known."""
     round_ms: int | None = None
     """Its usual time from one idle status to the next (processing time); None before the second one."""
     rate: float | None = None

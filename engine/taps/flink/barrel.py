@@ -41,6 +41,8 @@ class BarrelChannel(Struct, frozen=True):
     """Watermark alignment pauses it until slower ones catch up."""
     delay_ms: int = 0
     """How much later (ms) tasks on the way to the operator send its watermark; its own is greater by this."""
+    split: tuple[str, str] | None = None
+    """The ids of its source's vertex and of the split; None: a subtask without splits."""
 
 
 class BarrelInstance(Struct, frozen=True):
@@ -252,7 +254,8 @@ def _channels(one: Input, number: int, idle: dict[str, bool]) -> Iterator[Barrel
         blocked = paused or (one.source.back_pressured or 0) >= BACK_PRESSURED  # there may be unread data
         quiet_ms = None if blocked else _quiet_ms(split, one)
         watermark_ms = time_of(split.watermark)
-        yield BarrelChannel(split.id, number, watermark_ms, state, quiet_ms, cause, paused, one.delay_ms)
+        name, place = one.shown.get(split.id, split.id), (one.source_id, split.id)
+        yield BarrelChannel(name, number, watermark_ms, state, quiet_ms, cause, paused, one.delay_ms, place)
 
 
 def _quiet_ms(split: Split, one: Input) -> int | None:

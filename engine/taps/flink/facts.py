@@ -6,8 +6,8 @@ from msgspec.structs import replace
 from .barrel import IDLE_STEP_MS
 from .delays import Delay, learned
 from .moved import without_moved
-from .samples import Checkpoint, Graph, Sample, Split
-from .unread import Unread
+from .samples import Checkpoint, Graph, Sample, Split, Vertex
+from .unread import UnreadBySplit
 
 
 class FlinkFacts(Struct, frozen=True, kw_only=True):
@@ -22,13 +22,13 @@ class FlinkFacts(Struct, frozen=True, kw_only=True):
     failure: str | None = None
     restarts: int | None = None
     checkpoint: Checkpoint = Checkpoint()
-    read_ms: dict[str, tuple[int, int]] = {}
-    """The last offset read of each Kafka split, and when it was first seen (JobManager's clock)."""
+    read_ms: dict[tuple[str, str], tuple[int, int]] = {}
+    """By vertex and Kafka split: the last offset read, and when it was first seen (JobManager's clock)."""
     delays: dict[str, Delay] = {}
     """By vertex: how far tasks send their watermark behind the one they receive."""
     late_before: dict[str, int] = {}
     """Late records of earlier attempts, by vertex: counters start again with each."""
-    unread: dict[str, Unread] | None = None
+    unread: UnreadBySplit | None = None
     """Unread records of Kafka splits, if a broker is queried."""
     topics: list[str] = []
     """The Kafka topics by their real names, if a broker is queried."""
@@ -56,20 +56,23 @@ def late_of(facts: FlinkFacts) -> dict[str, int]:
 def seen(facts: FlinkFacts, new: Sample) -> FlinkFacts:
     """The facts with a new sample, in which Kafka splits have the time since their last read."""
     new = without_moved(new, facts.samples[0] if facts.samples else None)
-    read_ms: dict[str, tuple[int, int]] = {}
+    read_ms: dict[tuple[str, str], tuple[int, int]] = {}
 
-    def known(split: Split) -> Split:
+    def known(vertex: Vertex, split: Split) -> Split:
         if split.offset is None:
             return split
-        last = facts.read_ms.get(split.id)
+        place = vertex.id, split.id
+        last = facts.read_ms.get(place)
         same = last is not None and last[0] == split.offset
-        read_ms[split.id] = last if last is not None and same else (split.offset, new.at_ms)
-        return replace(split, quiet_ms=new.at_ms - read_ms[split.id][1] if same else None)
+        read_ms[place] = last if last is not None and same else (split.offset, new.at_ms)
+        return replace(split, quiet_ms=new.at_ms - read_ms[place][1] if same else None)
 
     vertices = tuple(
         replace(
             one,
-            subtasks=tuple(replace(task, splits=tuple(known(split) for split in task.splits)) for task in one.subtasks),
+            subtasks=tuple(
+                replace(task, splits=tuple(known(one.vertex, s) for s in task.splits)) for task in one.subtasks
+            ),
         )
         for one in new.vertices
     )

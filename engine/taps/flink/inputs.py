@@ -4,15 +4,16 @@ A task passes it on if each of its subtasks sends the watermark that it receives
 sends another one (it assigns watermarks, or holds records back) is an end: its own inputs do not show its watermark.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
 from ...core.snapshot import ChannelState
 from ...core.times import MAX, MIN
 from .delays import Delays, delay_of, delayed
-from .metrics import first_operator, is_sink_name
-from .samples import Sample, Split, Subtask, VertexSample
+from .metrics import OPERATOR_SEPARATOR, first_operator, is_sink_name
+from .samples import Sample, Split, Subtask, Vertex, VertexSample
 
 _ASSIGNS = ("Timestamps/Watermarks", "WatermarkAssigner")
 """Operators that assign watermarks themselves (DataStream API, SQL)."""
@@ -35,6 +36,10 @@ class Input(Struct):
     splits: tuple[Split, ...]
     """Its splits, if they have watermarks of their own."""
     splits_before: dict[str, Split]
+    source_label: str
+    """The name of its source operator, unlike that of any other source."""
+    shown: dict[str, str]
+    """Names of splits whose id another source has as well; of all others the id is the name."""
     apart_ms: int
     """The time between the samples; 0: there is only one."""
     vertex_ended: bool
@@ -72,6 +77,11 @@ def operators(sample: Sample) -> list[VertexSample]:
     return sorted(takes, key=order)
 
 
+def is_named(vertex: Vertex, part: str) -> bool:
+    """Whether the vertex receives watermarks and its name contains `part`, in any case."""
+    return bool(vertex.inputs) and part.lower() in vertex.name.lower()
+
+
 def level_of(vertex: VertexSample) -> int | None:
     """The minimum of its subtasks' input watermarks; None if one is missing in the dump."""
     inputs = [task.input for task in vertex.subtasks]
@@ -94,9 +104,43 @@ def upstream_of(operator: VertexSample, now: Sample, before: Sample | None, dela
     """The subtasks from which `operator` (of sample `now`) has its watermark; `before` is an older sample."""
     leaves, passing = _leaves(operator, now, before, delays)
     several = len(leaves) > 1
-    inputs = [one for leaf in leaves for one in _inputs(leaf, now, before, several=several)]
+    numbers = _numbers(one.vertex.vertex.name for one in leaves)
+    roots = [_root(now, one.vertex).vertex.name.partition(OPERATOR_SEPARATOR)[0] for one in leaves]
+    labels = [f"{root}{number}" for root, number in zip(roots, _numbers(roots), strict=True)]
+    inputs = [
+        one
+        for leaf, number, label in zip(leaves, numbers, labels, strict=True)
+        for one in _inputs(leaf, now, before, label, number if several else None)
+    ]
+    _tell_apart(inputs)
     waits = (one.vertex.name for one in (operator, *passing) if _waits_before(one, now, before))
     return Upstream(inputs, next(waits, None))
+
+
+def _numbers(names: Iterable[str]) -> list[str]:
+    """For each name nothing, or ` (2)` if it is the second one like it."""
+    counts: Counter[str] = Counter()
+    out: list[str] = []
+    for name in names:
+        counts[name] += 1
+        out.append("" if counts[name] == 1 else f" ({counts[name]})")
+    return out
+
+
+def _tell_apart(inputs: Sequence[Input]) -> None:
+    """Two sources may have splits of the same id: both read the same topic, for example."""
+    sources: dict[str, set[str]] = {}
+    for one in inputs:
+        for split in one.splits:
+            sources.setdefault(split.id, set()).add(one.source_label)
+    for one in inputs:
+        one.shown = {s.id: f"{one.source_label} {s.id}" for s in one.splits if len(sources[s.id]) > 1}
+
+
+def _named(name: str, number: str) -> str:
+    """A chain's name with a number after its first operator, which a short label keeps."""
+    first, chained, rest = name.partition(OPERATOR_SEPARATOR)
+    return f"{first}{number}{chained}{rest}"
 
 
 def _leaves(
@@ -174,7 +218,8 @@ def _waits_before(vertex: VertexSample, now: Sample, before: Sample | None) -> b
     return bool(sent) and level < min(sent)
 
 
-def _inputs(leaf: _Leaf, now: Sample, before: Sample | None, *, several: bool) -> Iterator[Input]:
+def _inputs(leaf: _Leaf, now: Sample, before: Sample | None, source_label: str, number: str | None) -> Iterator[Input]:
+    """`number` is of the vertex's name; None: there is only one vertex."""
     upstream, delay_ms = leaf.vertex, leaf.delay_ms
     earlier = vertex_in(before, upstream.vertex.id)
     root = _root(now, upstream)
@@ -189,7 +234,7 @@ def _inputs(leaf: _Leaf, now: Sample, before: Sample | None, *, several: bool) -
         held = not _assigns(root) and _held_in_chain(own, own_then)
         own_marks = held or _assigned_in_chain(root, own, own_then)
         yield Input(
-            name=f"{upstream.vertex.name} #{own.index}" if several else f"#{own.index}",
+            name=f"#{own.index}" if number is None else f"{_named(upstream.vertex.name, number)} #{own.index}",
             vertex=upstream.vertex.name,
             now=task,
             before=then,
@@ -197,6 +242,8 @@ def _inputs(leaf: _Leaf, now: Sample, before: Sample | None, *, several: bool) -
             source_before=source_then,
             source_id=upstream.vertex.id if root.vertex.inputs else root.vertex.id,
             splits=() if own_marks or _assigned_later(task, source) else source.splits,
+            source_label=source_label,
+            shown={},
             splits_before={split.id: split for split in (source_then.splits if source_then is not None else ())},
             apart_ms=0 if before is None else now.at_ms - before.at_ms,
             vertex_ended=upstream.vertex.status == "FINISHED",

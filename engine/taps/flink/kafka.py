@@ -9,7 +9,7 @@ from ..broker.topic_facts import TopicFacts
 from ..checkpoint.offset_log import SourceOffsets
 from .metrics import operator_id
 from .samples import Sample, Split
-from .unread import Unread, splits_of
+from .unread import Unread, UnreadBySplit, splits_of
 
 if TYPE_CHECKING:
     from ...json_path import JsonPath
@@ -43,7 +43,7 @@ class KafkaJoin:
 
     def topics(self, sample: Sample | None) -> list[str]:
         """The topics that the job reads, by their real names if they are unambiguous."""
-        return sorted({real for split in splits_of(sample) if (real := self._real(split)) is not None})
+        return sorted({real for _, split in splits_of(sample) if (real := self._real(split)) is not None})
 
     def ask(self, sample: Sample) -> TopicFacts:
         """The broker's last facts; trouble if there are none or the job reads nothing from it."""
@@ -56,19 +56,19 @@ class KafkaJoin:
         except (RunError, UsageError) as error:
             return TopicFacts(trouble=str(error))
 
-    def unread(self, facts: TopicFacts, sample: Sample, before: Sample | None) -> dict[str, Unread]:
+    def unread(self, facts: TopicFacts, sample: Sample, before: Sample | None) -> UnreadBySplit:
         """Unread records by split when `sample` was taken, as far as the broker had answered by then."""
         known = {(one.topic, one.partition): one for one in facts.partitions}
-        earlier = {split.id: split.offset for split in splits_of(before)}
-        out: dict[str, Unread] = {}
-        for split in splits_of(sample):
+        earlier = {(vertex, split.id): split.offset for vertex, split in splits_of(before)}
+        out: UnreadBySplit = {}
+        for vertex, split in splits_of(sample):
             one = known.get((self._real(split) or "", -1 if split.partition is None else split.partition))
             if one is None or split.offset is None:
                 continue
-            then = earlier.get(split.id)
+            then = earlier.get((vertex, split.id))
             lag = one.newest_ms - one.event_ms if self._timed and one.newest_ms and one.event_ms else None
             backlog = max(0, one.end - split.offset - 1)
-            out[split.id] = Unread(backlog, lag, None if then is None else split.offset - then)
+            out[vertex, split.id] = Unread(backlog, lag, None if then is None else split.offset - then)
         return out
 
     def close(self) -> None:
@@ -80,11 +80,11 @@ class KafkaJoin:
         return names[0] if len(names) == 1 else None
 
     def _offsets(self, sample: Sample) -> list[SourceOffsets]:
-        read = {
-            f"{real}/{split.partition}": split.offset + 1
-            for split in splits_of(sample)
-            if split.offset is not None and (real := self._real(split)) is not None
-        }
+        read: dict[str, int] = {}
+        for _, split in splits_of(sample):
+            if split.offset is not None and (real := self._real(split)) is not None:
+                place = f"{real}/{split.partition}"  # of two sources the slower one
+                read[place] = min(split.offset + 1, read.get(place, split.offset + 1))
         return [SourceOffsets(source="flink", kind="kafka", text="", offsets=read)] if read else []
 
 

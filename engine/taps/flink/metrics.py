@@ -21,7 +21,8 @@ _SPLIT = re.compile(
 _OFFSET = re.compile(r"(\d+)\.([^.]+)\.KafkaSourceReader\.topic\.(.+)\.partition\.(\d+)\.currentOffset")
 _LONGEST_OPERATOR = 80
 _LONGEST_DELAY_MS = 100 * 366 * 86_400_000
-_OPERATOR_SEPARATOR = " -> "
+OPERATOR_SEPARATOR = " -> "
+"""Between the operators of a chain, in a vertex's name."""
 _NEXT = "_->_"
 """The separator as it is spelled in metrics."""
 _SINK = re.compile(r"^Sink_|_(Writer|Committer)$")
@@ -44,12 +45,12 @@ def _escaped(name: str) -> str:
 
 def last_operator(vertex: Vertex) -> str:
     """The name in metrics of the operator whose output leaves the vertex."""
-    return operator_id(vertex.name.rpartition(_OPERATOR_SEPARATOR)[2])
+    return operator_id(vertex.name.rpartition(OPERATOR_SEPARATOR)[2])
 
 
 def first_operator(vertex: Vertex) -> str:
     """The name in metrics of the operator that the vertex begins with."""
-    return operator_id(vertex.name.partition(_OPERATOR_SEPARATOR)[0])
+    return operator_id(vertex.name.partition(OPERATOR_SEPARATOR)[0])
 
 
 def branch_ends(vertex: Vertex, operators: Iterable[str]) -> list[str]:
@@ -113,7 +114,7 @@ class _Found:
             back_pressured=_share(self.task.get("backPressuredTimeMsPerSecond")),
             late=_sum(metrics.get("numLateRecordsDropped") for metrics in self.operators.values()),
             source_idle_ms=_greatest(metrics.get("sourceIdleTime") for metrics in self.operators.values()),
-            drift_ms=_greatest(metrics.get("watermarkAlignmentDrift") for metrics in self.operators.values()),
+            drift_ms=_drift(metrics.get("watermarkAlignmentDrift") for metrics in self.operators.values()),
         )
 
 
@@ -181,6 +182,12 @@ def _sum(texts: Iterable[str | None]) -> int | None:
 
 def _greatest(texts: Iterable[str | None]) -> int | None:
     return max((number for text in texts if (number := _number(text)) is not None), default=None)
+
+
+def _drift(texts: Iterable[str | None]) -> int | None:
+    """None where no limit is set: Flink's is then the end of time."""
+    drift = _greatest(texts)
+    return drift if drift is not None and abs(drift) < _LONGEST_DELAY_MS else None
 
 
 def _natural(item: tuple[str, object]) -> list[tuple[int, str]]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from ...core.flink_job import FlinkJob, FlinkVertex
+from ...core.flink_job import NO_METRICS, FlinkJob, FlinkVertex
 from ...core.settings import Settings
 from ...core.snapshot import (
     ChannelView,
@@ -22,14 +22,13 @@ from ...core.times import MAX, MIN
 from .barrel import Barrel, BarrelChannel, barrel_of
 from .delays import delay_of
 from .facts import FlinkFacts, clock_of, late_of
-from .inputs import operators
+from .inputs import is_named, operators
 from .samples import Sample, VertexSample, time_of
 from .staircase import blockers_of
 from .unread import splits_of, with_backlog
 
 STALE_AFTER_MS = 15_000
 """Metrics are stale if they are this much (ms) older than their interval."""
-NO_METRICS = "metrics.fetcher.update-interval is 0, so the JobManager fetches no metrics: set it to 10 s"
 _STATES: dict[str, EngineState] = {
     "INITIALIZING": "starting", "CREATED": "starting", "RUNNING": "live", "FAILED": "failed", "CANCELED": "ended",
     "FINISHED": "ended",
@@ -80,8 +79,8 @@ def _notes(facts: FlinkFacts, now_ms: int) -> list[Note]:
 
 def _chosen(sample: Sample | None, operator: str | None) -> VertexSample | None:
     found = [] if sample is None else operators(sample)
-    if operator is not None:
-        found = [one for one in found if operator.lower() in one.vertex.name.lower()] or found
+    if operator is not None:  # never another one in its place
+        found = [one for one in found if is_named(one.vertex, operator)]
     return found[0] if found else None
 
 
@@ -151,9 +150,10 @@ def _channels(barrel: Barrel, facts: FlinkFacts, now_ms: int, before: Snapshot |
             malformed=None,
             future=None,
             held_back=one.paused,
-            backlog=unread[one.name].backlog if one.name in unread else None,
-            behind_end_ms=unread[one.name].behind_end_ms if one.name in unread else None,
+            backlog=unread[one.split].backlog if one.split in unread else None,
+            behind_end_ms=unread[one.split].behind_end_ms if one.split in unread else None,
             quiet_ms=one.quiet_ms,
+            flaps=None,  # changes between two samples are not seen
             since_ms=_since(one, last.get(one.name), now_ms),
             instance=one.instance if inside else None,
         )
@@ -197,7 +197,7 @@ def _job(
         checkpoint_took_ms=facts.checkpoint.took_ms,
         checkpoint_bytes=facts.checkpoint.size,
         checkpoints_failed=facts.checkpoint.failed,
-        topics=facts.topics or sorted({split.topic for split in splits_of(sample) if split.topic is not None}),
+        topics=facts.topics or sorted({split.topic for _, split in splits_of(sample) if split.topic is not None}),
         bootstrap=facts.bootstrap,
         clock_ms=clock_ms,
         submitted_ms=job.submitted_ms,
@@ -250,6 +250,7 @@ def _vertex(one: VertexSample, status: str, late: int | None, facts: FlinkFacts)
         taken_per_second=one.rates.taken,
         sent_per_second=one.rates.sent,
         pending=one.rates.pending,
+        drift_ms=max((task.drift_ms for task in one.subtasks if task.drift_ms is not None), default=None),
         delay_ms=delay_of(one, facts.delays),
     )
 

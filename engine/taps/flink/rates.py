@@ -4,12 +4,11 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from .metrics import operator_id
+from .metrics import OPERATOR_SEPARATOR, operator_id
 from .samples import Rates, Vertex
 
 _IN, _OUT = "numRecordsInPerSecond", "numRecordsOutPerSecond"
 _PENDING, _LATE = "pendingRecords", "numLateRecordsDropped"
-_OPERATOR_SEPARATOR = " -> "
 
 
 class RateNames(Struct, frozen=True):
@@ -31,7 +30,7 @@ def rate_names(vertex: Vertex, listed: Iterable[str]) -> RateNames:
     fire (a sink in the same chain has no records out).
     """
     there = {one.partition(".")[2] for one in listed}
-    source = operator_id(vertex.name.partition(_OPERATOR_SEPARATOR)[0])
+    source = operator_id(vertex.name.partition(OPERATOR_SEPARATOR)[0])
     windows = sorted(one.removesuffix(f".{_LATE}") for one in there if one.endswith(f".{_LATE}"))
     taken = [f"{source}.{_IN}", f"{source}.{_OUT}"] if not vertex.inputs else [_IN]
     sent = [f"{windows[-1]}.{_OUT}"] if windows else [_OUT]

@@ -15,17 +15,21 @@ class Unread(Struct, frozen=True):
     read: int | None = None
 
 
-def splits_of(sample: Sample | None) -> list[Split]:
-    """The Kafka splits of a sample."""
+UnreadBySplit = dict[tuple[str, str], Unread]
+"""By vertex and split: two sources may read the same partition."""
+
+
+def splits_of(sample: Sample | None) -> list[tuple[str, Split]]:
+    """The Kafka splits of a sample, each with its vertex's id."""
     vertices = sample.vertices if sample is not None else ()
-    return [s for one in vertices for task in one.subtasks for s in task.splits if s.topic is not None]
+    return [(one.vertex.id, s) for one in vertices for task in one.subtasks for s in task.splits if s.topic is not None]
 
 
-def with_backlog(barrel: Barrel, unread: dict[str, Unread]) -> Barrel:
+def with_backlog(barrel: Barrel, unread: UnreadBySplit) -> Barrel:
     """The barrel, with unread records among the causes."""
 
     def known(one: BarrelChannel) -> BarrelChannel:
-        there = unread.get(one.name)
+        there = None if one.split is None else unread.get(one.split)
         if there is None or not there.backlog:
             return one
         # Records read between two samples are not a backlog: they are gone with the next one.

@@ -22,6 +22,7 @@ from .collector import (
     update_interval_ms,
 )
 from .facts import FlinkFacts, late_of, seen
+from .inputs import is_named
 from .picture import picture_of
 from .rest import Rest, RestError, RestSecurity
 from .samples import RUNS, Graph, Job, Sample
@@ -55,6 +56,7 @@ class FlinkWatch:
         self._facts: FlinkFacts | None = None
         self._job: Job | None = None
         self._asked_s = -SLOW_S
+        self._alive_ms = 0  # the JobManager's clock when the job was last seen to run
         self._before: Snapshot | None = None
 
     @property
@@ -80,9 +82,11 @@ class FlinkWatch:
             self._job = chosen(jobs_of(self._rest), self._wanted, self._rest.base)
             interval_ms = update_interval_ms(self._rest)
             graph = graph_of(self._rest, self._job.id)
+            refuse_unknown(graph, self._operator)
             self._facts = FlinkFacts(graph=graph, answered_ms=self._now(), interval_ms=interval_ms)
         except RestError as error:
             raise UsageError(str(error)) from None
+        self._alive_ms = graph.now_ms if graph.job.state in RUNS else graph.job.started_ms
         if self._broker is not None:
             self._broker.open()
 
@@ -125,6 +129,8 @@ class FlinkWatch:
             answered_ms = facts.answered_ms
         if graph.job.state not in RUNS and (again := self._come_back(graph)) is not None:
             graph, answered_ms = again, self._now()
+        if graph.job.state in RUNS:
+            self._alive_ms = graph.now_ms
         if graph.job != job and (graph.job.id, graph.job.started_ms) != (job.id, job.started_ms):
             self._collector.forget()
             facts = replace(facts, samples=(), read_ms={}, delays={}, late_before=late_of(facts))
@@ -144,12 +150,8 @@ class FlinkWatch:
 
     def _come_back(self, graph: Graph) -> Graph | None:
         """The same job under a new id, if it was submitted again."""
-        again = [
-            job
-            for job in jobs_of(self._rest)
-            if job.name == graph.job.name and job.state in RUNS and job.started_ms > graph.job.started_ms
-        ]
-        return graph_of(self._rest, again[0].id) if len(again) == 1 else None
+        again = successor(jobs_of(self._rest), graph.job, self._alive_ms)
+        return None if again is None else graph_of(self._rest, again.id)
 
     def _ask_slow(self, facts: FlinkFacts) -> FlinkFacts:
         self._asked_s = time.monotonic()
@@ -215,6 +217,22 @@ def chosen(jobs: Sequence[Job], wanted: str | None, base: str) -> Job:
     if not found:
         raise UsageError(f"no job {wanted} on {base}; there are: {_listed(jobs)}")
     return (running or found)[0]
+
+
+def refuse_unknown(graph: Graph, operator: str | None) -> None:
+    """UsageError with the list if no task of the job that receives watermarks is named `operator`."""
+    if operator is None or not graph.vertices or any(is_named(one, operator) for one in graph.vertices):
+        return
+    there = ", ".join(one.name for one in graph.vertices if one.inputs) or "none"
+    raise UsageError(f"--operator {operator}: no such operator in {graph.job.name}; those with inputs: {there}")
+
+
+def successor(jobs: Sequence[Job], ended: Job, alive_ms: int) -> Job | None:
+    """The job that was submitted in place of an ended one: the only one of its name that started after `alive_ms`,
+    when the other was last seen to run. One that ran beside it is another job.
+    """
+    again = [job for job in jobs if job.name == ended.name and job.state in RUNS and job.started_ms > alive_ms]
+    return again[0] if len(again) == 1 else None
 
 
 def _listed(jobs: Sequence[Job]) -> str:

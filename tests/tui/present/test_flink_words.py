@@ -2,12 +2,13 @@
 
 from datetime import UTC
 
+import pytest
 from msgspec.structs import replace
 from wmtop.engine.core.doctor import diagnose
 from wmtop.engine.core.doctor.blocking import SilentChannels
 from wmtop.engine.core.doctor.condition import JobNotRunning
 from wmtop.engine.core.doctor.finding import Fix
-from wmtop.engine.core.flink_job import FlinkJob, FlinkVertex
+from wmtop.engine.core.flink_job import NO_METRICS, FlinkJob, FlinkVertex
 from wmtop.engine.core.history import history_point
 from wmtop.engine.core.settings import Settings
 from wmtop.engine.core.snapshot import Cause, ChannelView, Holder, Level, Reason, Snapshot, SourceView, Totals, Verdict
@@ -15,7 +16,7 @@ from wmtop.tui.cli.summary import summary
 from wmtop.tui.present.channel_facts import facts
 from wmtop.tui.present.condition import condition
 from wmtop.tui.present.diagnosis.diagnoses import explain
-from wmtop.tui.present.flink_chain import delay_words
+from wmtop.tui.present.flink_chain import delay_words, stages_of_job
 from wmtop.tui.present.flink_job import NO_WHAT_IF, NO_WHAT_IF_HERE
 from wmtop.tui.present.flink_progress import NO_BACKLOG
 from wmtop.tui.present.formatting import ELSEWHERE
@@ -25,14 +26,16 @@ from wmtop.tui.present.presenter import presenter_of
 from wmtop.tui.present.preview import lateness
 from wmtop.tui.present.progress import cells_of
 from wmtop.tui.present.query_words import identity, whole_identity
+from wmtop.tui.present.screen_words import JOB_GONE
 from wmtop.tui.present.verdict import verdict_line
 from wmtop.tui.present.windows_unknown import unknown_text
 
 NOW_MS = 1_700_000_100_000
 LEVEL_MS = NOW_MS - 60_000
+DISK_FULL = "java.io.IOException: disk full"
 
 
-def job(cause: Cause = "quiet", holder: str = "in-1", state: str = "RUNNING") -> Snapshot:
+def job(cause: Cause = "quiet", holder: str = "in-1", state: str = "RUNNING", failure: str | None = None) -> Snapshot:
     source = FlinkVertex(
         id="s", name="Source: orders", parallelism=2, status="RUNNING", inputs=[], output_ms=LEVEL_MS, spread_ms=40_000,
         slowest=1,
@@ -65,6 +68,7 @@ def job(cause: Cause = "quiet", holder: str = "in-1", state: str = "RUNNING") ->
             2,
             clock_ms=NOW_MS,
             held_in="s",
+            failure=failure,
         ),
         origin={"level": "flink"},
     )
@@ -132,14 +136,14 @@ def test_a_preview_says_who_answers_the_what_if() -> None:
 
 def test_a_job_that_restarts_shows_its_state_and_the_cause() -> None:
     restarting = replace(
-        job(state="RESTARTING"), state="stale", error="java.io.IOException: disk full\n\tat x", level=Level(LEVEL_MS)
+        job(state="RESTARTING", failure=DISK_FULL), state="stale", error=DISK_FULL, level=Level(LEVEL_MS)
     )
     now = condition(restarting, frozen=False, silent_s=0.0, lost=None)
-    assert (now.word, now.note) == ("RESTARTING", "java.io.IOException: disk full")
+    assert (now.word, now.note) == ("RESTARTING", DISK_FULL)
     assert "RESTARTING" in text(presenter_of(restarting).holder(None))
     [finding] = [one for one in diagnose(restarting, []) if isinstance(one, JobNotRunning)]
     said = explain(finding, restarting, None)
-    assert (said.title, said.cause) == ("The job is RESTARTING", "Its last failure: java.io.IOException: disk full")
+    assert (said.title, said.cause) == ("The job is RESTARTING", f"Its last failure: {DISK_FULL}")
     ended = replace(job(state="FINISHED"), state="ended", ended=True, channels=[], verdict=Verdict("ended"))
     assert "the job is FINISHED" in verdict_line(replace(ended, verdict=Verdict("ended", reason=Reason("ended"))))
     assert "FINISHED" in presenter_of(ended).empty_barrel()
@@ -151,6 +155,52 @@ def test_a_job_that_restarts_shows_its_state_and_the_cause() -> None:
     assert now.note == gone.error
     assert "no answer" in str([explain(one, gone, None) for one in diagnose(gone, [])])
     assert not any(isinstance(one, JobNotRunning) for one in diagnose(job(), []))
+
+
+def test_the_drift_of_an_aligned_source_is_shown() -> None:
+    of = job()
+    assert of.flink is not None
+    for drift_ms, said in ((45_000, "45s past its limit"), (-5_000, "5s below the limit"), (None, "alignment")):
+        aligned = replace(of.flink.vertices[0], drift_ms=drift_ms)
+        source = stages_of_job(replace(of, flink=replace(of.flink, vertices=[aligned, *of.flink.vertices[1:]])))[1]
+        assert (said in source.what) == (drift_ms is not None)
+
+
+def test_a_jobmanager_that_does_not_answer_is_no_failure_of_the_job() -> None:
+    """Its state is the last one known, and its web UI does not answer either."""
+    silent = "no answer from http://jobmanager:8081"
+    gone = replace(job(state="RESTARTING", failure=DISK_FULL), state="stale", error=silent)
+    now = condition(gone, frozen=False, silent_s=0.0, lost=None)
+    assert (now.word.split()[0], now.note) == ("STALE", silent)
+    [finding] = [one for one in diagnose(gone, []) if isinstance(one, JobNotRunning)]
+    said = explain(finding, gone, None)
+    assert (finding.fixes[0].code, said.cause) == ("check-jobmanager", silent)
+    assert "Last known state of the job: RESTARTING" in said.evidence
+
+
+@pytest.mark.parametrize(
+    ("state", "error", "fix"),
+    [
+        ("RUNNING", None, "check-task-managers"),
+        ("RUNNING", "no answer from http://jobmanager:8081", "check-jobmanager"),
+        ("RUNNING", NO_METRICS, "fetch-metrics"),
+        ("UNKNOWN", None, "submit-job"),
+        ("FAILING", DISK_FULL, "check-job"),
+    ],
+)
+def test_what_to_do_about_a_stale_job_depends_on_what_is_silent(state: str, error: str | None, fix: str) -> None:
+    failure = DISK_FULL if error == DISK_FULL else None
+    stale = replace(job(state=state, failure=failure), state="stale", error=error)
+    assert [one.fixes[0].code for one in diagnose(stale, []) if isinstance(one, JobNotRunning)] == [fix]
+
+
+def test_a_job_that_the_jobmanager_has_forgotten_is_not_called_unknown() -> None:
+    """UNKNOWN is a verdict's word."""
+    gone = replace(job(state="UNKNOWN"), state="stale", level=Level(LEVEL_MS))
+    now = condition(gone, frozen=False, silent_s=0.0, lost=None)
+    assert (now.word.split()[0], now.note) == ("STALE", JOB_GONE)
+    assert JOB_GONE in text(presenter_of(gone).holder(None))
+    assert explain(diagnose(gone, [])[0], gone, None).title == JOB_GONE
 
 
 def test_the_graph_has_a_row_a_task_and_the_chosen_operator_names_the_split() -> None:

@@ -17,6 +17,7 @@ from ....engine.core.doctor.progress import CannotTell, Slow, Stalled
 from ....engine.core.judgement.verdict import reports_again
 from .. import formatting as f
 from ..flink_load import busiest_task
+from ..screen_words import JOB_GONE
 from ..windows_unknown import unknown_text
 from .explanation import Context, Explainers, Explanation, n, names, span
 
@@ -82,18 +83,22 @@ def _not_started(it: QueryNotStarted, context: Context) -> Explanation:
 
 def _job_not_running(it: JobNotRunning, context: Context) -> Explanation:
     error = None if it.error is None else f.clean(f.first_line(it.error))
-    if it.state != "RUNNING":
+    if it.unanswered and error is not None:
+        title, impact, cause = "Nothing newer is known of the job", "Whether event time moves is not known", error
+    elif it.state == "UNKNOWN":
+        title, impact = JOB_GONE, "No results from it"
+        cause = f"The job was removed, or the JobManager was started again without it. {_OLD}"
+    elif it.state != "RUNNING":
         title, impact = f"The job is {it.state}", "No results: the watermark is frozen"
         cause = f"Its last failure: {error}" if error else f"No failure is reported. {_OLD}"
     elif error is not None:
-        title, impact, cause = "Nothing newer is known of the job", "Whether event time moves is not known", error
+        title, impact, cause = "The JobManager fetches no metrics", "Whether event time moves is not known", error
     else:
         title, impact = "The metrics are old", "Whether event time moves is not known"
         cause = f"The JobManager has had no newer metrics from its task managers. {_OLD}"
     counted = [] if not it.restarts else [f"Restarts: {it.restarts:,}"]
-    return Explanation(
-        title, impact, cause, [f"State of the job: {it.state}", *counted, *_age(context)], ("Operators",)
-    )
+    state = f"{'Last known state' if it.unanswered else 'State'} of the job: {it.state}"
+    return Explanation(title, impact, cause, [state, *counted, *_age(context)], ("Operators",))
 
 
 def _stale(it: QueryStale, context: Context) -> Explanation:

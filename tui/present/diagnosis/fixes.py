@@ -60,6 +60,12 @@ _PLAIN: dict[FixCode, str] = {
     "tap-input": "Count how late the rows are: put a tap (one line) before withWatermark",
     "check-query": "Check the query: is its process running, and what does its log say?",
     "check-job": "Look at the job's exceptions in Flink's web UI, and at the JobManager's log",
+    "check-jobmanager": (
+        "Check that the JobManager runs, and that its REST address answers from this machine; then look at its log"
+    ),
+    "check-task-managers": "Check in Flink's web UI that the job's task managers are connected, and look at their logs",
+    "submit-job": "Submit the job again: wmtop follows it by its name; or attach to the job that replaced it",
+    "fetch-metrics": "Set metrics.fetcher.update-interval: 10 s in the JobManager's configuration",
     "check-source": "Check the source: can it be reached, with which credentials?",
     "lower-max-channels": "Start the engine again with a smaller --max-channels",
     "resume-source": "Resume the source when it may be read again",
