@@ -66,6 +66,24 @@ def test_a_split_below_what_its_subtask_has_sent_is_idle() -> None:
     assert [one.state for one in barrel(now, before).channels] == ["idle", "active", "active"]
 
 
+def test_a_split_that_joins_with_old_data_keeps_its_subtask_from_moving_on() -> None:
+    """It is active and far below what its subtask sent before: the others are not to blame."""
+
+    def at(time: int, fast: int, idle_ms: int) -> Sample:
+        old = Split("old", 5 + time // 1_000, idle_ms=idle_ms, idle_share=0.4)
+        return sample(time, 90, [90, 200], [[Split("a", fast, idle_share=0.0), old], [Split("c", 200)]])
+
+    found = barrel(at(10_000, 300, 20_000), at(0, 250, 20_000))
+    assert [one.state for one in found.channels] == ["active", "active", "active"]
+    assert found.held is not None
+    assert (found.held.channel, found.held.cause) == ("old", "behind")
+    assert [one.channels for one in blockers_of(found) or ()][:1] == [["old"]]
+    idle = barrel(at(10_000, 90, 25_000), at(0, 90, 20_000))
+    assert [one.state for one in idle.channels] == ["active", "idle", "active"]
+    assert idle.held is not None
+    assert idle.held.channel == "a"
+
+
 def test_idle_time_that_grows_over_five_seconds_is_idleness() -> None:
     def at(time: int, idle_ms: int) -> Sample:
         return sample(time, 20, [20, 20], [[Split("a", 20, idle_ms=idle_ms, idle_share=0.4)], [Split("c", 20)]])

@@ -217,6 +217,7 @@ def test_an_operator_that_the_job_does_not_have_is_refused_with_the_list() -> No
     graph = Graph(Job("1", "orders", "RUNNING", 1), 1, (source, *windows))
     refuse_unknown(graph, None)
     refuse_unknown(graph, "PER DAY")
+    refuse_unknown(graph, "day")
     for wanted_operator in ("minute", "Source"):  # a source receives no watermark
         with pytest.raises(UsageError, match=f"--operator {wanted_operator}: .* per hour, per day$"):
             refuse_unknown(graph, wanted_operator)

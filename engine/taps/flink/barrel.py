@@ -224,17 +224,27 @@ def _idle_splits(one: Input) -> dict[str, bool]:
 
 def _is_idle(split: Split, one: Input) -> bool:
     """Whether the split is left out of its subtask's minimum."""
-    sent, sent_before = one.now.output, one.before.output if one.before is not None else None
-    if None not in (split.watermark, sent, sent_before) and split.watermark < sent_before <= sent != MIN:  # type: ignore[operator]
-        return True
+    is_below = _is_below(split, one)
+    if is_below and one.before is not None and one.now.output != one.before.output:
+        return True  # the subtask has moved on without it
     if _is_paused(split, one):
         return False  # Flink stops a paused split's idle timer
     if split.idle_share in (0.0, 1.0):
         return split.idle_share == 1.0
     before = one.splits_before.get(split.id)
     if one.apart_ms < IDLE_STEP_MS or before is None or split.idle_ms is None or before.idle_ms is None:
-        return False
+        return is_below
     return split.idle_ms > before.idle_ms
+
+
+def _is_below(split: Split, one: Input) -> bool:
+    """Whether it is below what its subtask had sent in the older sample: an active one keeps the subtask from moving
+    on.
+    """
+    sent, sent_before = one.now.output, one.before.output if one.before is not None else None
+    if split.watermark is None or sent is None or sent_before is None:
+        return False
+    return split.watermark < sent_before <= sent != MIN
 
 
 def _channels(one: Input, number: int, idle: dict[str, bool]) -> Iterator[BarrelChannel]:

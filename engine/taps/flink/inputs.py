@@ -78,8 +78,8 @@ def operators(sample: Sample) -> list[VertexSample]:
 
 
 def is_named(vertex: Vertex, part: str) -> bool:
-    """Whether the vertex receives watermarks and its name contains `part`, in any case."""
-    return bool(vertex.inputs) and part.lower() in vertex.name.lower()
+    """Whether the vertex receives watermarks, and its name contains `part` in any case, or `part` is its id."""
+    return bool(vertex.inputs) and (part.lower() in vertex.name.lower() or part == vertex.id)
 
 
 def level_of(vertex: VertexSample) -> int | None:
