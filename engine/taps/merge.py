@@ -51,6 +51,7 @@ from .said import (
     windows_unknown,
 )
 from .state_view import operators_of, output_mode_of, windows_of
+from .unmoved import unmoved_of
 
 NOTHING_KNOWN = Totals(None, None, None, None, None, None)
 
@@ -79,6 +80,7 @@ def snapshot_of_query(
     windows = windows_of(facts.windows, operators, mode, level.watermark_ms, in_force, _without_state(facts))
     barrel = None if elsewhere and not by_tap else barrel_rule(nodes, channels, level.watermark_ms, policy)
     bucket_ms = bucket_of(nodes)
+    unmoved = unmoved_of(checkpoint, run, level.watermark_ms)
     spark = replace(
         _spark(
             facts,
@@ -92,6 +94,7 @@ def snapshot_of_query(
         has_watermark=_has_watermark(facts, nodes, level.watermark_ms),
         never_moved=_never_moved(facts, nodes, level.watermark_ms),
         max_event_ms=_newest_ms(facts, nodes),
+        batches_unmoved=unmoved.batches,
     )
     spark = replace(spark, unmoved=_unmoved(spark))
     siblings = facts.report.siblings if facts.report is not None else None
@@ -134,7 +137,7 @@ def snapshot_of_query(
         whatif_bucket_ms=bucket_ms,
         spark=spark,
         siblings=siblings,
-        sources=positions(checkpoint, run, topics),
+        sources=positions(checkpoint, run, topics, unmoved.by_source),
         barrel=barrel,
         origin=_origin(facts, windows, by_tap=by_tap, delay_known=settings.lateness_ms is not None),
         notes=[Note(now_ms, *note) for note in notes if note],

@@ -1,5 +1,9 @@
 """Positions and unread records of an existing query's sources. Pure."""
 
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
 from ..core.snapshot import SourcePosition
 from .broker.topic_facts import TopicFacts
 from .checkpoint.checkpoint import CheckpointFacts
@@ -26,14 +30,17 @@ def offsets_of(checkpoint: CheckpointFacts | None, run: QueryRun | None) -> list
 
 
 def positions(
-    checkpoint: CheckpointFacts | None, run: QueryRun | None, topics: TopicFacts | None
+    checkpoint: CheckpointFacts | None, run: QueryRun | None, topics: TopicFacts | None, unmoved: Sequence[int] = ()
 ) -> list[SourcePosition]:
-    """The sources for the snapshot, in the query's own order if it has reported them."""
+    """The sources for the snapshot, in the query's own order if it has reported them; `unmoved` is as in `Unmoved`."""
     reported = run.progress.sources if run is not None and run.progress is not None else ()
     offsets = offsets_of(checkpoint, run)
     several = len(offsets) > 1
     return [
-        _position(offset, reported[place] if len(reported) == len(offsets) else None, topics, several)
+        replace(
+            _position(offset, reported[place] if len(reported) == len(offsets) else None, topics, several),
+            batches_unmoved=unmoved[place] if len(unmoved) == len(offsets) else None,
+        )
         for place, offset in enumerate(offsets)
     ]
 

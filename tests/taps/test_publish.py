@@ -15,6 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 import pytest
 from msgspec.structs import replace
@@ -29,6 +30,8 @@ from wmtop.engine.taps.events.published import (
     list_published,
     remove_leftovers,
 )
+from wmtop.engine.taps.events.queries import Queries
+from wmtop.engine.taps.events.query_events import QueryStarted
 from wmtop.engine.taps.events.query_runs import ChannelFacts, InputFacts, QueryRun
 from wmtop.engine.taps.events.sketch import key_of
 from wmtop.engine.taps.events.sketch_keys import keys_of_longs
@@ -271,6 +274,43 @@ def test_jobs_are_found_by_any_of_their_names(job: "Job", run_dir: Path) -> None
     for dead in (path.read_bytes(), b"{}", b"", b"\xff", b"[" * 5000, b'{"version": 2}'):
         (run_dir / "their-1.published").write_bytes(dead)
         assert len(list_published()) == (2 if dead == path.read_bytes() else 1)
+
+
+def said_by(pid: int, app: str, *names: str, written_ms: int = 0) -> bytes:
+    """The file of a job that publishes queries of these names."""
+    queries = Queries()
+    for name in names:
+        queries.apply(QueryStarted("id", f"run {pid}", name, "2026-01-01T00:00:00.000Z"))
+    of = Publication(
+        app=app, app_id=f"local-{pid}", spark_version=None, pid=pid, started_ms=0, written_ms=written_ms,
+        queries=queries.facts(),
+    )  # fmt: skip
+    return msgspec.json.encode(of)
+
+
+def test_after_restarts_the_running_job_is_meant_also_before_its_query_has_begun(run_dir: Path) -> None:
+    old, newer = run_dir / "shop-1.published", run_dir / "shop-2.published"
+    old.write_bytes(said_by(1, "shop", "orders", written_ms=9))
+    newer.write_bytes(said_by(2, "shop", "orders", written_ms=20))
+    assert find_published("orders").path == newer, "the last one that ran"
+    running = run_dir / "shop-3.published"
+    running.write_bytes(said_by(3, "shop"))
+    with open(running, "rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert find_published("orders").path == running
+        assert find_published("shop-1").path == old, "unless its own name is given"
+        from wmtop.tui.cli.targets import published_query
+
+        found = published_query("orders", None, None, None)
+        assert found is not None
+        assert found[1] == "orders"
+        report = found[0].poll().report
+        assert report is not None
+        assert report.run is None, "no other query of that job is shown instead"
+    elsewhere = run_dir / "other-4.published"
+    elsewhere.write_bytes(said_by(4, "another application", "orders", written_ms=30))
+    with refused(UsageError, "several_jobs", "shop-1", "other-4"):
+        find_published("orders")
 
 
 def test_without_a_job_one_line_says_how(run_dir: Path) -> None:

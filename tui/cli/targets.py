@@ -142,8 +142,9 @@ def published_query(
         return None
     job = find_published(target)
     queries = job.publication.queries
-    if wanted is None and any(query.name == target for query in queries):
-        wanted = target
+    of_job = target in (job.name, job.publication.app, job.publication.app_id)
+    if wanted is None and (not of_job or any(query.name == target for query in queries)):
+        wanted = target  # the name of a query, which a restarted job may not have started yet
     sure_of(queries, wanted)
     source = SourceView(kind="published query", description=f"{job.publication.app}, process {job.publication.pid}")
     reports = JobReports(job, wanted)

@@ -3,6 +3,7 @@
 from ..snapshot import ChannelView, Offender
 from .diagnosis_input import HOUR, MINUTE, SECOND, DiagnosisInput, share
 from .finding import Finding, Fix, FixCode
+from .progress import STUCK_MS, UNMOVED_BATCHES, verdict_of
 
 _RECENT_MS = (946_684_800_000, 4_102_444_800_000)
 """Plausible event times (epoch ms): the years 2000 to 2099."""
@@ -12,9 +13,6 @@ ENOUGH, NOW_SLACK_MS, WATCHED_MS = 10_000, SECOND, MINUTE
 """Event time is taken for processing time if this many records are within this distance (ms) of now, for this long
 (ms).
 """
-STUCK_MS = 75 * SECOND
-"""Rates are means over the last minute, and metrics are up to 10 s old: a source that still has a rate after this
-time has read records while the watermark was frozen."""
 ALL = 2.0
 """The size where the share of late records is not known: larger than any share."""
 MALFORMED_SHARE, MALFORMED_LEAST, NEARLY_ALL = 0.001, 10, 0.9
@@ -81,10 +79,17 @@ class ProcessingTime(Finding, frozen=True, kw_only=True, tag="processing-time"):
 
 
 class EventTimeStuck(Finding, frozen=True, kw_only=True, tag="event-time-stuck"):
-    """An attached query or job reads records, and none of them is newer than those before."""
+    """An attached query or job reads records, and none of them is newer than those before.
+
+    `channels` are those with the newest event time that have data now.
+    """
 
     frozen_ms: int
     read_per_second: float
+    older: int = 0
+    """Channels with data whose event time is older still."""
+    newest: tuple[str, ...] = ()
+    """The channels with the newest event time, where none of them has data now."""
 
 
 def future_timestamps(given: DiagnosisInput) -> FutureTimestamps | None:
@@ -303,27 +308,66 @@ def event_time_stuck(given: DiagnosisInput) -> EventTimeStuck | None:
     read = None if snapshot.state not in ("live", "partial") else _read_per_second(given, frozen_ms)
     if not read:
         return None
+    first, older = _newest_with_data(given, frozen_ms) if snapshot.flink is None else ([], 0)
+    with_data = [view.channel for view in first if _has_data(given, view, frozen_ms)]
     return EventTimeStuck(
-        severity="critical" if snapshot.flink is not None else "warning",
+        severity="critical" if snapshot.flink is not None or verdict_of(given) == "stalled" else "warning",
         size=frozen_ms,
+        channels=tuple(with_data),
         frozen_ms=frozen_ms,
         read_per_second=read,
+        older=older,
+        newest=() if with_data else tuple(view.channel for view in first),
         fixes=(Fix(code="check-event-time"),),
     )
 
 
+def _newest_with_data(given: DiagnosisInput, frozen_ms: int) -> tuple[list[ChannelView], int]:
+    """The channels with the newest event time, and how many others have data now."""
+    newest_ms = max((view.max_event_ms for view in given.channels if view.max_event_ms is not None), default=None)
+    first = [view for view in given.channels if newest_ms is not None and view.max_event_ms == newest_ms]
+    others = [view for view in given.channels if view.max_event_ms is not None and view.max_event_ms != newest_ms]
+    return first, sum(_has_data(given, view, frozen_ms) for view in others)
+
+
+def _has_data(given: DiagnosisInput, view: ChannelView, frozen_ms: int) -> bool:
+    return view.quiet_ms is not None and view.quiet_ms < min(frozen_ms, given.horizon_ms or frozen_ms) / 2
+
+
 def _read_per_second(given: DiagnosisInput, frozen_ms: int) -> float | None:
-    """What a Flink job reads, or a Spark query without channels whose newest record sets its only watermark."""
+    """What a Flink job reads, or a Spark query whose newest records so far set its watermark."""
     level, spark = given.snapshot.level, given.snapshot.spark
     if given.snapshot.flink is not None:
         job = given.running_job
         held = level.holder is not None and level.holder.cause in ("behind", "stuck")
         none_ahead = (level.behind_fastest_ms or 0) < frozen_ms // 2
         return job.read_per_second if job is not None and held and none_ahead else None
-    nodes = spark.nodes or []
-    if len(nodes) != 1 or spark.max_event_ms is None or nodes[0].delay_ms is None or given.channels:
+    if given.watermark_ms is None or given.watermark_ms > (given.now_ms or 0):
+        return None  # a timestamp in the future set it
+    if _clock_of(given) != given.watermark_ms or not _unmoved_by_its_last_rows(given, frozen_ms):
         return None
-    begun_ms, now_ms = spark.batch_timestamp_ms, given.now_ms
-    if begun_ms is None or now_ms is None or frozen_ms - (now_ms - begun_ms) < MINUTE:
-        return None  # its last rows may be those that moved the watermark
-    return spark.input_rows_per_second if spark.max_event_ms - nodes[0].delay_ms == given.watermark_ms else None
+    return spark.input_rows_per_second
+
+
+def _clock_of(given: DiagnosisInput) -> int | None:
+    """The watermark of a Spark query that its newest records give; None: not known."""
+    spark = given.snapshot.spark
+    nodes = spark.nodes or []
+    if len(nodes) == 1:
+        unknown = None in (spark.max_event_ms, nodes[0].delay_ms)
+        return None if unknown else (spark.max_event_ms or 0) - (nodes[0].delay_ms or 0)
+    clocks = [node.watermark_ms for node in nodes if node.watermark_ms is not None and node.pinned is None]
+    if not nodes or len(clocks) < len(nodes) or spark.policy is None:
+        return None
+    return min(clocks) if spark.policy == "min" else max(clocks)
+
+
+def _unmoved_by_its_last_rows(given: DiagnosisInput, frozen_ms: int) -> bool:
+    """Whether several batches had rows and left the watermark as it was; its last rows may be those that moved it."""
+    spark, now_ms = given.snapshot.spark, given.now_ms
+    if spark.batches_unmoved is not None:
+        return spark.batches_unmoved >= UNMOVED_BATCHES
+    begun_ms = spark.batch_timestamp_ms
+    if begun_ms is None or now_ms is None or spark.in_flight:
+        return False
+    return frozen_ms - (now_ms - begun_ms) >= MINUTE

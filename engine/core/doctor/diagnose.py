@@ -68,7 +68,7 @@ from .flink import (
 from .idleness import flapping_idleness, idle_timeout_too_long, late_after_idle
 from .lateness import Dropped, LatenessTooLarge, LatenessTooSmall, dropped, lateness_too_large, lateness_too_small
 from .plan import StateNeverRemoved, state_never_removed
-from .progress import CannotTell, Slow, Stalled, unexplained, verdict_of
+from .progress import CannotTell, NotAdvancing, Slow, Stalled, unexplained, verdict_of
 from .spark import (
     InputHoldsBack,
     LeftBehind,
@@ -169,6 +169,7 @@ SUPPRESSED_BY: dict[type[Finding], tuple[type[Finding], ...]] = {
     NeverMoved: (NodeWithoutData, PinnedNode),
     Dropped: (LeftBehind, NeverMoved, FutureTimestamps),
     LateDrops: (EventTimeStuck,),
+    EventTimeStuck: (InputHoldsBack, FrozenByLateness),
     StateNeverRemoved: (NoWatermark,),
     WrongUnit: (NodeWithoutData, PinnedNode, NeverMoved),
 }
@@ -249,7 +250,7 @@ def diagnose(
 
 def accounts_for(finding: Finding, verdict: VerdictName) -> bool:
     """Whether the finding is a reason for that verdict, or replaces one that is not known."""
-    return isinstance(finding, Stalled | Slow | CannotTell) or _explains(finding, verdict)
+    return isinstance(finding, Stalled | Slow | NotAdvancing | CannotTell) or _explains(finding, verdict)
 
 
 def _explains(finding: Finding, verdict: VerdictName) -> bool:

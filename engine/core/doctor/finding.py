@@ -69,6 +69,7 @@ FixCode = Literal[
     "collect-late-records",
     "set-watermark-strategy",
     "check-event-time",
+    "attach-reports",
     "wait",
 ]
 

@@ -5,10 +5,15 @@ from collections.abc import Sequence
 from ..history import HistoryPoint
 from ..judgement import verdict as judgement
 from ..snapshot import Snapshot, VerdictName
-from .diagnosis_input import MINUTE, DiagnosisInput
+from .diagnosis_input import MINUTE, SECOND, DiagnosisInput
 from .finding import Finding, Fix
 
 LEAST_BATCHES = 10
+STUCK_MS = 75 * SECOND
+"""Rates are means over the last minute, and metrics are up to 10 s old: a source that still has a rate after this
+time has read records while the watermark was frozen."""
+UNMOVED_BATCHES = 3
+"""Batches with new input that show that a query's watermark does not advance with what it reads."""
 
 
 class Stalled(Finding, frozen=True, kw_only=True, tag="watermark-stalled"):
@@ -24,6 +29,17 @@ class Slow(Finding, frozen=True, kw_only=True, tag="watermark-slow"):
     """The watermark advances, but event time loses ground, and no other rule explains it."""
 
     behind_clock_ms: int | None
+
+
+class NotAdvancing(Finding, frozen=True, kw_only=True, tag="watermark-not-advancing"):
+    """Batches of an attached query read new input, and its watermark does not advance; why is not known from here."""
+
+    frozen_ms: int
+    batches: int
+    """Batches with new input since it has its value, at least."""
+    inputs: int
+    silent: tuple[str, ...] = ()
+    """The sources without new input in these batches, where others had some."""
 
 
 class CannotTell(Finding, frozen=True, kw_only=True, tag="cannot-tell-yet"):
@@ -73,6 +89,28 @@ def _horizon(given: DiagnosisInput) -> Sequence[HistoryPoint]:
     return batches if batches and newest - (batches[0].batch or 0) >= LEAST_BATCHES else ()
 
 
+def _not_advancing(given: DiagnosisInput) -> NotAdvancing | None:
+    """What a checkpoint shows of a frozen watermark: its batches' offsets advance, without event times."""
+    snapshot, frozen_ms = given.snapshot, given.frozen_ms
+    batches = snapshot.spark.batches_unmoved
+    if snapshot.state not in ("live", "partial") or given.watermark_ms is None or frozen_ms is None:
+        return None
+    if batches is None or batches < UNMOVED_BATCHES or frozen_ms < STUCK_MS:
+        return None
+    sources = snapshot.sources or []
+    reported = (snapshot.origin or {}).get("rates") is not None
+    fixes = (Fix(code="check-event-time"),) if reported else (Fix(code="attach-reports"), Fix(code="check-event-time"))
+    return NotAdvancing(
+        severity="warning",
+        size=frozen_ms,
+        frozen_ms=frozen_ms,
+        batches=batches,
+        inputs=len(sources),
+        silent=tuple(source.description for source in sources if source.batches_unmoved == 0),
+        fixes=fixes,
+    )
+
+
 def unexplained(given: DiagnosisInput, verdict: VerdictName) -> Finding | None:
     """The finding for a bad verdict that no rule has explained: a stalled watermark is never an all-clear."""
     level = given.snapshot.level
@@ -97,6 +135,8 @@ def unexplained(given: DiagnosisInput, verdict: VerdictName) -> Finding | None:
         code = "see-progress" if given.snapshot.flink is None else "see-operators"
         return Slow(severity="warning", behind_clock_ms=level.behind_clock_ms, fixes=(Fix(code=code),))
     if verdict == "unknown":
+        if (found := _not_advancing(given)) is not None:
+            return found
         past, bare = given.past, given.snapshot.spark.has_watermark is False
         return CannotTell(
             severity="info",

@@ -139,6 +139,9 @@ class SparkProgress(Struct, frozen=True):
     """The greatest event time (epoch ms) reported by an attached query with one watermark."""
     frozen_ms: int | None = None
     """The watermark is above what its records give (after a restart with a longer delay) by this much event time."""
+    batches_unmoved: int | None = None
+    """An attached query's completed batches with new input since the watermark has its value, of those recorded; None:
+    not known."""
     query_id: str | None = None
     """The ids of an attached query and of its run."""
     query_name: str | None = None

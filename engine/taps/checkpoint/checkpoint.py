@@ -54,6 +54,8 @@ class BatchMark(Struct, frozen=True):
     timestamp_ms: int
     watermark_ms: int | None
     committed_ms: int | None = None
+    inputs: tuple[int, ...] = ()
+    """A number for each source's offsets: another one means other offsets."""
 
 
 class WatermarkDelay(Struct, frozen=True):
@@ -209,7 +211,7 @@ class CheckpointTap:
         begun_ms = self._begun_ms(number, offsets)
         if begun_ms is None:
             raise VanishedError(f"{path} has gone")
-        return BatchMark(number, begun_ms, offsets.watermark_ms)
+        return BatchMark(number, begun_ms, offsets.watermark_ms, inputs=offsets.inputs)
 
     def _begun_ms(self, number: int, offsets: BatchOffsets) -> int | None:
         known = offsets.timestamp_ms

@@ -44,6 +44,8 @@ class BatchOffsets(Struct, frozen=True):
     sources: tuple[SourceOffsets, ...]
     newer_format: str | None = None
     """A version of the file newer than the known ones: the facts may be incomplete."""
+    inputs: tuple[int, ...] = ()
+    """A hash of each source's line, to compare with another batch's."""
 
 
 class _Metadata(Struct, rename="camel"):
@@ -74,6 +76,7 @@ def decode_offsets(content: bytes) -> BatchOffsets:
         conf={} if metadata is None else metadata.conf,
         sources=tuple(read(position, line) for position, line in enumerate(lines)),
         newer_format=None if version in VERSIONS else version,
+        inputs=tuple(map(hash, lines)),
     )
 
 

@@ -92,17 +92,26 @@ def list_published() -> list[Published]:
 
 
 def find_published(name: str) -> Published:
-    """The job of that name, application name, or query name; UsageError unless there is exactly one."""
+    """The job of that name, application name, or query name; UsageError if it is not clear which is meant.
+
+    A job that runs comes before ended ones: also one of the same application that has not started that query yet. Of an
+    application that has ended each time, the last job is meant.
+    """
     jobs = list_published()
-    for matching in (
+    matching = [job for job in jobs if name in job.names]
+    apps = {job.publication.app for job in matching}
+    alive = [job for job in jobs if job.publication.alive]
+    for meant in (
         [job for job in jobs if job.name == name],
-        [job for job in jobs if job.publication.alive and name in job.names],
-        [job for job in jobs if name in job.names],
+        [job for job in alive if name in job.names],
+        [job for job in alive if job.publication.app in apps],
+        sorted(matching, key=lambda job: job.publication.written_ms)[-1:] if len(apps) == 1 else matching,
     ):
-        if len(matching) == 1:
-            return matching[0]
-        if matching:
-            raise UsageError(f"several jobs publish {name!r}: give {' or '.join(job.name for job in matching)}")
+        if len(meant) == 1:
+            return meant[0]
+        if meant:
+            listed = " or ".join(job.name for job in meant)
+            raise UsageError(f"several jobs publish {name!r}: give {listed}", code="several_jobs")
     others = f", only {', '.join(job.name for job in jobs)}" if jobs else ": a job does it with publish(spark)"
     raise UsageError(f"no job publishes {one_line(name, 60)!r}{others}", code="no_job")
 

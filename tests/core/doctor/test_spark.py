@@ -9,7 +9,7 @@ from wmtop.engine.core.doctor.blocking import FrozenByLateness
 from wmtop.engine.core.doctor.clocks import EventTimeStuck, FutureTimestamps
 from wmtop.engine.core.doctor.lateness import Dropped
 from wmtop.engine.core.doctor.plan import StateNeverRemoved
-from wmtop.engine.core.doctor.progress import CannotTell
+from wmtop.engine.core.doctor.progress import CannotTell, NotAdvancing
 from wmtop.engine.core.doctor.spark import (
     InputHoldsBack,
     LeftBehind,
@@ -21,6 +21,7 @@ from wmtop.engine.core.doctor.spark import (
     ZeroDelay,
 )
 from wmtop.engine.core.snapshot import (
+    ChannelView,
     Level,
     OperatorKind,
     Reason,
@@ -274,3 +275,73 @@ def test_rows_that_are_no_newer_than_those_before_do_not_need_time() -> None:
     assert EventTimeStuck not in found(last), "its last batch may be the one that moved the watermark"
     assert EventTimeStuck not in found(replace(of, spark=replace(of.spark, input_rows_per_second=0.0)))
     assert EventTimeStuck not in found(replace(of, spark=replace(of.spark, max_event_ms=NOW))), "it moves with the next"
+
+
+def stuck(**more: Any) -> Snapshot:
+    """A query that reads, and whose newest record is ten minutes old: the watermark has not moved for three minutes."""
+    frozen = Level(NOW - 10 * MINUTE, None, 10 * MINUTE, moved_ms=NOW - 3 * MINUTE)
+    known: dict[str, Any] = {
+        "max_event_ms": NOW - 10 * MINUTE + 30 * SECOND, "input_rows_per_second": 4.0, "batches_unmoved": 40,
+        "in_flight": True, "batch_timestamp_ms": NOW - SECOND,
+    }  # fmt: skip
+    unknown = Verdict("unknown", NOW, MINUTE, None, Reason("not_known"))
+    return replace(query(frozen, **(known | more)), verdict=unknown)
+
+
+def at(name: str, behind_ms: int = 0, quiet_ms: int = SECOND) -> ChannelView:
+    return channel(name, max_event_ms=NOW - 10 * MINUTE + 30 * SECOND - behind_ms, late=None, quiet_ms=quiet_ms)
+
+
+@pytest.mark.parametrize(
+    ("channels", "named", "older", "newest"),
+    [
+        ([at("a")], ("a",), 0, ()),
+        ([at("a"), at("b")], ("a", "b"), 0, ()),
+        ([at("a"), at("b", 5 * SECOND)], ("a",), 1, ()),
+        ([at("a", quiet_ms=3 * MINUTE), at("b", 5 * SECOND)], (), 1, ("a",)),
+    ],
+)
+def test_channels_that_repeat_their_times_are_named(
+    channels: list[ChannelView], named: tuple[str, ...], older: int, newest: tuple[str, ...]
+) -> None:
+    finding = found(replace(stuck(), channels=channels))[EventTimeStuck]
+    assert (finding.channels, finding.older, finding.newest) == (named, older, newest)
+    few = replace(stuck(batches_unmoved=2), channels=channels)
+    assert EventTimeStuck not in found(few), "the watermark may advance after the batch in flight"
+
+
+def test_a_timestamp_in_the_future_is_named_instead_of_the_records_behind_it() -> None:
+    ahead = Level(NOW + 2 * HOUR, None, -2 * HOUR, moved_ms=NOW - 3 * MINUTE)
+    of = replace(stuck(max_event_ms=NOW + 2 * HOUR + 30 * SECOND), level=ahead)
+    kinds = found(of)
+    assert FutureTimestamps in kinds
+    assert not kinds.keys() & {EventTimeStuck, NotAdvancing, CannotTell}
+
+
+def test_several_inputs_that_repeat_their_times() -> None:
+    level = NOW - 10 * MINUTE
+    nodes = [WatermarkNode("ts", 0, level, holds=True), WatermarkNode("other", 5, level + 9 * SECOND)]
+    of = stuck(nodes=nodes, policy="min", operators=[JOIN], max_event_ms=None)
+    assert [type(one) for one in found(of).values()] == [EventTimeStuck]
+    ahead = [nodes[0], replace(nodes[1], watermark_ms=level + 20 * MINUTE)]
+    kinds = found(replace(of, spark=replace(of.spark, nodes=ahead)))
+    assert InputHoldsBack in kinds
+    assert EventTimeStuck not in kinds
+
+
+def test_a_checkpoint_shows_that_batches_read_and_the_watermark_does_not_advance() -> None:
+    """What it does not show is why: no event times, and which input is behind."""
+    bare: dict[str, Any] = {"max_event_ms": None, "input_rows_per_second": None, "nodes": [WatermarkNode("ts", 5_000)]}
+    sources = [SourcePosition("views", 40, batches_unmoved=40), SourcePosition("clicks", 9, batches_unmoved=0)]
+    of = replace(stuck(**bare), sources=sources, origin={"batch": "checkpoint"})
+    [finding] = found(of).values()
+    assert isinstance(finding, NotAdvancing)
+    assert (finding.severity, finding.frozen_ms, finding.batches) == ("warning", 3 * MINUTE, 40)
+    assert (finding.inputs, finding.silent, finding.channels) == (2, ("clicks",), ())
+    assert CannotTell in found(replace(of, spark=replace(of.spark, batches_unmoved=2)))
+    assert CannotTell in found(replace(of, spark=replace(of.spark, batches_unmoved=None)))
+    soon = replace(of.level, moved_ms=NOW - 40 * SECOND)
+    past = before(of, watermark_ms=lambda ago: NOW - 10 * MINUTE - (ago > 40))
+    assert CannotTell in found(replace(of, level=soon), past)
+    moving = Verdict("moving", NOW, MINUTE, 1.0, Reason("advancing", ms=MINUTE))
+    assert NotAdvancing not in found(replace(of, verdict=moving))

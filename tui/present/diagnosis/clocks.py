@@ -121,15 +121,27 @@ def _processing_time(it: ProcessingTime, context: Context) -> Explanation:
 
 
 def _stuck(it: EventTimeStuck, context: Context) -> Explanation:
+    title = "Records come, but event time does not advance"
+    who: list[str] = []
+    if it.channels and it.older:
+        title = f"Event time of {names(it.channels)} does not advance, and no other channel is ahead"
+        who = [f"{n(it.older, 'other channel')} with data: older event times"]
+    elif it.channels:
+        who = [f"All channels with data: {names(it.channels)}"]
+    elif it.newest:
+        title = f"Records come, but none is newer than the last of {names(it.newest)}"
+        who = [f"No data now from {names(it.newest)}, which had the newest event time"]
     return Explanation(
-        "Records come, but event time does not advance",
-        f"No window fires: the watermark is frozen for {span(it.frozen_ms)}",
+        title,
+        f"No window fires: the watermark has not advanced for {span(it.frozen_ms)}",
         "No record is newer than the newest before it: they repeat their timestamps, or are old.",
         [
             f"{f.count(round(it.read_per_second))} records/s are read",
             f"The newest event time has not advanced for {span(it.frozen_ms)}",
+            *who,
         ],
         ("Operators", "Progress"),
+        only(it.channels),
     )
 
 

@@ -13,7 +13,7 @@ from ....engine.core.doctor.condition import (
     SourcePaused,
     SourceUnreachable,
 )
-from ....engine.core.doctor.progress import CannotTell, Slow, Stalled
+from ....engine.core.doctor.progress import CannotTell, NotAdvancing, Slow, Stalled
 from ....engine.core.judgement.verdict import reports_again
 from .. import formatting as f
 from ..flink_load import busiest_task
@@ -223,6 +223,23 @@ def _slow(it: Slow, context: Context) -> Explanation:
     )
 
 
+def _not_advancing(it: NotAdvancing, context: Context) -> Explanation:
+    silent = [f"No new input in them from {f.label(text, 120)}" for text in it.silent[:3]]
+    another = "an input without newer records holds it back, " if it.inputs > 1 else ""
+    return Explanation(
+        "The watermark does not advance, although batches read new input",
+        "No window fires meanwhile; not an all-clear",
+        f"Why is not known from here: no record is newer than those before, {another}or a timestamp ahead of the "
+        "others set it.",
+        [
+            f"The watermark has not advanced for {span(it.frozen_ms)}",
+            f"Offsets advanced in {f.count(it.batches)} batches since",
+            *silent,
+        ],
+        ("Operators", "Progress"),
+    )
+
+
 def _cannot_tell(it: CannotTell, context: Context) -> Explanation:
     if it.without_watermark:
         return Explanation(
@@ -264,4 +281,5 @@ EXPLAINERS: Explainers = {
     Stalled: _stalled,
     Slow: _slow,
     CannotTell: _cannot_tell,
+    NotAdvancing: _not_advancing,
 }

@@ -81,6 +81,7 @@ _PLAIN: dict[FixCode, str] = {
     "check-event-time": (
         "Look at the timestamps of new records, and at the timestamp assigner (in SQL: the column of WATERMARK FOR)"
     ),
+    "attach-reports": "Attach to the job's event log, or call publish(spark) in the job: both show event times",
     "wait": "Wait: this needs more time or data",
 }
 _EXAMPLE_MS = 60_000
