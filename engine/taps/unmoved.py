@@ -29,13 +29,17 @@ def unmoved_of(checkpoint: CheckpointFacts | None, run: QueryRun | None, level_m
 
 
 def _by_offsets(checkpoint: CheckpointFacts, level_ms: int) -> Unmoved:
-    sources = len(checkpoint.sources)
+    sources, done = len(checkpoint.sources), checkpoint.committed
+    pairs = [
+        (before, after)
+        for before, after in pairwise(checkpoint.history)
+        if len(before.inputs) == len(after.inputs) == sources
+    ]
+    if not pairs or done is None:
+        return Unmoved()
     read = [
         tuple(one != other for one, other in zip(before.inputs, after.inputs, strict=True))
-        for before, after in pairwise(checkpoint.history)
-        if after.watermark_ms == level_ms
-        and checkpoint.committed is not None
-        and after.batch <= checkpoint.committed
-        and len(before.inputs) == len(after.inputs) == sources
+        for before, after in pairs
+        if after.watermark_ms == level_ms and after.batch <= done
     ]
     return Unmoved(sum(map(any, read)), tuple(sum(one[place] for one in read) for place in range(sources)))

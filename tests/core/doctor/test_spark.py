@@ -320,7 +320,7 @@ def test_a_timestamp_in_the_future_is_named_instead_of_the_records_behind_it() -
 
 def test_several_inputs_that_repeat_their_times() -> None:
     level = NOW - 10 * MINUTE
-    nodes = [WatermarkNode("ts", 0, level, holds=True), WatermarkNode("other", 5, level + 9 * SECOND)]
+    nodes = [WatermarkNode("ts", SECOND, level, holds=True), WatermarkNode("other", SECOND, level + 9 * SECOND)]
     of = stuck(nodes=nodes, policy="min", operators=[JOIN], max_event_ms=None)
     assert [type(one) for one in found(of).values()] == [EventTimeStuck]
     ahead = [nodes[0], replace(nodes[1], watermark_ms=level + 20 * MINUTE)]

@@ -28,7 +28,7 @@ PICKED: dict[str, Any] = {
     "severity": "warning", "unit": "ms", "better": "s",
     "also": (("device", "old", 0.4), ("region", "eu", 0.2)),
     "columns": ("ts", None), "queries": ("clicks", "views"), "channels": ("F9", "YV", "VX", "AS"),
-    "tasks": ("w5", "sessions"), "sources": ("kafka[a]", "kafka[b]"),
+    "tasks": ("w5", "sessions"), "sources": ("kafka[a]", "kafka[b]"), "silent": ("source 1: files",), "newest": ("F9",),
     "phase": "commit_ms", "kind": "aggregation", "reason": "watermark_lost",
     "unknown": "unreadable", "unknown_args": {"why": "0/1.delta"},
     "fixes": (Fix(code="set-idle-timeout", value_ms=15 * MINUTE, gain_ms=12 * MINUTE, more_late=658),),
