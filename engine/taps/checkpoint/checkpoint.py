@@ -254,6 +254,7 @@ def check(path: Path) -> None:
     except (OSError, ValueError) as error:
         raise _no_directory(path, error) from None
     if is_checkpoint(path):
+        _check_batches(path / "offsets")
         return
     if EVENT_LOG_NAME.fullmatch(path.name) or any(map(EVENT_LOG_NAME.fullmatch, inside)):
         raise UsageError(f"{path} holds Spark event logs: it is not a checkpoint directory", code="event_log")
@@ -270,6 +271,16 @@ def check(path: Path) -> None:
         "and start the query if it has never run",
         code="no_offsets",
     )
+
+
+def _check_batches(offsets: Path) -> None:
+    """UsageError if this user may not list a checkpoint's batches; a query that has not begun has none."""
+    try:
+        os.listdir(offsets)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise UsageError(f"cannot read {offsets}: {error.strerror}", code="unreadable") from None
 
 
 def _checkpoints_below(path: Path) -> list[Path]:

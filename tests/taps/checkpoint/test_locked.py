@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 from wmtop.engine.core.snapshot import SourceView
-from wmtop.engine.taps.checkpoint.checkpoint import CheckpointTap
+from wmtop.engine.errors import UsageError
+from wmtop.engine.taps.checkpoint.checkpoint import CheckpointTap, check
 from wmtop.engine.taps.checkpoint.open_windows import OpenWindowsTap
 from wmtop.engine.taps.query import QueryWatch
+
+from tests.refusals import refused
 
 OFFSETS = """v1
 {"batchWatermarkMs":0,"batchTimestampMs":1700000000000,"conf":{"spark.sql.shuffle.partitions":"1"}}
@@ -42,6 +45,23 @@ def test_a_checkpoint_that_is_deleted_meanwhile_is_gone_and_not_without_state(tm
     assert (shown.state, shown.batch) == ("stale", 0)
     assert str(place) in str(shown.notes[0].args["why"])
     assert shown.windows.unknown == "vanished"
+
+
+def test_batches_that_may_not_be_listed_are_refused_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path)
+    check(tmp_path)
+    listed = os.listdir
+
+    def refusing(path: Path) -> list[str]:  # as root nothing is locked
+        if Path(path).name == "offsets":
+            raise PermissionError(13, "Permission denied", str(path))
+        return listed(path)
+
+    monkeypatch.setattr(os, "listdir", refusing)
+    with refused(UsageError, "unreadable", tmp_path / "offsets", "Permission denied"):
+        check(tmp_path)
 
 
 @pytest.mark.parametrize("locked", ["state", "state/0"])

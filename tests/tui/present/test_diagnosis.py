@@ -10,9 +10,10 @@ from msgspec.structs import replace
 from wmtop.engine.core.doctor import Finding, Fix, FixCode, Severity
 from wmtop.engine.core.doctor.blocking import SilentChannels
 from wmtop.engine.core.doctor.clocks import FutureTimestamps, WrongUnit
+from wmtop.engine.core.doctor.condition import PartlyUnknown, QueryStale
 from wmtop.engine.core.doctor.lateness import LatenessTooSmall
 from wmtop.engine.core.doctor.spark import SiblingFailed
-from wmtop.engine.core.snapshot import SparkProgress, WatermarkNode
+from wmtop.engine.core.snapshot import Note, SparkProgress, WatermarkNode
 from wmtop.tui.present.diagnosis import SEVERITIES, Diagnosis, explain
 from wmtop.tui.present.diagnosis.diagnoses import EXPLAINERS
 from wmtop.tui.present.diagnosis.explanation import Context
@@ -142,3 +143,17 @@ def test_many_failed_queries_are_queries_and_not_channels() -> None:
     title = of(SiblingFailed, queries=("a", "b", "c", "d", "e"), error="boom").title
     assert "2 more queries" in title
     assert "channel" not in title
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        QueryStale(severity="critical", batch=5, age_ms=MINUTE, in_flight=False),
+        PartlyUnknown(severity="info", unknown=None),
+    ],
+)
+def test_what_may_not_be_read_is_named_where_the_rest_is_unknown(found: Finding) -> None:
+    note = Note(NOW, "unreadable", {"why": "cannot read /ckpt/commits: Permission denied"})
+    locked, free = (explain(found, replace(attached(), notes=notes), None) for notes in ([note], []))
+    assert "/ckpt/commits: Permission denied" in locked.cause
+    assert "/ckpt/commits" not in free.cause

@@ -123,7 +123,7 @@ def _stale(it: QueryStale, context: Context) -> Explanation:
     return Explanation(
         "The query shows no progress" + ("; its source does not answer" if silent else ""),
         "No results" if it.age_ms is None else f"Nothing new for {span(it.age_ms)}",
-        f"{why} {_OLD}",
+        " ".join(text for text in (why, _unreadable(context), _OLD) if text),
         [f"{batch}{begun}{ended}", *map(f.clean, silent)],
         ("Progress",),
     )
@@ -176,10 +176,17 @@ def _partly(it: PartlyUnknown, context: Context) -> Explanation:
     return Explanation(
         "Part of the picture is unknown",
         "A channel or window that is not shown may be stuck",
-        "Some of the taps do not answer.",
+        _unreadable(context) or "Some of the taps do not answer.",
         [unknown_text(it.unknown, it.unknown_args) or "State: partial"],
         ("Progress",),
     )
+
+
+def _unreadable(context: Context) -> str | None:
+    """What this user may not read, or what is damaged, as a sentence."""
+    why = next((note.args.get("why") for note in context.snapshot.notes if note.code == "unreadable"), None)
+    text = f.clean(str(why or ""))
+    return f"{text[:1].upper()}{text[1:]}." if text else None
 
 
 def _no_records(it: NoRecords, context: Context) -> Explanation:
