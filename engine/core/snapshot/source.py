@@ -12,7 +12,7 @@ class SourcePosition(Struct, frozen=True):
     offsets: dict[str, int] | int | str | None
     backlog: int | None = None
     batches_unmoved: int | None = None
-    """Of the batches in `SparkProgress.batches_unmoved`, those with new input from this source; None: not known."""
+    """Batches of `SparkProgress.batches_unmoved` with new input from this source; None: not known."""
 
 
 class SourceView(Struct, frozen=True):
