@@ -7,23 +7,18 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime, tzinfo
-from os import environ
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import msgspec
 from textual.app import App, SystemCommand
-from textual.binding import BindingType
-from textual.events import Resize
 from textual.screen import Screen
 
 from ..engine.core.alerts import LOST_AFTER_MS
 from ..engine.core.snapshot import Snapshot
 from ..engine.errors import RunError, UsageError
 from ..engine.feed.messages import Change, Header, Reply, Stop
-from . import preferences
 from .alerting import alert
-from .bindings import bindings
 from .channel_commands import ChannelCommands
 from .giving import GivingApp
 from .incident import Incident, LastMinutes, write_new
@@ -36,21 +31,21 @@ from .present.formatting import clean, first_line
 from .present.keys import chosen_keys
 from .present.recent import Recent
 from .present.screen_words import ENGINE_GONE, not_applied, recording_to, refused
+from .present.top import Top
 from .recorder import Recorder
 from .screens.detail import DetailScreen
 from .screens.help import HelpScreen
 from .screens.main import MainScreen
 from .screens.quit import Answer, QuitScreen
 from .screens.start import StartScreen
-from .screens.too_small import TooSmallScreen, too_small
-from .themes import DARK, THEMES
+from .screens.too_small import TooSmallScreen
 
 OnQuit = Literal["ask", "stop", "leave"]
 _STOP_S = 2.0
 """Longest wait (s) at quitting for an engine that does not respond to the stop."""
 
 
-class WmtopApp(GivingApp):
+class WmtopApp(GivingApp[Answer]):
     """Shows the engine that `feed` is connected to; `run` returns whether the user stopped it or left it running.
 
     `on_quit` says what quitting does: `ask` (an engine that this terminal started), `stop` (the demo), `leave` (a
@@ -59,13 +54,9 @@ class WmtopApp(GivingApp):
     reported.
     """
 
-    CSS_PATH = str(Path(__file__).with_name("wmtop.tcss"))
-    TITLE = "wmtop"
-    ALLOW_SELECT = False
     _replays: ClassVar[bool] = False
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (72, "-narrow"), (150, "-wide")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-short"), (20, "-tall"), (36, "-high")]  # noqa: RUF012
-    BINDINGS: ClassVar[list[BindingType]] = bindings("app")
     COMMANDS = App.COMMANDS | {ChannelCommands}
 
     def __init__(
@@ -78,7 +69,7 @@ class WmtopApp(GivingApp):
         preferences_file: Path | None = None,
         alerts: Collection[str] = ALERTS,
     ) -> None:
-        super().__init__(ansi_color=True if "NO_COLOR" in environ else None)
+        super().__init__(preferences_file)
         self._feed = feed
         self._on_quit = on_quit
         self._clock = clock
@@ -94,10 +85,6 @@ class WmtopApp(GivingApp):
         self._commands: dict[int, str] = {}
         self._start = StartScreen(clock)
         self._main: MainScreen | None = None
-        self._preferences = preferences_file
-        for theme in THEMES:
-            self.register_theme(theme)
-        self.theme = self._remembered_theme()
         self._first_zone: tzinfo | None = UTC
         self._of_fleet = False
 
@@ -117,9 +104,6 @@ class WmtopApp(GivingApp):
     def on_main_screen_left(self, event: MainScreen.Left) -> None:
         if self._of_fleet:
             self.exit("fleet")
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        return DARK.variables
 
     def get_default_screen(self) -> Screen[Any]:
         return self._start
@@ -150,18 +134,9 @@ class WmtopApp(GivingApp):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return False if action in self._denied else super().check_action(action, parameters)
 
-    def on_resize(self, event: Resize) -> None:
-        self.call_later(self._fit)
-
-    def _fit(self) -> None:
-        """Cover the screen while the terminal is too small."""
-        if not self.screen_stack:  # the app is closing
-            return
-        covered = isinstance(self.screen, TooSmallScreen)
-        if too_small(*self.size) and not covered:
-            self.push_screen(TooSmallScreen(None if self._main is None else self._main.seen.top))
-        elif covered and not too_small(*self.size):
-            self.pop_screen()
+    @property
+    def _most_important(self) -> Top | None:
+        return None if self._main is None else self._main.seen.top
 
     def _refresh_small(self) -> None:
         self._fit()
@@ -304,19 +279,6 @@ class WmtopApp(GivingApp):
             about = self.screen if isinstance(self.screen, DetailScreen) else None
             denied = self._main.seen.denied if self._main is not None else self._denied
             self.push_screen(HelpScreen(replay=self._replays, about=about, denied=denied))
-
-    def action_other_theme(self) -> None:
-        """Switch between dark, light and high contrast; the choice is saved."""
-        names = [theme.name for theme in THEMES]
-        here = names.index(self.theme) if self.theme in names else -1
-        self.theme = names[(here + 1) % len(names)]
-        if self._preferences is not None:
-            preferences.write(self._preferences, preferences.Preferences(theme=self.theme))
-
-    def _remembered_theme(self) -> str:
-        known = {theme.name for theme in THEMES}
-        wanted = None if self._preferences is None else preferences.read(self._preferences).theme
-        return wanted if wanted in known else DARK.name
 
     async def action_export_incident(self) -> None:
         """Write the present state, and the minutes before it, to a zip in wmtop's start directory."""

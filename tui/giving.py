@@ -4,24 +4,29 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
-from textual.app import App
 
+from .base_app import BaseApp, Result
 from .present.formatting import cut
 from .present.table import Chosen, as_csv, as_json
 from .recorder import file_name, save_new
 from .screens.detail import DetailScreen
+from .screens.fleet import FleetScreen
 from .screens.main import MainScreen
-from .screens.quit import Answer
 from .svg import self_contained
 
 _SHOWN = 60
 """Cells of a copied text that its notice shows, at most."""
 
 
-class GivingApp(App[Answer]):
+class GivingApp(BaseApp[Result]):
     """Copies and saves what the screen on top shows."""
 
     _engine_name = ""
+
+    @property
+    def _giving(self) -> MainScreen | DetailScreen | FleetScreen | None:
+        """The screen on top, if it has something to copy or to save."""
+        return self.screen if isinstance(self.screen, MainScreen | DetailScreen | FleetScreen) else None
 
     def action_copy_name(self) -> None:
         """Copy the name of the selected row."""
@@ -33,7 +38,7 @@ class GivingApp(App[Answer]):
 
     def _copy(self, part: Callable[[Chosen], str]) -> None:
         """Copy through the terminal (OSC 52) and confirm it; the terminal does not report whether it allows that."""
-        chosen = self.screen.chosen() if isinstance(self.screen, MainScreen | DetailScreen) else None
+        chosen = None if self._giving is None else self._giving.chosen()
         if chosen is None:
             self.notify("Nothing is selected here", markup=False, timeout=4)
             return
@@ -50,7 +55,7 @@ class GivingApp(App[Answer]):
         self._save_table(as_json, ".json")
 
     def _save_table(self, written: Callable[[Sequence[Struct]], str], suffix: str) -> None:
-        table = self.screen.records() if isinstance(self.screen, MainScreen | DetailScreen) else None
+        table = None if self._giving is None else self._giving.records()
         if table is None or not table.rows:
             self.notify("This screen has no rows to save", markup=False, timeout=4)
             return

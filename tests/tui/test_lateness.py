@@ -94,7 +94,7 @@ def test_a_key_switches_between_horizons() -> None:
         await it.press("H")
         await it.says("last 1h, 3,000 records", "#top")
         await it.says("last 1h", "#plot")
-        await it.says("97.7 % in time 2m   99 % 30m   99.9 % 2h few: 2 late, 0.02–0.2 %", "#targets")
+        await it.says("97.7 % on time 2m   99 % 30m   99.9 % 2h few: 2 late, 0.02–0.2 %", "#targets")
         await it.press("3")
         await it.shows("#reading", " 2h ", "0.07 %", "(2 of 3,000; 95 %: 0.02–0.2 %)", "1h30m")
         await it.press("down")

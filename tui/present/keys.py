@@ -200,7 +200,7 @@ ROWS: tuple[KeyRow, ...] = (
         Bind("go-to", "G", "go_to", "go to a time"),
     ), "to a time", 4),
     # The fleet
-    KeyRow(("Fleet",), "↑ ↓", "select a target"),
+    KeyRow(("Fleet",), "↑ ↓ j k", "select a target"),
     KeyRow(("Fleet",), "Enter", "open the target; Esc there returns", (
         Bind("fleet-open", "enter", "open", "open the target"),
     ), "open", 0),
@@ -246,7 +246,7 @@ ROWS: tuple[KeyRow, ...] = (
         Bind("edge-first", "home", "edge(-1000)", "shortest lateness"),
         Bind("edge-last", "end", "edge(1000)", "longest lateness"),
     ), "read", 3),
-    KeyRow(("Lateness",), "1 2 3", "go to the lateness recommended for 97.7, 99, 99.9 % in time", (
+    KeyRow(("Lateness",), "1 2 3", "go to the lateness recommended for 97.7, 99, 99.9 % on time", (
         Bind("recommended-1", "1", "target(0)", "97.7 %"),
         Bind("recommended-2", "2", "target(1)", "99 %"),
         Bind("recommended-3", "3", "target(2)", "99.9 %"),

@@ -15,10 +15,10 @@ from .wording import name
 def targets_line(snapshot: Snapshot, curve: Curve, best: Sequence[int | None]) -> list[Part]:
     """The recommended latenesses, and the effect of each on the results."""
     parts = [part((" recommended for ", "dim"))]
-    what = " in time" if not curve.of_part else " not behind"
+    what = " on time" if not curve.of_part else " not behind"
     for place, (text, value) in enumerate(zip(TARGETS, best, strict=True)):
-        in_time = what if not place else ""
-        runs: list[Run] = [(f"{text} %{in_time} ", "dim"), ("none" if value is None else f.setting(value), "good")]
+        ending = what if not place else ""
+        runs: list[Run] = [(f"{text} %{ending} ", "dim"), ("none" if value is None else f.setting(value), "good")]
         parts.append(part(*runs, gap="   " if place else ""))
         if value is not None and not curve.of_part:
             parts += _few(curve, value)

@@ -11,9 +11,11 @@ from textual.message import Message
 from textual.screen import Screen
 
 from ..bindings import bindings
+from ..present import formatting as f
 from ..present.fleet import LAST, SORTS, FleetRow, headline, ordered
 from ..present.keys import hint
 from ..present.line import part
+from ..present.table import HOW_TO_FILTER, Chosen, Records, pattern_of
 from ..widgets.fleet import FleetTable
 from ..widgets.lines import KeyLine, TextLine
 from ..widgets.prompt import Prompt
@@ -93,7 +95,7 @@ class FleetScreen(Screen[None]):
     def action_filter(self) -> None:
         """Ask for a filter."""
         text = "" if self._pattern is None else self._pattern.pattern
-        self.query_one(Prompt).open(FILTER, "/", text, "a regular expression on names; Enter keeps it, Esc drops it")
+        self.query_one(Prompt).open(FILTER, "/", text, HOW_TO_FILTER)
 
     def action_clear(self) -> None:
         """Drop the filter."""
@@ -105,17 +107,33 @@ class FleetScreen(Screen[None]):
         self.show()
 
     def on_prompt_typed(self, event: Prompt.Typed) -> None:
-        try:
-            self._pattern = re.compile(event.text, re.IGNORECASE) if event.text else None
-        except re.error as error:
-            self.query_one(Prompt).say(f"not a regular expression: {error}", error=True)
-            return
-        self.query_one(Prompt).say("")
-        self.show()
+        error = self._filter_by(event.text)
+        self.query_one(Prompt).say(error or HOW_TO_FILTER, error=error is not None)
 
     def on_prompt_done(self, event: Prompt.Done) -> None:
+        if (error := self._filter_by(event.text)) is not None:
+            self.query_one(Prompt).say(error, error=True)
+            return
         self.query_one(Prompt).close()
         self.query_one(FleetTable).focus()
+
+    def _filter_by(self, text: str) -> str | None:
+        """Filter by the typed text; for a wrong expression nothing changes, and the problem is returned in one line."""
+        try:
+            self._pattern = pattern_of(text)
+        except ValueError as error:
+            return str(error)
+        self.show()
+        return None
+
+    def chosen(self) -> Chosen | None:
+        """The selected target."""
+        table = self.query_one(FleetTable)
+        return None if table.selected is None else Chosen(f.clean(table.selected), table.line(table.selected))
+
+    def records(self) -> Records:
+        """The targets as filtered and sorted."""
+        return Records("targets", self.query_one(FleetTable).rows)
 
     def on_rows_clicked(self, event: Rows.Clicked) -> None:
         table = self.query_one(FleetTable)

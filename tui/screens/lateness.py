@@ -56,7 +56,7 @@ class LatenessScreen(DetailScreen):
         reading="▇ records by how far they were behind a watermark of lateness 0; what lies right of the cursor would "
         "be behind the watermark at that lateness. ⣀ the share that would be late for its window, counted exactly at "
         "each lateness shown; ⠄ how long after their window's end results would come. ▲ now, ▸ the preview, "
-        "◆ recommended: the smallest lateness with so many records in time. ≈ mean and deviation are read from the "
+        "◆ recommended: the smallest lateness with so many records on time. ≈ mean and deviation are read from the "
         "bars; the normal distribution is for comparison only. All of it is for that lateness from the start; with "
         "another horizon (H) of the records that came in the last 15m, 1h or 24h, but for the result delay. few: fewer "
         "than 20 late records are too few to recommend from; the range is the 95 % interval of their share.\n"

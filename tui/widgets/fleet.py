@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ..present.fleet import FleetRow, header_line, layout, row_line, title_at
 from ..present.line import Run, cells
-from .rows import Rows
+from .rows import Rows, text_of
 
 
 class FleetTable(Rows):
@@ -30,6 +30,17 @@ class FleetTable(Rows):
     def selected_row(self) -> FleetRow | None:
         """Its row."""
         return next((row for row in self._rows if row.target == self._selected), None)
+
+    @property
+    def rows(self) -> Sequence[FleetRow]:
+        """The rows in their order."""
+        return self._rows
+
+    def line(self, target: str) -> str:
+        """The row of a target as text."""
+        found = [row for row in self._rows if row.target == target]
+        width = self.row_cells
+        return "\n".join(text_of(row_line(row, layout(self._rows, width), width)) for row in found)
 
     def select(self, target: str) -> None:
         """Put the cursor on a target."""

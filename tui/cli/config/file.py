@@ -157,6 +157,11 @@ UI_KEYS: dict[str, Read] = {
     "alerts": _some_of(*ALERTS),
     "refresh": _refresh,
 }
+_LISTED_BY = {
+    ("keys",): "wmtop config --keys lists all",
+    ("defaults", "run"): "see wmtop run rate --help",
+}
+"""The command that lists the keys of a long section."""
 SECTIONS = ("targets", "ui", "keys", "defaults")
 
 
@@ -252,7 +257,7 @@ class _Reader:
             elif near := get_close_matches(key.replace("_", "-"), names, 2):
                 hint = f"did you mean {_or(near)}?"
             else:
-                hint = f"use {_or(names)}" if len(names) <= 15 else "see wmtop config --help"
+                hint = _LISTED_BY.get(where) or f"use {_or(names)}"
             raise self._error((*where, key), f"unknown {kind} '{clean(key)}'{place}; {hint}")
 
     def _error(self, where: tuple[str, ...], words: str) -> ConfigError:

@@ -65,12 +65,14 @@ def open_fleet() -> None:
 def _between(watcher: Watcher, opened: str | None) -> None:
     """Switch between the table and its targets until the user quits; `opened` is shown first. Watching never stops."""
     from ...fleet_app import FleetApp
+    from ...preferences import preferences_file
 
     use_keys(config().keys)
     rows, selected = FleetRows(watcher), opened
     while True:
         if opened is None:
-            opened = FleetApp(rows.rows, appearance(), selected).run()
+            app = FleetApp(rows.rows, appearance(), selected, preferences_file=preferences_file())
+            opened = app.run()
         watch = None if opened is None else watcher.watch(opened)
         if watch is None or not _show(watch):
             return

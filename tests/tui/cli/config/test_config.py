@@ -78,6 +78,7 @@ def test_it_reads_what_may_stand_in_it(file: Path) -> None:
         ("[targets.a]\nattach = 'http://me:pass@host:8081'", 2, "secrets"),
         ("[targets.'a/b']\nattach = 'x'", 1, "name"),
         ("[keys]\nlateness-longr = 'k'", 2, "lateness-longer"),
+        ("[keys]\nxyzzy = 'k'", 2, "wmtop config --keys"),
         ("[keys]\nlateness-longer = 'no key'", 2, "not a key"),
         ("[keys]\nlateness-longer = 'w'", 2, "windows"),
         ("[keys]\nlateness-longer = 'k'", 2, "row-up"),
