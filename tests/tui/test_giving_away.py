@@ -11,7 +11,7 @@ from wmtop.tui.present.screen_words import NOTHING_MATCHES
 from wmtop.tui.present.table import as_csv
 from wmtop.tui.screens.further import FURTHER
 
-from .canned import channel, live, told
+from .canned import HOUR, channel, live, recent, told
 from .drive import Driven, drive
 
 
@@ -67,6 +67,23 @@ def test_the_saved_channels_are_those_that_the_filter_leaves_in_their_order(
     rows = json.loads(path.read_text())
     assert [row["channel"] for row in rows] == ["AS", "F9", "YV"]
     assert rows[0]["watermark_ms"] == next(v.watermark_ms for v in live().channels if v.channel == "AS")
+
+
+def test_the_saved_lateness_is_that_of_the_curve_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = live(whatif_recent=recent())
+    hour = next(part for part in recent() if part.horizon_ms == HOUR)
+    part = shown.lateness_by_channel[0]
+
+    async def scenario(it: Driven) -> None:
+        await it.press("l", "J", "H", "H", "J", "down", "J")
+
+    drive(scenario, *told(shown))
+    saved = {path.name.split("-", 2)[2]: json.loads(path.read_text()) for path in tmp_path.iterdir()}
+    assert sorted(saved) == ["lateness-1.json", "lateness-1h-1.json", "lateness-of-channel-1.json"]
+    assert [row["late"] for row in saved["lateness-1h-1.json"]] == [row.late for row in hour.rows]
+    [first, *_] = saved["lateness-of-channel-1.json"]
+    assert (first["of"], first["behind_watermark"]) == (part.channel, sum(part.behind))
 
 
 def test_a_name_is_never_a_formula_and_not_known_is_empty() -> None:

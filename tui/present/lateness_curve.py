@@ -51,6 +51,22 @@ class Curve(Struct, frozen=True):
         return max(self.records - sum(self.counts), 0)
 
 
+class PartRow(Struct, frozen=True):
+    """A point of the curve of a channel's or a value's records, to be saved."""
+
+    of: str
+    lateness_ms: int
+    behind_watermark: int
+    behind_share: float | None
+
+
+def part_rows(curve: Curve) -> list[PartRow]:
+    """The points of such a curve."""
+    of = curve.channel if curve.value is None else " ".join(curve.value)
+    points = zip(curve.edges, curve.late, curve.shares, strict=True)
+    return [PartRow(of or "", lateness_ms, behind, share) for lateness_ms, behind, share in points]
+
+
 def curve_of(snapshot: Snapshot, channel: str | None = None) -> Curve | None:
     """The curve of all records, or of one channel's; None if it is not known."""
     rows = snapshot.whatif

@@ -18,8 +18,10 @@ from ..present.lateness_curve import (
     Curve,
     curve_of,
     curve_of_value,
+    horizon_name,
     horizon_words,
     horizons_of,
+    part_rows,
     place_of,
     recent_curve_of,
     recent_of,
@@ -135,7 +137,15 @@ class LatenessScreen(DetailScreen):
 
     def records(self) -> Records:
         snapshot = self.seen.snapshot
-        return Records("idle", snapshot.whatif_idle or []) if self._idle else Records("lateness", snapshot.whatif or [])
+        if self._idle:
+            return Records("idle", snapshot.whatif_idle or [])
+        curve = self._curve(snapshot)
+        if curve is not None and curve.of_part:
+            return Records("lateness-of-channel" if curve.value is None else "lateness-of-value", part_rows(curve))
+        recent = None if self._horizon_ms is None else recent_of(snapshot, self._horizon_ms)
+        if recent is not None and self._horizon_ms is not None:
+            return Records(f"lateness-{horizon_name(self._horizon_ms)}", recent.rows)
+        return Records("lateness", snapshot.whatif or [])
 
     # The curve
 
