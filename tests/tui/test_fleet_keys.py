@@ -31,10 +31,10 @@ def fleet(scenario: Callable[["Pilot[str]"], Awaitable[None]], preferences_file:
 def test_a_target_is_copied() -> None:
     async def scenario(pilot: "Pilot[str]") -> None:
         await pilot.press("j", "k", "y")
-        assert pilot.app.clipboard == "clicks"
+        assert pilot.app.clipboard == "flights"
         await pilot.press("Y")
         assert pilot.app.clipboard.startswith("● STALLED")
-        assert "clicks" in pilot.app.clipboard
+        assert "flights" in pilot.app.clipboard
         await pilot.press("slash", *"zzz", "enter", "y")
         assert pilot.app.clipboard.startswith("● STALLED")  # nothing matches: nothing was copied
 
@@ -52,7 +52,7 @@ def test_the_table_is_saved_as_filtered(tmp_path: Path, monkeypatch: pytest.Monk
         table = list(csv.DictReader(lines))
     [one] = json.loads((tmp_path / "wmtop-fleet-targets-1.json").read_text())
     assert {row["target"] for row in table} == {row.target for row in rows()}
-    assert (one["target"], one["verdict"]) == ("clicks", "stalled")
+    assert (one["target"], one["verdict"]) == ("clicks", "moving")
     [lost] = [row for row in table if row["target"] == "returns"]
     assert lost["findings"] == lost["watermark_ms"] == ""  # not known is empty
 

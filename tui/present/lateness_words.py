@@ -37,8 +37,11 @@ def _few(curve: Curve, lateness_ms: int) -> list[Part]:
     late, few, (low, high) = evidence(curve, lateness_ms)
     if not few:
         return []
-    rests = f" few: {late} late"
-    return [part((rests, "stale"), rank=1, gap=""), part((f", {_interval(low, high)}", "dim"), rank=3, gap="")]
+    return [
+        part((" few", "stale"), gap=""),
+        part((f": {late} late", "stale"), rank=1, gap=""),
+        part((f", {_interval(low, high)}", "dim"), rank=3, gap=""),
+    ]
 
 
 def _interval(low: float | None, high: float | None) -> str:

@@ -16,6 +16,8 @@ from wmtop.tui.present.lateness_curve import (
     recommended,
     shown,
 )
+from wmtop.tui.present.lateness_words import targets_line
+from wmtop.tui.present.line import lay
 
 from ..canned import DAY, EDGES, HOUR, MINUTE, attached, empty, live, recent
 
@@ -119,3 +121,10 @@ def test_the_evidence_of_a_recommendation() -> None:
     assert high is not None
     assert low < 9 / 3_000 < high
     assert evidence(hour, EDGES[0])[1] is False
+
+
+def test_where_there_is_little_room_each_recommendation_from_a_small_sample_still_says_so() -> None:
+    rows = len(EDGES)
+    curve = Curve(EDGES, [0] * rows, [0.0] * rows, [0] * rows, [None] * rows, 19, horizon_ms=HOUR)
+    line = "".join(text for text, _ in lay(targets_line(live(), curve, [0, 0, 0]), 78))
+    assert line.split("   ") == [" recommended for ", "97.7 % on time 0s few", "99 % 0s few", "99.9 % 0s few"]
