@@ -146,6 +146,11 @@ class Host:
             state: EngineState = "stale" if stuck else "starting"
             self._publisher.publish(replace(self._bare(state), notes=[*self._notes(), *stuck]))
 
+    @property
+    def has_started(self) -> bool:
+        """Whether the start is over."""
+        return self._start_over.is_set()
+
     def started(self) -> None:
         """End the start: its steps are no longer shown."""
         self._start_over.set()

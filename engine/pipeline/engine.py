@@ -311,7 +311,8 @@ class Engine:
             self._run.change(command.lateness_ms, command.idle_after_ms, command.auto_lateness, command.who)
         except ValueError as error:
             return Reply(id=command.id, ok=False, text=str(error))
-        self._leave(self._snapshot_now())
+        if self._host.has_started:
+            self._leave(self._snapshot_now())
         return Reply(id=command.id, ok=True, text="takes effect at the next emit")
 
     def _say_resumed(self, in_force: Settings) -> None:

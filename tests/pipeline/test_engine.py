@@ -12,6 +12,7 @@ from wmtop.engine.core.snapshot import Snapshot, SourceView
 from wmtop.engine.errors import RunError
 from wmtop.engine.feed import rundir
 from wmtop.engine.feed.client import first_snapshot
+from wmtop.engine.feed.messages import Change
 from wmtop.engine.pipeline.durable import StateDirectory
 from wmtop.engine.pipeline.engine import Engine, EngineOptions
 from wmtop.engine.pipeline.query import STOPPING, Run
@@ -71,6 +72,37 @@ class Ticking(Nothing):
     """A source for which the ticker emits, and that would be read until now."""
 
     ticks = True
+
+
+class Endless(Ticking):
+    """A source whose end is not known."""
+
+    rows_in_all = None
+
+    def close(self) -> None: ...
+
+
+def test_a_change_during_the_start_does_not_make_the_run_look_live(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(rundir.RUN_DIR_VARIABLE, str(Path("/tmp", f"wmtop-test-{os.getpid()}")))
+    seen: list[str] = []
+    options = EngineOptions(state_dir=tmp_path / "state", once=True)
+    with rundir.claim("starting", "", 0) as claim:
+        engine = Engine(
+            claim, Endless(), Settings(), options, tmp_path / "log",
+            say=lambda line: None, on_snapshot=lambda shown, last: seen.append(shown.state), on_note=lambda note: None,
+        )  # fmt: skip
+
+        def start(state: StateDirectory) -> None:
+            assert engine._change(Change(id=1, lateness_ms=5_000)).ok
+            engine._drain(0)
+            raise RunError("no Spark here")
+
+        monkeypatch.setattr(engine, "_start_spark", start)
+        with pytest.raises(RunError, match="no Spark here"):
+            engine.run()
+    assert seen == ["failed"]
 
 
 def test_a_batch_that_runs_holds_back_neither_the_ticker_nor_a_look(tmp_path: Path) -> None:

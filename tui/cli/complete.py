@@ -13,7 +13,14 @@ VARIABLE = "_WMTOP_COMPLETE"
 SHELLS = ("bash", "zsh", "fish")
 
 
-def completion(shell: Annotated[str, typer.Argument(metavar="bash|zsh|fish", help="the shell")]) -> None:
+def shell_names(incomplete: str) -> list[str]:
+    """The shells that have a script."""
+    return _matching(incomplete, SHELLS)
+
+
+def completion(
+    shell: Annotated[str, typer.Argument(metavar="bash|zsh|fish", autocompletion=shell_names, help="the shell")],
+) -> None:
     """Print the completion script of a shell."""
     if shell not in SHELLS:
         raise UsageError(f"no completion for {shell!r}; use {', '.join(SHELLS)}")
@@ -55,5 +62,5 @@ def run_names(incomplete: str) -> list[str]:
     return _matching(incomplete, [run.name for run in rundir.list_runs()])
 
 
-def _matching(incomplete: str, names: list[str]) -> list[str]:
+def _matching(incomplete: str, names: Sequence[str]) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
