@@ -157,7 +157,10 @@ UI_KEYS: dict[str, Read] = {
     "alerts": _some_of(*ALERTS),
     "refresh": _refresh,
 }
-_LISTED_BY: dict[tuple[str, ...], str] = {("keys",): "wmtop config --keys lists all", ("defaults", "run"): "see wmtop run rate --help"}
+_LISTED_BY: dict[tuple[str, ...], str] = {
+    ("keys",): "wmtop config --keys lists all",
+    ("defaults", "run"): "see wmtop run rate --help",
+}
 """The command that lists the keys of a long section."""
 SECTIONS = ("targets", "ui", "keys", "defaults")
 
