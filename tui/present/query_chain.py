@@ -91,7 +91,7 @@ def _in_force(snapshot: Snapshot, zone: tzinfo | None) -> str:
     spark, batch = snapshot.spark, snapshot.batch
     what = "of the query, for the next batch"
     if spark.frozen_ms is not None:
-        what += f", frozen after a restart: {f.duration(spark.frozen_ms)} of event time to go"
+        what = f"frozen after a restart: {f.duration(spark.frozen_ms)} of event time to go"
     if spark.batch_watermark_ms is None or spark.batch_watermark_ms == spark.watermark_ms:
         return what
     number = "the last batch" if batch is None else f"batch {batch:,}"

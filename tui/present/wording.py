@@ -101,7 +101,8 @@ def late_drops(snapshot: Snapshot) -> str:
     """Number of records dropped as late, `≥ 17` for a lower bound; for a Spark query: rows."""
     late, dropped = snapshot.totals.late, snapshot.spark.dropped_at_least
     if late is None:
-        return f.ELSEWHERE if dropped is None else f.at_least(dropped)
+        reported = dropped or snapshot.spark.batch_ms is not None  # the first report is that of the first batch
+        return f.at_least(dropped) if dropped is not None and reported else f.ELSEWHERE
     is_bound = snapshot.flink is not None and any(one.late_at_least for one in snapshot.flink.vertices)
     return f"≥ {f.count(late)}" if is_bound else f.count(late)
 

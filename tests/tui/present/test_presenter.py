@@ -8,10 +8,11 @@ import pytest
 from msgspec.structs import replace
 from wmtop.engine.core.snapshot import Holder, Level, Reason, Snapshot, Verdict
 from wmtop.tui import present
+from wmtop.tui.present.formatting import ELSEWHERE
 from wmtop.tui.present.line import lay
 from wmtop.tui.present.presenter import presenter_of
 from wmtop.tui.present.target import TargetKind, target_of
-from wmtop.tui.present.wording import is_close
+from wmtop.tui.present.wording import is_close, late_drops
 
 from ..attached import group, query, stale, tapped
 from ..canned import empty, ended, live, stalled
@@ -81,3 +82,12 @@ def in_front(behind_ms: int) -> Snapshot:
 def said(snapshot: Snapshot) -> str:
     """The line on the channel that holds back the watermark."""
     return "".join(text for text, _ in lay(presenter_of(snapshot).holder(None), 200))
+
+
+@pytest.mark.parametrize(("batch_ms", "dropped", "known"), [(None, 0, False), (580, 0, True), (None, 3, True)])
+def test_no_drops_are_known_before_a_query_has_reported_a_batch(
+    batch_ms: int | None, dropped: int, known: bool
+) -> None:
+    """A query that fails in its first batch reports none: `late 0` would be an all-clear."""
+    spark = replace(query().spark, batch_ms=batch_ms, dropped_at_least=dropped)
+    assert (late_drops(replace(query(), spark=spark)) != ELSEWHERE) is known
