@@ -103,6 +103,8 @@ def _what(task: FlinkVertex) -> str:
     parts = [f"×{task.parallelism}"]
     if task.status != "RUNNING":
         parts.append(task.status)
+    if task.drift_ms is not None:
+        parts.append(alignment_words(task.drift_ms))
     rates = ((task.taken_per_second, "in"), (task.sent_per_second, "out"))
     parts += [f"{f.rate(rate)}/s {way}" for rate, way in rates if rate is not None and task.status == "RUNNING"]
     if task.late or task.late_at_least:
@@ -110,8 +112,6 @@ def _what(task: FlinkVertex) -> str:
     if task.spread_ms:
         slowest = "" if task.slowest is None else f", slowest #{task.slowest}"
         parts.append(f"outputs {f.duration(task.spread_ms)} apart{slowest}")
-    if task.drift_ms is not None:
-        parts.append(alignment_words(task.drift_ms))
     if task.delay_ms:
         side = "behind" if task.delay_ms > 0 else "ahead of"
         parts.append(f"sends its watermark {f.duration(abs(task.delay_ms))} {side} its input")
@@ -123,8 +123,8 @@ def _what(task: FlinkVertex) -> str:
 def alignment_words(drift_ms: int) -> str:
     """How far a source is from the limit of watermark alignment."""
     if drift_ms > 0:
-        return f"paused by watermark alignment, {f.duration(drift_ms)} past its limit"
-    return f"{f.duration(-drift_ms)} below the limit of watermark alignment"
+        return f"paused by alignment, {f.duration(drift_ms)} past its limit"
+    return f"{f.duration(-drift_ms)} below its alignment limit"
 
 
 def _fastest(task: FlinkVertex) -> int | None:

@@ -160,7 +160,7 @@ def test_a_job_that_restarts_shows_its_state_and_the_cause() -> None:
 def test_the_drift_of_an_aligned_source_is_shown() -> None:
     of = job()
     assert of.flink is not None
-    for drift_ms, said in ((45_000, "45s past its limit"), (-5_000, "5s below the limit"), (None, "alignment")):
+    for drift_ms, said in ((45_000, "45s past its limit"), (-5_000, "5s below its alignment limit"), (None, "alignment")):
         aligned = replace(of.flink.vertices[0], drift_ms=drift_ms)
         source = stages_of_job(replace(of, flink=replace(of.flink, vertices=[aligned, *of.flink.vertices[1:]])))[1]
         assert (said in source.what) == (drift_ms is not None)
