@@ -78,10 +78,53 @@ def test_a_split_that_joins_with_old_data_keeps_its_subtask_from_moving_on() -> 
     assert found.held is not None
     assert (found.held.channel, found.held.cause) == ("old", "behind")
     assert [one.channels for one in blockers_of(found) or ()][:1] == [["old"]]
-    idle = barrel(at(10_000, 90, 25_000), at(0, 90, 20_000))
+    idle = barrel(at(0, 90, 25_000), replace(at(0, 90, 20_000), at_ms=-10_000))
     assert [one.state for one in idle.channels] == ["active", "idle", "active"]
     assert idle.held is not None
     assert idle.held.channel == "a"
+
+
+def test_an_input_that_stays_where_it_was_below_the_level_is_left_out() -> None:
+    """It turned idle a moment ago: what the operator has is not lowered to it, and it is not blamed."""
+    quiet = [Split("a", 20, idle_ms=5_000, idle_share=0.1)]
+    before = sample(0, 20, [20, 30], [quiet, [Split("c", 30, idle_share=0.0)]])
+    now = sample(6_000, 36, [20, 36], [quiet, [Split("c", 36, idle_share=0.0)]])
+    found = barrel(now, before)
+    assert (found.watermark_ms, [one.state for one in found.instances]) == (36, ["catching_up", "active"])
+    assert found.held is not None
+    assert found.held.channel == "c"
+
+
+def test_an_input_that_follows_a_little_below_the_level_is_left_out_unless_a_dump_explains_it() -> None:
+    """Back from idle, it is not aligned until it has caught up."""
+
+    def at(time: int, gap: int) -> Sample:
+        level = 100_000 + time
+        splits = [[Split("a", level - gap, idle_share=0.2)], [Split("c", level, idle_share=0.0)]]
+        return sample(time, level, [level - gap, level], splits)
+
+    for gap, holder, level in ((3_000, "c", 106_000), (400, "a", 105_600)):
+        found = barrel(at(6_000, gap), at(0, gap))
+        assert found.held is not None
+        assert (found.held.channel, found.watermark_ms) == (holder, level)
+
+
+def test_a_split_that_its_subtask_has_passed_is_idle_however_old_its_idle_time_is() -> None:
+    """Flink counts idle time in steps of 5 s."""
+    slow = Split("a", 20, idle_ms=0, idle_share=0.0)
+    before = sample(0, 20, [20, 90], [[slow, Split("b", 30, idle_share=0.0)], [Split("c", 90)]])
+    now = sample(6_000, 36, [36, 96], [[slow, Split("b", 36, idle_share=0.0)], [Split("c", 96)]])
+    found = barrel(now, before)
+    assert [one.state for one in found.channels] == ["idle", "active", "active"]
+    assert found.held is not None
+    assert found.held.channel == "b"
+
+
+def test_a_split_that_was_never_read_does_not_hold_a_subtask_that_follows_the_others() -> None:
+    """One sample: the subtask's watermark is that of the other split."""
+    found = barrel(sample(0, 30, [30, 90], [[Split("a", MIN, idle_share=0.0), Split("b", 30)], [Split("c", 90)]]))
+    assert found.held is not None
+    assert (found.held.channel, found.channels[0].state) == ("b", "idle")
 
 
 def test_idle_time_that_grows_over_five_seconds_is_idleness() -> None:

@@ -130,6 +130,8 @@ def _frees(step: Blocker, view: ChannelView | None, snapshot: Snapshot) -> str:
     """What ends a step's blocking."""
     if step.cause in ("quiet", "never_seen", "stuck"):
         return _frees_quiet(view, snapshot)
+    if step.cause == "paused" and target_of(snapshot).kind == "flink":
+        return "the slower sources catching up (watermark alignment)"
     return {
         "backlog": "reading its backlog",
         "behind": "newer records from it",

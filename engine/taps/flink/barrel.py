@@ -23,6 +23,8 @@ BACK_PRESSURED = 0.5
 """Share of time from which a subtask counts as back-pressured."""
 BUSY = 0.8
 """Share of time from which a source subtask counts as reading as fast as it can."""
+DUMP_MS = 1_000
+"""Longest time (ms) between the values of one dump."""
 PAUSED = 0.5
 """Share of the time between two samples from which a split counts as paused."""
 
@@ -90,7 +92,8 @@ def barrel_of(
     channels: list[BarrelChannel] = []
     for number, one in enumerate(inputs):
         idle = _idle_splits(one)
-        one.state = _state(one, level_before, all_idle=all(idle.values()) if idle else _has_no_data(one))
+        all_idle = all(idle.values()) if idle else _has_no_data(one)
+        one.state = _state(one, level, level_before, all_idle=all_idle)
         channels += _channels(one, number, idle)
     part = [one for one in inputs if one.state == "active" and one.now.output is not None]
     outputs = [one.now.output for one in part if one.now.output is not None]
@@ -194,13 +197,35 @@ def _is_paused(split: Split | None, one: Input) -> bool:
     return split.paused_ms - before.paused_ms >= PAUSED * one.apart_ms
 
 
-def _state(one: Input, level_before: int | None, *, all_idle: bool) -> ChannelState:
+def _state(one: Input, level: int | None, level_before: int | None, *, all_idle: bool) -> ChannelState:
     output = one.now.output
     if output == MAX or (one.vertex_ended and output is None):
         return "finished"
-    if output is not None and level_before is not None and output < level_before:
+    if output is not None and _is_left_out(one, output, level, level_before, all_idle=all_idle):
         return "idle" if all_idle else "catching_up"
     return "active"
+
+
+def _is_left_out(one: Input, output: int, level: int | None, level_before: int | None, *, all_idle: bool) -> bool:
+    """Whether the operator's watermark has passed this input's, by more than what can pass within a dump."""
+    if level_before is not None and output < level_before:
+        return True
+    if level is None or level == MAX or output >= level:
+        return False
+    if output == MIN:
+        return True
+    then = one.before.output if one.before is not None else None
+    if then in (None, output) and (all_idle or one.apart_ms >= IDLE_STEP_MS):
+        return True
+    was_below = level_before is not None and then is not None and then < level_before
+    return was_below and level - output > _passes_in_a_dump(one, level, level_before)
+
+
+def _passes_in_a_dump(one: Input, now: int, before: int | None) -> int:
+    """How far (ms) a watermark may advance while a dump is taken, at its speed between the samples."""
+    if before is None or MIN in (now, before) or one.apart_ms <= 0:
+        return DUMP_MS
+    return max(DUMP_MS, (now - before) * DUMP_MS // one.apart_ms)
 
 
 def _has_no_data(one: Input) -> bool:
@@ -211,22 +236,51 @@ def _has_no_data(one: Input) -> bool:
 def _idle_splits(one: Input) -> dict[str, bool]:
     """The splits left out of their subtask's minimum.
 
-    One that was idle between the samples may be back: if all others are past what the subtask sends, the split with
-    that watermark holds it back.
+    One that was idle between the samples may be back: if all others are past what the subtask sends, it is a split that
+    is not that holds the subtask back. One below what the subtask sends is idle where the subtask follows the others.
     """
     idle = {split.id: _is_idle(split, one) for split in one.splits}
     sent = one.now.output
-    active = [split.watermark for split in one.splits if not idle[split.id] and split.watermark is not None]
-    if sent is not None and sent != MIN and active and min(active) > sent:
+    if sent is None or sent == MIN:
+        return idle
+    active = [s.watermark for s in one.splits if not idle[s.id] and s.watermark is not None and s.watermark >= sent]
+    below = [s for s in one.splits if s.watermark is not None and s.watermark < sent]
+    held_back = not active or min(active) > sent
+    if active and held_back and not any(not idle[s.id] for s in below):
         idle |= {split.id: False for split in one.splits if split.watermark == sent}
+        sent_before = one.before.output if one.before is not None else None
+        if min(active) - sent > _passes_in_a_dump(one, sent, sent_before) and not any(
+            split.watermark == sent for split in one.splits
+        ):
+            idle |= {split.id: False for split in below if split.idle_share != 1.0 or _has_moved(split, one)}
+    if active and not held_back:
+        idle |= {split.id: True for split in below if _may_be_idle(split, one)}
     return idle
+
+
+def _has_moved(split: Split, one: Input) -> bool:
+    """Whether its watermark has advanced between the samples, as that of an idle one never does."""
+    before = one.splits_before.get(split.id)
+    return before is not None and before.watermark != split.watermark
+
+
+def _may_be_idle(split: Split, one: Input) -> bool:
+    """Whether too little was seen of the split to say that it is active."""
+    if split.idle_share is None or _is_paused(split, one):
+        return False
+    if split.watermark == MIN:
+        return True
+    seen = one.apart_ms >= IDLE_STEP_MS and split.id in one.splits_before
+    return split.idle_share != 0.0 and not seen
 
 
 def _is_idle(split: Split, one: Input) -> bool:
     """Whether the split is left out of its subtask's minimum."""
-    is_below = _is_below(split, one)
-    if is_below and one.before is not None and one.now.output != one.before.output:
-        return True  # the subtask has moved on without it
+    is_below, went_on = _is_below(split, one), _went_on(split, one)
+    if went_on:
+        return True
+    if is_below and went_on is False and _has_moved(split, one):
+        return False  # it sends, and the subtask waits for it
     if _is_paused(split, one):
         return False  # Flink stops a paused split's idle timer
     if split.idle_share in (0.0, 1.0):
@@ -235,6 +289,17 @@ def _is_idle(split: Split, one: Input) -> bool:
     if one.apart_ms < IDLE_STEP_MS or before is None or split.idle_ms is None or before.idle_ms is None:
         return is_below
     return split.idle_ms > before.idle_ms
+
+
+def _went_on(split: Split, one: Input) -> bool | None:
+    """Whether its subtask has moved on without it, which it does only past an idle one; None: that was not seen."""
+    sent, sent_before = one.now.output, one.before.output if one.before is not None else None
+    if sent is None or sent_before is None or split.watermark is None:
+        return None
+    if sent == sent_before:
+        return False
+    stood = split.id in one.splits_before and not _has_moved(split, one)
+    return split.watermark < (sent if stood else sent_before) <= sent != MIN
 
 
 def _is_below(split: Split, one: Input) -> bool:

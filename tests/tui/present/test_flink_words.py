@@ -11,8 +11,20 @@ from wmtop.engine.core.doctor.finding import Fix
 from wmtop.engine.core.flink_job import NO_METRICS, FlinkJob, FlinkVertex
 from wmtop.engine.core.history import history_point
 from wmtop.engine.core.settings import Settings
-from wmtop.engine.core.snapshot import Cause, ChannelView, Holder, Level, Reason, Snapshot, SourceView, Totals, Verdict
+from wmtop.engine.core.snapshot import (
+    Blocker,
+    Cause,
+    ChannelView,
+    Holder,
+    Level,
+    Reason,
+    Snapshot,
+    SourceView,
+    Totals,
+    Verdict,
+)
 from wmtop.tui.cli.summary import summary
+from wmtop.tui.present.blockers import steps
 from wmtop.tui.present.channel_facts import facts
 from wmtop.tui.present.condition import condition
 from wmtop.tui.present.diagnosis.diagnoses import explain
@@ -157,10 +169,20 @@ def test_a_job_that_restarts_shows_its_state_and_the_cause() -> None:
     assert not any(isinstance(one, JobNotRunning) for one in diagnose(job(), []))
 
 
+def test_a_split_that_alignment_pauses_is_freed_by_the_slower_ones() -> None:
+    """Nobody has paused it, so nobody can resume it."""
+    of = replace(job("paused"), blockers=[Blocker(["in-1"], 40_000, LEVEL_MS, "paused", 1)])
+    assert [one.frees for one in steps(of)] == ["the slower sources catching up (watermark alignment)"]
+
+
 def test_the_drift_of_an_aligned_source_is_shown() -> None:
     of = job()
     assert of.flink is not None
-    for drift_ms, said in ((45_000, "45s past its limit"), (-5_000, "5s below its alignment limit"), (None, "alignment")):
+    for drift_ms, said in (
+        (45_000, "45s past its limit"),
+        (-5_000, "5s below its alignment limit"),
+        (None, "alignment"),
+    ):
         aligned = replace(of.flink.vertices[0], drift_ms=drift_ms)
         source = stages_of_job(replace(of, flink=replace(of.flink, vertices=[aligned, *of.flink.vertices[1:]])))[1]
         assert (said in source.what) == (drift_ms is not None)
