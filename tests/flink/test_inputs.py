@@ -98,21 +98,21 @@ def test_splits_of_the_same_id_in_two_sources_are_two_channels() -> None:
         right = replace(right, vertex=replace(right.vertex, id="r", name=name))
         return left, right, task("w", "sr", slow, slow, windowed=True)
 
-    for name, label in (("Source: again -> Map", "Source: again"), ("Source: s", "Source: s (2)")):
+    for name, label in (("Source: again -> Map", "again"), ("Source: s", "s 2")):
         found = barrel(at(name, 10), at(name, 10))
-        assert names(found) == ["Source: s s-0", "Source: s s-1", f"{label} s-0", f"{label} s-1"]
+        assert names(found) == ["s-0 (s)", "s-1 (s)", f"s-0 ({label})", f"s-1 ({label})"]
         assert found.held is not None
-        assert (found.held.channel, found.held.instance, found.held.vertex) == (f"{label} s-1", 3, "r")
+        assert (found.held.channel, found.held.instance, found.held.vertex) == (f"s-1 ({label})", 3, "r")
         steps = blockers_of(found)
         assert steps is not None
-        assert (steps[0].channels, steps[0].channel_count) == ([f"{label} s-1"], 1)
+        assert (steps[0].channels, steps[0].channel_count) == ([f"s-1 ({label})"], 1)
 
 
 def test_subtasks_of_two_sources_of_one_name_are_told_apart() -> None:
     bare = VertexSample(Vertex("s", "Source: in -> Map", 1, "RUNNING"), (Subtask(0, output=10),))
     twin = replace(bare, vertex=replace(bare.vertex, id="r"), subtasks=(Subtask(0, output=90),))
     found = barrel((bare, twin, task("w", "sr", 10, 10, windowed=True)))
-    assert names(found) == ["Source: in -> Map #0", "Source: in (2) -> Map #0"]
+    assert names(found) == ["Source: in -> Map #0", "Source: in 2 -> Map #0"]
 
 
 def test_an_idle_split_behind_a_join_is_left_out() -> None:

@@ -105,8 +105,8 @@ def upstream_of(operator: VertexSample, now: Sample, before: Sample | None, dela
     leaves, passing = _leaves(operator, now, before, delays)
     several = len(leaves) > 1
     numbers = _numbers(one.vertex.vertex.name for one in leaves)
-    roots = [_root(now, one.vertex).vertex.name.partition(OPERATOR_SEPARATOR)[0] for one in leaves]
-    labels = [f"{root}{number}" for root, number in zip(roots, _numbers(roots), strict=True)]
+    roots = [_source_name(_root(now, one.vertex).vertex) for one in leaves]
+    labels = [root + number for root, number in zip(roots, _numbers(roots), strict=True)]
     inputs = [
         one
         for leaf, number, label in zip(leaves, numbers, labels, strict=True)
@@ -118,12 +118,12 @@ def upstream_of(operator: VertexSample, now: Sample, before: Sample | None, dela
 
 
 def _numbers(names: Iterable[str]) -> list[str]:
-    """For each name nothing, or ` (2)` if it is the second one like it."""
+    """For each name nothing, or ` 2` if it is the second one like it."""
     counts: Counter[str] = Counter()
     out: list[str] = []
     for name in names:
         counts[name] += 1
-        out.append("" if counts[name] == 1 else f" ({counts[name]})")
+        out.append("" if counts[name] == 1 else f" {counts[name]}")
     return out
 
 
@@ -134,7 +134,11 @@ def _tell_apart(inputs: Sequence[Input]) -> None:
         for split in one.splits:
             sources.setdefault(split.id, set()).add(one.source_label)
     for one in inputs:
-        one.shown = {s.id: f"{one.source_label} {s.id}" for s in one.splits if len(sources[s.id]) > 1}
+        one.shown = {s.id: f"{s.id} ({one.source_label})" for s in one.splits if len(sources[s.id]) > 1}
+
+
+def _source_name(vertex: Vertex) -> str:
+    return vertex.name.partition(OPERATOR_SEPARATOR)[0].removeprefix("Source: ")
 
 
 def _named(name: str, number: str) -> str:
