@@ -16,6 +16,8 @@ from .verdict import AS_A_WHOLE, INKS, REASONS, WORDS
 Severity = Literal["information", "warning", "error"]
 _SEVERITIES: dict[str, Severity] = {"bad": "error", "stale": "warning"}
 ALERTED = "▲"
+AT_THE_START = "at the start"
+"""When a setting was changed before the first batch."""
 _NAME = 32
 
 
@@ -70,6 +72,8 @@ def _words(event: Event) -> EventWords:
 
 def event_time(event: Event, zone: tzinfo | None, near_ms: int | None) -> str:
     """When it was, in processing time where that is known, at most twelve cells; with its date on another day."""
+    if isinstance(event, SettingChanged) and event.now_ms is None:
+        return AT_THE_START
     at_ms = event.wall_ms if event.now_ms is None else event.now_ms
     return f.near(at_ms, zone, near_ms).partition(".")[0]
 
@@ -119,15 +123,12 @@ def _takeover(event: HolderChanged) -> EventWords:
     held = f"for {f.duration(event.held_ms)}"
     if event.channel is None:
         return EventWords("◇", "none", "dim", f"no channel holds back the watermark, {held}")
-    cause = [CAUSES[event.cause]] if event.cause is not None else []
+    if event.cause == "behind" and event.lag_ms is not None:  # some channel is always the slowest: no blame
+        does = [f"sets the watermark, up to {f.duration(event.lag_ms)} behind the fastest"]
+    else:
+        does = ["holds back the watermark", *([CAUSES[event.cause]] if event.cause is not None else [])]
     after = [f"after {f.label(event.before, _NAME)}"] if event.before is not None else []
-    return EventWords(
-        "◆",
-        f.label(event.channel, _NAME),
-        "holder",
-        " · ".join(["holds back the watermark", *cause, held, *after]),
-        event.channel,
-    )
+    return EventWords("◆", f.label(event.channel, _NAME), "holder", " · ".join([*does, held, *after]), event.channel)
 
 
 def _setting(event: SettingChanged) -> EventWords:

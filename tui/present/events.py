@@ -22,6 +22,8 @@ class HolderChanged(Event, frozen=True, kw_only=True, tag="holder_changed"):
     before: str | None
     cause: Cause | None
     held_ms: int
+    lag_ms: int | None = None
+    """The greatest distance (ms) of the watermark behind the fastest channel in that time."""
 
 
 class SettingChanged(Event, frozen=True, kw_only=True, tag="setting_changed"):
@@ -139,6 +141,7 @@ class EventLog:
                     HolderChanged(
                         wall_ms=hold.wall_ms, now_ms=hold.since_ms, channel=hold.channel, before=before,
                         cause=hold.causes[-1] if hold.causes else None, held_ms=hold.length_ms,
+                        lag_ms=hold.lag_ms,
                     )
                 )  # fmt: skip
             before, first = hold.channel, False
