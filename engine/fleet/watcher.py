@@ -148,7 +148,11 @@ class TargetWatch:
                 self._looker = looker
             if not self._stopping.is_set():
                 looker.follow(self._take)
-        except (UsageError, RunError) as error:
+        except UsageError as error:
+            # It was there before: why it was lost says more than that it cannot be found any more.
+            seen = self.sight
+            return (seen.lost if seen.snapshot is not None else None) or first_line(error)
+        except RunError as error:
             return first_line(error)
         except OSError as error:
             return f"it cannot be read: {error.strerror or first_line(error)}"

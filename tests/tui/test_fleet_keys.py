@@ -12,6 +12,8 @@ from wmtop.tui.fleet_app import FleetApp
 from wmtop.tui.present.appearance import Appearance
 from wmtop.tui.screens.too_small import TooSmallScreen
 from wmtop.tui.themes import DARK
+from wmtop.tui.widgets.lines import TextLine
+from wmtop.tui.widgets.rows import text_of
 
 from .test_fleet_pictures import rows
 
@@ -76,6 +78,17 @@ def test_a_terminal_that_is_too_small_is_covered_until_it_has_grown() -> None:
         await pilot.resize_terminal(80, 24)
         await pilot.pause()
         assert not isinstance(pilot.app.screen, TooSmallScreen)
+
+    fleet(scenario)
+
+
+def test_the_line_below_says_of_the_selected_target_what_the_table_cuts() -> None:
+    async def scenario(pilot: "Pilot[str]") -> None:
+        line = pilot.app.screen.query_one("#about", TextLine)
+        await pilot.press("j")
+        assert "access denied; check the credentials" in text_of(line.draw(120, 1)[0])
+        await pilot.press("k")
+        assert "access denied" not in text_of(line.draw(120, 1)[0])
 
     fleet(scenario)
 

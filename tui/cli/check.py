@@ -19,6 +19,7 @@ from ..present.check_facts import FACTS, CheckInput, facts_of
 from ..present.check_words import BAD, Checked, CheckedFinding, lines, nagios_text, reason_of, table
 from ..present.diagnosis import explain
 from ..present.fail_if import Expression, evaluate, parse_fail_if
+from ..present.fleet import held_back_by
 from ..present.formatting import duration
 from .arguments import parsed
 from .complete import target_names
@@ -214,7 +215,6 @@ def _result(target: str, given: CheckInput, expression: Expression | None) -> Ch
         outcome = evaluate(expression, given)
         exit_code = {True: MET, False: FINE, None: CANNOT_TELL}[outcome.met]
         met, not_known = (outcome.words if outcome.met else None), (outcome.words if outcome.met is None else None)
-    holder = snapshot.level.holder
     return Checked(
         target=target,
         verdict=given.verdict,
@@ -235,5 +235,5 @@ def _result(target: str, given: CheckInput, expression: Expression | None) -> Ch
         exit=exit_code,
         met=met,
         not_known=not_known,
-        held_back_by=None if holder is None else holder.channel,
+        held_back_by=held_back_by(snapshot),
     )

@@ -18,9 +18,11 @@ from . import formatting as f
 from .check_facts import FACTS, CheckInput
 from .check_words import BAD
 from .diagnosis.diagnoses import explain
-from .line import Run, cells, clip
+from .line import Part, Run, cells, clip, part
+from .staves import holding
 from .target import target_of
 from .verdict import INKS, MOVES_AGAIN, WORDS, blame, is_over
+from .wording import is_close
 from .wording import name as shown_name
 
 SILENT_MS = 10_000
@@ -71,8 +73,7 @@ def fleet_row(
     verdict = verdict_at(snapshot, past, lost=gone)
     given = CheckInput(snapshot, past, verdict, findings)
     late, backlog = FACTS["late_share_recent"].take(given), FACTS["backlog"].take(given)
-    holder, level = snapshot.level.holder, snapshot.level
-    who = None if holder is None else holder.channel
+    level = snapshot.level
     failed = f.first_line(snapshot.error) if snapshot.state == "failed" and snapshot.error else None
     return FleetRow(
         target=target,
@@ -82,13 +83,19 @@ def fleet_row(
         watermark_ms=level.watermark_ms,
         behind_fastest_ms=level.behind_fastest_ms,
         behind_clock_ms=level.behind_clock_ms,
-        held_back_by=who,
+        held_back_by=held_back_by(snapshot),
         late_share_recent=late if isinstance(late, float) else None,
         backlog=backlog if isinstance(backlog, int) else None,
         findings={level: sum(one.severity == level for one in findings) for level in ("critical", "warning", "info")},
         lost=gone or failed,
         lags=_lags(past),
     )
+
+
+def held_back_by(snapshot: Snapshot) -> str | None:
+    """The channel that holds back the watermark; None if the slowest one is no further behind than it may be."""
+    holder = snapshot.level.holder
+    return None if holder is None or holding(snapshot) is None or is_close(snapshot) else holder.channel
 
 
 def _reason(given: CheckInput) -> str:
@@ -228,6 +235,11 @@ def _duration(ms: int | None) -> str:
     return f.UNKNOWN if ms is None else f.duration(ms)
 
 
+def _age(ms: int | None) -> str:
+    """In whole seconds, so that it does not flicker."""
+    return f.UNKNOWN if ms is None else f.duration(ms // f.SECOND * f.SECOND)
+
+
 COLUMNS: tuple[Column, ...] = (
     Column("verdict", 9, lambda row: f"● {WORDS[row.verdict]}", ink=lambda row: INKS[row.verdict]),
     Column("target", 16, lambda row: f.clean(row.target), ink=lambda row: "strong"),
@@ -238,7 +250,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("backlog", 9, lambda row: f.count(row.backlog), rank=3, right=True),
     Column("findings", 8, _findings, rank=1, right=True,
            ink=lambda row: "bad" if (row.findings or {}).get("critical") else "text"),
-    Column("age", 5, lambda row: _duration(row.age_ms), rank=6, right=True, ink=lambda row: "dim"),
+    Column("age", 6, lambda row: _age(row.age_ms), rank=6, right=True, ink=lambda row: "dim"),
 )  # fmt: skip
 LAST = "held back by"
 """The title of the last column, which gets the remaining width: which channel holds the watermark back, or why
@@ -265,7 +277,7 @@ def header_line(columns: Sequence[Column], sort: str, width: int, *, reverse: bo
     for title, wide, right in [*((c.title, c.cells, c.right) for c in columns), (LAST, 0, False)]:
         arrow = ("▴" if reverse else "▾") if title == sort else ""
         ink = "strong" if arrow else "dim"
-        runs.append((f.pad(title + arrow, wide, right=right) + "  ", ink))
+        runs.append((f.pad(title + arrow, wide, right=right) + "  " if wide else title + arrow, ink))
     return clip(runs, width)
 
 
@@ -292,6 +304,18 @@ def row_line(row: FleetRow, columns: Sequence[Column], width: int) -> list[Run]:
     else:
         runs.append((f.cut(held, left), "holder"))
     return clip(runs, width)
+
+
+def about(row: FleetRow) -> list[Part]:
+    """What the table has no room for: why the target is where it is, and its watermark."""
+    said = row.reason or ("" if row.held_back_by is None else f"held back by {shown_name(row.held_back_by)}")
+    parts = [part((f" {f.clean(row.target)}", "strong"))]
+    if said:
+        parts.append(part((f.clean(said), "stale" if row.lost else "text"), gap="  "))
+    if row.watermark_ms is not None:
+        clock = "" if row.behind_clock_ms is None else f", {f.behind_clock(row.behind_clock_ms)}"
+        parts.append(part((f"watermark {f.stamp(row.watermark_ms, UTC)}{clock}", "dim"), rank=1))
+    return parts
 
 
 def _cells(columns: Sequence[Column]) -> int:

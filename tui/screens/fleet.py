@@ -12,7 +12,7 @@ from textual.screen import Screen
 
 from ..bindings import bindings
 from ..present import formatting as f
-from ..present.fleet import LAST, SORTS, FleetRow, headline, ordered
+from ..present.fleet import LAST, SORTS, FleetRow, about, headline, ordered
 from ..present.keys import hint
 from ..present.line import part
 from ..present.table import HOW_TO_FILTER, Chosen, Records, pattern_of
@@ -47,6 +47,7 @@ class FleetScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         yield TextLine(id="status")
         yield FleetTable(id="fleet")
+        yield TextLine(id="about")
         yield KeyLine(id="keys")
         yield Prompt(id="prompt")
 
@@ -68,8 +69,17 @@ class FleetScreen(Screen[None]):
         self.query_one("#status", TextLine).show([part((" wmtop ", "strong"), *headline(rows), *filtered)])
         empty = "No target matches the filter" if rows else "No targets yet: start one with wmtop demo"
         self.query_one(FleetTable).show(shown, self._sort, reverse=self._reverse, empty=empty)
+        self._show_about()
         names = ("fleet-open", "fleet-sort", "fleet-filter", "theme", "help", "quit")
         self.query_one(KeyLine).show([hint(name) for name in names])
+
+    def _show_about(self) -> None:
+        """The line on the selected target."""
+        row = self.query_one(FleetTable).selected_row
+        self.query_one("#about", TextLine).show([] if row is None else about(row))
+
+    def on_fleet_table_moved(self, event: FleetTable.Moved) -> None:
+        self._show_about()
 
     def action_open(self) -> None:
         """Open the selected target."""

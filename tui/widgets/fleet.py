@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from textual.message import Message
+
 from ..present.fleet import FleetRow, header_line, layout, row_line, title_at
 from ..present.line import Run, cells
 from .rows import Rows, text_of
@@ -11,6 +13,9 @@ class FleetTable(Rows):
     """Draws rows of the fleet; the cursor stays with its target."""
 
     HEADER = 1
+
+    class Moved(Message):
+        """The cursor is on another target."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -51,6 +56,7 @@ class FleetTable(Rows):
         there = self._rows[index].target
         was, self._selected, self._chosen = self._selected, there, True
         self.redraw()
+        self.post_message(self.Moved())
         return was == there
 
     def title_at(self, x: int) -> str:
@@ -74,6 +80,7 @@ class FleetTable(Rows):
         self._selected, self._chosen = targets[there], True
         self.redraw()
         self.show_row(there)
+        self.post_message(self.Moved())
 
     def row_count(self) -> int:
         return max(len(self._rows), 1)

@@ -127,6 +127,12 @@ def test_in_an_attached_job_it_is_a_line_to_write() -> None:
     assert 'withWatermark("ts", "45 minutes")' in found.fixes[0]
 
 
+def test_a_key_is_named_only_where_it_does_something() -> None:
+    finding = replace(example(SilentChannels, known=True), fixes=(Fix(code="shorten-idle-timeout"),))
+    assert explain(finding, live(), UTC).fixes[0].endswith("(key [, --idle-after)")
+    assert explain(finding, live(whatif_idle=None), UTC).fixes[0].endswith("(--idle-after)")
+
+
 def test_records_from_the_future() -> None:
     found = of(FutureTimestamps, channels=("EV",), offset=81_204, part="flights-1", timestamp_ms=NOW + 3 * DAY)
     assert found.evidence[0].endswith("EV, offset 81,204 of flights-1")

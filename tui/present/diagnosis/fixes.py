@@ -8,9 +8,9 @@ from ..wish import Wish
 from .explanation import Context, names
 
 _PLAIN: dict[FixCode, str] = {
-    "add-idle-timeout": "Set an idle timeout a little longer than the channels' usual pause (key ], --idle-after)",
-    "lengthen-idle-timeout": "Set an idle timeout longer than the channels' usual pause (key ], --idle-after)",
-    "shorten-idle-timeout": "Set a shorter idle timeout, a little longer than the usual pause (key [, --idle-after)",
+    "add-idle-timeout": "Set an idle timeout a little longer than the channels' usual pause",
+    "lengthen-idle-timeout": "Set an idle timeout longer than the channels' usual pause",
+    "shorten-idle-timeout": "Set a shorter idle timeout, a little longer than the usual pause",
     "lengthen-lateness": "Set a longer lateness (watermark delay)",
     "use-strategy-with-lateness": "Use a strategy with lateness (--strategy bounded --lateness D)",
     "set-future-guard": "Set a future guard: --future-guard 5m counts such records and sets them aside",
@@ -84,6 +84,8 @@ _PLAIN: dict[FixCode, str] = {
     "attach-reports": "Attach to the job's event log, or call publish(spark) in the job: both show event times",
     "wait": "Wait: this needs more time or data",
 }
+_IDLE_KEYS: dict[FixCode, str] = {"add-idle-timeout": "]", "lengthen-idle-timeout": "]", "shorten-idle-timeout": "["}
+"""The keys that preview these fixes where the idle timeouts to choose from are known."""
 _EXAMPLE_MS = 60_000
 _LONG = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 _FASTER = {
@@ -119,6 +121,9 @@ def fix_words(fix: Fix, finding: Finding, context: Context) -> str:
             return f"Set a longer delay in the job: {line}"
         line = line_in_job(context.snapshot, 2 * (context.snapshot.settings.lateness_ms or 0) or 10_000)
         return f"Set a longer delay in the job, for example {line}" if line else _PLAIN[fix.code]
+    if fix.code in _IDLE_KEYS:
+        key = f"key {_IDLE_KEYS[fix.code]}, " if context.snapshot.whatif_idle else ""
+        return f"{_PLAIN[fix.code]} ({key}--idle-after)"
     return _PLAIN[fix.code]
 
 

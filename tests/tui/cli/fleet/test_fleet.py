@@ -11,13 +11,13 @@ from msgspec.structs import replace
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as plain
 from wmtop.engine.core.snapshot import Snapshot
-from wmtop.engine.errors import RunError
-from wmtop.engine.fleet.watcher import Sight, Take, Watcher, WatchTarget
+from wmtop.engine.errors import RunError, UsageError
+from wmtop.engine.fleet.watcher import Sight, Take, TargetWatch, Watcher, WatchTarget
 from wmtop.tui.cli.fleet.observe import FleetRows, age_ms
 from wmtop.tui.cli.fleet.prometheus import serve_metrics
 from wmtop.tui.present import metrics
 from wmtop.tui.present.dashboard import alert_rules, dashboard, query_of
-from wmtop.tui.present.fleet import SILENT_MS, FleetRow, aged, layout, ordered, row_line
+from wmtop.tui.present.fleet import SILENT_MS, FleetRow, aged, fleet_row, layout, ordered, row_line
 
 from tests.core.doctor.streams import Stream, traffic
 
@@ -80,6 +80,34 @@ def test_a_dead_or_hanging_target_is_unknown_and_delays_nobody(watcher: Watcher)
     assert rows["dead"].lost == "no answer from there"
     assert rows["hangs"].findings is None
     assert [row.verdict for row in ordered(list(rows.values()))][:2] == ["unknown", "unknown"]
+
+
+def test_why_a_target_was_lost_stays_when_it_cannot_be_found_any_more() -> None:
+    class Dies(Shows):
+        def follow(self, take: Take) -> None:
+            take(self._snapshot)
+            raise RunError("the engine was killed")
+
+    looks = iter([lambda: Dies(HEALTHY)])
+
+    def find() -> Shows:
+        made = next(looks, None)
+        if made is None:
+            raise UsageError("there is no such run")
+        return made()
+
+    watch = TargetWatch(WatchTarget("run", find))
+    for _ in range(2):
+        watch._lose(watch._follow())
+    assert watch.sight.lost == "the engine was killed"
+
+
+def test_a_channel_that_is_hardly_behind_is_not_blamed() -> None:
+    level = HEALTHY.level
+    assert level.holder is not None
+    assert fleet_row("a", "", HEALTHY, (), None).held_back_by is None
+    late = replace(HEALTHY, level=replace(level, behind_fastest_ms=10**9, holder=replace(level.holder, cause="behind")))
+    assert fleet_row("a", "", late, (), None).held_back_by == level.holder.channel
 
 
 def test_what_was_silent_for_long_is_not_known_to_be_fine() -> None:
