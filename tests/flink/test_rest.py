@@ -96,7 +96,10 @@ def test_a_redirect_is_not_followed_with_credentials(server: Server, monkeypatch
     monkeypatch.setenv(TOKEN_VARIABLE, "abc")
     other = Server()
     server.answer = (302, {"Location": f"{other.url}/login"}, b"")
-    with pytest.raises(RestError, match=f"redirects to {other.url}/login"):
+    with pytest.raises(RestError, match=f"redirects to {other.url}/login: give"):
+        jobs(server.url)
+    server.answer = (302, {"Location": f"{other.url}/jobs/overview"}, b"")
+    with pytest.raises(RestError, match=f"redirects to {other.url}: give that address"):
         jobs(server.url)
     server.answer = (302, {"Location": "http://x/\x1b]0;y\x07"}, b"")
     with pytest.raises(RestError, match="redirects to") as error:
@@ -141,11 +144,18 @@ def test_tls_with_a_certificate_authority_and_a_client_certificate(tmp_path: Pat
     server = Server(context)
     both = RestSecurity(ca_file=tmp_path / "ca.pem", client_certificate=tmp_path / "client.pem")
     assert jobs(server.url, both).jobs == []
-    with pytest.raises(RestError, match="no answer"):
+    with pytest.raises(RestError, match=r"no answer.*--client-cert"):
         jobs(server.url, RestSecurity(ca_file=tmp_path / "ca.pem"))
-    with pytest.raises(RestError, match="certificate"):
+    with pytest.raises(RestError, match=r"certificate.*--ca-file"):
         jobs(server.url)
+    with pytest.raises(RestError, match=r"no answer from [^(]*$"):
+        jobs(server.url.replace("https", "http"))
     server.http.shutdown()
+
+
+def test_tls_on_a_plain_port(server: Server) -> None:
+    with pytest.raises(RestError, match="give http://"):
+        jobs(server.url.replace("http", "https"))
 
 
 @pytest.mark.parametrize("url", ["flink:8081", "http://", "http://me:secret@host:1"])

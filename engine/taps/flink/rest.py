@@ -3,6 +3,7 @@
 import base64
 import math
 import os
+import re
 import ssl
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,6 +24,8 @@ REQUEST_LINE = 4_096
 TOKEN_VARIABLE, LOGIN_VARIABLE = "WMTOP_FLINK_TOKEN", "WMTOP_FLINK_LOGIN"
 """Environment variables with a bearer token, or `user:password` for basic authentication."""
 _LONGEST_ERROR = 300
+_TLS_REFUSED = re.compile("EOF occurred|CERTIFICATE_REQUIRED|HANDSHAKE_FAILURE")
+"""How servers end the handshake of a client without a certificate."""
 _T = TypeVar("_T")
 
 
@@ -57,6 +60,7 @@ class Rest:
         if parts.username or parts.password:
             raise UsageError(f"a password in a URL shows in process lists; set {LOGIN_VARIABLE}=user:password instead")
         self.base = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+        self._has_client_certificate = security.client_certificate is not None
         self._headers = {"Accept": "application/json", **_authorization(security, os.environ)}
         self._pool = urllib3.PoolManager(
             num_pools=1,
@@ -72,9 +76,9 @@ class Rest:
             # A redirect is never followed: it could carry our credentials to another host.
             answer = self._pool.request("GET", self.base + path, headers=self._headers, redirect=False)
         except urllib3.exceptions.HTTPError as error:
-            raise RestError(f"no answer from {self.base}: {_reason(error)}") from None
+            raise RestError(f"no answer from {self.base}: {self._with_hint(_reason(error))}") from None
         if answer.status in (301, 302, 303, 307, 308):
-            where = answer.headers.get("Location", "another address")
+            where = answer.headers.get("Location", "another address").removesuffix(path)
             raise RestError(f"{self.base} redirects to {where}: give that address", answer.status)
         if answer.status in (401, 403):
             raise RestError(
@@ -108,6 +112,16 @@ class Rest:
                 if one.sum is not None and math.isfinite(one.sum):
                     found[one.id] = one.sum
         return found
+
+    def _with_hint(self, reason: str) -> str:
+        """The reason of a failed connection, and the option that may help."""
+        if "CERTIFICATE_VERIFY_FAILED" in reason:
+            return f"{reason}: give the authority that signed it with --ca-file"
+        if "WRONG_VERSION_NUMBER" in reason:
+            return f"{reason}: this port does not use TLS, give http://"
+        if self.base.startswith("https") and not self._has_client_certificate and _TLS_REFUSED.search(reason):
+            return f"{reason}: it may require a client certificate (--client-cert)"
+        return reason
 
     def close(self) -> None:
         """Close the connections."""
@@ -163,10 +177,18 @@ def _error_of(data: bytes) -> str | None:
     return (causes[-1] if causes else lines[0])[:_LONGEST_ERROR] if lines else None
 
 
+def _inner(error: BaseException) -> BaseException | None:
+    """What caused an error: urllib3 also gives it as the last argument."""
+    for one in (getattr(error, "reason", None), error.__cause__, *error.args[-1:]):
+        if isinstance(one, BaseException):
+            return one
+    return None
+
+
 def _reason(error: BaseException) -> str:
     """The innermost reason of a network or file error, in one line."""
     chain = [error]
-    while (inner := getattr(chain[-1], "reason", None) or chain[-1].__cause__) and isinstance(inner, BaseException):
+    while (inner := _inner(chain[-1])) is not None:
         chain.append(inner)
     for one in reversed(chain):
         if isinstance(one, OSError) and one.strerror:

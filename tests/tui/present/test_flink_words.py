@@ -39,7 +39,7 @@ from wmtop.tui.present.preview import lateness
 from wmtop.tui.present.progress import cells_of
 from wmtop.tui.present.query_words import identity, whole_identity
 from wmtop.tui.present.screen_words import JOB_GONE
-from wmtop.tui.present.verdict import verdict_line
+from wmtop.tui.present.verdict import offer_of, verdict_line
 from wmtop.tui.present.windows_unknown import unknown_text
 
 NOW_MS = 1_700_000_100_000
@@ -361,6 +361,7 @@ def test_an_operator_that_keeps_the_watermark_back_is_named_on_the_main_screen()
     )
     line = "".join(text for one in presenter_of(kept).holder(UTC) for text, _ in one.runs)
     assert line == " lookup sends a watermark 5.6s behind what it takes in"
+    assert offer_of(kept, diagnose(kept, [])) is None  # another lateness would not help
     first = explain(diagnose(kept, [])[0], kept, UTC)
     assert verdict_line(kept, diagnose(kept, []), headline=first.title).startswith("STALLED 1m30s  lookup does not")
 
