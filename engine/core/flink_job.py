@@ -90,6 +90,11 @@ class FlinkJob(Struct, frozen=True):
         """The vertex whose barrel is shown."""
         return next((one for one in self.vertices if one.id == self.operator), None)
 
+    @property
+    def has_links(self) -> bool:
+        """Whether any task reads another one: Flink reports received watermarks only there."""
+        return any(one.inputs for one in self.vertices)
+
     def is_unanswered(self, error: str | None) -> bool:
         """Whether `error`, the snapshot's, is why the JobManager does not answer, and not the job's own failure."""
         return error is not None and error not in (self.failure, NO_METRICS)

@@ -14,7 +14,7 @@ from .line import Part, part
 from .own_run import held_back_by
 from .preview import LatenessPreview, Preview
 from .progress import Cells, Chart
-from .screen_words import JOB_GONE
+from .screen_words import JOB_GONE, NO_LINKS
 from .windows_unknown import unknown_text
 from .wording import cause, late_drops
 
@@ -94,6 +94,8 @@ class FlinkJob(Attached):
         job = self._snapshot.flink
         if job is not None and job.state in ("FINISHED", "CANCELED", "FAILED"):
             return f"the job is {job.state}: Flink keeps no metrics of it"
+        if job is not None and job.vertices and not job.has_links:
+            return f"{NO_LINKS}: all its operators are chained to the sources"
         return "no subtask reports a watermark yet"
 
     def no_channels(self) -> str:

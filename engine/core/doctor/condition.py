@@ -1,7 +1,7 @@
 """Rules about the state of engine, query and source: failed, lost, stale, not started, without records."""
 
 from ..flink_job import FlinkJob
-from ..snapshot import NoteCode
+from ..snapshot import NoteCode, Snapshot
 from .diagnosis_input import MINUTE, DiagnosisInput
 from .finding import Finding, Fix, FixCode
 
@@ -18,6 +18,8 @@ class EngineFailed(Finding, frozen=True, kw_only=True, tag="engine-failed"):
     attached: bool
     lost: bool
     """The process ended without its last message."""
+    is_job: bool = False
+    """A Flink job; else a Spark query."""
 
 
 class EngineSilent(Finding, frozen=True, kw_only=True, tag="engine-silent"):
@@ -107,9 +109,16 @@ def engine_failed(given: DiagnosisInput) -> EngineFailed | None:
             error=given.lost if lost else snapshot.error,
             attached=given.is_attached and not lost,
             lost=lost,
-            fixes=(Fix(code="check-query" if given.is_attached and not lost else "check-engine"),),
+            is_job=snapshot.flink is not None,
+            fixes=(Fix(code=_check_failed(snapshot, attached=given.is_attached and not lost)),),
         )
     return None
+
+
+def _check_failed(snapshot: Snapshot, *, attached: bool) -> FixCode:
+    if not attached:
+        return "check-engine"
+    return "check-query" if snapshot.flink is None else "check-job"
 
 
 def engine_silent(given: DiagnosisInput) -> EngineSilent | None:

@@ -49,6 +49,8 @@ class CannotTell(Finding, frozen=True, kw_only=True, tag="cannot-tell-yet"):
     attached: bool
     without_watermark: bool = False
     """An attached query without a watermark: waiting does not help."""
+    without_links: bool = False
+    """A Flink job in which no task reads another one: no task receives a watermark, and waiting does not help."""
 
 
 def verdict_of(given: DiagnosisInput) -> VerdictName:
@@ -138,11 +140,14 @@ def unexplained(given: DiagnosisInput, verdict: VerdictName) -> Finding | None:
         if (found := _not_advancing(given)) is not None:
             return found
         past, bare = given.past, given.snapshot.spark.has_watermark is False
+        job = given.running_job
+        alone = job is not None and bool(job.vertices) and not job.has_links
         return CannotTell(
             severity="info",
+            without_links=alone,
             watched_ms=past[-1].wall_ms - past[0].wall_ms if past else 0,
             attached=given.is_attached,
             without_watermark=bare,
-            fixes=(Fix(code="tap-events" if bare else "wait"),),
+            fixes=(Fix(code="see-progress" if alone else "tap-events" if bare else "wait"),),
         )
     return None

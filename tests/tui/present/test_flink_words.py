@@ -38,7 +38,7 @@ from wmtop.tui.present.presenter import presenter_of
 from wmtop.tui.present.preview import lateness
 from wmtop.tui.present.progress import cells_of
 from wmtop.tui.present.query_words import identity, whole_identity
-from wmtop.tui.present.screen_words import JOB_GONE
+from wmtop.tui.present.screen_words import JOB_GONE, NO_LINKS
 from wmtop.tui.present.verdict import offer_of, verdict_line
 from wmtop.tui.present.windows_unknown import unknown_text
 
@@ -167,6 +167,27 @@ def test_a_job_that_restarts_shows_its_state_and_the_cause() -> None:
     assert now.note == gone.error
     assert "no answer" in str([explain(one, gone, None) for one in diagnose(gone, [])])
     assert not any(isinstance(one, JobNotRunning) for one in diagnose(job(), []))
+
+
+def test_a_job_of_one_task_is_not_told_to_wait() -> None:
+    """No task receives a watermark in it, now or later."""
+    of = replace(
+        job(), level=Level(), channels=[], verdict=Verdict("unknown", NOW_MS, 60_000, None, Reason("not_known"))
+    )
+    assert of.flink is not None
+    alone = replace(of, flink=replace(of.flink, vertices=of.flink.vertices[:1], operator=None))
+    [finding] = diagnose(alone, [])
+    assert explain(finding, alone, None).title == NO_LINKS
+    assert finding.fixes[0].code != "wait"
+    assert NO_LINKS in presenter_of(alone).empty_barrel()
+    assert NO_LINKS not in presenter_of(of).empty_barrel()
+
+
+def test_a_job_that_has_failed_is_no_query() -> None:
+    failed = replace(job(state="FAILED", failure=DISK_FULL), state="failed", error=DISK_FULL)
+    said = explain(diagnose(failed, [])[0], failed, None)
+    assert said.title == "The job has failed"
+    assert "exceptions in Flink's web UI" in said.fixes[0]
 
 
 def test_a_split_that_alignment_pauses_is_freed_by_the_slower_ones() -> None:

@@ -17,7 +17,7 @@ from ....engine.core.doctor.progress import CannotTell, NotAdvancing, Slow, Stal
 from ....engine.core.judgement.verdict import reports_again
 from .. import formatting as f
 from ..flink_load import busiest_task
-from ..screen_words import JOB_GONE
+from ..screen_words import JOB_GONE, NO_LINKS
 from ..windows_unknown import unknown_text
 from .explanation import Context, Explainers, Explanation, n, names, span
 
@@ -28,7 +28,7 @@ CANNOT_TELL = "Cannot tell yet"
 
 
 def _failed(it: EngineFailed, context: Context) -> Explanation:
-    who = "The query" if it.attached else "The engine"
+    who = ("The job" if it.is_job else "The query") if it.attached else "The engine"
     error = f.clean(f.first_line(it.error)) if it.error else "no error was reported"
     return Explanation(
         f"{who} {'has stopped' if it.lost else 'has failed'}",
@@ -256,6 +256,11 @@ def _cannot_tell(it: CannotTell, context: Context) -> Explanation:
             ["0 calls of withWatermark"],
             ("Progress",),
         )
+    if it.without_links:
+        cause = "All its operators are chained to the sources, and Flink reports the watermarks that a task receives."
+        tasks = context.snapshot.flink.vertices if context.snapshot.flink is not None else ()
+        impact = "Not an all-clear: only its rates can be judged"
+        return Explanation(NO_LINKS, impact, cause, [n(len(tasks), "task")], ("Progress",))
     verdict = context.snapshot.verdict
     why = "A verdict needs at least a minute of history, or ten batches."
     if it.attached:
