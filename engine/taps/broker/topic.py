@@ -141,7 +141,13 @@ class TopicTap:
         if self._path is not None:
             return self._times_before(positions, first, self._before_position)
         inside = {p: at for p, at in positions.items() if at < ends[p]}
-        at_end = {p: self._newest[p] for p in positions.keys() - inside.keys() if p in self._newest}
+        read = {p: found for p, (_, found) in self._before_position.items() if found is not None}
+        at_end = {
+            p: max(self._newest[p], read.get(p, self._newest[p]))
+            for p in positions.keys() - inside.keys()
+            if p in self._newest
+        }
+        self._before_position |= {p: (positions[p], ms) for p, ms in at_end.items()}  # it never goes back from there
         return self._times_before(inside, first, self._before_position) | at_end
 
     def _times_before(self, offsets: Positions, first: Positions, known: _Known) -> dict[TopicPartition, int]:
