@@ -306,10 +306,9 @@ def engine_of(target: str) -> EngineAddress | None:
             return EngineAddress(path, None)
     except (OSError, ValueError):
         pass
-    if "/" in target or path.exists():
-        return None
-    own = launched()  # it has the target's name if a query is published under it
-    runs = [run for run in rundir.list_runs() if run.name == target and (own is None or run.id != own.id)]
+    if "/" in target or path.exists() or launched() is not None:
+        return None  # a viewer starts an engine only for what is none: of that name there may be others by now
+    runs = [run for run in rundir.list_runs() if run.name == target]
     return EngineAddress(runs[0].socket, runs[0].id) if runs else None
 
 

@@ -20,3 +20,14 @@ def test_an_engine_does_not_watch_itself(monkeypatch: pytest.MonkeyPatch) -> Non
         launch = Launch(lock=claim.lock, name="orders", id=claim.run.id, stop_on_eof=True)
         monkeypatch.setattr(attach, "launched", lambda: launch)
         assert attach.engine_of("orders") is None
+
+
+def test_an_engine_does_not_watch_that_of_another_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two terminals attach to a published query at the same moment: the other one's engine has the query's name."""
+    monkeypatch.setenv(rundir.RUN_DIR_VARIABLE, str(Path("/tmp", f"wmtop-test-{os.getpid()}-2")))
+    now_ms = time.time_ns() // 1_000_000
+    with rundir.claim("orders", "orders", now_ms), rundir.claim_free("orders", "orders", now_ms) as claim:
+        assert attach.engine_of("orders") is not None
+        launch = Launch(lock=claim.lock, name=claim.run.name, id=claim.run.id, stop_on_eof=True)
+        monkeypatch.setattr(attach, "launched", lambda: launch)
+        assert attach.engine_of("orders") is None

@@ -106,6 +106,8 @@ def fix_words(fix: Fix, finding: Finding, context: Context) -> str:
         return f"Set --time-unit {unit}" if own else f"Convert the {_LONG[unit]} before withWatermark"
     if fix.code == "speed-up-batches":
         return _FASTER.get(getattr(finding, "phase", None) or "", _PLAIN["add-capacity"])
+    if fix.code == "check-event-time" and context.snapshot.flink is None:
+        return "Look at the timestamps of new records, and at the column given to withWatermark"
     if fix.code == "check-channels":
         return f"Find out why {names(finding.channels)} {_falls(finding)}: producer, network, an unused partition?"
     if fix.code == "check-record":
