@@ -13,7 +13,7 @@ from .query_chain import stages_of_query
 from .query_words import delay_words, without_watermark
 from .screen_words import ALL_IDLE, NO_OPEN_WINDOW
 from .snapshot_words import SnapshotWords
-from .target import target_of
+from .target import several_inputs, target_of
 from .windows_unknown import unknown_text
 from .wording import late_drops, moved, window
 
@@ -53,7 +53,7 @@ class Attached(SnapshotWords):
 
     def stages(self, zone: tzinfo | None) -> list[Stage]:
         """The chain by channels if they are known, else the known parts of the query."""
-        by_channel = target_of(self._snapshot).channels_known
+        by_channel = target_of(self._snapshot).channels_known and not several_inputs(self._snapshot)
         return stages_of_run(self._snapshot, zone) if by_channel else stages_of_query(self._snapshot, zone)
 
     def empty_barrel(self) -> str:
@@ -110,9 +110,9 @@ class Attached(SnapshotWords):
             for node in spark.nodes or ()
             if node.holds
         ]
-        if not self._snapshot.channels and holding:
+        if holding and (several_inputs(self._snapshot) or not self._snapshot.channels):
             return f"{ONE_CLOCK}: the watermark on {' and '.join(holding)} sets it"
-        if not self._snapshot.channels:
+        if several_inputs(self._snapshot) or not self._snapshot.channels:
             return f"{ONE_CLOCK}: what holds it back is {f.ELSEWHERE}"
         if self._snapshot.level.idle:
             return ALL_IDLE
@@ -167,11 +167,14 @@ class SparkQuery(Attached):
         return f"{ONE_CLOCK}; {HOW_TO_SEE}\n{' · '.join(reported)}"
 
     def no_holders(self) -> str:
-        """With Spark's one clock no channel ever holds the watermark back."""
+        """With Spark's one clock no channel ever holds the watermark back; one of several inputs may."""
+        if several_inputs(self._snapshot):
+            return self._no_holder()
         return ONE_CLOCK_FOLLOWS if self._snapshot.channels else super().no_holders()
 
     def _no_holder(self) -> str:
-        return ONE_CLOCK_FOLLOWS if self._snapshot.channels else super()._no_holder()
+        follows = self._snapshot.channels and not several_inputs(self._snapshot)
+        return ONE_CLOCK_FOLLOWS if follows else super()._no_holder()
 
 
 class BrokerWatch(Attached):
@@ -201,9 +204,9 @@ def barrel_parts(barrel: BarrelRule, *, level_ms: int | None, zone: tzinfo | Non
     else:
         time = f.clock(barrel.watermark_ms, zone, level_ms)
         apart = max((level_ms or barrel.watermark_ms) - barrel.watermark_ms, 0)
-        parts.append(part((" by the slowest channel ", "dim"), (f.label(barrel.holder, 24), "holder"), gap=""))
-        parts.append(part((time, "held"), rank=3, gap=" "))
-        parts.append(part((f"{f.duration(apart)} lower", "strong"), rank=2, gap=", "))
+        slowest: list[Run] = [(" by the slowest channel ", "dim"), (f.label(barrel.holder, 24), "holder")]
+        parts.append(part((f" {f.duration(apart)} lower", "strong"), *slowest, gap=""))
+        parts.append(part((time, "held"), rank=3, gap=", "))
     if barrel.below:
         many = len(barrel.below)
         text = f"{f.counted(many, 'channel')} behind Spark's watermark"

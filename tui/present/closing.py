@@ -13,7 +13,7 @@ from . import formatting as f
 from .channel_facts import channel_named
 from .line import Run
 from .staves import holding
-from .target import target_of
+from .target import several_inputs, target_of
 from .wording import cause, name
 
 Kind = Literal["now", "pace", "idle", "never", "unknown"]
@@ -138,7 +138,7 @@ def _without_holder(snapshot: Snapshot, window: OpenWindow, pace: float | None, 
     short = f.duration(window.short_ms)
     runs: list[Run] = [("The watermark is ", "text"), (short, "strong"), (" short of its end", "text")]
     needed = needs_ms(snapshot, window.end_ms)
-    if target.one_clock and needed is not None:
+    if target.one_clock and needed is not None and not several_inputs(snapshot):
         moment = f.clock(needed, zone, snapshot.now_ms)
         runs.append((f": Spark's one clock reaches it with a record of any channel from {moment} or later", "text"))
     if not snapshot.channels:

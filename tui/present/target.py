@@ -39,6 +39,13 @@ class Target(Struct, frozen=True):
         return not self.is_attached
 
 
+def several_inputs(snapshot: Snapshot) -> bool:
+    """Whether an attached Spark query has several watermarks: then not its fastest channel sets the query's own, but
+    the lowest or the highest of them.
+    """
+    return len(snapshot.spark.nodes or ()) > 1
+
+
 def target_of(snapshot: Snapshot) -> Target:
     """What the snapshot is of."""
     one_clock = snapshot.settings.strategy == "spark"

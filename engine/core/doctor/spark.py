@@ -116,7 +116,8 @@ def _loses(view: ChannelView, given: DiagnosisInput) -> bool:
     lost = share(view.late, view.records)
     if lost is not None:
         return lost >= 0.5 and (view.late or 0) >= LOST_LEAST
-    return given.is_attached and view.quiet_ms is not None and view.quiet_ms < 10 * SECOND
+    recent_ms = max(10 * SECOND, given.horizon_ms / 4)  # a batch may take long, and a trigger may pause
+    return given.is_attached and view.quiet_ms is not None and view.quiet_ms < recent_ms
 
 
 def zero_delay(given: DiagnosisInput) -> ZeroDelay | None:

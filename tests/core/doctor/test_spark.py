@@ -345,3 +345,13 @@ def test_a_checkpoint_shows_that_batches_read_and_the_watermark_does_not_advance
     assert CannotTell in found(replace(of, level=soon), past)
     moving = Verdict("moving", NOW, MINUTE, 1.0, Reason("advancing", ms=MINUTE))
     assert NotAdvancing not in found(replace(of, verdict=moving))
+
+
+@pytest.mark.parametrize(
+    ("quiet", "horizon", "left"), [(9, MINUTE, True), (40, MINUTE, False), (40, 10 * MINUTE, True)]
+)
+def test_a_channel_that_can_only_be_late_is_named_between_batches_too(quiet: int, horizon: int, left: bool) -> None:
+    """With a trigger of a minute its newest record is often older than ten seconds."""
+    slow = [channel("a"), channel("c", 2 * HOUR, late=None, quiet_ms=quiet * SECOND)]
+    moving = Verdict("moving", NOW, horizon, 1.0, Reason("advancing", ms=MINUTE))
+    assert (LeftBehind in found(replace(query(), channels=slow, verdict=moving))) is left

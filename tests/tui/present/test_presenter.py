@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 from msgspec.structs import replace
-from wmtop.engine.core.snapshot import Holder, Level, Reason, Snapshot, Verdict
+from wmtop.engine.core.snapshot import Holder, Level, Reason, Snapshot, Verdict, WatermarkNode
 from wmtop.tui import present
 from wmtop.tui.present.formatting import ELSEWHERE
 from wmtop.tui.present.line import lay
@@ -14,7 +14,7 @@ from wmtop.tui.present.presenter import presenter_of
 from wmtop.tui.present.target import TargetKind, target_of
 from wmtop.tui.present.wording import is_close, late_drops
 
-from ..attached import group, query, stale, tapped
+from ..attached import group, query, stale, tapped, two_nodes
 from ..canned import empty, ended, live, stalled
 
 FLINK = replace(group(), origin={"level": "flink", "channels": "flink"})
@@ -91,3 +91,22 @@ def test_no_drops_are_known_before_a_query_has_reported_a_batch(
     """A query that fails in its first batch reports none: `late 0` would be an all-clear."""
     spark = replace(query().spark, batch_ms=batch_ms, dropped_at_least=dropped)
     assert (late_drops(replace(query(), spark=spark)) != ELSEWHERE) is known
+
+
+def test_the_fastest_channel_does_not_set_the_watermark_of_several_inputs() -> None:
+    """A join whose inputs are tapped: its watermark is that of its slower input."""
+    nodes = [WatermarkNode("ordered_at", 30_000, holds=True), WatermarkNode("paid_at", 60_000)]
+    join = replace(two_nodes(), channels=tapped().channels, barrel=tapped().barrel)
+    join = replace(join, spark=replace(join.spark, nodes=nodes, policy="min"))
+    words = presenter_of(join)
+    said = [words.no_holders(), *(f"{stage.what} {stage.why}" for stage in words.stages(None))]
+    assert not [text for text in said if "fastest" in text or "maximum" in text]
+    assert "ordered_at" in said[0]
+    assert [stage.holds for stage in words.stages(None) if stage.name == "watermark node"] == [True, False]
+    assert "fastest" in presenter_of(tapped()).no_holders()
+
+
+def test_what_a_narrow_line_keeps_of_the_barrel_s_rule_is_not_the_watermark_of_another() -> None:
+    """`WATERMARK 14:05 by the slowest channel old` would say that it is that channel's."""
+    first = presenter_of(tapped()).holder(None)[0]
+    assert re.match(r" \S+ lower by the slowest channel", "".join(text for text, _ in first.runs))
