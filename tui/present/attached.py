@@ -204,8 +204,8 @@ def barrel_parts(barrel: BarrelRule, *, level_ms: int | None, zone: tzinfo | Non
     else:
         time = f.clock(barrel.watermark_ms, zone, level_ms)
         apart = max((level_ms or barrel.watermark_ms) - barrel.watermark_ms, 0)
-        slowest: list[Run] = [(" by the slowest channel ", "dim"), (f.label(barrel.holder, 24), "holder")]
-        parts.append(part((f" {f.duration(apart)} lower", "strong"), *slowest, gap=""))
+        lower: list[Run] = [(" by the slowest channel ", "dim"), (f"{f.duration(apart)} lower", "strong")]
+        parts.append(part(*lower, (": ", "dim"), (f.label(barrel.holder, 24), "holder"), gap=""))
         parts.append(part((time, "held"), rank=3, gap=", "))
     if barrel.below:
         many = len(barrel.below)

@@ -158,8 +158,8 @@ def test_enter_gives_the_line_of_the_job_and_copies_it() -> None:
 
 def test_both_rules_stand_side_by_side_and_who_loses_rows() -> None:
     async def scenario(it: Driven) -> None:
-        await it.says("by the slowest channel shop-5", "#level")
-        await it.says("1m24s lower · 3 channels behind Spark's watermark", "#level")
+        await it.says("by the slowest channel 1m24s lower: shop-5", "#level")
+        await it.says("3 channels behind Spark's watermark", "#level")
         await it.says("delay 30s", "#tuning")
         assert "first started" not in it.said("#tuning")
         await it.says("late ≥ 1,204 · ≤ 50.0 % by Spark's clock, ≤ 0 % by the slowest channel's", "#tuning")
