@@ -1,11 +1,13 @@
 """What a Flink job's picture counts, what it does not know, and what is exact, by hand."""
 
 import pytest
+from msgspec.structs import replace
 from wmtop.engine.core.settings import Settings
 from wmtop.engine.core.snapshot import Snapshot, SourceView
 from wmtop.engine.taps.flink.facts import FlinkFacts
 from wmtop.engine.taps.flink.picture import picture_of
 from wmtop.engine.taps.flink.samples import Graph, Input, Job, Sample, Subtask, Vertex, VertexSample
+from wmtop.tui.present.wording import held_for
 
 SOURCE = Vertex("s", "Source: orders[1] -> WatermarkAssigner[2]", 1, "RUNNING")
 
@@ -35,6 +37,20 @@ def test_counts_that_rest_does_not_have_are_not_zero() -> None:
     assert counts == (None,) * 7
 
 
+def test_what_held_the_watermark_back_before_the_first_look_has_done_so_for_longer() -> None:
+    first = picture("per hour")
+    later = picture("per hour", before=first)
+    assert first.level.holder is not None
+    assert later.level.holder is not None
+    assert (later.level.holder.since_ms, later.level.holder.at_least) == (1_000, True)
+    assert held_for(later) == " for ≥ 0s"
+    other = replace(first.level.holder, channel="another", at_least=True)
+    taken = picture("per hour", before=replace(first, level=replace(first.level, holder=other)))
+    assert taken.level.holder is not None
+    assert not taken.level.holder.at_least
+    assert held_for(taken) == " for 0s"
+
+
 def test_an_operator_that_is_gone_is_not_replaced_by_another_one() -> None:
     """The job may have come back with another plan."""
     assert picture("per hour", operator="hour").level.watermark_ms == 10
@@ -42,7 +58,9 @@ def test_an_operator_that_is_gone_is_not_replaced_by_another_one() -> None:
     assert (gone.level.watermark_ms, gone.channels, gone.blockers) == (None, [], None)
 
 
-def picture(name: str, restarts: int | None = None, operator: str | None = None) -> Snapshot:
+def picture(
+    name: str, restarts: int | None = None, operator: str | None = None, before: Snapshot | None = None
+) -> Snapshot:
     """A job with a window operator of that name, which dropped 4 records."""
     window = Vertex("w", name, 1, "RUNNING", (Input("s", forward=False),))
     vertices = (
@@ -57,5 +75,5 @@ def picture(name: str, restarts: int | None = None, operator: str | None = None)
     )
     return picture_of(
         facts, name="orders", source=SourceView("flink", "orders"), settings=Settings(strategy="source"),
-        operator=operator, now_ms=1_000, before=None,
+        operator=operator, now_ms=1_000, before=before,
     )  # fmt: skip

@@ -7,7 +7,7 @@ from . import formatting as f
 from .line import Run
 from .staves import holding
 from .target import target_of
-from .wording import cause, name
+from .wording import cause, held_for, name
 
 Fact = tuple[str, list[Run]]
 """A label, and the known value."""
@@ -22,12 +22,7 @@ def story(snapshot: Snapshot, view: ChannelView) -> list[Run]:
     """The channel's state, in a sentence."""
     who: Run = (name(view.channel), "strong")
     if holding(snapshot) == view.channel and snapshot.level.holder is not None:
-        since = (
-            ""
-            if snapshot.now_ms is None
-            else f" for {f.duration(max(snapshot.now_ms - snapshot.level.holder.since_ms, 0))}"
-        )
-        return [(who[0], "holder"), (f" holds back the watermark{since}: {cause(snapshot)}.", "text")]
+        return [(who[0], "holder"), (f" holds back the watermark{held_for(snapshot)}: {cause(snapshot)}.", "text")]
     return [who, (f" {_standing(snapshot, view)}.", "text")]
 
 

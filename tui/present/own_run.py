@@ -14,7 +14,7 @@ from .screen_words import ALL_CLOSED, ALL_IDLE, NO_CHANNEL, NO_OPEN_WINDOW, NO_R
 from .snapshot_words import SnapshotWords
 from .staves import holding
 from .target import target_of
-from .wording import ahead_elsewhere, cause, is_close, name, window
+from .wording import ahead_elsewhere, cause, held_for, is_close, name, window
 
 ONE_CLOCK_FOLLOWS = "no channel holds back the watermark: Spark's one clock follows the fastest channel"
 
@@ -127,7 +127,7 @@ def held_back_by(snapshot: Snapshot) -> list[Part]:
         return [part(*slowest, (f": {f.duration(behind_ms)} behind the fastest", "text"))]
     if ahead_elsewhere(snapshot):
         return [part((f" {cause(snapshot)}", "text"))]
-    since = "" if snapshot.now_ms is None else f" for {f.duration(max(snapshot.now_ms - holder.since_ms, 0))}"
+    since = held_for(snapshot)
     return [
         part((" held back by ", "dim"), (name(holder.channel), "holder"), (since, "holder"), (": ", "dim")),
         part((cause(snapshot), "text"), gap=""),

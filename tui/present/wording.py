@@ -196,6 +196,15 @@ def cause(snapshot: Snapshot) -> str:
     return words[holder.cause]
 
 
+def held_for(snapshot: Snapshot) -> str:
+    """` for 38s`, ` for ≥ 38s`: how long the channel has held back the watermark; empty if that is not known."""
+    holder = snapshot.level.holder
+    if holder is None or snapshot.now_ms is None:
+        return ""
+    least = "≥ " if holder.at_least else ""
+    return f" for {least}{f.duration(max(snapshot.now_ms - holder.since_ms, 0))}"
+
+
 def raised_words(snapshot: Snapshot) -> str | None:
     """For how long the watermark is frozen because lateness was raised; None: another reason.
 

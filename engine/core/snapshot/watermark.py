@@ -60,6 +60,8 @@ class Holder(Struct, frozen=True):
     cause: Cause
     instance: int | None = None
     """Its source instance (`--subtasks`), the actual input of the valve."""
+    at_least: bool = False
+    """It already held the watermark back when it was first seen."""
 
 
 class Level(Struct, frozen=True):

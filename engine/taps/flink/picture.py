@@ -130,8 +130,9 @@ def _holder(barrel: Barrel, now_ms: int, last: Level | None) -> Holder | None:
     if held is None:
         return None
     before = last.holder if last is not None else None
-    since = before.since_ms if before is not None and before.channel == held.channel else now_ms
-    return Holder(held.channel, since, held.cause, held.instance)
+    if before is not None and before.channel == held.channel:
+        return Holder(held.channel, before.since_ms, held.cause, held.instance, before.at_least)
+    return Holder(held.channel, now_ms, held.cause, held.instance, at_least=before is None)
 
 
 def _channels(barrel: Barrel, facts: FlinkFacts, now_ms: int, before: Snapshot | None) -> list[ChannelView]:

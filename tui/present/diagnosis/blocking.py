@@ -6,6 +6,12 @@ from ..target import target_of
 from .explanation import Context, Explainers, Explanation, n, names, only, span, verb
 
 
+def _least(context: Context) -> str:
+    """Before a time of which only the end was seen."""
+    holder = context.snapshot.level.holder
+    return "≥ " if holder is not None and holder.at_least else ""
+
+
 def _silent(it: SilentChannels, context: Context) -> Explanation:
     who, one = names(it.channels), len(it.channels) == 1
     never = it.never_seen == len(it.channels)
@@ -25,7 +31,7 @@ def _silent(it: SilentChannels, context: Context) -> Explanation:
         f"{'Last record' if one else 'First of them without data'}: {span(it.quiet_ms)} ago"
         if it.quiet_ms is not None
         else f"{n(it.never_seen, 'channel')} without any record",
-        f"Watermark held back for {span(it.held_ms)}",
+        f"Watermark held back for {_least(context)}{span(it.held_ms)}",
         *([] if it.gain_ms is None else [f"{span(it.gain_ms)} to the next channel that has data"]),
         *([f"{n(it.never_seen, 'channel')} never had a record"] if it.never_seen and not never else []),
         *([f"{n(it.lagging, 'channel')} with data {verb('x' * it.lagging, 'holds', 'hold')} it back too"]
