@@ -90,6 +90,17 @@ def test_records_that_wait_before_a_task_in_the_middle_are_in_flight_there() -> 
     assert (held.channel, held.cause, held.instance) == ("Task j", "in_flight", None)
 
 
+def test_a_source_whose_watermarks_are_assigned_later_is_not_said_to_have_none() -> None:
+    """Its records have not reached the operator that assigns them: what holds them up is not known."""
+    plain = source("s", MIN, MIN, splits=(MIN, MIN))
+    window = task("w", "s", MIN, MIN, windowed=True)
+    for name, cause in (("Source: s -> Map", "no_watermark"), ("Source: s -> Map -> Timestamps/Watermarks", None)):
+        chain = replace(plain, vertex=replace(plain.vertex, name=name), rates=Rates(taken=20.0))
+        found = barrel((chain, window), (chain, window))
+        assert [one.state for one in found.channels] == ["active", "active"]
+        assert (None if found.held is None else found.held.cause) == cause
+
+
 def test_splits_of_the_same_id_in_two_sources_are_two_channels() -> None:
     """Both sources read the same topic; their operators may even have the same name."""
 

@@ -149,7 +149,7 @@ def _waits_on_the_way(one: Input) -> bool:
 
 def _cause(one: Input, split: Split | None, state: ChannelState) -> Cause | None:
     """The most certain cause; REST does not report unread records, so `backlog` is never a cause."""
-    if state not in ("active", "never_seen"):
+    if state not in ("active", "never_seen") or one.not_assigned:
         return None
     before = one.splits_before.get(split.id) if split is not None else None
     if one.unmarked:
@@ -314,7 +314,8 @@ def _is_below(split: Split, one: Input) -> bool:
 
 def _channels(one: Input, number: int, idle: dict[str, bool]) -> Iterator[BarrelChannel]:
     if not one.splits:
-        unseen = one.state == "active" and one.now.output == MIN and (one.no_split or not one.unmarked)
+        silent = one.state == "active" and one.now.output == MIN and not one.not_assigned
+        unseen = silent and (one.no_split or not one.unmarked)
         state = "never_seen" if unseen else one.state
         paused = state == "active" and _is_paused(None, one)
         # It grows while alignment pauses the source, and while an operator chained to it waits.

@@ -49,6 +49,8 @@ class Input(Struct):
     """Its watermark is behind the one it receives, or the one that its own source sends, not by a constant."""
     unmarked: bool = False
     """Its source reads records, but none of its subtasks sends a watermark."""
+    not_assigned: bool = False
+    """The same, but an operator that assigns watermarks follows: no record has reached it yet, or it drops them."""
     no_split: bool = False
     """Other subtasks of its source have splits, this one has none."""
     state: ChannelState = "active"
@@ -228,7 +230,8 @@ def _inputs(leaf: _Leaf, now: Sample, before: Sample | None, source_label: str, 
     earlier = vertex_in(before, upstream.vertex.id)
     root = _root(now, upstream)
     has_splits = any(task.splits for task in root.subtasks)
-    unmarked = has_splits and _is_unmarked(root) and _is_unmarked(upstream)
+    silent = has_splits and _is_unmarked(root) and _is_unmarked(upstream)
+    assigns = _assigns(root) or _assigns(upstream)
     for own in upstream.subtasks:
         own_then = _task(earlier, own.index)
         task, then = delayed(own, delay_ms), _delayed(own_then, delay_ms)
@@ -245,7 +248,7 @@ def _inputs(leaf: _Leaf, now: Sample, before: Sample | None, source_label: str, 
             source=source,
             source_before=source_then,
             source_id=upstream.vertex.id if root.vertex.inputs else root.vertex.id,
-            splits=() if own_marks or _assigned_later(task, source) else source.splits,
+            splits=() if own_marks or (silent and assigns) or _assigned_later(task, source) else source.splits,
             source_label=source_label,
             shown={},
             splits_before={split.id: split for split in (source_then.splits if source_then is not None else ())},
@@ -253,7 +256,8 @@ def _inputs(leaf: _Leaf, now: Sample, before: Sample | None, source_label: str, 
             vertex_ended=upstream.vertex.status == "FINISHED",
             delay_ms=delay_ms,
             keeps_back=held or (bool(root.vertex.inputs) and not _assigns(upstream) and _is_behind_its_input(own)),
-            unmarked=unmarked,
+            unmarked=silent and not assigns,
+            not_assigned=silent and assigns,
             no_split=has_splits and not source.splits,
         )
 
