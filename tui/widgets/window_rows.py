@@ -79,7 +79,9 @@ def open_line(window: OpenWindow, closes: str, kind: str, shape: Shape, width: i
 
 
 def group_line(group: WindowGroup, width: int) -> list[Run]:
-    """The line above windows that wait for the same channels."""
+    """The line above windows that wait for the same channels, or, where these are not known, with the same times."""
+    if group.first.blockers is None and waits_for(group.first) is None:
+        return clip([(f" {f.counted(len(group.windows), 'window')} with the same start and end", "dim")], width)
     who = waits_for(group.first) or "nothing: they fire at the next emit"
     return clip([(f" {windows_wait(len(group.windows))} ", "dim"), (who, "holder")], width)
 

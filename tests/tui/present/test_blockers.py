@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 from wmtop.engine.core.snapshot import Blocker, OpenWindow
 from wmtop.tui.present.blockers import short_staircase, steps, waits_for, window_groups
+from wmtop.tui.widgets.window_rows import group_line
 
 from .. import canned
 from ..canned import HOUR, LEVEL, MINUTE
@@ -65,3 +66,14 @@ def test_the_short_form_leaves_out_what_gains_nothing() -> None:
     text = "".join(run for item in short_staircase(canned.live(blockers=found)) for run, _ in item.runs)
     assert "c +1h" in text
     assert "a " not in text.replace("if freed: ", "")
+
+
+def test_sessions_with_equal_times_do_not_fire_at_once() -> None:
+    """Sessions of several keys in an attached query: what they wait for is not known."""
+    opened = [replace(window(0, None), waits_for=None)] * 8
+    [group] = window_groups(opened)
+    said = "".join(text for text, _ in group_line(group, 80))
+    assert "8 windows" in said
+    assert "fire" not in said
+    [now] = window_groups([window(0, []), window(1, [])])
+    assert "fire" in "".join(text for text, _ in group_line(now, 80))
