@@ -54,6 +54,7 @@ def _views(one: Tapped, now_ms: int, *, prefix: bool) -> Iterable[ChannelView]:
             malformed=None,
             future=None,
             quiet_ms=None if seen_ms is None else max(0, now_ms - seen_ms),
+            flaps=None,
             rate=None if rates is None else rates.get(name, 0.0),
         )
 
@@ -103,6 +104,7 @@ def _partition(
         late=None,
         malformed=None,
         future=None,
+        flaps=None,
         backlog=unread,
         behind_end_ms=None if None in (event_ms, newest_ms, unread) else max(0, (newest_ms or 0) - (event_ms or 0)),
     )

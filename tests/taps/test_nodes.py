@@ -114,7 +114,7 @@ def test_channels_bear_their_inputs_name_where_there_are_several() -> None:
     one = channels_of_taps(tapped_inputs(nodes_of(None, run(orders, plan=PLAN)), run(orders, plan=PLAN)), 5_000)
     assert [(view.channel, view.watermark_ms, view.records) for view in one] == [("a", 60_000, 10), ("b", 10_000, 10)]
     assert [(view.rate, view.quiet_ms) for view in one] == [(30.0, 3_000), (0.0, None)]
-    assert {view.late for view in one} == {None}
+    assert {(view.late, view.flaps) for view in one} == {(None, None)}, "Spark has no idleness to count changes of"
     both = run(orders, RETURNS, plan=PLAN)
     names = [view.channel for view in channels_of_taps(tapped_inputs(nodes_of(None, both), both), 5_000)]
     assert names == ["orders/a", "orders/b", "returns/x"]
@@ -138,6 +138,7 @@ def test_who_lies_at_or_below_sparks_level_loses_rows() -> None:
 def test_a_partition_without_a_record_keeps_the_barrel_empty() -> None:
     partitions = tuple(PartitionFacts("t", n, 10, ms, ms, 10, ms) for n, ms in enumerate((50_000, 90_000, None)))
     channels = channels_of_topics(TopicFacts(partitions=partitions), 30_000)
+    assert {view.flaps for view in channels} == {None}
     nodes = [Node(column="ts", delay_ms=30_000)]
     rule = barrel_rule(nodes, channels, 60_000, "min")
     assert rule is not None

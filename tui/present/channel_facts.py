@@ -115,6 +115,8 @@ def _quiet(snapshot: Snapshot, view: ChannelView) -> list[Run]:
 
 
 def _idleness(snapshot: Snapshot, view: ChannelView) -> list[Run]:
+    if view.flaps is None and snapshot.settings.strategy == "spark":
+        return [("none: Spark's one clock has no idle timeout", "dim")]
     if view.flaps is None or snapshot.flink is not None:  # a recording of an older wmtop of a Flink job has 0
         return [(f.ELSEWHERE, "dim")]
     runs: list[Run] = [(f"{view.flaps:,}", "text"), (f" change{'s' * (view.flaps != 1)} active ↔ idle", "dim")]
