@@ -20,7 +20,7 @@ from ..present.screen_words import IN_FLIGHT
 from ..present.table import Records
 from ..present.target import target_of
 from ..present.view import reference_ms
-from ..widgets.sheet import Item, Sheet, heading
+from ..widgets.sheet import Item, Sheet, heading, paragraph
 from .detail import DetailScreen
 from .host import Help
 
@@ -85,7 +85,7 @@ class BlockersScreen(DetailScreen):
     def _steps(self, snapshot: Snapshot) -> list[Item]:
         found = steps(snapshot)
         if not found:
-            return [heading((f" {_no_blocker(snapshot)}", "dim"))]
+            return [paragraph(_no_blocker(snapshot))]
         names = max(_WHO[0], min(_WHO[1], max(len(facts.who) for facts in found)))
         most = max(facts.step.gain_ms or 0 for facts in found)
         items = [Item((partial(_title, names),))]

@@ -18,7 +18,7 @@ from ..present.keys import Hint, hint
 from ..present.line import Run, clip
 from ..present.screen_words import MOMENT_SHOWN
 from ..present.table import Records
-from ..widgets.sheet import Item, Sheet, heading
+from ..widgets.sheet import Item, Sheet, heading, paragraph
 from .detail import DetailScreen
 from .host import Help, Host
 
@@ -113,7 +113,7 @@ class EventsScreen(DetailScreen):
 
     def _items(self, snapshot: Snapshot) -> list[Item]:
         if not self._events:
-            return [heading((f" {_NOTHING}", "dim"))]
+            return [paragraph(_NOTHING)]
         what = max(_WHAT[0], min(_WHAT[1], max(len(words.what) for _, words in self._events)))
         here_ms = snapshot.wall_ms if self.seen.replay else None
         items = [Item((partial(_titles, what),), titles=_COLUMNS)]

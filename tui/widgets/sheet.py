@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -10,7 +11,7 @@ from textual.message import Message
 
 from ..present.line import Run, cells
 from ..present.screen_words import NOTHING_MATCHES
-from .rows import Rows, text_of
+from .rows import Rows, text_of, wrapped
 
 Draw = Callable[[int], list[Run]]
 """Draws a line in at most that many cells."""
@@ -36,6 +37,16 @@ class Item(Struct, frozen=True):
 def heading(*runs: Run) -> Item:
     """A line without a key."""
     return Item((lambda width: list(runs),))
+
+
+def paragraph(text: str, ink: str = "dim", lines: int = 3) -> Item:
+    """Text without a key, wrapped into at most `lines` lines."""
+
+    def line(place: int, width: int) -> list[Run]:
+        found = wrapped(text, width)
+        return [(found[place], ink)] if place < len(found) else []
+
+    return Item(tuple(partial(line, place) for place in range(lines)))
 
 
 class Sheet(Rows):

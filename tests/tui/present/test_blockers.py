@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 from wmtop.engine.core.snapshot import Blocker, OpenWindow
 from wmtop.tui.present.blockers import short_staircase, steps, waits_for, window_groups
+from wmtop.tui.widgets.sheet import paragraph
 from wmtop.tui.widgets.window_rows import group_line
 
 from .. import canned
@@ -77,3 +78,9 @@ def test_sessions_with_equal_times_do_not_fire_at_once() -> None:
     assert "fire" not in said
     [now] = window_groups([window(0, []), window(1, [])])
     assert "fire" in "".join(text for text, _ in group_line(now, 80))
+
+
+def test_a_paragraph_is_wrapped_and_not_cut() -> None:
+    words = "no channel holds back the watermark: Spark's one clock follows the fastest channel"
+    drawn = [line(40) for line in paragraph(words).lines]
+    assert " ".join(text.strip() for runs in drawn for text, _ in runs) == words
