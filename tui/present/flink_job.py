@@ -16,11 +16,12 @@ from .preview import LatenessPreview, Preview
 from .progress import Cells, Chart
 from .screen_words import JOB_GONE, NO_LINKS
 from .windows_unknown import unknown_text
-from .wording import cause, late_drops
+from .wording import cause, late_drops, name
 
 NO_WHAT_IF = "A what-if needs event times, which Flink's REST API does not have"
 NO_WHAT_IF_HERE = "no what-if: Flink's REST API has no event times"
 _LINE = "Keys + - and [ ] choose a value on the main screen, Enter gives the line to change in the job."
+_NAME_CELLS = 28
 _SKEW_MS = 30_000
 """Smallest clock difference (ms) that is shown."""
 
@@ -79,7 +80,9 @@ class FlinkJob(Attached):
         snapshot = self._snapshot
         holder = snapshot.level.holder
         is_channel = holder is not None and any(one.channel == holder.channel for one in snapshot.channels)
-        if holder is not None and (not is_channel or holder.cause == "no_watermark"):
+        if holder is not None and is_channel and holder.cause == "no_watermark":
+            return [part((f" {self._source()}", "holder"), (f": {cause(snapshot)}", "text"))]
+        if holder is not None and not is_channel:
             return [part((f" {cause(snapshot)}", "text"))]
         if (found := held_back_by(snapshot)) or holder is None or holder.cause != "kept_back":
             return found or super().holder(zone)
@@ -113,6 +116,13 @@ class FlinkJob(Attached):
     def no_idle_ladder(self) -> str:
         """As `no_lateness`."""
         return f"What another idle timeout would give: {f.ELSEWHERE}\n{NO_WHAT_IF}.\n{self._who_answers()}\n{_LINE}"
+
+    def _source(self) -> str:
+        """The task of the channel that holds back the watermark, or the channel: all splits of a source may be alike."""
+        job, holder = self._snapshot.flink, self._snapshot.level.holder
+        assert holder is not None
+        task = None if job is None else next((one for one in job.vertices if one.id == job.held_in), None)
+        return name(holder.channel) if task is None else f.label(task.name, _NAME_CELLS)
 
     def _who_answers(self) -> str:
         """The command that reads the event times itself, as complete as possible."""

@@ -194,6 +194,7 @@ EXPLAINED_BY: dict[VerdictName, tuple[type[Finding], ...]] = {
         HungBatch,
         SourcePaused,
         OperatorKeepsBack,
+        SourceSendsNoWatermark,
     ),
     "slow": (SlowBatches, InputHoldsBack, Lagging, SilentChannels, NoData, FrozenByLateness, HungBatch, WrongUnit),
     "unknown": (
@@ -257,5 +258,7 @@ def _explains(finding: Finding, verdict: VerdictName) -> bool:
     if isinstance(finding, ONLY_CRITICAL) and finding.severity != "critical":
         return False
     if isinstance(finding, FrozenByLateness) and finding.small:
+        return False
+    if isinstance(finding, SourceSendsNoWatermark) and verdict == "stalled" and finding.fires:
         return False
     return isinstance(finding, EXPLAINED_BY.get(verdict, ()))

@@ -113,8 +113,11 @@ def test_a_source_without_watermarks_is_no_matter_of_waiting() -> None:
     of = replace(of, verdict=Verdict("unknown", NOW))
     assert [one.code for one in diagnose(of, [])] == ["source-without-watermark"]
     assert found(of)[SourceSendsNoWatermark].severity == "critical"
+    stalled = replace(of, verdict=Verdict("stalled", NOW, MINUTE, 0.0, Reason("event_time_ahead")))
+    assert list(found(stalled)) == [SourceSendsNoWatermark], "another source advances: the fix is that of this one"
     fires = replace(of, flink=replace(JOB, vertices=[SOURCE, replace(WINDOW, sent_per_second=3.0)]))
     assert found(fires)[SourceSendsNoWatermark].severity == "info"
+    assert len(found(replace(fires, verdict=stalled.verdict))) == 2, "that it is stalled has another cause"
     young = replace(of, flink=replace(JOB, running_ms=NOW - 5 * SECOND))
     assert SourceSendsNoWatermark not in found(young)
 

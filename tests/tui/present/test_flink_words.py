@@ -110,7 +110,7 @@ def test_records_in_flight_blame_no_channel() -> None:
         blockers=[],  # none of them is below another
         channels=[replace(one, watermark_ms=None) for one in bare.channels],
     )
-    assert "sends no watermark" in text(presenter_of(bare).holder(None))
+    assert text(presenter_of(bare).holder(None)).startswith(" Source: orders: records come, but its source sends no")
     pressed = text(presenter_of(job("back_pressured")).holder(None))
     assert "held back by in-1" in pressed
     assert "no channel" not in pressed
