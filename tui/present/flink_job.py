@@ -118,7 +118,7 @@ class FlinkJob(Attached):
         return f"What another idle timeout would give: {f.ELSEWHERE}\n{NO_WHAT_IF}.\n{self._who_answers()}\n{_LINE}"
 
     def _source(self) -> str:
-        """The task of the channel that holds back the watermark, or the channel: all splits of a source may be alike."""
+        """The task of the channel that holds the watermark back; all splits of a source may be alike."""
         job, holder = self._snapshot.flink, self._snapshot.level.holder
         assert holder is not None
         task = None if job is None else next((one for one in job.vertices if one.id == job.held_in), None)
