@@ -266,6 +266,9 @@ def test_metrics_of_a_vertex() -> None:
     assert (found.subtasks[0].busy, found.subtasks[1].busy) == (0.25, None)
     assert [task.drift_ms for task in found.subtasks] == [None, 2_500]
     assert not sample_of(vertex, ids, {})[1]
+    assert not found.windowed
+    for name in ("TumblingEventTimeWindows -> Sink: out", "EventTimeSessionWindows"):  # PyFlink's count no late records
+        assert sample_of(replace(vertex, name=name), ids, {})[0].windowed
 
 
 @pytest.mark.parametrize(

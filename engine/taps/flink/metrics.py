@@ -25,6 +25,8 @@ OPERATOR_SEPARATOR = " -> "
 """Between the operators of a chain, in a vertex's name."""
 _NEXT = "_->_"
 """The separator as it is spelled in metrics."""
+_WINDOWS = re.compile("EventTime\\w*Windows")
+"""Flink's own names of window operators: those of PyFlink do not count late records."""
 _SINK = re.compile(r"^Sink_|_(Writer|Committer)$")
 
 
@@ -85,7 +87,8 @@ def sample_of(vertex: Vertex, ids: Sequence[str], values: Mapping[str, str]) -> 
         _take(found, one, value)
     subtasks = tuple(found.get(index, _Found()).subtask(index, vertex) for index in range(vertex.parallelism))
     whole = len(values) == len(ids) and all(index in found for index in range(vertex.parallelism))
-    return VertexSample(vertex, subtasks, windowed=any(task.late is not None for task in subtasks)), whole
+    windowed = _WINDOWS.search(vertex.name) is not None or any(task.late is not None for task in subtasks)
+    return VertexSample(vertex, subtasks, windowed), whole
 
 
 class _Found:
