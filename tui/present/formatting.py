@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 
@@ -154,6 +155,22 @@ def brief(ms: int, zone: tzinfo | None, step_ms: int) -> str:
     if step_ms >= SECOND:
         return moment.time().isoformat("seconds")
     return moment.time().isoformat("milliseconds")[6:]
+
+
+def axis_times(times: Sequence[int], zone: tzinfo | None, step_ms: int) -> list[str]:
+    """The labels of an axis with steps of `step_ms`, in at most 7 cells: as `brief`.
+
+    Where an axis by days goes over the end of a year, the first time of each year is shown as `2028-01`.
+    """
+    texts = [brief(time, zone, step_ms) for time in times]
+    moments = [at(time, zone) for time in times]
+    if not DAY <= step_ms < MONTH or len({moment.year for moment in moments}) < 2:
+        return texts
+    before = None
+    for place, moment in enumerate(moments):
+        if moment.year != before:
+            texts[place], before = f"{moment.year:04d}-{moment.month:02d}", moment.year
+    return texts
 
 
 def interval(start_ms: int, end_ms: int, zone: tzinfo | None, near_ms: int | None = None) -> str:

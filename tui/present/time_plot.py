@@ -294,11 +294,13 @@ def y_labels(frame: Frame, zone: tzinfo | None) -> dict[int, str]:
     """The labelled rows, counted from the bottom."""
     step = next((step for step in STEPS if step >= _TICK_ROWS * frame.row_ms), STEPS[-1])
     first = -(-frame.y_low // step) * step
-    return {int(frame.row(time)): f.brief(time, zone, step) for time in range(first, frame.y_high, step)}
+    times = range(first, frame.y_high, step)
+    return {int(frame.row(time)): text for time, text in zip(times, f.axis_times(times, zone, step), strict=True)}
 
 
 def x_labels(frame: Frame, zone: tzinfo | None) -> dict[int, str]:
     """The labels below, by the column of their time."""
     step = next((step for step in STEPS if step >= _TICK_CELLS * frame.cell_ms), STEPS[-1])
     first = -(-frame.x_low // step) * step
-    return {int(frame.column(time)): f.brief(time, zone, step) for time in range(first, frame.x_high, step)}
+    times = range(first, frame.x_high, step)
+    return {int(frame.column(time)): text for time, text in zip(times, f.axis_times(times, zone, step), strict=True)}

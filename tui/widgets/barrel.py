@@ -13,7 +13,7 @@ from textual.message import Message
 
 from ..present.axis import Axis, LogAxis, Scale, follow, top_of
 from ..present.columns import Columns, columns, common
-from ..present.formatting import FINE, MONTH, SECOND, brief, cut, cut_middle, duration, label, pad, short
+from ..present.formatting import FINE, MONTH, SECOND, axis_times, brief, cut, cut_middle, duration, label, pad, short
 from ..present.line import Part, Run, cells, joined
 from ..present.staves import LEFT_OUT, Kind, Order, Stave
 from .canvas import Canvas
@@ -285,7 +285,9 @@ def _gutter(scale: Scale, scene: Scene, rows: int) -> list[list[Run]]:
     linear = isinstance(scale, Axis)
     step = scale.tick_ms if linear else 1
     wide = 5 if not linear or step >= FINE else 8 if step >= SECOND else 6
-    wide = 7 if linear and step >= MONTH else wide
+    ticks = scale.ticks()
+    times = axis_times([tick.time_ms for tick in ticks], scene.zone, step) if linear else []
+    wide = 7 if linear and (step >= MONTH or any(len(text) > wide for text in times)) else wide
 
     def shown(time_ms: int) -> str:
         if linear:
@@ -296,8 +298,8 @@ def _gutter(scale: Scale, scene: Scene, rows: int) -> list[list[Run]]:
     out: list[list[Run]] = [[(" " * (wide + 2) + "│", "frame")] for _ in range(rows)]
     marks = ((scene.barrel_ms, "held", "╌"), (scene.level_ms, "level", "≈"), (scene.preview_ms, "preview", "┈"))
     marked = {shown(time_ms) for time_ms, _, _ in marks if time_ms is not None}
-    for tick in scale.ticks():
-        text = shown(tick.time_ms) if linear else "−" + short(tick.time_ms)
+    for place, tick in enumerate(ticks):
+        text = times[place] if linear else "−" + short(tick.time_ms)
         if text in marked:
             continue  # two rows with one time would look like an error
         out[tick.row] = [(" " + pad(text, wide, right=True), "dim"), (" ┤", "frame")]

@@ -132,3 +132,10 @@ def test_a_long_chain_of_operators_keeps_its_first_one_and_its_number() -> None:
     assert f.label(chain, 7) == "rate…#3"
     assert f.label("GlobalWindowAggregate[5] -> Calc[6] -> out: Writer", 28) == "GlobalWindowAggregate[5]…"
     assert f.label("Source: a -> Map #0", 24) == "Source: a -> Map #0"
+
+
+def test_an_axis_by_days_that_goes_over_the_end_of_a_year_names_the_years() -> None:
+    start, week = 1_828_915_200_000, 7 * 86_400_000  # 2027-12-16
+    times = [start + n * week for n in range(5)]
+    assert f.axis_times(times, UTC, week) == ["2027-12", "12-23", "12-30", "2028-01", "01-13"]
+    assert f.axis_times(times[:3], UTC, week) == ["12-16", "12-23", "12-30"]
