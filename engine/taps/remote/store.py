@@ -24,6 +24,7 @@ CONNECT_S, REQUEST_S, ATTEMPTS = 5, 10, 3
 _NO_SUCH_FILE = os.strerror(errno.ENOENT)
 _S3_OPTIONS = ("endpoint_override", "region", "force_virtual_addressing", "anonymous")
 _AWS_ERROR = re.compile(r"AWS Error (?:\[code \d+\]|([A-Z_]+))")
+_HTTP_STATUS = re.compile(r"\(HTTP status (\d+)\)")
 _DETAIL = re.compile(r"\[code \d+\][^:]*: *(.*)|operation: *(.*)", re.DOTALL)
 
 
@@ -221,6 +222,8 @@ def _words(error: Exception) -> str:
     if match := _AWS_ERROR.search(text):
         if known := _AWS_WORDS.get(match[1] or ""):
             return known
+        if (status := _HTTP_STATUS.search(text)) is not None:  # an answer to HEAD has no body with a reason
+            return _AWS_WORDS["SLOW_DOWN"] if status[1] == "503" else f"the store answers with HTTP {status[1]}"
         found = _DETAIL.search(text)
         code = (match[1] or "error").lower().replace("_", " ")
         detail = one_line((found[1] or found[2] or "").split(" (Request ID")[0], 120) if found else ""

@@ -277,3 +277,11 @@ def test_a_directory_that_google_does_not_have_is_no_error(monkeypatch: pytest.M
     google = SimpleNamespace(get_file_info=find)
     monkeypatch.setattr(store, "_file_system", lambda uri: (google, "lake/orders"))
     assert store.Store("gs://lake/orders").entries("state") is None
+
+
+@pytest.mark.parametrize("status", [503, 500])
+def test_an_error_without_a_body_is_named_by_its_status(s3: S3, status: int) -> None:
+    s3.fault = (status, b"")
+    with pytest.raises(store.RemoteError) as failed:
+        store.Store(URI).written_ms("offsets/1")
+    assert str(status) in str(failed.value)
