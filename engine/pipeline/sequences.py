@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ..core.monitor import Monitor
 from ..core.observation import Sequence
 from ..core.watermarks import CustomGenerator, new_generator
+from .arrow_map import apply_in_arrow
 from .sources.base import CHANNEL, OFFSET, TIME
 
 if TYPE_CHECKING:
@@ -46,9 +47,8 @@ def _replayed(usable: "DataFrame", monitor: Monitor) -> list[Sequence]:
         for name, generator in monitor.generators().items()
         if isinstance(generator, CustomGenerator)
     }
-    rows = usable.groupBy(CHANNEL).applyInArrow(  # pyright: ignore[reportUnknownMemberType]
-        _runner(states, fresh.state), f"{CHANNEL} string, state binary, emitted_ms bigint"
-    )
+    runner, schema = _runner(states, fresh.state), f"{CHANNEL} string, state binary, emitted_ms bigint"
+    rows = apply_in_arrow(usable, CHANNEL, runner, schema)
     return [
         Sequence(row[CHANNEL], state=row["state"], emitted_ms=row["emitted_ms"]) for row in rows.toArrow().to_pylist()
     ]

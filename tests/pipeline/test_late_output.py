@@ -18,6 +18,17 @@ from wmtop.engine.pipeline.late_directory import LocalDirectory, check_late_outp
 from tests.conftest import QUICK_OPTIONS
 
 WINDOW_MS = 600_000
+TWO_MINUTES = """\
+class TwoMinutes:
+    greatest = None
+
+    def on_event(self, timestamp):
+        self.greatest = timestamp if self.greatest is None else max(self.greatest, timestamp)
+
+    def on_periodic_emit(self):
+        return None if self.greatest is None else self.greatest - 120_001
+"""
+"""A strategy of the user's own: bounded, two minutes."""
 
 
 def wmtop(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -44,10 +55,12 @@ def test_a_correction_run_ends_in_corrected_totals(times: tuple[Path, list[int]]
     late, first, missing = tmp_path / "late", tmp_path / "first", tmp_path / "missing"
     # The tests' jobs need pandas; whoever installs wmtop does not get it.
     (tmp_path / "pandas.py").write_text("raise ImportError")
+    (tmp_path / "own.py").write_text(TWO_MINUTES)
     without = {"PYTHONPATH": str(tmp_path)}
     done = wmtop(
         *("run", "replay", str(times[0]), "--time", "t", "--arrival", "a", "--batch-rows", "100", "--window", "10m"),
-        *("--lateness", "2m", "--once", "--late-output", str(late), "--firings", str(first), "--explain", "a"),
+        *("--strategy", "own:TwoMinutes", "--once", "--late-output", str(late), "--firings", str(first)),
+        *("--explain", "a"),
         env=without,
     )
     assert done.returncode == 0, done.stderr
