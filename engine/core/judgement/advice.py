@@ -43,7 +43,7 @@ class Advice(Struct, frozen=True):
     """`lateness` is the smallest edge that keeps the share `target` on time; None: not even the greatest edge does.
 
     `few`: based on too few late records. `horizon_ms` None: since the start. `bucket_ms`: the possible error of an
-    attached query's counts; `upper_bound`: the late counts are upper bounds.
+    attached query's counts; `upper_bound`: the late counts are upper bounds. `idle` None: nothing to recommend from.
     """
 
     target: float
@@ -115,8 +115,10 @@ def _outcome(snapshot: Snapshot, sample: _Sample, place: int) -> LatenessOutcome
 
 
 def _idle(snapshot: Snapshot, target: float) -> IdleOutcome | None:
-    """The shortest idle timeout that makes almost no additional records late."""
+    """The shortest idle timeout that makes almost no additional records late; None if no channel was idle under any."""
     rows: Sequence[WhatIfIdle] = snapshot.whatif_idle or ()
+    if not any(row.flaps for row in rows):
+        return None
     records = snapshot.totals.records
     without = _row(snapshot, None)
     if without is None or not records:

@@ -6,6 +6,7 @@ from wmtop.engine.core.judgement.advice import advice, known_horizons
 from wmtop.engine.core.lateness import HOUR, MINUTE
 from wmtop.engine.core.settings import Settings
 from wmtop.engine.core.snapshot import Level, RecentLateness, RecentRow, Snapshot, Totals, WhatIf, WhatIfIdle
+from wmtop.tui.present.advice_words import advice_lines
 
 EDGES = {0: 500, MINUTE: 60, 5 * MINUTE: 9, HOUR: 0}
 SETTINGS = Settings(lateness_ms=MINUTE, idle_after_ms=2 * HOUR)
@@ -56,6 +57,15 @@ def test_the_shortest_idle_timeout_that_costs_little() -> None:
     assert strict is not None
     assert strict.idle is not None
     assert strict.idle.idle_after_ms is None
+
+
+def test_where_no_channel_was_ever_idle_no_idle_timeout_is_advised() -> None:
+    quiet = [replace(row, flaps=0, late=100) for row in SNAPSHOT.whatif_idle or ()]
+    found = advice(replace(SNAPSHOT, whatif_idle=quiet), 0.99, HOUR)
+    assert found is not None
+    assert found.idle is None
+    assert found.current_idle is not None
+    assert [line for line in advice_lines(found) if "nothing to recommend from" in line]
 
 
 def test_without_evidence_there_is_no_advice() -> None:
