@@ -33,6 +33,14 @@ def test_a_row_and_its_name_are_copied() -> None:
     drive(scenario, *told(live()))
 
 
+def test_of_filtered_channels_the_first_is_copied() -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("slash", *"^(YV|AS)$", "enter", "y")
+        assert it.app.clipboard == "YV"  # the holder is not among them
+
+    drive(scenario, *told(live()))
+
+
 @pytest.mark.parametrize("name", ["", *(name for name in FURTHER if name != "Time")])
 def test_every_table_is_saved_and_no_file_is_overwritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

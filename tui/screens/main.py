@@ -377,7 +377,9 @@ class MainScreen(TuningScreen):
         windows, table = self.query_one(WindowTable), self.query_one(ChannelTable)
         if self.focused is windows and windows.chosen is not None:
             return Chosen(windows.chosen_line.partition("  ")[0], windows.chosen_line)
-        channel = self._shown.view.selected or holding(self._shown.snapshot)
+        known = [entry.view.channel for entry in self._shown.entries]
+        wanted = (self._shown.view.selected, holding(self._shown.snapshot), *known[:1])  # as Enter opens
+        channel = next((channel for channel in wanted if channel in known), None)
         line = None if channel is None else table.line(channel)
         return None if channel is None or line is None else Chosen(f.clean(channel), line)
 

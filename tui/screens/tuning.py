@@ -105,6 +105,9 @@ class TuningScreen(Screen[None]):
         snapshot, wish = self._shown.snapshot, self._shown.view.wish
         if wish is None:
             return
+        if self._shown.is_replay and self.query_one(Prompt).purpose:  # Enter ends the typing: the preview stays
+            self._close_prompt()
+            return
         if "apply" in self._cannot:
             self._say(READ_ONLY)
             return

@@ -15,6 +15,7 @@ from wmtop.tui.replay.player import REFUSED, TRUNCATED, play_times
 from wmtop.tui.replay.timeline import Timeline
 from wmtop.tui.screens.help import HelpScreen
 from wmtop.tui.screens.main import MainScreen
+from wmtop.tui.widgets.prompt import Prompt
 
 from ..canned import ended, failed, live
 from ..drive import Driven
@@ -128,6 +129,18 @@ def test_a_typed_time_is_gone_to_and_a_bad_one_is_one_line(path: Path) -> None:
         assert str(note.render()) == HOW
         await it.press("escape")
         await shows(it, 77)
+
+    replay(scenario, path)
+
+
+def test_enter_keeps_the_preview_of_a_typed_lateness(path: Path) -> None:
+    async def scenario(it: Driven) -> None:
+        await it.press("equals_sign", *"50m", "enter")
+        await it.says("▸ 50m?", "#tuning")
+        assert not it.app.screen.query_one(Prompt).purpose
+        await it.press("escape")
+        await it.until(lambda: "▸ 50m?" not in it.said("#tuning"))
+        assert it.toasts() == []
 
     replay(scenario, path)
 
