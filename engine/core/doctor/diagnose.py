@@ -58,11 +58,13 @@ from .finding import Finding, Severity
 from .flink import (
     LateDrops,
     OperatorKeepsBack,
+    ReadsTooSlowly,
     SourceSendsNoWatermark,
     job_restarts,
     late_drops,
     operator_behind,
     operator_keeps_back,
+    reads_too_slowly,
     source_without_watermark,
 )
 from .idleness import flapping_idleness, idle_timeout_too_long, late_after_idle
@@ -123,6 +125,7 @@ STREAM_RULES: tuple[Rule, ...] = (
     event_time_stuck,
     operator_behind,
     operator_keeps_back,
+    reads_too_slowly,
     future_timestamps,
     malformed,
     wrong_unit,
@@ -196,7 +199,17 @@ EXPLAINED_BY: dict[VerdictName, tuple[type[Finding], ...]] = {
         OperatorKeepsBack,
         SourceSendsNoWatermark,
     ),
-    "slow": (SlowBatches, InputHoldsBack, Lagging, SilentChannels, NoData, FrozenByLateness, HungBatch, WrongUnit),
+    "slow": (
+        SlowBatches,
+        InputHoldsBack,
+        Lagging,
+        SilentChannels,
+        NoData,
+        FrozenByLateness,
+        HungBatch,
+        WrongUnit,
+        ReadsTooSlowly,
+    ),
     "unknown": (
         EngineFailed,
         EngineSilent,

@@ -15,6 +15,13 @@ FEW_SHARE = 0.001
 FAR_MS = 10 * MINUTE
 """An operator so far behind the one that is shown is not just slower."""
 
+READS = ("slow_reader", "backlog", "back_pressured")
+"""Causes of a watermark that is behind because records are not read in time."""
+LATE_MS = 5 * MINUTE
+"""A watermark so far behind the clock is not just on its way."""
+CATCHES_UP = 1.1
+"""The speed from which a backlog is worked off."""
+
 
 class JobRestarts(Finding, frozen=True, kw_only=True, tag="job-restarts"):
     """The job runs, and was restarted lately: what it did since its last checkpoint is done again."""
@@ -70,6 +77,38 @@ class OperatorKeepsBack(Finding, frozen=True, kw_only=True, tag="operator-keeps-
     task: str
     """The name of its task."""
     stuck_ms: int
+
+
+class ReadsTooSlowly(Finding, frozen=True, kw_only=True, tag="source-too-slow"):
+    """A source has unread records and reads as fast as it can, but the watermark does not catch up with the clock."""
+
+    behind_ms: int
+    """How far the watermark is behind the clock."""
+    unread: int
+    at_least: bool
+    """`unread` is what the sources themselves report."""
+    speed: float
+
+
+def reads_too_slowly(given: DiagnosisInput) -> ReadsTooSlowly | None:
+    """A watermark that advances at the speed of the clock is not fine while it is far behind it and records wait."""
+    job, level, speed = given.running_job, given.snapshot.level, given.snapshot.verdict.speed
+    if job is None or level.holder is None or level.holder.cause not in READS or speed is None or speed >= CATCHES_UP:
+        return None
+    known = [view.backlog for view in given.channels if view.backlog is not None]
+    unread = sum(known) if known else sum(one.pending or 0 for one in job.vertices)
+    if not unread or (level.behind_clock_ms or 0) < LATE_MS:
+        return None
+    return ReadsTooSlowly(
+        severity="warning",
+        size=level.behind_clock_ms or 0,
+        channels=(level.holder.channel,),
+        behind_ms=level.behind_clock_ms or 0,
+        unread=unread,
+        at_least=not known,
+        speed=speed,
+        fixes=(Fix(code="add-readers"), Fix(code="see-operators")),
+    )
 
 
 def job_restarts(given: DiagnosisInput) -> JobRestarts | None:

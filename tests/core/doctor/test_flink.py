@@ -12,6 +12,7 @@ from wmtop.engine.core.doctor.flink import (
     LateDrops,
     OperatorBehind,
     OperatorKeepsBack,
+    ReadsTooSlowly,
     SourceSendsNoWatermark,
 )
 from wmtop.engine.core.flink_job import FlinkJob, FlinkVertex
@@ -120,6 +121,33 @@ def test_a_source_without_watermarks_is_no_matter_of_waiting() -> None:
     assert len(found(replace(fires, verdict=stalled.verdict))) == 2, "that it is stalled has another cause"
     young = replace(of, flink=replace(JOB, running_ms=NOW - 5 * SECOND))
     assert SourceSendsNoWatermark not in found(young)
+
+
+@pytest.mark.parametrize(
+    ("cause", "speed", "pending", "behind", "is_found"),
+    [
+        ("slow_reader", 0.95, 50_000, HOUR, True),
+        ("backlog", 1.0, 50_000, HOUR, True),
+        ("slow_reader", 3.0, 50_000, HOUR, False),  # it catches up
+        ("slow_reader", 0.95, 0, HOUR, False),  # nothing is known to be unread
+        ("slow_reader", 0.95, 50_000, MINUTE, False),
+        ("behind", 0.95, 50_000, HOUR, False),
+    ],
+)
+def test_a_job_that_does_not_catch_up_with_its_backlog_is_no_all_clear(
+    cause: Cause, speed: float, pending: int, behind: int, is_found: bool
+) -> None:
+    job = replace(JOB, vertices=[replace(SOURCE, pending=pending), WINDOW])
+    of = snapshot(job, NOW - behind, cause)
+    of = replace(of, level=replace(of.level, behind_clock_ms=behind), verdict=Verdict("moving", NOW, MINUTE, speed))
+    finding = found(of).get(ReadsTooSlowly)
+    assert (finding is not None) == is_found
+    if isinstance(finding, ReadsTooSlowly):
+        assert (finding.severity, finding.unread, finding.at_least) == ("warning", 50_000, True)
+        joined = replace(of, channels=[replace(one, backlog=7) for one in of.channels])
+        exact = found(joined)[ReadsTooSlowly]
+        assert isinstance(exact, ReadsTooSlowly)
+        assert (exact.unread, exact.at_least) == (7, False)
 
 
 def test_records_that_repeat_their_timestamp_are_found() -> None:

@@ -5,6 +5,7 @@ from ....engine.core.doctor.flink import (
     LateDrops,
     OperatorBehind,
     OperatorKeepsBack,
+    ReadsTooSlowly,
     SourceSendsNoWatermark,
 )
 from .. import formatting as f
@@ -87,7 +88,20 @@ def _keeps_back(it: OperatorKeepsBack, context: Context) -> Explanation:
     )
 
 
+def _too_slow(it: ReadsTooSlowly, context: Context) -> Explanation:
+    least = "≥ " if it.at_least else ""
+    return Explanation(
+        "The job does not catch up with its sources",
+        f"Results come {span(it.behind_ms)} late",
+        f"The sources read as fast as they can, and event time advances at ×{it.speed:.1f} of the clock.",
+        [f"{least}{n(it.unread, 'record')} unread", f"The watermark is {span(it.behind_ms)} behind the clock"],
+        ("Progress", "Operators"),
+        only(it.channels),
+    )
+
+
 EXPLAINERS: Explainers = {
+    ReadsTooSlowly: _too_slow,
     JobRestarts: _restarts,
     LateDrops: _late_drops,
     SourceSendsNoWatermark: _no_watermark,
