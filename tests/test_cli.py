@@ -46,7 +46,7 @@ BAD = {
     "replay words.csv --time at": "'hello'",
     "replay empty.parquet --time t": "empty",
     "replay junk.parquet --time t": "not a readable Parquet file",
-    "replay good.parquet": "--time",
+    "replay good.parquet": "'wmtop run replay --help' shows",
     "replay good.parquet --time scheduled --lateness soon": "'soon' is not a duration, e.g.",
     "replay good.parquet --time scheduled --lateness -5m": "'-5m' is not a duration",
     "replay good.parquet --time scheduled --idle-after never": "or off",

@@ -153,7 +153,7 @@ def _run_command() -> int:
     try:
         code = command_line(sys.argv[1:])(standalone_mode=False)
     except typer.TyperException as error:
-        return _say(" ".join(error.format_message().split()), 2)
+        return _say(_usage_words(error), 2)
     except UsageError as error:
         return _say(str(error), 2)
     except RunError as error:
@@ -169,6 +169,15 @@ def _run_command() -> int:
             raise
         return _say(f"unexpected {type(error).__name__}: {first_line(error)} (WMTOP_TRACE=1 shows where)", 1)
     return code if isinstance(code, int) else 0
+
+
+def _usage_words(error: typer.TyperException) -> str:
+    """What is wrong with the arguments, and for a missing one where to see what the command takes."""
+    words = " ".join(error.format_message().split())
+    context: typer.Context | None = getattr(error, "ctx", None)
+    if context is None or not words.startswith("Missing"):
+        return words
+    return f"{words.rstrip('.')}; '{context.command_path} --help' shows what it takes"
 
 
 def _say(line: str, code: int) -> int:

@@ -16,6 +16,7 @@ from wmtop.engine.core.snapshot import (
     Reason,
     Snapshot,
     SourcePosition,
+    SourceView,
     SparkProgress,
     Totals,
     Verdict,
@@ -132,6 +133,18 @@ def test_a_short_past_is_too_short() -> None:
     judge.remember(Past(((NOW - 20 * SECOND, NOW - MINUTE), (NOW - SECOND, NOW)), ((1, NOW - 20 * SECOND),)))
     verdict = judge.verdict(shown(Moment(NOW, NOW, 1, {"a": NOW}, 5, 0), quiet_ms=0))
     assert (verdict.verdict, verdict.reason.code, verdict.reason.ms) == ("unknown", "too_short", 20 * SECOND)
+
+
+@pytest.mark.parametrize(("kind", "verdict"), [("topic", "waiting"), ("group", "unknown")])
+def test_a_topic_without_a_reader_has_nothing_unread(kind: str, verdict: str) -> None:
+    judge, found = SnapshotJudge(horizon_ms=MINUTE), "unknown"
+    for seconds in range(0, 200, 5):
+        still = shown(Moment(NOW + seconds * SECOND, NOW, 1, {"0": NOW}, 5, 0))
+        channels = [replace(view, backlog=None) for view in still.channels]
+        sources = [SourcePosition("t", None, None)]
+        still = replace(still, source=SourceView(kind, "orders"), channels=channels, sources=sources)
+        found = judge.verdict(still).verdict
+    assert found == verdict
 
 
 def test_a_query_that_was_recreated_is_observed_from_then_on() -> None:
