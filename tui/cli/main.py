@@ -151,7 +151,7 @@ def _run_command() -> int:
         command_line(asked)(prog_name="wmtop")
         return 0
     try:
-        code = command_line(sys.argv[1:])(standalone_mode=False)
+        code = command_line(sys.argv[1:])(prog_name="wmtop", standalone_mode=False)
     except typer.TyperException as error:
         return _say(_usage_words(error), 2)
     except UsageError as error:
