@@ -115,7 +115,7 @@ def _quiet(snapshot: Snapshot, view: ChannelView) -> list[Run]:
 
 
 def _idleness(snapshot: Snapshot, view: ChannelView) -> list[Run]:
-    if view.flaps is None and snapshot.settings.strategy == "spark":
+    if view.flaps is None and target_of(snapshot).one_clock:
         return [("none: Spark's one clock has no idle timeout", "dim")]
     if view.flaps is None or snapshot.flink is not None:  # a recording of an older wmtop of a Flink job has 0
         return [(f.ELSEWHERE, "dim")]
