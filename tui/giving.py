@@ -59,16 +59,18 @@ class GivingApp(BaseApp[Result]):
         if table is None or not table.rows:
             self.notify("This screen has no rows to save", markup=False, timeout=4)
             return
-        self._save(f"wmtop-{file_name(self._engine_name)}-{table.name}", suffix, written(table.rows))
+        all_rows = isinstance(self.screen, DetailScreen) and self.screen.filtered
+        name = f"wmtop-{file_name(self._engine_name)}-{table.name}"
+        self._save(name, suffix, written(table.rows), " (all rows, also those that the filter hides)" * all_rows)
 
     def action_save_svg(self) -> None:
         """Save a picture of the screen in wmtop's start directory, and name the file."""
         self._save(f"wmtop-{file_name(self._engine_name)}", ".svg", self_contained(self.export_screenshot()))
 
-    def _save(self, name: str, suffix: str, text: str) -> None:
+    def _save(self, name: str, suffix: str, text: str, note: str = "") -> None:
         try:
             path = save_new(Path.cwd(), name, suffix, text)
         except OSError as error:
             self.notify(f"not saved: {error.filename}: {error.strerror}", severity="error", markup=False)
         else:
-            self.notify(f"saved {path}", markup=False)
+            self.notify(f"saved {path}{note}", markup=False)

@@ -121,6 +121,22 @@ def test_every_list_has_a_filter_and_an_empty_one_is_no_all_clear(key: str) -> N
     drive(scenario, *told(live()))
 
 
+def test_a_list_is_saved_whole_and_a_filter_is_said_not_to_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    async def scenario(it: Driven) -> None:
+        await it.press("b", "J", "slash", *"yv", "enter", "J")
+        plain, filtered = it.toasts()
+        assert "filter" not in plain
+        assert "filter" in filtered
+
+    drive(scenario, *told(live()))
+    first, second = sorted(tmp_path.iterdir())
+    assert first.read_text() == second.read_text()
+
+
 def test_a_filter_leaves_the_rows_that_match() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("b", "slash", *"^ *[0-9]+ *yv", "enter")
