@@ -276,11 +276,11 @@ def test_jobs_are_found_by_any_of_their_names(job: "Job", run_dir: Path) -> None
         assert len(list_published()) == (2 if dead == path.read_bytes() else 1)
 
 
-def said_by(pid: int, app: str, *names: str, written_ms: int = 0) -> bytes:
-    """The file of a job that publishes queries of these names."""
+def said_by(pid: int, app: str, *names: str, id: str = "id", written_ms: int = 0) -> bytes:
+    """The file of a job that publishes queries of these names, with that id."""
     queries = Queries()
     for name in names:
-        queries.apply(QueryStarted("id", f"run {pid}", name, "2026-01-01T00:00:00.000Z"))
+        queries.apply(QueryStarted(id, f"run {pid}", name, "2026-01-01T00:00:00.000Z"))
     of = Publication(
         app=app, app_id=f"local-{pid}", spark_version=None, pid=pid, started_ms=0, written_ms=written_ms,
         queries=queries.facts(),
@@ -307,8 +307,10 @@ def test_after_restarts_the_running_job_is_meant_also_before_its_query_has_begun
         report = found[0].poll().report
         assert report is not None
         assert report.run is None, "no other query of that job is shown instead"
+        running.write_bytes(said_by(3, "shop", "views", id="another"))
+        assert find_published("orders").path == newer, "a job of that application that runs something else"
     elsewhere = run_dir / "other-4.published"
-    elsewhere.write_bytes(said_by(4, "another application", "orders", written_ms=30))
+    elsewhere.write_bytes(said_by(4, "shop", "orders", id="its own", written_ms=30))
     with refused(UsageError, "several_jobs", "shop-1", "other-4"):
         find_published("orders")
 

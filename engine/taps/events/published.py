@@ -94,8 +94,8 @@ def list_published() -> list[Published]:
 def find_published(name: str) -> Published:
     """The job of that name, application name, or query name; UsageError if it is not clear which is meant.
 
-    A job that runs comes before ended ones: also one of the same application that has not started that query yet. Of an
-    application that has ended each time, the last job is meant.
+    A job that runs comes before ended ones: also one of the same application that has not started a query yet. Of ended
+    jobs that ran the same query, the last one is meant.
     """
     jobs = list_published()
     matching = [job for job in jobs if name in job.names]
@@ -104,8 +104,8 @@ def find_published(name: str) -> Published:
     for meant in (
         [job for job in jobs if job.name == name],
         [job for job in alive if name in job.names],
-        [job for job in alive if job.publication.app in apps],
-        sorted(matching, key=lambda job: job.publication.written_ms)[-1:] if len(apps) == 1 else matching,
+        [job for job in alive if job.publication.app in apps and not job.publication.queries],
+        _last_of_one_query(matching, name) or matching,
     ):
         if len(meant) == 1:
             return meant[0]
@@ -114,6 +114,14 @@ def find_published(name: str) -> Published:
             raise UsageError(f"several jobs publish {name!r}: give {listed}", code="several_jobs")
     others = f", only {', '.join(job.name for job in jobs)}" if jobs else ": a job does it with publish(spark)"
     raise UsageError(f"no job publishes {one_line(name, 60)!r}{others}", code="no_job")
+
+
+def _last_of_one_query(jobs: list[Published], name: str) -> list[Published]:
+    """The last of ended jobs if all of them ran the same query, by its id; else none."""
+    ids = [{run.id for run in job.publication.queries if run.name == name} for job in jobs]
+    if not ids or not set.intersection(*ids):
+        return []
+    return sorted(jobs, key=lambda job: job.publication.written_ms)[-1:]
 
 
 def remove_leftovers(directory: Path) -> None:
