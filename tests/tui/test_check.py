@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from wmtop.engine.core.doctor.clocks import FutureTimestamps
+from wmtop.engine.core.doctor.clocks import EventTimeStuck, FutureTimestamps
 from wmtop.engine.core.snapshot import SparkProgress, Verdict
 from wmtop.engine.feed import rundir
 from wmtop.engine.feed.messages import Reply
@@ -275,6 +275,18 @@ def test_a_critical_finding_is_the_reason_beside_a_watermark_that_advances() -> 
     ill = replace(well, findings=[ahead])
     title = explain(ahead, snapshot, None).title
     assert reason_of(ill, [explain(ahead, snapshot, None)]) == title != reason_of(well, [])
+
+
+def test_a_watermark_that_stays_as_it_is_is_not_said_to_advance() -> None:
+    """Records come and repeat their times: by the text nothing is behind, and nothing advances."""
+    snapshot = HEALTHY.published[-1]
+    still = replace(snapshot, verdict=replace(snapshot.verdict, verdict="moving", speed=0.0))
+    well, stuck = (reason_of(CheckInput(one, [], "moving", []), []) for one in (snapshot, still))
+    assert "speed" in well
+    assert "speed" not in stuck
+    found = EventTimeStuck(severity="warning", frozen_ms=MINUTE, read_per_second=4.0)
+    said = explain(found, still, None)
+    assert reason_of(CheckInput(still, [], "moving", [found]), [said]) == said.title
 
 
 def test_a_target_that_hangs_takes_hardly_longer_than_for() -> None:
