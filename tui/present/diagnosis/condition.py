@@ -239,8 +239,8 @@ def _not_advancing(it: NotAdvancing, context: Context) -> Explanation:
         f"Why is not known from here: no record is newer than those before, {another}or a timestamp ahead of the "
         "others set it.",
         [
-            f"The watermark has not advanced for {span(it.frozen_ms)}",
-            f"Offsets advanced in {f.count(it.batches)} batches since",
+            f"The watermark has not advanced for at least {span(it.frozen_ms)}",
+            f"Offsets advanced in at least {f.count(it.batches)} batches since",
             *silent,
         ],
         ("Operators", "Progress"),
