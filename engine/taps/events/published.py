@@ -119,7 +119,7 @@ def find_published(name: str) -> Published:
 def _last_of_one_query(jobs: list[Published], name: str) -> list[Published]:
     """The last of ended jobs if all of them ran the same query, by its id; else none."""
     ids = [{run.id for run in job.publication.queries if run.name == name} for job in jobs]
-    if not ids or not set.intersection(*ids):
+    if not ids or not ids[0].intersection(*ids[1:]):
         return []
     return sorted(jobs, key=lambda job: job.publication.written_ms)[-1:]
 
