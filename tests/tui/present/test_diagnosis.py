@@ -18,8 +18,12 @@ from wmtop.tui.present.diagnosis import SEVERITIES, Diagnosis, explain
 from wmtop.tui.present.diagnosis.diagnoses import EXPLAINERS
 from wmtop.tui.present.diagnosis.explanation import Context
 from wmtop.tui.present.diagnosis.fixes import fix_words
+from wmtop.tui.present.formatting import duration
+from wmtop.tui.present.preview import now_gain_ms
 from wmtop.tui.present.wish import Wish
 from wmtop.tui.screens.detail import LINKS
+
+from tests.core.doctor.streams import Stream, traffic
 
 from .. import canned
 from ..canned import DAY, MINUTE, NOON, NOW, attached, live
@@ -118,6 +122,15 @@ def test_the_fix_is_an_imperative_with_its_price_and_can_be_previewed() -> None:
     assert "12m" in found.fixes[0]
     assert "658" in found.fixes[0]
     assert found.wish == Wish(True, 15 * MINUTE)
+
+
+def test_the_gain_of_a_fix_is_what_enter_gives() -> None:
+    snapshot = Stream().run(120, traffic("abcd")).run(200, traffic("bcd")).published[-1]
+    now_ms = now_gain_ms(snapshot, Wish(True, MINUTE))
+    assert now_ms
+    fix = Fix(code="set-idle-timeout", value_ms=MINUTE, gain_ms=5 * 60 * MINUTE)
+    said = explain(replace(example(SilentChannels, known=True), fixes=(fix,)), snapshot, UTC).fixes[0]
+    assert f"gains {duration(now_ms)} at once, 5h had it been set from the start" in said
 
 
 def test_in_an_attached_job_it_is_a_line_to_write() -> None:

@@ -4,6 +4,7 @@ from ....engine.core.doctor import Finding, Fix, FixCode
 from ....engine.core.job_line import line_in_job
 from .. import formatting as f
 from ..lateness_curve import horizon_words
+from ..preview import now_gain_ms
 from ..wish import Wish
 from .explanation import Context, names
 
@@ -144,14 +145,14 @@ def _setting(fix: Fix, context: Context) -> str:
         what = f"Set {'an idle timeout' if idle else 'lateness'} of {f.setting(fix.value_ms)}"
     line = line_in_job(context.snapshot, fix.value_ms, idle=idle)
     how = f" in the job: {line}" if line is not None else ""
-    effects = "; ".join(_effects(fix))
+    effects = "; ".join(_effects(fix, context))
     return what + how + (f" ({effects})" if effects else "")
 
 
-def _effects(fix: Fix) -> list[str]:
+def _effects(fix: Fix, context: Context) -> list[str]:
     out: list[str] = []
     if fix.gain_ms:
-        out.append(f"the watermark {'gains' if fix.gain_ms > 0 else 'falls back'} {f.duration(abs(fix.gain_ms))}")
+        out.append(_gain(fix, fix.gain_ms, context))
     if fix.more_late:
         out.append(f"{f.count(abs(fix.more_late))} {'more' if fix.more_late > 0 else 'fewer'} late records so far")
     if fix.late_share is not None:
@@ -160,6 +161,15 @@ def _effects(fix: Fix) -> list[str]:
     if fix.later_ms is not None and round(fix.later_ms):
         out.append(f"results {f.duration(round(abs(fix.later_ms)))} {'later' if fix.later_ms > 0 else 'sooner'}")
     return out
+
+
+def _gain(fix: Fix, gain_ms: int, context: Context) -> str:
+    """How much the watermark gains: at the next emit, and, where that differs, with the setting from the start."""
+    wish = wish_of(fix)
+    now_ms = None if wish is None else now_gain_ms(context.snapshot, wish)
+    if gain_ms > 0 and now_ms and now_ms != gain_ms:
+        return f"the watermark gains {f.duration(now_ms)} at once, {f.duration(gain_ms)} had it been set from the start"
+    return f"the watermark {'gains' if gain_ms > 0 else 'falls back'} {f.duration(abs(gain_ms))}"
 
 
 def wish_of(fix: Fix) -> Wish | None:
