@@ -315,6 +315,19 @@ def test_after_restarts_the_running_job_is_meant_also_before_its_query_has_begun
         find_published("orders")
 
 
+def test_only_a_query_name_means_a_running_job_without_queries(run_dir: Path) -> None:
+    """The id of an ended application means that application, and a default name does not make two jobs one."""
+    for app, means_new in (("shop", True), ("pyspark-shell", False), ("Spark shell", False)):
+        old, running = run_dir / "old-1.published", run_dir / "new-2.published"
+        old.write_bytes(said_by(1, app, "orders"))
+        running.write_bytes(said_by(2, app))
+        with open(running, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            assert find_published("local-1").path == old
+            assert find_published("orders").path == (running if means_new else old)
+            assert find_published(app).path == running
+
+
 def test_without_a_job_one_line_says_how(run_dir: Path) -> None:
     with refused(UsageError, "no_job", "publish(spark)"):
         find_published("x")

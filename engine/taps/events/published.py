@@ -21,6 +21,8 @@ from .query_runs import QueryRun
 SUFFIX = ".published"
 VERSION = 1
 FILE_LIMIT = 64 * 1024 * 1024
+DEFAULT_APPS = frozenset({"pyspark-shell", "Spark shell"})
+"""Application names that Spark gives to a session without one: unrelated jobs share them."""
 KEEP_S = 24 * 3600
 """How long (s) the file of an ended job is kept."""
 
@@ -94,12 +96,13 @@ def list_published() -> list[Published]:
 def find_published(name: str) -> Published:
     """The job of that name, application name, or query name; UsageError if it is not clear which is meant.
 
-    A job that runs comes before ended ones: also one of the same application that has not started a query yet. Of ended
-    jobs that ran the same query, the last one is meant.
+    A job that runs comes before ended ones: for the name of a query also one of the same application that has not
+    started a query yet. Of ended jobs that ran the same query, the last one is meant.
     """
     jobs = list_published()
     matching = [job for job in jobs if name in job.names]
-    apps = {job.publication.app for job in matching}
+    ran = [job for job in matching if any(query.name == name for query in job.publication.queries)]
+    apps = {job.publication.app for job in ran} - DEFAULT_APPS
     alive = [job for job in jobs if job.publication.alive]
     for meant in (
         [job for job in jobs if job.name == name],
