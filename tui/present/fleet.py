@@ -19,7 +19,6 @@ from .check_facts import FACTS, CheckInput
 from .check_words import BAD
 from .diagnosis.diagnoses import explain
 from .line import Part, Run, cells, clip, part
-from .staves import holding
 from .target import target_of
 from .verdict import INKS, MOVES_AGAIN, WORDS, blame, is_over
 from .wording import is_close
@@ -93,9 +92,13 @@ def fleet_row(
 
 
 def held_back_by(snapshot: Snapshot) -> str | None:
-    """The channel that holds back the watermark; None if the slowest one is no further behind than it may be."""
+    """The channel that holds back the watermark; None if no channel is to blame: the slowest one is no further behind
+    than it may be, or is itself the fastest, or records wait in a busy operator.
+    """
     holder = snapshot.level.holder
-    return None if holder is None or holding(snapshot) is None or is_close(snapshot) else holder.channel
+    if holder is None or holder.cause == "in_flight" or is_close(snapshot):
+        return None
+    return None if snapshot.blockers == [] and holder.cause == "behind" else holder.channel
 
 
 def _reason(given: CheckInput) -> str:

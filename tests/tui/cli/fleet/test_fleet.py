@@ -10,14 +10,14 @@ import pytest
 from msgspec.structs import replace
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as plain
-from wmtop.engine.core.snapshot import Snapshot
+from wmtop.engine.core.snapshot import Cause, Holder, Snapshot
 from wmtop.engine.errors import RunError, UsageError
 from wmtop.engine.fleet.watcher import Sight, Take, TargetWatch, Watcher, WatchTarget
 from wmtop.tui.cli.fleet.observe import FleetRows, age_ms
 from wmtop.tui.cli.fleet.prometheus import serve_metrics
 from wmtop.tui.present import metrics
 from wmtop.tui.present.dashboard import alert_rules, dashboard, query_of
-from wmtop.tui.present.fleet import SILENT_MS, FleetRow, aged, fleet_row, layout, ordered, row_line
+from wmtop.tui.present.fleet import SILENT_MS, FleetRow, aged, fleet_row, held_back_by, layout, ordered, row_line
 
 from tests.core.doctor.streams import Stream, traffic
 
@@ -108,6 +108,18 @@ def test_a_channel_that_is_hardly_behind_is_not_blamed() -> None:
     assert fleet_row("a", "", HEALTHY, (), None).held_back_by is None
     late = replace(HEALTHY, level=replace(level, behind_fastest_ms=10**9, holder=replace(level.holder, cause="behind")))
     assert fleet_row("a", "", late, (), None).held_back_by == level.holder.channel
+
+
+@pytest.mark.parametrize(
+    ("cause", "is_named"),
+    [("no_watermark", True), ("never_seen", True), ("quiet", True), ("stuck", True), ("behind", False),
+     ("in_flight", False)],
+)  # fmt: skip
+def test_a_lone_channel_is_named_where_it_has_a_cause(cause: Cause, is_named: bool) -> None:
+    """No step is below the fastest channel: it is the only one, or none has a watermark."""
+    holder = Holder("orders-0", 0, cause)
+    alone = replace(HEALTHY, level=replace(HEALTHY.level, holder=holder, behind_fastest_ms=None), blockers=[])
+    assert held_back_by(alone) == ("orders-0" if is_named else None)
 
 
 def test_what_was_silent_for_long_is_not_known_to_be_fine() -> None:
