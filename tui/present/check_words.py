@@ -70,9 +70,9 @@ def reason_of(given: CheckInput, said: Sequence[Diagnosis]) -> str:
     if given.verdict == "ended" and target_of(given.snapshot).is_attached:
         return "The query was stopped"
     level, verdict = given.snapshot.level, given.snapshot.verdict
-    if given.verdict == "moving" and verdict.speed == 0:  # nothing is behind, and nothing advances
+    if given.verdict == "moving" and verdict.speed == 0:  # nothing is behind, or it has just stopped
         serious = (one.title for one in said if one.severity != "info")
-        return next(serious, f"No newer record in the last {f.duration(verdict.horizon_ms or 0)}")
+        return next(serious, f"The watermark has not advanced in the last {f.duration(verdict.horizon_ms or 0)}")
     numbers: list[str] = []
     if verdict.speed is not None and given.verdict in ("moving", *BAD):
         numbers.append(f"speed ×{speed(verdict.speed)}")

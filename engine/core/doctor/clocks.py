@@ -344,20 +344,22 @@ def _read_per_second(given: DiagnosisInput, frozen_ms: int) -> float | None:
         return job.read_per_second if job is not None and held and none_ahead else None
     if given.watermark_ms is None or given.watermark_ms > (given.now_ms or 0):
         return None  # a timestamp in the future set it
-    if _clock_of(given) != given.watermark_ms or not _unmoved_by_its_last_rows(given, frozen_ms):
+    if any(note.code == "query_idle" for note in given.snapshot.notes):
+        return None  # the rate is that of its last batch
+    if _clock_of(given, frozen_ms) != given.watermark_ms or not _unmoved_by_its_last_rows(given, frozen_ms):
         return None
     return spark.input_rows_per_second
 
 
-def _clock_of(given: DiagnosisInput) -> int | None:
-    """The watermark of a Spark query that its newest records give; None: not known."""
+def _clock_of(given: DiagnosisInput, frozen_ms: int) -> int | None:
+    """The watermark of a Spark query that its newest records give; None: not known, or an input's advances."""
     spark = given.snapshot.spark
     nodes = spark.nodes or []
     if len(nodes) == 1:
         unknown = None in (spark.max_event_ms, nodes[0].delay_ms)
         return None if unknown else (spark.max_event_ms or 0) - (nodes[0].delay_ms or 0)
     clocks = [node.watermark_ms for node in nodes if node.watermark_ms is not None and node.pinned is None]
-    if not nodes or len(clocks) < len(nodes) or spark.policy is None:
+    if not nodes or len(clocks) < len(nodes) or spark.policy is None or max(clocks) - min(clocks) >= frozen_ms // 2:
         return None
     return min(clocks) if spark.policy == "min" else max(clocks)
 

@@ -3,6 +3,7 @@
 from ..flink_job import FlinkJob, FlinkVertex
 from .diagnosis_input import MINUTE, SECOND, DiagnosisInput, loss_severity
 from .finding import Finding, Fix, Severity
+from .progress import verdict_of
 
 RECENT_MS = 10 * MINUTE
 """A restart is recent for so long; a job that restarts at least as often as this is in a loop."""
@@ -19,6 +20,8 @@ READS = ("slow_reader", "backlog", "back_pressured")
 """Causes of a watermark that is behind because records are not read in time."""
 LATE_MS = 5 * MINUTE
 """A watermark so far behind the clock is not just on its way."""
+LEAST_UNREAD_S = 60
+"""Seconds of reading that the unread records are worth; fewer are on their way."""
 CATCHES_UP = 1.1
 """The speed from which a backlog is worked off."""
 
@@ -97,7 +100,14 @@ def reads_too_slowly(given: DiagnosisInput) -> ReadsTooSlowly | None:
         return None
     known = [view.backlog for view in given.channels if view.backlog is not None]
     unread = sum(known) if known else sum(one.pending or 0 for one in job.vertices)
-    if not unread or (level.behind_clock_ms or 0) < LATE_MS:
+    if not unread or (level.behind_clock_ms or 0) < LATE_MS or verdict_of(given) == "stalled":
+        return None
+    ends = [view.behind_end_ms for view in given.channels if view.channel == level.holder.channel]
+    if ends and ends[0] is not None:
+        behind_end = ends[0] >= LATE_MS
+    else:  # the distance from the clock may be out-of-orderness that the job allows
+        behind_end = unread >= LEAST_UNREAD_S * (job.read_per_second or 0)
+    if not behind_end:
         return None
     return ReadsTooSlowly(
         severity="warning",

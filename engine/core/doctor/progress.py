@@ -95,7 +95,9 @@ def _not_advancing(given: DiagnosisInput) -> NotAdvancing | None:
     """What a checkpoint shows of a frozen watermark: its batches' offsets advance, without event times."""
     snapshot, frozen_ms = given.snapshot, given.frozen_ms
     batches = snapshot.spark.batches_unmoved
-    if snapshot.state not in ("live", "partial") or given.watermark_ms is None or frozen_ms is None:
+    if snapshot.state not in ("live", "partial") or judgement.lost_state(snapshot) is not None:
+        return None  # among them a query that pauses: what it read last need not be newer
+    if given.watermark_ms is None or frozen_ms is None:
         return None
     if batches is None or batches < UNMOVED_BATCHES or frozen_ms < STUCK_MS:
         return None

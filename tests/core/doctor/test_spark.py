@@ -23,6 +23,7 @@ from wmtop.engine.core.doctor.spark import (
 from wmtop.engine.core.snapshot import (
     ChannelView,
     Level,
+    Note,
     OperatorKind,
     Reason,
     SiblingQuery,
@@ -306,6 +307,8 @@ def test_channels_that_repeat_their_times_are_named(
 ) -> None:
     finding = found(replace(stuck(), channels=channels))[EventTimeStuck]
     assert (finding.channels, finding.older, finding.newest) == (named, older, newest)
+    idle = replace(stuck(), channels=channels, notes=[Note(NOW, "query_idle")])
+    assert EventTimeStuck not in found(idle), "its rate is that of its last batch"
     few = replace(stuck(batches_unmoved=2), channels=channels)
     assert EventTimeStuck not in found(few), "the watermark may advance after the batch in flight"
 
@@ -323,6 +326,8 @@ def test_several_inputs_that_repeat_their_times() -> None:
     nodes = [WatermarkNode("ts", SECOND, level, holds=True), WatermarkNode("other", SECOND, level + 9 * SECOND)]
     of = stuck(nodes=nodes, policy="min", operators=[JOIN], max_event_ms=None)
     assert [type(one) for one in found(of).values()] == [EventTimeStuck]
+    going = [nodes[0], replace(nodes[1], watermark_ms=level + 2 * MINUTE)]
+    assert EventTimeStuck not in found(replace(of, spark=replace(of.spark, nodes=going))), "one input advances"
     ahead = [nodes[0], replace(nodes[1], watermark_ms=level + 20 * MINUTE)]
     kinds = found(replace(of, spark=replace(of.spark, nodes=ahead)))
     assert InputHoldsBack in kinds
@@ -340,6 +345,8 @@ def test_a_checkpoint_shows_that_batches_read_and_the_watermark_does_not_advance
     assert (finding.inputs, finding.silent, finding.channels) == (2, ("clicks",), ())
     assert CannotTell in found(replace(of, spark=replace(of.spark, batches_unmoved=2)))
     assert CannotTell in found(replace(of, spark=replace(of.spark, batches_unmoved=None)))
+    pause = [Note(NOW, "pause_unknown")]
+    assert NotAdvancing not in found(replace(of, state="partial", notes=pause)), "its newest record may have come first"
     soon = replace(of.level, moved_ms=NOW - 40 * SECOND)
     past = before(of, watermark_ms=lambda ago: NOW - 10 * MINUTE - (ago > 40))
     assert CannotTell in found(replace(of, level=soon), past)

@@ -130,7 +130,7 @@ def test_the_gain_of_a_fix_is_what_enter_gives() -> None:
     assert now_ms
     fix = Fix(code="set-idle-timeout", value_ms=MINUTE, gain_ms=5 * 60 * MINUTE)
     said = explain(replace(example(SilentChannels, known=True), fixes=(fix,)), snapshot, UTC).fixes[0]
-    assert f"gains {duration(now_ms)} at once, 5h had it been set from the start" in said
+    assert f"gains {duration(now_ms)} at once (5h if set from the start)" in said
 
 
 def test_in_an_attached_job_it_is_a_line_to_write() -> None:

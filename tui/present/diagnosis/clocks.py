@@ -129,7 +129,7 @@ def _stuck(it: EventTimeStuck, context: Context) -> Explanation:
     elif it.channels:
         who = [f"All channels with data: {names(it.channels)}"]
     elif it.newest:
-        title = f"Records come, but none is newer than the last of {names(it.newest)}"
+        title = f"No channel with data has reached the event time of {names(it.newest)}"
         who = [f"No data now from {names(it.newest)}, which had the newest event time"]
     return Explanation(
         title,

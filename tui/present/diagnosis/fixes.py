@@ -167,8 +167,9 @@ def _gain(fix: Fix, gain_ms: int, context: Context) -> str:
     """How much the watermark gains: at the next emit, and, where that differs, with the setting from the start."""
     wish = wish_of(fix)
     now_ms = None if wish is None else now_gain_ms(context.snapshot, wish)
-    if gain_ms > 0 and now_ms and now_ms != gain_ms:
-        return f"the watermark gains {f.duration(now_ms)} at once, {f.duration(gain_ms)} had it been set from the start"
+    if gain_ms > 0 and now_ms is not None and now_ms != gain_ms:
+        at_once = f"gains {f.duration(now_ms)}" if now_ms else "gains nothing"
+        return f"the watermark {at_once} at once ({f.duration(gain_ms)} if set from the start)"
     return f"the watermark {'gains' if gain_ms > 0 else 'falls back'} {f.duration(abs(gain_ms))}"
 
 

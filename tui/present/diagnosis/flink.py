@@ -92,9 +92,9 @@ def _too_slow(it: ReadsTooSlowly, context: Context) -> Explanation:
     least = "≥ " if it.at_least else ""
     return Explanation(
         "The job does not catch up with its sources",
-        f"Results come {span(it.behind_ms)} late",
-        f"The sources read as fast as they can, and event time advances at ×{it.speed:.1f} of the clock.",
-        [f"{least}{n(it.unread, 'record')} unread", f"The watermark is {span(it.behind_ms)} behind the clock"],
+        f"The watermark is {span(it.behind_ms)} behind the clock",
+        "Records wait to be read, and event time advances no faster than the clock.",
+        [f"{least}{n(it.unread, 'record')} unread", f"Event time advances at ×{it.speed:.1f} of the clock"],
         ("Progress", "Operators"),
         only(it.channels),
     )
