@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
+from wmtop.engine.json_path import parse_json_path
 from wmtop.engine.kafka.config import KafkaConfig
 from wmtop.engine.kafka.offsets import TopicPartition
 from wmtop.engine.taps.broker.topic import TopicTap
@@ -28,3 +29,27 @@ def test_a_channel_s_time_never_goes_back_where_older_records_follow() -> None:
     assert read == [200]
     tap._newest = {ORDERS: NOON - 60_000}  # retention has removed the newest one
     assert tap._reached({ORDERS: 1_500}, {ORDERS: 1_500}, {ORDERS: 0}) == {ORDERS: NOON}
+
+
+def test_after_a_reset_to_an_older_offset_the_time_is_that_of_the_records_before_it() -> None:
+    """A group reset to the earliest offset, or a query restored from an older checkpoint."""
+    for path in (None, parse_json_path("ts", "--time")):
+        tap: Any = TopicTap(KafkaConfig("localhost:1"), ["orders"], path=path)
+        tap._newest = {ORDERS: NOON}
+        tap._time_of = lambda record: record.timestamp_ms
+        read: list[int] = []
+
+        def tails(moved: Any, first: Any, back: dict[TopicPartition, int], read: list[int] = read) -> dict[Any, Any]:
+            read.extend(back.values())
+            return {p: [SimpleNamespace(timestamp_ms=NOON - 900 + at)] for p, at in moved.items() if at}
+
+        tap._peek = SimpleNamespace(tails=tails)
+        ends, first = {ORDERS: 900}, {ORDERS: 0}
+        assert tap._reached({ORDERS: 900}, ends, first) == {ORDERS: NOON}
+        assert tap._reached({ORDERS: 300}, ends, first) == {ORDERS: NOON - 600}
+        assert tap._reached({ORDERS: 400}, ends, first) == {ORDERS: NOON - 500}
+        assert read[-2:] == [200, 100]
+        assert tap._reached({ORDERS: 0}, ends, first) == {}, "nothing is read: not known"
+        assert tap._reached({ORDERS: 900}, ends, first)
+        tap._newest = {ORDERS: NOON - 800}  # the topic was truncated: its new end is before the old position
+        assert tap._reached({ORDERS: 100}, {ORDERS: 100}, first) == {ORDERS: NOON - 800}

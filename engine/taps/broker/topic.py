@@ -141,7 +141,12 @@ class TopicTap:
         if self._path is not None:
             return self._times_before(positions, first, self._before_position)
         inside = {p: at for p, at in positions.items() if at < ends[p]}
-        read = {p: found for p, (_, found) in self._before_position.items() if found is not None}
+        before = self._before_position
+        read = {
+            p: ms
+            for p, at in positions.items()
+            if p in before and before[p][0] <= at and (ms := before[p][1]) is not None
+        }
         at_end = {
             p: max(self._newest[p], read.get(p, self._newest[p]))
             for p in positions.keys() - inside.keys()
@@ -151,18 +156,19 @@ class TopicTap:
         return self._times_before(inside, first, self._before_position) | at_end
 
     def _times_before(self, offsets: Positions, first: Positions, known: _Known) -> dict[TopicPartition, int]:
-        """The greatest event time found before each offset; it never goes back.
+        """The greatest event time found before each offset; it goes back only with the offset, after a reset.
 
         Only partitions with changes are read again, and only their last records: one late record does not make its
         partition late.
         """
         moved = {p: at for p, at in offsets.items() if p not in known or known[p][0] != at}
         most = min(MOST_BACK, max(1, BACK_IN_ALL // max(1, len(moved))))
-        back = {p: min(most, at - known[p][0]) if p in known else most for p, at in moved.items()}
+        passed = {p: known[p] for p, at in moved.items() if p in known and known[p][0] < at}
+        back = {p: min(most, at - passed[p][0]) if p in passed else most for p, at in moved.items()}
         tails = self._peek.tails(moved, first, back)
         for partition, at in moved.items():
             times = [self._time_of(record) for record in tails.get(partition, ())]
-            before = known[partition][1] if partition in known else None
+            before = passed[partition][1] if partition in passed else None
             known[partition] = at, max((ms for ms in (*times, before) if ms is not None), default=None)
         return {p: found for p in offsets if (found := known[p][1]) is not None}
 
