@@ -73,6 +73,8 @@ class TargetWatch:
         self._looker: Looker | None = None
         self._listeners: list[Take] = []
         self._stopping = threading.Event()
+        self._over = False
+        """Whether its stream ended or its engine was killed and cannot be found again; for its thread only."""
         self._due = threading.Event()
         """Set to look at once: a lost target is no longer waited for."""
         self._thread = threading.Thread(target=self._run, name=f"{LOOK}{target.name}", daemon=True)
@@ -142,6 +144,7 @@ class TargetWatch:
 
     def _follow(self) -> str | None:
         """Follow the target until it ends; returns why it ended, None for a stream that ended normally."""
+        over, self._over = self._over, False
         try:
             looker = self._target.make()
             with self._lock:
@@ -149,10 +152,12 @@ class TargetWatch:
             if not self._stopping.is_set():
                 looker.follow(self._take)
         except UsageError as error:
-            # It was there before: why it was lost says more than that it cannot be found any more.
-            seen = self.sight
-            return (seen.lost if seen.snapshot is not None else None) or first_line(error)
+            # Why a run was over says more than that it cannot be found any more; any other reason may be out of date.
+            reason = self.sight.lost if over else None
+            self._over = reason is not None
+            return reason or first_line(error)
         except RunError as error:
+            self._over = self.sight.snapshot is not None and error.code == "engine_killed"
             return first_line(error)
         except OSError as error:
             return f"it cannot be read: {error.strerror or first_line(error)}"
@@ -161,6 +166,7 @@ class TargetWatch:
         finally:
             with self._lock:
                 self._looker = None
+        self._over = self.sight.snapshot is not None
         return None
 
     def _take(self, message: Header | Snapshot) -> None:

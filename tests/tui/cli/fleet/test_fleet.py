@@ -86,7 +86,7 @@ def test_why_a_target_was_lost_stays_when_it_cannot_be_found_any_more() -> None:
     class Dies(Shows):
         def follow(self, take: Take) -> None:
             take(self._snapshot)
-            raise RunError("the engine was killed")
+            raise RunError("the engine was killed", code="engine_killed")
 
     looks = iter([lambda: Dies(HEALTHY)])
 
@@ -100,6 +100,28 @@ def test_why_a_target_was_lost_stays_when_it_cannot_be_found_any_more() -> None:
     for _ in range(2):
         watch._lose(watch._follow())
     assert watch.sight.lost == "the engine was killed"
+
+
+def test_an_old_reason_does_not_hide_why_a_target_cannot_be_read_now() -> None:
+    class Breaks(Shows):
+        def follow(self, take: Take) -> None:
+            take(self._snapshot)
+            raise KeyError("x")
+
+    errors = iter(["no answer from http://x:8081", "no job orders on http://x:8081"])
+    looks = iter([Breaks(HEALTHY)])
+
+    def find() -> Shows:
+        for made in looks:
+            return made
+        raise UsageError(next(errors))
+
+    watch = TargetWatch(WatchTarget("job", find))
+    seen: list[str | None] = []
+    for _ in range(3):
+        watch._lose(watch._follow())
+        seen.append(watch.sight.lost)
+    assert seen == ["unexpected KeyError: 'x'", "no answer from http://x:8081", "no job orders on http://x:8081"]
 
 
 def test_a_channel_that_is_hardly_behind_is_not_blamed() -> None:
