@@ -61,7 +61,7 @@ class GivingApp(BaseApp[Result]):
             return
         all_rows = isinstance(self.screen, DetailScreen) and self.screen.filtered
         name = f"wmtop-{file_name(self._engine_name)}-{table.name}"
-        self._save(name, suffix, written(table.rows), " (all rows, also those that the filter hides)" * all_rows)
+        self._save(name, suffix, written(table.rows), " (including rows hidden by the filter)" * all_rows)
 
     def action_save_svg(self) -> None:
         """Save a picture of the screen in wmtop's start directory, and name the file."""

@@ -27,7 +27,7 @@ def advice_lines(advice: Advice) -> Iterator[str]:
         yield f"  now           {f.setting(advice.current.lateness_ms)}: {_cost(advice, advice.current)}"
     yield f"  evidence      {_evidence(advice)}"
     if advice.idle is None and advice.current_idle is not None:
-        yield "  idle timeout  nothing to recommend from: no channel would have been idle with any timeout"
+        yield "  idle timeout  no recommendation: no channel was idle with any timeout"
     if advice.idle is not None:
         yield f"  idle timeout  {f.setting(advice.idle.idle_after_ms)}: {_idle(advice.idle)}"
         if advice.current_idle is not None and advice.current_idle != advice.idle:

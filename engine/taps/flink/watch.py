@@ -223,7 +223,7 @@ def refuse_unknown(graph: Graph, operator: str | None) -> None:
     """UsageError with the list if no task of the job that receives watermarks is named `operator`."""
     if operator is None or not graph.vertices or any(is_named(one, operator) for one in graph.vertices):
         return
-    there = ", ".join(one.name for one in graph.vertices if one.inputs) or "none"
+    there = _limited([one.name for one in graph.vertices if one.inputs])
     raise UsageError(f"--operator {operator}: no such operator in {graph.job.name}; those with inputs: {there}")
 
 
@@ -236,5 +236,9 @@ def successor(jobs: Sequence[Job], ended: Job, alive_ms: int) -> Job | None:
 
 
 def _listed(jobs: Sequence[Job]) -> str:
-    named = [f"{job.name} ({job.id}, {job.state})" for job in jobs[:_MOST_NAMED]]
-    return ", ".join(named) + (f" and {len(jobs) - _MOST_NAMED} more" if len(jobs) > _MOST_NAMED else "") or "none"
+    return _limited([f"{job.name} ({job.id}, {job.state})" for job in jobs])
+
+
+def _limited(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more or "none"

@@ -65,7 +65,7 @@ def test_where_no_channel_was_ever_idle_no_idle_timeout_is_advised() -> None:
     assert found is not None
     assert found.idle is None
     assert found.current_idle is not None
-    assert [line for line in advice_lines(found) if "nothing to recommend from" in line]
+    assert [line for line in advice_lines(found) if "no recommendation: no channel was idle" in line]
 
 
 def test_without_evidence_there_is_no_advice() -> None:
