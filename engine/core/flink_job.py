@@ -84,6 +84,8 @@ class FlinkJob(Struct, frozen=True):
     """By channel: how much later (ms) tasks on the way send its watermark; add this to `watermark_ms` for the channel's
     own watermark.
     """
+    unanswered: bool | None = None
+    """Whether the JobManager did not answer: all else is from its last answer; None: an older recording."""
 
     @property
     def chosen(self) -> FlinkVertex | None:
@@ -97,6 +99,8 @@ class FlinkJob(Struct, frozen=True):
 
     def is_unanswered(self, error: str | None) -> bool:
         """Whether `error`, the snapshot's, is why the JobManager does not answer, and not the job's own failure."""
+        if self.unanswered is not None:  # a redacted copy has no texts to compare
+            return self.unanswered
         return error is not None and error not in (self.failure, NO_METRICS)
 
     def sent_upstream(self) -> dict[str, int]:

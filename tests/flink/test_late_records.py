@@ -1,9 +1,14 @@
 """What a Flink job's picture counts, what it does not know, and what is exact, by hand."""
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
+from wmtop.engine.core.doctor import diagnose
+from wmtop.engine.core.doctor.condition import JobNotRunning
 from wmtop.engine.core.settings import Settings
-from wmtop.engine.core.snapshot import Snapshot, SourceView
+from wmtop.engine.core.snapshot import Level, Snapshot, SourceView
+from wmtop.engine.feed.redaction import Redaction
 from wmtop.engine.taps.flink.facts import FlinkFacts
 from wmtop.engine.taps.flink.picture import picture_of
 from wmtop.engine.taps.flink.samples import Graph, Input, Job, Sample, Subtask, Vertex, VertexSample
@@ -49,6 +54,23 @@ def test_what_held_the_watermark_back_before_the_first_look_has_done_so_for_long
     assert taken.level.holder is not None
     assert not taken.level.holder.at_least
     assert held_for(taken) == " for 0s"
+    none = picture("per hour", before=replace(first, level=replace(first.level, holder=None)))
+    assert none.level.holder is not None
+    assert not none.level.holder.at_least, "the start was seen"
+    unknown = picture("per hour", before=replace(first, level=Level()))
+    assert unknown.level.holder is not None
+    assert unknown.level.holder.at_least
+
+
+@pytest.mark.parametrize("failure", [None, "java.io.IOException: No space left on device"])
+@pytest.mark.parametrize(
+    ("known", "fix"),
+    [({"trouble": "no answer from http://jobmanager:8081"}, "check-jobmanager"), ({"interval_ms": 0}, "fetch-metrics")],
+)
+def test_a_redacted_copy_says_the_same_of_a_jobmanager(known: dict[str, Any], fix: str, failure: str | None) -> None:
+    shown = picture("per hour", failure=failure, **known)
+    for copy in (shown, Redaction().snapshot(shown)):
+        assert [one.fixes[0].code for one in diagnose(copy, []) if isinstance(one, JobNotRunning)] == [fix]
 
 
 def test_an_operator_that_is_gone_is_not_replaced_by_another_one() -> None:
@@ -59,8 +81,9 @@ def test_an_operator_that_is_gone_is_not_replaced_by_another_one() -> None:
 
 
 def picture(
-    name: str, restarts: int | None = None, operator: str | None = None, before: Snapshot | None = None
-) -> Snapshot:
+    name: str, restarts: int | None = None, operator: str | None = None, before: Snapshot | None = None,
+    **known: Any,
+) -> Snapshot:  # fmt: skip
     """A job with a window operator of that name, which dropped 4 records."""
     window = Vertex("w", name, 1, "RUNNING", (Input("s", forward=False),))
     vertices = (
@@ -72,6 +95,7 @@ def picture(
         answered_ms=1_000,
         samples=(Sample(1_000, vertices),),
         restarts=restarts,
+        **known,
     )
     return picture_of(
         facts, name="orders", source=SourceView("flink", "orders"), settings=Settings(strategy="source"),

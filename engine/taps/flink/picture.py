@@ -132,7 +132,9 @@ def _holder(barrel: Barrel, now_ms: int, last: Level | None) -> Holder | None:
     before = last.holder if last is not None else None
     if before is not None and before.channel == held.channel:
         return Holder(held.channel, before.since_ms, held.cause, held.instance, before.at_least)
-    return Holder(held.channel, now_ms, held.cause, held.instance, at_least=before is None)
+    # If there was no watermark before, it may have been held back for longer.
+    unseen = before is None and (last is None or last.watermark_ms is None)
+    return Holder(held.channel, now_ms, held.cause, held.instance, at_least=unseen)
 
 
 def _channels(barrel: Barrel, facts: FlinkFacts, now_ms: int, before: Snapshot | None) -> list[ChannelView]:
@@ -206,6 +208,7 @@ def _job(
         failure=facts.failure,
         delays={one.name: one.delay_ms for one in barrel.channels if one.delay_ms} if barrel is not None else {},
         held_in=barrel.held.vertex if barrel is not None and barrel.held is not None else None,
+        unanswered=facts.trouble is not None,
     )
 
 

@@ -87,7 +87,7 @@ def _job_not_running(it: JobNotRunning, context: Context) -> Explanation:
         title, impact, cause = "Nothing newer is known of the job", "Whether event time moves is not known", error
     elif it.state == "UNKNOWN":
         title, impact = JOB_GONE, "No results from it"
-        cause = f"The job was removed, or the JobManager was started again without it. {_OLD}"
+        cause = f"The job was removed, or the JobManager was restarted without it. {_OLD}"
     elif it.state != "RUNNING":
         title, impact = f"The job is {it.state}", "No results: the watermark is frozen"
         cause = f"Its last failure: {error}" if error else f"No failure is reported. {_OLD}"
@@ -232,12 +232,12 @@ def _slow(it: Slow, context: Context) -> Explanation:
 
 def _not_advancing(it: NotAdvancing, context: Context) -> Explanation:
     silent = [f"No new input in them from {f.label(text, 120)}" for text in it.silent[:3]]
-    another = "an input without newer records holds it back, " if it.inputs > 1 else ""
+    another = "An input without newer records may hold it back. " if it.inputs > 1 else ""
     return Explanation(
         "The watermark does not advance, although batches read new input",
         "No window fires meanwhile; not an all-clear",
-        f"Why is not known from here: no record is newer than those before, {another}or a timestamp ahead of the "
-        "others set it.",
+        "The reason is not known from here. The new records may be no newer than those before. "
+        f"{another}A timestamp ahead of the others may have set it.",
         [
             f"The watermark has not advanced for at least {span(it.frozen_ms)}",
             f"Offsets advanced in at least {f.count(it.batches)} batches since",
