@@ -3,10 +3,13 @@
 from types import SimpleNamespace
 from typing import Any
 
+from wmtop.engine.core.snapshot import Snapshot
 from wmtop.engine.json_path import parse_json_path
 from wmtop.engine.kafka.config import KafkaConfig
 from wmtop.engine.kafka.offsets import TopicPartition
+from wmtop.engine.taps.broker.consumer import TopicWatch
 from wmtop.engine.taps.broker.topic import TopicTap
+from wmtop.engine.taps.broker.topic_facts import PartitionFacts, TopicFacts
 
 ORDERS = TopicPartition("orders", 0)
 NOON = 1_700_000_000_000
@@ -53,3 +56,18 @@ def test_after_a_reset_to_an_older_offset_the_time_is_that_of_the_records_before
         assert tap._reached({ORDERS: 900}, ends, first)
         tap._newest = {ORDERS: NOON - 800}  # the topic was truncated: its new end is before the old position
         assert tap._reached({ORDERS: 100}, {ORDERS: 100}, first) == {ORDERS: NOON - 800}
+
+
+def test_a_group_that_was_reset_has_the_watermark_of_the_records_that_it_reads_again() -> None:
+    watch = TopicWatch(KafkaConfig("localhost:1"), "orders", group="billing")
+
+    def seen(position: int, event_ms: int, now_ms: int) -> Snapshot:
+        facts = PartitionFacts("orders", 0, 900, NOON, NOON, position, event_ms)
+        return watch.picture("orders", TopicFacts(ids=("id",), partitions=(facts,)), now_ms)
+
+    assert seen(900, NOON, NOON).channels[0].behind_end_ms == 0
+    for second in (1, 2, 3):
+        again = seen(300, NOON - 600_000, NOON + second * 1_000)
+    assert again.channels[0].backlog == 600
+    assert again.channels[0].behind_end_ms == 600_000
+    assert again.level.watermark_ms == NOON - 600_001

@@ -85,7 +85,7 @@ class TopicWatch:
 
     def picture(self, name: str, facts: TopicFacts, now_ms: int) -> Snapshot:
         """The snapshot of one poll's facts at `now_ms` (epoch ms)."""
-        if facts.ids != self._facts.ids:
+        if facts.ids != self._facts.ids or _has_gone_back(self._facts, facts):
             self._reset(facts)
         unread = self._unread(facts)
         self._pass_time(now_ms, unread)
@@ -205,6 +205,12 @@ class TopicWatch:
         what = f"kafka {self._topic}, {len(partitions):,} partition{'s' * (len(partitions) != 1)}"
         known = self._group is not None and facts.trouble is None
         return SourcePosition(what, at, sum(unread) if known else None)
+
+
+def _has_gone_back(before: TopicFacts, now: TopicFacts) -> bool:
+    """Whether the group reads records again: its offsets were reset, so its watermark is that of the older records."""
+    reached = {one.partition: one.position for one in before.partitions if one.position is not None}
+    return any(one.position < reached.get(one.partition, 0) for one in now.partitions if one.position is not None)
 
 
 def _at(partition: PartitionFacts) -> int | None:

@@ -16,8 +16,8 @@ class PartitionFacts(Struct, frozen=True):
     position: int | None
     """The next offset to be read; None: nothing was read here, or no reader is watched."""
     event_ms: int | None
-    """The event time reached: the greatest of the last records before the position and of all earlier polls, so that it
-    never goes back; without a reader `newest_ms`.
+    """The event time reached: the greatest of the last records before the position and of all earlier polls: it
+    goes back only with the position; without a reader `newest_ms`.
     """
 
     @property
