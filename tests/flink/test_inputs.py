@@ -1,12 +1,16 @@
 """Which splits are behind an operator that is not fed by its sources directly; times in ms from an arbitrary start."""
 
 from msgspec.structs import replace
+from wmtop.engine.core.settings import Settings
+from wmtop.engine.core.snapshot import Snapshot, SourceView
 from wmtop.engine.core.times import MAX, MIN
 from wmtop.engine.taps.flink.barrel import Barrel, barrel_of
 from wmtop.engine.taps.flink.delays import Delay, learned
+from wmtop.engine.taps.flink.facts import FlinkFacts
 from wmtop.engine.taps.flink.inputs import operators
 from wmtop.engine.taps.flink.metrics import sample_of
-from wmtop.engine.taps.flink.samples import Input, Rates, Sample, Split, Subtask, Vertex, VertexSample
+from wmtop.engine.taps.flink.picture import picture_of
+from wmtop.engine.taps.flink.samples import Graph, Input, Job, Rates, Sample, Split, Subtask, Vertex, VertexSample
 from wmtop.engine.taps.flink.staircase import blockers_of
 
 
@@ -99,6 +103,33 @@ def test_a_source_whose_watermarks_are_assigned_later_is_not_said_to_have_none()
         found = barrel((chain, window), (chain, window))
         assert [one.state for one in found.channels] == ["active", "active"]
         assert (None if found.held is None else found.held.cause) == cause
+
+
+def test_a_source_whose_watermarks_are_never_assigned_is_named_after_a_minute() -> None:
+    """Its operator drops all records, or its generator never emits: no watermark comes, however long one waits."""
+    plain = source("a", MIN, MIN, splits=(MIN, MIN))
+    name = "Source: a -> Timestamps/Watermarks"
+    silent = replace(plain, vertex=replace(plain.vertex, name=name), rates=Rates(taken=20.0))
+    window = task("w", "ab", MIN, MIN, windowed=True)
+    facts = FlinkFacts(
+        graph=Graph(Job("1", "orders", "RUNNING", 0), 0, tuple(one.vertex for one in (silent, source("b", 9), window))),
+        answered_ms=0,
+        samples=tuple(Sample(at, (silent, source("b", at), window)) for at in (10_000, 20_000)),
+    )
+
+    def at(now_ms: int) -> Snapshot:
+        shown = replace(facts, graph=replace(facts.graph, now_ms=now_ms), answered_ms=now_ms)
+        return picture_of(
+            shown, name="orders", source=SourceView("flink", "orders"), settings=Settings(strategy="source"),
+            operator=None, now_ms=now_ms, before=None,
+        )  # fmt: skip
+
+    assert (at(59_000).level.holder, at(59_000).blockers) == (None, None)
+    old = at(60_000)
+    assert old.level.holder is not None
+    assert (old.level.holder.channel, old.level.holder.cause) == (f"{name} #0", "stuck")
+    assert old.blockers is not None
+    assert (old.blockers[0].channels, old.blockers[0].cause) == ([f"{name} #0", f"{name} #1"], "stuck")
 
 
 def test_splits_of_the_same_id_in_two_sources_are_two_channels() -> None:

@@ -17,6 +17,8 @@ from .delays import Delays
 from .inputs import Input, Upstream, level_of, upstream_of, vertex_in
 from .samples import Sample, Split, VertexSample, time_of
 
+NEW_MS = 60_000
+"""Time (ms) after a job's start in which its first records may still be on their way."""
 IDLE_STEP_MS = 5_000
 """Step (ms) in which Flink counts idle time: two samples must be this far apart."""
 BACK_PRESSURED = 0.5
@@ -79,10 +81,11 @@ class Barrel(Struct, frozen=True):
 
 
 def barrel_of(
-    operator: VertexSample, now: Sample, before: Sample | None, delays: Delays = MappingProxyType({})
-) -> Barrel:
+    operator: VertexSample, now: Sample, before: Sample | None, delays: Delays = MappingProxyType({}),
+    age_ms: int | None = None,
+) -> Barrel:  # fmt: skip
     """The barrel of `operator` (of sample `now`); `before` is an older sample, IDLE_STEP_MS back if possible, and
-    `delays` has how much later tasks send their watermark than they receive it.
+    `delays` has how much later tasks send their watermark than they receive it. `age_ms` is how long the job has run.
     """
     now, before = on_the_way(operator, now, before)
     earlier = vertex_in(before, operator.vertex.id)
@@ -91,6 +94,7 @@ def barrel_of(
     inputs = upstream.inputs
     channels: list[BarrelChannel] = []
     for number, one in enumerate(inputs):
+        one.is_new = age_ms is None or age_ms < NEW_MS
         idle = _idle_splits(one)
         all_idle = all(idle.values()) if idle else _has_no_data(one)
         one.state = _state(one, level, level_before, all_idle=all_idle)
@@ -149,7 +153,7 @@ def _waits_on_the_way(one: Input) -> bool:
 
 def _cause(one: Input, split: Split | None, state: ChannelState) -> Cause | None:
     """The most certain cause; REST does not report unread records, so `backlog` is never a cause."""
-    if state not in ("active", "never_seen") or one.not_assigned:
+    if state not in ("active", "never_seen") or (one.not_assigned and one.is_new):
         return None
     before = one.splits_before.get(split.id) if split is not None else None
     if one.unmarked:
@@ -164,6 +168,8 @@ def _cause(one: Input, split: Split | None, state: ChannelState) -> Cause | None
         return "back_pressured"
     if (one.source.source_idle_ms or 0) >= IDLE_STEP_MS:
         return "quiet"
+    if one.not_assigned:
+        return "stuck"
     if split is not None and before is not None:
         same = (split.watermark, split.offset) == (before.watermark, before.offset)
         if same:

@@ -51,6 +51,8 @@ class Input(Struct):
     """Its source reads records, but none of its subtasks sends a watermark."""
     not_assigned: bool = False
     """The same, but an operator that assigns watermarks follows: no record has reached it yet, or it drops them."""
+    is_new: bool = False
+    """The job runs for less than a minute, so a record may still be on its way to that operator."""
     no_split: bool = False
     """Other subtasks of its source have splits, this one has none."""
     state: ChannelState = "active"

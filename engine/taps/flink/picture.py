@@ -45,7 +45,8 @@ def picture_of(
     sample = facts.samples[-1] if facts.samples else None
     older = facts.samples[0] if len(facts.samples) > 1 else None
     chosen = _chosen(sample, operator)
-    barrel = None if chosen is None or sample is None else barrel_of(chosen, sample, older, facts.delays)
+    age_ms = clock_of(facts, now_ms) - facts.graph.job.started_ms
+    barrel = None if chosen is None or sample is None else barrel_of(chosen, sample, older, facts.delays, age_ms)
     if barrel is not None and facts.unread is not None:
         barrel = with_backlog(barrel, facts.unread)
     runs = facts.graph.job.state == "RUNNING"
