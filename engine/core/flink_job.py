@@ -86,6 +86,8 @@ class FlinkJob(Struct, frozen=True):
     """
     unanswered: bool | None = None
     """Whether the JobManager did not answer: all else is from its last answer; None: an older recording."""
+    operator_gone: bool = False
+    """Since the start the job was submitted again, and no operator is named like the chosen one."""
 
     @property
     def chosen(self) -> FlinkVertex | None:

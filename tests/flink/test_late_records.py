@@ -12,6 +12,7 @@ from wmtop.engine.feed.redaction import Redaction
 from wmtop.engine.taps.flink.facts import FlinkFacts
 from wmtop.engine.taps.flink.picture import picture_of
 from wmtop.engine.taps.flink.samples import Graph, Input, Job, Sample, Subtask, Vertex, VertexSample
+from wmtop.tui.present.diagnosis.diagnoses import explain
 from wmtop.tui.present.wording import held_for
 
 SOURCE = Vertex("s", "Source: orders[1] -> WatermarkAssigner[2]", 1, "RUNNING")
@@ -78,6 +79,15 @@ def test_an_operator_that_is_gone_is_not_replaced_by_another_one() -> None:
     assert picture("per hour", operator="hour").level.watermark_ms == 10
     gone = picture("per hour", operator="day")
     assert (gone.level.watermark_ms, gone.channels, gone.blockers) == (None, [], None)
+    assert gone.error == "--operator day: the job has no such operator any more"
+    for copy in (gone, Redaction().snapshot(gone)):
+        [finding, *_] = diagnose(copy, [])
+        assert isinstance(finding, JobNotRunning)
+        said = explain(finding, copy, None)
+        assert (said.title, finding.fixes) == ("The job no longer has the chosen operator", ())
+        assert "another --operator" in said.cause
+    silent = picture("per hour", operator="day", trouble="no answer from http://jobmanager:8081")
+    assert silent.error == "no answer from http://jobmanager:8081"
 
 
 def picture(

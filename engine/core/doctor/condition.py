@@ -54,7 +54,9 @@ class QueryNotStarted(Finding, frozen=True, kw_only=True, tag="query-not-started
 
 
 class JobNotRunning(Finding, frozen=True, kw_only=True, tag="job-not-running"):
-    """The attached Flink job does not run now, its JobManager does not answer, or its metrics are old."""
+    """The attached Flink job does not run now, its JobManager does not answer, its metrics are old, or it no longer has
+    the chosen operator.
+    """
 
     state: str
     """The job's state, in Flink's words."""
@@ -62,6 +64,8 @@ class JobNotRunning(Finding, frozen=True, kw_only=True, tag="job-not-running"):
     """The last failure of a job that does not run; else why there is no newer data."""
     unanswered: bool = False
     """The JobManager does not answer: the state is the last one known."""
+    operator_gone: bool = False
+    """The job runs, without the operator that was chosen."""
     restarts: int | None
 
 
@@ -175,7 +179,7 @@ def _job_not_running(job: FlinkJob, error: str | None) -> JobNotRunning:
         fix = "check-task-managers" if error is None else "fetch-metrics"
     return JobNotRunning(
         severity="critical", state=job.state, error=error, unanswered=unanswered, restarts=job.restarts,
-        fixes=(Fix(code=fix),),
+        operator_gone=job.operator_gone, fixes=() if job.operator_gone else (Fix(code=fix),),
     )  # fmt: skip
 
 

@@ -45,6 +45,7 @@ def picture_of(
     sample = facts.samples[-1] if facts.samples else None
     older = facts.samples[0] if len(facts.samples) > 1 else None
     chosen = _chosen(sample, operator)
+    gone = _is_gone(facts, operator)
     age_ms = clock_of(facts, now_ms) - facts.graph.job.started_ms
     barrel = None if chosen is None or sample is None else barrel_of(chosen, sample, older, facts.delays, age_ms)
     if barrel is not None and facts.unread is not None:
@@ -52,9 +53,10 @@ def picture_of(
     runs = facts.graph.job.state == "RUNNING"
     level = _level(barrel, now_ms, before, runs=runs)
     late = late_of(facts)
+    job = _job(facts, sample, chosen, barrel, late, clock_of(facts, now_ms))
     return Snapshot(
         name=name,
-        state=_state(facts, sample, now_ms),
+        state="stale" if gone else _state(facts, sample, now_ms),
         now_ms=now_ms,
         wall_ms=now_ms,
         ended=barrel.ended if barrel is not None else False,
@@ -66,11 +68,11 @@ def picture_of(
         instances=None if barrel is None or len(barrel.instances) == len(barrel.channels) else _instances(barrel),
         windows=Windows(open_count=None, fired=None, late_firings=None, unknown="not_in_rest"),
         totals=Totals(None, None, sum(late.values()) if late else None, None, None, None),
-        flink=_since_seen(_job(facts, sample, chosen, barrel, late, clock_of(facts, now_ms)), now_ms, before),
+        flink=_since_seen(replace(job, operator_gone=gone), now_ms, before),
         origin={"level": "flink", "channels": "flink", "totals": "flink"}
         | ({} if facts.unread is None else {"backlog": "broker"}),
         notes=_notes(facts, now_ms),
-        error=_error(facts),
+        error=f"--operator {operator}: the job has no such operator any more" if gone else _error(facts),
     )
 
 
@@ -83,6 +85,13 @@ def _chosen(sample: Sample | None, operator: str | None) -> VertexSample | None:
     if operator is not None:  # never another one in its place
         found = [one for one in found if is_named(one.vertex, operator)]
     return found[0] if found else None
+
+
+def _is_gone(facts: FlinkFacts, operator: str | None) -> bool:
+    """Whether the running job has no such operator; it had one when it was chosen."""
+    if operator is None or facts.trouble is not None or facts.interval_ms == 0 or facts.graph.job.state != "RUNNING":
+        return False
+    return bool(facts.graph.vertices) and not any(is_named(one, operator) for one in facts.graph.vertices)
 
 
 def _state(facts: FlinkFacts, sample: Sample | None, now_ms: int) -> EngineState:

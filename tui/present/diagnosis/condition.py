@@ -85,6 +85,9 @@ def _job_not_running(it: JobNotRunning, context: Context) -> Explanation:
     error = None if it.error is None else f.clean(f.first_line(it.error))
     if it.unanswered and error is not None:
         title, impact, cause = "Nothing newer is known of the job", "Whether event time moves is not known", error
+    elif it.operator_gone:
+        title, impact = "The job no longer has the chosen operator", "Whether event time moves is not known"
+        cause = "The job was submitted again with other operators. Attach again with another --operator, or without it."
     elif it.state == "UNKNOWN":
         title, impact = JOB_GONE, "No results from it"
         cause = f"The job was removed, or the JobManager was restarted without it. {_OLD}"
