@@ -165,6 +165,7 @@ class AlertRule:
         alert = settled and self._alerts_verdict(verdict, wall)
         if not changed and not alert:
             return []
+        as_a_whole = self._is_frozen_as_a_whole(point)
         return [
             VerdictChanged(
                 wall_ms=wall,
@@ -173,8 +174,8 @@ class AlertRule:
                 delayed=not changed,
                 verdict=verdict,
                 before=before if changed else alerted,
-                channel=None if self._stands_as_a_whole(point) else point.holder,
-                cause=None if self._stands_as_a_whole(point) else point.cause,
+                channel=None if as_a_whole else point.holder,
+                cause=None if as_a_whole else point.cause,
                 reason=point.reason,
             )
         ]
@@ -190,7 +191,7 @@ class AlertRule:
             self._fastest_moved_ms = point.now_ms
         self._level, self._fastest = level, level + behind
 
-    def _stands_as_a_whole(self, point: HistoryPoint) -> bool:
+    def _is_frozen_as_a_whole(self, point: HistoryPoint) -> bool:
         """Whether a watermark is stalled with those of all channels, as after a raised lateness: no channel lags."""
         if point.verdict != "stalled" or point.cause != "behind" or self._level_moved_ms is None:
             return False

@@ -1,5 +1,6 @@
 """Rules about event times: in the future, in a wrong unit or time zone, or not event times at all."""
 
+from ..judgement.observer import is_idle
 from ..snapshot import ChannelView, Offender
 from .diagnosis_input import HOUR, MINUTE, SECOND, DiagnosisInput, share
 from .finding import Finding, Fix, FixCode
@@ -344,7 +345,7 @@ def _read_per_second(given: DiagnosisInput, frozen_ms: int) -> float | None:
         return job.read_per_second if job is not None and held and none_ahead else None
     if given.watermark_ms is None or given.watermark_ms > (given.now_ms or 0):
         return None  # a timestamp in the future set it
-    if any(note.code == "query_idle" for note in given.snapshot.notes):
+    if is_idle(given.snapshot):
         return None  # the rate is that of its last batch
     if _clock_of(given, frozen_ms) != given.watermark_ms or not _unmoved_by_its_last_rows(given, frozen_ms):
         return None

@@ -83,7 +83,7 @@ class OperatorKeepsBack(Finding, frozen=True, kw_only=True, tag="operator-keeps-
 
 
 class ReadsTooSlowly(Finding, frozen=True, kw_only=True, tag="source-too-slow"):
-    """A source has unread records and reads as fast as it can, but the watermark does not catch up with the clock."""
+    """A source has many unread records, and the watermark does not catch up with the clock."""
 
     behind_ms: int
     """How far the watermark is behind the clock."""
@@ -102,12 +102,7 @@ def reads_too_slowly(given: DiagnosisInput) -> ReadsTooSlowly | None:
     unread = sum(known) if known else sum(one.pending or 0 for one in job.vertices)
     if not unread or (level.behind_clock_ms or 0) < LATE_MS or verdict_of(given) == "stalled":
         return None
-    ends = [view.behind_end_ms for view in given.channels if view.channel == level.holder.channel]
-    if ends and ends[0] is not None:
-        behind_end = ends[0] >= LATE_MS
-    else:  # the distance from the clock may be out-of-orderness that the job allows
-        behind_end = unread >= LEAST_UNREAD_S * (job.read_per_second or 0)
-    if not behind_end:
+    if not _is_much(unread, given, job, level.holder.channel):
         return None
     return ReadsTooSlowly(
         severity="warning",
@@ -119,6 +114,12 @@ def reads_too_slowly(given: DiagnosisInput) -> ReadsTooSlowly | None:
         speed=speed,
         fixes=(Fix(code="add-readers"), Fix(code="see-operators")),
     )
+
+
+def _is_much(unread: int, given: DiagnosisInput, job: FlinkJob, holder: str) -> bool:
+    """Whether unread records explain the distance from the clock: it may be out-of-orderness that the job allows."""
+    end_ms = next((view.behind_end_ms for view in given.channels if view.channel == holder), None)
+    return unread >= LEAST_UNREAD_S * (job.read_per_second or 0) if end_ms is None else end_ms >= LATE_MS
 
 
 def job_restarts(given: DiagnosisInput) -> JobRestarts | None:

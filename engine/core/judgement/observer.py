@@ -175,7 +175,7 @@ class SnapshotJudge:
             heard.append(self._advanced_ms)  # the channel that advanced may have no `quiet_ms`
         if heard:
             return max(heard)
-        if _is_idle(snapshot):
+        if is_idle(snapshot):
             return snapshot.spark.batch_timestamp_ms  # no record since that batch
         return UNSET if self._unseen(self._records_known_ms, now) else None
 
@@ -187,7 +187,7 @@ def held_by(blockers: list[Blocker] | None) -> list[str]:
 
 def unread_of(snapshot: Snapshot) -> int | None:
     """Unread records of channels or sources; None if any of them is not known."""
-    if _is_idle(snapshot) or _is_seen_to_its_end(snapshot):
+    if is_idle(snapshot) or _is_seen_to_its_end(snapshot):
         return 0
     parts = [view.backlog for view in snapshot.channels]
     if not parts or None in parts:
@@ -196,7 +196,7 @@ def unread_of(snapshot: Snapshot) -> int | None:
     return sum(known) if known and len(known) == len(parts) else None
 
 
-def _is_idle(snapshot: Snapshot) -> bool:
+def is_idle(snapshot: Snapshot) -> bool:
     """Whether an attached query has just reported that its sources have nothing to read."""
     return any(note.code == "query_idle" for note in snapshot.notes)
 

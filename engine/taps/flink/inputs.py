@@ -86,6 +86,11 @@ def is_named(vertex: Vertex, part: str) -> bool:
     return bool(vertex.inputs) and (part.lower() in vertex.name.lower() or part == vertex.id)
 
 
+def lacks(vertices: Sequence[Vertex], operator: str | None) -> bool:
+    """Whether the job's plan is known, and none of its tasks is named like the chosen operator (None: none is)."""
+    return operator is not None and bool(vertices) and not any(is_named(one, operator) for one in vertices)
+
+
 def level_of(vertex: VertexSample) -> int | None:
     """The minimum of its subtasks' input watermarks; None if one is missing in the dump."""
     inputs = [task.input for task in vertex.subtasks]

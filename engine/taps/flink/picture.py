@@ -22,7 +22,7 @@ from ...core.times import MAX, MIN
 from .barrel import Barrel, BarrelChannel, barrel_of
 from .delays import delay_of
 from .facts import FlinkFacts, clock_of, late_of
-from .inputs import is_named, operators
+from .inputs import is_named, lacks, operators
 from .samples import Sample, VertexSample, time_of
 from .staircase import blockers_of
 from .unread import splits_of, with_backlog
@@ -89,9 +89,9 @@ def _chosen(sample: Sample | None, operator: str | None) -> VertexSample | None:
 
 def _is_gone(facts: FlinkFacts, operator: str | None) -> bool:
     """Whether the running job has no such operator; it had one when it was chosen."""
-    if operator is None or facts.trouble is not None or facts.interval_ms == 0 or facts.graph.job.state != "RUNNING":
+    if facts.trouble is not None or facts.interval_ms == 0 or facts.graph.job.state != "RUNNING":
         return False
-    return bool(facts.graph.vertices) and not any(is_named(one, operator) for one in facts.graph.vertices)
+    return lacks(facts.graph.vertices, operator)
 
 
 def _state(facts: FlinkFacts, sample: Sample | None, now_ms: int) -> EngineState:

@@ -22,7 +22,7 @@ from .collector import (
     update_interval_ms,
 )
 from .facts import FlinkFacts, late_of, seen
-from .inputs import is_named
+from .inputs import lacks
 from .picture import picture_of
 from .rest import Rest, RestError, RestSecurity
 from .samples import RUNS, Graph, Job, Sample
@@ -221,7 +221,7 @@ def chosen(jobs: Sequence[Job], wanted: str | None, base: str) -> Job:
 
 def refuse_unknown(graph: Graph, operator: str | None) -> None:
     """UsageError with the list if no task of the job that receives watermarks is named `operator`."""
-    if operator is None or not graph.vertices or any(is_named(one, operator) for one in graph.vertices):
+    if not lacks(graph.vertices, operator):
         return
     there = _limited([one.name for one in graph.vertices if one.inputs])
     raise UsageError(f"--operator {operator}: no such operator in {graph.job.name}; those with inputs: {there}")
