@@ -54,6 +54,10 @@ _JVM_ERROR = re.compile(
 )
 _WORKER_PYTHON = Path(__file__).with_name("worker-python")
 """A script that starts a worker's Python in a fifth of the time."""
+_sockets: "tempfile.TemporaryDirectory[str] | None" = None
+"""The directory of this process's session, which ends with it."""
+_LONGEST_DIRECTORY = 60
+"""The longest path (characters) of a directory for sockets: a socket's path has at most 107, Spark's names have 42."""
 _COORDINATES = re.compile(r"[^:\s]+:[^:\s]+:[^:\s]+")
 
 
@@ -152,6 +156,7 @@ def stop_session(spark: "SparkSession", timeout_s: float = 10.0) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+    _remove_sockets()
     SparkContext._gateway = SparkContext._jvm = None  # pyright: ignore[reportPrivateUsage] # or no session could follow
 
 
@@ -195,9 +200,30 @@ def _settings(
         settings["spark.jars.packages"] = ",".join(packages)
     if jars:
         settings["spark.jars"] = ",".join(jars)
+    settings |= _local_sockets() if is_local_master(master) else {}
     settings |= conf
     options = " ".join(filter(None, (_COMPILE_LATER, settings.get(_JAVA_OPTIONS), java_options)))
     return settings | {_JAVA_OPTIONS: options}
+
+
+def _local_sockets() -> dict[str, str]:
+    """Spark and its Python workers talk through Unix sockets: over TCP an answer waits 40 ms for an acknowledgement.
+
+    A directory of our own keeps others from connecting; TCP where its path is too long for a socket.
+    """
+    global _sockets
+    _sockets = tempfile.TemporaryDirectory(prefix="wmtop-spark-", ignore_cleanup_errors=True)
+    if len(_sockets.name) > _LONGEST_DIRECTORY:
+        _remove_sockets()
+        return {}
+    return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": _sockets.name}
+
+
+def _remove_sockets() -> None:
+    global _sockets
+    if _sockets is not None:
+        _sockets.cleanup()
+    _sockets = None
 
 
 def _launch(conf: Any, log: Path | None) -> Any:
@@ -230,6 +256,7 @@ def _abandon() -> None:
     if gateway is not None:
         gateway.proc.kill()
         gateway.proc.wait()
+    _remove_sockets()
     SparkContext._gateway = SparkContext._jvm = None  # pyright: ignore[reportPrivateUsage]
 
 

@@ -50,6 +50,25 @@ def test_a_worker_keeps_what_else_is_on_its_path() -> None:
     assert done.stdout == "/a b:/c*\n"
 
 
+def test_workers_talk_through_sockets_of_a_private_directory(spark: "SparkSession") -> None:
+    places = spark.sparkContext.getConf().get("spark.python.unix.domain.socket.dir")
+    assert places is not None
+    assert spark.range(1).mapInArrow(lambda batches: batches, "id long").count() == 1
+    assert Path(places).stat().st_mode & 0o777 == 0o700
+    assert list(Path(places).glob(".*.sock"))
+
+
+def test_a_directory_with_too_long_a_path_for_sockets_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = tmp_path / ("x" * 60)
+    deep.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(deep))
+    monkeypatch.setattr(session, "_sockets", None)  # keeps the one of the running session
+    assert session._local_sockets() == {}  # pyright: ignore[reportPrivateUsage]
+    assert not list(deep.iterdir())
+
+
 def test_the_jvm_is_known_by_its_process_id(spark: "SparkSession") -> None:
     process = subprocess.run(
         ["ps", "-ww", "-o", "args=", "-p", str(jvm_pid(spark))], capture_output=True, text=True, check=True
