@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime, tzinfo
+from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import msgspec
 from textual.app import App, SystemCommand
@@ -33,14 +34,16 @@ from .present.recent import Recent
 from .present.screen_words import ENGINE_GONE, not_applied, recording_to, refused
 from .present.top import Top
 from .recorder import Recorder
-from .screens.detail import DetailScreen
-from .screens.help import HelpScreen
-from .screens.main import MainScreen
 from .screens.quit import Answer, QuitScreen
 from .screens.start import StartScreen
 from .screens.too_small import TooSmallScreen
 
+if TYPE_CHECKING:  # the start screen is painted before the others are imported
+    from .screens.main import MainScreen
+
 OnQuit = Literal["ask", "stop", "leave"]
+_LOADED_AFTER_S = 0.3
+"""When the main screen is imported at the latest: the start screen is painted by then, and there is no data yet."""
 _STOP_S = 2.0
 """Longest wait (s) at quitting for an engine that does not respond to the stop."""
 
@@ -101,7 +104,7 @@ class WmtopApp(GivingApp[Answer]):
         """Make Esc on the main screen return to the fleet: `run` then returns "fleet"; call it before `run`."""
         self._of_fleet = True
 
-    def on_main_screen_left(self, event: MainScreen.Left) -> None:
+    def on_main_screen_left(self, event: "MainScreen.Left") -> None:
         if self._of_fleet:
             self.exit("fleet")
 
@@ -109,6 +112,9 @@ class WmtopApp(GivingApp[Answer]):
         return self._start
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
+        from .screens.detail import DetailScreen
+        from .screens.main import MainScreen
+
         if isinstance(screen, MainScreen | DetailScreen):
             for title, words, action in screen.commands():
                 yield SystemCommand(title, words, lambda action=action: self.call_later(screen.run_action, action))
@@ -147,6 +153,7 @@ class WmtopApp(GivingApp[Answer]):
     def on_mount(self) -> None:
         self.set_interval(1.0, self._refresh_small)
         self.run_worker(self._follow(), name="feed")
+        self.set_timer(_LOADED_AFTER_S, lambda: import_module(".screens.main", __package__))
         self.set_interval(1.0, self._look_for_silence)
 
     async def on_unmount(self) -> None:
@@ -235,6 +242,8 @@ class WmtopApp(GivingApp[Answer]):
             return
         if covered:
             self.pop_screen()
+        from .screens.main import MainScreen
+
         self._main = MainScreen(snapshot, self._recent, self._clock, plain=self.no_color, denied=self._denied)
         self._main.use_zone(self._first_zone)
         self._start.done()
@@ -244,7 +253,7 @@ class WmtopApp(GivingApp[Answer]):
             self._main.lose(self._lost)
         self._fit()
 
-    async def on_main_screen_apply_wanted(self, event: MainScreen.ApplyWanted) -> None:
+    async def on_main_screen_apply_wanted(self, event: "MainScreen.ApplyWanted") -> None:
         change, words = event.change, event.words
         self._commands[len(self._commands) + 1] = words
         change = msgspec.structs.replace(change, id=len(self._commands))
@@ -275,6 +284,9 @@ class WmtopApp(GivingApp[Answer]):
 
     def action_show_help(self) -> None:
         """Open the help for the present screen."""
+        from .screens.detail import DetailScreen
+        from .screens.help import HelpScreen
+
         if not isinstance(self.screen, HelpScreen | QuitScreen):
             about = self.screen if isinstance(self.screen, DetailScreen) else None
             denied = self._main.seen.denied if self._main is not None else self._denied

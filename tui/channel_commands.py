@@ -1,14 +1,15 @@
 """The command palette's way to a channel: type a part of its name."""
 
 from heapq import nsmallest
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from textual.command import Hit, Hits, Provider
 from textual.screen import Screen
 
 from .present.formatting import clean
-from .screens.detail import DetailScreen
-from .screens.main import MainScreen
+
+if TYPE_CHECKING:  # imported by the first search: the first paint needs neither
+    from .screens.main import MainScreen
 
 _MOST = 50
 _WHOLE = 1_000.0
@@ -37,8 +38,11 @@ class ChannelCommands(Provider):
             )
 
     @property
-    def _main(self) -> MainScreen | None:
+    def _main(self) -> "MainScreen | None":
         """The main screen that the palette was opened over, or below that screen."""
+        from .screens.detail import DetailScreen
+        from .screens.main import MainScreen
+
         stack: list[Screen[Any]] = self.app.screen_stack  # pyright: ignore[reportUnknownMemberType]
         over = isinstance(self.screen, MainScreen | DetailScreen)
         return next((screen for screen in stack if over and isinstance(screen, MainScreen)), None)

@@ -9,9 +9,7 @@ from .base_app import BaseApp, Result
 from .present.formatting import cut
 from .present.table import Chosen, as_csv, as_json
 from .recorder import file_name, save_new
-from .screens.detail import DetailScreen
-from .screens.fleet import FleetScreen
-from .screens.main import MainScreen
+from .screens.host import HasRows
 from .svg import self_contained
 
 _SHOWN = 60
@@ -24,9 +22,9 @@ class GivingApp(BaseApp[Result]):
     _engine_name = ""
 
     @property
-    def _giving(self) -> MainScreen | DetailScreen | FleetScreen | None:
+    def _giving(self) -> HasRows | None:
         """The screen on top, if it has something to copy or to save."""
-        return self.screen if isinstance(self.screen, MainScreen | DetailScreen | FleetScreen) else None
+        return self.screen if isinstance(self.screen, HasRows) else None
 
     def action_copy_name(self) -> None:
         """Copy the name of the selected row."""
@@ -59,6 +57,8 @@ class GivingApp(BaseApp[Result]):
         if table is None or not table.rows:
             self.notify("This screen has no rows to save", markup=False, timeout=4)
             return
+        from .screens.detail import DetailScreen
+
         all_rows = isinstance(self.screen, DetailScreen) and self.screen.filtered
         name = f"wmtop-{file_name(self._engine_name)}-{table.name}"
         self._save(name, suffix, written(table.rows), " (including rows hidden by the filter)" * all_rows)

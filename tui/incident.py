@@ -2,16 +2,13 @@
 
 import asyncio
 import itertools
-import platform
 import sys
 import tempfile
 import time
-import zipfile
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +32,6 @@ from .present.playback import Playback
 from .present.recent import Recent
 from .present.target import target_of
 from .recorder import file_name
-from .screens.main import MainScreen
 from .svg import self_contained
 from .themes import DARK
 
@@ -212,6 +208,8 @@ def _recent(incident: Incident) -> Recent:
 
 def versions(snapshot: Snapshot) -> list[tuple[str, str]]:
     """The relevant versions; Spark's only for a run of this wmtop, which started it."""
+    import platform
+
     own = target_of(snapshot).kind == "run"
     return [
         ("wmtop", _installed("wmtop")),
@@ -223,6 +221,8 @@ def versions(snapshot: Snapshot) -> list[tuple[str, str]]:
 
 
 def _installed(package: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(package)
     except PackageNotFoundError:
@@ -238,6 +238,8 @@ class PictureApp(App[None]):
     VERTICAL_BREAKPOINTS = [(0, "-short"), (20, "-tall"), (36, "-high")]  # noqa: RUF012
 
     def __init__(self, incident: Incident) -> None:
+        from .screens.main import MainScreen
+
         super().__init__()
         self._main = MainScreen(incident.snapshots[-1], _recent(incident), lambda: 0.0)
         self._incident = incident
@@ -271,6 +273,8 @@ def picture(incident: Incident) -> str:
 
 
 def _write_zip(files: Path, out: Path, *, force: bool) -> None:
+    import zipfile
+
     with (
         _removed_on_error(out),
         create(out, "-o", force=force) as file,

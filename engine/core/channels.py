@@ -5,7 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from .observation import Sequence
+from .observation import GreatestTimes, Sequence
 from .times import MIN
 from .watermarks import BoundedWatermarks, Generator, SilentWatermarks, absorb
 
@@ -24,47 +24,65 @@ class Channel(Struct, gc=False):
     left: Left | None = None
     """Why the channel sends nothing more; a removed channel only keeps its number."""
 
-    def record(self, event_ms: int, now: int) -> bool:
-        """Record the greatest event time of a batch (ms); returns whether it is the channel's greatest so far."""
-        last = self.last_record_ms
-        if last is not None:
-            quiet, longest = now - last, self.longest_quiet_ms
-            if longest is None or quiet > longest:
-                self.longest_quiet_ms = quiet if quiet > 0 else 0
-        self.last_record_ms = now
-        if self.max_event_ms is not None and event_ms <= self.max_event_ms:
-            return False
-        self.max_event_ms = event_ms
-        return True
-
 
 def absorb_all(
     channels: list[Channel],
     numbers: Mapping[str, int],
-    greatest: Mapping[str, tuple[int, int | None]],
+    greatest: GreatestTimes,
     sequences: Mapping[str, Sequence],
     now: int,
 ) -> tuple[dict[int, int], bool]:
-    """Pass a batch's records to the channels at processing time `now` (ms).
+    """Pass a batch's records to the channels at processing time `now` (ms); `numbers` has the numbers of their names.
 
-    `greatest` is the result of `greatest_times`; `numbers` are the numbers of its names. Returns by number what each
-    channel emitted at once (ms, `MIN`: nothing), and whether any greatest time has grown.
+    Returns by number what each channel emitted at once (ms, `MIN`: nothing), and whether any greatest time has grown.
     """
     sent: dict[int, int] = {}
+    emitted_at_once = greatest.emitted
     advanced = False
-    for name, (event_ms, emitted_ms) in greatest.items():
+    for name, event_ms in greatest.events.items():  # for each channel of each batch: nothing is called for speed
         number = numbers[name]
         channel = channels[number]
         generator = channel.generator
-        if type(generator) is BoundedWatermarks:  # the usual type, inlined for speed
+        if type(generator) is BoundedWatermarks:
             if event_ms > generator.max_ms:
                 generator.max_ms = event_ms
             sent[number] = MIN
         else:
-            emitted = absorb(generator, event_ms, emitted_ms, sequences.get(name))
+            emitted = absorb(generator, event_ms, emitted_at_once.get(name), sequences.get(name))
             sent[number] = MIN if emitted is None else emitted
-        advanced = channel.record(event_ms, now) or advanced
+        last = channel.last_record_ms
+        if last is not None:
+            quiet, longest = now - last, channel.longest_quiet_ms
+            if longest is None or quiet > longest:
+                channel.longest_quiet_ms = quiet if quiet > 0 else 0
+        channel.last_record_ms = now
+        known_ms = channel.max_event_ms
+        if known_ms is None or event_ms > known_ms:
+            channel.max_event_ms = event_ms
+            advanced = True
     return sent, advanced
+
+
+def emit_all(channels: list[Channel], sent: Mapping[int, int], *, periodic: bool) -> dict[int, int]:
+    """The watermarks (ms) that the channels in `sent` emit, in order: what they sent at once (`MIN`: nothing) or,
+    with `periodic`, what their generators emit now if that is greater.
+    """
+    watermarks: dict[int, int] = {}
+    for number in sorted(sent):
+        watermark = sent[number]
+        if periodic:
+            generator = channels[number].generator
+            if type(generator) is BoundedWatermarks:  # inlined, as above
+                emitted = generator.max_ms
+                if not generator.legacy and emitted != MIN:
+                    emitted -= 1
+            else:
+                emitted = generator.on_periodic_emit()
+            if emitted is not None and emitted > watermark:
+                watermark = emitted
+        if watermark != MIN:
+            watermarks[number] = watermark
+    return watermarks
 
 
 class Registry:
@@ -73,6 +91,7 @@ class Registry:
     def __init__(self, channels: list[Channel]) -> None:
         self._channels = channels
         self._numbers = {c.name: number for number, c in enumerate(channels) if c.left != "removed"}
+        self._unfinished = {name: number for name, number in self._numbers.items() if channels[number].left is None}
 
     def __contains__(self, name: str) -> bool:
         return name in self._numbers
@@ -85,29 +104,22 @@ class Registry:
         """The numbers of the known channels that are not removed."""
         return {self._numbers[name] for name in names if name in self._numbers}
 
-    def taking_part(self, names: Iterable[str]) -> dict[str, int]:
-        """The numbers of the known channels that may still send records."""
-        numbers, channels = self._numbers, self._channels
-        return {
-            name: number
-            for name in names
-            if (number := numbers.get(name)) is not None and channels[number].left is None
-        }
-
     @property
-    def unfinished(self) -> list[int]:
-        """The numbers of the channels that may still send records."""
-        return [number for number, channel in enumerate(self._channels) if channel.left is None]
+    def unfinished(self) -> Mapping[str, int]:
+        """The channels that may still send records: their numbers by name, in order. It changes with the channels."""
+        return self._unfinished
 
     def add(self, channel: Channel) -> int:
         """Append a channel, which now owns its name; returns its number."""
-        number = self._numbers[channel.name] = len(self._channels)
+        number = self._numbers[channel.name] = self._unfinished[channel.name] = len(self._channels)
         self._channels.append(channel)
         return number
 
     def leave(self, number: int, left: Left) -> None:
         """Mark a channel that sends nothing more; a removed channel gives up its name."""
         channel = self._channels[number]
+        if channel.left is None:
+            del self._unfinished[channel.name]
         channel.left = left
         if left == "removed":
             del self._numbers[channel.name]

@@ -33,10 +33,12 @@ class Clocks:
             for number in numbers:
                 clock.remove_channel(number)
 
-    def wake(self, numbers: set[int]) -> None:
+    def wake(self, numbers: Iterable[int]) -> None:
         """Note that these channels have records."""
-        for clock in self._all:
-            clock.wake(numbers)
+        idling = [clock for clock in self._all if clock.idle]
+        heard = set(numbers) if idling else set[int]()
+        for clock in idling:
+            clock.wake(heard)
 
     def emit(
         self, now: int, watermarks: dict[int, int], started: list[tuple[int, int]], timers: IdlenessTimers
@@ -87,6 +89,8 @@ def _lagged(watermarks: dict[int, int], lateness: int) -> dict[int, int]:
     """`watermarks` less the lateness (ms), as `shift` computes it; plain subtraction where no value is near either end
     of time.
     """
+    if not lateness:
+        return watermarks
     if min(watermarks.values(), default=0) >= FIRST_USABLE_MS and lateness <= LAST_USABLE_MS:
         return {number: watermark - lateness for number, watermark in watermarks.items()}
     return {number: shift(watermark, -lateness) for number, watermark in watermarks.items()}

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from .changes import changed, emitted, noted
-from .channels import Channel, Left, Registry, absorb_all
+from .channels import Channel, Left, Registry, absorb_all, emit_all
 from .clocks import Clocks
 from .counts import ChannelCounts, count_dropped, count_groups
 from .explain import Explain
@@ -21,12 +21,13 @@ from .judgement.autopilot import Autopilot
 from .judgement.verdict import Judge
 from .observation import BatchObservation, greatest_times
 from .operator_clock import Clock
+from .panes import panes_of
 from .points import WaitingPoints, points_of
 from .settings import AutoLateness, Settings
 from .snapshot import Offender, SettingsChange, TimePoint
 from .times import MIN
 from .watermarks import Generator, new_generator
-from .whatif import IdleRung, LatenessWhatIf, panes_of
+from .whatif import IdleRung, LatenessWhatIf
 from .window_operator import WindowOperator
 
 
@@ -147,7 +148,7 @@ class Monitor(Struct, kw_only=True, dict=True):
     @property
     def unfinished(self) -> list[int]:
         """The numbers of the channels that may still send records."""
-        return self._registry.unfinished
+        return list(self._registry.unfinished.values())
 
     def progress_of_active(self) -> dict[str, int | None]:
         """The greatest event time (ms) of each channel that is neither idle nor finished; None: no record."""
@@ -337,13 +338,14 @@ class Monitor(Struct, kw_only=True, dict=True):
     def _count(self, observation: BatchObservation) -> list[Firing]:
         """Count the batch at the watermarks that it started with, and fill the windows."""
         self.rows += count_groups(self.counts, observation.groups)
-        records = [group for group in observation.groups if group.start_ms is not None]
-        if records:
+        by_channel = panes_of(observation.groups)
+        if by_channel:
             self.record_ms = self.now_ms
-        panes = panes_of(records)
+        panes = {pane: sum(records.values()) for pane, records in by_channel.items()}
         if self.whatif:
             self.whatif.count(observation.behind, panes, self.settings, self.w0, self.now_ms or 0)
-        filled = self.operator.fill(records, self.level, self.shown(self.level), observation.batch)
+        shown = self.shown(self.level)
+        filled = self.operator.fill(observation.groups, by_channel, self.level, shown, observation.batch)
         late_in_all = sum(filled.late.values())
         for rung in self.rungs:
             if not rung.count_as_run(self.level, late_in_all):
@@ -355,10 +357,11 @@ class Monitor(Struct, kw_only=True, dict=True):
         """Pass records to the generators and wake the channels; returns what `on_event` emitted, by channel."""
         greatest = greatest_times(observation.groups)
         sequences = {sequence.channel: sequence for sequence in observation.sequences}
-        numbers = self._registry.taking_part(greatest)
-        self._clocks.wake(set(numbers.values()))
-        for name in sorted(greatest.keys() - numbers.keys()):
-            numbers[name] = self._new_channel(name, now)
+        numbers = self._registry.unfinished
+        new = sorted(greatest.events.keys() - numbers.keys())
+        self._clocks.wake(numbers[name] for name in greatest.events if name in numbers)
+        for name in new:
+            self._new_channel(name, now)
         heard, advanced = absorb_all(self.channels, numbers, greatest, sequences, now)
         if advanced:
             self.advanced_ms = now
@@ -367,15 +370,14 @@ class Monitor(Struct, kw_only=True, dict=True):
 
     def _emit(self, now: int, heard: dict[int, int]) -> list[Firing]:
         """Do one emit round; `heard`: the channels with records and what they emitted at once (`MIN`: nothing)."""
-        watermarks, started = heard, list[tuple[int, int]]()
+        speaking, started = heard, list[tuple[int, int]]()
         before, resent = self.level, self.resend and self.settings.emit_every_ms > 0
         if self.settings.emit_every_ms:
             everyone = self.resend or self.settings.strategy == "custom"
             speaking = {number: heard.get(number, MIN) for number in self.unfinished} if everyone else heard
             self.resend = False
-            watermarks = self._with_periodic(speaking)
             started = [(now, number) for number in self.timers.emit(now)]
-        watermarks = {number: watermarks[number] for number in sorted(watermarks) if watermarks[number] != MIN}
+        watermarks = emit_all(self.channels, speaking, periodic=self.settings.emit_every_ms > 0)
         self.idle_cycles.turned_idle(self._clocks.emit(now, watermarks, started, self.timers), now)
         if resent:
             self.changes = emitted(self.changes, now, None if before == MIN else self.level - before)
@@ -388,14 +390,6 @@ class Monitor(Struct, kw_only=True, dict=True):
         self._note_holder(now)
         self._note_level(now)
         return self.operator.advance(self.level, self.shown(self.level), self.batch)
-
-    def _with_periodic(self, sent: dict[int, int]) -> dict[int, int]:
-        """The greater of what each channel's generator emits now and has sent (ms; `MIN`: nothing)."""
-        channels, watermarks = self.channels, dict[int, int]()
-        for number, at_once in sent.items():
-            periodic = channels[number].generator.on_periodic_emit()
-            watermarks[number] = at_once if periodic is None or periodic < at_once else periodic
-        return watermarks
 
     def _note_level(self, now: int) -> None:
         if self.level != self.noted_level:

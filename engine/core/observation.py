@@ -66,18 +66,28 @@ class BatchObservation(Struct, frozen=True, kw_only=True):
     last_malformed: Offender | None = None
 
 
-def greatest_times(groups: list[Group]) -> dict[str, tuple[int, int | None]]:
-    """The greatest timestamp and the greatest emitted watermark (ms) of each channel with usable records."""
-    greatest: dict[str, tuple[int, int | None]] = {}
+class GreatestTimes(Struct, frozen=True):
+    """The greatest timestamp (ms) of each channel with usable records, and the greatest watermark (ms) emitted with
+    them of each channel that emitted one.
+    """
+
+    events: dict[str, int]
+    emitted: dict[str, int]
+
+
+def greatest_times(groups: list[Group]) -> GreatestTimes:
+    """The greatest times of a batch by channel, in the order of the groups."""
+    events: dict[str, int] = {}
+    emitted: dict[str, int] = {}
     for group in groups:
-        time, channel = group.max_event_ms, group.channel
+        time = group.max_event_ms
         if time is None:
             continue
-        sent, known = group.emitted_ms, greatest.get(channel)
-        if known is None:
-            greatest[channel] = (time, sent)
-            continue
-        seen, emitted = known
-        emitted = sent if emitted is None or (sent is not None and sent > emitted) else emitted
-        greatest[channel] = (time if time > seen else seen, emitted)
-    return greatest
+        channel = group.channel
+        known = events.get(channel)
+        if known is None or time > known:
+            events[channel] = time
+        sent = group.emitted_ms
+        if sent is not None:
+            emitted[channel] = max(sent, emitted.get(channel, sent))
+    return GreatestTimes(events, emitted)

@@ -6,25 +6,15 @@ from msgspec import Struct
 
 from .judgement.recent import RecentSlices, Sample, new_recent_slices
 from .lateness import IDLE_LADDER_MS, DelayLedger, Histogram, bucket_edges, bucket_of, new_ledger
-from .observation import Group
 from .operator_clock import Clock, new_clock
+from .panes import Pane
 from .settings import Session, Settings, WindowSpec
 from .snapshot import RecentLateness, WhatIf
 from .times import MIN
 from .windows import window_count
 
-Panes = dict[tuple[int, bool, int | None], int]
-"""Records of a batch by (start, head, late_bucket), over all channels."""
-
-
-def panes_of(groups: list[Group]) -> Panes:
-    """The batch's well-formed records by pane."""
-    panes: Panes = {}
-    for group in groups:
-        if group.start_ms is not None:
-            pane = (group.start_ms, group.head, group.late_bucket)
-            panes[pane] = panes.get(pane, 0) + group.records
-    return panes
+Panes = Mapping[Pane, int]
+"""Records of a batch by pane, over all channels."""
 
 
 def _last_end(window: WindowSpec, start: int, head: bool) -> int | None:

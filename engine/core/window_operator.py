@@ -1,9 +1,12 @@
 """The windows of a run: fills them with a batch's panes, fires them, and reports late records."""
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 from .firing import Firing
 from .observation import Group
+from .panes import Pane
 from .sessions import Cell, SessionWindows
 from .settings import Session, Settings
 from .windows import Added, TimeWindows, Window, window_count
@@ -26,15 +29,17 @@ class WindowOperator(Struct):
     late_firings: int = 0
     """Late firings: one per record and window."""
 
-    def fill(self, groups: list[Group], level: int, shown: int | None, batch: int) -> Filled:
-        """Count a batch's groups at the watermark it started with; returns late drops, then late firings, last start
-        first.
+    def fill(
+        self, groups: list[Group], panes: Mapping[Pane, Mapping[str, int]], level: int, shown: int | None, batch: int
+    ) -> Filled:
+        """Count a batch's groups, also given by pane, at the watermark it started with; returns late drops, then late
+        firings, last start first.
         """
         round_ = _Round()
         if isinstance(self.windows, SessionWindows):
             self._fill_sessions(self.windows, groups, level, round_)
         else:
-            self._fill_time_windows(self.windows, groups, level, round_)
+            self._fill_time_windows(self.windows, groups, panes, level, round_)
         self.fired += round_.first_fired
         self.late_firings += sum(round_.fired.values())
         return Filled(self._lines(round_, shown, batch), round_.late_by_channel(), round_.no_window)
@@ -51,23 +56,23 @@ class WindowOperator(Struct):
         self.fired += len(fired)
         return [_fire(window, batch, None, ended=True) for window in fired]
 
-    def _fill_time_windows(self, windows: TimeWindows, groups: list[Group], level: int, round_: "_Round") -> None:
-        panes: dict[tuple[int, bool], dict[str, int]] = {}
+    def _fill_time_windows(
+        self,
+        windows: TimeWindows,
+        groups: list[Group],
+        panes: Mapping[Pane, Mapping[str, int]],
+        level: int,
+        round_: "_Round",
+    ) -> None:
         holds = {head: window_count(windows.spec, head) > 0 for head in (False, True)}
-        last: tuple[int, bool] | None = None
-        pane: dict[str, int] = {}
-        for group in groups:
-            start, head, channel = group.start_ms, group.head, group.channel
-            assert start is not None
-            if holds[head]:
-                if last is None or last[0] != start or last[1] != head:  # groups of one pane mostly follow each other
-                    last = (start, head)
-                    pane = panes.setdefault(last, {})
-                pane[channel] = pane.get(channel, 0) + group.records
-            else:
-                round_.drop(group.channel, None, group.late_in_gap)
-                round_.without_window(group.channel, group.records - group.late_in_gap)
-        for (start, head), channels in panes.items():
+        if not all(holds[head] for _, head, _ in panes):
+            for group in groups:
+                if group.start_ms is not None and not holds[group.head]:
+                    round_.drop(group.channel, None, group.late_in_gap)
+                    round_.without_window(group.channel, group.records - group.late_in_gap)
+        for (start, head, _), channels in panes.items():
+            if not holds[head]:
+                continue
             added = windows.add(start, head, channels, level)
             if added.late:
                 for channel, records in channels.items():
@@ -75,7 +80,11 @@ class WindowOperator(Struct):
             round_.fire(added, sum(channels.values()))
 
     def _fill_sessions(self, windows: SessionWindows, groups: list[Group], level: int, round_: "_Round") -> None:
-        cells = [Cell(group.channel, group.min_ms, group.max_ms, group.records) for group in groups]
+        cells = [
+            Cell(group.channel, group.min_ms, group.max_ms, group.records)
+            for group in groups
+            if group.start_ms is not None
+        ]
         for added, channels in windows.add(cells, level):
             for channel, records in channels.items():
                 round_.drop(channel, added.late_from, records if added.late else 0)

@@ -45,8 +45,11 @@ class Window(Struct):
     def add(self, channels: Mapping[str, int]) -> None:
         """Add records, by channel."""
         known = self.channels
-        for channel, records in channels.items():
-            known[channel] = known.get(channel, 0) + records
+        if known:
+            for channel, records in channels.items():
+                known[channel] = known.get(channel, 0) + records
+        else:
+            known.update(channels)
         self.records += sum(channels.values())
 
     @property

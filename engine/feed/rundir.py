@@ -8,7 +8,6 @@ still runs must be found again. Each host has its own, because a home directory 
 import itertools
 import os
 import re
-import secrets
 import socket
 import stat
 from collections.abc import Generator, Iterator
@@ -282,7 +281,7 @@ def _settle(
         started_ms=started_ms,
         description=description,
         log=str(directory / f"{name}.log"),
-        id=run_id or secrets.token_hex(8),
+        id=run_id or os.urandom(8).hex(),
     )
     (directory / f"{name}.sock").unlink(missing_ok=True)
     os.ftruncate(lock, 0)

@@ -21,28 +21,10 @@ from ..durable_file import replace_file
 from ..errors import RunError, UsageError, first_line
 from ..feed.messages import decode_as
 from ..locks import try_lock_file
+from .state_files import OUTPUTS, own_outputs
 
 STATE_VERSION = 3
 JVM_GONE_WITHIN_S = 20
-
-
-_OUTPUTS = "outputs.json"
-
-
-def own_outputs(path: Path | None) -> list[Path]:
-    """The files that the run with the state directory `path` has written so far; none if not known."""
-    if path is None:
-        return []
-    try:
-        return list(map(Path, msgspec.json.decode((path / _OUTPUTS).read_bytes(), type=list[str])))
-    except (OSError, ValueError):
-        return []
-
-
-def own_files(path: Path | None) -> list[Path]:
-    """The files of a state directory; no output may be one of them."""
-    names = ("state.json", "checkpoint", "lock", "staged", _OUTPUTS)
-    return [] if path is None else [path / name for name in names]
 
 
 class SavedState(Struct, kw_only=True):
@@ -115,9 +97,9 @@ class StateDirectory:
         """Save which files this run writes: a resumed run appends to them although they exist."""
         known = {*own_outputs(self.path), *(path.absolute() for path in paths)}
         try:
-            replace_file(self.path / _OUTPUTS, msgspec.json.encode(sorted(map(str, known))))
+            replace_file(self.path / OUTPUTS, msgspec.json.encode(sorted(map(str, known))))
         except OSError as error:
-            raise unwritable(self.path / _OUTPUTS, error) from error
+            raise unwritable(self.path / OUTPUTS, error) from error
 
     def unlock(self) -> None:
         """Release the lock once a `save` in progress is done; a later one fails."""

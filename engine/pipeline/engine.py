@@ -25,13 +25,14 @@ from ..feed.rundir import Claim
 from ..outputs import Existing, existing
 from .cluster import is_local, prepare_executors
 from .custom import ship_custom
-from .durable import StateDirectory, own_outputs
+from .durable import StateDirectory
 from .jvm_watch import SILENT_AFTER_S, JvmWatch, killed_if_stuck
 from .query import Run
 from .run_notes import RunNotes
 from .run_snapshots import RunSnapshots
 from .sources.base import Source
 from .spark_error import SparkError, spark_errors
+from .state_files import own_outputs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

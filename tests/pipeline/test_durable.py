@@ -12,8 +12,9 @@ from wmtop.engine.core.firing import Firing
 from wmtop.engine.core.monitor_state import new_monitor
 from wmtop.engine.core.settings import Settings
 from wmtop.engine.errors import RunError, UsageError
-from wmtop.engine.pipeline.durable import STATE_VERSION, SavedState, StateDirectory, own_outputs
+from wmtop.engine.pipeline.durable import STATE_VERSION, SavedState, StateDirectory
 from wmtop.engine.pipeline.firings import FiringsFile
+from wmtop.engine.pipeline.state_files import own_outputs
 
 SOURCE = {"kind": "replay", "files": ["a.parquet"]}
 

@@ -24,7 +24,6 @@ from .listing import list_all, list_inside
 from .output import SnapshotPrinter
 from .post_mortem import has_finished, read_log, show_post_mortem
 from .running import has_terminal, open_screen
-from .summary import summary
 from .targets import (
     FLINK,
     TOPIC,
@@ -316,6 +315,7 @@ def _show_engine(engine: EngineAddress, *, once: bool, json: bool, read_only: bo
     """Show a running engine: its screen, a summary, or its snapshots."""
     if once:
         from ...engine.feed.client import first_snapshot
+        from .summary import summary
 
         snapshot = first_snapshot(engine.socket, run_id=engine.run_id)
         print(msgspec.json.encode(snapshot).decode() if json else summary(snapshot))

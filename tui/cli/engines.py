@@ -1,7 +1,7 @@
 """Starts an engine: in this process without a screen, or in its own process with the screen on it."""
 
 import logging
-import secrets
+import os
 import sys
 import tempfile
 import time
@@ -62,13 +62,14 @@ def check_engine_outputs(engine: EngineArguments, inputs: Sequence[Path]) -> Non
     """UsageError if `--record` or `--firings` would overwrite a file, or `--on-alert` cannot be run; files of a resumed
     run are continued.
     """
-    from ...engine.pipeline.durable import own_files, own_outputs
-    from ...engine.pipeline.late_directory import check_late_output
+    from ...engine.pipeline.state_files import own_files, own_outputs
 
     command_of(engine.on_alert)
     outputs = {"--record": engine.record, "--firings": engine.firings}
     state = own_files(engine.state_dir)
     if engine.late_output is not None:
+        from ...engine.pipeline.late_directory import check_late_output
+
         check_late_output(engine.late_output, inputs=[*inputs, *state])
     check_outputs(outputs, inputs=[*inputs, *state], force=engine.force, own=own_outputs(engine.state_dir))
 
@@ -237,7 +238,7 @@ def staging(engine: EngineArguments) -> tuple[Path, bool]:
     """The directory for a replay's staged rows, and whether it stays: in the state directory, or temporary."""
     if engine.state_dir is not None:
         return engine.state_dir / "staged", True
-    return Path(tempfile.gettempdir(), f"wmtop-staged-{secrets.token_hex(8)}"), False
+    return Path(tempfile.gettempdir(), f"wmtop-staged-{os.urandom(8).hex()}"), False
 
 
 def _conf(pairs: list[str]) -> dict[str, str]:

@@ -16,6 +16,7 @@ from ...engine.errors import RunError, UsageError, first_line
 from ...engine.fleet import LOOK
 from .complete import words_to_complete
 from .examples import epilog
+from .loading import loading
 from .logs import log, set_log
 
 COMMANDS = {
@@ -151,7 +152,9 @@ def _run_command() -> int:
         command_line(asked)(prog_name="wmtop")
         return 0
     try:
-        code = command_line(sys.argv[1:])(prog_name="wmtop", standalone_mode=False)
+        with loading():
+            command = command_line(sys.argv[1:])
+        code = command(prog_name="wmtop", standalone_mode=False)
     except typer.TyperException as error:
         return _say(_usage_words(error), 2)
     except UsageError as error:

@@ -11,7 +11,6 @@ import msgspec
 
 from ...engine.core.snapshot import Snapshot
 from .progress_line import ProgressLine
-from .summary import summary
 
 LIMIT_BYTES = 16 * 1024 * 1024
 """Bytes that may wait for a reader, at most; beyond that the oldest lines are dropped."""
@@ -143,6 +142,8 @@ class SnapshotPrinter:
         if self._json and (last or not self._once):
             self._writer.write(msgspec.json.encode(snapshot) + b"\n")
         elif last and not self._json:
+            from .summary import summary
+
             self._writer.write(f"{summary(snapshot)}\n".encode())
 
     def close(self, say: Callable[[str], None]) -> int:

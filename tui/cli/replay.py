@@ -19,7 +19,6 @@ from .arguments import FORCE_HELP, parsed
 from .moment import number_at
 from .options import parse_speed, parse_time
 from .running import apply_configuration, has_terminal, is_served
-from .summary import summary
 
 
 def replay(
@@ -94,6 +93,8 @@ def print_snapshots(reader: RecordingReader, path: Path, *, once: bool, json: bo
     _say_truncated(reader, path)
     number = len(reader) - 1 if at_ms is None else number_at(reader, path, at_ms)
     if not json:
+        from .summary import summary
+
         print(summary(reader.at(number)))
         return
     for snapshot in [reader.at(number)] if once else reader:

@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 
 import typer
@@ -13,11 +14,11 @@ from ...engine.feed import rundir
 from ...engine.feed.messages import Change, Stop
 from ..present.formatting import NO_DATA, clean, stamp
 from ..present.keys import use_keys
-from ..present.verdict import WORDS, verdict_line
 from .arguments import parsed
 from .complete import run_names
 from .config.force import appearance, config
 from .launch import launched
+from .loading import loading
 from .options import parse_duration, parse_duration_or_off, parse_share_or_off
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ def lines_of_runs() -> list[str]:
 
 
 def _line_of(run: rundir.RunInfo) -> str:
+    from ..present.verdict import WORDS, verdict_line
+
     level: int | None = None
     try:
         from ...engine.feed.client import first_snapshot
@@ -147,9 +150,13 @@ def apply_configuration(app: "WmtopApp") -> None:
 
 def open_screen(client: "Feed", on_quit: Literal["ask", "stop", "leave"], *, of_fleet: bool = False) -> Answer:
     """Show the engine until the user quits; returns what to do with the engine, or "fleet" (only with `of_fleet`)."""
-    from ..app import WmtopApp
-    from ..permissions import denied_to
-    from ..preferences import preferences_file
+    with loading():
+        from ..app import WmtopApp
+        from ..permissions import denied_to
+        from ..preferences import preferences_file
+
+        if on_quit == "leave":  # an engine that runs: its first picture is the main screen
+            import_module("wmtop.tui.screens.main")
 
     denied = denied_to(served=is_served(), read_only=client.read_only)
     app = WmtopApp(

@@ -1,7 +1,5 @@
 """What can be copied or saved from a screen: the selected row as text, its table as CSV or JSON. Pure."""
 
-import csv
-import io
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -37,6 +35,9 @@ def as_json(rows: Sequence[Struct]) -> str:
 
 def as_csv(rows: Sequence[Struct]) -> str:
     """The rows as CSV with a line of titles; unknown values are empty, lists and objects are JSON."""
+    import csv
+    import io
+
     plain = [_fields(row) for row in rows]
     titles = list(dict.fromkeys(title for row in plain for title in row))
     out = io.StringIO()

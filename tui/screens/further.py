@@ -1,29 +1,39 @@
 """The further screens by name: which class each one is."""
 
-from .blockers import BlockersScreen
-from .detail import DetailScreen
-from .doctor import DoctorScreen
-from .events import EventsScreen
-from .history import HistoryScreen
-from .lateness import LatenessScreen
-from .operators import OperatorsScreen
-from .progress import ProgressScreen
-from .time import TimeScreen
-from .who_is_late import WhoIsLateScreen
-from .windows import WindowsScreen
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 
-FURTHER: dict[str, type[DetailScreen]] = {
-    screen.NAME: screen
-    for screen in (
-        BlockersScreen,
-        WindowsScreen,
-        LatenessScreen,
-        TimeScreen,
-        OperatorsScreen,
-        ProgressScreen,
-        DoctorScreen,
-        HistoryScreen,
-        EventsScreen,
-        WhoIsLateScreen,
-    )
+from .detail import DetailScreen
+
+_CLASSES = {
+    "Blockers": ".blockers:BlockersScreen",
+    "Windows": ".windows:WindowsScreen",
+    "Lateness": ".lateness:LatenessScreen",
+    "Time": ".time:TimeScreen",
+    "Operators": ".operators:OperatorsScreen",
+    "Progress": ".progress:ProgressScreen",
+    "Doctor": ".doctor:DoctorScreen",
+    "History": ".history:HistoryScreen",
+    "Events": ".events:EventsScreen",
+    "Who is late": ".who_is_late:WhoIsLateScreen",
 }
+
+
+class _Further(Mapping[str, type[DetailScreen]]):
+    """Imports a screen when it is first asked for: the first paint needs none of them."""
+
+    def __getitem__(self, name: str) -> type[DetailScreen]:
+        module, _, attribute = _CLASSES[name].partition(":")
+        return getattr(import_module(module, __package__), attribute)
+
+    def __contains__(self, name: object) -> bool:
+        return name in _CLASSES
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_CLASSES)
+
+    def __len__(self) -> int:
+        return len(_CLASSES)
+
+
+FURTHER: Mapping[str, type[DetailScreen]] = _Further()

@@ -11,6 +11,7 @@ from textual.widget import Widget
 from ...engine.core.snapshot import Snapshot
 from ..present.preview import Preview
 from ..present.recent import Recent
+from ..present.table import Chosen, Records
 from ..present.top import Top
 from ..present.view import View
 from ..present.wish import Wish
@@ -107,6 +108,19 @@ def bars_of(screen: Screen[None]) -> Iterable[Widget]:
     """The app's widgets above the footer of each screen: a recording's timeline."""
     app = app_of(screen)
     return app.bars() if isinstance(app, HasBars) else ()
+
+
+@runtime_checkable
+class HasRows(Protocol):
+    """A screen with rows to copy and to save."""
+
+    def chosen(self) -> Chosen | None:
+        """The selected row."""
+        ...
+
+    def records(self) -> Records | None:
+        """The screen's table, None if it has none."""
+        ...
 
 
 @runtime_checkable

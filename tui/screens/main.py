@@ -38,14 +38,10 @@ from ..widgets.rows import Rows
 from ..widgets.top import TopLines
 from ..widgets.windows import WindowTable
 from . import picture
-from .channel import ChannelScreen
 from .detail import DetailScreen
 from .further import FURTHER
-from .history import HistoryScreen
 from .host import Seen, app_of, bars_of, has_widgets
 from .tuning import TuningScreen
-from .window import WindowScreen, key_of
-from .windows import WindowsScreen
 
 
 class MainScreen(TuningScreen):
@@ -159,6 +155,8 @@ class MainScreen(TuningScreen):
     def open_channel(self, channel: str) -> None:
         """Open a channel's page."""
         self._shown.look(selected=channel)
+        from .channel import ChannelScreen
+
         self._open(ChannelScreen)
 
     def _open(self, kind: type[DetailScreen]) -> None:
@@ -311,8 +309,10 @@ class MainScreen(TuningScreen):
 
     def _open_windows(self, group: WindowGroup | None) -> None:
         if group is None or len(group.windows) > 1:
-            self.open_detail(WindowsScreen.NAME)
+            self.open_detail("Windows")
         else:
+            from .window import WindowScreen, key_of
+
             app_of(self).push_screen(WindowScreen(self, key_of(group.first)))
 
     def action_detail(self, name: str) -> None:
@@ -348,7 +348,7 @@ class MainScreen(TuningScreen):
             self._select_stave(holder.channel if holder and holder.channel in keys else keys[0])
 
     def on_holder_strip_picked(self, event: HolderStrip.Picked) -> None:
-        self.open_detail(HistoryScreen.NAME)
+        self.open_detail("History")
 
     def on_barrel_picked(self, event: Barrel.Picked) -> None:
         self._select_stave(event.key)

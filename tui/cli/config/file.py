@@ -1,7 +1,6 @@
 """The format of a configuration file, and its parser. Pure: text in, `Config` or `ConfigError` out."""
 
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any, cast
 from msgspec import Struct
 
 from ...present.appearance import ALERTS, THEMES, ZONES
-from ...present.fail_if import parse_fail_if
 from ...present.formatting import clean
 from ...present.keys import BIND_NAMES, check_keys
 from ..options import parse_duration, parse_duration_or_off
@@ -122,6 +120,8 @@ def _some_of(*allowed: str) -> Read:
 
 def _condition(value: Any) -> str:
     text = _text_for(value, "stalled_for > 5m")
+    from ...present.fail_if import parse_fail_if
+
     parse_fail_if(text)
     return text
 
@@ -181,6 +181,8 @@ class _Reader:
         self._text, self._path = text, path
 
     def config(self) -> Config:
+        import tomllib
+
         try:
             content = tomllib.loads(self._text)
         except tomllib.TOMLDecodeError as error:
