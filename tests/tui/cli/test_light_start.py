@@ -77,3 +77,19 @@ def test_a_command_that_looks_loads_nothing_heavy(command: str, tmp_path: Path, 
     loaded = set(modules.read_text().split())
     assert "msgspec" in loaded or command == "--help"
     assert sorted(CASES[command] & loaded) == []
+
+
+def test_the_start_screen_needs_neither_the_other_screens_nor_the_engine() -> None:
+    later = ("screens.main", "screens.detail", "screens.doctor", "screens.help", "widgets.channels", "cli.summary")
+    lines = (
+        "import sys",
+        "from wmtop.tui.cli.main import command_line",
+        "command_line(['demo'])",
+        "import wmtop.tui.app, wmtop.engine.feed.client, wmtop.engine.pipeline.state_files",
+        "print(*sys.modules)",
+    )
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "wmtop.tui.screens.start" in loaded
+    assert sorted({f"wmtop.tui.{name}" for name in later} & loaded) == []
+    assert sorted({"wmtop.engine.core.monitor", "numpy", "secrets", "tomllib", "zipfile"} & loaded) == []

@@ -32,6 +32,7 @@ def test_every_action_is_there() -> None:
     owners = {"main": (MainScreen,), "app": (WmtopApp,), "replay": (ReplayApp,)}
     owners |= {name: (kind,) for name, kind in FURTHER.items()}
     owners["detail"] = tuple(FURTHER.values())
+    assert all(name == kind.NAME for name, kind in FURTHER.items())
     for place, kinds in owners.items():
         for bind in binds(place):  # type: ignore[arg-type]
             assert all(hasattr(kind, f"action_{bind.action.split('(')[0]}") for kind in kinds), bind

@@ -12,7 +12,6 @@ from ...present.appearance import ALERTS, THEMES, ZONES
 from ...present.formatting import clean
 from ...present.keys import BIND_NAMES, check_keys
 from ..options import parse_duration, parse_duration_or_off
-from .lines import line_of
 from .run_options import RUN_OPTIONS
 
 _SECRET_IN_ADDRESS = re.compile(r"^[a-z0-9+.-]+://[^/@]*:[^/@]*@", re.IGNORECASE)
@@ -263,6 +262,8 @@ class _Reader:
             raise self._error((*where, key), f"unknown {kind} '{clean(key)}'{place}; {hint}")
 
     def _error(self, where: tuple[str, ...], words: str) -> ConfigError:
+        from .lines import line_of
+
         return ConfigError(f"{self._path}:{line_of(self._text, where)}: {words}")
 
 
