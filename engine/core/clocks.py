@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from .idleness import IdlenessTimers
 from .operator_clock import Clock, OperatorClock
-from .times import FIRST_USABLE_MS, LAST_USABLE_MS, shift
+from .times import shift_all
 from .valve import Round
 from .whatif import IdleRung
 
@@ -54,7 +54,7 @@ class Clocks:
             clock.start_waiting(started)
             lateness = clock.lateness_ms
             if lateness not in rounds:
-                rounds[lateness] = Round(_lagged(watermarks, lateness), now)
+                rounds[lateness] = Round(shift_all(watermarks, -lateness), now)
             turned_idle = clock.emit(now, rounds[lateness], timers)
             if clock is self._own:
                 idled = turned_idle
@@ -83,14 +83,3 @@ class Clocks:
     def fingerprint(self) -> tuple[int, ...]:
         """A value that changes whenever a watermark or a status changes."""
         return tuple(number for clock in self._all for number in (clock.level, sum(clock.flaps.values())))
-
-
-def _lagged(watermarks: dict[int, int], lateness: int) -> dict[int, int]:
-    """`watermarks` less the lateness (ms), as `shift` computes it; plain subtraction where no value is near either end
-    of time.
-    """
-    if not lateness:
-        return watermarks
-    if min(watermarks.values(), default=0) >= FIRST_USABLE_MS and lateness <= LAST_USABLE_MS:
-        return {number: watermark - lateness for number, watermark in watermarks.items()}
-    return {number: shift(watermark, -lateness) for number, watermark in watermarks.items()}

@@ -59,8 +59,10 @@ class OperatorClock(Struct, tag="valve", dict=True):
 
     def __post_init__(self) -> None:
         first: dict[int, int] = {}
-        for since, channel in sorted(self.waiting):
-            first.setdefault(channel, since)
+        for since, channel in self.waiting:
+            known = first.get(channel)
+            if known is None or since < known:
+                first[channel] = since
         self.waiting = [(since, channel) for channel, since in first.items()]
         heapify(self.waiting)
         self._waits = set(first)

@@ -18,6 +18,15 @@ def saturate(value: int) -> int:
     return MIN if value < MIN else MAX if value > MAX else value
 
 
+def shift_all(times: dict[int, int], delta: int) -> dict[int, int]:
+    """Every time plus `delta` (ms), as `shift` adds it; plain addition where no time is near either end of time."""
+    if not delta:
+        return times
+    if min(times.values(), default=0) >= FIRST_USABLE_MS and -LAST_USABLE_MS <= delta <= 0:
+        return {number: time + delta for number, time in times.items()}
+    return {number: shift(time, delta) for number, time in times.items()}
+
+
 def shift(time: int, delta: int) -> int:
     """`time` plus `delta` (ms), saturating; `MIN` stays `MIN`."""
     return MIN if time == MIN else saturate(time + delta)

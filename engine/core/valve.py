@@ -41,8 +41,9 @@ class Valve(Struct, dict=True):
     idle: bool = False
 
     def __post_init__(self) -> None:
-        self._active = sum(status == Status.ACTIVE for status in self.statuses)
-        self._rebuild()
+        self._active = self.statuses.count(Status.ACTIVE)
+        self._heap: list[tuple[int, int, int]] = []
+        self._outdated = bool(self.watermarks)
 
     def _rebuild(self) -> None:
         self._outdated = False

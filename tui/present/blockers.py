@@ -58,7 +58,7 @@ def window_groups(opened: Sequence[OpenWindow]) -> list[WindowGroup]:
 def taking_part(snapshot: Snapshot) -> int:
     """How many inputs of the valve take part in the minimum: source instances if there are any."""
     inputs = snapshot.channels if snapshot.instances is None else snapshot.instances
-    return sum(view.state == "active" for view in inputs)
+    return [view.state for view in inputs].count("active")
 
 
 def waits_for(window: OpenWindow, cells_each: int = 3, of: int | None = None) -> str | None:

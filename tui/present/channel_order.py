@@ -1,8 +1,7 @@
 """The rows of the channel table: filtered and sorted. Pure."""
 
 import re
-from collections.abc import Callable
-from operator import itemgetter
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -19,7 +18,7 @@ SORTS: tuple[Sort, ...] = ("behind", "name", "rate", "late", "state")
 """The orders that a key steps through; the others are reached by a click on a title."""
 
 
-class Entry(Struct, frozen=True):
+class Entry(Struct, frozen=True, gc=False):
     """One channel and how it is drawn."""
 
     view: ChannelView
@@ -33,24 +32,30 @@ class _Order(Struct, frozen=True):
     descending: bool = True
 
 
-def entries(
-    snapshot: Snapshot, inside: int | None, pattern: re.Pattern[str] | None, sort: Sort, *, reverse: bool = False
-) -> list[Entry]:
-    """The channels (of instance `inside`) whose name `pattern` finds, in the order of `sort` or in reverse."""
+def by_name(snapshot: Snapshot, inside: int | None) -> list[Entry]:
+    """The channels (of instance `inside`), by name."""
     holder, level_ms = holding(snapshot), snapshot.level.watermark_ms
     one_clock = target_of(snapshot).one_clock
     found = [
         Entry(view, under_one_clock(view, level_ms) if one_clock else kind_of(view.channel, view.state, holder))
         for view in snapshot.channels
-        if (inside is None or view.instance == inside) and (pattern is None or pattern.search(view.channel))
+        if inside is None or view.instance == inside
     ]
-    order = _ORDERS[sort]
     found.sort(key=lambda entry: entry.view.channel)
-    valued = [(order.value(entry), entry) for entry in found]
-    known = sorted(
-        (pair for pair in valued if pair[0] is not None), key=itemgetter(0), reverse=order.descending != reverse
-    )
-    return [*(entry for _, entry in known), *(entry for value, entry in valued if value is None)]
+    return found
+
+
+def ordered(
+    named: Sequence[Entry], pattern: re.Pattern[str] | None, sort: Sort, *, reverse: bool = False
+) -> list[Entry]:
+    """The entries, given by name, whose name `pattern` finds, in the order of `sort` or in reverse."""
+    order = _ORDERS[sort]
+    found = named if pattern is None else [entry for entry in named if pattern.search(entry.view.channel)]
+    values = [order.value(entry) for entry in found]
+    known = [place for place, value in enumerate(values) if value is not None]
+    known.sort(key=values.__getitem__, reverse=order.descending != reverse)
+    unknown = (entry for entry, value in zip(found, values, strict=True) if value is None)
+    return [*(found[place] for place in known), *unknown]
 
 
 def next_sort(sort: Sort) -> Sort:

@@ -11,7 +11,7 @@ from ...engine.core.judgement.applied_now import AppliedNow
 from ...engine.core.snapshot import Snapshot
 from . import preview as what_if
 from .applied import Applied
-from .channel_order import Entry, entries
+from .channel_order import Entry, by_name, ordered
 from .condition import Lost, condition, replay_condition, takes_changes
 from .diagnosis import explain
 from .keys import hint
@@ -51,6 +51,9 @@ class Shown:
         self.findings: Sequence[Finding] = ()
         self.staves: list[Stave] = []
         self.entries: list[Entry] = []
+        self._named: list[Entry] = []
+        self._arranged_of: tuple[Snapshot, int | None] | None = None
+        self._preview_of: tuple[Snapshot, Wish | None] | None = None
         self._judged_silent = False
         self._lags: list[int | None] = []
         self._now_share: float | None = None
@@ -86,13 +89,19 @@ class Shown:
 
     def arrange(self) -> None:
         """Filter and sort the staves and the rows of the table."""
-        view = self.view
-        self.staves = staves(self.snapshot, view.inside)
-        self.entries = entries(self.snapshot, view.inside, view.pattern, view.sort, reverse=view.reverse)
+        view, of = self.view, self._arranged_of
+        if of is None or of[0] is not self.snapshot or of[1] != view.inside:
+            self._arranged_of = (self.snapshot, view.inside)
+            self.staves = staves(self.snapshot, view.inside)
+            self._named = by_name(self.snapshot, view.inside)
+        self.entries = ordered(self._named, view.pattern, view.sort, reverse=view.reverse)
 
     def update_preview(self) -> None:
-        """Compute the preview of the wished setting."""
-        wish = self.view.wish
+        """Compute the preview of the wished setting, unless it is that of the last call."""
+        wish, of = self.view.wish, self._preview_of
+        if of is not None and of[0] is self.snapshot and of[1] == wish:
+            return
+        self._preview_of = (self.snapshot, wish)
         self.preview = preview_of(self.snapshot, wish)
         self.now = None if wish is None or self.preview is None else what_if.now(self.snapshot, wish)
 

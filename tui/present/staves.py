@@ -21,7 +21,7 @@ PATIENCE_S = 8.0
 """How long (s) a stave's rank must differ, always to the same side, before it moves."""
 
 
-class Stave(Struct, frozen=True):
+class Stave(Struct, frozen=True, gc=False):
     """One input of the valve (or a channel inside it) as the barrel draws it."""
 
     key: str
@@ -35,10 +35,15 @@ def kind_of(channel: str, state: ChannelState, holder: str | None) -> Kind:
     return "holder" if channel == holder else state
 
 
+_GROUPS: dict[Kind, int] = {
+    "holder": 0, "drowned": 1, "active": 1, "catching_up": 2, "never_seen": 3, "idle": 4, "finished": 5,
+}  # fmt: skip
+_BELOW_ALL = float("-inf")
+
+
 def rank(kind: Kind, watermark_ms: int | None) -> tuple[int, float]:
     """The most behind first: channels in the minimum, then realigning ones, then those left out, then finished ones."""
-    group = {"holder": 0, "drowned": 1, "active": 1, "catching_up": 2, "never_seen": 3, "idle": 4, "finished": 5}[kind]
-    return group, float("-inf") if watermark_ms is None else watermark_ms
+    return _GROUPS[kind], _BELOW_ALL if watermark_ms is None else watermark_ms
 
 
 LEFT_OUT: frozenset[Kind] = frozenset(("idle", "never_seen", "finished"))
@@ -88,6 +93,34 @@ def under_one_clock(view: ChannelView, level_ms: int | None) -> Kind:
     """How a channel is drawn under Spark's one clock: drowned if even its newest record is behind the watermark."""
     drowned = level_ms is not None and view.max_event_ms is not None and view.max_event_ms <= level_ms
     return "drowned" if drowned and view.state == "active" else view.state
+
+
+class Folded(Struct, frozen=True):
+    """Staves that share cells."""
+
+    cells: list[list[Stave]] = []
+    lowest: list[Stave] = []
+    """The lowest of each cell, by which it is drawn."""
+    keys: frozenset[str] = frozenset()
+    count: int = 0
+    left_out: int = 0
+
+
+def fold(found: Sequence[Stave], per_cell: int) -> Folded:
+    """The staves, `per_cell` to a cell; those that are left out of the minimum, which come last, apart."""
+    out = next((place for place, stave in enumerate(found) if stave.kind in LEFT_OUT), len(found))
+    cells = [
+        list(group[start : start + per_cell])
+        for group in (found[:out], found[out:])
+        for start in range(0, len(group), per_cell)
+    ]
+    return Folded(
+        cells=cells,
+        lowest=[min(cell, key=lambda s: _BELOW_ALL if s.watermark_ms is None else s.watermark_ms) for cell in cells],
+        keys=frozenset(stave.key for stave in found),
+        count=len(found),
+        left_out=sum(stave.kind in LEFT_OUT for stave in found),
+    )
 
 
 class Order:

@@ -178,7 +178,9 @@ def cause(snapshot: Snapshot) -> str:
         else raised
         if (raised := raised_words(snapshot)) is not None
         else f"lagging:{behind or ' far'} behind in event time",
-        "future_elsewhere": f"future timestamps: {_fastest(snapshot)} is{behind or ' far'} ahead of the others",
+        "future_elsewhere": f"future timestamps: {_fastest(snapshot)} is{behind or ' far'} ahead of the others"
+        if holder.cause == "future_elsewhere"
+        else "",
         "slow_clock": "slow clock: all timestamps are ahead of the clock here",
         "held_back": "paused by --max-drift until slower partitions catch up",
         "paused": "the source is paused",

@@ -15,7 +15,7 @@ from ..present.axis import Axis, LogAxis, Scale, follow, top_of
 from ..present.columns import Columns, columns, common
 from ..present.formatting import FINE, MONTH, SECOND, axis_times, brief, cut, cut_middle, duration, label, pad, short
 from ..present.line import Part, Run, cells, joined
-from ..present.staves import LEFT_OUT, Kind, Order, Stave
+from ..present.staves import LEFT_OUT, Folded, Kind, Order, Stave, fold
 from .canvas import Canvas
 
 EIGHTHS = " ▁▂▃▄▅▆▇█"
@@ -76,7 +76,6 @@ class Barrel(Canvas):
         self._arranged: list[Stave] = []
         self._arranged_for: tuple[Sequence[Stave], int | None] | None = None
         self._now_s = 0.0
-        self._cells: list[list[Stave]] = []
         self._axis: Axis | None = None
         self._columns = Columns(0, 1, 1, 0)
         self._gutter = 0
@@ -84,6 +83,9 @@ class Barrel(Canvas):
         self._common = ""
         self._longest = 0
         self._plain = plain
+        self._times_of: tuple[Sequence[Stave], int | None, list[int], int, int] | None = None
+        self._folded_of: tuple[list[Stave], int, int] | None = None
+        self._folded = Folded()
         self._drawn_of: tuple[Sequence[Stave], Scene, int, int] | None = None
         self._picture: list[list[Run]] = []
         self.prefix = ""
@@ -119,8 +121,8 @@ class Barrel(Canvas):
             return
         if place >= 0:
             self.post_message(self.Picked(self._arranged[place].key))
-        elif -1 - place < len(self._cells):
-            self.post_message(self.Picked(self._cells[-1 - place][0].key))
+        elif -1 - place < len(self._folded.cells):
+            self.post_message(self.Picked(self._folded.cells[-1 - place][0].key))
 
     def draw(self, width: int, height: int) -> list[list[Run]]:
         scene, rows = self._scene, height - 1
@@ -159,14 +161,10 @@ class Barrel(Canvas):
         if self._arranged_for is None or self._arranged_for[0] is not staves or self._arranged_for[1] != most:
             self._arranged = self._order.arrange(staves, self._now_s, most)
             self._arranged_for = (staves, most)
-        folded = self._arranged[cols.shown :]
-        out = next((place for place, stave in enumerate(folded) if stave.kind in LEFT_OUT), len(folded))
-        per_cell = max(cols.per_cell, 1)
-        self._cells = [
-            group[start : start + per_cell]
-            for group in (folded[:out], folded[out:])
-            for start in range(0, len(group), per_cell)
-        ]
+        of = (self._arranged, cols.shown, max(cols.per_cell, 1))
+        if self._folded_of is None or self._folded_of[0] is not of[0] or self._folded_of[1:] != of[1:]:
+            self._folded_of = of
+            self._folded = fold(self._arranged[cols.shown :], of[2])
 
     def _still(self, width: int, rows: int) -> list[list[Run]]:
         """One watermark and no channel: water up to it, air up to the clock, and the text in the air."""
@@ -194,10 +192,12 @@ class Barrel(Canvas):
     def _scale(self, rows: int) -> Scale:
         scene = self._scene
         staves = scene.staves
-        times = [s.watermark_ms for s in staves if s.watermark_ms is not None]
-        taking_part = [s.watermark_ms for s in staves if s.watermark_ms is not None and s.kind != "idle"]
-        level = scene.level_ms if scene.level_ms is not None else min(taking_part or times, default=0)
-        top = top_of(taking_part or times, level)
+        if self._times_of is None or self._times_of[0] is not staves or self._times_of[1] != scene.level_ms:
+            times = [s.watermark_ms for s in staves if s.watermark_ms is not None]
+            taking_part = [s.watermark_ms for s in staves if s.watermark_ms is not None and s.kind != "idle"]
+            level = scene.level_ms if scene.level_ms is not None else min(taking_part or times, default=0)
+            self._times_of = (staves, scene.level_ms, times, level, top_of(taking_part or times, level))
+        _, _, times, level, top = self._times_of
         if scene.logarithmic:
             fastest = max(times, default=0)
             distances = [fastest - time for time in [*times, level] if time < fastest] or [SECOND]
@@ -220,15 +220,14 @@ class Barrel(Canvas):
             eighths = _eighths(scale, stave.watermark_ms, rows)
             mark = _mark(scale, stave.watermark_ms, self._scene.level_ms, rows)
             out.append(_Column(left, width, stave.kind, eighths, mark))
-        for cell, group in enumerate(self._cells):
-            lowest = min(group, key=lambda s: float("-inf") if s.watermark_ms is None else s.watermark_ms)
+        for cell, lowest in enumerate(self._folded.lowest):
             eighths = _eighths(scale, lowest.watermark_ms, rows)
             out.append(_Column(cols.fold_left + cell, 1, lowest.kind, eighths, folded=True))
         return out
 
     def _names(self, width: int) -> list[Run]:
         cols, scene = self._columns, self._scene
-        seen, folded = self._arranged[: cols.shown], self._arranged[cols.shown :]
+        seen, folded = self._arranged[: cols.shown], self._folded.count
         texts = [cut_middle(label(stave.key).removeprefix(self.prefix), cols.pitch - 1) for stave in seen]
         runs: list[Run] = []
         x = 0
@@ -240,10 +239,10 @@ class Barrel(Canvas):
             runs += [(" " * (left - x), "dim"), (text, ink)]
             x = left + taken
         if folded:
-            chosen = any(stave.key == scene.selected for stave in folded)
+            chosen = scene.selected in self._folded.keys
             runs.append((" " * (cols.fold_left - x), "dim"))
-            text = f"+{len(folded):,}, {cols.per_cell} a cell"
-            out = sum(stave.kind in LEFT_OUT for stave in folded)
+            text = f"+{folded:,}, {cols.per_cell} a cell"
+            out = self._folded.left_out
             with_out = f"{text}, {out:,} left out ({PATTERNS['idle']})"
             text = with_out if out and cols.fold_left + cell_len(with_out) <= width else text
             runs.append((text, "selected" if chosen else "dim"))

@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct, UnsetType
 from ..operator_clock import OperatorClock
 from ..settings import TUNABLE
 from ..snapshot import ChannelView, Snapshot
-from ..times import MIN, shift
+from ..times import MAX, MIN, shift, shift_all
 from ..valve import Round
 from .shown_clock import shown_clock, time_or_min
 
@@ -44,7 +44,7 @@ def applied_now(
         return _by_sparks_rule(snapshot, settings.lateness_ms if lateness_ms is UNSET else lateness_ms)
     if snapshot.ended:
         return AppliedNow(snapshot.level.watermark_ms, None, 0, 0)
-    if snapshot.now_ms is None or any(view.aligned is None for view in snapshot.channels):
+    if snapshot.now_ms is None or None in [view.aligned for view in snapshot.channels]:
         return None
     lateness = (settings.lateness_ms or 0) if lateness_ms is UNSET else lateness_ms
     idle_after = settings.idle_after_ms if idle_after_ms is UNSET else idle_after_ms
@@ -80,12 +80,13 @@ def _emitted(snapshot: Snapshot, now: int, lateness: int, idle_after: int | None
     before = clock.level
     speaking: dict[int, int] = {}
     if snapshot.settings.emit_every_ms:  # generators send nothing then, but an instance may have to recombine
-        wanted = {number: shift(_at_zero(view), -lateness) for number, view in views.items()}
-        speaking = {
-            number: watermark
-            for number, watermark in wanted.items()
-            if watermark != MIN and views[number].state != "finished"
+        zeros = {
+            number: zero
+            for number, view in views.items()
+            if (zero := view.at_zero_lateness_ms) is not None and view.state != "finished"
         }
+        wanted = shift_all(zeros, -lateness)
+        speaking = {number: watermark for number, watermark in wanted.items() if watermark != MIN}
     clock.emit(now, Round(speaking, now), shown.timers)
     holder = clock.holder()
     fires, more = _fires(snapshot, clock.level)
@@ -100,17 +101,14 @@ def _emitted(snapshot: Snapshot, now: int, lateness: int, idle_after: int | None
 
 def _frozen(clock: OperatorClock, views: dict[int, ChannelView], lateness: int, level: int) -> int | None:
     """How far (ms) the slowest aligned channel, at this lateness, is below its earlier watermark."""
-    aligned = [n for n, view in views.items() if clock.takes_part(n) and view.state != "finished"]
-    slowest = min((_wanted(views[number], lateness) for number in aligned), default=MIN)
+    aligned = [view for number, view in views.items() if view.state != "finished" and clock.takes_part(number)]
     if level == MIN or not aligned:
         return 0
+    zeros = [zero for view in aligned if (zero := view.at_zero_lateness_ms) is not None]
+    slowest = shift(min(zeros), -lateness) if zeros else MAX
+    if len(zeros) < len(aligned):  # without a lateness, the present watermark of a channel
+        slowest = min(slowest, *(time_or_min(v.watermark_ms) for v in aligned if v.at_zero_lateness_ms is None))
     return None if slowest == MIN else max(0, level - slowest)
-
-
-def _wanted(view: ChannelView, lateness: int) -> int:
-    """The channel's watermark by its generator; without a lateness, its present watermark."""
-    zero = _at_zero(view)
-    return time_or_min(view.watermark_ms) if zero == MIN else shift(zero, -lateness)
 
 
 def _fires(snapshot: Snapshot, level: int) -> tuple[int, bool]:
@@ -118,7 +116,3 @@ def _fires(snapshot: Snapshot, level: int) -> tuple[int, bool]:
     windows = snapshot.windows
     fires = sum(window.end_ms - 1 <= level for window in windows.open)
     return fires, bool(windows.open) and fires == len(windows.open) and (windows.open_count or 0) > fires
-
-
-def _at_zero(view: ChannelView) -> int:
-    return time_or_min(view.at_zero_lateness_ms)

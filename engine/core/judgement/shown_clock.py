@@ -30,7 +30,7 @@ def shown_clock(snapshot: Snapshot, now: int, lateness: int, idle_after: int | N
         lateness_ms=lateness,
         idle_after_ms=idle_after,
         subtasks=subtasks,
-        valve=_valve(snapshot, snapshot.channels if subtasks is None else _inputs(snapshot, subtasks)),
+        valve=_valve_of_channels(snapshot) if subtasks is None else _valve(snapshot, _inputs(snapshot, subtasks)),
         channels=len(views),
         instances=[] if subtasks is None else _instances(snapshot, views, subtasks),
         outdated=set() if subtasks is None else set(range(len(_inputs(snapshot, subtasks)))),
@@ -45,7 +45,20 @@ def time_or_min(time_ms: int | None) -> int:
     return MIN if time_ms is None else time_ms
 
 
-def _valve(snapshot: Snapshot, inputs: list[ChannelView] | list[InstanceView | None]) -> Valve:
+def _valve_of_channels(snapshot: Snapshot) -> Valve:
+    """Every channel is an input: there may be 100,000 of them, for each key that previews a setting."""
+    views, finished, idle, active = snapshot.channels, Status.FINISHED, Status.IDLE, Status.ACTIVE
+    return Valve(
+        watermarks=[MIN if (watermark := view.watermark_ms) is None else watermark for view in views],
+        statuses=[finished if view.state == "finished" else idle if view.idle else active for view in views],
+        aligned=[bool(view.aligned) for view in views],
+        since=[view.since_ms or 0 for view in views],
+        last_output=time_or_min(snapshot.level.watermark_ms),
+        idle=snapshot.level.idle,
+    )
+
+
+def _valve(snapshot: Snapshot, inputs: list[InstanceView | None]) -> Valve:
     return Valve(
         watermarks=[MIN if view is None else time_or_min(view.watermark_ms) for view in inputs],
         statuses=[_status(view) for view in inputs],
@@ -56,13 +69,12 @@ def _valve(snapshot: Snapshot, inputs: list[ChannelView] | list[InstanceView | N
     )
 
 
-def _status(view: ChannelView | InstanceView | None) -> Status:
+def _status(view: InstanceView | None) -> Status:
     if view is None:
         return Status.REMOVED
     if view.state == "finished":
         return Status.FINISHED
-    idle = view.idle if isinstance(view, ChannelView) else view.state == "idle"
-    return Status.IDLE if idle else Status.ACTIVE
+    return Status.IDLE if view.state == "idle" else Status.ACTIVE
 
 
 def _inputs(snapshot: Snapshot, subtasks: int) -> list[InstanceView | None]:
