@@ -12,7 +12,7 @@ from .watermarks import BoundedWatermarks, Generator, SilentWatermarks, absorb
 Left = Literal["finished", "removed"]
 
 
-class Channel(Struct, gc=False):
+class Channel(Struct, gc=False, omit_defaults=True):
     """A channel: its generator, and when it last had a record (processing time, ms)."""
 
     name: str

@@ -12,7 +12,7 @@ RATE_OVER_S = 10.0
 """Rates are means over this time (s)."""
 
 
-class ChannelCounts(Struct, gc=False):
+class ChannelCounts(Struct, gc=False, omit_defaults=True):
     """Counts of one channel since the start, with the fields of `Totals`."""
 
     records: int = 0

@@ -20,7 +20,7 @@ from .idleness import IdlenessTimers
 from .judgement.autopilot import Autopilot
 from .judgement.verdict import Judge
 from .observation import BatchObservation, greatest_times
-from .operator_clock import Clock
+from .operator_clock import Clock, OperatorClock
 from .panes import panes_of
 from .points import WaitingPoints, points_of
 from .settings import AutoLateness, Settings
@@ -72,6 +72,9 @@ class Monitor(Struct, kw_only=True, dict=True):
     ended: bool = False
 
     def __post_init__(self) -> None:
+        for clock in (self.shadow, *(rung.clock for rung in self.rungs)):
+            if isinstance(clock, OperatorClock) and isinstance(self.clock, OperatorClock):
+                clock.restore(self.clock)
         self._registry = Registry(self.channels)
         self._clocks = Clocks(self.clock, self.shadow, self.rungs)
         self._points = WaitingPoints()

@@ -1,9 +1,11 @@
 """New monitors, and monitors as JSON (the saved state)."""
 
+from copy import copy
+
 import msgspec
 
 from .monitor import Monitor
-from .operator_clock import new_clock
+from .operator_clock import OperatorClock, new_clock
 from .settings import Settings
 from .whatif import new_idle_rungs, new_lateness_whatif
 from .window_operator import new_window_operator
@@ -22,9 +24,26 @@ def new_monitor(settings: Settings) -> Monitor:
     )
 
 
+def to_save(monitor: Monitor) -> Monitor:
+    """A copy to be encoded, nothing else: the clocks of the what-if that are like the run's own are only marked."""
+    own = monitor.clock
+    if not isinstance(own, OperatorClock):
+        return monitor
+    saved = copy(monitor)
+    if isinstance(monitor.shadow, OperatorClock):
+        saved.shadow = monitor.shadow.marked_as_own(own)
+    saved.rungs = []
+    for rung in monitor.rungs:
+        marked = copy(rung)
+        if isinstance(rung.clock, OperatorClock):
+            marked.clock = rung.clock.marked_as_own(own)
+        saved.rungs.append(marked)
+    return saved
+
+
 def encode_monitor(monitor: Monitor) -> bytes:
     """The monitor as JSON."""
-    return msgspec.json.encode(monitor)
+    return msgspec.json.encode(to_save(monitor))
 
 
 def decode_monitor(data: bytes) -> Monitor:

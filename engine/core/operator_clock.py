@@ -6,6 +6,7 @@ clock's lateness subtracted.
 """
 
 from collections.abc import Iterator, Mapping
+from copy import copy
 from heapq import heapify, heappop, heappush
 
 from msgspec import Struct
@@ -56,6 +57,8 @@ class OperatorClock(Struct, tag="valve", dict=True):
     """
     outdated: set[int] = set()
     """Source instances that a channel has left: they recombine at the next emit."""
+    like_own: bool = False
+    """Only in the saved state: the valve and the waiting channels are those of the run's own clock."""
 
     def __post_init__(self) -> None:
         first: dict[int, int] = {}
@@ -66,6 +69,20 @@ class OperatorClock(Struct, tag="valve", dict=True):
         self.waiting = [(since, channel) for channel, since in first.items()]
         heapify(self.waiting)
         self._waits = set(first)
+
+    def marked_as_own(self, own: "OperatorClock") -> "OperatorClock":
+        """For the saved state: a copy without what `own` has as well, or this clock if they differ."""
+        if self.subtasks is not None or self.waiting != own.waiting or not self.valve.is_like(own.valve):
+            return self
+        marked = copy(self)
+        marked.valve, marked.waiting, marked.like_own = Valve(), [], True
+        return marked
+
+    def restore(self, own: "OperatorClock") -> None:
+        """Undo `marked_as_own` after the state was read."""
+        if self.like_own:
+            self.valve.become(own.valve)
+            self.waiting, self._waits, self.like_own = own.waiting.copy(), own._waits.copy(), False
 
     @property
     def level(self) -> int:

@@ -30,7 +30,7 @@ class CustomWatermarks(Protocol):
         ...
 
 
-class BoundedWatermarks(Struct, tag="bounded", gc=False):
+class BoundedWatermarks(Struct, tag="bounded", gc=False, omit_defaults=True):
     """`max - 1`, or `max` for the legacy extractor (lateness 0)."""
 
     legacy: bool = False

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from ..core.monitor import Monitor
+from ..core.monitor_state import to_save
 from ..core.settings import Settings
 from ..durable_file import replace_file
 from ..errors import RunError, UsageError, first_line
@@ -23,7 +24,7 @@ from ..feed.messages import decode_as
 from ..locks import try_lock_file
 from .state_files import OUTPUTS, own_outputs
 
-STATE_VERSION = 3
+STATE_VERSION = 4
 JVM_GONE_WITHIN_S = 20
 
 
@@ -110,7 +111,7 @@ class StateDirectory:
 
     def save(self, state: SavedState) -> None:
         """Write the state so that a crash leaves either the old or the new one; RunError on failure."""
-        content = msgspec.json.encode(state)
+        content = msgspec.json.encode(structs.replace(state, monitor=to_save(state.monitor)))
         with self._writing:
             if self._lock_fd is None:
                 raise RunError(f"the engine has stopped; nothing more is saved in --state-dir {self.path}")

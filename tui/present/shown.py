@@ -52,7 +52,7 @@ class Shown:
         self.staves: list[Stave] = []
         self.entries: list[Entry] = []
         self._named: list[Entry] = []
-        self._arranged_of: tuple[Snapshot, int | None] | None = None
+        self._named_of: tuple[Snapshot, int | None] | None = None
         self._preview_of: tuple[Snapshot, Wish | None] | None = None
         self._judged_silent = False
         self._lags: list[int | None] = []
@@ -89,10 +89,14 @@ class Shown:
 
     def arrange(self) -> None:
         """Filter and sort the staves and the rows of the table."""
-        view, of = self.view, self._arranged_of
+        self.staves = staves(self.snapshot, self.view.inside)
+        self.order()
+
+    def order(self) -> None:
+        """Filter and sort the rows of the table."""
+        view, of = self.view, self._named_of
         if of is None or of[0] is not self.snapshot or of[1] != view.inside:
-            self._arranged_of = (self.snapshot, view.inside)
-            self.staves = staves(self.snapshot, view.inside)
+            self._named_of = (self.snapshot, view.inside)
             self._named = by_name(self.snapshot, view.inside)
         self.entries = ordered(self._named, view.pattern, view.sort, reverse=view.reverse)
 

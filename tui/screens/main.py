@@ -190,6 +190,12 @@ class MainScreen(TuningScreen):
             self._shown.arrange()
         self._paint()
 
+    def _reorder(self) -> None:
+        """Filter and sort the table: the barrel stays."""
+        if self._detail is None:
+            self._shown.order()
+        self._paint()
+
     def _paint(self) -> None:
         shown = self._shown
         shown.update_preview()
@@ -252,19 +258,19 @@ class MainScreen(TuningScreen):
     def action_sort(self) -> None:
         """Sort the channels by the next order."""
         self._shown.look(sort=next_sort(self._shown.view.sort), reverse=False)
-        self._arrange()
+        self._reorder()
 
     def action_reverse(self) -> None:
         """Reverse the order of the channels."""
         self._shown.look(reverse=not self._shown.view.reverse)
-        self._arrange()
+        self._reorder()
 
     def on_channel_table_sort_wanted(self, event: ChannelTable.SortWanted) -> None:
         if event.sort == self._shown.view.sort:
             self.action_reverse()
         else:
             self._shown.look(sort=event.sort, reverse=False)
-            self._arrange()
+            self._reorder()
 
     def action_axis(self) -> None:
         """Switch the axis: event time, or the distance behind the fastest channel."""
