@@ -15,6 +15,7 @@ NAMES = (
     "taps",
     "ordinary_job",
     "start",
+    "paint",
     "screen",
     "replay",
     "flink",
