@@ -3,6 +3,7 @@ themselves.
 """
 
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..core.explain import SeenValues
@@ -21,6 +22,7 @@ from .groups import Levels, limits_of
 from .late_rows import LateRows
 from .sources.base import Source, canonical_columns
 from .sources.capabilities import Batch
+from .sources.file_log import files_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -51,11 +53,12 @@ class Observer:
         self._warming.start()
         self.frame = source.load(spark)
 
-    def batch(self, frame: "DataFrame", first_row: int, ends: list[str]) -> Batch:
-        """The batch that begins at `first_row`, as the source has it."""
+    def batch(self, frame: "DataFrame", first_row: int, ends: list[str], number: int, checkpoint: Path) -> Batch:
+        """The batch `number` that begins at `first_row`, as the source has it."""
         if self._planner is not None and self._reader is None:
             frame = self._planner.rows(frame.sparkSession, first_row, int(ends[0]))
-        return Batch(frame, first_row, ends)
+        files = files_of(checkpoint, number) if self._reader is not None and self._planner is None else None
+        return Batch(frame, first_row, ends, files)
 
     def observe(self, batch: Batch, number: int, levels: Levels, monitor: Monitor) -> BatchObservation:
         """The observation of the batch after those that `monitor` has applied."""

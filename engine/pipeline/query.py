@@ -394,7 +394,7 @@ class Run:
         assert self._observer is not None
         assert self._passes is not None
         try:
-            batch = self._observer.batch(frame, self.monitor.rows, ends)
+            batch = self._observer.batch(frame, self.monitor.rows, ends, number, self._state.checkpoint)
             with self._passes.read_once(batch) as kept:
                 observation = self._observer.observe(kept, number, levels, self.monitor)
                 return self._passes.run(kept, observation, levels)

@@ -20,6 +20,8 @@ class Batch(NamedTuple):
     """How many rows were read before."""
     ends: list[str]
     """Where it ends (`Backlog.applied`); with a `BatchPlanner` the row before which it ends."""
+    files: list[tuple[str, int]] | None = None
+    """The files (path, bytes) of a source of files, if Spark's log says them."""
 
 
 class ColumnReader(Protocol):

@@ -105,7 +105,9 @@ class FileColumns(Struct, frozen=True):
 
     def shares(self, batch: Batch) -> list[list[Piece]]:
         """The batch's files, divided among as many tasks as there are cores."""
-        files = [(row["path"].removeprefix("file:"), row["length"]) for row in batch.frame.collect()]
+        files = batch.files
+        if files is None:
+            files = [(row["path"].removeprefix("file:"), row["length"]) for row in batch.frame.collect()]
         return pieces_of(files, batch.frame.sparkSession.sparkContext.defaultParallelism, divided=self.divided)
 
     def rows(self, batch: Batch) -> "DataFrame":
