@@ -181,7 +181,7 @@ def profile(bootstrap: str) -> None:
         keys=False,
         values=True,
         held=None,
-        known_topics="",
+        known_topics="not-there.json",
     )
     consumer = kafka_stream._consumer(options.config)
     parts = [
@@ -219,7 +219,9 @@ def read(options: kafka_stream.ReaderOptions, size: int, watch: Stopwatch) -> No
         def read_all() -> None:
             end = RECORDS // PARTITIONS
             for low in range(0, end, size):
-                for batch in kafka_stream._read(options, OffsetRange(TOPIC, 0, low, min(low + size, end))):
+                for batch in kafka_stream.KafkaStreamReader(options).read(
+                    OffsetRange(TOPIC, 0, low, min(low + size, end))
+                ):
                     write(batch)
 
         watch.timed("all", read_all)()

@@ -3,7 +3,6 @@ themselves.
 """
 
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..core.explain import SeenValues
@@ -22,7 +21,6 @@ from .groups import Levels, limits_of
 from .late_rows import LateRows
 from .sources.base import Source, canonical_columns
 from .sources.capabilities import Batch
-from .sources.file_log import files_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,12 +51,12 @@ class Observer:
         self._warming.start()
         self.frame = source.load(spark)
 
-    def batch(self, frame: "DataFrame", first_row: int, ends: list[str], number: int, checkpoint: Path) -> Batch:
-        """The batch `number` that begins at `first_row`, as the source has it."""
-        if self._planner is not None and self._reader is None:
-            frame = self._planner.rows(frame.sparkSession, first_row, int(ends[0]))
-        files = files_of(checkpoint, number) if self._reader is not None and self._planner is None else None
-        return Batch(frame, first_row, ends, files)
+    def batch(self, planned: Batch) -> Batch:
+        """The batch as the source has it: with the rows of a `BatchPlanner`."""
+        if self._planner is None or self._reader is not None:
+            return planned
+        spark = planned.frame.sparkSession
+        return planned._replace(frame=self._planner.rows(spark, planned.first_row, int(planned.ends[0])))
 
     def observe(self, batch: Batch, number: int, levels: Levels, monitor: Monitor) -> BatchObservation:
         """The observation of the batch after those that `monitor` has applied."""

@@ -39,6 +39,7 @@ from .query_failures import QueryFailures
 from .record_passes import RecordPasses, explained_from
 from .source_channels import SourceChannels
 from .sources.base import Source
+from .sources.capabilities import Batch
 from .spark_error import SparkError, reason_of
 
 STOPPING = "the engine is stopping"
@@ -394,7 +395,9 @@ class Run:
         assert self._observer is not None
         assert self._passes is not None
         try:
-            batch = self._observer.batch(frame, self.monitor.rows, ends, number, self._state.checkpoint)
+            begins = self._state.source_offsets(number - 1) if number else []
+            log = self._state.checkpoint / "sources" / "0"
+            batch = self._observer.batch(Batch(frame, self.monitor.rows, ends, begins or (None if number else []), log))
             with self._passes.read_once(batch) as kept:
                 observation = self._observer.observe(kept, number, levels, self.monitor)
                 return self._passes.run(kept, observation, levels)

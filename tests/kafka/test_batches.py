@@ -184,14 +184,14 @@ def test_ranges_of_one_worker_join(broker: LocalBroker, topic: str, transact: Tr
     kept = read(broker, topic, isolation_level="read_committed")
     expected = {record.offset: (record.value, record.timestamp, record.headers) for record in kept}
     end = kept[-1].offset + 1
-    options = kafka_stream.ReaderOptions(
+    reader = kafka_stream.KafkaStreamReader(kafka_stream.ReaderOptions(
         config=KafkaConfig(broker.bootstrap), topics=[topic], start={}, most=1, tasks=1, keys=True, values=True,
-        headers=True, held=None, known_topics="",
-    )  # fmt: skip
+        headers=True, held=None, known_topics="not-there.json",
+    ))  # fmt: skip
     edges = [0, 1, 7, 61, 130, 200, 300, end]
     ranges = [*pairwise(edges), (61, 130), (130, 131), (0, 61), (61, end)]
     for start, stop in ranges:
-        batches = list(kafka_stream._read(options, kafka_stream.OffsetRange(topic, 0, start, stop)))
+        batches = list(reader.read(kafka_stream.OffsetRange(topic, 0, start, stop)))
         rows = [row for batch in batches for row in batch.to_pylist()]
         assert [row["offset"] for row in rows] == [offset for offset in expected if start <= offset < stop]
         for row in rows:

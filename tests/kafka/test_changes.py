@@ -16,14 +16,19 @@ from wmtop.engine.pipeline.sources.kafka import Reader
 from wmtop.engine.pipeline.sources.kafka_columns import KafkaColumns
 
 from .records import CreateTopic, Produce, Record
-from .running import SETTINGS, Running, running
+from .running import IN_VALUE, SETTINGS, Running, running
 
 LATENESS_MS = SETTINGS.lateness_ms or 0
 NOON_MS = 1_767_268_800_000
 
 
-def at(offset_ms: int) -> bytes:
-    return json.dumps({"ts": NOON_MS + offset_ms}).encode()
+COLUMNS = {"python": KafkaColumns(), "connector": IN_VALUE}
+"""Records have the same time in their value and as their timestamp: kafka-python reads the latter as columns."""
+
+
+def at(offset_ms: int, partition: int = 0, key: bytes | None = None) -> Record:
+    time_ms = NOON_MS + offset_ms
+    return Record(json.dumps({"ts": time_ms}).encode(), partition, time_ms, key)
 
 
 @pytest.fixture
@@ -42,14 +47,14 @@ def told(it: Running, code: NoteCode) -> Note:
 def test_a_partition_is_added(
     spark: SparkSession, broker: LocalBroker, topic: str, produce: Produce, tmp_path: Path, admin: Any
 ) -> None:
-    produce(topic, [Record(at(i)) for i in range(10)])
-    with running(spark, broker, topic, tmp_path) as it:
+    produce(topic, [at(i) for i in range(10)])
+    with running(spark, broker, topic, tmp_path, KafkaColumns()) as it:
         it.read(10)
         admin.create_partitions({topic: 2})
         assert told(it, "partition_added").args == {"topic": topic, "partition": 1}
         picture = it.until(lambda p: len(p.channels) == 2)
         assert picture.channels[1].state == "never_seen"
-        produce(topic, [Record(at(20 + i), partition=1) for i in range(5)])
+        produce(topic, [at(20 + i, partition=1) for i in range(5)])
         picture = it.read(15)
         assert [c.records for c in picture.channels] == [10, 5]
 
@@ -57,13 +62,13 @@ def test_a_partition_is_added(
 def test_a_topic_is_deleted_and_made_anew(
     spark: SparkSession, broker: LocalBroker, topic: str, produce: Produce, tmp_path: Path, admin: Any
 ) -> None:
-    produce(topic, [Record(at(i)) for i in range(10)])
-    with running(spark, broker, topic, tmp_path) as it:
+    produce(topic, [at(i) for i in range(10)])
+    with running(spark, broker, topic, tmp_path, KafkaColumns()) as it:
         it.read(10)
         admin.delete_topics([topic])
         assert told(it, "topic_gone").args["topic"] == topic
         admin.create_topics({topic: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
-        produce(topic, [Record(at(100 + i)) for i in range(25)])
+        produce(topic, [at(100 + i) for i in range(25)])
         assert told(it, "topic_recreated").args["from_start"] == 1
         picture = it.read(35)
         assert picture.totals.records == 35
@@ -80,8 +85,8 @@ def test_a_topic_is_deleted_while_part_of_it_is_unread(
     admin: Any,
     reader: Reader,
 ) -> None:
-    produce(topic, [Record(at(i)) for i in range(100)])
-    with running(both_readers, broker, topic, tmp_path, reader=reader, batch_records=10) as it:
+    produce(topic, [at(i) for i in range(100)])
+    with running(both_readers, broker, topic, tmp_path, COLUMNS[reader], reader=reader, batch_records=10) as it:
         it.until(lambda p: p.totals.records >= 10)
         admin.delete_topics([topic])
         unread = told(it, "topic_gone").args["unread"]
@@ -91,7 +96,7 @@ def test_a_topic_is_deleted_while_part_of_it_is_unread(
         admin.create_topics({topic: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
 
         def goes_on(picture: Snapshot) -> bool:  # Spark's connector may still hold old records, up to their last offset
-            produce(topic, [Record(at(1_000))] * 20)
+            produce(topic, [at(1_000)] * 20)
             return any(channel.max_event_ms == NOON_MS + 1_000 for channel in picture.channels)
 
         it.until(goes_on)
@@ -113,9 +118,9 @@ def test_a_deleted_topic_no_longer_holds_the_watermark_and_comes_back_as_a_new_c
     reader: Reader,
 ) -> None:
     slow, fast = create_topic(), create_topic()
-    produce(slow, [Record(at(10_000))])
-    produce(fast, [Record(at(90_000))])
-    with running(both_readers, broker, [slow, fast], tmp_path, reader=reader) as it:
+    produce(slow, [at(10_000)])
+    produce(fast, [at(90_000)])
+    with running(both_readers, broker, [slow, fast], tmp_path, COLUMNS[reader], reader=reader) as it:
         assert it.read(2).level.watermark_ms == NOON_MS + 10_000 - LATENESS_MS - 1
         assert it.picture().level.holder.channel == f"{slow}-0"  # type: ignore[union-attr]
         delete_and_wait(it, admin, slow, f"{slow}-0")
@@ -129,7 +134,7 @@ def test_a_deleted_topic_no_longer_holds_the_watermark_and_comes_back_as_a_new_c
         assert picture.level.watermark_ms == level
 
         def read_again(picture: Snapshot) -> bool:
-            produce(slow, [Record(at(5_000))])
+            produce(slow, [at(5_000)])
             return any(view.channel == f"{slow}-0" and view.max_event_ms for view in picture.channels)
 
         picture = it.until(read_again)
@@ -148,15 +153,17 @@ def test_a_bounded_partition_finishes_at_its_end_and_no_longer_holds_the_waterma
     reader: Reader,
 ) -> None:
     topic = create_topic(3)  # partition 2 stays empty
-    produce(topic, [Record(at(1_000 * i), partition=0) for i in range(30)])
-    produce(topic, [Record(at(i), partition=1) for i in range(3)])
+    produce(topic, [at(1_000 * i, partition=0) for i in range(30)])
+    produce(topic, [at(i, partition=1) for i in range(3)])
     seen: list[tuple[int | None, dict[str, str]]] = []
 
     def note() -> None:
         picture = it.picture()
         seen.append((picture.level.watermark_ms, {view.channel: view.state for view in picture.channels}))
 
-    with running(both_readers, broker, topic, tmp_path, reader=reader, once=True, batch_records=10) as it:
+    with running(
+        both_readers, broker, topic, tmp_path, COLUMNS[reader], reader=reader, once=True, batch_records=10
+    ) as it:
         it.run._on_batch = note
         picture = it.until(lambda p: p.totals.records == 33 and it.run.monitor.ended)
     # A batch takes 9 records of partition 0, later 3, and 1 of partition 1. Without partition 2 at its end already,
@@ -172,8 +179,8 @@ def test_a_bounded_read_by_key_finishes_no_channel_before_the_end(
     spark: SparkSession, broker: LocalBroker, create_topic: CreateTopic, produce: Produce, tmp_path: Path
 ) -> None:
     topic = create_topic(2)
-    produce(topic, [Record(at(1_000 * i), partition=0, key=b"a") for i in range(30)])
-    produce(topic, [Record(at(i), partition=1, key=b"b") for i in range(3)])
+    produce(topic, [at(1_000 * i, partition=0, key=b"a") for i in range(30)])
+    produce(topic, [at(i, partition=1, key=b"b") for i in range(3)])
     states: set[str] = set()
     columns = KafkaColumns(time=JsonPath(("ts",)), channel="key")
     with running(spark, broker, topic, tmp_path, columns, once=True, batch_records=10) as it:
@@ -190,7 +197,7 @@ def test_a_topic_that_is_not_there_yet(
     def say(note: Note) -> None:
         said.append(note)
         admin.create_topics({"coming": {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
-        produce("coming", [Record(at(0))])
+        produce("coming", [at(0)])
 
     with running(spark, broker, "coming", tmp_path, say=say) as it:
         assert it.read(1).totals.records == 1
@@ -200,7 +207,7 @@ def test_a_topic_that_is_not_there_yet(
 def test_retention_deletes_what_was_not_read_yet(
     spark: SparkSession, broker: LocalBroker, topic: str, produce: Produce, tmp_path: Path, admin: Any
 ) -> None:
-    produce(topic, [Record(at(i)) for i in range(100)])
+    produce(topic, [at(i) for i in range(100)])
     with running(spark, broker, topic, tmp_path, batch_records=30) as it:
         it.until(lambda p: p.totals.records >= 10)
     admin.delete_records({TopicPartition(topic, 0): 90})
@@ -215,7 +222,7 @@ def test_the_broker_restarts_while_it_is_read(
     spark: SparkSession, broker: LocalBroker, create_topic: CreateTopic, produce: Produce, tmp_path: Path
 ) -> None:
     topic = create_topic(2)
-    produce(topic, [Record(at(i), partition=i % 2) for i in range(200)])
+    produce(topic, [at(i, partition=i % 2) for i in range(200)])
     with running(spark, broker, topic, tmp_path, batch_records=50) as it:
         it.until(lambda p: p.totals.records > 0)
         broker.kill()

@@ -3,41 +3,30 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import sysconfig
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from subprocess import PIPE
-from typing import NamedTuple
 
 import pyarrow.parquet as pq
-import pyspark
 import pytest
 from wmtop.engine.core.settings import Settings, Tumbling
-from wmtop.engine.java import find_java
 
 from tests.reference.ops import in_batches
 from tests.reference.result import same_lines
 from tests.reference.run import run_ops
 
+from .clusters import Cluster, local_cluster
 from .test_against_reference import BATCH_ROWS, make_rows, write
 
 SETTINGS = Settings(lateness_ms=300, window=Tumbling(500, 7), idle_after_ms=400, future_guard_ms=None)
 OPTIONS = ["--time", "t", "--arrival", "a", "--channel", "c", "--batch-rows", str(BATCH_ROWS), "--once", "--json"]
 OPTIONS += ["--lateness", "300ms", "--window", "500ms", "--offset", "7ms", "--idle-after", "400ms"]
 TIMEOUT_S = 300.0
-
-
-class Cluster(NamedTuple):
-    """The master's URL, and the workers' process ids."""
-
-    url: str
-    workers: list[int]
 
 
 @pytest.fixture
@@ -56,28 +45,8 @@ def python(tmp_path: Path) -> Path:
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
     """A master with two workers of one core each, all in directories of their own."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    home = Path(pyspark.__file__).parent
-    environment = {"PATH": os.environ["PATH"], "JAVA_HOME": str(find_java().home), "SPARK_HOME": str(home)}
-    environment |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "128m", "HOME": str(tmp_path)}
-    environment["SPARK_DAEMON_JAVA_OPTS"] = "-XX:TieredStopAtLevel=1"
-    url = f"spark://127.0.0.1:{port}"
-
-    def start(name: str, *arguments: str) -> int:
-        (tmp_path / name).mkdir()
-        log = (tmp_path / name / "log").open("wb")
-        command = [home / "bin" / "spark-class", f"org.apache.spark.deploy.{arguments[0]}", *arguments[1:]]
-        process = subprocess.Popen(command, cwd=tmp_path / name, env=environment, stdout=log, stderr=log)
-        closing.callback(process.wait)
-        closing.callback(process.terminate)
-        return process.pid
-
-    with ExitStack() as closing:
-        start("master", "master.Master", "-h", "127.0.0.1", "-p", str(port), "--webui-port", "0")
-        worker = ("worker.Worker", "-h", "127.0.0.1", "-c", "1", "-m", "1g", "--webui-port", "0", url)
-        yield Cluster(url, [start(name, *worker) for name in ("first", "second")])
+    with local_cluster(tmp_path, 2) as cluster:
+        yield cluster
 
 
 def executors(worker: int) -> list[int]:

@@ -1,6 +1,7 @@
 """Optional capabilities of a source: it has each one, or None in its place, and the engine checks for it."""
 
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ...core.snapshot import Note
@@ -20,8 +21,10 @@ class Batch(NamedTuple):
     """How many rows were read before."""
     ends: list[str]
     """Where it ends (`Backlog.applied`); with a `BatchPlanner` the row before which it ends."""
-    files: list[tuple[str, int]] | None = None
-    """The files (path, bytes) of a source of files, if Spark's log says them."""
+    begins: list[str] | None = None
+    """Where it begins, as `ends`; empty: where the run starts; None: not known."""
+    log: Path | None = None
+    """The directory of Spark's log of the query's one source, if it keeps one."""
 
 
 class ColumnReader(Protocol):

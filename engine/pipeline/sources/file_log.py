@@ -6,24 +6,26 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from .capabilities import Batch
 
-def files_of(checkpoint: Path, batch: int) -> list[tuple[str, int]] | None:
-    """The files (path, bytes) of a batch of a query with one source of local files; None if its log does not say.
+
+def files_of(batch: Batch) -> list[tuple[str, int]] | None:
+    """The files (path, bytes) of a batch of local files; None if the log does not say.
 
     Empty files are left out, as Spark leaves them out; None also if one is gone, which Spark reports. Spark's
     `FileStreamSourceLog` writes the log.
     """
+    if batch.begins is None or batch.log is None:
+        return None
     try:
-        last = _log_offset(checkpoint, batch)
-        first = _log_offset(checkpoint, batch - 1) + 1 if batch else 0
-        paths = [path for number in range(first, last + 1) for path in _entries(checkpoint / "sources" / "0", number)]
+        numbers = range(max(map(_number, batch.begins), default=-1) + 1, max(map(_number, batch.ends)) + 1)
+        paths = [path for number in numbers for path in _entries(batch.log, number)]
         return [(path, size) for path in paths if (size := os.stat(path).st_size)]
     except (OSError, ValueError, KeyError, IndexError, TypeError):
         return None
 
 
-def _log_offset(checkpoint: Path, batch: int) -> int:
-    [offset] = (checkpoint / "offsets" / str(batch)).read_text().splitlines()[2:]
+def _number(offset: str) -> int:
     return json.loads(offset)["logOffset"]
 
 
@@ -35,7 +37,7 @@ def _entries(log: Path, number: int) -> Iterator[str]:
         raise ValueError(lines[0])
     for line in lines[1:]:
         entry = json.loads(line)
-        address = urlsplit(entry["path"])
+        address = urlsplit(str(entry["path"]))
         if address.scheme != "file":
             raise ValueError(address.scheme)
         if entry["batchId"] == number:

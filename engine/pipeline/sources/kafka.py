@@ -16,17 +16,21 @@ from ...kafka.config import KafkaConfig
 from ...kafka.offsets import Positions, TopicPartition, offsets_of
 from ...kafka.probe import Probe
 from ...kafka.values import look_for_times
-from ..cluster import TaskNeeds
+from ..cluster import TaskNeeds, runs_wmtop
 from .base import MARKER, Source
 from .kafka_balancer import KafkaBalancer
 from .kafka_columns import KafkaColumns, explained_sql
 from .kafka_progress import KafkaProgress, KafkaRetries
 from .marker import marked
+from .record_columns import NOTHING_MORE
 from .source_notes import SourceNotes
 from .workers import start_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from .kafka_rows import KafkaRanges
+    from .kafka_stream import ReaderOptions
 
 Reader = Literal["auto", "connector", "python"]
 Start = Literal["earliest", "latest", "committed"] | int
@@ -165,8 +169,22 @@ class Kafka(Source):
 
     def load(self, spark: "SparkSession") -> "DataFrame":
         """The stream of records; `UsageError` if the connector is required and missing."""
-        there = _has_connector(spark)
-        if self._asked_reader == "connector" and not there:
+        self._settle_reader(spark)
+        return self._canonical(self._from_connector(spark) if self._reader == "connector" else self._from_python(spark))
+
+    def columns_of(self, spark: "SparkSession") -> "KafkaRanges | None":
+        """The columnar way with kafka-python, where all that is needed of a record are its partition and timestamp."""
+        if not (self._columns.plain and self.more == NOTHING_MORE and self._by_python(spark) and runs_wmtop(spark)):
+            return None
+        from .kafka_rows import KafkaRanges, KafkaRows
+
+        self._settle_reader(spark)
+        self.counted_by_spark = False  # tasks read the records
+        frame, read = self._from_python(spark), KafkaRows(self._reader_options(spark))
+        return KafkaRanges(frame, read, self._progress.start, self._progress.channel_of, self._canonical)
+
+    def _settle_reader(self, spark: "SparkSession") -> None:
+        if self._asked_reader == "connector" and not _has_connector(spark):
             raise UsageError(f"--reader connector: Spark's Kafka connector is not on the class path; {HOW_TO_CONNECT}")
         self._reader = "python" if self._by_python(spark) else "connector"
         self._probe.rereads = self._reader == "python"
@@ -174,7 +192,8 @@ class Kafka(Source):
             self._balancer.enforced = self._reader == "python"
             if not self._balancer.enforced:
                 self._notes.add("max_drift_ignored")
-        raw = self._from_connector(spark) if self._reader == "connector" else self._from_python(spark)
+
+    def _canonical(self, raw: "DataFrame") -> "DataFrame":
         text = raw.selectExpr(*self._columns.text_sql(self.more))
         canonical = self._columns.canonical_sql(self._topics, self.more)
         if self._columns.marker is not None:
@@ -183,7 +202,8 @@ class Kafka(Source):
 
     def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
         """With kafka-python, its data source."""
-        return TaskNeeds((f"{__package__}.kafka_stream",), required=True) if self._by_python(spark) else TaskNeeds()
+        modules = (f"{__package__}.kafka_stream", f"{__package__}.kafka_rows", "wmtop.engine.pipeline.columnar")
+        return TaskNeeds(modules, required=True) if self._by_python(spark) else TaskNeeds()
 
     def trigger(self) -> dict[str, Any]:
         """With `once`: the existing records, then the end."""
@@ -259,11 +279,17 @@ class Kafka(Source):
         return rows.selectExpr("topic", "partition", "offset", stamp, "key", "value", *headers)
 
     def _from_python(self, spark: "SparkSession") -> "DataFrame":
-        from .kafka_stream import FORMAT, KafkaDataSource, ReaderOptions
+        from .kafka_stream import FORMAT, KafkaDataSource
 
         start_workers(spark)
         spark.dataSource.register(KafkaDataSource)
-        options = ReaderOptions(
+        options = msgspec.json.encode(self._reader_options(spark)).decode()
+        return spark.readStream.format(FORMAT).option("reader", options).load()
+
+    def _reader_options(self, spark: "SparkSession") -> "ReaderOptions":
+        from .kafka_stream import ReaderOptions
+
+        return ReaderOptions(
             config=self._config,
             topics=self._topics,
             start=offsets_of(self._progress.start),
@@ -275,7 +301,6 @@ class Kafka(Source):
             held=None if self._balancer is None else str(self._balancer.file),
             known_topics=str(self._ids_file),
         )
-        return spark.readStream.format(FORMAT).option("reader", msgspec.json.encode(options).decode()).load()
 
     def _by_python(self, spark: "SparkSession") -> bool:
         """Whether kafka-python reads instead of Spark's connector."""

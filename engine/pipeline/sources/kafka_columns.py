@@ -37,6 +37,11 @@ class KafkaColumns(Struct, frozen=True):
         return self.marker is not None or self.channel == "key"
 
     @property
+    def plain(self) -> bool:
+        """Whether channels are partitions, and nothing is read from key and value."""
+        return self.by_partition and not self.needs_key and not self.needs_value
+
+    @property
     def by_partition(self) -> bool:
         """Whether channels are partitions."""
         return self.channel == "partition"

@@ -150,17 +150,12 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[OffsetRange]:
         """Each partition's range, split so that all cores have work; none for a recreated one, which rewinds."""
-        began = positions_of(start)
-        return [
-            part
-            for p, stop in sorted(positions_of(end).items())
-            for part in _parts(p, began.get(p, 0), stop, self._options.tasks)
-        ]
+        return ranges_of(positions_of(start), positions_of(end), self._options.tasks)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The records of a task as Arrow record batches, without those of aborted transactions."""
         assert isinstance(partition, OffsetRange)
-        return _read(self._options, partition)
+        return (_batch(self._options, partition, records) for records in read_range(self._options, partition))
 
     def _next(self, partition: TopicPartition, start: int, end: int) -> int:
         """The end of a partition's batch: 0 if its topic was recreated, otherwise never before the start."""
@@ -187,6 +182,11 @@ def _read_held(path: str | None) -> set[str]:
         return set(msgspec.json.decode(Path(path).read_bytes(), type=list[str]))
     except (OSError, msgspec.DecodeError):
         return set()
+
+
+def ranges_of(start: Positions, end: Positions, tasks: int) -> list[OffsetRange]:
+    """Each partition's range, large ones in as many parts as there are tasks."""
+    return [part for p, stop in sorted(end.items()) for part in _parts(p, start.get(p, 0), stop, tasks)]
 
 
 def _parts(partition: TopicPartition, start: int, end: int, tasks: int) -> list[OffsetRange]:
@@ -235,7 +235,8 @@ def _consumer(config: KafkaConfig) -> Any:
     return _consumers[key]
 
 
-def _read(options: ReaderOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
+def read_range(options: ReaderOptions, wanted: OffsetRange) -> Iterator[Records]:
+    """The records of a range, in order, some polls' worth at a time; none of aborted transactions."""
     consumer = _consumer(options.config)
     partition = TopicPartition(wanted.topic, wanted.partition)
     consumer.assign([partition])
@@ -266,10 +267,9 @@ def _read(options: ReaderOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatc
             raise TimeoutError(
                 f"partition {wanted.partition} of {wanted.topic} delivers no records; check that its broker is up"
             )
-        for decoded in records_of(
+        yield from records_of(
             polled, wanted.start, wanted.end, keys=options.keys, values=options.values, headers=options.headers
-        ):
-            yield _batch(options, wanted, decoded)
+        )
     if rest := [batch for batch in polled if batch.offset >= wanted.end]:
         _beyond[key] = Beyond(partition, wanted.end, time.monotonic(), rest)
 

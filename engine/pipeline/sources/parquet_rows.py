@@ -19,7 +19,9 @@ from ...event_time import TimeUnit, to_ms
 from .base import CHANNEL, ONE_CHANNEL, TIME, WATERMARK
 from .capabilities import Batch
 from .columns import channels, texts
+from .file_log import files_of
 from .record_columns import EXPLAIN
+from .shares import divided
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -105,10 +107,10 @@ class FileColumns(Struct, frozen=True):
 
     def shares(self, batch: Batch) -> list[list[Piece]]:
         """The batch's files, divided among as many tasks as there are cores."""
-        files = batch.files
+        files = files_of(batch)
         if files is None:
             files = [(row["path"].removeprefix("file:"), row["length"]) for row in batch.frame.collect()]
-        return pieces_of(files, batch.frame.sparkSession.sparkContext.defaultParallelism, divided=self.divided)
+        return pieces_of(files, batch.frame.sparkSession.sparkContext.defaultParallelism, by_row_group=self.divided)
 
     def rows(self, batch: Batch) -> "DataFrame":
         """The batch's files through Spark's reader."""
@@ -144,16 +146,10 @@ def is_legacy(file: Any) -> bool:
     return any(key in metadata for key in _LEGACY) or [number.zfill(3) for number in version[:2]] < ["003", "001"]
 
 
-def pieces_of(paths: list[tuple[str, int]], tasks: int, *, divided: bool = True) -> list[list[Piece]]:
+def pieces_of(paths: list[tuple[str, int]], tasks: int, *, by_row_group: bool = True) -> list[list[Piece]]:
     """Files (path, bytes) as one list of pieces for each of at most `tasks` tasks, of about the same size."""
-    pieces = [piece for path, size in paths for piece in _divided(path, size, tasks if divided else 1)]
-    shares: list[list[Piece]] = [[] for _ in range(min(tasks, len(pieces)))]
-    sizes = [0] * len(shares)
-    for piece in sorted(pieces, key=lambda piece: -piece.size):
-        least = sizes.index(min(sizes))
-        shares[least].append(piece)
-        sizes[least] += piece.size
-    return shares
+    pieces = [piece for path, size in paths for piece in _divided(path, size, tasks if by_row_group else 1)]
+    return divided(pieces, tasks, lambda piece: piece.size)
 
 
 def _divided(path: str, size: int, tasks: int) -> list[Piece]:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wmtop.engine.pipeline.sources.capabilities import Batch
 from wmtop.engine.pipeline.sources.file_log import files_of
 
 if TYPE_CHECKING:
@@ -21,14 +22,18 @@ def test_every_batch_has_the_files_of_its_frame(spark: "SparkSession", tmp_path:
 
     def look(frame: "DataFrame", batch: int) -> None:
         rows = [(row["path"].removeprefix("file:"), row["length"]) for row in frame.collect()]
-        seen[batch] = rows, files_of(checkpoint, batch)
+        begins = offsets(batch - 1) if batch else []
+        seen[batch] = rows, files_of(Batch(frame, 0, offsets(batch), begins, checkpoint / "sources" / "0"))
+
+    def offsets(batch: int) -> list[str]:
+        return (checkpoint / "offsets" / str(batch)).read_text().splitlines()[2:]
 
     schema = "path string, modificationTime timestamp, length bigint, content binary"
     source = spark.readStream.format("binaryFile").schema(schema).option("maxFilesPerTrigger", "2")
     frame = source.load(f"file://{files}").select("path", "length")
-    for again in ("", "later.bin"):
-        if again:
-            (files / again).write_bytes(b"xyz")
+    for later in ("", "later.bin"):
+        if later:
+            (files / later).write_bytes(b"xyz")
         writer = frame.writeStream.foreachBatch(look).option("checkpointLocation", str(checkpoint))
         writer.trigger(availableNow=True).start().awaitTermination()
     assert len(seen) == 11
@@ -39,8 +44,10 @@ def test_every_batch_has_the_files_of_its_frame(spark: "SparkSession", tmp_path:
     assert found == {*NAMES, "later.bin"} - {NAMES[0]}  # which is empty
     (files / NAMES[1]).unlink()
     gone = next(batch for batch, (rows, _) in seen.items() if any(path.endswith(NAMES[1]) for path, _ in rows))
-    assert files_of(checkpoint, gone) is None
+    again = Batch(None, 0, offsets(gone), offsets(gone - 1), checkpoint / "sources" / "0")  # pyright: ignore
+    assert files_of(again) is None
 
 
 def test_a_log_that_cannot_be_read_says_nothing(tmp_path: Path) -> None:
-    assert files_of(tmp_path, 0) is None
+    assert files_of(Batch(None, 0, ['{"logOffset":0}'], [], tmp_path)) is None  # pyright: ignore
+    assert files_of(Batch(None, 0, ['{"logOffset":0}'], None, tmp_path)) is None  # pyright: ignore
