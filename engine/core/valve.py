@@ -44,6 +44,9 @@ class Valve(Struct, dict=True):
         self._active = self.statuses.count(Status.ACTIVE)
         self._heap: list[tuple[int, int, int]] = []
         self._outdated = bool(self.watermarks)
+        self._scanned = False
+        """Whether `_held` is the holder: a tick asks for it again, and nothing has changed."""
+        self._held: int | None = None
 
     def _rebuild(self) -> None:
         self._outdated = False
@@ -63,6 +66,7 @@ class Valve(Struct, dict=True):
         self.since.append(now)
         self._active += 1
         heappush(self._heap, (MIN, now, channel))
+        self._scanned = False
         if not self.idle:
             return None
         self.idle = False
@@ -79,6 +83,7 @@ class Valve(Struct, dict=True):
         self.since[channel] = now
         self._active += 1
         heappush(self._heap, (MIN, now, channel))
+        self._scanned = False
         woke, self.idle = self.idle, False
         return ValveOutput(idle=False) if woke else None
 
@@ -108,7 +113,7 @@ class Valve(Struct, dict=True):
             if watermark > known[channel] and (everyone or statuses[channel] == Status.ACTIVE):
                 known[channel] = watermark
                 since[channel] = now
-        self._outdated = True
+        self._outdated, self._scanned = True, False
         if self._active == len(known):
             self._advance(min(known))
         else:
@@ -129,7 +134,7 @@ class Valve(Struct, dict=True):
         self.watermarks, self.statuses = other.watermarks.copy(), other.statuses.copy()
         self.aligned, self.since = other.aligned.copy(), other.since.copy()
         self.last_output, self.idle, self._active = other.last_output, other.idle, other._active
-        self._outdated = True
+        self._outdated, self._scanned = True, False
 
     def mark_idle(self, channel: int) -> ValveOutput | None:
         """ACTIVE -> IDLE; the last active channel's flushes the maximum and makes the valve idle."""
@@ -173,10 +178,13 @@ class Valve(Struct, dict=True):
         channel.
         """
         if self._outdated:  # a scan costs less than a new heap, which the next round may outdate
+            if self._scanned:
+                return self._held
             least = min(compress(self.watermarks, self.aligned), default=None)
             aligned, since = self.aligned, self.since
             lowest = [n for n, watermark in enumerate(self.watermarks) if watermark == least and aligned[n]]
-            return min(lowest, key=since.__getitem__, default=None)
+            self._scanned, self._held = True, min(lowest, key=since.__getitem__, default=None)
+            return self._held
         return None if self._top() is None else self._heap[0][2]
 
     @property
@@ -192,6 +200,7 @@ class Valve(Struct, dict=True):
         self._active -= self.statuses[channel] == Status.ACTIVE
         self.statuses[channel] = status
         self.aligned[channel] = False
+        self._scanned = False
 
     def _settle(self) -> ValveOutput | None:
         """Compute the minimum again, or flush the maximum if no channel is active any more."""
