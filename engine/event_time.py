@@ -123,14 +123,23 @@ def usable_range(unit: TimeUnit) -> tuple[int, int]:
 
 def _integers(values: Any, unit: TimeUnit) -> Any:
     first, last = usable_range(unit)
+    rate = PER_SECOND[unit]
+    if not values.null_count and len(values):
+        bounds: Any = pc.min_max(values).as_py()
+        if first <= bounds["min"] and bounds["max"] <= last:  # as nearly always: no test of each value
+            whole = values.cast(pa.int64())
+            return whole if rate == 1_000 else pa.array(_in_ms(whole.to_numpy(), rate))
     limits = np.iinfo(values.type.to_pandas_dtype())
     usable = pc.and_(
         pc.greater_equal(values, pa.scalar(max(first, int(limits.min)), values.type)),
         pc.less_equal(values, pa.scalar(min(last, int(limits.max)), values.type)),
     )
     numbers, valid = _numpy(_only(values, usable).cast(pa.int64()))
-    rate = PER_SECOND[unit]
-    return _arrow(numbers * 1_000 if rate == 1 else numbers // (rate // 1_000), valid)
+    return _arrow(_in_ms(numbers, rate), valid)
+
+
+def _in_ms(numbers: "NDArray[np.int64]", rate: int) -> "NDArray[np.int64]":
+    return numbers * 1_000 if rate == 1 else numbers // (rate // 1_000)
 
 
 def _floats(values: Any, unit: TimeUnit) -> Any:

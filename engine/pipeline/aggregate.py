@@ -22,10 +22,11 @@ from ..core.monitor import Monitor
 from ..core.observation import BatchObservation
 from ..core.settings import Session, Settings, Sliding, Tumbling
 from .batch_groups import observation_of
-from .column_groups import short_name, starts_every, unpacked
+from .column_groups import short_name, unpacked
 from .groups import BEFORE_ALL_MS, FLAGS, LONGEST_NAME, NO_BUCKET, Levels, keys_of, limits_of
 from .sequences import sequences_of
 from .sources.base import ARRIVAL, CHANNEL, MARKER, OFFSET, PART, TIME, WATERMARK
+from .time_cells import starts_every
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -6,75 +6,83 @@ It runs in Spark's tasks and does not depend on Spark. See `groups` for the tabl
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 # (pyarrow is only partly typed.)
 
+from collections.abc import Callable
 from hashlib import sha256
-from math import prod
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec import Struct
-from numpy.typing import NDArray
 
 from ..core.settings import Session, Settings
 from ..core.times import MIN
-from .groups import FLAGS, LONGEST_NAME, NO_BUCKET, Keys, Levels, Limits, keys_of, limits_of
+from .groups import FLAGS, LONGEST_NAME, NO_BUCKET, Levels, keys_of, limits_of
 from .sources.base import ARRIVAL, CHANNEL, OFFSET, TIME, WATERMARK
+from .time_cells import Cells, Flags, Longs, cells_between, starts_every
 
-Longs = NDArray[np.int64]
-Flags = NDArray[np.bool_]
-
+_BLOCK = 1 << 17
+"""Records processed at once: few enough for the processor's cache."""
+_LEAST_BLOCK = 1 << 14
+"""Chunks that are smaller on average are combined first."""
 _FEW_PANES = 1 << 10
-"""Consecutive starts that are numbered by distance, at most, including starts that do not occur."""
+"""Consecutive panes, at most, that are numbered without looking which of them occur; or one per 64 records."""
 _DENSE = 1 << 16
 """Up to this many possible keys, or four per record, each key has a place of its own; beyond that only keys
 that occur.
 """
 
 
-class _Rows(Struct):
-    """The records of a batch, by column: times are 0 where `usable` is false."""
+class _Block(Struct):
+    """Some records: a slice of the table, their times (0 for malformed ones), and their groups."""
 
-    codes: Longs
-    """Channel numbers."""
+    rows: Any
     times: Longs
-    usable: Flags
-    panes: Longs
-    """Pane numbers; records without a usable time have that of one with a usable time, if there is any."""
-    every: int
-    """The distance between two panes' starts (ms)."""
-    offset: int
-    """The start of pane 0 (ms)."""
-    future: Flags | None
-
-    def heads(self, head_ms: int) -> Flags:
-        """Which usable records are less than `head_ms` after their pane's start."""
-        return self.usable & (self.times - (self.panes * self.every + self.offset) < head_ms)
+    usable: Flags | None
+    """None: all."""
+    slots: Longs
 
 
 class _Slots(Struct):
-    """The group of each record, and the slot of each group."""
+    """The slots of all groups, which have records."""
 
-    of_record: Longs
+    blocks: list[_Block]
     count: int
+    """Possible slots."""
     kept: Longs
     """The slots with records."""
     records: Longs
     """The number of records in each of `kept`."""
 
-    def counted(self, where: Flags) -> Longs:
-        """How many records of each group meet the condition `where`."""
-        if not where.any():
-            return np.zeros_like(self.kept)
-        return np.bincount(self.of_record[where], minlength=self.count)[self.kept]
-
-    def greatest(self, values: Longs, where: Flags | None = None) -> Longs:
-        """The greatest value of each group, `MIN`: none."""
-        slots = self.of_record
-        if where is not None and not where.all():
-            slots, values = slots[where], values[where]
+    def greatest(self, values: Callable[[_Block], tuple[Longs, Flags | None]]) -> Longs:
+        """The greatest value of each group where the flags are set (None: everywhere); `MIN`: none."""
         greatest = np.full(self.count, MIN, np.int64)
-        np.maximum.at(greatest, slots, values)
+        for block in self.blocks:
+            numbers, where = values(block)
+            if where is None:
+                np.maximum.at(greatest, block.slots, numbers)
+            else:
+                np.maximum.at(greatest, block.slots[where], numbers[where])
         return greatest[self.kept]
+
+    def counted(self, where: Callable[[_Block], Flags]) -> Longs:
+        """How many records of each group meet a condition."""
+        counts = np.zeros(self.count, np.int64)
+        for block in self.blocks:
+            np.add.at(counts, block.slots[where(block)], 1)
+        return counts[self.kept]
+
+    def within(self, groups: Flags) -> "_Slots":
+        """The records of some groups; the groups stay the same."""
+        flags = np.zeros(self.count, np.bool_)
+        flags[self.kept[groups]] = True
+        blocks: list[_Block] = []
+        for block in self.blocks:
+            at = np.flatnonzero(flags[block.slots])
+            if len(at):
+                usable = None if block.usable is None else block.usable[at]
+                blocks.append(_Block(block.rows.take(pa.array(at)), block.times[at], usable, block.slots[at]))
+        return _Slots(blocks, self.count, self.kept, self.records)
 
 
 def column_groups(rows: "pa.Table", settings: Settings, edges: list[int], levels: Levels) -> "pa.Table":
@@ -83,22 +91,44 @@ def column_groups(rows: "pa.Table", settings: Settings, edges: list[int], levels
     `edges` (ms) are the what-if's, empty without one. Channels whose names occur more than once in the dictionary have
     several rows per key.
     """
-    limits, keys = limits_of(settings, levels), keys_of(settings, edges)
-    channels: Any = rows[CHANNEL].unify_dictionaries().combine_chunks()
-    channels = channels.chunk(0) if isinstance(channels, pa.ChunkedArray) else channels
-    codes = channels.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    times, usable = longs(rows[TIME])
-    arrivals = longs(rows[ARRIVAL]) if ARRIVAL in rows.column_names else None
-    future = _future(times, usable, settings, arrivals, levels)
-    every, offset = starts_every(settings)
-    read = _Rows(codes, times, usable, _panes(times, usable, every, offset), every, offset, future)
-    names = [short_name(name) for name in channels.dictionary.to_pylist()]
-    columns, slots = _keyed(read, keys, np.array(edges, np.int64), limits, names)
+    channels: Any = rows[CHANNEL].unify_dictionaries()
+    names = short_names(channels.chunk(0).dictionary) if channels.num_chunks else pa.array([], pa.string())
+    unified = rows.set_column(rows.schema.get_field_index(CHANNEL), CHANNEL, channels)
+    if channels.num_chunks * _LEAST_BLOCK > rows.num_rows + _LEAST_BLOCK:  # what is done per block would cost most
+        unified = unified.combine_chunks()
+    blocks = _blocks(unified)
+    by_arrival = ARRIVAL in rows.column_names
+    cells = _cells(rows[TIME], blocks, settings, edges, levels, None if by_arrival else levels.now_ms or 0)
+    guarded = by_arrival and settings.future_guard_ms is not None  # then a record's cell does not say it
+    width = (cells.malformed + 1) << guarded
+    packed = np.empty(rows.num_rows, np.int64)
+    first = 0
+    for block in blocks:
+        block.slots = packed[first : first + len(block.times)]
+        first += len(block.times)
+        cells.find(block.times, block.slots)
+        if block.usable is not None:
+            block.slots[~block.usable] = cells.malformed
+        if guarded:
+            block.slots <<= 1
+            block.slots += _in_future(block, settings.future_guard_ms or 0)
+        codes = block.rows.column(CHANNEL).indices.to_numpy()
+        block.slots += np.multiply(codes, width, dtype=np.int64)
+    found, slots = _slots(blocks, packed, len(names) * width)
+    codes, found = np.divmod(found, width)
+    found, future = (found >> 1, found & 1) if guarded else (found, None)
+    columns: dict[str, Any] = {
+        CHANNEL: pa.DictionaryArray.from_arrays(codes.astype(np.int32), names),
+        "start": _known(cells.starts[found]),
+    }
+    for name, of_cell in cells.numbers.items():
+        numbers = future if name == "is_future" and future is not None else of_cell[found]
+        columns[name] = numbers == 1 if name in FLAGS else numbers + NO_BUCKET
     columns["records"] = slots.records
-    columns |= _aggregates(rows, read, slots, keys, settings, limits)
-    if arrivals is not None:
-        greatest = int(arrivals[0][arrivals[1]].max(initial=MIN))
-        columns["arrival"] = _known(np.full(len(slots.kept), greatest, np.int64))
+    columns |= _aggregates(rows, slots, columns, found == cells.malformed, settings, levels)
+    if by_arrival:
+        greatest = pc.max(rows[ARRIVAL]).as_py()
+        columns["arrival"] = pa.array([greatest] * len(found), pa.int64())
     return pa.table(columns)
 
 
@@ -109,56 +139,11 @@ def short_name(name: str) -> str:
     return f"{name[:LONGEST_NAME]}~{sha256(name.encode()).hexdigest()[:8]}"
 
 
-def starts_every(settings: Settings) -> tuple[int, int]:
-    """The distance between two panes' starts, and one of the starts (ms)."""
-    window = settings.spec
-    return (window.gap_ms, 0) if isinstance(window, Session) else (window.slide_ms, window.offset_ms)
-
-
-def _panes(times: Longs, usable: Flags, every: int, offset: int) -> Longs:
-    if not usable.all() and usable.any():
-        times = np.where(usable, times, times[usable.argmax()])
-    return (times - offset if offset else times) // every
-
-
-def _future(
-    times: Longs, usable: Flags, settings: Settings, arrivals: tuple[Longs, Flags] | None, levels: Levels
-) -> Flags | None:
-    guard = settings.future_guard_ms
-    if guard is None:
-        return None
-    if arrivals is None and len(times) and int(times.max()) - (levels.now_ms or 0) <= guard:
-        return np.zeros(len(times), np.bool_)  # none of them, without testing each
-    if arrivals is None:
-        return usable & (times - (levels.now_ms or 0) > guard)
-    return usable & arrivals[1] & (times - arrivals[0] > guard)
-
-
-def _keyed(read: _Rows, keys: Keys, edges: Longs, limits: Limits, names: list[str]) -> "tuple[dict[str, Any], _Slots]":
-    """The key columns of the groups, and each record's group."""
-    starts_of, panes = _numbered_panes(read)
-    head = read.heads(keys.head_ms) if keys.head_ms else None
-    numbers: dict[str, Any] = {"is_behind": read.usable & (read.times <= limits.level), "is_future": read.future}
-    if head is not None:
-        numbers["head"] = head
-    if "behind_bucket" in keys.sizes:
-        numbers["behind_bucket"] = buckets_of(limits.w0 - read.times, read.usable, edges)
-    if "late_bucket" in keys.sizes:
-        counts = read.usable if head is None or not keys.gaps else read.usable & ~head
-        numbers["late_bucket"] = buckets_of(limits.late_from - read.times, counts, edges)
-    packed = read.codes * len(starts_of)
-    packed += panes
-    for name, size in keys.sizes.items():
-        packed *= size
-        packed += numbers[name]
-    found, slots = _slots(packed, len(names) * len(starts_of) * prod(keys.sizes.values()))
-    found, others = unpacked(found, keys.sizes)
-    codes, panes = np.divmod(found, len(starts_of))
-    columns = {
-        CHANNEL: pa.DictionaryArray.from_arrays(codes.astype(np.int32), pa.array(names, pa.string())),
-        "start": _known(starts_of[panes]),
-    }
-    return columns | others, slots
+def short_names(names: Any) -> Any:
+    """Channels' names, an Arrow array, with the long ones shortened."""
+    if (pc.max(pc.binary_length(names)).as_py() or 0) <= LONGEST_NAME:
+        return names.cast(pa.string())
+    return pa.array([short_name(name) for name in names.to_pylist()], pa.string())
 
 
 def unpacked(packed: Longs, sizes: dict[str, int]) -> tuple[Longs, dict[str, Any]]:
@@ -170,80 +155,108 @@ def unpacked(packed: Longs, sizes: dict[str, int]) -> tuple[Longs, dict[str, Any
     return packed, dict(reversed(columns.items()))
 
 
-def _slots(packed: Longs, possible: int) -> tuple[Longs, _Slots]:
-    """The keys that occur, and each record's key."""
+def _blocks(rows: "pa.Table") -> list[_Block]:
+    blocks: list[_Block] = []
+    for part in rows.to_batches(max_chunksize=_BLOCK):
+        times, usable = _values(part.column(TIME))
+        blocks.append(_Block(part, times, usable, np.empty(0, np.int64)))
+    return blocks
+
+
+def _cells(
+    times: Any, blocks: list[_Block], settings: Settings, edges: list[int], levels: Levels, now_ms: int | None
+) -> Cells:
+    """The cells of the batch's event times; `now_ms` is None if the future guard depends on arrivals."""
+    bounds: Any = pc.min_max(times).as_py()
+    first, last = (bounds["min"] or 0, bounds["max"] or 0)
+    every, offset = starts_every(settings)
+    low, high = (first - offset) // every, (last - offset) // every
+    if high - low < max(_FEW_PANES, len(times) // 64):
+        panes = np.arange(low, high + 1, dtype=np.int64)
+    else:
+        usable = [block.times if block.usable is None else block.times[block.usable] for block in blocks]
+        panes = np.unique((np.concatenate(usable) - offset) // every)
+    return cells_between((first, last), panes, settings, edges, levels, now_ms=now_ms, rows=len(times))
+
+
+def _in_future(block: _Block, guard: int) -> Flags:
+    """Which records are later than their own arrival by more than `guard` (ms)."""
+    arrivals, known = _values(block.rows.column(ARRIVAL))
+    future = block.times - arrivals > guard
+    for flags in (known, block.usable):
+        if flags is not None:
+            future &= flags
+    return future
+
+
+def _slots(blocks: list[_Block], packed: Longs, possible: int) -> tuple[Longs, _Slots]:
+    """The keys that occur; the blocks' slots, which are parts of `packed`, become those of these keys."""
     if possible <= max(_DENSE, 4 * len(packed)):
         counts = np.bincount(packed, minlength=possible)
         kept = np.flatnonzero(counts)
-        return kept, _Slots(packed, possible, kept, counts[kept])
+        return kept, _Slots(blocks, possible, kept, counts[kept])
     encoded = pa.array(packed).dictionary_encode()
-    found, slots = encoded.dictionary.to_numpy(), encoded.indices.to_numpy().astype(np.int64)
-    counts = np.bincount(slots, minlength=len(found))
-    return found, _Slots(slots, len(found), np.arange(len(found)), counts)
-
-
-def _numbered_panes(read: _Rows) -> tuple[Longs, Longs]:
-    """The panes' starts, with `MIN` (malformed) last, and the index of each record's."""
-    if len(read.panes):
-        first = int(read.panes.min())
-        count = int(read.panes.max()) - first + 1
-        if count <= _FEW_PANES:
-            numbers = read.panes - first
-            numbers[~read.usable] = count
-            return np.append((first + np.arange(count)) * read.every + read.offset, MIN), numbers
-    encoded = pa.array(read.panes).dictionary_encode()
-    starts = np.append(encoded.dictionary.to_numpy() * read.every + read.offset, MIN)
-    return starts, np.where(read.usable, encoded.indices.to_numpy(), len(starts) - 1).astype(np.int64)
-
-
-def buckets_of(distances: Longs, where: Flags, edges: Longs) -> Longs:
-    """The left-closed bucket of each distance plus 1; 0 below the first edge, which is 0, and outside `where`."""
-    buckets = np.zeros(len(distances), np.int64)
-    behind = np.flatnonzero(where & (distances >= 0))  # mostly few: the search is the expensive part
-    buckets[behind] = np.searchsorted(edges, distances[behind], "right")
-    return buckets
+    found = encoded.dictionary.to_numpy()
+    packed[:] = encoded.indices.to_numpy()
+    return found, _Slots(blocks, len(found), np.arange(len(found)), np.bincount(packed, minlength=len(found)))
 
 
 def _aggregates(
-    rows: "pa.Table", read: _Rows, slots: _Slots, keys: Keys, settings: Settings, limits: Limits
+    rows: "pa.Table", slots: _Slots, columns: dict[str, Any], malformed: Flags, settings: Settings, levels: Levels
 ) -> dict[str, Any]:
-    usable, times = read.usable, read.times
-    columns: dict[str, Any] = {"max_event_ms": _known(slots.greatest(times, usable))}
-    offsets = longs(rows[OFFSET]) if OFFSET in rows.column_names else (times, np.zeros(len(times), np.bool_))
-    odd = ~usable if read.future is None else ~usable | read.future
-    columns["last_offset"] = _known(slots.greatest(offsets[0], offsets[1] & odd))
-    if keys.gaps:
-        in_gap = usable & ~read.heads(keys.head_ms)
-        columns["late_in_gap"] = slots.counted(in_gap & (times <= limits.gap))
-    if read.future is not None:
-        columns["future_ms"] = _known(_last_future(slots, times, offsets, read.future))
+    """The other columns of the groups, of which `columns` has the keys."""
+    future = columns.get("is_future", np.zeros_like(malformed))
+    odd = malformed | future
+    few = slots.within(odd) if odd.any() else None
+    greatest = slots.greatest(lambda block: (block.times, None))
+    found: dict[str, Any] = {"max_event_ms": _known(greatest, malformed), "last_offset": _known(_none(odd))}
+    if few is not None and OFFSET in rows.column_names:
+        found["last_offset"] = _known(few.greatest(lambda block: _values(block.rows.column(OFFSET))))
+    if keys_of(settings, []).gaps:
+        in_gap = ~(malformed | columns["head"])
+        limit = limits_of(settings, levels).gap
+        found["late_in_gap"] = np.where(in_gap, slots.counted(lambda block: block.times <= limit), 0)
+    if "is_future" in columns:
+        found["future_ms"] = _known(_none(odd) if few is None else _last_future(few, future))
     if isinstance(settings.spec, Session):
-        columns["min_ms"] = _known(-slots.greatest(-times, usable))
-        columns["max_ms"] = _known(slots.greatest(times, usable))
+        found["min_ms"] = _known(-slots.greatest(lambda block: (-block.times, None)), malformed)
+        found["max_ms"] = found["max_event_ms"]
     if settings.strategy == "source":
-        watermarks, known = longs(rows[WATERMARK])
-        columns["emitted_ms"] = _known(slots.greatest(watermarks, known & ~odd))
-    return columns
+        found["emitted_ms"] = _known(slots.greatest(lambda block: _values(block.rows.column(WATERMARK))), odd)
+    return found
 
 
-def _last_future(slots: _Slots, times: Longs, offsets: tuple[Longs, Flags], future: Flags) -> Longs:
+def _last_future(slots: _Slots, future: Flags) -> Longs:
     """The event time of each group's future record with the greatest offset (without offsets: any)."""
     last = np.full(slots.count, MIN, np.int64)
-    at = np.flatnonzero(future)
-    if not len(at):
-        return last[slots.kept]
-    at = at[np.argsort(np.where(offsets[1], offsets[0], 0)[at], kind="stable")]
-    last[slots.of_record[at]] = times[at]  # the last assignment wins
+    if future.any():
+        blocks = slots.within(future).blocks
+        of_record, times = (np.concatenate([getattr(block, name) for block in blocks]) for name in ("slots", "times"))
+        has_offsets = OFFSET in blocks[0].rows.schema.names
+        offsets = [_values(block.rows.column(OFFSET))[0] if has_offsets else block.times * 0 for block in blocks]
+        at = np.argsort(np.concatenate(offsets), kind="stable")
+        last[of_record[at]] = times[at]  # the last assignment wins
     return last[slots.kept]
 
 
-def _known(values: Longs) -> Any:
-    """The values as Arrow, with null for `MIN`."""
-    return pa.array(values, pa.int64(), mask=values == MIN)
+def _none(groups: Flags) -> Longs:
+    return np.full(len(groups), MIN, np.int64)
+
+
+def _known(values: Longs, unknown: Flags | None = None) -> Any:
+    """The values as Arrow, with null for `MIN` and where they are not known."""
+    mask = values == MIN
+    return pa.array(values, pa.int64(), mask=mask if unknown is None else mask | unknown)
 
 
 def longs(values: Any) -> tuple[Longs, Flags]:
     """A column's values (0 for null), and which are not null."""
-    if not values.null_count:
-        return values.to_numpy().astype(np.int64, copy=False), np.ones(len(values), np.bool_)
-    return values.fill_null(0).to_numpy().astype(np.int64, copy=False), values.is_valid().to_numpy()
+    numbers, known = _values(values)
+    return numbers, np.ones(len(numbers), np.bool_) if known is None else known
+
+
+def _values(values: Any) -> tuple[Longs, Flags | None]:
+    """A column's values (0 for null), and which are not null; None: all."""
+    known = values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else None
+    values = values if known is None else values.fill_null(0)
+    return values.to_numpy(zero_copy_only=False).astype(np.int64, copy=False), known

@@ -23,9 +23,10 @@ from ..core.explain_clocks import DelayPoint, weighted_median
 from ..core.late_records import LateRecords
 from ..core.settings import Session, Settings
 from ..core.times import MAX
-from .column_groups import Flags, Longs, buckets_of, longs, short_name, starts_every
+from .column_groups import longs, short_name
 from .sources.base import ARRIVAL, CHANNEL, NO_CHANNEL, TIME
 from .sources.record_columns import EXPLAIN, STAMPED
+from .time_cells import Flags, Longs, buckets_of, starts_every
 
 LONGEST = 200
 """Longest value (characters); longer ones are cut."""

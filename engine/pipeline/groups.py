@@ -22,6 +22,8 @@ from ..core.times import FIRST_USABLE_MS, MAX
 
 BEFORE_ALL_MS = FIRST_USABLE_MS - 1
 """"No watermark": before every usable event time, and safe from overflow in Spark's arithmetic."""
+AFTER_ALL_MS = 2**62
+"""After every usable event time by more than any bucket's edge, and as safe from overflow."""
 
 LONGEST_NAME = 256
 """Longest channel name (characters); longer ones are cut and get `~` and 8 digits of their SHA-256."""
@@ -40,7 +42,7 @@ class Levels(Struct, frozen=True):
 
 
 class Limits(Struct, frozen=True):
-    """The limits for a batch's event times (ms), never before `BEFORE_ALL_MS`."""
+    """The limits for a batch's event times (ms), from `BEFORE_ALL_MS` to `AFTER_ALL_MS`."""
 
     level: int
     w0: int
@@ -57,7 +59,8 @@ def limits_of(settings: Settings, levels: Levels) -> Limits:
     # At MAX every record in a gap is late: `ts + allowed_lateness` saturates there.
     gap = MAX if levels.level == MAX else levels.level - settings.allowed_lateness_ms
     late_from = levels.w0 - own - settings.allowed_lateness_ms
-    return Limits(*(max(value, BEFORE_ALL_MS) for value in (levels.level, levels.w0, late_from, gap)))
+    limits = (levels.level, levels.w0, late_from, gap)
+    return Limits(*(min(max(value, BEFORE_ALL_MS), AFTER_ALL_MS) for value in limits))
 
 
 class Keys(Struct, frozen=True):

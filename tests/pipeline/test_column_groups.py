@@ -1,6 +1,7 @@
 """The groups that numpy makes of columns are those that Spark makes of rows, to the record."""
 
 import random
+from bisect import bisect_right
 from typing import Any
 from zlib import crc32
 
@@ -10,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 from wmtop.engine.core.monitor_state import new_monitor
 from wmtop.engine.core.settings import Session, Settings, Sliding, Tumbling, WindowSpec
-from wmtop.engine.core.times import MAX, MIN
+from wmtop.engine.core.times import FIRST_USABLE_MS, LAST_USABLE_MS, MAX, MIN
 from wmtop.engine.pipeline.aggregate import Aggregation
 from wmtop.engine.pipeline.column_groups import column_groups
 from wmtop.engine.pipeline.groups import LONGEST_NAME, Levels, keys_of
@@ -125,3 +126,69 @@ def test_numbered_channels_give_the_groups_of_named_ones(spark: SparkSession, wi
     numbered = Aggregation(settings, edges, frame.columns, names.__getitem__).table(frame, levels)
     keys = ["channel", "start", *keys_of(settings, edges).sizes]
     assert by_key(numbered, keys) == by_key(named, keys)
+
+
+def expected(rows: pa.Table, settings: Settings, edges: list[int], levels: Levels) -> dict[tuple[Any, ...], Any]:
+    """Records and greatest time by key, record by record; `level` and `w0` are watermarks."""
+    window, allowed = settings.window, settings.allowed_lateness_ms
+    every, offset = (window.gap_ms, 0) if isinstance(window, Session) else (window.slide_ms, window.offset_ms)
+    size = every if isinstance(window, Session) else window.size_ms
+    found: dict[tuple[Any, ...], Any] = {}
+    columns = [rows[name].to_pylist() for name in ("channel", "ts")]
+    arrivals = rows["arrival"].to_pylist() if "arrival" in rows.column_names else [levels.now_ms] * rows.num_rows
+    for channel, ts, arrival in zip(*columns, arrivals, strict=True):
+        key: dict[str, Any] = {"head": False, "behind_bucket": -1, "late_bucket": -1, "is_behind": False}
+        start, key["is_future"] = None, False
+        if ts is not None:
+            start = ts - (ts - offset) % every
+            key["head"] = size % every > 0 and not isinstance(window, Session) and ts - start < size % every
+            key["behind_bucket"] = bisect_right(edges, levels.w0 - ts) - 1
+            if not key["head"]:
+                own_end = ts + window.gap_ms if isinstance(window, Session) else ts + 1
+                key["late_bucket"] = bisect_right(edges, levels.w0 - (own_end - 1) - allowed) - 1
+            key["is_behind"] = ts <= levels.level
+            guard = settings.future_guard_ms
+            key["is_future"] = guard is not None and arrival is not None and ts - arrival > guard
+        full = (channel, start, *(key[name] for name in keys_of(settings, edges).sizes))
+        before = found.get(full, (0, None))
+        found[full] = (before[0] + 1, ts if before[1] is None or ts is None else max(before[1], ts))
+    return found
+
+
+@pytest.mark.parametrize("window", [*WINDOWS, Tumbling(86_400_000_000)], ids=str)
+@pytest.mark.parametrize("span", [60_000, 40_000_000, 10**12])
+def test_many_records_give_the_groups_of_each_record_alone(window: WindowSpec, span: int) -> None:
+    """So many that their times are looked up in a table; times lie on the edges of buckets, too, and at the ends of
+    the usable range; channels are few or so many that most keys do not occur.
+    """
+    r = random.Random(crc32(f"{window} {span}".encode()))
+    w0 = r.choice([FIRST_USABLE_MS + span, LAST_USABLE_MS, r.randrange(-span, span)])
+    levels = Levels(w0 - r.choice([0, 500]), w0, w0 - span // 2)
+    guard = r.choice([None, 1_000])
+    settings = Settings(window=window, lateness_ms=500, allowed_lateness_ms=r.choice([0, 70]), future_guard_ms=guard)
+    edges = new_monitor(settings).edges if r.random() < 0.7 else []
+    count, some = 17_000, [0, *edges[:30]]
+    first, last = max(w0 - span, FIRST_USABLE_MS), min(w0 + span, LAST_USABLE_MS)
+    times = [
+        min(last, max(first, w0 - r.choice(some) + r.randrange(-1, 2))) if r.random() < 0.3 else r.randint(first, last)
+        for _ in range(count)
+    ]
+    nulls = r.choice([0, 0.1])
+    names = [f"c{number}" for number in range(r.choice([1, 7, 3_000]))]
+    columns: dict[str, Any] = {
+        "channel": pa.array(r.choices(names, k=count)),
+        "ts": pa.array([None if r.random() < nulls else time for time in times], pa.int64()),
+    }
+    if r.random() < 0.5:
+        arrivals = [None if r.random() < nulls else time + r.randrange(-2_000, 2_000) for time in times]
+        columns["arrival"] = pa.array(arrivals, pa.int64())
+    rows = pa.table(columns)
+    cut = r.randrange(count)
+    encoded = pa.concat_tables(
+        part.set_column(0, "channel", part["channel"].dictionary_encode()) for part in (rows[:cut], rows[cut:])
+    )
+    table = column_groups(encoded, settings, edges, levels)
+    keys = ["channel", "start", *keys_of(settings, edges).sizes]
+    groups = by_key(table.select([*keys, "records", "max_event_ms"]), keys)
+    ours = {key: (group["records"], group["max_event_ms"]) for key, group in groups.items()}
+    assert ours == expected(rows, settings, edges, levels)

@@ -110,9 +110,15 @@ def channels(values: Any) -> Any:
     if isinstance(values, list):
         values = pa.array(map(_text_of_json, values), pa.string())
     encoded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
-    names = [NO_CHANNEL if value is None else channel_text(value) for value in _listed(encoded.dictionary)]
-    indices = encoded.indices.cast(pa.int32()).fill_null(len(names))
-    return pa.DictionaryArray.from_arrays(indices, pa.array([*names, NO_CHANNEL], pa.string()))
+    names = encoded.dictionary
+    if pa.types.is_string(names.type):
+        names = names.fill_null(NO_CHANNEL)
+    else:
+        texts = [NO_CHANNEL if value is None else channel_text(value) for value in _listed(names)]
+        names = pa.array(texts, pa.string())
+    indices = encoded.indices.cast(pa.int32())
+    indices = indices.fill_null(len(names)) if indices.null_count else indices
+    return pa.DictionaryArray.from_arrays(indices, pa.concat_arrays([names, pa.array([NO_CHANNEL], pa.string())]))
 
 
 def texts(values: Any) -> Any:

@@ -23,7 +23,7 @@ from .record_columns import EXPLAIN, EXPLAINED, NOTHING_MORE
 from .record_values import check_record_columns
 from .replay_plan import BOUND, next_end, ranges
 from .replay_time import ReplayTime
-from .staged import PREFIX, StagedRows, arrivals_of, schema_of, staged_rows
+from .staged import LAYOUT, PREFIX, StagedRows, arrivals_of, schema_of, staged_rows
 from .staged_records import with_records
 from .table_files import TableFile, look_at
 from .workers import start_workers
@@ -130,6 +130,7 @@ class Replay(Source):
     def prepare(self, report: Callable[[str], None]) -> None:
         """Stage the rows, unless they are staged already."""
         made_of = {key: value for key, value in self.identity().items() if key != "batch_rows"}
+        made_of["layout"] = LAYOUT
         if self.more != NOTHING_MORE:
             made_of |= msgspec.to_builtins(self.more)
         origin = hashlib.sha256(msgspec.json.encode(made_of, order="sorted")).hexdigest()

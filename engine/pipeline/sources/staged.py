@@ -1,7 +1,8 @@
 """Reads a replay's staged rows, in any process: rows in order of arrival, memory-mapped.
 
-The directory holds `rows.arrow` (Arrow IPC in batches of one size, so that a row's batch is known) and `arrivals.npy`
-(a sorted array to search). Every worker imports this, so it imports little.
+The directory holds `rows.arrow` (Arrow IPC in batches of one size, so that a row's batch is known), `channels.arrow`
+(the names of the numbers in its column of channels) and `arrivals.npy` (a sorted array to search, and the column of
+arrivals). Every worker imports this, so it imports little.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
@@ -16,13 +17,16 @@ import pyarrow as pa
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from .base import CHANNEL, OFFSET, ONE_CHANNEL
+from ...core.times import MIN
+from .base import ARRIVAL, CHANNEL, OFFSET, ONE_CHANNEL
 
 BATCH_ROWS = 65_536
 """Rows per IPC batch."""
 PREFIX = "_wmtop_"
 """Prefix of a canonical column's name, since the columns for `--marker` keep their own names."""
-ROWS, ARRIVALS = "rows.arrow", "arrivals.npy"
+LAYOUT = 2
+"""Version of the files: rows staged with another one are staged again."""
+ROWS, NAMES, ARRIVALS = "rows.arrow", "channels.arrow", "arrivals.npy"
 
 
 def arrivals_of(directory: Path) -> NDArray[np.int64]:
@@ -31,22 +35,28 @@ def arrivals_of(directory: Path) -> NDArray[np.int64]:
 
 
 def schema_of(directory: Path) -> Any:
-    """The Arrow schema of `read_rows`: plain text for text, the offset last."""
+    """The Arrow schema of `read_rows`: plain text for text, arrival and offset last."""
     with pa.memory_map(str(directory / ROWS)) as source:
         return _plain_schema(pa.ipc.open_file(source).schema)
 
 
 def read_rows(directory: Path, start: int, stop: int) -> Iterator[Any]:
     """The rows `start <= row < stop` as record batches of `schema_of`."""
+    arrivals = arrivals_of(directory)
     with pa.memory_map(str(directory / ROWS)) as source:
         reader = pa.ipc.open_file(source)
         schema = _plain_schema(reader.schema)
+        names = _names(directory) if PREFIX + CHANNEL in schema.names else None
         for number in range(start // BATCH_ROWS, -(-stop // BATCH_ROWS)):
             first = number * BATCH_ROWS
             low, high = max(start, first), min(stop, first + BATCH_ROWS)
             batch = reader.get_batch(number).slice(low - first, high - low)
-            plain = [_plain(values) for values in batch.columns]
-            yield pa.RecordBatch.from_arrays([*plain, pa.array(np.arange(low, high, dtype=np.int64))], schema=schema)
+            plain = [
+                names.take(values) if names is not None and name == PREFIX + CHANNEL else _plain(values)
+                for name, values in zip(batch.schema.names, batch.columns, strict=True)
+            ]
+            numbers = pa.array(np.arange(low, high, dtype=np.int64))
+            yield pa.RecordBatch.from_arrays([*plain, _known(arrivals[low:high]), numbers], schema=schema)
 
 
 def staged_rows(directory: Path, parts: list[tuple[int, int]]) -> Callable[[Iterator[Any]], Iterator[Any]]:
@@ -70,6 +80,8 @@ class StagedRows(Struct, frozen=True):
     def __call__(self, rows: tuple[int, int]) -> Iterator[Any]:
         """The rows `start <= row < stop` as tables, a few IPC batches each."""
         start, stop = rows
+        names = _names(Path(self.directory)) if self.channel else pa.array([ONE_CHANNEL])
+        arrivals = arrivals_of(Path(self.directory))
         with pa.memory_map(str(Path(self.directory, ROWS))) as source:
             reader = pa.ipc.open_file(source)
             for number in range(start // BATCH_ROWS, -(-stop // BATCH_ROWS)):
@@ -77,11 +89,25 @@ class StagedRows(Struct, frozen=True):
                 low, high = max(start, first), min(stop, first + BATCH_ROWS)
                 batch = reader.get_batch(number).slice(low - first, high - low)
                 columns = {name.removeprefix(PREFIX): batch.column(name) for name in batch.schema.names}
-                if not self.channel:
-                    numbers = np.zeros(high - low, np.int32)
-                    columns[CHANNEL] = pa.DictionaryArray.from_arrays(numbers, pa.array([ONE_CHANNEL]))
+                codes = columns[CHANNEL] if self.channel else np.zeros(high - low, np.int32)
+                columns[CHANNEL] = pa.DictionaryArray.from_arrays(codes, names)
+                columns[ARRIVAL] = _known(arrivals[low:high])
                 columns[OFFSET] = pa.array(np.arange(low, high, dtype=np.int64))
                 yield pa.table(columns)
+
+
+def _names(directory: Path) -> Any:
+    """The names of the numbers in the column of channels."""
+    with pa.OSFile(str(directory / NAMES), "rb") as source:
+        return pa.ipc.open_file(source).read_all()[CHANNEL].combine_chunks()
+
+
+def _known(arrivals: NDArray[np.int64]) -> Any:
+    """Some arrivals as Arrow; `MIN`, which is null, is at the beginning only."""
+    unknown = int(arrivals.searchsorted(MIN, side="right"))
+    if not unknown:
+        return pa.array(arrivals)
+    return pa.array(arrivals, mask=np.arange(len(arrivals)) < unknown)
 
 
 def _plain(values: Any) -> Any:
@@ -89,5 +115,14 @@ def _plain(values: Any) -> Any:
 
 
 def _plain_schema(schema: Any) -> Any:
-    types = [field.type.value_type if pa.types.is_dictionary(field.type) else field.type for field in schema]
-    return pa.schema([*zip(schema.names, types, strict=True), (PREFIX + OFFSET, pa.int64())])
+    types = [
+        pa.string()
+        if field.name == PREFIX + CHANNEL
+        else field.type.value_type
+        if pa.types.is_dictionary(field.type)
+        else field.type
+        for field in schema
+    ]
+    return pa.schema(
+        [*zip(schema.names, types, strict=True), (PREFIX + ARRIVAL, pa.int64()), (PREFIX + OFFSET, pa.int64())]
+    )

@@ -1,6 +1,7 @@
 """A replay's rows are staged once: read, converted, sorted by arrival and written for `staged` to read.
 
-Staged data are held in memory once: 20 bytes per row, and the columns that `--marker` names.
+Rows that are in order already are written as they are read. Otherwise, and with columns besides times and channel, they
+are held in memory once: 20 bytes per row, and the other columns.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
@@ -8,7 +9,8 @@ Staged data are held in memory once: 20 bytes per row, and the columns that `--m
 
 import hashlib
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +28,9 @@ from .base import ARRIVAL, CHANNEL, TIME, WATERMARK
 from .columns import Columns, channels, spark_type, texts, times, typed_text
 from .record_columns import EXPLAIN, NOTHING_MORE, RecordColumns
 from .record_values import record_values
-from .staged import ARRIVALS, BATCH_ROWS, PREFIX, ROWS
+from .staged import PREFIX
 from .staged_records import write_records
+from .staged_writer import StagedWriter
 from .table_files import Chunk, TableFile, chunks, rows_of
 
 _MANIFEST = "staged.json"
@@ -57,22 +60,66 @@ def stage(
         return done
     manifest.unlink(missing_ok=True)
     try:
-        table, arrivals = _in_order(_table(files, columns, more, report), columns.arrival is not None)
-        if columns.since_ms is not None:
-            first = int(arrivals.searchsorted(columns.since_ms))
-            table, arrivals = table.slice(first), arrivals[first:]
-        if more.whole:
-            table = _write_records(directory, table)
-        _write(directory / ROWS, table)
-        np.save(directory / ARRIVALS, arrivals)
+        with _kept_memory():
+            rows = _stage_in_order(files, columns, directory, report) if more == NOTHING_MORE else None
+        rows = _stage_whole(files, columns, directory, report, more) if rows is None else rows
     except OSError as error:
         raise RunError(
             f"cannot stage the rows in {directory}: {error.strerror or error}; free some space there, or give another "
             "directory with --state-dir or TMPDIR"
         ) from None
-    staged = Staged(table.num_rows, origin)
+    staged = Staged(rows, origin)
     replace_file(manifest, msgspec.json.encode(staged))
     return staged
+
+
+@contextmanager
+def _kept_memory() -> Generator[None]:
+    """Arrow's memory comes from the C library, which keeps what is freed for the next chunk; Arrow's own pool gives it
+    back to the system, and getting it again costs more than the work on it.
+    """
+    before = pa.default_memory_pool()
+    pa.set_memory_pool(pa.system_memory_pool())
+    try:
+        yield
+    finally:
+        pa.set_memory_pool(before)
+
+
+def _stage_in_order(
+    files: Sequence[TableFile], columns: Columns, directory: Path, report: Callable[[str], None]
+) -> int | None:
+    """Stage the rows as they are read, and return their number; None if they must be read as a whole: the types of
+    more columns are only known at the end, and rows that are not in order must be sorted.
+    """
+    if columns.marker is not None or columns.since_ms is not None:
+        return None
+    greatest, has_arrival = MIN, columns.arrival is not None
+    with StagedWriter(directory) as writer:
+        for part in _parts(files, columns, NOTHING_MORE, report):
+            arrivals = _arrivals(part, has_arrival)
+            if has_arrival and (np.any(arrivals[1:] < arrivals[:-1]) or np.any(arrivals[:1] < greatest)):
+                return None
+            if not has_arrival:
+                arrivals = np.maximum(np.maximum.accumulate(arrivals), greatest)
+            writer.add(part.drop_columns(PREFIX + ARRIVAL) if has_arrival else part, arrivals)
+            greatest = int(arrivals[-1]) if len(arrivals) else greatest
+        return writer.rows
+
+
+def _stage_whole(
+    files: Sequence[TableFile], columns: Columns, directory: Path, report: Callable[[str], None], more: RecordColumns
+) -> int:
+    """Stage the rows after all of them have been read; returns their number."""
+    table, arrivals = _in_order(_table(files, columns, more, report), columns.arrival is not None)
+    if columns.since_ms is not None:
+        first = int(arrivals.searchsorted(columns.since_ms))
+        table, arrivals = table.slice(first), arrivals[first:]
+    if more.whole:
+        table = _write_records(directory, table)
+    with StagedWriter(directory) as writer:
+        writer.add(table, arrivals)
+        return writer.rows
 
 
 def fingerprint(file: TableFile) -> dict[str, Any]:
@@ -97,18 +144,25 @@ def _read(manifest: Path) -> Staged | None:
         return None
 
 
-def _table(files: Sequence[TableFile], columns: Columns, more: RecordColumns, report: Callable[[str], None]) -> Any:
-    parts: list[Any] = []
+def _parts(
+    files: Sequence[TableFile], columns: Columns, more: RecordColumns, report: Callable[[str], None]
+) -> Iterator[Any]:
+    """The rows in canonical columns, in the order of files and rows; UsageError if there are none."""
     rows = 0
     for file in files:
         whole = file.columns if more.whole else ()
         needed = list(dict.fromkeys([*columns.needed_of(file), *more.explain, *whole]))
-        for chunk in chunks(file, needed):
-            parts.append(_canonical(file, chunk, columns, more))
+        encoded = [*([] if columns.channel is None else [columns.channel]), *more.explain]
+        for chunk in chunks(file, needed, encoded=encoded):
+            yield _canonical(file, chunk, columns, more)
             rows += rows_of(chunk)
             report(f"{rows:,} rows read")
     if not rows:
         raise UsageError(f"{', '.join(map(str, files))}: no rows; name a file with records")
+
+
+def _table(files: Sequence[TableFile], columns: Columns, more: RecordColumns, report: Callable[[str], None]) -> Any:
+    parts = list(_parts(files, columns, more, report))
     try:
         table = pa.concat_tables(parts, promote_options="permissive").unify_dictionaries().combine_chunks()
     except pa.ArrowException as error:
@@ -164,21 +218,20 @@ def _for_spark(name: str, values: Any) -> Any:
 
 
 def _in_order(table: Any, has_arrival: bool) -> "tuple[Any, NDArray[np.int64]]":
-    """The rows in a stable order of arrival, null first; without arrivals, each row arrives at the greatest time so
-    far.
+    """The rows, and their arrivals, in a stable order of arrival, null (`MIN`) first; without arrivals, each row
+    arrives at the greatest time so far.
     """
-    name = PREFIX + (ARRIVAL if has_arrival else TIME)
-    arrivals: NDArray[np.int64] = table[name].fill_null(MIN).to_numpy()
+    arrivals = _arrivals(table, has_arrival)
     if not has_arrival:
-        arrivals = np.maximum.accumulate(arrivals)
-        return table.append_column(PREFIX + ARRIVAL, pa.array(arrivals, mask=arrivals == MIN)), arrivals
+        return table, np.maximum.accumulate(arrivals)
+    table = table.drop_columns(PREFIX + ARRIVAL)
     if np.all(arrivals[1:] >= arrivals[:-1]):
         return table, arrivals
     order = np.argsort(arrivals, kind="stable")
     return table.take(pa.array(order)), arrivals[order]
 
 
-def _write(path: Path, table: Any) -> None:
-    # `to_batches` starts a new batch at every chunk: with one chunk per column all batches but the last are full.
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table.combine_chunks(), max_chunksize=BATCH_ROWS)
+def _arrivals(table: Any, has_arrival: bool) -> "NDArray[np.int64]":
+    """The arrivals, or without them the event times (ms); null is `MIN`."""
+    values = table[PREFIX + (ARRIVAL if has_arrival else TIME)]
+    return (values.fill_null(MIN) if values.null_count else values).to_numpy()

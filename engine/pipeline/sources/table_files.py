@@ -32,7 +32,7 @@ SUFFIXES: dict[str, Format] = {
 Chunk = dict[str, Any]
 """Values by column: Arrow arrays of the file's types (Parquet), of text (CSV), or lists of Python values (JSON)."""
 
-_ROWS = 100_000
+_ROWS, _PARQUET_ROWS = 100_000, 1 << 20
 _CSV_BLOCK = 8 << 20
 _LOOKED_AT = 1_000
 _NO_ROW = object()
@@ -103,15 +103,20 @@ def _natural(text: str) -> list[tuple[int, str]]:
     return [(int(part) if part.isdigit() else -1, part) for part in re.split(r"(\d{1,18})", text)]
 
 
-def chunks(file: TableFile, columns: Sequence[str], rows: int = _ROWS) -> Iterator[Chunk]:
-    """The rows of `columns` in file order, `rows` at a time; `UsageError` if the file is damaged."""
+def chunks(
+    file: TableFile, columns: Sequence[str], rows: int | None = None, encoded: Sequence[str] = ()
+) -> Iterator[Chunk]:
+    """The rows of `columns` in file order, `rows` at a time; `UsageError` if the file is damaged.
+
+    The text of the columns `encoded` comes dictionary-encoded from Parquet, as it is stored.
+    """
     try:
         if file.format == "parquet":
-            yield from _parquet_chunks(file, columns, rows)
+            yield from _parquet_chunks(file, columns, rows or _PARQUET_ROWS, encoded)
         elif file.format == "csv":
-            yield from _csv_chunks(file, columns, rows)
+            yield from _csv_chunks(file, columns, rows or _ROWS)
         else:
-            yield from _json_chunks(file, columns, rows)
+            yield from _json_chunks(file, columns, rows or _ROWS)
     except (pa.ArrowException, OSError, EOFError, gzip.BadGzipFile) as error:
         raise UsageError(f"cannot read {file}: {_one_line(error)}; is it damaged?", code="damaged") from None
 
@@ -169,15 +174,15 @@ def _open(path: Path, gzipped: bool) -> IO[bytes]:
     return gzip.open(path) if gzipped else path.open("rb")  # pyright: ignore[reportReturnType]
 
 
-def _parquet(path: Path) -> Any:
+def _parquet(path: Path, encoded: Sequence[str] = ()) -> Any:
     try:
-        return pq.ParquetFile(path, coerce_int96_timestamp_unit="us", memory_map=True)
+        return pq.ParquetFile(path, read_dictionary=list(encoded), coerce_int96_timestamp_unit="us", memory_map=True)
     except (pa.ArrowException, OSError) as error:
         raise UsageError(f"{path} is not a readable Parquet file: {_one_line(error)}", code="no_parquet") from None
 
 
-def _parquet_chunks(file: TableFile, columns: Sequence[str], rows: int) -> Iterator[Chunk]:
-    for batch in _parquet(file.path).iter_batches(rows, columns=list(columns)):
+def _parquet_chunks(file: TableFile, columns: Sequence[str], rows: int, encoded: Sequence[str]) -> Iterator[Chunk]:
+    for batch in _parquet(file.path, encoded).iter_batches(rows, columns=list(columns)):
         yield {name: batch.column(name) for name in columns}
 
 

@@ -13,7 +13,7 @@ import pytest
 from wmtop.engine.core.times import FIRST_USABLE_MS, LAST_USABLE_MS
 from wmtop.engine.pipeline.sources import staging
 from wmtop.engine.pipeline.sources.columns import Columns, channels, check_columns
-from wmtop.engine.pipeline.sources.staged import BATCH_ROWS, PREFIX, arrivals_of, read_rows
+from wmtop.engine.pipeline.sources.staged import BATCH_ROWS, PREFIX, StagedRows, arrivals_of, read_rows
 from wmtop.engine.pipeline.sources.table_files import look_at
 
 ALL = Columns(time="when", channel="who", arrival="came")
@@ -181,3 +181,29 @@ def test_any_range_of_rows_can_be_read(tmp_path: Path) -> None:
         assert [row[f"{PREFIX}offset"] for row in got] == list(range(start, stop))
         assert [row[f"{PREFIX}ts"] for row in got] == list(range(start, stop))
         assert [row[f"{PREFIX}channel"] for row in got] == ["ab"[row % 2] for row in range(start, stop)]
+
+
+@pytest.mark.parametrize("late_file", [False, True], ids=["in order", "the last file is older"])
+def test_parts_whose_channels_are_numbered_differently(tmp_path: Path, late_file: bool) -> None:
+    """Rows in order are written as they are read, in batches of one size, however the files are divided."""
+    sizes, number = [BATCH_ROWS - 1, 3, 0, 2 * BATCH_ROWS + 5, 7], 0
+    expected: list[tuple[str, int | None, int | None]] = []
+    files: list[Path] = []
+    for place, size in enumerate(sizes):
+        names = ["x", "y", "z", f"only-{place}"]
+        rows = [(names[(row * 7 + place) % 4], row + 1) for row in range(number, number + size)]
+        shift = 10**6 if late_file and place == len(sizes) - 1 else 0
+        arrivals = [row // 2 - shift for row in range(number, number + size)]
+        who, when = [name for name, _ in rows], [time for _, time in rows]
+        files.append(tmp_path / f"{place}.parquet")
+        table = pa.table({"who": pa.array(who, pa.string()), "when": when, "came": arrivals})
+        pq.write_table(table.cast(pa.schema({"who": pa.string(), "when": pa.int64(), "came": pa.int64()})), files[-1])
+        expected += zip(who, when, arrivals, strict=True)
+        number += size
+    expected.sort(key=lambda row: row[2] or 0)
+    assert short(staged(tmp_path / "s", ALL, *files)) == expected
+    columns = StagedRows(str(tmp_path / "s"), True)
+    for low, high in ((0, 5), (BATCH_ROWS - 2, BATCH_ROWS + 9), (number - 12, number)):
+        rows = [row for table in columns((low, high)) for row in table.to_pylist()]
+        assert short(rows) == expected[low:high]
+        assert [row["offset"] for row in rows] == list(range(low, high))
