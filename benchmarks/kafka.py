@@ -26,13 +26,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from wmtop.engine.core.settings import Settings
 from wmtop.engine.json_path import JsonPath
-from wmtop.engine.kafka.config import KafkaConfig
+from wmtop.engine.kafka.config import FETCH_WAIT_MS, KafkaConfig
 from wmtop.engine.kafka.local.broker import LocalBroker
 from wmtop.engine.pipeline.durable import StateDirectory
 from wmtop.engine.pipeline.query import Run
 from wmtop.engine.pipeline.session import build_session, stop_session
 from wmtop.engine.pipeline.sources import kafka_stream
-from wmtop.engine.pipeline.sources.kafka import FETCH_WAIT_MS, Kafka
+from wmtop.engine.pipeline.sources.kafka import Kafka
 from wmtop.engine.pipeline.sources.kafka_columns import KafkaColumns
 from wmtop.engine.pipeline.sources.kafka_stream import OffsetRange
 

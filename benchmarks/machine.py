@@ -3,7 +3,7 @@
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from wmtop.engine.feed.rundir import RUN_DIR_VARIABLE
@@ -26,19 +26,41 @@ def process_cpu_s(pid: int) -> float:
 
 def tree_cpu_s() -> float:
     """The CPU seconds that this process and all its descendants have used so far."""
-    parents: dict[int, int] = {}
-    spent: dict[int, int] = {}
+    return sum(sum(map(int, fields[11:15])) for fields in _tree(os.getpid()).values()) / os.sysconf("SC_CLK_TCK")
+
+
+def cpu_by_part(pid: int) -> dict[str, float]:
+    """The CPU seconds of a process and its descendants so far: Python's processes, and the JVM's threads by kind."""
+    parts: dict[str, float] = {}
+    for process in _tree(pid):
+        with suppress(OSError):  # it has ended
+            tasks = Path(f"/proc/{process}/task").iterdir() if _name(Path(f"/proc/{process}")) == "java" else ()
+            for place in tasks or (Path(f"/proc/{process}"),):
+                kind = _kind(_name(place)) if tasks else f"process {_name(place)}"
+                spent = sum(map(int, (place / "stat").read_text().rpartition(")")[2].split()[11:13]))
+                parts[kind] = parts.get(kind, 0) + spent / os.sysconf("SC_CLK_TCK")
+    return dict(sorted(parts.items(), key=lambda part: -part[1]))
+
+
+def _kind(thread: str) -> str:
+    kinds = {"C2": "JVM: optimising compiler", "C1": "JVM: quick compiler", "G": "JVM: garbage collection"}
+    return next((kind for start, kind in kinds.items() if thread.startswith(start)), "JVM: all else")
+
+
+def _name(place: Path) -> str:
+    return (place / "comm").read_text().strip()
+
+
+def _tree(root: int) -> dict[int, list[str]]:
+    """`/proc/PID/stat` of a process and all its descendants."""
+    found: dict[int, list[str]] = {}
     for path in Path("/proc").glob("[0-9]*"):
-        pid = int(path.name)
-        try:
-            fields = _stat(pid)
-        except OSError:
-            continue
-        parents[pid], spent[pid] = int(fields[1]), sum(map(int, fields[11:15]))
-    tree = {os.getpid()}
-    while more := {pid for pid, parent in parents.items() if parent in tree} - tree:
+        with suppress(OSError):
+            found[int(path.name)] = _stat(int(path.name))
+    tree = {root}
+    while more := {pid for pid, fields in found.items() if int(fields[1]) in tree} - tree:
         tree |= more
-    return sum(spent[pid] for pid in tree) / os.sysconf("SC_CLK_TCK")
+    return {pid: fields for pid, fields in found.items() if pid in tree}
 
 
 def _stat(pid: int) -> list[str]:

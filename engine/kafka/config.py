@@ -32,6 +32,12 @@ _FROM_ENVIRONMENT = {
 logging.getLogger("kafka").setLevel(logging.WARNING)
 logging.getLogger("kafka").addHandler(logging.NullHandler())
 
+FETCH_WAIT_MS = 10
+"""How long (ms) the broker may wait for new records before it answers a fetch. At a partition's end a client already
+asks for more, and waits for that answer before it asks for another partition's records or for a partition's end: half a
+second with Kafka's default.
+"""
+
 
 class KafkaConfig(Struct, frozen=True):
     """A bootstrap address and client properties by their Java names, without secrets.

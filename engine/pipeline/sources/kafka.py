@@ -12,7 +12,7 @@ from ...core.snapshot import SourceView
 from ...errors import RunError, UsageError
 from ...json_path import JsonPath
 from ...kafka.cluster import Cluster, may_not_read
-from ...kafka.config import KafkaConfig
+from ...kafka.config import FETCH_WAIT_MS, KafkaConfig
 from ...kafka.offsets import Positions, TopicPartition, offsets_of
 from ...kafka.probe import Probe
 from ...kafka.values import look_for_times
@@ -41,11 +41,6 @@ _MOST = 300_000
 """Records per batch, for both readers, so that they make the same batches: four seconds for kafka-python."""
 _MOST_BALANCED = 20_000
 """Records per batch with balanced reading: drift is only visible between batches."""
-FETCH_WAIT_MS = 10
-"""How long (ms) the broker may wait for new records before it answers a fetch. The connector's request for a
-partition's ends waits for a running fetch: with Kafka's default of 500 ms every task at a topic's end takes half a
-second.
-"""
 _TOPIC_PAUSES_S = (1.0, 1.0, 2.0, 4.0, 8.0)
 """Pauses (s) between two polls for a topic: after no failure, after one, two …; the last one for all further."""
 _HELD_BACK = "held-back.json"

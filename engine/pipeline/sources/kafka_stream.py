@@ -22,7 +22,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 
 from ...errors import RunError, UsageError
 from ...kafka.cluster import BACKOFF, Cluster
-from ...kafka.config import KafkaConfig
+from ...kafka.config import FETCH_WAIT_MS, KafkaConfig
 from ...kafka.offsets import Offsets, Positions, TopicPartition, limited, offsets_of, positions_of
 from .kafka_batches import HEADERS as _HEADERS_TYPE
 from .kafka_batches import Records, deliver_batches, records_of
@@ -229,6 +229,7 @@ def _consumer(config: KafkaConfig) -> Any:
             auto_offset_reset=none,
             isolation_level="read_committed",
             max_partition_fetch_bytes=8 << 20,
+            fetch_max_wait_ms=FETCH_WAIT_MS,
             allow_auto_create_topics=False,
         )
         deliver_batches(consumer)
