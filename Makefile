@@ -5,13 +5,17 @@ BIN := $(VENV)/bin
 INSTALL := PIP_USE_PEP517=1 $(BIN)/python -m pip --disable-pip-version-check $$([ -t 1 ] || echo --quiet) install \
 	--constraint .ci/constraints.txt --editable
 
+# Three workers: with two, both cores are idle for a fifth of the time.
+PYTEST = $(BIN)/pytest --numprocesses 3 --dist loadgroup --no-loadscope-reorder
+
 # Where it is set (as in some containers) each of our processes would compile wmtop again: 0.4 s of CPU.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-flink120 quick check fix docs coverage audit gallery gallery-35 gallery-40 bench pictures tour lock clean
+.PHONY: help demo test test-all test-flink120 quick check fix docs coverage audit gallery gallery-35 gallery-40 bench pictures tour lock clean
 help:
 	@echo "make demo    a year of flights through Spark, and the screen on it (installs what is missing, into $(VENV))"
 	@echo "make test    the whole test suite          make test ARGS='-k valve' for a part of it"
+	@echo "make test-all    and then the further cases that it leaves out (tests marked matrix)"
 	@echo "make quick   make check and the pure tests (half a minute)"
 	@echo "make check   lint, formatting, types, import contracts"
 	@echo "make fix     apply the automatic fixes of lint and formatting"
@@ -30,7 +34,10 @@ demo: $(VENV)/.installed
 	@sh .ci/have java && $(BIN)/wmtop demo $(ARGS)
 
 test: $(VENV)/.installed-dev
-	@sh .ci/have java && sh .ci/have maven && $(BIN)/pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder $(ARGS)
+	@sh .ci/have java && sh .ci/have maven && $(PYTEST) -m "not matrix" $(ARGS)
+
+test-all: test
+	@$(PYTEST) -m matrix $(ARGS)
 
 test-flink120: $(VENV)/.installed-dev
 	@sh .ci/have java && sh .ci/have maven && WMTOP_TEST_FLINK=1.20.5 $(BIN)/pytest -n 0 tests/flink/test_situations.py \

@@ -1,6 +1,8 @@
 """One Spark session for the whole test run."""
 
 import os
+import shlex
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,21 +18,36 @@ if TYPE_CHECKING:
 hypothesis.settings.register_profile("wmtop", deadline=None, derandomize="WMTOP_TEST_RANDOM" not in os.environ)
 hypothesis.settings.load_profile("wmtop")
 
-QUICK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
-"""Without the JVM's optimising compiler: for tests' small data it costs more than it saves."""
+QUICK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+"""Without the JVM's optimising compiler and parallel collector: for tests' small data they cost more than they save."""
 QUICK_OPTIONS = [option for key, value in QUICK.items() for option in ("--conf", f"{key}={value}")]
 """The same for a command."""
 
 
-TOGETHER = ("taps", "kafka", "flink")
+def job_environment() -> dict[str, str]:
+    """The environment of a PySpark job that is not ours: a Java and quick options for it, and where its workers are."""
+    from wmtop.engine.java import find_java
+    from wmtop.engine.pipeline.class_archive import java_options
+
+    java = find_java()
+    arguments = [f"--conf={key}={value} {java_options(java)}" for key, value in QUICK.items()]
+    return {
+        "JAVA_HOME": str(java.home),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_SUBMIT_ARGS": shlex.join([*arguments, "pyspark-shell"]),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+
+
+TOGETHER = ("kafka", "taps", "flink")
 """Folders of which one worker has all tests: what these look at is dear to make (jobs, a broker, a Flink)."""
 FIRST = (*TOGETHER, "gallery", "pipeline")
-"""The folders whose tests take long, so that neither worker is idle at the end."""
+"""The folders whose tests take long, so that no worker is idle at the end."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Two workers share the files."""
+    """The workers share the files."""
     for item in items:
         folder = _folder(item)
         item.add_marker(pytest.mark.xdist_group(folder if folder in TOGETHER else item.path.name))

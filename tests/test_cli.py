@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -203,18 +202,6 @@ def test_a_dead_jvm_is_one_line_and_exit_code_1(engine: "subprocess.Popen[str]")
     assert error.count("\n") == 1
     assert "JVM" in error
     assert json.loads(out.splitlines()[-1])["state"] == "failed"
-
-
-def test_sigterm_stops_it_and_leaves_no_jvm(engine: "subprocess.Popen[str]") -> None:
-    next(lines(engine.stdout))
-    jvm = jvm_of(engine.pid)
-    engine.terminate()
-    _, error = engine.communicate(timeout=60)
-    assert (engine.returncode, error) == (143, "")
-    deadline = time.monotonic() + 10
-    while Path(f"/proc/{jvm}").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def jvm_of(pid: int) -> int:

@@ -2,6 +2,8 @@
 
 from itertools import count
 
+import pytest
+
 from .conftest import StartFlink
 from .flinks import BASE_MS, Flink, Watching
 
@@ -126,6 +128,7 @@ def test_a_busy_operator_is_not_a_split_without_data(flink: Flink) -> None:
     assert {one.state for one in seen.channels} == {"active"}
 
 
+@pytest.mark.matrix
 def test_a_job_with_128_subtasks(start_flink: StartFlink) -> None:
     """Every split is a channel; of the 128 the one that lags holds the windows back, as REST says before and after."""
     flink = start_flink(splits=128, parallelism=128, slots=130, fetch=2000)

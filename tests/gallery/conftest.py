@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 from wmtop.engine.feed.rundir import RUN_DIR_VARIABLE
-from wmtop.engine.java import find_java
+
+from tests.conftest import job_environment
 
 from .jobs import JOBS
 
@@ -26,11 +27,10 @@ QUICK = (
     "event_time_inside_json",
 )  # fmt: skip
 """What the suite runs; the others are variations of these."""
-QUICK_PUBLISHED = (
-    "tumbling_late", "session_append", "join_min", "failed_in_its_first_batch", "rerun_without_data", "no_watermark",
-    "filter_behind_the_watermark",
-)  # fmt: skip
+QUICK_PUBLISHED = ("tumbling_late", "join_min", "failed_in_its_first_batch", "filter_behind_the_watermark")
 """The same of the jobs that publish."""
+MATRIX_PUBLISHED = ("session_append", "rerun_without_data", "no_watermark")
+"""Those that `make test-all` adds."""
 PATIENCE_S = 900
 _ROOT = Path(__file__).parents[2]
 
@@ -50,6 +50,13 @@ class Gallery:
         return self.directory / job / "checkpoint"
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if isinstance(item, pytest.Function) and "published" in item.fixturenames and hasattr(item, "callspec"):
+            further = item.callspec.params["job"] in MATRIX_PUBLISHED
+            item.add_marker(pytest.mark.matrix) if further else None
+
+
 @pytest.fixture(scope="session")
 def gallery(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Gallery:
     """The gallery after all its jobs have ended."""
@@ -59,7 +66,7 @@ def gallery(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 @pytest.fixture(scope="session")
 def published(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Gallery:
     """The same of jobs that publish their queries and tap their inputs."""
-    names = _names(request, "published", QUICK_PUBLISHED)
+    names = _names(request, "published", (*QUICK_PUBLISHED, *MATRIX_PUBLISHED))
     return _run(tmp_path_factory.mktemp("published"), "published_jobs", names)
 
 
@@ -75,12 +82,7 @@ def _names(request: pytest.FixtureRequest, fixture: str, quick: Sequence[str]) -
 
 def _run(directory: Path, script: str, names: Sequence[str]) -> Gallery:
     python = os.environ.get("GALLERY_PYTHON", sys.executable)
-    environment = os.environ | {
-        "JAVA_HOME": str(find_java().home),
-        "PYSPARK_PYTHON": python,
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        RUN_DIR_VARIABLE: str(directory / "run"),
-    }
+    environment = os.environ | job_environment() | {"PYSPARK_PYTHON": python, RUN_DIR_VARIABLE: str(directory / "run")}
     environment.pop("PYTHONSAFEPATH", None)  # an engine that ran in this process has set it; `-m` needs the directory
     command = [python, "-m", f"tests.gallery.{script}", directory, *names]
     done = subprocess.run(

@@ -162,7 +162,6 @@ def main(
         manager = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
         builder = builder.config(STREAMING + "checkpointFileManagerClass", manager)
     for key, value in {
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",

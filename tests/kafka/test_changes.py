@@ -75,7 +75,7 @@ def test_a_topic_is_deleted_and_made_anew(
         assert picture.channels[0].max_event_ms == NOON_MS + 124
 
 
-@pytest.mark.parametrize("reader", ["python", "connector"])
+@pytest.mark.parametrize("reader", ["python", pytest.param("connector", marks=pytest.mark.matrix)])
 def test_a_topic_is_deleted_while_part_of_it_is_unread(
     both_readers: SparkSession,
     broker: LocalBroker,
@@ -107,7 +107,7 @@ def delete_and_wait(it: Running, admin: Any, topic: str, channel: str) -> None:
     it.until(lambda p: channel not in {view.channel for view in p.channels})
 
 
-@pytest.mark.parametrize("reader", ["python", "connector"])
+@pytest.mark.parametrize("reader", ["python", pytest.param("connector", marks=pytest.mark.matrix)])
 def test_a_deleted_topic_no_longer_holds_the_watermark_and_comes_back_as_a_new_channel(
     both_readers: SparkSession,
     broker: LocalBroker,

@@ -23,7 +23,7 @@ from tests.conftest import QUICK_OPTIONS
 from .records import CreateTopic, Produce, Record
 
 NOON_MS = 1_767_268_800_000
-RECORDS = 3_000
+RECORDS = 1_500
 WAITS_S = 6
 """Less than an address may take to answer, and more than a busy machine needs."""
 
@@ -106,7 +106,7 @@ def test_both_readers_show_the_same(undisturbed: dict[str, dict[str, Any]]) -> N
     assert connector["totals"]["malformed"] == RECORDS // 100
 
 
-@pytest.mark.parametrize("reader", ["python", "connector"])
+@pytest.mark.parametrize("reader", ["python", pytest.param("connector", marks=pytest.mark.matrix)])
 def test_killed_and_started_again_it_has_read_everything_once(
     reader: str,
     broker: LocalBroker,
@@ -134,6 +134,7 @@ def test_killed_and_started_again_it_has_read_everything_once(
     assert again["totals"]["malformed"] == RECORDS // 100
 
 
+@pytest.mark.matrix
 def test_balanced_reading_from_the_command_line(broker: LocalBroker, full_topic: str) -> None:
     """To the end of the topic, though the slowest partition holds back the others for most of it."""
     run = once(broker, full_topic, "--max-drift", "1m", "--batch-records", "500")

@@ -28,6 +28,9 @@ STORE_PASSWORD, KEY_PASSWORD = f"store {MARK}", f"schlüssel {MARK}"
 OPENING = ("-storepass:env", "STORE")
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1)
 
+JKS = pytest.param("JKS", marks=pytest.mark.matrix)
+"""Java's old key store, which its keytool converts."""
+
 
 @pytest.fixture(autouse=True)
 def own_environment() -> Iterator[None]:
@@ -260,7 +263,7 @@ def identity_files(kind: str, own: Issued) -> str:
             return f"ssl.keystore.location=own.jks\n{passwords}"
 
 
-@pytest.mark.parametrize("kind", ["two files", "one file", "texts", "joined texts", "PKCS12", "JKS"])
+@pytest.mark.parametrize("kind", ["two files", "one file", "texts", "joined texts", "PKCS12", JKS])
 def test_an_own_certificate_has_many_forms(kind: str, file: Path, here: Path, own: Issued) -> None:
     config = config_of(file, f"security.protocol=SSL\n{identity_files(kind, own)}\nssl.ca.location=ca.pem\n")
     assert isinstance(config.for_python()["ssl_context"], ssl.SSLContext)
@@ -274,7 +277,7 @@ def test_an_own_certificate_has_many_forms(kind: str, file: Path, here: Path, ow
     assert "PRIVATE KEY" not in shown
 
 
-@pytest.mark.parametrize("kind", ["PEM", "PKCS12", "JKS"])
+@pytest.mark.parametrize("kind", ["PEM", "PKCS12", JKS])
 def test_an_authority_has_many_forms(kind: str, file: Path, here: Path, authority: Authority) -> None:
     name = "ca.pem"
     if kind != "PEM":
@@ -336,7 +339,7 @@ def test_a_pkcs12_store_needs_neither_java_nor_openssl(
     assert resolved(config)["kafka.ssl.keystore.key"] == own.key()
 
 
-@pytest.mark.parametrize("kind", ["PKCS12", "JKS"])
+@pytest.mark.parametrize("kind", ["PKCS12", JKS])
 def test_a_wrong_password_of_a_store_is_one_line(kind: str, file: Path, here: Path, own: Issued) -> None:
     text = identity_files(kind, own).replace(f"keystore.password={STORE_PASSWORD}", "keystore.password=wrong")
     with refused(UsageError, "not_opened", "ssl.keystore.location", "ssl.keystore.password"):

@@ -27,14 +27,14 @@ def test_a_partition_is_idle_only_when_all_of_it_was_read(
     """Partition 0 has nothing after its first record; 1 is held back with unread records for as long as 0 holds."""
     topic = create_topic(2)
     produce(topic, [Record(at(0), partition=0)])
-    produce(topic, [Record(at(i * MINUTE), partition=1) for i in range(60)])
+    produce(topic, [Record(at(i * MINUTE), partition=1) for i in range(24)])
     with running(spark, broker, topic, tmp_path, settings=IDLING, max_drift_ms=5 * MINUTE, batch_records=4) as it:
         picture = it.until(lambda p: p.channels[0].state == "idle")
         held = picture.channels[1]
         assert held.state == "active", "unread records kept its timer"
         assert held.backlog
-        picture = it.read(61)
-        assert picture.channels[1].records == 60
+        picture = it.read(25)
+        assert picture.channels[1].records == 24
 
 
 def test_balanced_reading_holds_back_who_is_ahead(
@@ -72,10 +72,10 @@ def test_balanced_reading_of_what_is_there_reads_all_of_it(
     """Partition 0 ends long before partition 1, which must not wait for it for ever."""
     topic = create_topic(2)
     produce(topic, [Record(at(i * MINUTE), partition=i % 2) for i in range(10)])
-    produce(topic, [Record(at((10 + i) * MINUTE), partition=1) for i in range(50)])
+    produce(topic, [Record(at((10 + i) * MINUTE), partition=1) for i in range(22)])
     with running(spark, broker, topic, tmp_path, max_drift_ms=5 * MINUTE, batch_records=4, once=True) as it:
         picture = it.until(lambda p: p.ended)
-    assert picture.totals.records == 60
+    assert picture.totals.records == 32
 
 
 def test_channels_of_a_field_are_quiet_only_when_every_partition_was_read(
@@ -83,9 +83,9 @@ def test_channels_of_a_field_are_quiet_only_when_every_partition_was_read(
 ) -> None:
     topic = create_topic(1)
     columns = KafkaColumns(time=JsonPath(("ts",)), channel=JsonPath(("who",)))
-    produce(topic, [Record(at(0, who="a"))] + [Record(at(i, who="b")) for i in range(12)])
+    produce(topic, [Record(at(0, who="a"))] + [Record(at(i, who="b")) for i in range(6)])
     with running(spark, broker, topic, tmp_path, columns, replace(IDLING, idle_after_ms=300), batch_records=1) as it:
-        while it.picture().totals.records < 13:
+        while it.picture().totals.records < 7:
             picture = it.until(lambda p: True)
             unread = it.source.backlog.unread()
             if unread is not None and unread.records:
@@ -97,13 +97,13 @@ def test_a_backlog_is_told_from_silence(
     spark: SparkSession, broker: LocalBroker, create_topic: CreateTopic, produce: Produce, tmp_path: Path
 ) -> None:
     topic = create_topic(2)
-    produce(topic, [Record(at(i), partition=0) for i in range(60)])
+    produce(topic, [Record(at(i), partition=0) for i in range(30)])
     produce(topic, [Record(at(10 * MINUTE), partition=1)])
     with running(spark, broker, topic, tmp_path, IN_VALUE, batch_records=5) as it:
         picture = it.until(lambda p: p.level.holder is not None and all(c.max_event_ms for c in p.channels))
         assert picture.level.holder is not None
         assert (picture.level.holder.channel, picture.level.holder.cause) == ("0", "backlog")
         assert picture.channels[0].backlog
-        it.read(61)
+        it.read(31)
         picture = it.until(lambda p: p.level.holder and p.level.holder.cause == "quiet")
         assert picture.channels[0].backlog == 0

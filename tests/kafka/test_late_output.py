@@ -15,7 +15,7 @@ from tests.conftest import QUICK_OPTIONS
 from .records import CreateTopic, Produce, Record
 
 NOON_MS = 1_767_268_800_000
-RECORDS, BATCH, LATENESS_MS, WINDOW_MS = 3_000, 300, 60_000, 300_000
+RECORDS, BATCH, LATENESS_MS, WINDOW_MS = 3_000, 1_000, 60_000, 300_000
 
 
 def test_late_records_of_a_topic(

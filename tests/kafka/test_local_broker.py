@@ -93,7 +93,7 @@ def test_a_topic_that_nobody_made_is_not_made_by_asking_for_it(broker: LocalBrok
     assert "no-such-topic" not in names
 
 
-@pytest.mark.parametrize("end", [LocalBroker.stop, LocalBroker.kill])
+@pytest.mark.parametrize("end", [pytest.param(LocalBroker.stop, marks=pytest.mark.matrix), LocalBroker.kill])
 def test_its_data_and_address_survive_its_end(
     broker: LocalBroker, create_topic: CreateTopic, produce: Produce, end: Any
 ) -> None:

@@ -119,7 +119,9 @@ def test_a_run_goes_on_where_it_stopped(
     assert sum(window.records for window in picture.windows.open) == 400
 
 
-@pytest.mark.parametrize(("first", "then"), [("python", "connector"), ("connector", "python")])
+@pytest.mark.parametrize(
+    ("first", "then"), [pytest.param("python", "connector", marks=pytest.mark.matrix), ("connector", "python")]
+)
 def test_a_run_goes_on_with_the_other_reader(
     both_readers: SparkSession,
     broker: LocalBroker,

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from wmtop.engine.core.settings import Settings, Tumbling
 
+from tests.conftest import QUICK_OPTIONS
 from tests.reference.ops import in_batches
 from tests.reference.result import same_lines
 from tests.reference.run import run_ops
@@ -27,6 +28,11 @@ SETTINGS = Settings(lateness_ms=300, window=Tumbling(500, 7), idle_after_ms=400,
 OPTIONS = ["--time", "t", "--arrival", "a", "--channel", "c", "--batch-rows", str(BATCH_ROWS), "--once", "--json"]
 OPTIONS += ["--lateness", "300ms", "--window", "500ms", "--offset", "7ms", "--idle-after", "400ms"]
 TIMEOUT_S = 300.0
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+ON_CLUSTER = [
+    *("--conf", "spark.executor.memory=512m", "--conf", "spark.driver.host=127.0.0.1", *QUICK_OPTIONS),
+    *("--conf", f"spark.executor.extraJavaOptions={JAVA_OPTIONS}"),
+]
 
 
 @pytest.fixture
@@ -42,10 +48,10 @@ def python(tmp_path: Path) -> Path:
     return program
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A master with two workers of one core each, all in directories of their own."""
-    with local_cluster(tmp_path, 2) as cluster:
+    with local_cluster(tmp_path_factory.mktemp("cluster"), 2) as cluster:
         yield cluster
 
 
@@ -62,8 +68,7 @@ def test_a_cluster_whose_executors_have_no_wmtop(tmp_path: Path, cluster: Cluste
     write(rows, tmp_path / "rows.parquet")
     firings, late = tmp_path / "firings.ndjson", tmp_path / "late"
     command = [sys.executable, "-m", "wmtop.tui.cli", "run", "replay", tmp_path / "rows.parquet", *OPTIONS]
-    command += ["--firings", firings, "--late-output", late, "--master", cluster.url]
-    command += ["--conf", "spark.executor.memory=512m", "--conf", "spark.driver.host=127.0.0.1"]
+    command += ["--firings", firings, "--late-output", late, "--master", cluster.url, *ON_CLUSTER]
     environment = {**os.environ, "PYSPARK_PYTHON": str(python)}
     with subprocess.Popen(command, env=environment, stdout=PIPE, stderr=PIPE, text=True) as run:
         while run.poll() is None and not (firings.exists() and firings.stat().st_size):
@@ -81,13 +86,13 @@ def test_a_cluster_whose_executors_have_no_wmtop(tmp_path: Path, cluster: Cluste
     assert pq.read_table(late).num_rows == expected.totals.late > 0
 
 
+@pytest.mark.matrix
 def test_executors_that_cannot_run_tasks_are_named_with_the_fix(tmp_path: Path, cluster: Cluster) -> None:
     bare = tmp_path / "python"
     bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
     bare.chmod(0o755)
     command = [sys.executable, "-m", "wmtop.tui.cli", "run", "rate", "--rows", "100", "--once", "--master", cluster.url]
-    command += ["--conf", "spark.executor.memory=512m", "--conf", "spark.driver.host=127.0.0.1"]
-    command += ["--conf", f"spark.pyspark.python={bare}"]
+    command += [*ON_CLUSTER, "--conf", f"spark.pyspark.python={bare}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert done.returncode == 2
     *notes, error = done.stderr.splitlines()

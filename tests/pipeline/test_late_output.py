@@ -17,6 +17,8 @@ from wmtop.engine.pipeline.late_directory import LocalDirectory, check_late_outp
 
 from tests.conftest import QUICK_OPTIONS
 
+from .test_hung import jvm_of
+
 WINDOW_MS = 600_000
 TWO_MINUTES = """\
 class TwoMinutes:
@@ -58,7 +60,7 @@ def test_a_correction_run_ends_in_corrected_totals(times: tuple[Path, list[int]]
     (tmp_path / "own.py").write_text(TWO_MINUTES)
     without = {"PYTHONPATH": str(tmp_path)}
     done = wmtop(
-        *("run", "replay", str(times[0]), "--time", "t", "--arrival", "a", "--batch-rows", "100", "--window", "10m"),
+        *("run", "replay", str(times[0]), "--time", "t", "--arrival", "a", "--batch-rows", "300", "--window", "10m"),
         *("--strategy", "own:TwoMinutes", "--once", "--late-output", str(late), "--firings", str(first)),
         *("--explain", "a"),
         env=without,
@@ -104,9 +106,12 @@ def test_claiming_removes_what_was_not_saved_and_with_force_another_run(tmp_path
     assert [path.name for path in (tmp_path / "late").iterdir()] == ["_wmtop.json"]
 
 
-@pytest.mark.parametrize("kind", ["parquet", "json"])
+@pytest.mark.parametrize("kind", ["parquet", pytest.param("json", marks=pytest.mark.matrix)])
 def test_a_directory_that_grows(kind: str, tmp_path: Path) -> None:
-    """The second file's old records are late: Parquet keeps its types, JSON its text; both are explained."""
+    """The second file's old records are late: Parquet keeps its types, JSON its text; both are explained.
+
+    SIGTERM ends it without a word, and its JVM.
+    """
     incoming, late = tmp_path / "in", tmp_path / "late"
     incoming.mkdir()
 
@@ -135,15 +140,20 @@ def test_a_directory_that_grows(kind: str, tmp_path: Path) -> None:
             *("--late-output", str(late), "--explain", "fw"),
         ],
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
     )
     try:
         until(2_000)
+        jvm = jvm_of(process.pid)
+        assert jvm is not None
         add(2, [*range(-50_000, 0, 1_000), *range(7_100_000, 7_200_000, 1_000)])
         snapshot = until(2_150)
     finally:
         process.terminate()
-        process.wait(60)
+        _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (143, "")
+    assert not Path(f"/proc/{jvm}").exists()
     rows = sorted(pq.read_table(late).to_pylist(), key=lambda row: row["wmtop_time_ms"])
     expected = list(range(-50_000, 0, 1_000))
     texts = [json.dumps({"n": [time, 2]}) for time in expected]

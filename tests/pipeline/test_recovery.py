@@ -16,8 +16,10 @@ from wmtop.engine.feed.recording import RecordingReader
 
 from tests.conftest import QUICK_OPTIONS
 
-BATCHES = 24
-ROWS_A_BATCH = 50
+BATCHES = 12
+ROWS_A_BATCH = 100
+MOST_COUNTERS = 40
+"""What only the windows of the fifth batch exceed."""
 SEED = int(os.environ.get("WMTOP_TEST_SEED", "7"))
 """Of the moments of the kills; another one explores others."""
 Outcome = tuple[dict[str, object], list[object]]
@@ -90,32 +92,26 @@ def applied(directory: Path) -> int:
     return -1 if batch is None else int(batch)
 
 
-def test_killed_at_random_moments_it_ends_as_if_undisturbed(file: Path, expected: Outcome, tmp_path: Path) -> None:
-    killed = tmp_path
+def test_whatever_ends_it_it_ends_as_if_undisturbed(file: Path, expected: Outcome, tmp_path: Path) -> None:
+    """Killed at a random moment, failed with too many windows, killed again, and started again after its end."""
     r = random.Random(SEED)
-    for number in range(2):
-        low = number * BATCHES // 3
-        kill_when(file, killed, low + r.randrange(BATCHES // 3), r.uniform(0, 0.4))
-    assert finish(file, killed) == expected
-    with RecordingReader(killed / "run.rec") as recording:  # its own, continued without --force
+    kill_when(file, tmp_path, r.randrange(2), r.uniform(0, 0.2))
+    lower = (
+        f"from wmtop.engine.core import windows; windows.MOST_COUNTERS = {MOST_COUNTERS}; "
+        "from wmtop.tui.cli.main import main; main()"
+    )
+    python, _, _, *arguments = command(file, tmp_path)
+    failed = subprocess.run([python, "-c", lower, *arguments], capture_output=True, text=True, timeout=300)
+    assert failed.returncode == 1, failed.stderr
+    error = failed.stderr.splitlines()[-1]
+    assert all(option in error for option in ("--window", "--slide", "--max-channels", "--lateness"))
+    assert "Traceback" not in failed.stderr
+    reached = applied(tmp_path)
+    assert reached == 3
+    kill_when(file, tmp_path, r.randrange(reached + 1, BATCHES - 1), r.uniform(0, 0.4))
+    assert finish(file, tmp_path) == expected
+    with RecordingReader(tmp_path / "run.rec") as recording:  # its own, continued without --force
         batches = [snapshot.batch for snapshot in recording]
     assert set(batches) >= {0, BATCHES - 1}
     assert expected[0]["totals"]["late"] > 0  # type: ignore[index]
-    assert finish(file, killed) == expected  # an engine that had ended says the same again
-
-
-def test_a_run_that_keeps_too_many_windows_fails_in_one_line_and_loses_nothing(
-    file: Path, expected: Outcome, tmp_path: Path
-) -> None:
-    limited = tmp_path
-    lower = (
-        "from wmtop.engine.core import windows; windows.MOST_COUNTERS = 35; from wmtop.tui.cli.main import main; main()"
-    )
-    python, _, _, *arguments = command(file, limited)
-    done = subprocess.run([python, "-c", lower, *arguments], capture_output=True, text=True, timeout=300)
-    assert done.returncode == 1, done.stderr
-    error = done.stderr.splitlines()[-1]
-    assert all(option in error for option in ("--window", "--slide", "--max-channels", "--lateness"))
-    assert "Traceback" not in done.stderr
-    assert 0 <= applied(limited) < BATCHES - 1
-    assert finish(file, limited) == expected
+    assert finish(file, tmp_path) == expected  # an engine that had ended says the same again

@@ -34,6 +34,7 @@ def rows(table: pa.Table) -> list[Departure]:
     return [Departure(*row) for row in zip(*(column.to_pylist() for column in integers.columns), strict=True)]
 
 
+@pytest.mark.matrix
 def test_the_file_is_what_the_script_makes_again_byte_for_byte(
     source: list[dict[str, str]], table: pa.Table, rows: list[Departure], tmp_path: Path
 ) -> None:

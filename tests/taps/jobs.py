@@ -16,10 +16,11 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 from wmtop.engine.core.snapshot import Snapshot
-from wmtop.engine.java import find_java
 from wmtop.engine.taps.eventlog.event_log import EventLogFacts, EventLogTap
 from wmtop.engine.taps.events.published import Publication, Published, PublishedTap, list_published
 from wmtop.engine.taps.events.query_runs import QueryRun
+
+from tests.conftest import job_environment
 
 START_MS = 1_700_000_000_000
 Row = tuple[int | None, str | None]
@@ -188,13 +189,7 @@ def start_job(directory: Path, kind: str) -> SomebodysJob:
     for name, files in {"orders": ORDERS, "returns": RETURNS, "local": LOCAL}.items():
         write(directory / "input" / name, files)
     (directory / "log").mkdir()
-    environment = os.environ | {
-        "JAVA_HOME": str(find_java().home),
-        "PYSPARK_PYTHON": sys.executable,
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "WMTOP_RUN_DIR": str(directory / "run"),
-        "PYTHONSAFEPATH": "1",
-    }
+    environment = os.environ | {**job_environment(), "WMTOP_RUN_DIR": str(directory / "run"), "PYTHONSAFEPATH": "1"}
     if kind == "plain":
         (directory / "run").write_text("a file where the run directory should be")
     with (directory / "stderr").open("w") as stderr:

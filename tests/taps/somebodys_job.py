@@ -25,10 +25,12 @@ LOG = {
 }
 builder = SparkSession.builder.master("local[2]").appName(f"somebody's {kind} job")
 for key, value in {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
+    "spark.sql.streaming.checkpointFileManagerClass": (  # the same files without a fork for each
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
     "spark.sql.session.timeZone": "America/New_York",
     "spark.eventLog.enabled": "true",
     "spark.eventLog.dir": str(directory / "log"),
@@ -97,7 +99,7 @@ if kind == "rolled":
     while failing.isActive:
         time.sleep(0.05)
     ticking = spark.readStream.format("rate").option("rowsPerSecond", 50).load()
-    queries["ticking"] = start(tap(ticking, "timestamp"), "ticking", processingTime="100 milliseconds")
+    queries["ticking"] = start(tap(ticking, "timestamp"), "ticking", processingTime="400 milliseconds")
 else:
     local = tap(read("local"), "ts", "key").withWatermark("ts", "10 seconds")
     local = local.observe("wmtop:pasted", *(F.expr(sql).alias(name) for name, sql in PASTED.items()))

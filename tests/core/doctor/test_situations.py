@@ -13,7 +13,9 @@ def test_the_table_is_large_enough() -> None:
     assert sum(one.healthy for one in SITUATIONS.values()) >= 12
 
 
-@pytest.mark.parametrize("name", SITUATIONS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.matrix] if "ten_thousand" in name else []) for name in SITUATIONS]
+)
 def test_situation(name: str) -> None:
     situation = SITUATIONS[name]
     found = {finding.code for finding in situation.build().findings(**situation.reader)}
