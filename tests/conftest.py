@@ -45,6 +45,11 @@ FIRST = (*TOGETHER, "gallery", "pipeline")
 """The folders whose tests take long, so that no worker is idle at the end."""
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    meaning = "a further case of what another test proves; `make test` leaves it out, `make test-all` runs it"
+    config.addinivalue_line("markers", f"matrix: {meaning}")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The workers share the files."""
