@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 INSTALL := PIP_USE_PEP517=1 $(BIN)/python -m pip --disable-pip-version-check $$([ -t 1 ] || echo --quiet) install \
 	--constraint .ci/constraints.txt --editable
 
+# Spark's classes: without them each of the tests' JVMs starts in twice the time.
+WARM_UP = $(BIN)/python -m wmtop.engine.pipeline.warm_up --untied >/dev/null 2>&1 </dev/null
 # Three workers: with two, both cores are idle for a fifth of the time.
 PYTEST = $(BIN)/pytest --numprocesses 3 --dist loadgroup --no-loadscope-reorder
 
@@ -34,7 +36,7 @@ demo: $(VENV)/.installed
 	@sh .ci/have java && $(BIN)/wmtop demo $(ARGS)
 
 test: $(VENV)/.installed-dev
-	@sh .ci/have java && sh .ci/have maven && $(PYTEST) -m "not matrix" $(ARGS)
+	@sh .ci/have java && sh .ci/have maven && { $(WARM_UP); $(PYTEST) -m "not matrix" $(ARGS); }
 
 test-all: test
 	@$(PYTEST) -m matrix $(ARGS)
@@ -102,5 +104,5 @@ $(VENV)/.installed: pyproject.toml .ci/constraints.txt | $(BIN)/pip
 $(VENV)/.installed-dev: pyproject.toml .ci/constraints.txt | $(BIN)/pip
 	@echo "Installing wmtop, Spark (some 400 MB, once) and what the tests need into $(VENV) ..."
 	@$(INSTALL) '.[dev]'
-	@$(BIN)/python -m wmtop.engine.pipeline.warm_up --untied >/dev/null 2>&1 </dev/null &  # Spark's classes, for faster starts
+	@$(WARM_UP) &
 	@touch $(VENV)/.installed $@

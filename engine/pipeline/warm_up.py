@@ -1,7 +1,7 @@
 """The helper that makes a class-data archive: runs Spark once through an engine's work, at the lowest priority.
 
 Run as `python -m wmtop.engine.pipeline.warm_up` with a pipe as standard input; it ends when that closes. With the
-argument `--untied` it ignores its standard input.
+argument `--untied` it ignores its standard input, and returns when an archive exists, whichever helper makes it.
 """
 
 import os
@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..core.settings import Settings
-from ..java import find_java
-from ..locks import try_lock_file
+from ..java import Java, find_java
+from ..locks import lock_file, try_lock_file
 from . import class_archive
 from .durable import StateDirectory
 from .query import Run
@@ -31,15 +31,20 @@ _ROWS = "".join(f'{{"at": {i % 97}, "came": {i}, "channel": "c{i % 5}"}}\n' for 
 
 
 def main() -> None:
-    """Make the archive for this Java, unless there is one or another helper makes one."""
+    """Make the archive for this Java, unless there is one, none can be made, or another helper makes one."""
+    untied = "--untied" in sys.argv
     os.setsid()  # a process group of its own, so that all of it can be ended
     os.nice(19)
     java = find_java()
-    if class_archive.find(java) is not None:
+    if _is_settled(java):
         return
     class_archive.cache().mkdir(parents=True, exist_ok=True)
     with (class_archive.cache() / "lock").open("w") as lock:
-        if not try_lock_file(lock):
+        if untied:
+            lock_file(lock)
+        elif not try_lock_file(lock):
+            return
+        if _is_settled(java):
             return
         directory = class_archive.cache() / "making"
         shutil.rmtree(directory, ignore_errors=True)  # left by a helper that was killed
@@ -48,7 +53,7 @@ def main() -> None:
         # Each class is used only a few times: the optimising compiler would take a third of the work.
         java_options = f"-XX:TieredStopAtLevel=1 {class_archive.dump_options(archive)}"
         options = {"spark.driver.extraJavaOptions": java_options, "spark.driver.memory": "600m"}
-        if "--untied" not in sys.argv:
+        if not untied:
             threading.Thread(target=_end_with_standard_input, daemon=True).start()
         spark = build_session(master="local[1]", conf=options, log=directory / "log", archive=False)
         exercise(spark, directory)
@@ -58,6 +63,11 @@ def main() -> None:
         else:
             class_archive.failed_mark(java).touch()
         shutil.rmtree(directory)
+
+
+def _is_settled(java: Java) -> bool:
+    """Whether there is an archive, or none can be made."""
+    return class_archive.find(java) is not None or class_archive.failed_mark(java).exists()
 
 
 def exercise(spark: "SparkSession", directory: Path) -> None:

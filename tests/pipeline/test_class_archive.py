@@ -1,6 +1,10 @@
 """The class-data archive: found only when whole and for this Java; what the helper does works."""
 
 import json
+import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,6 +12,7 @@ import platformdirs
 import pytest
 from msgspec.structs import replace
 from wmtop.engine.java import Java, find_java
+from wmtop.engine.locks import lock_file
 from wmtop.engine.pipeline import class_archive
 from wmtop.engine.pipeline.warm_up import exercise
 
@@ -48,6 +53,23 @@ def test_only_a_few_are_kept(installed: Java) -> None:
     for number in range(6):
         class_archive.keep(replace(installed, banner=str(number)), made(b"classes"))
     assert len(list(class_archive.cache().glob("*.jsa"))) == 3
+
+
+def test_an_untied_helper_waits_for_another_and_makes_no_second_archive(installed: Java, tmp_path: Path) -> None:
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
+    (tmp_path / "wmtop").symlink_to(tmp_path / "cache")
+    with (class_archive.cache() / "lock").open("w") as lock:
+        lock_file(lock)
+        command = [sys.executable, "-m", "wmtop.engine.pipeline.warm_up", "--untied"]
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, env=environment) as helper:
+            while not any(f" {helper.pid} " in line for line in Path("/proc/locks").read_text().splitlines()):
+                assert helper.poll() is None, "it did not wait"
+                time.sleep(0.02)
+            kept = class_archive.keep(installed, made(b"classes"))
+            lock.close()
+    assert helper.returncode == 0
+    assert list(class_archive.cache().glob("*.jsa")) == [kept]
+    assert not (class_archive.cache() / "making").exists()
 
 
 def test_none_is_made_where_there_is_one_or_none_can_be_made(installed: Java) -> None:

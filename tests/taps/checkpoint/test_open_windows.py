@@ -18,6 +18,8 @@ from wmtop.engine.pipeline.state_reader import read_windows
 from wmtop.engine.taps.checkpoint.checkpoint import CheckpointFacts, CheckpointTap
 from wmtop.engine.taps.checkpoint.open_windows import OpenWindows, OpenWindowsTap
 
+from tests.conftest import job_environment
+
 from ..written import State, Written, state_by_spark
 
 ALL = 100_000
@@ -343,7 +345,10 @@ def test_the_command_reads_state_with_spark_where_it_is_told_to(written: dict[st
     rocks = written["rocksdb"]
     [operator] = rocks.progress[rocks.last]["stateOperators"]
     command = [sys.executable, "-m", "wmtop.tui.cli", "attach", str(rocks.path), "--state-reader", "spark", "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    environment = os.environ | job_environment()
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
         assert process.stdout is not None
         windows = (msgspec.json.decode(line, type=Snapshot).windows for line in process.stdout)
         read = next(told for told in windows if told.open_count is not None)
