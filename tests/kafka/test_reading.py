@@ -146,7 +146,14 @@ def test_a_run_goes_on_with_the_other_reader(
     assert picture.source.reader == then
 
 
-@pytest.mark.parametrize(("start", "read"), [("latest", 1), (NOON_MS + 5, 6), ("committed", 3)])
+@pytest.mark.parametrize(
+    ("start", "read"),
+    [
+        pytest.param("latest", 1, marks=pytest.mark.matrix),
+        pytest.param(NOON_MS + 5, 6, marks=pytest.mark.matrix),
+        ("committed", 3),
+    ],
+)
 def test_where_to_begin(
     spark: SparkSession, broker: LocalBroker, topic: str, produce: Produce, tmp_path: Path, start: str | int, read: int
 ) -> None:
