@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+import time
 
 NAMES = (
     "tick",
@@ -31,9 +32,14 @@ def main(names: list[str]) -> None:
     unknown = [name for name in names if name not in NAMES]
     if unknown:
         sys.exit(f"no benchmark {unknown[0]}; choose from {', '.join(NAMES)}")
+    took: dict[str, float] = {}
     for name in names or NAMES:
         print(f"\n## {name}\n", flush=True)
+        began = time.monotonic()
         importlib.import_module(f"benchmarks.{name}").main()
+        took[name] = time.monotonic() - began
+    parts = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in took.items())
+    print(f"\n{sum(took.values()) / 60:.1f} minutes: {parts}")
 
 
 if __name__ == "__main__":

@@ -26,14 +26,14 @@ from wmtop.engine.pipeline.sources.kafka_columns import KafkaColumns
 
 from .kafka import cluster, fill
 
-TOPIC, RECORDS, HALF_MS, SKEW = "skewed", 160_000, 50 * 3_600_000, 10
+TOPIC, RECORDS, HALF_MS, SKEW = "skewed", 40_000, 50 * 3_600_000, 10
 START_MS, MEAN_DELAY_MS, DRIFT_MS = 1_700_006_400_000, 120_000, 2 * 3_600_000
 SETTINGS = Settings(lateness_ms=300_000, window=Tumbling(600_000))
 SIDES = {
     "unbalanced": {},
-    "unbalanced, `--batch-records 5000`": {"batch_records": 5_000},
+    "unbalanced, `--batch-records 1250`": {"batch_records": 1_250},
     "`--max-drift 2h`": {"max_drift_ms": DRIFT_MS},
-    "`--max-drift 2h --batch-records 5000`": {"max_drift_ms": DRIFT_MS, "batch_records": 5_000},
+    "`--max-drift 2h --batch-records 1250`": {"max_drift_ms": DRIFT_MS, "batch_records": 1_250},
 }
 
 

@@ -20,7 +20,7 @@ from wmtop.engine.pipeline.sources.record_columns import RecordColumns
 from .machine import tree_cpu_s
 from .throughput import FilesABatch, run_to_end
 
-FILES, ROWS, ROUNDS = 4, 500_000, 6
+FILES, ROWS, ROUNDS = 4, 500_000, 4
 START_MS, EVERY_MS, MEAN_DELAY_MS = 1_700_000_000_000, 2, 20_000
 NEVER_LATE = Settings(lateness_ms=86_400_000)
 SIDES: dict[str, tuple[bool, tuple[str, ...]]] = {

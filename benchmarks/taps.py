@@ -27,7 +27,7 @@ from wmtop.engine.pipeline.session import build_session, stop_session
 from .machine import process_cpu_s, scratch
 
 ROWS, FILES, WARM_UP, ROUNDS = 1_000_000, 6, 2, 3
-LOOK_S, SETTLE_S = 20.0, 5.0
+LOOK_S, SETTLE_S = 15.0, 5.0
 START_US = 1_700_000_000_000_000
 Tap = Callable[[DataFrame], DataFrame]
 

@@ -27,7 +27,7 @@ from wmtop.engine.pipeline.sources.table_files import TableFile
 
 from .machine import tree_cpu_s
 
-FILES, ROWS, CHANNELS, ROUNDS, COLD = 24, 1_000_000, 1_000, 4, 3
+FILES, ROWS, CHANNELS, ROUNDS, COLD = 24, 1_000_000, 1_000, 3, 3
 FILES_A_BATCH = (1, 8)
 START_MS, EVERY_MS, MEAN_DELAY_MS = 1_700_000_000_000, 2, 120_000
 
