@@ -3,6 +3,7 @@
 No row passes through the JVM. The batch's watermarks are sent with the tasks, so a repeated task gives the same groups.
 """
 
+import gc
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -44,10 +45,17 @@ def groups_of_shares(spark: "SparkSession", shares: list[list[Any]], work: Work)
 
 def _task(work: Work) -> Callable[[Iterable[list[Any]]], Iterator[bytes | None]]:
     def run(shares: Iterable[list[Any]]) -> Iterator[bytes | None]:
+        _spare_modules()
         for share in shares:
             yield groups_of_share(share, work)
 
     return run
+
+
+def _spare_modules() -> None:
+    """Keep what a worker has imported from the garbage collector, which Spark runs after each task: 15 ms of CPU."""
+    if not gc.get_freeze_count():
+        gc.freeze()
 
 
 def groups_of_share(share: list[Any], work: Work) -> bytes | None:
