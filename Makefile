@@ -5,9 +5,9 @@ BIN := $(VENV)/bin
 INSTALL := PIP_USE_PEP517=1 $(BIN)/python -m pip --disable-pip-version-check $$([ -t 1 ] || echo --quiet) install \
 	--constraint .ci/constraints.txt --editable
 
-# Spark's classes: without them each of the tests' JVMs starts in twice the time.
+# Spark's class archive, for faster starts of the tests' JVMs.
 WARM_UP = $(BIN)/python -m wmtop.engine.pipeline.warm_up --untied >/dev/null 2>&1 </dev/null
-# Three workers: with two, both cores are idle for a fifth of the time.
+# Three workers for two cores: many tests wait for a JVM, a broker or a clock.
 PYTEST = $(BIN)/pytest --numprocesses 3 --dist loadgroup --no-loadscope-reorder
 
 # Where it is set (as in some containers) each of our processes would compile wmtop again: 0.4 s of CPU.
