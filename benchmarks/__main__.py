@@ -9,6 +9,7 @@ NAMES = (
     "doctor",
     "floor",
     "throughput",
+    "variants",
     "aggregation",
     "kafka",
     "latency",

@@ -50,11 +50,11 @@ class InRows(FilesABatch):
         """None: no columnar way."""
 
 
-def make_files(spark: SparkSession, directory: Path, files: int = FILES) -> None:
+def make_files(spark: SparkSession, directory: Path, files: int = FILES, channels: int = CHANNELS) -> None:
     """Zipf-like channels, exponential delays: the rows of each file are one batch."""
     for number in range(files):
         rows = spark.range(number * ROWS, (number + 1) * ROWS, numPartitions=1).selectExpr(
-            f"concat('channel-', cast(floor(pow(rand(1), 3) * {CHANNELS}) as int)) as channel",
+            f"concat('channel-', cast(floor(pow(rand(1), 3) * {channels}) as int)) as channel",
             f"{START_MS}L + id * {EVERY_MS}L - cast(-ln(1 - rand(2)) * {MEAN_DELAY_MS} as bigint) as time",
         )
         rows = rows.selectExpr("channel", "timestamp_millis(time) as time")

@@ -35,7 +35,11 @@ _DEFAULTS = {
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
 }
-_LOCAL_DEFAULTS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+_LOCAL_DEFAULTS = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.python.daemon.module": "wmtop.engine.pipeline.worker_daemon",
+}
 _CLUSTER_DEFAULTS = {
     # Else the tasks of a streaming query do not see Python files added to the context.
     "spark.sql.artifact.isolation.enabled": "false"
