@@ -127,7 +127,9 @@ def _demo_kafka(engine: EngineArguments, speed: float) -> None:
 @with_engine_arguments
 def run_replay(
     engine: EngineArguments,
-    file: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Parquet, CSV or JSON lines files, directories")],
+    file: Annotated[
+        list[Path], typer.Argument(metavar="FILE…", help="Parquet, CSV or JSON lines files, or directories")
+    ],
     time: Annotated[str, typer.Option(metavar="COL", help="column with the event time")],
     channel: Annotated[str | None, typer.Option(metavar="COL", help="column with the channel")] = None,
     arrival: Annotated[str | None, typer.Option(metavar="COL", help="column with the arrival time")] = None,

@@ -31,6 +31,7 @@ from .record_values import record_values
 from .staged import PREFIX
 from .staged_records import write_records
 from .staged_writer import StagedWriter
+from .staging_progress import StagingProgress
 from .table_files import Chunk, TableFile, chunks, rows_of
 
 _MANIFEST = "staged.json"
@@ -148,16 +149,16 @@ def _parts(
     files: Sequence[TableFile], columns: Columns, more: RecordColumns, report: Callable[[str], None]
 ) -> Iterator[Any]:
     """The rows in canonical columns, in the order of files and rows; UsageError if there are none."""
-    rows = 0
-    for file in files:
+    progress = StagingProgress(files, report)
+    for number, file in enumerate(files):
+        progress.begin(number, file)
         whole = file.columns if more.whole else ()
         needed = list(dict.fromkeys([*columns.needed_of(file), *more.explain, *whole]))
         encoded = [*([] if columns.channel is None else [columns.channel]), *more.explain]
         for chunk in chunks(file, needed, encoded=encoded):
             yield _canonical(file, chunk, columns, more)
-            rows += rows_of(chunk)
-            report(f"{rows:,} rows read")
-    if not rows:
+            progress.add(rows_of(chunk))
+    if not progress.rows:
         raise UsageError(f"{', '.join(map(str, files))}: no rows; name a file with records")
 
 

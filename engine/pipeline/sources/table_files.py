@@ -10,6 +10,7 @@ import gzip
 import io
 import re
 from collections.abc import Iterator, Sequence
+from glob import glob, has_magic
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -69,13 +70,19 @@ def look_at(path: Path, as_format: Format | None = None) -> TableFile:
 
 
 def data_files(paths: Sequence[Path]) -> list[Path]:
-    """The paths, with directories replaced by the data files in them; numbers in names sort by value (`batch=9` before
-    `batch=10`).
+    """The paths, with directories and patterns (`day=*/*.parquet`) replaced by the data files in them; numbers in names
+    sort by value (`batch=9` before `batch=10`).
 
-    UsageError for a directory without data files.
+    UsageError for a directory or a pattern without data files.
     """
     files: list[Path] = []
     for path in paths:
+        if has_magic(str(path)) and not path.exists():
+            matching = sorted(map(Path, glob(str(path), recursive=True)), key=lambda each: _natural(str(each)))
+            if not matching:
+                raise UsageError(f"no file matches {path}; check the pattern")
+            files += data_files(matching)
+            continue
         found = [path]
         if path.is_dir():
             inside = [each for each in path.rglob("*") if each.is_file() and not is_hidden(each.relative_to(path))]

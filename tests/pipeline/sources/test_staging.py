@@ -11,10 +11,12 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 from wmtop.engine.core.times import FIRST_USABLE_MS, LAST_USABLE_MS
+from wmtop.engine.errors import UsageError
 from wmtop.engine.pipeline.sources import staging
 from wmtop.engine.pipeline.sources.columns import Columns, channels, check_columns
 from wmtop.engine.pipeline.sources.staged import BATCH_ROWS, PREFIX, StagedRows, arrivals_of, read_rows
-from wmtop.engine.pipeline.sources.table_files import look_at
+from wmtop.engine.pipeline.sources.staging_progress import StagingProgress
+from wmtop.engine.pipeline.sources.table_files import data_files, look_at
 
 ALL = Columns(time="when", channel="who", arrival="came")
 
@@ -207,3 +209,37 @@ def test_parts_whose_channels_are_numbered_differently(tmp_path: Path, late_file
         rows = [row for table in columns((low, high)) for row in table.to_pylist()]
         assert short(rows) == expected[low:high]
         assert [row["offset"] for row in rows] == list(range(low, high))
+
+
+def test_a_pattern_names_files_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    for name in ("day=10", "day=9", "day=x[1]"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.csv").write_text("t\n1\n")
+    assert data_files([tmp_path / "day=?" / "*.csv", tmp_path / "day=1*"]) == [
+        tmp_path / "day=9" / "a.csv",
+        tmp_path / "day=10" / "a.csv",
+    ]
+    assert data_files([tmp_path / "day=x[1]"]) == [tmp_path / "day=x[1]" / "a.csv"]  # a name, not a pattern
+    with pytest.raises(UsageError, match="no file matches"):
+        data_files([tmp_path / "day=7*"])
+
+
+def test_progress_has_the_rate_and_the_time_left(tmp_path: Path) -> None:
+    text, table = tmp_path / "a.csv", tmp_path / "b.parquet"
+    text.write_text("when\n" + "1\n" * 30)
+    pq.write_table(pa.table({"when": pa.array([1] * 100)}), table)
+    sizes = text.stat().st_size, table.stat().st_size
+    said: list[str] = []
+    clock = iter([0.0, 0.5, 2.0, 4.0])
+    progress = StagingProgress([look_at(text), look_at(table)], said.append, lambda: next(clock))
+    progress.begin(0, look_at(text))
+    progress.add(10)
+    progress.add(20)
+    progress.begin(1, look_at(table))
+    progress.add(50)
+    share = (sizes[0] + sizes[1] / 2) / sum(sizes)
+    assert said == [
+        "10 rows read",
+        "30 rows read, 15/s",
+        f"80 rows read, 20/s, {share:.0%}, {4 * (1 - share) / share:.0f} s left",
+    ]
