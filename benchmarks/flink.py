@@ -6,7 +6,8 @@ costs it nothing to decode, and counts by channel and window, without checkpoint
 windows with the same counts and to find the same late records, else the benchmark fails. A hundredth of the events of
 the second half is 15 to 30 minutes late: late wherever in a batch, or between two watermarks, they come.
 
-Two sizes: the larger gives the figures of a whole run, the difference of the two those without start and end.
+Two sizes: the larger gives the figures of a whole run, the difference of the two those without start and end; the
+smaller is large enough that both JVMs have compiled what they run often.
 """
 
 import json
@@ -29,10 +30,11 @@ from wmtop.engine.java import find_java
 from wmtop.engine.taps.flink_demo.job import compile_job, flink_jars
 
 CHANNELS = (16, 256, 4_096)
-SMALL, LARGE, PARALLELISM = 2_000_000, 10_000_000, 2
+SMALL, LARGE, PARALLELISM = 8_000_000, 32_000_000, 2
 WINDOW_MS, LATENESS_MS, EVENTS_A_MS = 10_000, 5_000, 10
 START_MS, LATE_MS = 1_700_000_000_000, (900_000, 1_800_000)
-BATCH_ROWS = 1_000_000
+BATCH_ROWS = 4_000_000
+"""400 s of events, so that what is late by 15 minutes is late wherever in a batch it comes."""
 _JAVA = Path(__file__).parent / "FlinkWindows.java"
 
 
