@@ -35,11 +35,7 @@ _DEFAULTS = {
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
 }
-_LOCAL_DEFAULTS = {
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.python.daemon.module": "wmtop.engine.pipeline.worker_daemon",
-}
+_LOCAL_DEFAULTS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _CLUSTER_DEFAULTS = {
     # Else the tasks of a streaming query do not see Python files added to the context.
     "spark.sql.artifact.isolation.enabled": "false"

@@ -12,6 +12,7 @@ import pytest
 from wmtop.engine.feed import rundir
 
 
+@pytest.mark.matrix
 def test_the_demo_runs_the_flights_through_flink_and_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

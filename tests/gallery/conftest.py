@@ -27,9 +27,14 @@ QUICK = (
     "event_time_inside_json",
 )  # fmt: skip
 """What the suite runs; the others are variations of these."""
-QUICK_PUBLISHED = ("tumbling_late", "join_min", "failed_in_its_first_batch", "filter_behind_the_watermark")
+MATRIX = (
+    "tumbling_complete", "join_max", "watermark_overwritten", "failed_sibling", "totals_update", "rocksdb",
+    "join_restarted_with_another_delay", "event_time_inside_json",
+)  # fmt: skip
+"""Those of them that `make test-all` adds."""
+QUICK_PUBLISHED = ("tumbling_late", "failed_in_its_first_batch")
 """The same of the jobs that publish."""
-MATRIX_PUBLISHED = ("session_append", "rerun_without_data", "no_watermark")
+MATRIX_PUBLISHED = ("join_min", "filter_behind_the_watermark", "session_append", "rerun_without_data", "no_watermark")
 """Those that `make test-all` adds."""
 PATIENCE_S = 900
 _ROOT = Path(__file__).parents[2]
@@ -52,9 +57,10 @@ class Gallery:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if isinstance(item, pytest.Function) and "published" in item.fixturenames and hasattr(item, "callspec"):
-            further = item.callspec.params["job"] in MATRIX_PUBLISHED
-            item.add_marker(pytest.mark.matrix) if further else None
+        for fixture, further in {"gallery": MATRIX, "published": MATRIX_PUBLISHED}.items():
+            about = isinstance(item, pytest.Function) and fixture in item.fixturenames and hasattr(item, "callspec")
+            if about and item.callspec.params.get("job") in further:  # pyright: ignore[reportAttributeAccessIssue]
+                item.add_marker(pytest.mark.matrix)
 
 
 @pytest.fixture(scope="session")

@@ -106,7 +106,8 @@ def test_both_readers_show_the_same(undisturbed: dict[str, dict[str, Any]]) -> N
     assert connector["totals"]["malformed"] == RECORDS // 100
 
 
-@pytest.mark.parametrize("reader", ["python", pytest.param("connector", marks=pytest.mark.matrix)])
+@pytest.mark.matrix
+@pytest.mark.parametrize("reader", ["python", "connector"])
 def test_killed_and_started_again_it_has_read_everything_once(
     reader: str,
     broker: LocalBroker,

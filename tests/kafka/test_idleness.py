@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
 from wmtop.engine.json_path import JsonPath
@@ -66,6 +67,7 @@ def test_balanced_reading_holds_back_who_is_ahead(
         assert max(drifts) <= (5 + 12) * MINUTE
 
 
+@pytest.mark.matrix
 def test_balanced_reading_of_what_is_there_reads_all_of_it(
     spark: SparkSession, broker: LocalBroker, create_topic: CreateTopic, produce: Produce, tmp_path: Path
 ) -> None:

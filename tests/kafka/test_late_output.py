@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 from wmtop.engine.kafka.local.broker import LocalBroker
 
 from tests.conftest import QUICK_OPTIONS
@@ -18,6 +19,7 @@ NOON_MS = 1_767_268_800_000
 RECORDS, BATCH, LATENESS_MS, WINDOW_MS = 3_000, 1_000, 60_000, 300_000
 
 
+@pytest.mark.matrix
 def test_late_records_of_a_topic(
     create_topic: CreateTopic, produce: Produce, broker: LocalBroker, tmp_path: Path
 ) -> None:

@@ -119,6 +119,7 @@ def test_a_run_goes_on_where_it_stopped(
     assert sum(window.records for window in picture.windows.open) == 400
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("first", "then"), [pytest.param("python", "connector", marks=pytest.mark.matrix), ("connector", "python")]
 )

@@ -62,6 +62,7 @@ def executors(worker: int) -> list[int]:
     return [pid for pid, command in commands.items() if command.exists() and b"ExecutorBackend" in command.read_bytes()]
 
 
+@pytest.mark.matrix
 def test_a_cluster_whose_executors_have_no_wmtop(tmp_path: Path, cluster: Cluster, python: Path) -> None:
     """The totals, firings and late records of the reference, also with an executor killed in the middle."""
     rows = make_rows(SETTINGS)

@@ -17,6 +17,7 @@ from tests.conftest import QUICK_OPTIONS
 WITHIN_S = 180
 
 
+@pytest.mark.matrix
 def test_a_disk_that_fills_in_the_middle_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit on the size of the engine's files stands in for the disk; it has no effect on its JVM."""
     monkeypatch.setenv(rundir.RUN_DIR_VARIABLE, str(Path("/tmp", f"wmtop-test-{os.getpid()}")))

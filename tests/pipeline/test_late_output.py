@@ -53,6 +53,7 @@ def last_firings(path: Path) -> Counter[int]:
     return Counter({line["end_ms"]: line["records"] for line in lines if line["kind"] != "late"})
 
 
+@pytest.mark.matrix
 def test_a_correction_run_ends_in_corrected_totals(times: tuple[Path, list[int]], tmp_path: Path) -> None:
     late, first, missing = tmp_path / "late", tmp_path / "first", tmp_path / "missing"
     # The tests' jobs need pandas; whoever installs wmtop does not get it.

@@ -41,21 +41,6 @@ def test_workers_run_this_python_and_import_nothing_from_the_current_directory(s
     assert (row["python"], row["safe"], row["pyspark"]) == (sys.executable, True, pyspark.__file__)
 
 
-def test_workers_begin_with_what_they_all_import(spark: "SparkSession") -> None:
-    def look(batches: object) -> object:
-        import gc
-        import sys
-
-        import pyarrow as pa
-
-        there = "wmtop.engine.pipeline.columnar" in sys.modules
-        yield pa.RecordBatch.from_pydict({"there": [there], "spared": [gc.get_freeze_count()]})
-
-    row = spark.range(1).mapInArrow(look, "there boolean, spared long").collect()[0]
-    assert row["there"]
-    assert row["spared"] > 10_000
-
-
 def test_a_worker_keeps_what_else_is_on_its_path() -> None:
     worker = Path(session.__file__).with_name("worker-python")
     places = ["/a b", "/spark/python/lib/pyspark.zip", "/spark/python/lib/py4j-0.10.9.9-src.zip", "/c*"]
@@ -131,6 +116,7 @@ build_session(archive=False)
 """
 
 
+@pytest.mark.matrix
 def test_a_machine_that_does_not_know_localhost_is_told_what_to_do() -> None:
     run = [sys.executable, "-c", UNKNOWN_LOCALHOST]
     done = subprocess.run(run, capture_output=True, text=True, timeout=120, check=False)

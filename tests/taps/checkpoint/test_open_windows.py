@@ -341,6 +341,7 @@ def test_spark_reads_state_that_no_file_tells(written: dict[str, Written], spark
     assert read_windows(spark, written["deduplicated"].path, 0, batch).reason is not None
 
 
+@pytest.mark.matrix
 def test_the_command_reads_state_with_spark_where_it_is_told_to(written: dict[str, Written]) -> None:
     rocks = written["rocksdb"]
     [operator] = rocks.progress[rocks.last]["stateOperators"]
