@@ -39,7 +39,7 @@ test: $(VENV)/.installed-dev
 	@sh .ci/have java && sh .ci/have maven && { $(WARM_UP); $(PYTEST) -m "not matrix" $(ARGS); }
 
 test-all: test
-	@$(PYTEST) -m matrix $(ARGS)
+	@$(PYTEST) -m matrix $(ARGS) || [ $$? -eq 5 ]  # 5: ARGS leaves none of them
 
 test-flink120: $(VENV)/.installed-dev
 	@sh .ci/have java && sh .ci/have maven && WMTOP_TEST_FLINK=1.20.5 $(BIN)/pytest -n 0 tests/flink/test_situations.py \

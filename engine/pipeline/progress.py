@@ -19,6 +19,14 @@ def progress_of(report: dict[str, Any] | None, watermark_ms: int | None = None) 
     )
 
 
+def processed_per_second(report: dict[str, Any] | None, rows: dict[int, int]) -> float | None:
+    """The rate of the batch of a report, given the rows of batches by their numbers; None: its rows are not known."""
+    if not report or report.get("batchId") not in rows:
+        return None
+    took_ms = report.get("durationMs", {}).get("triggerExecution", 0)
+    return rows[report["batchId"]] * 1_000 / took_ms if took_ms else None
+
+
 def without_wait(report: dict[str, Any], waits_ms: dict[int, int]) -> dict[str, Any]:
     """A report without the time that its batch waited for rows, by the batches' numbers (ms)."""
     waited = waits_ms.get(report.get("batchId", -1), 0)

@@ -37,6 +37,7 @@ from .observer import Observer
 from .progress import without_wait
 from .query_failures import QueryFailures
 from .record_passes import RecordPasses, explained_from
+from .session import forget_sockets
 from .source_channels import SourceChannels
 from .sources.base import Source
 from .sources.capabilities import Batch
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
 
 _POLL_MS = 50
 """Time (ms) between two looks at whether rows of a replay have arrived."""
+_FORGET_EVERY = 1_000
+"""Batches after which the JVM forgets their sockets."""
 STOP_WITHIN_S = 10.0
 """Longest time (s) that a running batch may take to end once the run is to stop."""
 
@@ -99,6 +102,8 @@ class Run:
         """Spark's report of the last batch, as its JSON."""
         self._waits_ms: dict[int, int] = {}
         """How long the last two batches of a `BatchPlanner` waited for their rows, which Spark counts as their time."""
+        self.rows_of: dict[int, int] = {}
+        """How many rows the last two batches had."""
         self._was_waiting = False
         """Whether the last trigger found no data, when last checked: the main loop must not wait for the JVM."""
 
@@ -361,7 +366,9 @@ class Run:
                     left = None if backlog is None else backlog.left_by(ends, time_ms)
                     self._channels.keep_timers(time_ms, left)
                     self._channels.register(time_ms)
+                before = self.monitor.rows
                 firings = self.monitor.apply(self._named_parts(observation))
+                self.rows_of = {batch - 1: self.rows_of.get(batch - 1, 0), batch: self.monitor.rows - before}
                 if backlog is not None:
                     backlog.applied(ends)
                 firings += self._channels.let_go(self.monitor.now_ms, self.progress)
@@ -375,6 +382,8 @@ class Run:
                 self.failure = None if self._stopping or error is self._failures.read_error else error
                 raise
             self.update_progress()
+            if batch % _FORGET_EVERY == 0:
+                forget_sockets(frame.sparkSession)
             self._on_batch()
 
     def _planned_end(self, frame: "DataFrame", batch: int) -> int | None:

@@ -10,7 +10,7 @@ from ..core.monitor import Monitor
 from ..core.snapshot import Note, Snapshot
 from ..core.unread import Unread
 from ..core.view import snapshot_of
-from .progress import progress_of
+from .progress import processed_per_second, progress_of
 from .query import Run
 from .run_notes import RunNotes
 from .sources.base import Source
@@ -39,8 +39,9 @@ class RunSnapshots:
         follows_spark = monitor.settings.strategy == "spark"
         spark = progress_of(run.progress, monitor.shown(monitor.level) if follows_spark else None)
         if not source.counted_by_spark:
+            done = None if source.backlog is None else processed_per_second(run.progress, run.rows_of)
             spark = replace(
-                spark, input_rows_per_second=sum(rates.values()) if rates else None, processed_rows_per_second=None
+                spark, input_rows_per_second=sum(rates.values()) if rates else None, processed_rows_per_second=done
             )
         return snapshot_of(
             monitor,

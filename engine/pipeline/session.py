@@ -54,10 +54,10 @@ _JVM_ERROR = re.compile(
 )
 _WORKER_PYTHON = Path(__file__).with_name("worker-python")
 """A script that starts a worker's Python in a fifth of the time."""
+_LONGEST_NAME = ".00000000-0000-0000-0000-000000000000.sock"
+"""As long as the names that Spark gives its sockets."""
 _sockets: "tempfile.TemporaryDirectory[str] | None" = None
 """The directory of this process's session, which ends with it."""
-_LONGEST_DIRECTORY = 60
-"""The longest path (characters) of a directory for sockets: a socket's path has at most 107, Spark's names have 42."""
 _COORDINATES = re.compile(r"[^:\s]+:[^:\s]+:[^:\s]+")
 
 
@@ -160,6 +160,26 @@ def stop_session(spark: "SparkSession", timeout_s: float = 10.0) -> None:
     SparkContext._gateway = SparkContext._jvm = None  # pyright: ignore[reportPrivateUsage] # or no session could follow
 
 
+def forget_sockets(spark: "SparkSession") -> None:
+    """Let the JVM forget the sockets of past answers: it keeps the path of each one until it ends
+    (`java.io.DeleteOnExitHook`), one for each batch.
+    """
+    from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
+
+    if _sockets is None:
+        return
+    java: Any = _gateway(spark).jvm.java
+    with contextlib.suppress(Py4JError):  # another Java, or a path that comes at this moment: the next time will do
+        field = java.lang.Class.forName("java.io.DeleteOnExitHook").getDeclaredField("files")
+        field.setAccessible(True)
+        kept = field.get(None)
+        others = java.util.ArrayList()
+        for path in str(java.lang.String.join("\n", kept)).split("\n"):
+            if not path.startswith(_sockets.name):
+                others.add(path)
+        kept.retainAll(others)
+
+
 def _check_artifacts(packages: Sequence[str], jars: Sequence[str]) -> None:
     for package in packages:
         if not _COORDINATES.fullmatch(package):
@@ -209,11 +229,14 @@ def _settings(
 def _local_sockets() -> dict[str, str]:
     """Spark and its Python workers talk through Unix sockets: over TCP an answer waits 40 ms for an acknowledgement.
 
-    A directory of our own keeps others from connecting; TCP where its path is too long for a socket.
+    A directory of our own keeps others from connecting; TCP where it can have none, as where its path is too long.
     """
     global _sockets
     _sockets = tempfile.TemporaryDirectory(prefix="wmtop-spark-", ignore_cleanup_errors=True)
-    if len(_sockets.name) > _LONGEST_DIRECTORY:
+    try:
+        with socket.socket(socket.AF_UNIX) as trial:
+            trial.bind(str(Path(_sockets.name, _LONGEST_NAME)))
+    except (OSError, AttributeError):  # Windows has no such sockets
         _remove_sockets()
         return {}
     return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": _sockets.name}

@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -49,6 +50,7 @@ def main() -> None:
         directory = class_archive.cache() / "making"
         shutil.rmtree(directory, ignore_errors=True)  # left by a helper that was killed
         directory.mkdir()
+        tempfile.tempdir = str(directory)  # what is left if this is killed goes with it
         archive = directory / "classes.jsa"
         # Each class is used only a few times: the optimising compiler would take a third of the work.
         java_options = f"-XX:TieredStopAtLevel=1 {class_archive.dump_options(archive)}"

@@ -5,10 +5,12 @@ import struct
 from pathlib import Path
 
 import pytest
+from kafka import TopicPartition
 from pyspark.sql import SparkSession
 from wmtop.engine.json_path import JsonPath
+from wmtop.engine.kafka.config import KafkaConfig
 from wmtop.engine.kafka.local.broker import LocalBroker
-from wmtop.engine.pipeline.sources.kafka import Reader
+from wmtop.engine.pipeline.sources.kafka import Kafka, Reader
 from wmtop.engine.pipeline.sources.kafka_columns import KafkaColumns
 
 from .records import CreateTopic, Produce, Record, Transact
@@ -117,6 +119,18 @@ def test_a_run_goes_on_where_it_stopped(
         picture = it.read(400)
     assert picture.totals.records == 400
     assert sum(window.records for window in picture.windows.open) == 400
+
+
+def test_a_run_that_ended_before_its_first_batch_starts_where_it_did(
+    broker: LocalBroker, topic: str, produce: Produce, tmp_path: Path
+) -> None:
+    for _ in range(2):
+        produce(topic, [Record()] * 3)
+        config = KafkaConfig(broker.bootstrap)
+        source = Kafka(config, [topic], KafkaColumns(), start="latest", directory=tmp_path, keep=True)
+        source.prepare(lambda text: None)
+        source.close()
+        assert source.backlog.start == {TopicPartition(topic, 0): 3}
 
 
 @pytest.mark.matrix

@@ -58,6 +58,21 @@ def test_workers_talk_through_sockets_of_a_private_directory(spark: "SparkSessio
     assert list(Path(places).glob(".*.sock"))
 
 
+def test_the_jvm_forgets_the_sockets_of_past_answers(spark: "SparkSession") -> None:
+    def known() -> list[str]:
+        java = spark.sparkContext._jvm.java  # pyright: ignore
+        field = java.lang.Class.forName("java.io.DeleteOnExitHook").getDeclaredField("files")
+        field.setAccessible(True)
+        return [path for path in field.get(None) if str(path).endswith(".sock")]
+
+    for _ in range(5):
+        spark.range(3).toArrow()
+    assert len(known()) >= 5
+    session.forget_sockets(spark)
+    assert not known()
+    assert spark.range(3).toArrow().num_rows == 3
+
+
 def test_a_directory_with_too_long_a_path_for_sockets_is_not_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

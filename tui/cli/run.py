@@ -157,8 +157,9 @@ def run_replay(
     )
     directory, keep = staging(engine)
     rows = _at_least_one("--batch-rows", batch_rows)
-    source = Replay(data_files(file), columns, directory, keep=keep, speed=speed, batch_rows=rows)
-    start(source, engine, live=False, name=name_of(file[0].name.split(".")[0]), inputs=file)
+    files = data_files(file)
+    source = Replay(files, columns, directory, keep=keep, speed=speed, batch_rows=rows)
+    start(source, engine, live=False, name=name_of(file[0].name.split(".")[0]), inputs=[*file, *files])
 
 
 @run_app.command("files", epilog=epilog("run files"))

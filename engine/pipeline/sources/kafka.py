@@ -1,5 +1,6 @@
 """`run kafka`: topics of a real cluster, through Spark's connector if it is on the class path, else kafka-python."""
 
+import contextlib
 import shutil
 import time
 from collections.abc import Callable
@@ -9,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from ...core.snapshot import SourceView
+from ...durable_file import replace_file
 from ...errors import RunError, UsageError
 from ...json_path import JsonPath
 from ...kafka.cluster import Cluster, may_not_read
 from ...kafka.config import FETCH_WAIT_MS, KafkaConfig
-from ...kafka.offsets import Positions, TopicPartition, offsets_of
+from ...kafka.offsets import Offsets, Positions, TopicPartition, offsets_of, positions_of
 from ...kafka.probe import Probe
 from ...kafka.values import look_for_times
 from ..cluster import TaskNeeds, runs_wmtop
@@ -43,9 +45,16 @@ _MOST_BALANCED = 20_000
 """Records per batch with balanced reading: drift is only visible between batches."""
 _TOPIC_PAUSES_S = (1.0, 1.0, 2.0, 4.0, 8.0)
 """Pauses (s) between two polls for a topic: after no failure, after one, two …; the last one for all further."""
-_HELD_BACK = "held-back.json"
+_HELD_BACK, _STARTED = "held-back.json", "started.json"
 _CONNECTOR = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 HOW_TO_CONNECT = "give it with --packages org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION or --jars"
+
+
+class _Started(msgspec.Struct, frozen=True):
+    """Where a run started that was asked to start there."""
+
+    asked: str
+    offsets: Offsets
 
 
 class Kafka(Source):
@@ -156,7 +165,7 @@ class Kafka(Source):
         cluster = Cluster(self._config)
         try:
             partitions = self._wait_for_topics(cluster, report)
-            self._progress.begin(self._first_offsets(cluster, partitions))
+            self._progress.begin(self._start_offsets(cluster, partitions))
             self._probe.earliest = cluster.earliest(partitions)
         finally:
             cluster.close()
@@ -229,6 +238,19 @@ class Kafka(Source):
                 report(str(error))
                 failures += 1
             time.sleep(_TOPIC_PAUSES_S[min(failures, len(_TOPIC_PAUSES_S) - 1)])
+
+    def _start_offsets(self, cluster: Cluster, partitions: list[TopicPartition]) -> Positions:
+        """Where the run starts; a run that goes on before its first batch was saved starts where it did first."""
+        file, asked = self._directory / _STARTED, str(self._start)
+        if self._keep and file.exists():
+            with contextlib.suppress(msgspec.DecodeError):
+                started = msgspec.json.decode(file.read_bytes(), type=_Started)
+                if started.asked == asked:
+                    return positions_of(started.offsets)
+        first = self._first_offsets(cluster, partitions)
+        if self._keep:
+            replace_file(file, msgspec.json.encode(_Started(asked, offsets_of(first))))
+        return first
 
     def _first_offsets(self, cluster: Cluster, partitions: list[TopicPartition]) -> Positions:
         first = cluster.earliest(partitions)

@@ -78,10 +78,7 @@ def data_files(paths: Sequence[Path]) -> list[Path]:
     files: list[Path] = []
     for path in paths:
         if has_magic(str(path)) and not path.exists():
-            matching = sorted(map(Path, glob(str(path), recursive=True)), key=lambda each: _natural(str(each)))
-            if not matching:
-                raise UsageError(f"no file matches {path}; check the pattern")
-            files += data_files(matching)
+            files += _matching(path)
             continue
         found = [path]
         if path.is_dir():
@@ -92,7 +89,21 @@ def data_files(paths: Sequence[Path]) -> list[Path]:
         if not found:
             raise UsageError(f"{path} has no Parquet, CSV or JSON file; name files or a directory with records")
         files += found
-    return files
+    return list(dict.fromkeys(files))
+
+
+def _matching(pattern: Path) -> list[Path]:
+    """The data files that a pattern names, and those in the directories that it names."""
+    found: list[Path] = []
+    for path in map(Path, glob(str(pattern), recursive=True)):
+        if path.is_dir():
+            inside = (each for each in path.rglob("*") if not is_hidden(each.relative_to(path)))
+            found += [each for each in inside if each.is_file() and format_of(each)]
+        elif format_of(path) and not path.name.startswith(("_", ".")):
+            found.append(path)
+    if not found:
+        raise UsageError(f"no Parquet, CSV or JSON file matches {pattern}; check the pattern")
+    return sorted(found, key=lambda each: _natural(str(each)))
 
 
 def is_hidden(path: Path) -> bool:

@@ -220,7 +220,10 @@ def test_a_pattern_names_files_in_the_order_of_their_numbers(tmp_path: Path) -> 
         tmp_path / "day=10" / "a.csv",
     ]
     assert data_files([tmp_path / "day=x[1]"]) == [tmp_path / "day=x[1]" / "a.csv"]  # a name, not a pattern
-    with pytest.raises(UsageError, match="no file matches"):
+    (tmp_path / "day=9" / "_SUCCESS").touch()
+    (tmp_path / "day=8").mkdir()
+    assert len(data_files([tmp_path / "**"])) == len(data_files([tmp_path / "**" / "*", tmp_path / "day=1*"])) == 3
+    with pytest.raises(UsageError, match="file matches"):
         data_files([tmp_path / "day=7*"])
 
 
