@@ -50,8 +50,9 @@ class Clocks:
         """
         rounds: dict[int, Round] = {}
         idled: set[int] = set()
+        channels = {channel for _, channel in started}
         for clock in self._all:
-            clock.start_waiting(started)
+            clock.start_waiting(started, channels)
             lateness = clock.lateness_ms
             if lateness not in rounds:
                 rounds[lateness] = Round(shift_all(watermarks, -lateness), now)

@@ -167,12 +167,12 @@ class OperatorClock(Struct, tag="valve", dict=True):
                 self.instances[number].multiplexer.defer_status(channel, idle=False)
                 self._wake_instance(number)
 
-    def start_waiting(self, started: list[tuple[int, int]]) -> None:
-        """Note that the inactivity clocks of these channels, (start, channel), have started now."""
+    def start_waiting(self, started: list[tuple[int, int]], channels: set[int]) -> None:
+        """Note that the inactivity clocks, (start, channel), of these channels have started now."""
         # No entry is later than now, so appending keeps the heap valid.
         waits = self._waits
-        self.waiting += [entry for entry in started if entry[1] not in waits]
-        waits.update(channel for _, channel in started)
+        self.waiting += started if waits.isdisjoint(channels) else [entry for entry in started if entry[1] not in waits]
+        waits |= channels
 
     def emit(self, now: int, round_: Round, timers: IdlenessTimers) -> set[int]:
         """Do one emit round: each channel, in order, turns idle or sends its watermark; returns those that
@@ -363,7 +363,7 @@ class FastestClock(Struct, tag="fastest"):
     def wake(self, channels: set[int]) -> None:
         """Nothing: no channel is ever idle."""
 
-    def start_waiting(self, started: list[tuple[int, int]]) -> None:
+    def start_waiting(self, started: list[tuple[int, int]], channels: set[int]) -> None:
         """Nothing: no channel is ever idle."""
 
     def emit(self, now: int, round_: Round, timers: IdlenessTimers) -> set[int]:
