@@ -100,6 +100,7 @@ def compare(spark: SparkSession, directory: Path, variant: Variant) -> None:
 
 def main() -> None:
     """Print the table."""
+    FilesABatch.files = 1
     spark = build_session(master="local[2]", archive=False)
     print("| channels | windows | plain Spark | engine, columns | engine, rows |\n| --- | --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory() as path:
