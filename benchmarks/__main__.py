@@ -3,6 +3,7 @@
 import importlib
 import sys
 import time
+import traceback
 
 NAMES = (
     "tick",
@@ -34,13 +35,20 @@ def main(names: list[str]) -> None:
     if unknown:
         sys.exit(f"no benchmark {unknown[0]}; choose from {', '.join(NAMES)}")
     took: dict[str, float] = {}
+    failed: list[str] = []
     for name in names or NAMES:
         print(f"\n## {name}\n", flush=True)
         began = time.monotonic()
-        importlib.import_module(f"benchmarks.{name}").main()
+        try:
+            importlib.import_module(f"benchmarks.{name}").main()
+        except (Exception, SystemExit):
+            traceback.print_exc()
+            failed.append(name)
         took[name] = time.monotonic() - began
     parts = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in took.items())
     print(f"\n{sum(took.values()) / 60:.1f} minutes: {parts}")
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
 
 
 if __name__ == "__main__":
