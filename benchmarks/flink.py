@@ -7,8 +7,8 @@ windows with the same counts and to find the same late records, else the benchma
 the second half is 15 to 30 minutes late: late wherever in a batch, or between two watermarks, they come.
 
 Two sizes, each twice, of which the run with less CPU counts: a start varies by two seconds of it. The larger gives the
-figures of a whole run, the difference of the two those without start and end; the smaller is large enough that both JVMs
-have compiled what they run often.
+figures of a whole run, the difference of the two those without start and end; the smaller is large enough that both
+JVMs have compiled what they run often.
 """
 
 import json
