@@ -20,7 +20,7 @@ from tests.pipeline.clusters import local_cluster
 
 from .throughput import FILES, ROWS, FilesABatch, make_files, phases
 
-WORKERS, FILES_A_BATCH, ROUNDS = (1, 2), 8, 3
+WORKERS, FILES_A_BATCH, ROUNDS = (1, 2), 8, 2
 
 
 def batches_ms(url: str, files: Path) -> tuple[list[int], float]:

@@ -19,7 +19,7 @@ from wmtop.engine.pipeline.sources.columns import Columns
 
 from .throughput import ROWS, FilesABatch, InRows, make_files, phases, run_to_end
 
-FILES, ROUNDS, COLD = 10, 3, 3
+FILES, ROUNDS, COLD = 8, 2, 3
 HOUR_MS = 3_600_000
 ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 DEFAULT = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
