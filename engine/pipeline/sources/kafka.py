@@ -245,7 +245,7 @@ class Kafka(Source):
             time.sleep(_TOPIC_PAUSES_S[min(failures, len(_TOPIC_PAUSES_S) - 1)])
 
     def _start_offsets(self, cluster: Cluster, partitions: list[TopicPartition]) -> Positions:
-        """Where the run starts; a run that goes on before its first batch was saved starts where it did first."""
+        """Where the run starts; a run that resumes before its first batch was saved starts where it did first."""
         file, asked = self._directory / _STARTED, str(self._start)
         if self._keep and file.exists():
             with contextlib.suppress(msgspec.DecodeError):

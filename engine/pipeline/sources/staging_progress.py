@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from .table_files import TableFile
 
 _SURE_S = 1.0
-"""Time (s) after which the time left is told: the first chunks take longer."""
+"""Time (s) after which the time left is reported: the first chunks take longer."""
 
 
 class StagingProgress:
@@ -37,11 +37,11 @@ class StagingProgress:
         self._done, self._size, self._in_file = sum(self._sizes[:number]), self._sizes[number], 0
         self._rows_of_file = None
         if file.format == "parquet":
-            with suppress(pa.ArrowException, OSError):  # who reads it says what is wrong
+            with suppress(pa.ArrowException, OSError):  # the reader reports what is wrong
                 self._rows_of_file = pq.read_metadata(file.path).num_rows
 
     def add(self, rows: int) -> None:
-        """So many more rows of the file have been read."""
+        """Count rows of the file that have been read, and report."""
         self.rows += rows
         self._in_file += rows
         self._report(self._line())
