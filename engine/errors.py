@@ -1,5 +1,7 @@
 """Errors that a user sees: one line that says what happened and what to do."""
 
+_LINE_LIMIT = 200
+
 
 class _OneLineError(Exception):
     """`text` is the line; `code` identifies the error among others of its type."""
@@ -21,3 +23,10 @@ def first_line(error: BaseException | str) -> str:
     """The first line of an error or text that is not blank; for an error without text, its type's name."""
     line = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     return line if line or isinstance(error, str) else type(error).__name__
+
+
+def one_line(text: str, limit: int = _LINE_LIMIT) -> str:
+    """`text` on one line, without control characters that a terminal would obey, at most `limit` characters."""
+    shown = "".join(character if character.isprintable() else " " for character in text[: 4 * limit])
+    line = " ".join(shown.split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from ..errors import one_line
+
 T = TypeVar("T")
 
 _NUMBER = re.compile(r"[0-9]{1,18}")  # no sign, no other scripts' digits, and it fits 64 bits
-_LINE_LIMIT = 200
 NOT_THERE = "is not there"
 
 
@@ -20,13 +21,6 @@ class UnreadableError(Exception):
 
 class VanishedError(UnreadableError):
     """The file does not exist, or no longer."""
-
-
-def one_line(text: str, limit: int = _LINE_LIMIT) -> str:
-    """`text` on one line, without control characters that a terminal would obey, at most `limit` characters."""
-    shown = "".join(character if character.isprintable() else " " for character in text[: 4 * limit])
-    line = " ".join(shown.split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def read_bytes(path: Path, limit: int) -> bytes:

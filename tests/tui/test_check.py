@@ -19,7 +19,7 @@ from wmtop.engine.feed import rundir
 from wmtop.engine.feed.messages import Reply
 from wmtop.engine.feed.publisher import Publisher
 from wmtop.engine.feed.recording import RecordingWriter
-from wmtop.engine.taps.remote.store import REQUEST_S
+from wmtop.engine.remote_files import REQUEST_S
 from wmtop.tui import cli
 from wmtop.tui.cli.check import LEAST_S, NO_ANSWER, hangs_after_s
 from wmtop.tui.cli.fleet.members import Member

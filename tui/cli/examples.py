@@ -15,6 +15,7 @@ EXAMPLES = {
     "run replay": (
         "wmtop run replay flights.parquet --time scheduled --channel carrier --arrival arrived --lateness 45m",
         "wmtop run replay day1.csv day2.csv --time ts --time-unit s --speed 60 --record run.rec",
+        "wmtop run replay 's3://lake/events/day=*/*.parquet' --time ts --arrival received --once --json",
         "wmtop run replay events.parquet --time ts --arrival received --once --late-output late",
         "wmtop run replay late --time wmtop_time_ms --channel wmtop_channel --strategy none --once --json",
     ),

@@ -1,6 +1,8 @@
 """`wmtop demo` and `wmtop run SOURCE`: each creates its source and starts an engine on it."""
 
+import re
 from dataclasses import replace
+from glob import has_magic
 from pathlib import Path
 from typing import Annotated, Literal, NoReturn
 
@@ -24,6 +26,7 @@ from .engines import (
 from .examples import epilog
 from .kafka import kafka_columns, kafka_config_of, kafka_start
 from .options import parse_duration, parse_speed, parse_time
+from .targets import is_remote, local_path
 
 run_app = typer.Typer(
     help="Start an engine on a source.", epilog=epilog("run"), rich_markup_mode=None, no_args_is_help=False
@@ -128,7 +131,11 @@ def _demo_kafka(engine: EngineArguments, speed: float) -> None:
 def run_replay(
     engine: EngineArguments,
     file: Annotated[
-        list[Path], typer.Argument(metavar="FILE…", help="Parquet, CSV or JSON lines files, or directories")
+        list[str],
+        typer.Argument(
+            metavar="FILE…",
+            help="Parquet, CSV or JSON lines files, directories, quoted patterns, or their URIs (s3://…)",
+        ),
     ],
     time: Annotated[str, typer.Option(metavar="COL", help="column with the event time")],
     channel: Annotated[str | None, typer.Option(metavar="COL", help="column with the channel")] = None,
@@ -144,8 +151,8 @@ def run_replay(
 ) -> None:
     """Replay files in order of arrival."""
     from ...engine.pipeline.sources.columns import Columns
+    from ...engine.pipeline.sources.data_files import LocalFile, data_files
     from ...engine.pipeline.sources.replay import Replay
-    from ...engine.pipeline.sources.table_files import data_files
 
     columns = Columns(
         time=time,
@@ -157,9 +164,12 @@ def run_replay(
     )
     directory, keep = staging(engine)
     rows = _at_least_one("--batch-rows", batch_rows)
-    files = data_files(file)
+    places = [place if is_remote(place) else local_path(place) for place in file]
+    files = data_files(places)
+    local = [place for place in places if isinstance(place, Path)]
+    local += [each.path for each in files if isinstance(each, LocalFile)]
     source = Replay(files, columns, directory, keep=keep, speed=speed, batch_rows=rows)
-    start(source, engine, live=False, name=name_of(file[0].name.split(".")[0]), inputs=[*file, *files])
+    start(source, engine, live=False, name=name_of(_last_name(file[0])), inputs=local)
 
 
 @run_app.command("files", epilog=epilog("run files"))
@@ -272,6 +282,12 @@ def run_rate(
         rows=_at_least_one("--rows", rows),
     )
     start(source, engine, live=True, name="rate")
+
+
+def _last_name(place: str) -> str:
+    """The last part of a path or URI that is not a pattern, without the endings of its name."""
+    names = [name for name in re.sub(r"\?[a-z_]+=.*", "", place).split("/") if name and not has_magic(name)]
+    return names[-1].split(".")[0] if names else ""
 
 
 def _unit(text: str) -> Literal["ms", "s", "us", "ns"]:

@@ -15,7 +15,8 @@ from msgspec import Struct
 from ...errors import UsageError
 from ...event_time import TimeUnit, holds_times, is_number, is_text, json_to_ms, to_ms, untyped_to_ms
 from .base import NO_CHANNEL
-from .table_files import Format, TableFile, near, sample
+from .data_files import Format, near
+from .table_files import TableFile, sample
 
 _PER_MS: dict[TimeUnit, float] = {"s": 0.001, "ms": 1, "us": 1_000, "ns": 1_000_000}
 _PLAUSIBLE_MS = (631_152_000_000, 4_102_444_800_000)
@@ -80,9 +81,10 @@ def check_columns(file: TableFile, columns: Columns) -> None:
                     f"--marker: {name} of {file} is {file.types[name]}, which a condition cannot use",
                     code="no_condition",
                 )
-    first = sample(file, columns.needed_of(file))
+    unsure = {option: name for option, name in columns.times.items() if not _is_typed_time(file, name)}
+    first = sample(file, list(dict.fromkeys(unsure.values()))) if unsure else None
     if first is not None:
-        for option, name in columns.times.items():
+        for option, name in unsure.items():
             _check_sample(file, option, name, first[name], columns.unit)
 
 
@@ -181,10 +183,13 @@ def typed_text(text: Any) -> Any:
     return text
 
 
+def _is_typed_time(file: TableFile, name: str) -> bool:
+    """Whether all values are times by their type, also those out of range."""
+    return file.types is not None and _family(file.types[name]) == "time"
+
+
 def _check_sample(file: TableFile, option: str, name: str, values: Any, unit: TimeUnit) -> None:
     """If there are values but none is a time, UsageError that shows some."""
-    if not isinstance(values, list) and _family(values.type) == "time":
-        return  # a time out of range is a time
     got = times(file.format, values, unit)
     there = [value for value in (values if isinstance(values, list) else values.to_pylist()) if value not in (None, "")]
     if not there or got.null_count < len(got):

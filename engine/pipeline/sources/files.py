@@ -12,12 +12,13 @@ from ...event_time import TimeUnit
 from ..cluster import TaskNeeds, local_uri, runs_wmtop
 from .base import CHANNEL, MARKER, NO_CHANNEL, OFFSET, ONE_CHANNEL, TIME, WATERMARK, Source
 from .columns import Columns, check_alike, check_columns, spark_type, typed_text
+from .data_files import SUFFIXES, Format, LocalFile, format_of
 from .event_time_sql import text_literal, to_ms_sql, untyped_to_ms_sql, variant_to_ms_sql
 from .marker import marked
 from .parquet_rows import FileColumns, ParquetRows, is_channel_type, readable_type, reads_as_written
 from .record_columns import EXPLAINED, RECORD, RecordColumns
 from .record_values import check_record_columns
-from .table_files import SUFFIXES, Format, TableFile, format_of, is_hidden, look_at, sample
+from .table_files import TableFile, look_at, sample
 from .text_rows import text_rows_of
 from .workers import start_workers
 
@@ -161,9 +162,9 @@ class Files(Source):
             )
         if not directory.is_dir():
             raise UsageError(f"no directory {directory}; create it with a first file in it", code="missing")
-        found = [path for path in directory.rglob("*") if path.is_file() and not is_hidden(path.relative_to(directory))]
+        found = [directory.joinpath(*names) for names, _ in LocalFile(directory).below()]
         if self._as_format is None:
-            found = [path for path in found if format_of(path) is not None]
+            found = [path for path in found if format_of(path.name) is not None]
         found = [path for path in found if path.stat().st_size]
         if not found:
             what = self._as_format or "Parquet, CSV or JSON"
@@ -219,7 +220,7 @@ def _schema(spark: "SparkSession", file: TableFile, columns: Columns, more: Reco
     if file.format == "parquet":
         # Arrow's and pandas's nanoseconds, which Spark otherwise refuses, are read as integers.
         spark.conf.set("spark.sql.legacy.parquet.nanosAsLong", "true")
-        return spark.read.option(*_NO_PATTERNS).parquet(local_uri(file.path)).select(*map(_quoted, needed)).schema
+        return spark.read.option(*_NO_PATTERNS).parquet(local_uri(Path(str(file)))).select(*map(_quoted, needed)).schema
     kinds: dict[str, DataType] = _marker_types(file, columns)
     if columns.channel is not None:
         kinds[columns.channel] = StringType()

@@ -14,8 +14,9 @@ import pyarrow as pa
 
 from ...errors import UsageError, first_line
 from .columns import spark_type
+from .data_files import near
 from .record_columns import RecordColumns
-from .table_files import TableFile, near
+from .table_files import TableFile
 
 
 def check_record_columns(file: TableFile, more: RecordColumns) -> None:

@@ -17,6 +17,7 @@ from . import staging
 from .base import ARRIVAL, CHANNEL, MARKER, OFFSET, ONE_CHANNEL, TIME, WATERMARK, Source
 from .capabilities import Batch
 from .columns import Columns, check_alike, check_columns
+from .data_files import DataFile, in_parallel
 from .event_time_sql import text_literal
 from .marker import marked
 from .record_columns import EXPLAIN, EXPLAINED, NOTHING_MORE
@@ -72,7 +73,7 @@ class Replay(Source):
 
     def __init__(
         self,
-        files: Sequence[Path],
+        files: Sequence[DataFile | Path],
         columns: Columns,
         directory: Path,
         *,
@@ -100,9 +101,7 @@ class Replay(Source):
             raise UsageError(f"--speed: {self._speed:g} is not above 0; give a number, as in 600, or max")
         if self._batch_rows is not None and self._batch_rows < 1:
             raise UsageError(f"--batch-rows: {self._batch_rows} is not above 0; give a number of rows, as in 10000")
-        for file in self._looked_at():
-            check_columns(file, self._columns)
-            check_record_columns(file, self.more)
+        in_parallel(self._check_file, self._looked_at())
         check_alike(self._looked_at(), self._columns)
 
     def identity(self) -> dict[str, Any]:
@@ -110,7 +109,7 @@ class Replay(Source):
         if self._identity is None:
             self._identity = {
                 "kind": "replay",
-                "files": [staging.fingerprint(file) for file in self._looked_at()],
+                "files": in_parallel(staging.fingerprint, self._looked_at()),
                 "batch_rows": self._batch_rows,
                 **msgspec.to_builtins(self._columns),
             }
@@ -203,7 +202,11 @@ class Replay(Source):
         if not self._keep:
             staging.remove(self._directory)
 
+    def _check_file(self, file: TableFile) -> None:
+        check_columns(file, self._columns)
+        check_record_columns(file, self.more)
+
     def _looked_at(self) -> list[TableFile]:
         if self._files is None:
-            self._files = [look_at(path) for path in self._paths]
+            self._files = in_parallel(look_at, self._paths)
         return self._files

@@ -125,12 +125,12 @@ def _stage_whole(
 
 def fingerprint(file: TableFile) -> dict[str, Any]:
     """Identifies a file without reading all of it."""
-    size = file.path.stat().st_size
-    with file.path.open("rb") as content:
+    size = file.file.size
+    with file.file.open() as content:
         digest = hashlib.sha256(content.read(65_536))
         content.seek(max(0, size - 65_536))
         digest.update(content.read())
-    return {"name": file.path.name, "size": size, "digest": digest.hexdigest()[:16]}
+    return {"name": file.file.name, "size": size, "digest": digest.hexdigest()[:16]}
 
 
 def remove(directory: Path) -> None:

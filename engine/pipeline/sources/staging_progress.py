@@ -1,14 +1,7 @@
 """How far staging is, as one line: rows, rows a second, and the time that is left."""
 
-# pyright: reportUnknownMemberType=false
-# (pyarrow is only partly typed.)
-
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from .table_files import TableFile
 
@@ -24,7 +17,7 @@ class StagingProgress:
     ) -> None:
         self._report = report
         self._clock = clock
-        self._sizes = [file.path.stat().st_size for file in files]
+        self._sizes = [file.file.size for file in files]
         self._began_s = clock()
         self._done = 0
         """Bytes of the files before the current one."""
@@ -35,10 +28,7 @@ class StagingProgress:
     def begin(self, number: int, file: TableFile) -> None:
         """The file `number` (from 0) is read next."""
         self._done, self._size, self._in_file = sum(self._sizes[:number]), self._sizes[number], 0
-        self._rows_of_file = None
-        if file.format == "parquet":
-            with suppress(pa.ArrowException, OSError):  # the reader reports what is wrong
-                self._rows_of_file = pq.read_metadata(file.path).num_rows
+        self._rows_of_file = file.rows
 
     def add(self, rows: int) -> None:
         """Count rows of the file that have been read, and report."""

@@ -135,7 +135,7 @@ def text_rows_of(file: TableFile, columns: Columns) -> TextRows | None:
             numbers,
         )  # fmt: skip
         with suppress(NotReadableError):
-            next(read(Piece(str(file.path), 0)), None)
+            next(read(Piece(str(file), 0)), None)
             return read
     return None
 

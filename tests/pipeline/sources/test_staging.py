@@ -14,9 +14,10 @@ from wmtop.engine.core.times import FIRST_USABLE_MS, LAST_USABLE_MS
 from wmtop.engine.errors import UsageError
 from wmtop.engine.pipeline.sources import staging
 from wmtop.engine.pipeline.sources.columns import Columns, channels, check_columns
+from wmtop.engine.pipeline.sources.data_files import data_files
 from wmtop.engine.pipeline.sources.staged import BATCH_ROWS, PREFIX, StagedRows, arrivals_of, read_rows
 from wmtop.engine.pipeline.sources.staging_progress import StagingProgress
-from wmtop.engine.pipeline.sources.table_files import data_files, look_at
+from wmtop.engine.pipeline.sources.table_files import look_at
 
 ALL = Columns(time="when", channel="who", arrival="came")
 
@@ -215,14 +216,19 @@ def test_a_pattern_names_files_in_the_order_of_their_numbers(tmp_path: Path) -> 
     for name in ("day=10", "day=9", "day=x[1]"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "a.csv").write_text("t\n1\n")
-    assert data_files([tmp_path / "day=?" / "*.csv", tmp_path / "day=1*"]) == [
-        tmp_path / "day=9" / "a.csv",
-        tmp_path / "day=10" / "a.csv",
-    ]
-    assert data_files([tmp_path / "day=x[1]"]) == [tmp_path / "day=x[1]" / "a.csv"]  # a name, not a pattern
+
+    def found(*patterns: str) -> list[str]:
+        return [str(file) for file in data_files([tmp_path / pattern for pattern in patterns])]
+
+    assert found("day=?/*.csv", "day=1*") == [str(tmp_path / f"day={day}" / "a.csv") for day in (9, 10)]
+    assert found("day=x[1]") == [str(tmp_path / "day=x[1]" / "a.csv")]  # a name, not a pattern
     (tmp_path / "day=9" / "_SUCCESS").touch()
     (tmp_path / "day=8").mkdir()
-    assert len(data_files([tmp_path / "**"])) == len(data_files([tmp_path / "**" / "*", tmp_path / "day=1*"])) == 3
+    for hidden in ("_temporary", "day=9/.part"):
+        (tmp_path / hidden).mkdir()
+        (tmp_path / hidden / "a.csv").write_text("t\n1\n")
+    assert len(found("**")) == len(found("**/*", "day=1*")) == len(found("**/*.csv")) == len(found("*", "*/*")) == 3
+    assert found("_temp*/*") == [str(tmp_path / "_temporary" / "a.csv")]
     with pytest.raises(UsageError, match="file matches"):
         data_files([tmp_path / "day=7*"])
 

@@ -18,10 +18,13 @@ UNAVAILABLE = (503, b"<Error><Code>SlowDown</Code><Message>slow down</Message></
 
 
 class S3:
-    """`fault` answers every request in the server's place; `delay_s` delays it; `lists_late` freezes listings."""
+    """`asked` and `sent` (bytes) count; `fault` answers every request in the server's place; `delay_s` delays it;
+    `lists_late` freezes listings.
+    """
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.sent = 0
         self.fault: tuple[int, bytes] | None = None
         self.delay_s = 0.0
         self.lists_late = False
@@ -58,7 +61,7 @@ class S3:
         for each in [path] if path.is_file() else sorted(path.rglob("*")):
             if each.is_file() and not each.name.startswith("."):
                 name = key if path.is_file() else f"{key}/{each.relative_to(path).as_posix()}"
-                with self._files.open_output_stream(f"{BUCKET}/{name}") as out:
+                with self._files.open_output_stream(f"{BUCKET}/{name}", compression=None) as out:
                     out.write(each.read_bytes())
 
     def delete(self, key: str) -> None:
@@ -94,6 +97,7 @@ class S3:
                     self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 if self.command != "HEAD":
+                    outer.sent += len(body)
                     self.wfile.write(body)
 
             def do_HEAD(self) -> None:

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
+from wmtop.engine import remote_files
 from wmtop.engine.core.snapshot import SourceView
 from wmtop.engine.errors import UsageError
 from wmtop.engine.taps import query
@@ -35,7 +36,7 @@ def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3]:
     with s3_server() as server:
         for name, value in server.environment.items():
             monkeypatch.setenv(name, value)
-        monkeypatch.setattr(store, "ATTEMPTS", 1)
+        monkeypatch.setattr(remote_files, "ATTEMPTS", 1)
         yield server
 
 
@@ -135,7 +136,7 @@ def test_another_query_at_the_same_place_is_noticed(
 def test_a_store_that_fails_makes_its_query_stale_with_the_reason_and_it_recovers(
     s3: S3, written: dict[str, Written], fault: tuple[int, bytes] | str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(store, "REQUEST_S", 1)
+    monkeypatch.setattr(remote_files, "REQUEST_S", 1)
     monkeypatch.setattr(query, "OUT_OF_REACH_S", 0.0)
     fresh = written["counts"].aged(tmp_path / "copy", -10 * 365 * 86_400_000)  # not stale by its age
     begin(s3, fresh, 0)
@@ -265,7 +266,7 @@ def test_what_a_store_needs_is_one_line(
     def refuse(uri: str) -> None:
         raise OSError(said)
 
-    monkeypatch.setattr(store, "fs", SimpleNamespace(FileSystem=SimpleNamespace(from_uri=refuse)))
+    monkeypatch.setattr(remote_files, "fs", SimpleNamespace(FileSystem=SimpleNamespace(from_uri=refuse)))
     code, _, err = run(capsys, "check", "hdfs://nn/orders")
     assert (code, err.count("\n"), shown in err) == (2, 1, True), err
 
@@ -275,7 +276,7 @@ def test_a_directory_that_google_does_not_have_is_no_error(monkeypatch: pytest.M
         raise OSError("No such file or directory 'lake/orders/state'")  # without a number
 
     google = SimpleNamespace(get_file_info=find)
-    monkeypatch.setattr(store, "_file_system", lambda uri: (google, "lake/orders"))
+    monkeypatch.setattr(store, "file_system", lambda uri: (google, "lake/orders"))
     assert store.Store("gs://lake/orders").entries("state") is None
 
 
