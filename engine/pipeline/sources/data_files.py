@@ -303,7 +303,8 @@ def _matching(base: DataFile, pattern: list[str]) -> list[DataFile]:
     matching = [base]
     for number, wanted in enumerate(pattern):
         if wanted == "**":
-            inside = [pair for pairs in in_parallel(lambda one: one.below(), matching) for pair in pairs]
+            below = in_parallel(lambda one: one.below() if one.is_dir else [], matching)
+            inside = [pair for pairs in below for pair in pairs]
             return [file for names, file in inside if format_of(file.name) and _matches(names, pattern[number:])]
         listed = in_parallel(lambda one: one.children() if one.is_dir else [], matching)
         matching = [one for children in listed for one in children if _matches((one.name,), [wanted])]
@@ -322,10 +323,9 @@ def _matches(names: Sequence[str], pattern: Sequence[str]) -> bool:
 
 
 def missing(file: DataFile) -> UsageError:
-    """The error for a file that does not exist, with similar names; for another that says why nothing is known."""
-    return UsageError(
-        f"no file {file}{near(file.name, [each.name for each in file.parent().children()])}", code="missing"
-    )
+    """The error for a file that does not exist, with similar names; raises one if its directory cannot be read."""
+    beside = [each.name for each in file.parent().children()]
+    return UsageError(f"no file {file}{near(file.name, beside)}", code="missing")
 
 
 def unreadable(file: DataFile, error: Exception) -> UsageError:
