@@ -7,8 +7,9 @@ import difflib
 import io
 import re
 import zlib
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from fnmatch import fnmatchcase
 from glob import has_magic
 from pathlib import Path
@@ -45,6 +46,8 @@ class DataFile(Protocol):
 
     errors: ClassVar[tuple[type[Exception], ...]]
     """What reading raises."""
+    is_remote: ClassVar[bool]
+    """Whether each read waits for a network."""
 
     @property
     def key(self) -> object:
@@ -97,6 +100,7 @@ class LocalFile(Struct, frozen=True):
 
     path: Path
     errors: ClassVar[tuple[type[Exception], ...]] = (pa.ArrowException, OSError, EOFError, zlib.error)
+    is_remote: ClassVar[bool] = False
 
     def __str__(self) -> str:
         return str(self.path)
@@ -159,6 +163,7 @@ class RemoteFile(Struct, frozen=True):
     kind: Any
     size: int = 0
     errors: ClassVar[tuple[type[Exception], ...]] = (Exception,)  # each store raises what its library does
+    is_remote: ClassVar[bool] = True
 
     def __str__(self) -> str:
         return one_line(self.uri)
@@ -250,6 +255,21 @@ def in_parallel(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
         return [function(item) for item in items]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return list(pool.map(function, items))
+
+
+def in_advance(function: Callable[[T], R], items: Iterable[T], most: int) -> Iterator[R]:
+    """The results, in order, of which the next `most` are computed meanwhile."""
+    pool = ThreadPoolExecutor(most)
+    waiting = deque[Future[R]]()
+    try:
+        for item in items:
+            waiting.append(pool.submit(function, item))
+            if len(waiting) > most:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _local(path: Path) -> _Place:

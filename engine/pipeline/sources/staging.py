@@ -9,8 +9,9 @@ are held in memory once: 20 bytes per row, and the other columns.
 
 import hashlib
 import shutil
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from ...durable_file import replace_file
 from ...errors import RunError, UsageError, first_line
 from .base import ARRIVAL, CHANNEL, TIME, WATERMARK
 from .columns import Columns, channels, spark_type, texts, times, typed_text
+from .data_files import in_advance
 from .record_columns import EXPLAIN, NOTHING_MORE, RecordColumns
 from .record_values import record_values
 from .staged import PREFIX
@@ -36,6 +38,8 @@ from .table_files import Chunk, TableFile, chunks, rows_of
 
 _MANIFEST = "staged.json"
 _RECORD = PREFIX + "record."
+_FILES_AHEAD, _SMALL_BYTES, _SMALL_ROWS = 8, 2 << 20, 200_000
+"""So many files of a store that are not larger than this are read while those before them are staged."""
 
 
 class Staged(Struct, frozen=True):
@@ -150,16 +154,24 @@ def _parts(
 ) -> Iterator[Any]:
     """The rows in canonical columns, in the order of files and rows; UsageError if there are none."""
     progress = StagingProgress(files, report)
-    for number, file in enumerate(files):
+    reading = in_advance(partial(_chunks_of, columns=columns, more=more), files, _FILES_AHEAD)
+    for number, (file, in_file) in enumerate(zip(files, reading, strict=True)):
         progress.begin(number, file)
-        whole = file.columns if more.whole else ()
-        needed = list(dict.fromkeys([*columns.needed_of(file), *more.explain, *whole]))
-        encoded = [*([] if columns.channel is None else [columns.channel]), *more.explain]
-        for chunk in chunks(file, needed, encoded=encoded):
+        for chunk in in_file:
             yield _canonical(file, chunk, columns, more)
             progress.add(rows_of(chunk))
     if not progress.rows:
         raise UsageError(f"{', '.join(map(str, files))}: no rows; name a file with records")
+
+
+def _chunks_of(file: TableFile, columns: Columns, more: RecordColumns) -> Iterable[Chunk]:
+    """The columns that are needed; a small file in a store is read here, others as the chunks are asked for."""
+    whole = file.columns if more.whole else ()
+    needed = list(dict.fromkeys([*columns.needed_of(file), *more.explain, *whole]))
+    encoded = [*([] if columns.channel is None else [columns.channel]), *more.explain]
+    read = chunks(file, needed, encoded=encoded)
+    is_small = file.file.size <= _SMALL_BYTES and (file.rows or 0) <= _SMALL_ROWS
+    return list(read) if file.file.is_remote and is_small else read
 
 
 def _table(files: Sequence[TableFile], columns: Columns, more: RecordColumns, report: Callable[[str], None]) -> Any:

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import pytest
 from wmtop.engine import remote_files
 from wmtop.engine.errors import UsageError
 from wmtop.engine.pipeline.sources.columns import Columns
-from wmtop.engine.pipeline.sources.data_files import data_files
+from wmtop.engine.pipeline.sources.data_files import data_files, in_advance
 from wmtop.engine.pipeline.sources.replay import Replay
 from wmtop.engine.pipeline.sources.staged import read_rows
 
@@ -109,6 +110,16 @@ def test_they_have_the_rows_of_local_files(s3: S3, lake: Path, name: str, tmp_pa
 def test_files_are_in_the_order_of_their_numbers_and_each_is_read_once(s3: S3) -> None:
     found = data_files([f"{LAKE}/lake/**/*.csv", f"s3a://{BUCKET}/lake/day=*/f.csv"])
     assert [file.name for file in found] == ["b.csv", "f.csv", "part[1]?.csv"]
+
+
+def test_the_next_files_are_read_in_advance_and_come_in_order() -> None:
+    at_once = threading.Barrier(3, timeout=10)
+
+    def read(number: int) -> int:
+        at_once.wait()
+        return number
+
+    assert list(in_advance(read, range(6), 3)) == list(range(6))
 
 
 def test_of_parquet_only_the_columns_that_are_needed_are_read(s3: S3, tmp_path: Path) -> None:
