@@ -151,7 +151,8 @@ def run_replay(
 ) -> None:
     """Replay files in order of arrival."""
     from ...engine.pipeline.sources.columns import Columns
-    from ...engine.pipeline.sources.data_files import LocalFile, data_files
+    from ...engine.pipeline.sources.data_file import LocalFile
+    from ...engine.pipeline.sources.data_files import data_files
     from ...engine.pipeline.sources.replay import Replay
 
     columns = Columns(

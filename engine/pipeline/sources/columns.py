@@ -15,7 +15,7 @@ from msgspec import Struct
 from ...errors import UsageError
 from ...event_time import TimeUnit, holds_times, is_number, is_text, json_to_ms, to_ms, untyped_to_ms
 from .base import NO_CHANNEL
-from .data_files import Format, near
+from .data_file import Format, near
 from .table_files import TableFile, sample
 
 _PER_MS: dict[TimeUnit, float] = {"s": 0.001, "ms": 1, "us": 1_000, "ns": 1_000_000}

@@ -12,7 +12,7 @@ from ...event_time import TimeUnit
 from ..cluster import TaskNeeds, local_uri, runs_wmtop
 from .base import CHANNEL, MARKER, NO_CHANNEL, OFFSET, ONE_CHANNEL, TIME, WATERMARK, Source
 from .columns import Columns, check_alike, check_columns, spark_type, typed_text
-from .data_files import SUFFIXES, Format, LocalFile, format_of
+from .data_file import SUFFIXES, Format, LocalFile, format_of
 from .event_time_sql import text_literal, to_ms_sql, untyped_to_ms_sql, variant_to_ms_sql
 from .marker import marked
 from .parquet_rows import FileColumns, ParquetRows, is_channel_type, readable_type, reads_as_written

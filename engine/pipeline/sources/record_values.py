@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ...errors import UsageError, first_line
 from .columns import spark_type
-from .data_files import near
+from .data_file import near
 from .record_columns import RecordColumns
 from .table_files import TableFile
 

@@ -17,7 +17,8 @@ from . import staging
 from .base import ARRIVAL, CHANNEL, MARKER, OFFSET, ONE_CHANNEL, TIME, WATERMARK, Source
 from .capabilities import Batch
 from .columns import Columns, check_alike, check_columns
-from .data_files import DataFile, in_parallel
+from .data_file import DataFile
+from .data_files import in_parallel
 from .event_time_sql import text_literal
 from .marker import marked
 from .record_columns import EXPLAIN, EXPLAINED, NOTHING_MORE

@@ -39,7 +39,7 @@ from .table_files import Chunk, TableFile, chunks, rows_of
 _MANIFEST = "staged.json"
 _RECORD = PREFIX + "record."
 _FILES_AHEAD, _SMALL_BYTES, _SMALL_ROWS = 8, 2 << 20, 200_000
-"""So many files of a store that are not larger than this are read while those before them are staged."""
+"""The number of files of a store that are read while those before them are staged, if they are not larger."""
 
 
 class Staged(Struct, frozen=True):

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from ...errors import UsageError
 from ...remote_files import is_of_store
-from .data_files import AHEAD, SUFFIXES, DataFile, Format, LocalFile, damaged, missing, unreadable
+from .data_file import AHEAD, SUFFIXES, DataFile, Format, LocalFile, damaged, missing, unreadable
 
 Chunk = dict[str, Any]
 """Values by column: Arrow arrays of the file's types (Parquet), of text (CSV), or lists of Python values (JSON)."""
