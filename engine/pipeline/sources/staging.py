@@ -133,7 +133,7 @@ def fingerprint(file: TableFile) -> dict[str, Any]:
     with file.file.open() as content:
         digest = hashlib.sha256(content.read(65_536))
         content.seek(max(0, size - 65_536))
-        digest.update(content.read())
+        digest.update(content.read(65_536))
     return {"name": file.file.name, "size": size, "digest": digest.hexdigest()[:16]}
 
 
