@@ -1,6 +1,10 @@
 """What the app of a target and the app of the fleet share: the theme, and the cover of a terminal that is too small."""
 
-from os import environ
+import os
+import signal
+import sys
+import threading
+import time
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
@@ -15,6 +19,7 @@ from .screens.too_small import TooSmallScreen, too_small
 from .themes import DARK, THEMES
 
 Result = TypeVar("Result")
+_LOOK_FOR_TERMINAL_S = 1.0
 
 
 class BaseApp(App[Result]):
@@ -26,7 +31,7 @@ class BaseApp(App[Result]):
     BINDINGS: ClassVar[list[BindingType]] = bindings("app")
 
     def __init__(self, preferences_file: Path | None) -> None:
-        super().__init__(ansi_color=True if "NO_COLOR" in environ else None)
+        super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
         self._preferences = preferences_file
         for theme in THEMES:
             self.register_theme(theme)
@@ -53,6 +58,10 @@ class BaseApp(App[Result]):
         """The lines that also a terminal that is too small shows."""
         return None
 
+    def on_load(self) -> None:
+        if not self.is_headless and _has_terminal():
+            threading.Thread(target=_end_with_terminal, name="wmtop-terminal", daemon=True).start()
+
     def on_resize(self, event: Resize) -> None:
         self.call_later(self._fit)
 
@@ -65,3 +74,16 @@ class BaseApp(App[Result]):
             self.push_screen(TooSmallScreen(self._most_important))
         elif covered and not too_small(*self.size):
             self.pop_screen()
+
+
+def _has_terminal() -> bool:
+    return sys.__stdin__ is not None and os.isatty(sys.__stdin__.fileno())
+
+
+def _end_with_terminal() -> None:
+    """End at once, as a hang-up would end the process: not everything that closes a terminal sends one. Without a
+    terminal Textual would read its end for ever, and wait for ever to write.
+    """
+    while _has_terminal():
+        time.sleep(_LOOK_FOR_TERMINAL_S)
+    os._exit(128 + signal.SIGHUP)
