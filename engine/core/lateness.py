@@ -7,6 +7,7 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence as Seq
 from fractions import Fraction
+from functools import cache
 from itertools import pairwise
 
 from msgspec import Struct
@@ -124,5 +125,12 @@ def recommended_lateness_ms(edges: Seq[int], late: Seq[int], records: int, compl
     """The smallest edge (ms) whose late share is at most `1 - completeness`; None: no records, or no such edge."""
     if not records:
         return None
-    allowed = (1 - Fraction(repr(completeness))) * records  # the decimal as written, not the nearest float
+    missing = _missing(completeness)
+    allowed = missing.numerator * records // missing.denominator
     return next((edge for edge, count in zip(edges, late, strict=True) if count <= allowed), None)
+
+
+@cache
+def _missing(completeness: float) -> Fraction:
+    """What is missing to the whole: of the decimal as written, not of the nearest float."""
+    return 1 - Fraction(repr(completeness))

@@ -404,9 +404,8 @@ class Run:
         assert self._observer is not None
         assert self._passes is not None
         try:
-            begins = self._state.source_offsets(number - 1) if number else []
             log = self._state.checkpoint / "sources" / "0"
-            batch = self._observer.batch(Batch(frame, self.monitor.rows, ends, begins or (None if number else []), log))
+            batch = self._observer.batch(Batch(frame, self.monitor.rows, ends, self._begins(number), log))
             with self._passes.read_once(batch) as kept:
                 observation = self._observer.observe(kept, number, levels, self.monitor)
                 return self._passes.run(kept, observation, levels)
@@ -415,6 +414,10 @@ class Run:
         except Exception as error:
             self._failures.read_error = error
             raise
+
+    def _begins(self, number: int) -> list[str] | None:
+        """Where a batch begins: nothing for the run's first, None if Spark's log does not say."""
+        return (self._state.source_offsets(number - 1) or None) if number else []
 
     def _named_parts(self, observation: BatchObservation) -> BatchObservation:
         """The offenders with the names of the source's parts that they are in."""

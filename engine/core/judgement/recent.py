@@ -122,16 +122,14 @@ def _at_least(parts: Iterable[Mapping[int, int]], edges: int) -> list[int]:
 
 def _view(horizon_ms: int | None, edges: list[int], sample: Sample) -> RecentLateness:
     behind = [None] * len(edges) if sample.behind is None else sample.behind
-    rows = [
-        RecentRow(
-            edge,
-            late,
-            late / sample.records if sample.records else None,
-            *wilson_interval(late, sample.records),
-            behind_watermark=behind_watermark,
-        )
-        for edge, late, behind_watermark in zip(edges, sample.late, behind, strict=True)
-    ]
+    rows: list[RecentRow] = []
+    last: int | None = None
+    interval: tuple[float | None, float | None] = None, None
+    for edge, late, behind_watermark in zip(edges, sample.late, behind, strict=True):
+        if late != last:  # edges that differ by no record are many
+            interval, last = wilson_interval(late, sample.records), late
+        share = late / sample.records if sample.records else None
+        rows.append(RecentRow(edge, late, share, *interval, behind_watermark=behind_watermark))
     return RecentLateness(horizon_ms, sample.records, rows, [_recommended(target, edges, sample) for target in TARGETS])
 
 
