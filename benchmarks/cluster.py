@@ -5,6 +5,7 @@ the other worker share the machine with them, so on two cores this shows the lea
 """
 
 import statistics
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -25,7 +26,7 @@ WORKERS, FILES_A_BATCH, ROUNDS = (1, 2), 8, 2
 
 def batches_ms(url: str, files: Path) -> tuple[list[int], float]:
     """The batches of some runs, the first run left out, and the seconds of a run."""
-    conf = {"spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1"}
+    conf = {"spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1", "spark.pyspark.python": sys.executable}
     spark = build_session(master=url, conf=conf, archive=False)
     found: list[int] = []
     took: list[float] = []
@@ -47,6 +48,8 @@ def batches_ms(url: str, files: Path) -> tuple[list[int], float]:
                     took.append(time.monotonic() - began)
                     reports = list(run._query.recentProgress)
                     found += [phase["triggerExecution"] for phase in phases(reports)]
+                assert run._observer is not None
+                assert run._observer.rereads, "the executors cannot read columns"
                 run.stop()
                 state.unlock()
                 assert run.monitor.rows == FILES * ROWS

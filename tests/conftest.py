@@ -39,7 +39,7 @@ def job_environment() -> dict[str, str]:
     }
 
 
-TOGETHER = ("kafka", "taps", "flink")
+TOGETHER = {"kafka": "kafka", "taps": "spark", "flink": "flink"}
 """Folders of which one worker has all tests: what these look at is dear to make (jobs, a broker, a Flink)."""
 FIRST = (*TOGETHER, "gallery", "pipeline")
 """The folders whose tests take long, so that no worker is idle at the end."""
@@ -54,9 +54,16 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The workers share the files."""
     for item in items:
-        folder = _folder(item)
-        item.add_marker(pytest.mark.xdist_group(folder if folder in TOGETHER else item.path.name))
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
     items.sort(key=lambda item: FIRST.index(_folder(item)) if _folder(item) in FIRST else len(FIRST))
+
+
+def _group(item: pytest.Item) -> str:
+    """The tests that one worker has; one Spark session serves most of those that need one."""
+    folder = _folder(item)
+    if folder == "pipeline" and isinstance(item, pytest.Function) and "spark" in item.fixturenames:
+        return "spark"
+    return TOGETHER.get(folder, item.path.name)
 
 
 def _folder(item: pytest.Item) -> str:

@@ -64,12 +64,15 @@ def runs_wmtop(spark: "SparkSession") -> bool:
 def prepare_executors(spark: "SparkSession", needs: TaskNeeds, say: Callable[[str], None]) -> None:
     """Wait for an executor, send wmtop's Python to it, and check that tasks find what they need.
 
-    `say` gets a line if no executor comes for a while. UsageError if an executor cannot run the tasks.
+    `say` gets a line if no executor comes for a while, or if the executors cannot run wmtop's Python but the run does not
+    need it. UsageError if it does.
     """
     _wait_for_executors(spark, say)
     answers, wrong = _answers(spark, needs)
     if wrong is not None and needs.required:
         raise UsageError(wrong)
+    if wrong is not None and needs.modules:
+        say(f"{wrong}; meanwhile Spark reads the records as rows, which takes several times as long")
     for host, _, unseen in answers:
         if unseen:
             raise UsageError(

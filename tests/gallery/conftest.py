@@ -29,13 +29,15 @@ QUICK = (
 """What the suite runs; the others are variations of these."""
 MATRIX = (
     "tumbling_complete", "join_max", "watermark_overwritten", "failed_sibling", "totals_update", "rocksdb",
-    "join_restarted_with_another_delay", "event_time_inside_json",
+    "join_restarted_with_another_delay", "event_time_inside_json", "self_join_with_two_delays", "windows_of_a_join",
+    "rerun_without_data",
 )  # fmt: skip
 """Those of them that `make test-all` adds."""
-QUICK_PUBLISHED = ("tumbling_late", "failed_in_its_first_batch")
-"""The same of the jobs that publish."""
-MATRIX_PUBLISHED = ("join_min", "filter_behind_the_watermark", "session_append", "rerun_without_data", "no_watermark")
-"""Those that `make test-all` adds."""
+PUBLISHED = (
+    "tumbling_late", "failed_in_its_first_batch", "join_min", "filter_behind_the_watermark", "session_append",
+    "rerun_without_data", "no_watermark",
+)  # fmt: skip
+"""The same of the jobs that publish, all of them in `make test-all` only: `tests/taps` has a published job."""
 PATIENCE_S = 900
 _ROOT = Path(__file__).parents[2]
 
@@ -57,10 +59,11 @@ class Gallery:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        for fixture, further in {"gallery": MATRIX, "published": MATRIX_PUBLISHED}.items():
-            about = isinstance(item, pytest.Function) and fixture in item.fixturenames and hasattr(item, "callspec")
-            if about and item.callspec.params.get("job") in further:  # pyright: ignore[reportAttributeAccessIssue]
-                item.add_marker(pytest.mark.matrix)
+        if not isinstance(item, pytest.Function):
+            continue
+        job = item.callspec.params.get("job") if hasattr(item, "callspec") else None
+        if "published" in item.fixturenames or ("gallery" in item.fixturenames and job in MATRIX):
+            item.add_marker(pytest.mark.matrix)
 
 
 @pytest.fixture(scope="session")
@@ -72,7 +75,7 @@ def gallery(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 @pytest.fixture(scope="session")
 def published(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Gallery:
     """The same of jobs that publish their queries and tap their inputs."""
-    names = _names(request, "published", (*QUICK_PUBLISHED, *MATRIX_PUBLISHED))
+    names = _names(request, "published", PUBLISHED)
     return _run(tmp_path_factory.mktemp("published"), "published_jobs", names)
 
 

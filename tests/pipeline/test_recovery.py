@@ -92,6 +92,17 @@ def applied(directory: Path) -> int:
     return -1 if batch is None else int(batch)
 
 
+def test_killed_it_ends_as_if_undisturbed(file: Path, expected: Outcome, tmp_path: Path) -> None:
+    r = random.Random(SEED)
+    kill_when(file, tmp_path, r.randrange(BATCHES - 1), r.uniform(0, 0.4))
+    assert finish(file, tmp_path) == expected
+    assert expected[0]["totals"]["late"] > 0  # type: ignore[index]
+    with RecordingReader(tmp_path / "run.rec") as recording:  # its own, continued without --force
+        batches = [snapshot.batch for snapshot in recording]
+    assert set(batches) >= {0, BATCHES - 1}
+
+
+@pytest.mark.matrix
 def test_whatever_ends_it_it_ends_as_if_undisturbed(file: Path, expected: Outcome, tmp_path: Path) -> None:
     """Killed at a random moment, failed with too many windows, killed again, and started again after its end."""
     r = random.Random(SEED)
@@ -110,8 +121,4 @@ def test_whatever_ends_it_it_ends_as_if_undisturbed(file: Path, expected: Outcom
     assert reached == 3
     kill_when(file, tmp_path, r.randrange(reached + 1, BATCHES - 1), r.uniform(0, 0.4))
     assert finish(file, tmp_path) == expected
-    with RecordingReader(tmp_path / "run.rec") as recording:  # its own, continued without --force
-        batches = [snapshot.batch for snapshot in recording]
-    assert set(batches) >= {0, BATCHES - 1}
-    assert expected[0]["totals"]["late"] > 0  # type: ignore[index]
     assert finish(file, tmp_path) == expected  # an engine that had ended says the same again
