@@ -64,8 +64,8 @@ def runs_wmtop(spark: "SparkSession") -> bool:
 def prepare_executors(spark: "SparkSession", needs: TaskNeeds, say: Callable[[str], None]) -> None:
     """Wait for an executor, send wmtop's Python to it, and check that tasks find what they need.
 
-    `say` gets a line if no executor comes for a while, or if the executors cannot run wmtop's Python but the run does not
-    need it. UsageError if it does.
+    `say` gets a line if no executor comes for a while, or if an executor cannot run tasks that the run can do without.
+    UsageError if it cannot run tasks that the run needs.
     """
     _wait_for_executors(spark, say)
     answers, wrong = _answers(spark, needs)

@@ -87,14 +87,30 @@ def test_a_cluster_whose_executors_have_no_wmtop(tmp_path: Path, cluster: Cluste
     assert pq.read_table(late).num_rows == expected.totals.late > 0
 
 
-@pytest.mark.matrix
-def test_executors_that_cannot_run_tasks_are_named_with_the_fix(tmp_path: Path, cluster: Cluster) -> None:
+def on_bare_python(tmp_path: Path, cluster: Cluster, *arguments: str | Path) -> "subprocess.CompletedProcess[str]":
+    """A run whose executors have no libraries."""
     bare = tmp_path / "python"
     bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
     bare.chmod(0o755)
-    command = [sys.executable, "-m", "wmtop.tui.cli", "run", "rate", "--rows", "100", "--once", "--master", cluster.url]
+    command = [sys.executable, "-m", "wmtop.tui.cli", "run", *arguments, "--once", "--json", "--master", cluster.url]
     command += [*ON_CLUSTER, "--conf", f"spark.pyspark.python={bare}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+
+
+@pytest.mark.matrix
+def test_files_are_read_as_rows_by_executors_that_cannot_run_tasks(tmp_path: Path, cluster: Cluster) -> None:
+    (tmp_path / "rows").mkdir()
+    write(make_rows(SETTINGS), tmp_path / "rows" / "rows.parquet")
+    done = on_bare_python(tmp_path, cluster, "files", tmp_path / "rows", "--time", "t", "--channel", "c")
+    assert done.returncode == 0, done.stderr
+    assert "PYSPARK_PYTHON" in done.stderr
+    assert "as rows" in done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])["totals"]["records"] > 0
+
+
+@pytest.mark.matrix
+def test_executors_that_cannot_run_tasks_are_named_with_the_fix(tmp_path: Path, cluster: Cluster) -> None:
+    done = on_bare_python(tmp_path, cluster, "rate", "--rows", "100")
     assert done.returncode == 2
     *notes, error = done.stderr.splitlines()
     assert {"msgspec", "numpy", "pyarrow:", "PYSPARK_PYTHON"} <= set(error.split())
