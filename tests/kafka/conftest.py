@@ -1,7 +1,9 @@
 """One real broker for all tests that need one, and topics on it."""
 
+import json
+import random
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -12,9 +14,10 @@ from kafka.admin import KafkaAdminClient
 from pyspark.sql import SparkSession
 from wmtop.engine.errors import RunError, UsageError
 from wmtop.engine.kafka.local.broker import LocalBroker
+from wmtop.engine.pipeline.sources.kafka import Reader
 
 from .connector import connector_jars
-from .records import CreateTopic, Produce, Record, Transact
+from .records import FULL, CreateTopic, Produce, Record, Transact
 
 PROPERTIES = {
     "broker.session.timeout.ms": "3000",  # after a crash it takes the broker back in 3 s instead of 9
@@ -48,6 +51,27 @@ def create_topic(broker: LocalBroker) -> CreateTopic:
         return name
 
     return create
+
+
+NOON_MS = 1_767_268_800_000
+
+
+@pytest.fixture(scope="session")
+def full_topic(create_topic: CreateTopic, produce: Produce) -> str:
+    """Three partitions of unequal pace and an empty one, late records, and every hundredth one bad: `FULL`."""
+    r = random.Random(5)
+    topic = create_topic(4)
+    records = [
+        Record(
+            b"bad"
+            if i % 100 == 99
+            else json.dumps({"ts": NOON_MS + i * 500 - int(r.expovariate(1 / 60_000))}).encode(),
+            partition=r.choices((0, 1, 2), (6, 3, 1))[0],
+        )
+        for i in range(FULL)
+    ]
+    produce(topic, records)
+    return topic
 
 
 @pytest.fixture
@@ -116,3 +140,11 @@ def both_readers(spark: SparkSession, connector_jars: list[Path]) -> SparkSessio
     for jar in connector_jars:
         spark.sql(f"ADD JAR '{jar}'")
     return spark
+
+
+@pytest.fixture
+def session_for(request: pytest.FixtureRequest) -> Callable[[Reader], SparkSession]:
+    """The session for a reader: the connector is added only for its own sake, since Spark then starts its Python
+    workers again, and compiles all its code.
+    """
+    return lambda reader: request.getfixturevalue("both_readers" if reader == "connector" else "spark")

@@ -3,6 +3,9 @@
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
+FULL = 1_500
+"""The records in `full_topic`."""
+
 
 class Record(NamedTuple):
     """A record to produce; `timestamp_ms` None is now."""

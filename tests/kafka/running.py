@@ -1,16 +1,19 @@
 """A run on a topic in this process, driven as the engine drives it."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from pyspark.sql import SparkSession
 from wmtop.engine.core.settings import Settings, Tumbling
 from wmtop.engine.core.snapshot import Note, Snapshot
 from wmtop.engine.core.view import snapshot_of
 from wmtop.engine.json_path import JsonPath
+from wmtop.engine.kafka import probe
 from wmtop.engine.kafka.config import KafkaConfig
 from wmtop.engine.kafka.local.broker import LocalBroker
 from wmtop.engine.pipeline.durable import StateDirectory
@@ -22,14 +25,26 @@ TS = JsonPath(("ts",))
 IN_VALUE = KafkaColumns(time=TS)
 SETTINGS = Settings(lateness_ms=1_000, idle_after_ms=None, window=Tumbling(10_000), emit_every_ms=50)
 WITHIN_S = 60.0
+LOOK_S = 0.2
+"""How often at least the picture is looked at; after each batch, too."""
 
 
 class Running:
-    """A source and its run; what it knows is read through `picture`."""
+    """A source and its run; what it knows is read through `picture`.
 
-    def __init__(self, source: Kafka, run: Run) -> None:
+    `on_batch` is called after each batch, within it.
+    """
+
+    def __init__(self, source: Kafka) -> None:
         self.source = source
-        self.run = run
+        self.run: Run
+        self.on_batch: Callable[[], object] = lambda: None
+        self._batch = threading.Event()
+
+    def note_batch(self) -> None:
+        """A batch has been applied."""
+        self.on_batch()
+        self._batch.set()
 
     def picture(self) -> Snapshot:
         with self.run.looking() as monitor:
@@ -53,7 +68,8 @@ class Running:
             if self.run.exhausted and not self.run.monitor.ended:
                 self.run.end()
             self.run.tick()
-            time.sleep(0.05)
+            self._batch.wait(LOOK_S)
+            self._batch.clear()
         return picture
 
     def read(self, records: int) -> Snapshot:
@@ -77,9 +93,13 @@ def running(
     settings: Settings = SETTINGS,
     say: Callable[[Note], None] | None = None,
     reader: Reader = "python",
+    probe_every_s: float = 0.2,
     **options: Any,
 ) -> Iterator[Running]:
-    """Start a run on topics; stopped at the end, its state stays in `directory`."""
+    """Start a run on topics; stopped at the end, its state stays in `directory`.
+
+    The probe polls more often than in a user's run: its next poll is what many tests wait for.
+    """
     topics = [topics] if isinstance(topics, str) else topics
     source = Kafka(
         KafkaConfig(broker.bootstrap), topics, columns, reader=reader, directory=directory, keep=True, **options
@@ -89,13 +109,16 @@ def running(
     source.check()
     state = StateDirectory(directory)
     state.lock()
-    run = Run(source, settings, state, None, lambda: None)
-    source.prepare(lambda text: None)
-    try:
-        run.load(spark)
-        run.start()
-        yield Running(source, run)
-    finally:
-        run.stop()
-        source.close()
-        state.unlock()
+    it = Running(source)
+    it.run = run = Run(source, settings, state, None, it.note_batch)
+    often = dict.fromkeys(("EVERY_S", "TOPICS_EVERY_S", "AHEAD_EVERY_S"), probe_every_s)
+    with patch.multiple(probe, **often):
+        source.prepare(lambda text: None)
+        try:
+            run.load(spark)
+            run.start()
+            yield it
+        finally:
+            run.stop()
+            source.close()
+            state.unlock()

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
@@ -23,6 +23,7 @@ from wmtop.engine.kafka.config import KafkaConfig
 from wmtop.engine.kafka.local.broker import LocalBroker
 from wmtop.engine.taps.broker.consumer import TopicWatch
 from wmtop.engine.taps.engine import NOT_FROM_HERE
+from wmtop.tui import cli
 
 from tests.refusals import refused
 
@@ -36,6 +37,32 @@ HOUR = 3_600_000
 @pytest.fixture(autouse=True)
 def run_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(rundir.RUN_DIR_VARIABLE, str(Path("/tmp", f"wmtop-test-{os.getpid()}")))
+
+
+class Ended(NamedTuple):
+    """How a command has ended."""
+
+    returncode: object
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def wmtop(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
+    """Runs `wmtop attach` in this process."""
+
+    def run(*arguments: str) -> Ended:
+        monkeypatch.setattr(sys, "argv", ["wmtop", "attach", *arguments])
+        before = os.dup(2)  # an engine sends it to its log
+        try:
+            with pytest.raises(SystemExit) as ended:
+                cli.main()
+        finally:
+            os.dup2(before, 2)
+            os.close(before)
+        return Ended(ended.value.code, *capfd.readouterr())
+
+    return run
 
 
 @pytest.fixture
@@ -278,7 +305,12 @@ def checkpoint(path: Path, offsets: dict[str, dict[str, int]], watermark_ms: int
 
 
 def test_a_query_that_reads_from_kafka_shows_its_partitions(
-    broker: LocalBroker, create_topic: CreateTopic, produce: Produce, tmp_path: Path, now_ms: int
+    broker: LocalBroker,
+    create_topic: CreateTopic,
+    produce: Produce,
+    tmp_path: Path,
+    now_ms: int,
+    wmtop: Callable[..., Ended],
 ) -> None:
     topic = create_topic(3)
     produce(topic, [Record(partition=p, timestamp_ms=now_ms - 60_000 * (p + 1) + n) for p in (0, 1) for n in range(5)])
@@ -300,7 +332,12 @@ def test_a_query_that_reads_from_kafka_shows_its_partitions(
 
 
 def test_record_timestamps_are_no_event_times_unless_somebody_says_so(
-    broker: LocalBroker, create_topic: CreateTopic, produce: Produce, tmp_path: Path, now_ms: int
+    broker: LocalBroker,
+    create_topic: CreateTopic,
+    produce: Produce,
+    tmp_path: Path,
+    now_ms: int,
+    wmtop: Callable[..., Ended],
 ) -> None:
     topic = create_topic(1)
     produce(topic, [Record(timestamp_ms=now_ms - 7_200_000)])
@@ -314,7 +351,12 @@ def test_record_timestamps_are_no_event_times_unless_somebody_says_so(
 
 
 def test_one_late_record_at_the_end_does_not_make_its_partition_late(
-    broker: LocalBroker, create_topic: CreateTopic, produce: Produce, tmp_path: Path, now_ms: int
+    broker: LocalBroker,
+    create_topic: CreateTopic,
+    produce: Produce,
+    tmp_path: Path,
+    now_ms: int,
+    wmtop: Callable[..., Ended],
 ) -> None:
     topic = create_topic(1)
     times = [*(now_ms - 1_000 + n for n in range(100)), now_ms - 7_200_000]
@@ -325,12 +367,13 @@ def test_one_late_record_at_the_end_does_not_make_its_partition_late(
     assert told["barrel"]["below"] == []
 
 
-def wmtop(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=60, check=False)
-
-
 def test_the_command_looks_once(
-    broker: LocalBroker, topic: str, produce: Produce, commit: Callable[..., None], now_ms: int
+    broker: LocalBroker,
+    topic: str,
+    produce: Produce,
+    commit: Callable[..., None],
+    now_ms: int,
+    wmtop: Callable[..., Ended],
 ) -> None:
     produce(topic, [Record(timestamp_ms=now_ms - 3_000), Record(timestamp_ms=now_ms)])
     commit("readers", topic, {0: 1})

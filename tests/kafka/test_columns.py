@@ -44,7 +44,9 @@ def test_columns_and_rows_agree(
             pictures = []
             for _ in range(2):  # the second goes on in the first one's directory
                 place = tmp_path / way
-                with running(spark, broker, topics, place, KafkaColumns(), SETTINGS, batch_records=40, once=True) as it:
+                with running(
+                    spark, broker, topics, place, KafkaColumns(), SETTINGS, batch_records=100, once=True
+                ) as it:
                     observer = it.run._observer
                     assert isinstance(observer, Observer)
                     assert observer.rereads == (way == "columns")

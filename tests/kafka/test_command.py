@@ -20,10 +20,8 @@ from wmtop.tui import cli
 
 from tests.conftest import QUICK_OPTIONS
 
-from .records import CreateTopic, Produce, Record
+from .records import FULL
 
-NOON_MS = 1_767_268_800_000
-RECORDS = 1_500
 WAITS_S = 6
 """Less than an address may take to answer, and more than a busy machine needs."""
 
@@ -33,24 +31,6 @@ def own_run_directory() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(rundir.RUN_DIR_VARIABLE, f"/tmp/wmtop-test-{os.getpid()}")
         yield
-
-
-@pytest.fixture(scope="module")
-def full_topic(create_topic: CreateTopic, produce: Produce) -> str:
-    """Three partitions of unequal pace, late records, and every hundredth one bad."""
-    r = random.Random(5)
-    topic = create_topic(3)
-    records = [
-        Record(
-            b"bad"
-            if i % 100 == 99
-            else json.dumps({"ts": NOON_MS + i * 500 - int(r.expovariate(1 / 60_000))}).encode(),
-            partition=r.choices((0, 1, 2), (6, 3, 1))[0],
-        )
-        for i in range(RECORDS)
-    ]
-    produce(topic, records)
-    return topic
 
 
 def command(broker: LocalBroker, *more: str, time: tuple[str, ...] = ("--time", "ts")) -> list[str]:
@@ -95,6 +75,7 @@ def undisturbed(broker: LocalBroker, read_with: dict[str, list[str]]) -> dict[st
     return {reader: once(broker, *arguments) for reader, arguments in read_with.items()}
 
 
+@pytest.mark.matrix
 def test_both_readers_show_the_same(undisturbed: dict[str, dict[str, Any]]) -> None:
     connector, python = undisturbed["connector"], undisturbed["python"]
     assert connector["source"]["reader"] == "connector"
@@ -103,7 +84,7 @@ def test_both_readers_show_the_same(undisturbed: dict[str, dict[str, Any]]) -> N
     assert connector["totals"] == python["totals"]
     assert windows(connector) == windows(python)
     assert connector["level"]["watermark_ms"] == python["level"]["watermark_ms"]
-    assert connector["totals"]["malformed"] == RECORDS // 100
+    assert connector["totals"]["malformed"] == FULL // 100
 
 
 @pytest.mark.matrix
@@ -139,14 +120,14 @@ def test_killed_and_started_again_it_has_read_everything_once(
     assert facts(again) == facts(expected)
     assert again["totals"] == expected["totals"]
     assert windows(again) == windows(expected)
-    assert again["totals"]["malformed"] == (0 if way == "columns" else RECORDS // 100)
+    assert again["totals"]["malformed"] == (0 if way == "columns" else FULL // 100)
 
 
 @pytest.mark.matrix
 def test_balanced_reading_from_the_command_line(broker: LocalBroker, full_topic: str) -> None:
     """To the end of the topic, though the slowest partition holds back the others for most of it."""
     run = once(broker, full_topic, "--max-drift", "1m", "--batch-records", "500")
-    assert run["totals"]["records"] + run["totals"]["malformed"] == RECORDS
+    assert run["totals"]["records"] + run["totals"]["malformed"] == FULL
     assert run["source"]["max_drift_ms"] == 60_000
 
 

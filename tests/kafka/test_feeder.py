@@ -151,7 +151,10 @@ def test_a_restart_of_the_broker_loses_nothing_and_repeats_nothing(
     file = event_file(tmp_path / "events.parquet", [(n, n, "a") for n in range(count)])
     feeding = Feeding(broker, topic, file, speed=100)
     wait_for(lambda: len(read(broker, topic)) > 20)
+    address, pid = broker.bootstrap, broker.pid
     broker.restart()
+    assert broker.bootstrap == address
+    assert broker.pid not in (None, pid)
     assert feeding.end() == count
     assert numbers(read(broker, topic)) == list(range(count))
 

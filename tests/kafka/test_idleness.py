@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
+from wmtop.engine.core.snapshot import Snapshot
 from wmtop.engine.json_path import JsonPath
 from wmtop.engine.kafka.local.broker import LocalBroker
 from wmtop.engine.pipeline.sources.kafka_columns import KafkaColumns
@@ -43,28 +44,27 @@ def test_balanced_reading_holds_back_who_is_ahead(
 ) -> None:
     """Partition 0 needs ten records for a minute of event time, partition 1 one: unbalanced, 1 would run ahead."""
     topic = create_topic(2)
-    produce(topic, [Record(at(i * MINUTE // 10), partition=0) for i in range(200)])
-    produce(topic, [Record(at(i * MINUTE), partition=1) for i in range(20)])
-    produce(topic, [Record(at((20 + i) * MINUTE), partition=1) for i in range(200)])
+    produce(topic, [Record(at(i * MINUTE // 10), partition=0) for i in range(70)])
+    produce(topic, [Record(at(i * MINUTE), partition=1) for i in range(70)])
     drifts: list[int] = []
-    with running(spark, broker, topic, tmp_path, max_drift_ms=5 * MINUTE, batch_records=12) as it:
+    with running(spark, broker, topic, tmp_path, max_drift_ms=2 * MINUTE, batch_records=12) as it:
 
-        def balanced(picture: object) -> bool:
+        def note_drift() -> None:
             slow, fast = it.picture().channels
             if slow.backlog and slow.max_event_ms is not None and fast.max_event_ms is not None:
                 drifts.append(fast.max_event_ms - slow.max_event_ms)
-            return slow.backlog == 0 and slow.records == 200
 
-        picture = it.until(balanced)
+        it.on_batch = note_drift
+        picture = it.until(lambda p: p.channels[0].backlog == 0 and p.channels[0].records == 70)
         assert picture.channels[1].held_back
         assert picture.channels[1].backlog
         balanced = it.until(lambda p: p.source and p.source.drift_unbalanced_ms)
         assert balanced.source is not None
         assert balanced.source.drift_ms is not None
-        assert balanced.source.drift_unbalanced_ms == 219 * MINUTE - 199 * MINUTE // 10
-        assert balanced.source.drift_ms <= (5 + 12) * MINUTE
+        assert balanced.source.drift_unbalanced_ms == 69 * MINUTE - 69 * MINUTE // 10
+        assert balanced.source.drift_ms <= (2 + 12) * MINUTE
         # A batch may bring up to twelve of its records at once, a minute each.
-        assert max(drifts) <= (5 + 12) * MINUTE
+        assert max(drifts) <= (2 + 12) * MINUTE
 
 
 @pytest.mark.matrix
@@ -87,11 +87,16 @@ def test_channels_of_a_field_are_quiet_only_when_every_partition_was_read(
     columns = KafkaColumns(time=JsonPath(("ts",)), channel=JsonPath(("who",)))
     produce(topic, [Record(at(0, who="a"))] + [Record(at(i, who="b")) for i in range(6)])
     with running(spark, broker, topic, tmp_path, columns, replace(IDLING, idle_after_ms=300), batch_records=1) as it:
-        while it.picture().totals.records < 7:
-            picture = it.until(lambda p: True)
+        states_while_unread: list[str] = []
+
+        def all_read(picture: Snapshot) -> bool:
             unread = it.source.backlog.unread()
-            if unread is not None and unread.records:
-                assert all(channel.state == "active" for channel in picture.channels)
+            if unread.records:
+                states_while_unread.extend(channel.state for channel in picture.channels)
+            return picture.totals.records == 7
+
+        it.until(all_read)
+        assert set(states_while_unread) == {"active"}
         it.until(lambda p: all(channel.state == "idle" for channel in p.channels))
 
 

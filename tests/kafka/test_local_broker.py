@@ -93,7 +93,8 @@ def test_a_topic_that_nobody_made_is_not_made_by_asking_for_it(broker: LocalBrok
     assert "no-such-topic" not in names
 
 
-@pytest.mark.parametrize("end", [pytest.param(LocalBroker.stop, marks=pytest.mark.matrix), LocalBroker.kill])
+@pytest.mark.matrix
+@pytest.mark.parametrize("end", [LocalBroker.stop, LocalBroker.kill])
 def test_its_data_and_address_survive_its_end(
     broker: LocalBroker, create_topic: CreateTopic, produce: Produce, end: Any
 ) -> None:
@@ -110,12 +111,26 @@ def test_its_data_and_address_survive_its_end(
     assert [record.value for record in read(broker, topic)] == [b"before", b"after"]
 
 
-def test_further_listeners_answer_and_properties_win(broker: LocalBroker, tmp_path: Path) -> None:
-    other = LocalBroker(tmp_path, listeners={"SAFE": "SASL_PLAINTEXT"}, properties=SASL)
-    with other:
-        assert len({broker.bootstrap, other.bootstrap, other.address("SAFE"), other.address("CONTROLLER")}) == 4
+def test_further_listeners_answer_properties_win_and_it_ends_when_the_process_that_started_it_is_killed(
+    broker: LocalBroker, tmp_path: Path
+) -> None:
+    script = (
+        "import sys, time; from pathlib import Path; from wmtop.engine.kafka.local.broker import LocalBroker\n"
+        "properties = dict(line.split('=', 1) for line in sys.argv[2:])\n"
+        "broker = LocalBroker(Path(sys.argv[1]), listeners={'SAFE': 'SASL_PLAINTEXT'}, properties=properties)\n"
+        "broker.start(); print(broker.pid, *map(broker.address, ('PLAINTEXT', 'SAFE', 'CONTROLLER')), flush=True)\n"
+        "time.sleep(600)"
+    )
+    properties = [f"{name}={value}" for name, value in SASL.items()]
+    command = [sys.executable, "-c", script, str(tmp_path), *properties]
+    parent = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    number, *addresses = parent.stdout.readline().split()
+    pid = int(number)
+    try:
+        assert len({broker.bootstrap, *addresses}) == 4
         admin: Any = KafkaAdminClient(
-            bootstrap_servers=other.address("SAFE"),
+            bootstrap_servers=addresses[1],
             security_protocol="SASL_PLAINTEXT",
             sasl_mechanism="PLAIN",
             sasl_plain_username="ana",
@@ -126,20 +141,6 @@ def test_further_listeners_answer_and_properties_win(broker: LocalBroker, tmp_pa
         admin.close()
         assert len(topic["partitions"]) == 3
         assert (tmp_path / "server.properties").stat().st_mode & 0o077 == 0
-        pid = other.pid
-    assert other.pid is None
-    wait_until_gone(pid)
-
-
-def test_it_ends_when_the_process_that_started_it_is_killed(tmp_path: Path) -> None:
-    script = (
-        "import sys, time; from pathlib import Path; from wmtop.engine.kafka.local.broker import LocalBroker\n"
-        "broker = LocalBroker(Path(sys.argv[1])); broker.start(); print(broker.pid, flush=True); time.sleep(600)"
-    )
-    parent = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True)
-    assert parent.stdout is not None
-    pid = int(parent.stdout.readline())
-    try:
         assert pid in group(pid)
         parent.kill()
         parent.wait()
@@ -150,17 +151,29 @@ def test_it_ends_when_the_process_that_started_it_is_killed(tmp_path: Path) -> N
             os.killpg(pid, signal.SIGKILL)
 
 
-def test_why_it_does_not_start_is_one_line_that_names_the_log(broker: LocalBroker, tmp_path: Path) -> None:
-    taken = LocalBroker(tmp_path / "taken", port=int(broker.bootstrap.rpartition(":")[2]))
-    wrong = LocalBroker(tmp_path / "wrong", properties={"num.io.threads": "many"})
-    for local, reason in (
-        (taken, f"Socket server failed to bind to {broker.bootstrap}: Address already in use"),
-        (wrong, "Invalid value many for configuration num.io.threads"),
-    ):
-        with refused(RunError, "not_started", reason, local.log):
-            local.start()
-        assert local.pid is None
+@pytest.mark.parametrize("formatted", [False, True])
+def test_why_it_does_not_start_is_one_line_that_names_the_log(formatted: bool, tmp_path: Path) -> None:
+    """Where its tool for the data directory fails, and where the broker itself does."""
+    local = LocalBroker(tmp_path, properties={"num.io.threads": "many"})
+    if formatted:
+        (tmp_path / "data").mkdir()
+        (tmp_path / "data" / "meta.properties").touch()
+    with refused(RunError, "not_started", "Invalid value many for configuration num.io.threads", local.log):
+        local.start()
+    assert local.pid is None
+
+
+@pytest.mark.matrix
+def test_a_port_that_is_taken_is_one_line(broker: LocalBroker, tmp_path: Path) -> None:
+    taken = LocalBroker(tmp_path, port=int(broker.bootstrap.rpartition(":")[2]))
+    reason = f"Socket server failed to bind to {broker.bootstrap}: Address already in use"
+    with refused(RunError, "not_started", reason, taken.log):
+        taken.start()
+    assert taken.pid is None
     assert taken.bootstrap == broker.bootstrap
+
+
+def test_without_a_java_it_is_one_line(tmp_path: Path) -> None:
     with refused(UsageError, "no_java", tmp_path / "bin" / "java"):
         LocalBroker(tmp_path, java=tmp_path).start()
 

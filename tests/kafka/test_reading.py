@@ -2,19 +2,23 @@
 
 import json
 import struct
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kafka import TopicPartition
+from msgspec.structs import replace
 from pyspark.sql import SparkSession
+from wmtop.engine.core.settings import Settings, Tumbling
 from wmtop.engine.json_path import JsonPath
 from wmtop.engine.kafka.config import KafkaConfig
 from wmtop.engine.kafka.local.broker import LocalBroker
 from wmtop.engine.pipeline.sources.kafka import Kafka, Reader
 from wmtop.engine.pipeline.sources.kafka_columns import KafkaColumns
 
-from .records import CreateTopic, Produce, Record, Transact
-from .running import running
+from .records import FULL, CreateTopic, Produce, Record, Transact
+from .running import IN_VALUE, running
 
 NOON_MS = 1_767_268_800_000
 
@@ -112,10 +116,10 @@ def test_a_run_goes_on_where_it_stopped(
 ) -> None:
     topic = create_topic(3)
     produce(topic, [Record(of(NOON_MS + i), partition=i % 3) for i in range(300)])
-    with running(spark, broker, topic, tmp_path, batch_records=50) as it:
+    with running(spark, broker, topic, tmp_path, batch_records=100) as it:
         it.until(lambda p: 0 < p.totals.records < 300)
     produce(topic, [Record(of(NOON_MS + i), partition=i % 3) for i in range(300, 400)])
-    with running(spark, broker, topic, tmp_path, batch_records=50) as it:
+    with running(spark, broker, topic, tmp_path, batch_records=200) as it:
         picture = it.read(400)
     assert picture.totals.records == 400
     assert sum(window.records for window in picture.windows.open) == 400
@@ -182,3 +186,46 @@ def test_where_to_begin(
     with running(spark, broker, topic, tmp_path, start=start, group=f"group-of-{topic}") as it:
         produce(topic, [Record(of(NOON_MS + 10), timestamp_ms=NOON_MS + 10)])
         assert it.read(read).totals.records == read
+
+
+def test_both_readers_show_the_same(
+    session_for: Callable[[Reader], SparkSession], broker: LocalBroker, full_topic: str, tmp_path: Path
+) -> None:
+    """Also where partitions end: until the empty one has finished, it holds back the watermark."""
+    settings = Settings(lateness_ms=60_000, idle_after_ms=None, window=Tumbling(300_000), emit_every_ms=50)
+    shown: dict[str, Any] = {}
+    readers: tuple[tuple[Reader, Reader], ...] = (("python", "python"), ("auto", "connector"))
+    for asked, reader in readers:
+        after_batches: list[tuple[int | None, list[str]]] = []
+
+        def note_states(after_batches: list[tuple[int | None, list[str]]] = after_batches) -> None:
+            picture = it.picture()
+            after_batches.append((picture.level.watermark_ms, [view.state for view in picture.channels]))
+
+        place = tmp_path / reader
+        with running(
+            session_for(reader),
+            broker,
+            full_topic,
+            place,
+            IN_VALUE,
+            settings,
+            reader=asked,
+            once=True,
+            batch_records=500,
+        ) as it:
+            it.on_batch = note_states
+            picture = it.until(lambda p: p.ended)
+        assert picture.source is not None
+        assert picture.source.reader == reader
+        fired = [replace(window, fired_ms=None) for window in picture.windows.last_fired]
+        channels = [(c.channel, c.max_event_ms, c.records, c.malformed, c.late) for c in picture.channels]
+        totals, level = picture.totals, picture.level.watermark_ms
+        shown[reader] = (after_batches, channels, totals, level, replace(picture.windows, last_fired=fired),
+                         picture.last_malformed)  # fmt: skip
+    assert shown["connector"] == shown["python"]
+    assert after_batches[1][0] is not None
+    assert after_batches[1][1] == ["active", "active", "active", "finished"]
+    assert totals.malformed == FULL // 100
+    assert totals.late
+    assert picture.windows.fired
