@@ -94,8 +94,6 @@ def test_exact_batches_and_the_same_again_after_a_restart(spark: "SparkSession",
     source.close()
     for file in ("commits/1", "offsets/2", "commits/2", "offsets/3"):  # batch 3 waited for rows
         (tmp_path / "checkpoint" / file).unlink(missing_ok=True)
-    for crc in (tmp_path / "checkpoint").rglob(".*.crc"):
-        crc.unlink()
     again = replay(tmp_path, columns, one, two, batch_rows=4, keep=True)
     assert read_batches(spark, again, tmp_path / "checkpoint", first_row=4) == {1: first[1], 2: first[2]}
 
