@@ -16,6 +16,7 @@ from wmtop.engine.kafka.local.broker import LocalBroker
 from wmtop.engine.pipeline.sources.kafka import Reader
 from wmtop.engine.pipeline.sources.kafka_columns import KafkaColumns
 
+from .processes import wait_until_gone
 from .records import CreateTopic, Produce, Record
 from .running import IN_VALUE, SETTINGS, Running, running
 
@@ -227,7 +228,9 @@ def test_the_broker_restarts_while_it_is_read(
     # A broker that has just come back may not know its topics in two polls that follow closely.
     with running(spark, broker, topic, tmp_path, batch_records=50, probe_every_s=1) as it:
         it.until(lambda p: p.totals.records > 0)
+        pid = broker.pid
         broker.kill()
+        wait_until_gone(pid)
         told(it, "cluster_silent")
         assert it.picture().channels[0].backlog is None
         broker.start()

@@ -24,6 +24,7 @@ from wmtop.engine.kafka.local.feeder import Feed, feed, feeder_command
 
 from tests.refusals import refused
 
+from .processes import wait_until_gone
 from .reading import read
 from .records import CreateTopic
 
@@ -155,6 +156,7 @@ def test_a_restart_of_the_broker_loses_nothing_and_repeats_nothing(
     broker.restart()
     assert broker.bootstrap == address
     assert broker.pid not in (None, pid)
+    wait_until_gone(pid)
     assert feeding.end() == count
     assert numbers(read(broker, topic)) == list(range(count))
 

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from wmtop.engine.kafka.local.jars import KAFKA_VERSION, kafka_jars
 
 from tests.refusals import refused
 
+from .processes import group, wait_until_gone
 from .reading import read
 from .records import CreateTopic, Produce, Record, Transact
 
@@ -32,27 +32,6 @@ SASL = {
         'username="ana" password="s\\\\3\\"=cret" user_ana="s\\\\3\\"=cret";'
     ),
 }
-
-
-def group(leader: int) -> list[int]:
-    """The processes of a process group that have not ended; one whose end nobody asks after (a zombie) has."""
-    found: list[int] = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, _, of_group = path.read_text().rpartition(")")[2].split()[:3]
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if int(of_group) == leader and state != "Z":
-            found.append(int(path.parent.name))
-    return found
-
-
-def wait_until_gone(leader: int | None) -> None:
-    assert leader is not None
-    deadline = time.monotonic() + 30
-    while group(leader) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert group(leader) == []
 
 
 def test_records_come_out_as_they_went_in(broker: LocalBroker, create_topic: CreateTopic, produce: Produce) -> None:
