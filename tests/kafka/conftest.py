@@ -58,9 +58,9 @@ NOON_MS = 1_767_268_800_000
 
 @pytest.fixture(scope="session")
 def full_topic(create_topic: CreateTopic, produce: Produce) -> str:
-    """Three partitions of unequal pace and an empty one, late records, and every hundredth one bad: `FULL`."""
+    """Three partitions of unequal pace, late records, and every hundredth one bad: `FULL`."""
     r = random.Random(5)
-    topic = create_topic(4)
+    topic = create_topic(3)
     records = [
         Record(
             b"bad"
