@@ -23,7 +23,7 @@ WITHIN_S = 180
 def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator["subprocess.Popen[bytes]"]:
     """A live engine with large snapshots; nobody reads what it prints, on either stream."""
     monkeypatch.setenv(rundir.RUN_DIR_VARIABLE, str(Path("/tmp", f"wmtop-test-{os.getpid()}")))
-    arguments = "run rate --channels 500 --rows-per-second 2000 --json --name stuck --lateness 1s"
+    arguments = "run rate --channels 250 --rows-per-second 500 --json --name stuck --lateness 1s"
     pipe = os.pipe()
     process = subprocess.Popen(
         [sys.executable, "-m", "wmtop.tui.cli", *arguments.split(), *QUICK_OPTIONS],
@@ -49,7 +49,7 @@ def until(wanted: Callable[[Snapshot], bool]) -> Snapshot:
             continue
         if wanted(seen):
             return seen
-        time.sleep(0.1)
+        time.sleep(0.3)
     log = rundir.socket_path("stuck").with_suffix(".log").read_text()[-2_000:]
     raise AssertionError(f"not within {WITHIN_S} s: {seen and (seen.state, seen.batch, seen.wall_ms)}, its log: {log}")
 
@@ -64,7 +64,7 @@ def jvm_of(pid: int) -> int | None:
 
 
 def test_neither_a_reader_nor_a_jvm_that_stops_holds_the_engine(engine: "subprocess.Popen[bytes]") -> None:
-    # Far more than a pipe holds: a line has 100 kB.
+    # More than a pipe holds: a line has 50 kB.
     moved = until(lambda snapshot: (snapshot.batch or 0) >= 6)
     assert moved.state == "live"
     jvm = jvm_of(engine.pid)
