@@ -137,9 +137,11 @@ def configured(spark: SparkSession, conf: dict[str, str]) -> Iterator[None]:
     before = {key: spark.conf.get(key, None) for key in conf}
     for key, value in conf.items():
         spark.conf.set(key, value)
-    yield
-    for key, value in before.items():
-        spark.conf.unset(key) if value is None else spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            spark.conf.unset(key) if value is None else spark.conf.set(key, value)
 
 
 def write_all(spark: SparkSession, directory: Path) -> dict[str, Written]:
