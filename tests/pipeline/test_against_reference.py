@@ -29,7 +29,7 @@ from tests.reference.run import LateRow, Reference, at_idle_after, at_lateness, 
 
 from .sources.streams import PATIENCE_S
 
-BATCH_ROWS = 150
+BATCH_ROWS = 100
 CASES: dict[str, tuple[StrategyName, Settings]] = {
     "tumbling": ("bounded", Settings(lateness_ms=300, window=Tumbling(500, 7), idle_after_ms=400)),
     "sliding": ("bounded-legacy", Settings(lateness_ms=200, window=Sliding(500, 150), allowed_lateness_ms=120)),
