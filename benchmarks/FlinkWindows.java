@@ -246,15 +246,21 @@ public class FlinkWindows {
         }
     }
 
-    public static void main(String[] arguments) throws Exception {
+    /** A job's environment in this JVM. */
+    static StreamExecutionEnvironment environment(int subtasks) {
         Configuration conf = new Configuration();
         conf.setString("rest.bind-port", "0");
-        StreamExecutionEnvironment env = StreamExecutionEnvironment.createLocalEnvironment(Integer.parseInt(arguments[1]), conf);
+        StreamExecutionEnvironment env = StreamExecutionEnvironment.createLocalEnvironment(subtasks, conf);
         env.getConfig().enableObjectReuse();
+        return env;
+    }
+
+    /** Runs the job on events of `source` (channel, event time), and prints what it found. */
+    static void run(StreamExecutionEnvironment env, Source<Tuple2<Integer, Long>, ?, ?> source) throws Exception {
         OutputTag<Tuple2<Integer, Long>> late = new OutputTag<>("late", Types.TUPLE(Types.INT, Types.LONG));
         TypeInformation<Tuple2<Integer, Long>> type = Types.TUPLE(Types.INT, Types.LONG);
         SingleOutputStreamOperator<Long> counts = env.fromSource(
-                        new Parts(arguments[0]),
+                        source,
                         WatermarkStrategy.<Tuple2<Integer, Long>>forBoundedOutOfOrderness(Duration.ofSeconds(5)),
                         "events", type)
                 .keyBy(event -> event.f0, Types.INT)
@@ -269,5 +275,9 @@ public class FlinkWindows {
         System.out.println("late " + LATE.get());
         FIRED.forEach((start, count) -> System.out.println(start + " " + count));
         System.exit(0);
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        run(environment(Integer.parseInt(arguments[1])), new Parts(arguments[0]));
     }
 }

@@ -19,6 +19,7 @@ NAMES = (
     "screen",
     "cluster",
     "flink",
+    "flink_kafka",
 )
 """What has a goal of speed: 25 minutes on two cores."""
 OTHERS = ("doctor", "balance", "taps", "ordinary_job", "replay", "flink_attach", "store")

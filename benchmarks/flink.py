@@ -13,12 +13,11 @@ JVMs have compiled what they run often.
 
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +29,15 @@ from wmtop.engine.feed.rundir import RUN_DIR_VARIABLE
 from wmtop.engine.java import find_java
 from wmtop.engine.taps.flink_demo.job import compile_job, flink_jars
 
+from .machine import run_to_its_end
+
 CHANNELS = (16, 256, 4_096)
 SMALL, LARGE, PARALLELISM, ROUNDS = 8_000_000, 32_000_000, 2, 2
 WINDOW_MS, LATENESS_MS, EVENTS_A_MS = 10_000, 5_000, 10
 START_MS, LATE_MS = 1_700_000_000_000, (900_000, 1_800_000)
 BATCH_ROWS = 4_000_000
 """400 s of events, so that what is late by 15 minutes is late wherever in a batch it comes."""
-_JAVA = Path(__file__).parent / "FlinkWindows.java"
+JOB = Path(__file__).parent / "FlinkWindows.java"
 
 
 class Result(Struct):
@@ -46,6 +47,10 @@ class Result(Struct):
     late: int
     wall_s: float
     cpu_s: float
+
+
+Sides = dict[str, Callable[[], Result]]
+"""A run of each side, by its name."""
 
 
 def write(directory: Path, events: int, channels: int) -> None:
@@ -74,25 +79,26 @@ def write(directory: Path, events: int, channels: int) -> None:
 
 def run(command: list[str], directory: Path) -> tuple[str, float, float]:
     """The output of a command, its wall-clock seconds, and the CPU seconds of all its processes."""
-    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     environment = os.environ | {RUN_DIR_VARIABLE: str(directory / "run")}
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, env=environment, stdin=subprocess.DEVNULL
-    )
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done, wall_s, cpu_s = run_to_its_end(command, env=environment, stdin=subprocess.DEVNULL)
     if done.returncode:
         sys.exit(f"{command[0]} failed: {done.stderr[-2_000:]}")
-    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return done.stdout, time.monotonic() - began, spent
+    return done.stdout, wall_s, cpu_s
 
 
-def of_wmtop(directory: Path) -> Result:
-    """`wmtop run replay`, with each firing in a file."""
+def of_replay(directory: Path) -> Result:
+    """`wmtop run replay`."""
+    source = ["replay", str(directory / "events.parquet"), "--time", "time", "--channel", "channel"]
+    return of_wmtop([*source, "--batch-rows", str(BATCH_ROWS)], directory)
+
+
+def of_wmtop(source: list[str], directory: Path) -> Result:
+    """`wmtop run` of a source, with each firing in a file."""
     firings = directory / "firings"
     command = [
-        sys.executable, "-m", "wmtop.tui.cli", "run", "replay", str(directory / "events.parquet"), "--time", "time",
-        "--channel", "channel", "--lateness", f"{LATENESS_MS}ms", "--window", f"{WINDOW_MS}ms", "--idle-after", "off",
-        "--batch-rows", str(BATCH_ROWS), "--master", f"local[{PARALLELISM}]", "--once", "--json",
+        sys.executable, "-m", "wmtop.tui.cli", "run", *source,
+        "--lateness", f"{LATENESS_MS}ms", "--window", f"{WINDOW_MS}ms", "--idle-after", "off",
+        "--master", f"local[{PARALLELISM}]", "--once", "--json",
         "--firings", str(firings), "--force", "--name", "benchmark",
     ]  # fmt: skip
     said, wall_s, cpu_s = run(command, directory)
@@ -105,11 +111,11 @@ def of_wmtop(directory: Path) -> Result:
     return Result(windows, late, wall_s, cpu_s)
 
 
-def of_flink(directory: Path, java: str, class_path: str) -> Result:
-    """A MiniCluster in one JVM, with the JVM's own settings."""
+def of_flink(directory: Path, class_path: str, arguments: list[str]) -> Result:
+    """A MiniCluster in one JVM, with the JVM's own settings; `arguments` begin with the job's class."""
     opened = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in ("lang", "util", "lang.invoke", "time")]
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
-    command = [java, "-Xmx2g", quiet, *opened, "-cp", class_path, "FlinkWindows", str(directory), str(PARALLELISM)]
+    command = [java(), "-Xmx2g", quiet, *opened, "-cp", class_path, *arguments]
     said, wall_s, cpu_s = run(command, directory)
     numbers = dict(line.split() for line in said.splitlines())
     late = int(numbers.pop("late"))
@@ -117,29 +123,40 @@ def of_flink(directory: Path, java: str, class_path: str) -> Result:
     return Result({int(start): int(count) for start, count in numbers.items()}, late, wall_s, cpu_s)
 
 
+def java() -> str:
+    """The command of the JVM."""
+    return str(find_java().home / "bin" / "java")
+
+
 def main() -> None:
     """Print the table; exit where the two sides differ."""
-    java, jars = str(find_java().home / "bin" / "java"), flink_jars()
+    jars = flink_jars()
+    print_head()
+    with tempfile.TemporaryDirectory(prefix="wmtop-bench-") as name:
+        directory, classes = Path(name), Path(name, "classes")
+        compile_job(java(), [jars], [JOB], classes)
+        job = ["FlinkWindows", name, str(PARALLELISM)]
+        sides: Sides = {
+            "wmtop": lambda: of_replay(directory),
+            "Flink 2.3.0": lambda: of_flink(directory, f"{classes}:{jars}/*", job),
+        }
+        for channels in CHANNELS:
+            compare(channels, (SMALL, LARGE), partial(write, directory, channels=channels), sides)
+
+
+def print_head() -> None:
+    """The head of the table."""
     print("| channels | side | events per CPU-second | whole run | seconds, whole run | without start |", flush=True)
     print("| --- | --- | --- | --- | --- | --- |", flush=True)
-    with tempfile.TemporaryDirectory(prefix="wmtop-bench-") as name:
-        classes = Path(name, "classes")
-        compile_job(java, jars, _JAVA, classes)
-        for channels in CHANNELS:
-            sides: dict[str, Callable[[Path], Result]] = {
-                "wmtop": of_wmtop,
-                "Flink 2.3.0": lambda at: of_flink(at, java, f"{classes}:{jars}/*"),
-            }
-            compare(Path(name), channels, sides)
 
 
-def compare(directory: Path, channels: int, sides: dict[str, Callable[[Path], Result]]) -> None:
-    """One row a side, and the ratio."""
+def compare(channels: int, sizes: tuple[int, int], prepare: Callable[[int], None], sides: Sides) -> None:
+    """One row a side, and the ratio; `prepare` makes the input of so many events."""
     found: dict[str, list[Result]] = {side: [] for side in sides}
-    for events in (SMALL, LARGE):
-        write(directory, events, channels)
+    for events in sizes:
+        prepare(events)
         for side, look in sides.items():
-            runs = [look(directory) for _ in range(ROUNDS)]
+            runs = [look() for _ in range(ROUNDS)]
             found[side].append(min(runs, key=lambda run: run.cpu_s))
             spent = ", ".join(f"{run.cpu_s:.1f}" for run in runs)
             print(f"{channels} channels, {events:,} events, {side}: {spent} s of CPU", file=sys.stderr, flush=True)
@@ -149,8 +166,8 @@ def compare(directory: Path, channels: int, sides: dict[str, Callable[[Path], Re
             sys.exit(f"{channels} channels: late {one.late} and {other.late}, windows differ: {differ[:10]}")
     rates: list[tuple[float, float]] = []
     for side, (small, large) in found.items():
-        more = LARGE - SMALL
-        steady, whole = more / (large.cpu_s - small.cpu_s), LARGE / large.cpu_s
+        fewer, more = sizes
+        steady, whole = (more - fewer) / (large.cpu_s - small.cpu_s), more / large.cpu_s
         rates.append((steady, whole))
         print(
             f"| {channels:,} | {side} | {steady / 1e6:.2f}M | {whole / 1e6:.2f}M | {large.wall_s:.1f} s "

@@ -1,12 +1,18 @@
 """Shared by benchmarks: a directory for a run, and the CPU time of processes."""
 
 import os
+import subprocess
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from wmtop.engine.feed.rundir import RUN_DIR_VARIABLE
+
+_LOOK_S = 0.05
 
 
 @contextmanager
@@ -27,6 +33,32 @@ def process_cpu_s(pid: int) -> float:
 def tree_cpu_s() -> float:
     """The CPU seconds that this process and all its descendants have used so far."""
     return sum(sum(map(int, fields[11:15])) for fields in _tree(os.getpid()).values()) / os.sysconf("SC_CLK_TCK")
+
+
+def run_to_its_end(command: list[str], **options: Any) -> tuple["subprocess.CompletedProcess[str]", float, float]:
+    """A command's end and output, its wall-clock seconds, and the CPU seconds of all its processes.
+
+    These are looked at every 50 ms, because nobody is told what Spark's Python workers took: their parent ignores their
+    end.
+    """
+    began, ended = time.monotonic(), threading.Event()
+    spent: dict[tuple[int, str], int] = {}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options) as process:
+        watch = threading.Thread(target=_note_cpu, args=(process.pid, spent, ended))
+        watch.start()
+        said, errors = process.communicate()
+        wall_s = time.monotonic() - began
+        ended.set()
+        watch.join()
+    done = subprocess.CompletedProcess(command, process.returncode, said, errors)
+    return done, wall_s, sum(spent.values()) / os.sysconf("SC_CLK_TCK")
+
+
+def _note_cpu(root: int, spent: dict[tuple[int, str], int], ended: threading.Event) -> None:
+    """Keep the clock ticks that each process below `root` has used, by its id and start, until `ended`."""
+    while not ended.wait(_LOOK_S):
+        for pid, fields in _tree(root).items():
+            spent[pid, fields[19]] = sum(map(int, fields[11:13]))
 
 
 def cpu_by_part(pid: int) -> dict[str, float]:

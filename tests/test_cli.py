@@ -74,6 +74,7 @@ BAD = {
     "replay good.parquet --time scheduled --once --state-dir good.parquet": "--state-dir",
     "replay good.parquet --time scheduled --once --firings none/f": "--firings",
     "files none --time t": "no directory none",
+    "files s3://bucket/prefix --time t": "replay s3:// with wmtop run replay",
     "files empty-dir --time t": "no Parquet, CSV or JSON file",
     "files empty-dir --time t --format xml": "parquet, csv or json",
     "rate --rows 5 --for 1s": "give one of them",

@@ -6,9 +6,11 @@ a while; the helper ends with the engine.
 """
 
 import hashlib
+import os
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import platformdirs
@@ -35,7 +37,11 @@ _helper = _Helper()
 def java_options(java: Java) -> str:
     """The JVM options that use the archive made for `java`; empty if no archive exists."""
     archive = find(java)
-    return "" if archive is None else f'{_QUIET} -Xshare:auto "-XX:SharedArchiveFile={archive}"'
+    if archive is None:
+        return ""
+    with suppress(OSError):  # it is another user's
+        os.utime(archive)  # `keep` deletes those that were not used for long
+    return f'{_QUIET} -Xshare:auto "-XX:SharedArchiveFile={archive}"'
 
 
 def dump_options(target: Path) -> str:
@@ -71,7 +77,7 @@ def failed_mark(java: Java) -> Path:
 
 
 def keep(java: Java, made: Path) -> Path:
-    """Put the archive `made` in its place, in one step, and delete the oldest ones beyond a few."""
+    """Put the archive `made` in its place, in one step, and delete those beyond a few that were used longest ago."""
     target = cache() / f"{key(java)}-{made.stat().st_size}.jsa"
     made.replace(target)
     for old in sorted(cache().glob("*.jsa"), key=lambda path: path.stat().st_mtime_ns, reverse=True)[_KEPT:]:

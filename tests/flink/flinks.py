@@ -16,34 +16,15 @@ from msgspec.structs import replace
 from wmtop.engine.core.judgement.observer import SnapshotJudge
 from wmtop.engine.core.times import MIN
 from wmtop.engine.java import find_java
-from wmtop.engine.kafka.local.jars import fetched_jars
 from wmtop.engine.taps.flink.rest import RestSecurity
 from wmtop.engine.taps.flink.watch import FlinkFacts, FlinkWatch
+from wmtop.engine.taps.flink_demo.job import compile_job, flink_jars
 
 FLINK_VERSION = os.environ.get("WMTOP_TEST_FLINK", "2.3.0")
 BASE_MS = 1_700_000_040_000
 """An event time at the start of a minute."""
 START_S = 120
 _HERE = Path(__file__).parent
-_ARTIFACTS = (
-    ("org.apache.flink", "flink-clients", FLINK_VERSION),
-    ("org.apache.flink", "flink-runtime-web", FLINK_VERSION),
-    ("org.apache.flink", "flink-connector-base", FLINK_VERSION),
-    ("org.slf4j", "slf4j-simple", "1.7.36"),
-    ("org.eclipse.jdt", "ecj", "3.32.0"),  # compiles the job where there is a JRE only
-)
-_POM = f"""\
-<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>wmtop</groupId><artifactId>flink-jars</artifactId><version>1</version><packaging>pom</packaging>
-  <dependencies>{
-    "".join(
-        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version></dependency>"
-        for group, name, version in _ARTIFACTS
-    )
-}</dependencies>
-</project>
-"""
 _OPENED = ("lang", "util", "lang.invoke", "time", "util.concurrent", "net")
 _JAVA_OPTIONS = (
     "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
@@ -53,12 +34,8 @@ _JAVA_OPTIONS = (
 
 def compiled(directory: Path) -> str:
     """The class path of the job, which is compiled into `directory`."""
-    jars = fetched_jars(f"flink-{FLINK_VERSION}", _POM, f"fetching Flink {FLINK_VERSION} (105 MB, once)")
-    java = find_java().home / "bin" / "java"
-    compiler = "org.eclipse.jdt.internal.compiler.batch.Main"
-    command = [java, "-cp", f"{jars}/*", compiler, "-17", "-nowarn", "-d", directory]
-    jar_files = ":".join(str(jar) for jar in jars.glob("*.jar"))
-    subprocess.run([*command, "-cp", jar_files, _HERE / "FilesJob.java"], check=True)
+    java, jars = str(find_java().home / "bin" / "java"), flink_jars(FLINK_VERSION)
+    compile_job(java, [jars], [_HERE / "FilesJob.java"], directory)
     return f"{directory}:{jars}/*"
 
 

@@ -18,7 +18,7 @@ from kafka.record.default_records import DefaultRecordBatch
 from kafka.structs import TopicPartition
 from wmtop.engine.kafka.config import KafkaConfig
 from wmtop.engine.kafka.local.broker import LocalBroker
-from wmtop.engine.pipeline.sources import kafka_stream
+from wmtop.engine.pipeline.sources import kafka_batches, kafka_stream
 from wmtop.engine.pipeline.sources.kafka_batches import _PartitionBatches, records_of
 
 from .reading import read
@@ -28,6 +28,8 @@ PARTITION = TopicPartition("t", 0)
 NONE, GZIP, LZ4, ZSTD = 0, 1, 3, 4
 READ_COMMITTED = 1
 EVERYTHING = {"keys": True, "values": True, "headers": True}
+WITH_ZEROS = [bytes(70), b"\0\x0a\0\x0a\0", b"\0\x80\x01\0"]
+"""As between two records: no headers, a length, no attributes."""
 Row = tuple[int, int | None, bytes | None, bytes | None, list[dict[str, Any]] | None]
 
 
@@ -35,7 +37,7 @@ def drawn(r: random.Random, first: int, *, codec: int = NONE, magic: int = 2, pr
     """A batch of up to 40 records whose offsets have gaps, as compaction leaves them."""
     more: dict[str, Any] = {"producer_id": producer, "producer_epoch": 0, "base_sequence": 0} if producer >= 0 else {}
     builder = MemoryRecordsBuilder(magic, codec, 1 << 20, offset=first, transactional=producer >= 0, **more)
-    content = [None, b"", b"k", b"x" * 63, b"y" * 64, b"z" * 9_000]
+    content = [None, b"", b"k", b"x" * 63, b"y" * 64, b"z" * 9_000, *WITH_ZEROS]
     for _ in range(r.randrange(1, 40)):
         stamp = r.choice([0, 5, 1_700_000_000_000, 2**62]) + r.randrange(1_000)
         pairs = [("h", b"1"), ("é", None), ("", b"")]
@@ -109,6 +111,25 @@ def test_columns_hold_what_kafka_python_reads(seed: int) -> None:
     start = begin + r.choice([0, (first - begin) // 3])
     end = r.choice([first, first - (first - start) // 4, start])
     assert list(as_columns(log, start, end)) == one_by_one(log, start, end)
+
+
+def test_records_of_text_are_found_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def written(value: bytes) -> bytes:
+        builder = MemoryRecordsBuilder(2, NONE, 1 << 20)
+        for number in range(500):
+            builder.append(1_700_000_000_000 + number * 7, None, value * (number % 40), [])
+        builder.close()
+        return bytes(builder.buffer())
+
+    def walked(content: bytes, count: int) -> Any:
+        raise AssertionError(f"{count} records one by one")
+
+    text, binary = written(b"text"), written(WITH_ZEROS[1])
+    assert list(as_columns(binary, 0, 500)) == one_by_one(binary, 0, 500)
+    monkeypatch.setattr(kafka_batches, "_walked", walked)
+    assert list(as_columns(text, 0, 500)) == one_by_one(text, 0, 500)
+    with pytest.raises(AssertionError):
+        list(as_columns(binary, 0, 500))
 
 
 def emptied(batch: bytes) -> bytes:

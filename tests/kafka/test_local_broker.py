@@ -194,7 +194,7 @@ def test_jars_are_there_whole_or_not_at_all(empty_cache: Path, tmp_path: Path) -
     maven(tmp_path, 'mkdir -p "$out"; echo part >"$out/kafka_2.13.jar"; echo "[ERROR] no route to host"; exit 1')
     with refused(RunError, "not_fetched", "no route to host"):
         kafka_jars()
-    assert [path.name for path in empty_cache.iterdir()] == ["kafka.lock"]
+    assert [path.name for path in empty_cache.iterdir()] == ["jars.lock"]
 
 
 def test_jars_are_fetched_once_however_many_ask(empty_cache: Path, tmp_path: Path) -> None:

@@ -49,10 +49,14 @@ def test_a_truncated_archive_is_not_used(installed: Java) -> None:
     assert class_archive.find(installed) is None
 
 
-def test_only_a_few_are_kept(installed: Java) -> None:
-    for number in range(6):
-        class_archive.keep(replace(installed, banner=str(number)), made(b"classes"))
-    assert len(list(class_archive.cache().glob("*.jsa"))) == 3
+def test_a_few_that_were_used_last_are_kept(installed: Java) -> None:
+    javas = [replace(installed, banner=str(number)) for number in range(5)]
+    for age, java in enumerate(javas[:3]):
+        os.utime(class_archive.keep(java, made(b"classes")), (age, age))
+    class_archive.java_options(javas[0])  # used again
+    for age, java in enumerate(javas[3:], start=3):
+        os.utime(class_archive.keep(java, made(b"classes")), (age, age))
+    assert [class_archive.find(java) is not None for java in javas] == [True, False, False, True, True]
 
 
 def test_an_untied_helper_waits_for_another_and_makes_no_second_archive(installed: Java, tmp_path: Path) -> None:

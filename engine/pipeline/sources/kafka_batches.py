@@ -132,26 +132,18 @@ def _decoded(
     batches: list[DefaultRecordBatch], start: int, end: int, *, keys: bool, values: bool, headers: bool
 ) -> Records:
     """All batches decoded at once: numpy's calls cost more than a small batch."""
-    starts: list[int] = []
-    ends: list[int] = []
-    buffers: list[bytes] = []
-    size = 0
-    for batch in batches:
-        opened: Any = batch
-        opened._maybe_uncompress()
-        content = bytes(memoryview(opened._buffer)[opened._pos :])
-        _find_records(content, batch.records_count, size, starts, ends)
-        buffers.append(content)
-        size += len(content)
-    joined = b"".join(buffers)
-    data = np.frombuffer(joined, np.uint8)
+    contents = [_content_of(batch) for batch in batches]
     counts = [batch.records_count for batch in batches]
+    joined = b"".join(contents)
+    data = np.frombuffer(joined, np.uint8)
 
     def of_batch(values: list[int]) -> Longs:
         return np.repeat(np.array(values, np.int64), counts)
 
-    at, last = np.array(starts, np.int64), np.array(ends, np.int64)
+    at = _places(data, contents, counts)
     try:
+        length, at = _varints(data, at)
+        last = at + length
         _, at = _varints(data, at)  # attributes, which records do not use
         after, at = _varints(data, at)
         delta, at = _varints(data, at)
@@ -178,27 +170,62 @@ def _decoded(
     )
 
 
-def _find_records(content: bytes, count: int, moved: int, starts: list[int], ends: list[int]) -> None:
-    """Add the start (after its length) and end of each record of a batch, moved by `moved` bytes."""
+def _content_of(batch: Any) -> bytes:
+    batch._maybe_uncompress()
+    return bytes(memoryview(batch._buffer)[batch._pos :])
+
+
+def _places(data: NDArray[np.uint8], contents: list[bytes], counts: list[int]) -> Longs:
+    """Where each record begins (with its length), given the batches' contents one after the other."""
+    begins = np.cumsum([0, *map(len, contents)])
+    found = _guessed(data, begins, counts)
+    if found is None:
+        each = [_walked(content, count) for content, count in zip(contents, counts, strict=True)]
+        found = np.concatenate(each) + np.repeat(begins[:-1], counts)
+    return found
+
+
+def _guessed(data: NDArray[np.uint8], begins: Longs, counts: list[int]) -> Longs | None:
+    """The same from the zeros in the data, if the lengths agree; None otherwise.
+
+    Text has no zeros, so a zero is mostly the number of headers that ends a record, and the next is the attributes that
+    begin another. Right only if each record ends where the next begins, from the first of each batch on.
+    """
+    zeros = np.flatnonzero(data[:-4] == 0) + 1
+    is_next = [data[zeros + size] == 0 for size in (1, 2, 3)]  # after a length of so many bytes
+    maybe = np.concatenate([begins[:1], zeros[is_next[0] | is_next[1] | is_next[2]]])
+    try:
+        length, after = _varints(data, maybe)
+        likely = (length > 0) & (data[after] == 0)
+    except (IndexError, CorruptRecordError):
+        return None
+    places, ends = maybe[likely], (after + length)[likely]
+    firsts = np.cumsum([0, *counts])
+    if len(places) != firsts[-1] or not np.array_equal(places[1:], ends[:-1]) or ends[-1:] != begins[-1:]:
+        return None
+    return places if np.array_equal(places[firsts[:-1]], begins[:-1]) else None
+
+
+def _walked(content: bytes, count: int) -> Longs:
+    """Where each record of a batch begins, from one to the next."""
+    places: list[int] = []
     at = 0
     try:
         for _ in range(count):
+            places.append(at)
             first = content[at]
             if first < 0x80:
-                length = first >> 1
-                at += 1
+                at += (first >> 1) + 1
             elif (second := content[at + 1]) < 0x80:
-                length = (first & 0x7F | second << 7) >> 1
-                at += 2
+                at += ((first & 0x7F | second << 7) >> 1) + 2
             else:
                 length, at = decode_varint(content, at)
-            starts.append(moved + at)
-            at += length
-            ends.append(moved + at)
+                at += length
     except (IndexError, ValueError):
         at = -1
     if at != len(content):
         raise CorruptRecordError("a batch does not end where its records do")
+    return np.array(places, np.int64)
 
 
 def _varints(data: NDArray[np.uint8], at: Longs) -> tuple[Longs, Longs]:

@@ -47,6 +47,8 @@ _ARROW = pa.schema(
 _RECORDS_PER_TASK = 20_000
 _BATCHES_PER_POLL = 64
 """Record batches decoded at once: by default producers fill them to 16 kB."""
+_FETCH_BYTES = 2 << 20
+"""Of a partition at once: a task's range ends within such an answer, and the next is under way by then."""
 _POLL_MS = 1_000
 _GONE_S = 5.0
 """Time (s) without a record after which a task checks that the topic still exists."""
@@ -185,12 +187,14 @@ def _read_held(path: str | None) -> set[str]:
 
 
 def ranges_of(start: Positions, end: Positions, tasks: int) -> list[OffsetRange]:
-    """Each partition's range, large ones in as many parts as there are tasks."""
-    return [part for p, stop in sorted(end.items()) for part in _parts(p, start.get(p, 0), stop, tasks)]
+    """Each partition's range; those with more than half of a task's share of the records in parts."""
+    records = sum(max(0, stop - start.get(p, 0)) for p, stop in end.items())
+    most = max(_RECORDS_PER_TASK, -(-records // (2 * tasks)))
+    return [part for p, stop in sorted(end.items()) for part in _parts(p, start.get(p, 0), stop, most)]
 
 
-def _parts(partition: TopicPartition, start: int, end: int, tasks: int) -> list[OffsetRange]:
-    count = max(1, min(tasks, (end - start) // _RECORDS_PER_TASK))
+def _parts(partition: TopicPartition, start: int, end: int, most: int) -> list[OffsetRange]:
+    count = max(1, -(-(end - start) // most))
     edges = [start + (end - start) * i // count for i in range(count + 1)]
     return [OffsetRange(partition.topic, partition.partition, low, high) for low, high in pairwise(edges) if low < high]
 
@@ -228,7 +232,7 @@ def _consumer(config: KafkaConfig) -> Any:
             enable_auto_commit=False,
             auto_offset_reset=none,
             isolation_level="read_committed",
-            max_partition_fetch_bytes=8 << 20,
+            max_partition_fetch_bytes=_FETCH_BYTES,
             fetch_max_wait_ms=FETCH_WAIT_MS,
             allow_auto_create_topics=False,
         )

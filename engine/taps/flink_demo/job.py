@@ -6,7 +6,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -15,17 +15,15 @@ import pyarrow.parquet as pq
 
 from ...errors import RunError, UsageError, first_line
 from ...java import find_java
-from ...kafka.local.jars import fetched_jars
+from ...maven import fetched_jars
 from ..flink.rest import RestSecurity
 from ..flink.watch import FlinkWatch
 
 FLINK_VERSION = "2.3.0"
-ARTIFACTS = (
-    ("org.apache.flink", "flink-clients", FLINK_VERSION),
-    ("org.apache.flink", "flink-runtime-web", FLINK_VERSION),
-    ("org.apache.flink", "flink-connector-base", FLINK_VERSION),
-    ("org.slf4j", "slf4j-simple", "1.7.36"),
-    ("org.eclipse.jdt", "ecj", "3.32.0"),  # compiles the job if there is only a JRE
+_ARTIFACTS = (
+    *(f"org.apache.flink:flink-{name}:{{version}}" for name in ("clients", "runtime-web", "connector-base")),
+    "org.slf4j:slf4j-simple:1.7.36",
+    "org.eclipse.jdt:ecj:3.32.0",  # compiles the job if there is only a JRE
 )
 HOST = "127.0.0.1"
 _OPENED = ("lang", "util", "lang.invoke", "time", "util.concurrent", "net")
@@ -84,7 +82,7 @@ class FlightsWatch(FlinkWatch):
         self._directory = Path(tempfile.mkdtemp(prefix="wmtop-flink-"))
         data, classes = self._directory / "flights", self._directory / "classes"
         self._flights.write(data)
-        compile_job(java, jars, _JOB, classes)
+        compile_job(java, [jars], [_JOB], classes)
         start_ms, speed, lateness_ms, idle_after_ms = self._numbers
         arguments = [self._port, data, start_ms, speed, lateness_ms, idle_after_ms]
         log = self._directory / "flink.log"
@@ -125,27 +123,22 @@ class FlightsWatch(FlinkWatch):
             time.sleep(0.3)
 
 
-def flink_jars() -> Path:
-    """The directory of Flink's jars, fetched if they are missing; errors as in `fetched_jars`."""
-    wanted = "".join(
-        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version></dependency>"
-        for group, name, version in ARTIFACTS
+def flink_jars(version: str = FLINK_VERSION) -> Path:
+    """The directory of Flink's jars, fetched (105 MB) if they are missing; errors as in `fetched_jars`."""
+    return fetched_jars(
+        f"flink-{version}",
+        [artifact.format(version=version) for artifact in _ARTIFACTS],
+        f"fetching Flink {version} (105 MB, once)",
+        what="a local Flink",
+        instead="run the demo without --flink",
     )
-    pom = (
-        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion><groupId>wmtop</groupId>'
-        "<artifactId>flink-jars</artifactId><version>1</version><packaging>pom</packaging>"
-        f"<dependencies>{wanted}</dependencies></project>"
-    )
-    doing = f"fetching Flink {FLINK_VERSION} (105 MB, once)"
-    instead = "run the demo without --flink"
-    return fetched_jars(f"flink-{FLINK_VERSION}", pom, doing, what="a local Flink", instead=instead)
 
 
-def compile_job(java: str, jars: Path, source: Path, classes: Path) -> None:
-    """Compile a job against Flink's jars; RunError on failure."""
-    compiler = "org.eclipse.jdt.internal.compiler.batch.Main"
-    jar_files = ":".join(str(jar) for jar in jars.glob("*.jar"))
-    command = [java, "-cp", f"{jars}/*", compiler, "-17", "-nowarn", "-d", str(classes), "-cp", jar_files, str(source)]
+def compile_job(java: str, jars: Sequence[Path], sources: Sequence[Path], classes: Path) -> None:
+    """Compile a job against the jars in these directories, Flink's the first; RunError on failure."""
+    compiler = [java, "-cp", f"{jars[0]}/*", "org.eclipse.jdt.internal.compiler.batch.Main", "-17", "-nowarn"]
+    jar_files = ":".join(str(jar) for directory in jars for jar in directory.glob("*.jar"))
+    command = [*compiler, "-d", str(classes), "-cp", jar_files, *map(str, sources)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RunError(f"the job cannot be compiled: {first_line(done.stderr or done.stdout)}")
