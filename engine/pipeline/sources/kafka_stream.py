@@ -48,7 +48,7 @@ _RECORDS_PER_TASK = 20_000
 _BATCHES_PER_POLL = 64
 """Record batches decoded at once: by default producers fill them to 16 kB."""
 _FETCH_BYTES = 2 << 20
-"""Of a partition at once: a task's range ends within such an answer, and the next is under way by then."""
+"""What a broker sends of a partition at once: where a range ends, most of an answer and all of the next are in vain."""
 _POLL_MS = 1_000
 _GONE_S = 5.0
 """Time (s) without a record after which a task checks that the topic still exists."""
