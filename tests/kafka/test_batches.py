@@ -197,6 +197,17 @@ def test_aborted_and_control_batches_are_left_out() -> None:
     assert list(as_columns(log, 0, 10**9, **fetched())) == rows
 
 
+def test_large_partitions_are_read_by_several_tasks() -> None:
+    def sizes(*ends: int, tasks: int = 2) -> list[list[int]]:
+        found = kafka_stream.ranges_of({}, {TopicPartition("t", p): end for p, end in enumerate(ends)}, tasks)
+        return [[part.end - part.start for part in found if part.partition == p] for p in range(len(ends))]
+
+    assert sizes(*[60_000] * 8) == [[60_000]] * 8
+    assert sizes(400_000) == [[100_000] * 4]
+    assert sizes(300_000, 40_000, 0) == [[75_000] * 4, [40_000], []]
+    assert sizes(20_001, 5, tasks=8) == [[10_000, 10_001], [5]]
+
+
 def test_ranges_of_one_worker_join(broker: LocalBroker, topic: str, transact: Transact, produce: Produce) -> None:
     """Also where a range ends inside a batch, is read again, or another comes between."""
     for number in range(8):
