@@ -151,6 +151,23 @@ def test_an_emptied_batch_only_moves_the_position() -> None:
         assert list(as_columns(response, 0, 10**9)) == one_by_one(response, 0, 10**9)
 
 
+def test_an_emptied_batch_after_text_only_moves_the_position() -> None:
+    def text(first: int) -> Any:
+        builder = MemoryRecordsBuilder(2, NONE, 1 << 20, offset=first)
+        for number in range(3):
+            builder.append(number, None, b"text", [])
+        builder.close()
+        return builder
+
+    first = text(10)
+    gone = text(first.next_offset())
+    last = text(gone.next_offset())
+    empty = emptied(bytes(gone.buffer()))
+    for parts in ((first, empty), (first, empty, last), (empty, last), (empty,)):
+        log = b"".join(part if isinstance(part, bytes) else bytes(part.buffer()) for part in parts)
+        assert list(as_columns(log, 0, 10**9)) == one_by_one(log, 0, 10**9)
+
+
 @pytest.mark.parametrize("change", ["shorter", "longer", "fewer", "more"])
 def test_a_batch_that_does_not_hold_what_it_says_is_an_error(change: str) -> None:
     """With a right check sum: the producer wrote it so."""

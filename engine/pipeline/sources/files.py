@@ -160,10 +160,10 @@ class Files(Source):
             raise UsageError(
                 f"{directory} is a file; replay it with wmtop run replay {directory}, or name its directory"
             )
-        if directory.parts and directory.parts[0].endswith(":"):
-            scheme = directory.parts[0]
-            raise UsageError(f"new files are read from a directory here; replay {scheme}// with wmtop run replay")
         if not directory.is_dir():
+            scheme = directory.parts[0] if directory.parts else ""
+            if scheme.endswith(":"):
+                raise UsageError(f"new files are read from a directory here; replay {scheme}// with wmtop run replay")
             raise UsageError(f"no directory {directory}; create it with a first file in it", code="missing")
         found = [directory.joinpath(*names) for names, _ in LocalFile(directory).below()]
         if self._as_format is None:

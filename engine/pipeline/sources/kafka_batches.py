@@ -200,10 +200,10 @@ def _guessed(data: NDArray[np.uint8], begins: Longs, counts: list[int]) -> Longs
     except (IndexError, CorruptRecordError):
         return None
     places, ends = maybe[likely], (after + length)[likely]
-    firsts = np.cumsum([0, *counts])
-    if len(places) != firsts[-1] or not np.array_equal(places[1:], ends[:-1]) or ends[-1:] != begins[-1:]:
+    edges, firsts = np.append(places, begins[-1]), np.cumsum([0, *counts])
+    if len(places) != firsts[-1] or not np.array_equal(edges[1:], ends):
         return None
-    return places if np.array_equal(places[firsts[:-1]], begins[:-1]) else None
+    return places if np.array_equal(edges[firsts], begins) else None
 
 
 def _walked(content: bytes, count: int) -> Longs:
