@@ -3,7 +3,6 @@
 from msgspec import UnsetType
 from msgspec.structs import replace
 
-from .judgement.autopilot import with_target
 from .settings import Settings
 from .snapshot import SettingsChange
 
@@ -28,8 +27,6 @@ def changed(settings: Settings, change: SettingsChange) -> Settings:
         if settings.strategy == "spark":
             raise ValueError("Spark's clock has no idle timeout")
         settings = replace(settings, idle_after_ms=idle_after_ms)
-    if not isinstance(change.auto_lateness, UnsetType):
-        settings = with_target(settings, change.auto_lateness)
     return settings
 
 

@@ -47,17 +47,6 @@ class Session(Struct, frozen=True, tag_field="type", tag="session"):
 WindowSpec = Tumbling | Sliding | Session
 
 
-class AutoLateness(Struct, frozen=True, kw_only=True):
-    """The autopilot of the lateness (semantics 11.5); durations in ms."""
-
-    target: float | None = None
-    """The share of records to keep on time, above 0 and below 1; None: off."""
-    min_ms: int = 0
-    max_ms: int = 2_592_000_000
-    horizon_ms: int = 3_600_000
-    every_ms: int = 60_000
-
-
 class Settings(Struct, frozen=True, kw_only=True):
     """Everything that decides a result; all durations in ms, `None`: off, or the strategy has no such setting.
 
@@ -84,8 +73,6 @@ class Settings(Struct, frozen=True, kw_only=True):
     """The column that carries the source's own watermarks (`source`)."""
     factory: str | None = None
     """`module:factory` of a user's generator (`custom`)."""
-    auto: AutoLateness | None = None
-    """The autopilot; None: the strategy has no lateness, or the query is attached."""
 
     @property
     def tunable(self) -> bool:

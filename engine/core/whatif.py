@@ -74,10 +74,6 @@ class LatenessWhatIf(Struct):
         """
         return self.recent.view(now, self.edges, Sample(records, self.late.at_least(), self.behind.at_least()))
 
-    def recent_sample(self, horizon_ms: int, now: int) -> Sample:
-        """The records of a kept horizon (ms) that ends at processing time `now` (ms)."""
-        return self.recent.sample(horizon_ms, now, len(self.edges))
-
     def view(self, records: int) -> list[WhatIf]:
         """What each edge would have cost; shares are of `records`."""
         rows = zip(self.edges, self.late.at_least(), self.behind.at_least(), strict=True)
@@ -93,8 +89,7 @@ def new_lateness_whatif(settings: Settings) -> LatenessWhatIf | None:
         return None
     edges = bucket_edges(settings.lateness_ms)
     zeros = [0] * len(edges)
-    recent = new_recent_slices(None if settings.auto is None else settings.auto.horizon_ms)
-    return LatenessWhatIf(edges, Histogram(zeros), Histogram(list(zeros)), new_ledger(edges), recent)
+    return LatenessWhatIf(edges, Histogram(zeros), Histogram(list(zeros)), new_ledger(edges), new_recent_slices())
 
 
 class IdleRung(Struct):

@@ -68,8 +68,6 @@ class Change(Struct, frozen=True, kw_only=True, tag_field="kind", tag="set"):
     id: int
     lateness_ms: Duration | UnsetType = UNSET
     idle_after_ms: Duration | UnsetType | None = UNSET
-    auto_lateness: Annotated[float, Meta(gt=0, lt=1)] | UnsetType | None = UNSET
-    """The share of records that the autopilot keeps on time; None: off."""
     who: Annotated[str, Meta(max_length=WHO_LIMIT)] = ""
 
 

@@ -142,7 +142,6 @@ class Run:
             now = self._clock_ms()
             monitor.exclude(max(0, now - monitor.now_ms), now)
             monitor.judge.restart()
-            monitor.autopilot.forget()
         if source.backlog is not None and monitor.batch is not None:
             source.backlog.resumed(self._state.source_offsets(monitor.batch))
         if source.clock is None:
@@ -263,13 +262,7 @@ class Run:
         """0 if nothing is unread in a source that does not count its records; None: not known."""
         return 0 if self._source.clock is not None or self._was_waiting else None
 
-    def change(
-        self,
-        lateness_ms: int | UnsetType,
-        idle_after_ms: int | UnsetType | None,
-        auto_lateness: float | UnsetType | None,
-        who: str,
-    ) -> None:
+    def change(self, lateness_ms: int | UnsetType, idle_after_ms: int | UnsetType | None, who: str) -> None:
         """Change settings from the next emit on, after the emits owed until now.
 
         ValueError if the strategy has no such setting, or after the end.
@@ -283,12 +276,7 @@ class Run:
                 raise ValueError("the run has ended; nothing more is emitted")
             wall_ms = time.time_ns() // 1_000_000
             firings = self.monitor.change(
-                lateness_ms=lateness_ms,
-                idle_after_ms=idle_after_ms,
-                auto_lateness=auto_lateness,
-                who=who,
-                wall_ms=wall_ms,
-                now=self._owed_until(),
+                lateness_ms=lateness_ms, idle_after_ms=idle_after_ms, who=who, wall_ms=wall_ms, now=self._owed_until()
             )
             self._save(firings)
 

@@ -81,10 +81,6 @@ class Host(Protocol):
         """Undo the last change of a setting."""
         ...
 
-    def action_auto(self) -> None:
-        """Switch the autopilot on or off."""
-        ...
-
     def action_freeze(self) -> None:
         """Freeze the picture, or resume with the newest."""
         ...

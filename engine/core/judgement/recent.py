@@ -87,21 +87,15 @@ class RecentSlices(Struct):
         for horizon in self.horizons:
             horizon.add(now, records, late, behind)
 
-    def sample(self, horizon_ms: int, now: int, edges: int) -> Sample:
-        """The records of one of the horizons."""
-        (kept,) = [horizon for horizon in self.horizons if horizon.horizon_ms == horizon_ms]
-        return kept.sample(now, edges)
-
     def view(self, now: int, edges: list[int], whole: Sample) -> list[RecentLateness]:
         """All horizons at processing time `now` (ms); `whole` is the sample since the start."""
         recent = [_view(horizon.horizon_ms, edges, horizon.sample(now, len(edges))) for horizon in self.horizons]
         return [*recent, _view(None, edges, whole)]
 
 
-def new_recent_slices(auto_horizon_ms: int | None) -> RecentSlices:
-    """No records yet; besides the usual horizons the autopilot's own (ms)."""
-    own = () if auto_horizon_ms is None else (auto_horizon_ms,)
-    return RecentSlices([SlicedLateness(horizon) for horizon in sorted({*HORIZONS_MS, *own})])
+def new_recent_slices() -> RecentSlices:
+    """No records yet."""
+    return RecentSlices([SlicedLateness(horizon) for horizon in HORIZONS_MS])
 
 
 def _count(counts: dict[int, int], more: Mapping[int, int]) -> None:

@@ -13,16 +13,7 @@ from ..settings import Settings
 from .channels import ChannelState, ChannelView, Folded, InstanceView, Offender, TimePoint, Totals
 from .explain import ClockOffset, ExplainedChannel, ExplainedColumn, ExplainedValue
 from .late_sample import LateRecord
-from .lateness import (
-    AutoView,
-    ChannelLateness,
-    RecentLateness,
-    RecentRow,
-    Recommended,
-    SettingsChange,
-    WhatIf,
-    WhatIfIdle,
-)
+from .lateness import ChannelLateness, RecentLateness, RecentRow, Recommended, SettingsChange, WhatIf, WhatIfIdle
 from .query import (
     STATE_SCHEMA,
     BarrelRule,
@@ -41,7 +32,6 @@ from .windows import ChannelRecords, FiredWindow, OpenWindow, Windows, WindowsUn
 __all__ = [
     "SNAPSHOT_VERSION",
     "STATE_SCHEMA",
-    "AutoView",
     "BarrelRule",
     "Blocker",
     "Cause",
@@ -127,8 +117,6 @@ class Snapshot(Struct, frozen=True, kw_only=True, tag_field="kind", tag="snapsho
     whatif_idle: list[WhatIfIdle] | None = None
     whatif_recent: list[RecentLateness] | None = None
     """The same for the last 15 min, 1 h, 24 h and since the start; None without a what-if."""
-    auto: AutoView | None = None
-    """The autopilot; None: off."""
     whatif_upper_bound: bool = False
     """The what-if counts are upper bounds (session windows, an attached query): show `≤`."""
     whatif_bucket_ms: int | None = None

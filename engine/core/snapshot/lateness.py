@@ -73,31 +73,15 @@ class WhatIfIdle(Struct, frozen=True):
     late_error: int = 0
 
 
-class AutoView(Struct, frozen=True):
-    """The autopilot, switched on; its next due time and until when it is suspended are processing time (epoch ms)."""
-
-    target: float
-    horizon_ms: int
-    next_ms: int | None
-    suspended_until_ms: int | None
-
-
 class SettingsChange(Struct, frozen=True):
-    """A change of settings while running: its version, the last batch before it, when (epoch ms) and by whom.
-
-    `who` is "auto" for the autopilot; `share` is then the share of the horizon's records that would have been late with
-    the new lateness.
-    """
+    """A change of settings while running: its version, the last batch before it, when (epoch ms) and by whom."""
 
     version: int
     batch: int | None
-    wall_ms: int | None
-    """None for changes by the autopilot, which depend on processing time alone."""
+    wall_ms: int
     who: str
     lateness_ms: int | UnsetType | None = UNSET
     idle_after_ms: int | UnsetType | None = UNSET
-    auto_lateness: float | UnsetType | None = UNSET
-    share: float | None = None
     now_ms: int | None = None
     """Processing time."""
     emitted_ms: int | None = None
