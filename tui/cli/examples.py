@@ -68,7 +68,6 @@ EXAMPLES = {
     "runs": ("wmtop runs",),
     "stop": ("wmtop stop flights",),
     "set": ("wmtop set flights --lateness 45m", "wmtop set flights --idle-after off"),
-    "doctor-env": ("wmtop doctor-env", "wmtop doctor-env --json"),
     "completion": (
         "wmtop completion bash > ~/.local/share/bash-completion/completions/wmtop",
         "wmtop completion zsh > ~/.zfunc/_wmtop",
