@@ -38,7 +38,7 @@ EXAMPLES = {
     ),
     "check": (
         "wmtop check flights --for 1m",
-        "wmtop check --all --nagios",
+        "wmtop check --all",
         "wmtop check run.rec --at 2013-02-08T14:30:00Z --json",
     ),
     "export": (
