@@ -18,6 +18,7 @@ import msgspec
 from msgspec.structs import replace
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from ..errors import one_line
 from ..feed.rundir import run_dir
 from ..locks import try_lock_file
 from ..taps.events.plan_text import lines_of_tree, read_plan
@@ -32,7 +33,7 @@ from ..taps.events.query_events import (
     decode_progress,
 )
 from ..taps.events.query_runs import PlanFacts
-from ..taps.files import UnreadableError, one_line
+from ..taps.files import UnreadableError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 import pyspark
 from pyspark.sql import functions as F
 
-from ..errors import UsageError
+from ..errors import UsageError, one_line
 from ..taps.events.plan_text import TAP
-from ..taps.files import one_line
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

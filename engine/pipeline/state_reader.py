@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from ..core.snapshot import WindowsUnknown
-from ..errors import RunError, UsageError
+from ..errors import RunError, UsageError, one_line
 from ..taps.checkpoint.checkpoint import CheckpointFacts
 from ..taps.checkpoint.open_windows import (
     MAX_WINDOWS,
@@ -20,7 +20,7 @@ from ..taps.checkpoint.open_windows import (
     OpenWindows,
     carries_watermark,
 )
-from ..taps.files import UnreadableError, numbers, one_line
+from ..taps.files import UnreadableError, numbers
 from .session import build_session, stop_session
 
 if TYPE_CHECKING:

@@ -9,11 +9,10 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from ..core.snapshot import SiblingQuery
-from ..errors import UsageError
+from ..errors import UsageError, one_line
 from .eventlog.event_log import READ_AT_ONCE, EventLogFacts, EventLogTap, check
 from .events.published import Published, PublishedTap, list_published
 from .events.query_runs import QueryRun
-from .files import one_line
 
 SEARCH_S = 2.0
 """Seconds between two searches for a job that publishes a query."""

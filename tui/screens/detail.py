@@ -291,7 +291,7 @@ class DetailScreen(Screen[None]):
 
     def action_detail(self, name: str) -> None:
         """Open another further screen."""
-        self.host.open_detail(name)
+        self.host.action_detail(name)
 
     def action_lateness(self, direction: int) -> None:
         """Preview another lateness."""

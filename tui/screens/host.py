@@ -53,7 +53,7 @@ class Host(Protocol):
         """Preview a setting, or none."""
         ...
 
-    def open_detail(self, name: str) -> None:
+    def action_detail(self, name: str) -> None:
         """Open a further screen, or go back to it."""
         ...
 

@@ -282,7 +282,7 @@ class LatenessScreen(DetailScreen):
 
     def action_who(self) -> None:
         """Which values the late records have."""
-        self.host.open_detail("Who is late")
+        self.host.action_detail("Who is late")
 
     def action_open(self) -> None:
         """Preview the value under the cursor."""

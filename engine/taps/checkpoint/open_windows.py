@@ -13,7 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...core.snapshot import OperatorKind, WindowsUnknown, WindowsUnknownCode
-from ..files import Cached, UnreadableError, VanishedError, names, numbers, one_line, read_bytes
+from ...errors import one_line
+from ..files import Cached, UnreadableError, VanishedError, names, numbers, read_bytes
 from .checkpoint import SCHEMA_LIMIT, CheckpointFacts
 from .state_files import Layout, PartitionWindows, TooManyKeysError, Window
 from .state_schema import (

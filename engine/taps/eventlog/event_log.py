@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ...errors import UsageError
+from ...errors import UsageError, one_line
 from ..checkpoint.checkpoint import EVENT_LOG_NAME, is_checkpoint, is_event_log
 from ..events.queries import WATERMARK_POLICY, Queries
 from ..events.query_events import (
@@ -21,7 +21,7 @@ from ..events.query_events import (
     decode_event,
 )
 from ..events.query_runs import QueryRun
-from ..files import UnreadableError, VanishedError, names, one_line, read_head
+from ..files import UnreadableError, VanishedError, names, read_head
 from .event_lines import EventLines
 from .files import LogFile, finished_or_not, is_zstd, rolled
 

@@ -8,7 +8,8 @@ from typing import IO, cast
 
 import zstandard
 
-from ..files import NOT_THERE, UnreadableError, VanishedError, names, one_line
+from ...errors import one_line
+from ..files import NOT_THERE, UnreadableError, VanishedError, names
 from .event_lines import EventLines
 
 NO_ZSTD = "is damaged: not the zstd stream that its head promises"

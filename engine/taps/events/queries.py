@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from ..files import UnreadableError, one_line
+from ...errors import one_line
+from ..files import UnreadableError
 from .course import Course
 from .plan_text import TAP, Line, read_plan
 from .query_events import (

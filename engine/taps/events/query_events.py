@@ -6,8 +6,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
+from ...errors import one_line
 from ..checkpoint.offset_log import Int64
-from ..files import UnreadableError, one_line
+from ..files import UnreadableError
 
 _LISTENER = "org.apache.spark.sql.streaming.StreamingQueryListener$"
 _EXECUTION_START = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart"

@@ -8,7 +8,8 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ...core.lateness import LADDER_MS, Histogram
-from ..files import UnreadableError, one_line
+from ...errors import one_line
+from ..files import UnreadableError
 from .explained import ExplainedSums, delay_number, explained_of
 from .query_events import Count
 from .query_runs import ChannelFacts, InputBatch, InputFacts, LatenessCounts, Sampled

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Protocol
 
 from ...core.snapshot import WindowsUnknown
-from ...errors import UsageError
+from ...errors import UsageError, one_line
 from ..checkpoint.checkpoint import EVENT_LOG_NAME
 from ..checkpoint.open_windows import OpenWindows
-from ..files import one_line
 from .checkpoint import CheckpointMirror
 from .event_log import EventLogMirror
 from .store import Entry, RemoteError, Store

@@ -7,11 +7,11 @@ import pytest
 from msgspec.structs import replace
 from wmtop.engine.core.judgement.recent import wilson_interval
 from wmtop.engine.core.lateness import DAY, HOUR, MINUTE, SECOND, bucket_edges
-from wmtop.engine.core.monitor_state import decode_monitor, encode_monitor
 from wmtop.engine.core.settings import Settings, Sliding, StrategyName, Tumbling
 from wmtop.engine.core.snapshot import RecentLateness
 
 from tests.core.lockstep import Driver
+from tests.core.steps import saved_and_read
 from tests.reference.ops import Batch, Op, Row, Tick
 from tests.reference.run import Reference
 
@@ -76,7 +76,7 @@ def test_every_horizon_is_what_a_run_with_that_lateness_had(seed: int) -> None:
     driver, now = Driver(settings), 0
     for op in ops:
         if dice.random() < 0.1:  # resumed
-            driver.monitor = decode_monitor(encode_monitor(driver.monitor))
+            driver.monitor = saved_and_read(driver.monitor)
         driver.apply(op)
         assert isinstance(op, Batch | Tick)
         now = op.now
