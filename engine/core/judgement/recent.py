@@ -21,24 +21,21 @@ _Z95 = 1.959963984540054
 
 
 class Sample(Struct, frozen=True):
-    """The records of a horizon, and for each edge how many would have been late, and behind the watermark.
-
-    `behind` None: not known, since an older wmtop counted some of them.
-    """
+    """The records of a horizon, and for each edge how many would have been late, and behind the watermark."""
 
     records: int
     late: list[int]
-    behind: list[int] | None = None
+    behind: list[int]
 
 
 class Slice(Struct, array_like=True):
-    """The records of one slice; `late` and `behind` by bucket, without zeros (`behind` None: not counted)."""
+    """The records of one slice; `late` and `behind` by bucket, without zeros."""
 
     number: int
     """The slice begins at `number` times its length (processing time)."""
     records: int
     late: dict[int, int]
-    behind: dict[int, int] | None = None
+    behind: dict[int, int]
 
 
 class SlicedLateness(Struct):
@@ -60,17 +57,15 @@ class SlicedLateness(Struct):
         last = self.slices[-1]
         last.records += records
         _count(last.late, late)
-        if last.behind is not None:
-            _count(last.behind, behind)
+        _count(last.behind, behind)
 
     def sample(self, now: int, edges: int) -> Sample:
         """The records of the horizon that ends at processing time `now` (ms), for `edges` edges."""
         within = self._within(now)
-        behind = [part.behind for part in within if part.behind is not None]
         return Sample(
             sum(part.records for part in within),
             _at_least([part.late for part in within], edges),
-            _at_least(behind, edges) if len(behind) == len(within) else None,
+            _at_least([part.behind for part in within], edges),
         )
 
     def _within(self, now: int) -> list[Slice]:
@@ -115,11 +110,10 @@ def _at_least(parts: Iterable[Mapping[int, int]], edges: int) -> list[int]:
 
 
 def _view(horizon_ms: int | None, edges: list[int], sample: Sample) -> RecentLateness:
-    behind = [None] * len(edges) if sample.behind is None else sample.behind
     rows: list[RecentRow] = []
     last: int | None = None
     interval: tuple[float | None, float | None] = None, None
-    for edge, late, behind_watermark in zip(edges, sample.late, behind, strict=True):
+    for edge, late, behind_watermark in zip(edges, sample.late, sample.behind, strict=True):
         if late != last:  # edges that differ by no record are many
             interval, last = wilson_interval(late, sample.records), late
         share = late / sample.records if sample.records else None

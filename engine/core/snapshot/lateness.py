@@ -24,8 +24,8 @@ class RecentRow(Struct, frozen=True):
     late_share: float | None
     low: float | None
     high: float | None
-    behind_watermark: int | None = None
-    """Records behind the watermark; None: not known."""
+    behind_watermark: int
+    """Records behind the watermark."""
 
 
 class Recommended(Struct, frozen=True):

@@ -96,7 +96,7 @@ class Windows(Struct, frozen=True):
     """The windows that fired last, by first firing, the oldest first."""
     kept: int | None = None
     """Windows in the state whose end has passed: complete mode keeps what it has emitted."""
-    unknown: str | None = None
-    """Why windows (or newer ones) are unknown: a `WindowsUnknownCode`; in older recordings a line of text."""
+    unknown: WindowsUnknownCode | None = None
+    """Why windows (or newer ones) are unknown."""
     unknown_args: dict[str, str | int | None] = {}
     """The arguments of that code; `operator` if it is about one of several."""

@@ -84,15 +84,8 @@ class StateReport(Struct, frozen=True, rename="camel"):
 
     operator_name: str = ""
     num_rows_total: Count = 0
-    num_rows_updated: Count = 0
     memory_used_bytes: Count = 0
     num_rows_dropped_by_watermark: Count = 0
-
-
-class SinkReport(Struct, frozen=True, rename="camel"):
-    """The sink; -1 rows if it does not report them."""
-
-    num_output_rows: Count = -1
 
 
 class Progress(Struct, frozen=True, rename="camel"):
@@ -108,7 +101,6 @@ class Progress(Struct, frozen=True, rename="camel"):
     event_time: dict[str, str] = {}
     state_operators: tuple[StateReport, ...] = ()
     sources: tuple[SourceReport, ...] = ()
-    sink: SinkReport = SinkReport()
     observed_metrics: dict[str, Any] = {}
 
 

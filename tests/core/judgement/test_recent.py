@@ -108,17 +108,6 @@ def check_recommended(horizon: RecentLateness) -> None:
         assert recommended.few == ((enough[0] if enough else horizon.rows[-1]).late < 20)
 
 
-def test_slices_of_an_older_version_know_no_distances() -> None:
-    driver = Driver(Settings(lateness_ms=MINUTE, future_guard_ms=None))
-    driver.apply(Batch((Row(0, "a", 0), Row(0, "a", HOUR)), 0))
-    assert driver.monitor.whatif is not None
-    for horizon in driver.monitor.whatif.recent.horizons:
-        horizon.slices[0].behind = None
-    driver.apply(Batch((Row(1, "a", 5), Row(1, "a", HOUR)), 1))
-    recent = driver.snapshot().whatif_recent or []
-    assert [(row.rows[0].late, row.rows[0].behind_watermark) for row in recent] == [(1, None)] * 3 + [(1, 1)]
-
-
 def test_memory_is_bounded() -> None:
     driver = Driver(Settings(idle_after_ms=None, lateness_ms=MINUTE))
     for number in range(3_000):
