@@ -3,8 +3,7 @@
 from msgspec import UnsetType
 from msgspec.structs import replace
 
-from .settings import Settings
-from .snapshot import SettingsChange
+from .settings import Settings, SettingsChange
 
 MOST_CHANGES = 50
 """Changes kept, at most."""

@@ -17,14 +17,13 @@ from .firing import FiredWindows, Firing
 from .folding import OTHER, FoldedChannels, beyond_limit
 from .idle_cycles import IdleCycles
 from .idleness import IdlenessTimers
-from .judgement.verdict import Judge
-from .observation import BatchObservation, greatest_times
+from .observation import BatchObservation, Offender, greatest_times
 from .operator_clock import Clock, OperatorClock
 from .panes import panes_of
-from .points import WaitingPoints, points_of
-from .settings import Settings
-from .snapshot import Offender, SettingsChange, TimePoint
+from .points import TimePoint, WaitingPoints, points_of
+from .settings import Settings, SettingsChange
 from .times import MIN
+from .watermark_history import WatermarkHistory
 from .watermarks import Generator, new_generator
 from .whatif import IdleRung, LatenessWhatIf
 from .window_operator import WindowOperator
@@ -59,7 +58,7 @@ class Monitor(Struct, kw_only=True, dict=True):
     """When (processing time) a channel's greatest event time last advanced."""
     record_ms: int | None = None
     """When (processing time) a record with a usable time last came."""
-    judge: Judge = msgspec.field(default_factory=Judge)
+    history: WatermarkHistory = msgspec.field(default_factory=WatermarkHistory)
     last_future: Offender | None = None
     last_malformed: Offender | None = None
     changes: list[SettingsChange] = []
@@ -189,7 +188,7 @@ class Monitor(Struct, kw_only=True, dict=True):
             self.explain.add(observation.values, usable, observation.late)
             self.explain.choose_channels({name: counts.late for name, counts in self.counts.items()})
         watermarks = self._absorb(observation, now)
-        self.judge.see_batch(now)
+        self.history.see_batch(now)
         return self._noted(firings + self._emit(now, watermarks))
 
     def take_points(self) -> list[TimePoint]:
@@ -357,7 +356,7 @@ class Monitor(Struct, kw_only=True, dict=True):
     def _note_level(self, now: int) -> None:
         if self.level != self.noted_level:
             self.noted_level, self.moved_ms = self.level, now
-        self.judge.see_level(now, None if self.level == MIN else self.level)
+        self.history.see_level(now, None if self.level == MIN else self.level)
 
     def _note_holder(self, now: int) -> None:
         holder = self.clock.holder()

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import force_setattr
 
 StrategyName = Literal[
@@ -10,6 +10,23 @@ StrategyName = Literal[
 ]
 TUNABLE: frozenset[StrategyName] = frozenset({"bounded", "bounded-legacy", "smoothed", "spark"})
 """The strategies with a lateness, and therefore a what-if."""
+
+
+class SettingsChange(Struct, frozen=True):
+    """A change of settings while running: its version, the last batch before it, when (epoch ms) and by whom."""
+
+    version: int
+    batch: int | None
+    wall_ms: int
+    who: str
+    lateness_ms: int | UnsetType | None = UNSET
+    idle_after_ms: int | UnsetType | None = UNSET
+    now_ms: int | None = None
+    """Processing time."""
+    emitted_ms: int | None = None
+    """Processing time of the first emit with the change; None: not yet."""
+    moved_ms: int | None = None
+    """How far the watermark advanced at that emit; None: there was no watermark before."""
 
 
 class Tumbling(Struct, frozen=True, tag_field="type", tag="tumbling"):

@@ -4,12 +4,11 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from .judgement.recent import RecentSlices, Sample, new_recent_slices
-from .lateness import IDLE_LADDER_MS, DelayLedger, Histogram, bucket_edges, bucket_of, new_ledger
+from .lateness import IDLE_LADDER_MS, DelayLedger, Histogram, WhatIf, bucket_edges, bucket_of, new_ledger
 from .operator_clock import Clock, new_clock
 from .panes import Pane
+from .recent_lateness import RecentLateness, RecentSlices, Sample, new_recent_slices
 from .settings import Session, Settings, WindowSpec
-from .snapshot import RecentLateness, WhatIf
 from .times import MIN
 from .windows import window_count
 

@@ -5,8 +5,8 @@ from math import sqrt
 
 from msgspec import Struct
 
-from ...engine.core.judgement.recent import FEW_LATE, wilson_interval
 from ...engine.core.lateness import DAY, by_bucket, recommended_lateness_ms
+from ...engine.core.recent_lateness import FEW_LATE, wilson_interval
 from ...engine.core.snapshot import RecentLateness, Snapshot
 from . import formatting as f
 

@@ -8,12 +8,19 @@ from typing import Literal
 
 from msgspec import Struct
 
+from ..counts import Totals
+from ..firing import FiredWindow
 from ..flink_job import FlinkJob
-from ..settings import Settings
-from .channels import ChannelState, ChannelView, Folded, InstanceView, Offender, TimePoint, Totals
+from ..folding import Folded
+from ..lateness import WhatIf
+from ..observation import Offender
+from ..points import TimePoint
+from ..recent_lateness import RecentLateness, RecentRow, Recommended
+from ..settings import Settings, SettingsChange
+from .channels import ChannelState, ChannelView, InstanceView
 from .explain import ClockOffset, ExplainedChannel, ExplainedColumn, ExplainedValue
 from .late_sample import LateRecord
-from .lateness import ChannelLateness, RecentLateness, RecentRow, Recommended, SettingsChange, WhatIf, WhatIfIdle
+from .lateness import ChannelLateness, WhatIfIdle
 from .query import (
     STATE_SCHEMA,
     BarrelRule,
@@ -27,7 +34,7 @@ from .query import (
 )
 from .source import Note, NoteCode, SourcePosition, SourceView, Step
 from .watermark import Blocker, Cause, Holder, Level, Reason, ReasonCode, Verdict, VerdictName
-from .windows import ChannelRecords, FiredWindow, OpenWindow, Windows, WindowsUnknown, WindowsUnknownCode
+from .windows import ChannelRecords, OpenWindow, Windows, WindowsUnknown, WindowsUnknownCode
 
 __all__ = [
     "SNAPSHOT_VERSION",

@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 from msgspec.structs import replace
-from wmtop.engine.core.judgement.recent import wilson_interval
 from wmtop.engine.core.lateness import DAY, HOUR, MINUTE, SECOND, bucket_edges
+from wmtop.engine.core.recent_lateness import wilson_interval
 from wmtop.engine.core.settings import Settings, Sliding, StrategyName, Tumbling
 from wmtop.engine.core.snapshot import RecentLateness
 

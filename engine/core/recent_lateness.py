@@ -9,8 +9,7 @@ from math import sqrt
 
 from msgspec import Struct
 
-from ..lateness import DAY, HOUR, MINUTE, recommended_lateness_ms
-from ..snapshot import RecentLateness, RecentRow, Recommended
+from .lateness import DAY, HOUR, MINUTE, recommended_lateness_ms
 
 SLICES = 60
 HORIZONS_MS = (15 * MINUTE, HOUR, DAY)
@@ -18,6 +17,41 @@ TARGETS = (0.977, 0.99, 0.999)
 FEW_LATE = 20
 """A recommendation with fewer late records than this is marked `few`."""
 _Z95 = 1.959963984540054
+
+
+class RecentRow(Struct, frozen=True):
+    """The cost of lateness `lateness_ms` from the start for the records of a horizon.
+
+    `low` and `high` are the Wilson 95 % interval of `late_share`; None without records.
+    """
+
+    lateness_ms: int
+    late: int
+    late_share: float | None
+    low: float | None
+    high: float | None
+    behind_watermark: int
+    """Records behind the watermark."""
+
+
+class Recommended(Struct, frozen=True):
+    """The smallest edge (ms) that would have kept the share `target` on time; None: no records, or no such edge.
+
+    `few`: based on too few late records to rely on.
+    """
+
+    target: float
+    lateness_ms: int | None
+    few: bool
+
+
+class RecentLateness(Struct, frozen=True):
+    """The what-if of the records that came in the last `horizon_ms` (processing time; None: since the start)."""
+
+    horizon_ms: int | None
+    records: int
+    rows: list[RecentRow]
+    recommended: list[Recommended]
 
 
 class Sample(Struct, frozen=True):
