@@ -24,7 +24,7 @@ from ..feed.messages import decode_as
 from ..locks import try_lock_file
 from .state_files import OUTPUTS, own_outputs
 
-STATE_VERSION = 4
+STATE_VERSION = 5
 JVM_GONE_WITHIN_S = 20
 
 

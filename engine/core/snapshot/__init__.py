@@ -11,7 +11,7 @@ from msgspec import Struct
 from ..flink_job import FlinkJob
 from ..settings import Settings
 from .channels import ChannelState, ChannelView, Folded, InstanceView, Offender, TimePoint, Totals
-from .explain import ClockOffset, ExplainedChannel, ExplainedColumn, ExplainedValue
+from .explain import ExplainedColumn, ExplainedValue
 from .late_sample import LateRecord
 from .lateness import (
     AutoView,
@@ -49,9 +49,7 @@ __all__ = [
     "ChannelRecords",
     "ChannelState",
     "ChannelView",
-    "ClockOffset",
     "EngineState",
-    "ExplainedChannel",
     "ExplainedColumn",
     "ExplainedValue",
     "FiredWindow",
