@@ -32,7 +32,6 @@ from .query_channels import (
     bucket_of,
     channels_of_taps,
     channels_of_topics,
-    explain_of,
     tapped_inputs,
     whatif_by_spark,
 )
@@ -133,7 +132,6 @@ def snapshot_of_query(
         totals=_totals(inputs),
         whatif=whatif_by_spark(nodes),
         whatif_upper_bound=bucket_ms is not None,
-        explain=explain_of(nodes),
         whatif_bucket_ms=bucket_ms,
         spark=spark,
         siblings=siblings,

@@ -1,15 +1,12 @@
 """The channels of an existing query: from its taps, or else the partitions that the broker reports. Pure."""
 
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..core.explain import Explain, SeenValue, SeenValues, surest_first
-from ..core.lateness import by_bucket
-from ..core.snapshot import BarrelRule, ChannelView, ExplainedColumn, WhatIf
+from ..core.snapshot import BarrelRule, ChannelView, WhatIf
 from .broker.topic_facts import PartitionFacts, TopicFacts
 from .events.query_runs import InputBatch, InputFacts, QueryRun
 from .nodes import Node, Policy, barrel_level, delay_of
@@ -143,40 +140,6 @@ def _reached(view: ChannelView) -> float:
 def whatif_by_spark(nodes: Sequence[Node]) -> list[WhatIf] | None:
     """The cost of other delays by Spark's rule, as upper bounds; None if the taps do not report it."""
     return _whatif(nodes, barrel=False)
-
-
-def explain_of(nodes: Sequence[Node]) -> list[ExplainedColumn] | None:
-    """The values behind the watermark, at the delay in force; None if the tap does not report them.
-
-    `late` are upper bounds, as the what-if's: to a bucket. A delay between two of the counted ones is taken as the
-    shorter one.
-    """
-    tap = _alone(nodes)
-    if tap is None or tap.lateness is None or not tap.explained or nodes[0].delay_ms is None:
-        return None
-    number = bisect_right(tap.lateness.delays_ms, nodes[0].delay_ms) - 1
-    if number < 0:
-        return None
-    late = tap.lateness.spark[number]
-    columns: list[ExplainedColumn] = []
-    for explained in tap.explained:
-        counts = Explain.of([explained.column])
-        values = [
-            SeenValue(
-                0,
-                name,
-                of.rows,
-                of.late[number] if number < len(of.late) else 0,
-                behind=dict(enumerate(by_bucket(of.late))),
-            )
-            for name, of in explained.values.items()
-        ]
-        counts.add(SeenValues(values), explained.rows, late)
-        counts.focus()
-        columns += [
-            replace(column, approximate=column.approximate or explained.approximate) for column in counts.view()
-        ]
-    return surest_first(columns)
 
 
 def bucket_of(nodes: Sequence[Node]) -> int | None:
