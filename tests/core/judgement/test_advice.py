@@ -13,7 +13,7 @@ SETTINGS = Settings(lateness_ms=MINUTE, idle_after_ms=2 * HOUR)
 
 
 def row(edge: int, late: int) -> RecentRow:
-    return RecentRow(edge, late, late / 1_000, 0.0, 1.0)
+    return RecentRow(edge, late, late / 1_000, 0.0, 1.0, late)
 
 
 SNAPSHOT = Snapshot(
