@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
 INPUTS, EXPECTED = HERE / "inputs", HERE / "expected"
 PLACE = "/golden"
 """Where inputs lie, in the files of `inputs/` and `expected/`; the tests unpack them somewhere else."""
@@ -23,11 +24,10 @@ class Driver:
 
     def __init__(self, place: Path) -> None:
         self._place = place
-        root = HERE.parents[1]
-        path = [root, *(entry for entry in sys.path if entry)]
+        path = [ROOT, *(entry for entry in sys.path if entry)]
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.golden.driver"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            cwd=root, env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, path))},
+            cwd=ROOT, env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, path))},
         )  # fmt: skip
 
     def wmtop(self, *arguments: object, now_ms: int, **more: Any) -> dict[str, Any]:
@@ -40,14 +40,17 @@ class Driver:
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
         done = json.loads(self._process.stdout.readline())
-        lines = done["out"].replace(str(self._place), PLACE).splitlines()
+        out, errors = (self._placeless(done[name]).splitlines() for name in ("out", "err"))
         result: dict[str, Any] = {"exit": done["code"]}
-        printed = [json.loads(line) for line in lines]
+        printed = [json.loads(line) for line in out]
         if printed:
             result["json"] = printed[0] if len(printed) == 1 else printed
-        if done["err"]:
-            result["errors"] = done["err"].replace(str(self._place), PLACE).splitlines()
+        if errors:
+            result["errors"] = errors
         return result
+
+    def _placeless(self, text: str) -> str:
+        return text.replace(str(self._place), PLACE).replace(str(ROOT), "")
 
     def __enter__(self) -> Self:
         return self
@@ -60,10 +63,11 @@ class Driver:
         self._process.wait(20)
 
 
-def unpack(archive: Path, place: Path) -> None:
-    """Unpack an archive of `inputs/`, with the times of its files; paths in text files point to `place`."""
-    with tarfile.open(archive) as tar:
-        tar.extractall(place, filter="data")
+def unpack(place: Path) -> None:
+    """Unpack all of `inputs/` into an empty directory, with the times of the files; paths in them point to `place`."""
+    for archive in sorted(INPUTS.glob("*.tar.xz")):
+        with tarfile.open(archive) as tar:
+            tar.extractall(place, filter="data")
     for path in place.rglob("*"):
         if path.is_file() and PLACE.encode() in (data := path.read_bytes()):
             times = path.stat()
