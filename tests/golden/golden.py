@@ -1,6 +1,7 @@
 """What the golden tests share: the driver, unpacked inputs, and the comparison with `expected/`."""
 
 import difflib
+import hashlib
 import json
 import os
 import subprocess
@@ -17,6 +18,7 @@ PLACE = "/golden"
 """Where inputs lie, in the files of `inputs/` and `expected/`; the tests unpack them somewhere else."""
 WIDTH = 120
 LONGEST_DIFF = 60
+ENDS = 5
 
 
 class Driver:
@@ -91,17 +93,30 @@ def compare(family: str, case: str, seen: dict[str, Any]) -> None:
         raise AssertionError("\n".join(lines[:LONGEST_DIFF] + ["…"] * (len(lines) > LONGEST_DIFF)))
 
 
-def pretty(value: Any, indent: int = 0, width: int = WIDTH) -> str:
-    """JSON in which what fits on a line is on one line: short, and its diffs can be read."""
+def thinned(value: Any) -> Any:
+    """The same with the ends of long lists only, and a checksum of their middle: for cases of which there are many."""
+    if isinstance(value, dict):
+        return {name: thinned(one) for name, one in value.items()}
+    if not isinstance(value, list):
+        return value
+    if len(value) <= 4 * ENDS:
+        return [thinned(one) for one in value]
+    middle = value[ENDS:-ENDS]
+    sha256 = hashlib.sha256(json.dumps(middle).encode()).hexdigest()
+    return [*map(thinned, value[:ENDS]), {"left out": len(middle), "sha256": sha256}, *map(thinned, value[-ENDS:])]
+
+
+def pretty(value: Any, indent: int = 0, lead: int = 0) -> str:
+    """JSON in which what fits on a line, after `lead` characters, is on one line: short, and its diffs can be read."""
     line = json.dumps(value, ensure_ascii=False)
-    if indent + len(line) <= width or not isinstance(value, (dict, list)) or not value:
+    if indent + lead + len(line) <= WIDTH or not isinstance(value, (dict, list)) or not value:
         return line
     pad = " " * (indent + 1)
     if isinstance(value, list):
         return "[\n" + ",\n".join(pad + pretty(one, indent + 1) for one in value) + f"\n{' ' * indent}]"
     names = [json.dumps(name, ensure_ascii=False) for name in value]
     lines = [
-        f"{pad}{name}: {pretty(one, indent + 1, width - len(name) - 2)}"
+        f"{pad}{name}: {pretty(one, indent + 1, len(name) + 2)}"
         for name, one in zip(names, value.values(), strict=True)
     ]
     return "{\n" + ",\n".join(lines) + f"\n{' ' * indent}}}"
