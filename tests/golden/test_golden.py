@@ -1,8 +1,9 @@
 """What the commands print today, case by case, against `expected/`: refactoring must not change a number of it.
 
-The inputs are frozen in `inputs/` (how they were made: `harvest.py`), so that neither Spark nor Flink is needed; the
-clock is that of the input. `GOLDEN=update pytest tests/golden` writes `expected/` again: read the diff, and say in the
-commit what it changes and why. The JSON of the command line is compared, nothing of the modules behind it.
+The inputs are frozen in `inputs/` (how they were made: `harvest.py`, `harvest_flink.py`), so that neither Spark nor
+Flink is needed; the clock is that of the input. `GOLDEN=update pytest tests/golden` writes `expected/` again: read the
+diff, and say in the commit what it changes and why. The JSON of the command line is compared; of the modules behind it
+only `follow` in `driver.py` (a watch, poll by poll) and the streams of `test_streams.py` know anything.
 """
 
 import json
