@@ -15,8 +15,8 @@ _STEP = re.compile(
     r"""(?:\.|->)?(?:(?P<name>[^.\[\]'"\s>-]+(?:-(?!>)[^.\[\]'"\s>-]*)*)"""
     r"""|\[(?:(?P<index>\d+)|'(?P<one>[^']+)'|"(?P<two>[^"]+)")\])"""
 )
-MOST_NEAR = 5
-MOST_STEPS = 100
+MAX_NEAR = 5
+MAX_STEPS = 100
 """Steps of a path, at most: Spark parses paths recursively, and thousands of steps would overflow the JVM's stack."""
 _INDEX_DIGITS = 9  # Spark reads an index as a 32-bit integer
 _SHOWN = 60
@@ -64,8 +64,8 @@ def parse_json_path(text: str, option: str) -> JsonPath:
         rest = rest[found.end() :]
     if not steps:
         raise UsageError(f"{option} '{_cut(text)}' names no field; write it as in payload.created_at")
-    if len(steps) > MOST_STEPS:
-        raise UsageError(f"{option} '{_cut(text)}' has {len(steps)} steps; it may have at most {MOST_STEPS}")
+    if len(steps) > MAX_STEPS:
+        raise UsageError(f"{option} '{_cut(text)}' has {len(steps)} steps; it may have at most {MAX_STEPS}")
     return JsonPath(tuple(steps))
 
 
@@ -78,7 +78,7 @@ def near_paths(path: JsonPath, values: list[Any]) -> list[str]:
     known = sorted({found for value in values for found in _paths(value, "", 4)})
     last = {text.rsplit(".", 1)[-1]: text for text in reversed(known)}
     near = get_close_matches(str(path.steps[-1]), last, 3)
-    return [last[name] for name in near] or known[:MOST_NEAR]
+    return [last[name] for name in near] or known[:MAX_NEAR]
 
 
 def _paths(value: Any, prefix: str, depth: int) -> list[str]:

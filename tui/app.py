@@ -21,9 +21,9 @@ from ..engine.errors import RunError, UsageError
 from ..engine.feed.messages import Change, Header, Reply, Stop
 from .alerting import alert
 from .channel_commands import ChannelCommands
-from .giving import GivingApp
+from .giving import ExportActions
 from .incident import Incident, LastMinutes, write_new
-from .messages import Client, HeaderCame, ReplyCame, SnapshotCame, StreamEnded
+from .messages import HeaderCame, ReplyCame, SnapshotCame, SnapshotClient, StreamEnded
 from .present import palette
 from .present.appearance import ALERTS, Appearance
 from .present.condition import Lost
@@ -48,7 +48,7 @@ _STOP_S = 2.0
 """Longest wait (s) at quitting for an engine that does not respond to the stop."""
 
 
-class WmtopApp(GivingApp[Answer]):
+class WmtopApp(ExportActions[Answer]):
     """Shows the engine that `feed` is connected to; `run` returns whether the user stopped it or left it running.
 
     `on_quit` says what quitting does: `ask` (an engine that this terminal started), `stop` (the demo), `leave` (a
@@ -64,7 +64,7 @@ class WmtopApp(GivingApp[Answer]):
 
     def __init__(
         self,
-        feed: Client,
+        feed: SnapshotClient,
         *,
         on_quit: OnQuit,
         clock: Callable[[], float] = time.monotonic,

@@ -7,7 +7,7 @@ from typing import Any
 from textual.app import SystemCommand
 from textual.screen import Screen
 
-from .giving import GivingApp
+from .giving import ExportActions
 from .present import palette
 from .present.appearance import Appearance
 from .present.fleet import FleetRow
@@ -19,7 +19,7 @@ _DENIED = frozenset({"record", "export_incident"})
 """Actions that work on a target only."""
 
 
-class FleetApp(GivingApp[str]):
+class FleetApp(ExportActions[str]):
     """Shows what `rows` returns; `selected` is the target that the cursor begins on."""
 
     _engine_name = "fleet"

@@ -16,7 +16,7 @@ _SHOWN = 60
 """Cells of a copied text that its notice shows, at most."""
 
 
-class GivingApp(BaseApp[Result]):
+class ExportActions(BaseApp[Result]):
     """Copies and saves what the screen on top shows."""
 
     _engine_name = ""

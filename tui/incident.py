@@ -37,9 +37,9 @@ from .themes import DARK
 
 CLIP_MS = 300_000
 """Length (ms of wall clock) of the recording before the moment."""
-LEAST_SNAPSHOTS = 60
+MIN_SNAPSHOTS = 60
 """Snapshots in the recording, at least, if there are as many."""
-_MOST_CHANNELS = 200_000
+_MAX_CHANNELS = 200_000
 """Channels in all snapshots kept for an incident, at most: about 100 MB."""
 _SIZE = (120, 36)
 _GONE = "The engine is gone; this is its last snapshot"
@@ -82,8 +82,8 @@ class LastMinutes:
 
     def _is_too_much(self, wall_ms: int) -> bool:
         oldest = self._snapshots[0].wall_ms or 0
-        old = wall_ms - oldest > CLIP_MS and len(self._snapshots) > LEAST_SNAPSHOTS
-        return old or self._channels > _MOST_CHANNELS
+        old = wall_ms - oldest > CLIP_MS and len(self._snapshots) > MIN_SNAPSHOTS
+        return old or self._channels > _MAX_CHANNELS
 
 
 def incident_of(reader: RecordingReader, number: int) -> Incident:
@@ -94,7 +94,7 @@ def incident_of(reader: RecordingReader, number: int) -> Incident:
     while first > 0:
         before = reader.points[first - 1]
         old = here is not None and before is not None and here.wall_ms - before.wall_ms > CLIP_MS
-        if old and number - first >= LEAST_SNAPSHOTS - 1:
+        if old and number - first >= MIN_SNAPSHOTS - 1:
             break
         first -= 1
     snapshots = [reader.at(place) for place in range(first, number + 1)]

@@ -9,7 +9,7 @@ from ..engine.core.snapshot import Snapshot
 from ..engine.feed.messages import FromEngine, Header, Reply, ToEngine
 
 
-class Client(Protocol):
+class SnapshotClient(Protocol):
     """One connection to an engine."""
 
     def messages(self) -> AsyncIterator[FromEngine]:

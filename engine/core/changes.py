@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from .settings import Settings, SettingsChange
 
-MOST_CHANGES = 50
+MAX_CHANGES = 50
 """Changes kept, at most."""
 
 
@@ -31,7 +31,7 @@ def changed(settings: Settings, change: SettingsChange) -> Settings:
 
 def noted(changes: list[SettingsChange], change: SettingsChange, now_ms: int | None) -> list[SettingsChange]:
     """The latest changes, with `change` added at processing time `now_ms`."""
-    return [*changes, replace(change, now_ms=now_ms)][-MOST_CHANGES:]
+    return [*changes, replace(change, now_ms=now_ms)][-MAX_CHANGES:]
 
 
 def emitted(changes: list[SettingsChange], now: int, moved_ms: int | None) -> list[SettingsChange]:

@@ -9,7 +9,7 @@ from .observation import GreatestTimes, Sequence
 from .times import MIN
 from .watermarks import BoundedWatermarks, Generator, SilentWatermarks, absorb
 
-Left = Literal["finished", "removed"]
+Departure = Literal["finished", "removed"]
 
 
 class Channel(Struct, gc=False, omit_defaults=True):
@@ -21,7 +21,7 @@ class Channel(Struct, gc=False, omit_defaults=True):
     last_record_ms: int | None = None
     added_ms: int = 0
     longest_quiet_ms: int | None = None
-    left: Left | None = None
+    left: Departure | None = None
     """Why the channel sends nothing more; a removed channel only keeps its number."""
 
 
@@ -115,7 +115,7 @@ class Registry:
         self._channels.append(channel)
         return number
 
-    def leave(self, number: int, left: Left) -> None:
+    def leave(self, number: int, left: Departure) -> None:
         """Mark a channel that sends nothing more; a removed channel gives up its name."""
         channel = self._channels[number]
         if channel.left is None:

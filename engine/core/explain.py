@@ -1,6 +1,6 @@
 """Which values of chosen columns are over-represented among late records (semantics 11.6).
 
-Counts are exact while a column has at most `MOST_VALUES` values. Beyond that, the values with the fewest late records,
+Counts are exact while a column has at most `MAX_VALUES` values. Beyond that, the values with the fewest late records,
 then the fewest records, are dropped; how many records of a value may be missing stays known.
 """
 
@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from .recent_lateness import wilson_interval
 
-MOST_COLUMNS = 10
-MOST_VALUES = 1_000
+MAX_COLUMNS = 10
+MAX_VALUES = 1_000
 """Values of a column that are counted, at most."""
 LONGEST = 200
 """Longest value (characters); longer ones are cut."""
@@ -90,11 +90,11 @@ class Values(Struct, array_like=True):
             count.records += more.records
             count.missed += more.missed
         self.uncounted += other.uncounted
-        if len(self.counts) > MOST_VALUES:
+        if len(self.counts) > MAX_VALUES:
             ranked = sorted(self.counts.items(), key=lambda pair: (-pair[1].late, -pair[1].records, pair[0]))
-            dropped = [count.records + count.missed for _, count in ranked[MOST_VALUES:]]
+            dropped = [count.records + count.missed for _, count in ranked[MAX_VALUES:]]
             self.uncounted = max(self.uncounted, *dropped)
-            self.counts = dict(ranked[:MOST_VALUES])
+            self.counts = dict(ranked[:MAX_VALUES])
 
 
 def merged(reports: Iterable[Iterable[ValueRow]], columns: int) -> list[Values]:

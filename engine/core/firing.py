@@ -5,7 +5,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-MOST_FIRED = 20
+MAX_FIRED = 20
 
 
 class FiredWindow(Struct, frozen=True):
@@ -65,4 +65,4 @@ class FiredWindows(Struct):
             windows[key] = replace(known, records=line.records, late_firings=known.late_firings + late)
         for key in drops.keys() & windows.keys():
             windows[key] = replace(windows[key], late_drops=windows[key].late_drops + drops[key])
-        self.last = list(windows.values())[-MOST_FIRED:]
+        self.last = list(windows.values())[-MAX_FIRED:]

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from .observation import BatchObservation, Group
 
 OTHER = "other"
-MOST_COUNTED = 100_000
+MAX_COUNTED = 100_000
 """Folded channels that are counted exactly, at most; beyond it the count is a lower bound."""
 
 
@@ -65,7 +65,7 @@ class FoldedChannels(Struct, dict=True):
 
     def _count(self, names: set[str]) -> None:
         for name in sorted(names - self._seen):
-            if len(self.digests) >= MOST_COUNTED:
+            if len(self.digests) >= MAX_COUNTED:
                 self.at_least = self.at_least or _digest(name) not in self.digests
                 if self.at_least:
                     return

@@ -26,7 +26,7 @@ LADDER_MS = tuple(
 IDLE_LADDER_MS = (10 * SECOND, MINUTE, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 12 * HOUR)
 """The idle timeouts (ms) tried besides `off` and the run's own."""
 
-MOST_PENDING_WINDOWS = 20_000
+MAX_PENDING_WINDOWS = 20_000
 """Windows that may wait for the largest lateness, at most; beyond, the oldest are given up and their delays are
 unknown.
 """
@@ -98,7 +98,7 @@ class DelayLedger(Struct):
         if self.ends[place : place + 1] == [end] or self.w0 >= end - 1 + self.edges[-1]:
             return
         self.ends.insert(place, end)
-        if len(self.ends) > MOST_PENDING_WINDOWS:
+        if len(self.ends) > MAX_PENDING_WINDOWS:
             self._give_up(self.ends.pop(0))
 
     def advance(self, w0: int, now: int) -> None:

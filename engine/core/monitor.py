@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from .changes import changed, emitted, noted
-from .channels import Channel, Left, Registry, absorb_all, emit_all
+from .channels import Channel, Departure, Registry, absorb_all, emit_all
 from .clocks import Clocks
 from .counts import ChannelCounts, count_dropped, count_groups
 from .explain import Explain
@@ -114,7 +114,9 @@ class Monitor(Struct, kw_only=True, dict=True):
         The stream ends with the last unfinished channel. Unknown and finished names change nothing.
         """
         leaving = self._registry.known(names)
-        return self._let_go({number for number in leaving if self.channels[number].left is None}, "finished", now)
+        return self._retire_channels(
+            {number for number in leaving if self.channels[number].left is None}, "finished", now
+        )
 
     def remove_channels(self, names: Iterable[str], now: int | None) -> list[Firing]:
         """Remove channels that no longer exist (semantics 3.7); returns what the watermark made windows do. Their
@@ -123,9 +125,9 @@ class Monitor(Struct, kw_only=True, dict=True):
         If only finished channels remain, the stream ends. A record or `add_channels` makes a removed channel a new one.
         Unknown names change nothing.
         """
-        return self._let_go(self._registry.known(names), "removed", now)
+        return self._retire_channels(self._registry.known(names), "removed", now)
 
-    def _let_go(self, leaving: set[int], left: Left, now: int | None) -> list[Firing]:
+    def _retire_channels(self, leaving: set[int], left: Departure, now: int | None) -> list[Firing]:
         assert not self.ended
         if not leaving:
             return []
@@ -139,7 +141,7 @@ class Monitor(Struct, kw_only=True, dict=True):
         leave(sorted(leaving))
         return self._noted(self._advance(now))
 
-    def _note_left(self, number: int, left: Left) -> None:
+    def _note_left(self, number: int, left: Departure) -> None:
         self._registry.leave(number, left)
         self.timers.forget(number)
         if left == "removed":

@@ -12,11 +12,11 @@ from .settings import Session, Settings
 from .times import MIN, saturate
 from .windows import window_count
 
-MOST_LATE, MOST_ON_TIME = 500, 1_500
+MAX_LATE, MAX_ON_TIME = 500, 1_500
 """Late and on-time records that a sample keeps, at most; late ones have the larger share, so that they stay visible."""
-_MOST_WAITING = 120
+_MAX_WAITING = 120
 _PER_BATCH = (20, 40)
-MOST_GROUPS = 500
+MAX_GROUPS = 500
 """Groups of a batch that records are taken from, at most."""
 
 
@@ -35,8 +35,8 @@ def points_of(observation: BatchObservation, settings: Settings, level: int, now
     """
     groups = observation.groups if observation.sample is None else observation.sample
     chance = Random(observation.batch)
-    if len(groups) > MOST_GROUPS:
-        groups = chance.sample(groups, MOST_GROUPS)
+    if len(groups) > MAX_GROUPS:
+        groups = chance.sample(groups, MAX_GROUPS)
     found: tuple[list[TimePoint], list[TimePoint]] = ([], [])
     for group in groups:
         if group.start_ms is not None and group.max_event_ms is not None:
@@ -66,7 +66,7 @@ class WaitingPoints:
     def add(self, points: list[TimePoint]) -> None:
         """Add the records of a batch."""
         self._points += points
-        del self._points[:-_MOST_WAITING]
+        del self._points[:-_MAX_WAITING]
 
     def take(self) -> list[TimePoint]:
         """Take all records since the last call."""
@@ -85,7 +85,7 @@ class PointSample:
         """Add points; if space is needed, points from before processing time `since_ms` are dropped first."""
         for point in points:
             self._kept[not point.late].append(point)
-        for kept, most in zip(self._kept, (MOST_LATE, MOST_ON_TIME), strict=True):
+        for kept, most in zip(self._kept, (MAX_LATE, MAX_ON_TIME), strict=True):
             if len(kept) > most * 5 // 4:
                 recent = [point for point in kept if point.now_ms >= since_ms]
                 kept[:] = sorted(nlargest(most, recent, key=_rank), key=lambda point: point.now_ms)

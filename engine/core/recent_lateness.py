@@ -54,7 +54,7 @@ class RecentLateness(Struct, frozen=True):
     recommended: list[Recommended]
 
 
-class Sample(Struct, frozen=True):
+class LatenessSample(Struct, frozen=True):
     """The records of a horizon, and for each edge how many would have been late, and behind the watermark."""
 
     records: int
@@ -93,10 +93,10 @@ class SlicedLateness(Struct):
         _count(last.late, late)
         _count(last.behind, behind)
 
-    def sample(self, now: int, edges: int) -> Sample:
+    def sample(self, now: int, edges: int) -> LatenessSample:
         """The records of the horizon that ends at processing time `now` (ms), for `edges` edges."""
         within = self._within(now)
-        return Sample(
+        return LatenessSample(
             sum(part.records for part in within),
             _at_least([part.late for part in within], edges),
             _at_least([part.behind for part in within], edges),
@@ -116,7 +116,7 @@ class RecentSlices(Struct):
         for horizon in self.horizons:
             horizon.add(now, records, late, behind)
 
-    def view(self, now: int, edges: list[int], whole: Sample) -> list[RecentLateness]:
+    def view(self, now: int, edges: list[int], whole: LatenessSample) -> list[RecentLateness]:
         """All horizons at processing time `now` (ms); `whole` is the sample since the start."""
         recent = [_view(horizon.horizon_ms, edges, horizon.sample(now, len(edges))) for horizon in self.horizons]
         return [*recent, _view(None, edges, whole)]
@@ -143,7 +143,7 @@ def _at_least(parts: Iterable[Mapping[int, int]], edges: int) -> list[int]:
     return sums
 
 
-def _view(horizon_ms: int | None, edges: list[int], sample: Sample) -> RecentLateness:
+def _view(horizon_ms: int | None, edges: list[int], sample: LatenessSample) -> RecentLateness:
     rows: list[RecentRow] = []
     last: int | None = None
     interval: tuple[float | None, float | None] = None, None
@@ -155,7 +155,7 @@ def _view(horizon_ms: int | None, edges: list[int], sample: Sample) -> RecentLat
     return RecentLateness(horizon_ms, sample.records, rows, [_recommended(target, edges, sample) for target in TARGETS])
 
 
-def _recommended(target: float, edges: list[int], sample: Sample) -> Recommended:
+def _recommended(target: float, edges: list[int], sample: LatenessSample) -> Recommended:
     lateness = recommended_lateness_ms(edges, sample.late, sample.records, target)
     late = sample.late[-1] if lateness is None else sample.late[edges.index(lateness)]
     return Recommended(target, lateness, late < FEW_LATE)

@@ -31,10 +31,10 @@ class SessionWindows(Struct, tag="session"):
     def add(self, cells: list[Cell], level: int) -> list[tuple[Added, dict[str, int]]]:
         """Merge a batch's cells. Returns for each of their sessions, latest first, the outcome and its new records.
 
-        TooManyWindowsError beyond `MOST_COUNTERS`, before anything has changed.
+        TooManyWindowsError beyond `MAX_COUNTERS`, before anything has changed.
         """
         outcomes, live = self._outcomes(cells, level)
-        if sum(session.counters for session in live) > windows.MOST_COUNTERS:
+        if sum(session.counters for session in live) > windows.MAX_COUNTERS:
             raise TooManyWindowsError(len(live))
         self.live = live
         return outcomes[::-1]

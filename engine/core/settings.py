@@ -49,9 +49,9 @@ class Sliding(Struct, frozen=True, tag_field="type", tag="sliding"):
     offset_ms: int = 0
 
 
-MOST_CHANNELS = 20_000
+MAX_CHANNELS = 20_000
 """Upper bound of `max_channels`: a snapshot with names of 256 characters still fits into a line of the stream."""
-MOST_WINDOWS_PER_RECORD = 1_000
+MAX_WINDOWS_PER_RECORD = 1_000
 """Sliding windows per record, at most: more are refused, since each window is kept, counted and saved."""
 
 

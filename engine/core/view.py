@@ -34,15 +34,15 @@ from .times import MIN
 from .unread import Unread
 from .windows import Window
 
-MOST_OPEN_WINDOWS = 200
+MAX_OPEN_WINDOWS = 200
 """Open windows that a snapshot lists, at most: the earliest ones, which the watermark closes next."""
-WITH_CHANNELS, MOST_IN_WINDOW = 20, 8
+WITH_CHANNELS, MAX_IN_WINDOW = 20, 8
 """How many of the earliest open windows list their channels, and how many channels each lists: those with most
 records.
 """
-MOST_BLOCKERS, MOST_BLOCKERS_OF_WINDOW = 100, 32
+MAX_BLOCKERS, MAX_BLOCKERS_OF_WINDOW = 100, 32
 """Channels that a snapshot names in a step of the staircase, and for each open window, at most."""
-MOST_LATE_CHANNELS = 16
+MAX_LATE_CHANNELS = 16
 """Channels whose lateness a snapshot has, at most."""
 
 
@@ -131,7 +131,7 @@ def _blockers(monitor: Monitor, now: int | None, stairs: Staircase | None, aroun
         return [] if monitor.ended and monitor.clock.has_valve else None
     return [
         Blocker(
-            channels=[monitor.channels[number].name for number in step.channels[:MOST_BLOCKERS]],
+            channels=[monitor.channels[number].name for number in step.channels[:MAX_BLOCKERS]],
             gain_ms=step.gain_ms,
             watermark_ms=monitor.shown(step.watermark),
             cause=cause_of_channel(monitor, step.channels[0], now, around),
@@ -185,7 +185,7 @@ def _windows_view(monitor: Monitor, holder: str | None, stairs: Staircase | None
     return Windows(
         open=[
             _open_window(monitor, window, holder, stairs, with_channels=place < WITH_CHANNELS)
-            for place, window in enumerate(rest[:MOST_OPEN_WINDOWS])
+            for place, window in enumerate(rest[:MAX_OPEN_WINDOWS])
         ],
         open_count=len(rest),
         open_records=sum(window.records for window in rest),
@@ -201,7 +201,7 @@ def _open_window(
     level = monitor.level
     channels: list[ChannelRecords] | None = None
     if with_channels:
-        most = nlargest(MOST_IN_WINDOW, window.channels.items(), key=itemgetter(1))
+        most = nlargest(MAX_IN_WINDOW, window.channels.items(), key=itemgetter(1))
         channels = [ChannelRecords(channel, records) for channel, records in most]
     blockers = None if stairs is None else stairs.below(window.end - 1)
     return OpenWindow(
@@ -218,7 +218,7 @@ def _open_window(
 
 
 def _names(monitor: Monitor, stairs: Staircase, count: int) -> list[str]:
-    return [monitor.channels[number].name for number in stairs.first(min(count, MOST_BLOCKERS_OF_WINDOW))]
+    return [monitor.channels[number].name for number in stairs.first(min(count, MAX_BLOCKERS_OF_WINDOW))]
 
 
 def _lateness_by_channel(monitor: Monitor) -> list[ChannelLateness]:
@@ -227,7 +227,7 @@ def _lateness_by_channel(monitor: Monitor) -> list[ChannelLateness]:
         return []
     counts = monitor.counts
     late = monitor.whatif.behind_by_channel
-    most = nlargest(MOST_LATE_CHANNELS, late, key=lambda name: (counts[name].behind_watermark, counts[name].records))
+    most = nlargest(MAX_LATE_CHANNELS, late, key=lambda name: (counts[name].behind_watermark, counts[name].records))
     return [ChannelLateness(channel, counts[channel].records, _without_zeros(late[channel].counts)) for channel in most]
 
 

@@ -5,7 +5,7 @@ from operator import itemgetter
 
 from msgspec import Struct, field
 
-MOST_MARKS = 2_000
+MAX_MARKS = 2_000
 SLOTS = 600
 """Slots that a horizon is divided into if it has more marks; only the last mark of each slot is kept."""
 
@@ -34,7 +34,7 @@ class LevelHistory(Struct):
         else:
             self.marks.append((now, level))
         marks = self.marks
-        if len(marks) > MOST_MARKS or (len(marks) > _FEW and marks[len(marks) // 2][0] < keep_from):
+        if len(marks) > MAX_MARKS or (len(marks) > _FEW and marks[len(marks) // 2][0] < keep_from):
             self._forget(horizon, keep_from)
 
     def at(self, time: int) -> int | None:
@@ -52,10 +52,10 @@ class LevelHistory(Struct):
     def _forget(self, horizon: int, keep_from: int) -> None:
         first = max(0, bisect_right(self.marks, keep_from, key=itemgetter(0)) - 1)
         marks = self.marks[first:]
-        if len(marks) > MOST_MARKS // 2:
+        if len(marks) > MAX_MARKS // 2:
             slot = max(1, horizon // SLOTS)
             marks = list({time // slot: (time, level) for time, level in marks}.values())
-        self.marks = marks[-MOST_MARKS // 2 :] if len(marks) > MOST_MARKS else marks
+        self.marks = marks[-MAX_MARKS // 2 :] if len(marks) > MAX_MARKS else marks
 
 
 class WatermarkHistory(Struct):

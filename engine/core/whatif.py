@@ -7,7 +7,7 @@ from msgspec import Struct
 from .lateness import IDLE_LADDER_MS, DelayLedger, Histogram, WhatIf, bucket_edges, bucket_of, new_ledger
 from .operator_clock import Clock, new_clock
 from .panes import Pane
-from .recent_lateness import RecentLateness, RecentSlices, Sample, new_recent_slices
+from .recent_lateness import LatenessSample, RecentLateness, RecentSlices, new_recent_slices
 from .settings import Session, Settings, WindowSpec
 from .times import MIN
 from .windows import window_count
@@ -71,7 +71,7 @@ class LatenessWhatIf(Struct):
         """What each edge would have cost recently, at processing time `now` (ms), and of all `records` since
         the start.
         """
-        return self.recent.view(now, self.edges, Sample(records, self.late.at_least(), self.behind.at_least()))
+        return self.recent.view(now, self.edges, LatenessSample(records, self.late.at_least(), self.behind.at_least()))
 
     def view(self, records: int) -> list[WhatIf]:
         """What each edge would have cost; shares are of `records`."""

@@ -11,18 +11,18 @@ from msgspec import Struct
 from .settings import Sliding, Tumbling
 from .times import saturate
 
-MOST_COUNTERS = 500_000
+MAX_COUNTERS = 500_000
 """Counters (one per window and channel) that a run keeps, at most; more would exceed memory, the saved state and the
 disk.
 """
 
 
 class TooManyWindowsError(Exception):
-    """The run's windows need more than `MOST_COUNTERS` counters."""
+    """The run's windows need more than `MAX_COUNTERS` counters."""
 
     def __init__(self, windows: int) -> None:
         super().__init__(
-            f"{windows:,} windows that are not closed yet have more than {MOST_COUNTERS:,} counters (one for each "
+            f"{windows:,} windows that are not closed yet have more than {MAX_COUNTERS:,} counters (one for each "
             "window and channel): use a longer --window or --slide, fewer channels (--max-channels), a lower "
             "--lateness or --allowed-lateness, or a shorter --idle-after if a quiet channel holds back the watermark"
         )
@@ -102,7 +102,7 @@ class TimeWindows(Struct, tag="time", dict=True):
     def add(self, start: int, head: bool, channels: Mapping[str, int], level: int) -> Added:
         """Count a pane's records, by channel, into its windows, or drop them as late. The pane must not lie in a gap.
 
-        TooManyWindowsError beyond `MOST_COUNTERS`, after some records were counted.
+        TooManyWindowsError beyond `MAX_COUNTERS`, after some records were counted.
         """
         size, slide = self.spec.size_ms, self.spec.slide_ms
         if self.is_late(start, level):
@@ -116,7 +116,7 @@ class TimeWindows(Struct, tag="time", dict=True):
             before = window.counters
             window.add(channels)
             self._counters += window.counters - before
-            if self._counters > MOST_COUNTERS:
+            if self._counters > MAX_COUNTERS:
                 raise TooManyWindowsError(len(self.live))
             if window.end - 1 <= level:
                 first_fired += not window.fired

@@ -21,7 +21,7 @@ LIMIT_S = 30.0
 """Longest run time (s) of a command; then it is killed."""
 LAST_S = 10.0
 """Longest time (s) that an ending engine waits for the commands of its last alerts."""
-MOST_WAITING = 16
+MAX_WAITING = 16
 """Alerts that may wait for the command, at most; the oldest is dropped first."""
 
 
@@ -47,7 +47,7 @@ class AlertCommand:
     def __init__(self, argv: list[str], target: str, say: Callable[[str], None], *, limit_s: float = LIMIT_S) -> None:
         self._argv, self._target, self._say, self._limit_s = argv, target, say, limit_s
         self._rule = AlertRule()
-        self._waiting: deque[bytes] = deque(maxlen=MOST_WAITING)
+        self._waiting: deque[bytes] = deque(maxlen=MAX_WAITING)
         self._changed = threading.Condition()
         self._busy = self._closing = False
         self._process: subprocess.Popen[bytes] | None = None

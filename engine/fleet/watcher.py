@@ -18,7 +18,7 @@ from . import LOOK
 _log = logging.getLogger("wmtop.fleet")
 _log.addHandler(logging.NullHandler())
 KEEP_MS = 900_000
-RETRY_S, LONGEST_RETRY_S = 2.0, 60.0
+RETRY_S, MAX_RETRY_S = 2.0, 60.0
 """Seconds until a lost target is tried again: the first time, and at most."""
 DISCOVER_S = 2.0
 
@@ -138,7 +138,7 @@ class TargetWatch:
             reason = self._follow()
             heard = self.sight.heard_s != before
             self._lose(reason)
-            wait_s = RETRY_S if heard else min(wait_s * 2, LONGEST_RETRY_S)
+            wait_s = RETRY_S if heard else min(wait_s * 2, MAX_RETRY_S)
             self._due.wait(wait_s)
             self._due.clear()
 

@@ -23,7 +23,7 @@ from ..core.observation import BatchObservation
 from ..core.settings import Session, Settings, Sliding, Tumbling
 from .batch_groups import observation_of
 from .column_groups import short_name, unpacked
-from .groups import BEFORE_ALL_MS, FLAGS, LONGEST_NAME, NO_BUCKET, Levels, keys_of, limits_of
+from .groups import BEFORE_ALL_MS, FLAGS, MAX_NAME, NO_BUCKET, Levels, keys_of, limits_of
 from .sequences import sequences_of
 from .sources.base import ARRIVAL, CHANNEL, MARKER, OFFSET, PART, TIME, WATERMARK
 from .time_cells import starts_every
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 ORDERED = frozenset({"smoothed", "custom"})
 """The strategies for which the order of a channel's records matters."""
 SHORT_NAME_SQL = (
-    f"if(octet_length({CHANNEL}) <= {LONGEST_NAME} or length({CHANNEL}) <= {LONGEST_NAME}, {CHANNEL},"
-    f" concat(left({CHANNEL}, {LONGEST_NAME}), '~', left(sha2({CHANNEL}, 256), 8)))"
+    f"if(octet_length({CHANNEL}) <= {MAX_NAME} or length({CHANNEL}) <= {MAX_NAME}, {CHANNEL},"
+    f" concat(left({CHANNEL}, {MAX_NAME}), '~', left(sha2({CHANNEL}, 256), 8)))"
 )
 """Cuts long names; the cheap byte length comes first, since counting characters is expensive."""
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..core.observation import BatchObservation, Group, Sequence
-from ..core.points import MOST_GROUPS
+from ..core.points import MAX_GROUPS
 from ..core.snapshot import Offender
 from .groups import NO_BUCKET, Levels
 from .sources.base import CHANNEL
@@ -110,7 +110,7 @@ def _behind(table: Any, names: list[str]) -> dict[str, dict[int, int]]:
 def _sample(table: Any, names: list[str], number: int) -> list[Group]:
     """A sample of the table's own rows, the same for the same batch."""
     rows = range(table.num_rows)
-    chosen = list(rows) if len(rows) <= MOST_GROUPS else sorted(Random(number).sample(rows, MOST_GROUPS))
+    chosen = list(rows) if len(rows) <= MAX_GROUPS else sorted(Random(number).sample(rows, MAX_GROUPS))
     return _groups(table.take(pa.array(chosen, pa.int64())), names)
 
 

@@ -17,13 +17,13 @@ from msgspec import Struct
 
 from ..core.settings import Session, Settings
 from ..core.times import MIN
-from .groups import FLAGS, LONGEST_NAME, NO_BUCKET, Levels, keys_of, limits_of
+from .groups import FLAGS, MAX_NAME, NO_BUCKET, Levels, keys_of, limits_of
 from .sources.base import ARRIVAL, CHANNEL, OFFSET, TIME, WATERMARK
 from .time_cells import Cells, Flags, Longs, cells_between, starts_every
 
 _BLOCK = 1 << 17
 """Records processed at once: few enough for the processor's cache."""
-_LEAST_BLOCK = 1 << 14
+_MIN_BLOCK = 1 << 14
 """Chunks that are smaller on average are combined first."""
 _FEW_PANES = 1 << 10
 """Consecutive panes, at most, that are numbered without looking which of them occur; or one per 64 records."""
@@ -94,7 +94,7 @@ def column_groups(rows: "pa.Table", settings: Settings, edges: list[int], levels
     channels: Any = rows[CHANNEL].unify_dictionaries()
     names = short_names(channels.chunk(0).dictionary) if channels.num_chunks else pa.array([], pa.string())
     unified = rows.set_column(rows.schema.get_field_index(CHANNEL), CHANNEL, channels)
-    if channels.num_chunks * _LEAST_BLOCK > rows.num_rows + _LEAST_BLOCK:  # what is done per block would cost most
+    if channels.num_chunks * _MIN_BLOCK > rows.num_rows + _MIN_BLOCK:  # what is done per block would cost most
         unified = unified.combine_chunks()
     blocks = _blocks(unified)
     by_arrival = ARRIVAL in rows.column_names
@@ -133,15 +133,15 @@ def column_groups(rows: "pa.Table", settings: Settings, edges: list[int], levels
 
 
 def short_name(name: str) -> str:
-    """A channel's name, shortened if it is longer than `LONGEST_NAME` characters."""
-    if len(name) <= LONGEST_NAME:
+    """A channel's name, shortened if it is longer than `MAX_NAME` characters."""
+    if len(name) <= MAX_NAME:
         return name
-    return f"{name[:LONGEST_NAME]}~{sha256(name.encode()).hexdigest()[:8]}"
+    return f"{name[:MAX_NAME]}~{sha256(name.encode()).hexdigest()[:8]}"
 
 
 def short_names(names: Any) -> Any:
     """Channels' names, an Arrow array, with the long ones shortened."""
-    if (pc.max(pc.binary_length(names)).as_py() or 0) <= LONGEST_NAME:
+    if (pc.max(pc.binary_length(names)).as_py() or 0) <= MAX_NAME:
         return names.cast(pa.string())
     return pa.array([short_name(name) for name in names.to_pylist()], pa.string())
 

@@ -41,7 +41,7 @@ BEAT_S = 0.1
 """How often the main loop polls between batches, and the ticker ticks."""
 SNAPSHOT_EVERY_S = 1.0
 JVM_DIES_WITHIN_S = 2.0
-MOST_WAITING = 32
+MAX_WAITING = 32
 """Snapshots of batches that may wait for the main loop, at most; beyond that the oldest are dropped."""
 
 
@@ -96,7 +96,7 @@ class Engine:
         self._say = say
         notes = RunNotes(source, settings.max_channels, on_note)
         self._news = threading.Event()
-        self._waiting: deque[Snapshot] = deque(maxlen=MOST_WAITING)
+        self._waiting: deque[Snapshot] = deque(maxlen=MAX_WAITING)
         self._last: Snapshot | None = None
         self._run: Run | None = None
         self._spark: SparkSession | None = None

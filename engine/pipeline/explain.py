@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from ..core.explain import LONGEST, MOST_VALUES, ValueRow, Values, merged
+from ..core.explain import LONGEST, MAX_VALUES, ValueRow, Values, merged
 from ..core.late_records import LateRecords
 from ..core.settings import Session, Settings
 from ..core.times import MAX
@@ -79,7 +79,7 @@ def values_in_rows(batch: "DataFrame", work: Explaining) -> list[Values]:
     )
     place = "row_number() over (partition by number order by late desc, records desc, value)"
     kept = (
-        counted.selectExpr("*", f"{place} <= {MOST_VALUES} as kept")
+        counted.selectExpr("*", f"{place} <= {MAX_VALUES} as kept")
         .groupBy("number", F.expr("if(kept, value, null)").alias("value"))
         .agg(F.expr("max(if(kept, late, 0L)) as late"), F.expr("max(records) as records"))
     )
@@ -101,10 +101,10 @@ def _column(number: int, values: Any, late: Any) -> Iterator[ValueRow]:
     names: Any = pc.utf8_slice_codeunits(found["value"].cast(pa.string()), 0, LONGEST)
     found = _sums(found.set_column(0, "value", names.fill_null(NO_CHANNEL)))  # cut values may coincide
     found = found.sort_by([("late", "descending"), ("records", "descending"), ("value", "ascending")])
-    for row in found.slice(0, MOST_VALUES).to_pylist():
+    for row in found.slice(0, MAX_VALUES).to_pylist():
         yield number, row["value"], row["late"], row["records"]
-    if found.num_rows > MOST_VALUES:
-        yield number, None, 0, pc.max(found["records"].slice(MOST_VALUES)).as_py()
+    if found.num_rows > MAX_VALUES:
+        yield number, None, 0, pc.max(found["records"].slice(MAX_VALUES)).as_py()
 
 
 def _sums(rows: Any) -> Any:

@@ -25,7 +25,7 @@ BEFORE_ALL_MS = FIRST_USABLE_MS - 1
 AFTER_ALL_MS = 2**62
 """After every usable event time by more than any bucket's edge, and as safe from overflow."""
 
-LONGEST_NAME = 256
+MAX_NAME = 256
 """Longest channel name (characters); longer ones are cut and get `~` and 8 digits of their SHA-256."""
 NO_BUCKET = -1
 """The bucket of a record that is ahead."""

@@ -7,8 +7,8 @@ from typing import Any
 from ..core.snapshot import LateRecord
 from .late_rows import ADDED, LATE_BY, LATE_CHANNEL, LATE_TIME, LATE_WATERMARK, LATE_WINDOW_END
 
-MOST_IN_SAMPLE = 20
-MOST_READ = 4_096
+MAX_IN_SAMPLE = 20
+MAX_READ = 4_096
 """Rows of a batch that are read, at most, an equal share from each of its files."""
 _POSITION = ("topic", "partition", "offset")
 
@@ -23,13 +23,13 @@ class LateSample:
 
     @property
     def records(self) -> list[LateRecord] | None:
-        """At most `MOST_IN_SAMPLE`, the newest batch first, in a batch the most late first; None: not readable."""
+        """At most `MAX_IN_SAMPLE`, the newest batch first, in a batch the most late first; None: not readable."""
         return self._records
 
     def resume(self, batches: Sequence[int]) -> None:
         """Read the sample of a resumed run from its last batches; `batches` are their numbers."""
         self._records = []
-        for batch in sorted(batches)[-MOST_IN_SAMPLE:]:  # a written batch has at least one record
+        for batch in sorted(batches)[-MAX_IN_SAMPLE:]:  # a written batch has at least one record
             self.add(batch)
 
     def add(self, batch: int) -> None:
@@ -42,7 +42,7 @@ class LateSample:
         except (OSError, pa.ArrowException, KeyError):
             self._records = None
         else:
-            self._records = [*new, *(self._records or [])][:MOST_IN_SAMPLE]
+            self._records = [*new, *(self._records or [])][:MAX_IN_SAMPLE]
 
     def drop(self, batch: int) -> None:
         """Forget a batch's records: it runs again."""
@@ -56,7 +56,7 @@ class LateSample:
         files = sorted((self._path / f"batch={batch}").glob("*.parquet"))
         parts: list[pa.RecordBatch] = []
         for file in files:
-            left = -(-MOST_READ // len(files))
+            left = -(-MAX_READ // len(files))
             with pq.ParquetFile(file) as parquet:
                 opened: Any = parquet  # pyarrow.parquet is mostly untyped
                 for part in opened.iter_batches(batch_size=left, columns=self._columns):
@@ -68,7 +68,7 @@ class LateSample:
             return []
         table: Any = pa.Table.from_batches(parts)
         order = [(LATE_BY, "descending"), (LATE_TIME, "ascending")]
-        rows: list[dict[str, Any]] = table.sort_by(order).slice(0, MOST_IN_SAMPLE).to_pylist()
+        rows: list[dict[str, Any]] = table.sort_by(order).slice(0, MAX_IN_SAMPLE).to_pylist()
         return [
             LateRecord(
                 batch=batch,

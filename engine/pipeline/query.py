@@ -355,7 +355,7 @@ class Run:
                 observation = self._observe(frame, batch, levels, ends)
                 backlog = self._source.backlog
                 if time_ms is not None:
-                    left = None if backlog is None else backlog.left_by(ends, time_ms)
+                    left = None if backlog is None else backlog.unread_after(ends, time_ms)
                     self._channels.keep_timers(time_ms, left)
                     self._channels.register(time_ms)
                 before = self.monitor.rows

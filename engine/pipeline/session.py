@@ -54,7 +54,7 @@ _JVM_ERROR = re.compile(
 )
 _WORKER_PYTHON = Path(__file__).with_name("worker-python")
 """A script that starts a worker's Python in a fifth of the time."""
-_LONGEST_NAME = ".00000000-0000-0000-0000-000000000000.sock"
+_MAX_NAME = ".00000000-0000-0000-0000-000000000000.sock"
 """As long as the names that Spark gives its sockets."""
 _sockets: "tempfile.TemporaryDirectory[str] | None" = None
 """The directory of this process's session, which ends with it."""
@@ -244,7 +244,7 @@ def _local_sockets() -> dict[str, str]:
     _sockets = tempfile.TemporaryDirectory(prefix="wmtop-spark-", ignore_cleanup_errors=True)
     try:
         with socket.socket(socket.AF_UNIX) as trial:
-            trial.bind(str(Path(_sockets.name, _LONGEST_NAME)))
+            trial.bind(str(Path(_sockets.name, _MAX_NAME)))
     except (OSError, AttributeError):  # Windows has no such sockets
         _remove_sockets()
         return {}

@@ -17,9 +17,9 @@ from .groups import Keys, Levels, Limits, keys_of, limits_of
 Longs = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-_LEAST_ROWS = 1 << 14
+_MIN_ROWS = 1 << 14
 """Fewer records are searched one by one: a table costs more."""
-_SLOTS_PER_CELL, _LEAST_SLOTS, _MOST_SLOTS = 64, 1 << 12, 1 << 17
+_SLOTS_PER_CELL, _MIN_SLOTS, _MAX_SLOTS = 64, 1 << 12, 1 << 17
 """Slots of the table: enough that few have a step inside, few enough for the processor's cache."""
 _MIXED = -1
 """A slot that has a step inside."""
@@ -126,10 +126,10 @@ def _numbers(
 
 def _table(lows: Longs, last: int, rows: int) -> tuple[Longs | None, int]:
     """The table for `Cells.find`, and the shift from times to its slots."""
-    if rows < _LEAST_ROWS:
+    if rows < _MIN_ROWS:
         return None, 0
     first = int(lows[0])
-    slots = min(max(_SLOTS_PER_CELL * len(lows), _LEAST_SLOTS), _MOST_SLOTS)
+    slots = min(max(_SLOTS_PER_CELL * len(lows), _MIN_SLOTS), _MAX_SLOTS)
     shift = max(0, ((last - first) // slots).bit_length())
     begins = first + (np.arange(((last - first) >> shift) + 2, dtype=np.int64) << shift)
     found = lows.searchsorted(begins, "right") - 1

@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from ..core.job_line import line_in_job
-from ..core.judgement.observer import Past, SnapshotJudge
+from ..core.judgement.observer import RecordedPast, SnapshotJudge
 from ..core.settings import Settings
 from ..core.snapshot import Snapshot, SourceView
 from ..feed.host import Host
@@ -62,7 +62,7 @@ class Watched(Protocol[Facts]):
         """The snapshot of the facts at `now_ms` (epoch ms)."""
         ...
 
-    def past(self, facts: Facts, now_ms: int) -> Past:
+    def past(self, facts: Facts, now_ms: int) -> RecordedPast:
         """The recorded past before `now_ms` (epoch ms), called after the first `picture`; empty: nothing."""
         ...
 

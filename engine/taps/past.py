@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from ..core.judgement.observer import Past
+from ..core.judgement.observer import RecordedPast
 from .checkpoint.checkpoint import CheckpointFacts
 from .events.query_runs import ProgressPoint, QueryRun
 
@@ -25,7 +25,9 @@ class _Batch(Struct):
     end_ms: int | None
 
 
-def past_of(checkpoint: CheckpointFacts | None, run: QueryRun | None, level_ms: int | None, now_ms: int) -> Past:
+def past_of(
+    checkpoint: CheckpointFacts | None, run: QueryRun | None, level_ms: int | None, now_ms: int
+) -> RecordedPast:
     """The past of a query with the watermark `level_ms` at `now_ms`, by its checkpoint, else by its reports."""
     if checkpoint is not None and checkpoint.history:
         batches = [
@@ -38,7 +40,7 @@ def past_of(checkpoint: CheckpointFacts | None, run: QueryRun | None, level_ms: 
         ]
         done = True
     else:
-        return Past()
+        return RecordedPast()
     return _joined(batches, level_ms if done else None, now_ms, done=done)
 
 
@@ -56,12 +58,12 @@ def _end_of(point: ProgressPoint) -> int | None:
     return point.timestamp_ms + point.duration_ms if point.duration_ms else None
 
 
-def _joined(batches: Sequence[_Batch], level_ms: int | None, now_ms: int, *, done: bool) -> Past:
+def _joined(batches: Sequence[_Batch], level_ms: int | None, now_ms: int, *, done: bool) -> RecordedPast:
     """The past of these batches: the watermark changes when a batch ends; `level_ms` is that after the last one, once
     it is `done`.
     """
     if not batches:
-        return Past()
+        return RecordedPast()
     levels: list[tuple[int, int | None]] = [(batches[0].begin_ms, batches[0].watermark_ms)]
     begun = [(batches[0].number, batches[0].begin_ms)]
     for before, after in pairwise(batches):
@@ -79,9 +81,9 @@ def _joined(batches: Sequence[_Batch], level_ms: int | None, now_ms: int, *, don
     if done and level_ms != last.watermark_ms:
         ended = _end(last, now_ms)
         if ended is None:
-            return Past()
+            return RecordedPast()
         levels.append((ended, level_ms))
-    return Past(tuple(levels), tuple(begun))
+    return RecordedPast(tuple(levels), tuple(begun))
 
 
 def _end(batch: _Batch, next_ms: int) -> int | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
-from ..core.judgement.observer import Past
+from ..core.judgement.observer import RecordedPast
 from ..core.settings import Settings
 from ..core.snapshot import Snapshot, SourceView
 from .checkpoint.checkpoint import CheckpointFacts, CheckpointTap, check, is_checkpoint
@@ -127,7 +127,7 @@ class QueryWatch:
         self._before = snapshot_of_query(facts, name=name, source=self._source, now_ms=now_ms, before=self._before)
         return self._before
 
-    def past(self, facts: QueryFacts, now_ms: int) -> Past:
+    def past(self, facts: QueryFacts, now_ms: int) -> RecordedPast:
         """The recorded past from its checkpoint, else its event log; call it after `picture`."""
         level = None if self._before is None else self._before.level.watermark_ms
         return past_of(facts.checkpoint, facts.run, level, now_ms)

@@ -15,9 +15,9 @@ from .said import Said
 STALE_AFTER_MS = 30_000
 STALE_AFTER_BATCHES = 3
 """A query is stale if no batch has begun for this long (ms), and for this many times its usual interval."""
-LONGEST_FIRST_BATCH_MS = 330_000
+MAX_FIRST_BATCH_MS = 330_000
 """Longest first batch (ms): in real-time mode a batch takes five minutes by default."""
-LONGEST_TRIGGER_MS = 24 * 3_600_000
+MAX_TRIGGER_MS = 24 * 3_600_000
 """Longest pause (ms) that may be the trigger's while too few batches are recorded to show its interval."""
 _PACE_SHOWS = 3
 """Recorded batches that show the pace: the first begins at the start, later ones at the trigger's interval."""
@@ -67,18 +67,18 @@ def state_of(facts: QueryFacts, now_ms: int) -> tuple[EngineState, Said | None]:
     heard_ms = now_ms - (run.last_event_ms or now_ms)
     if run.continuous and run.progress is None and facts.checkpoint is None:
         return "partial", ("continuous", {})
-    if run.progress is None and facts.checkpoint is None and report.alive and heard_ms <= LONGEST_FIRST_BATCH_MS:
+    if run.progress is None and facts.checkpoint is None and report.alive and heard_ms <= MAX_FIRST_BATCH_MS:
         return "live", ("no_batch_ended", {"silent_ms": heard_ms})  # a job that publishes reports each batch at its end
     usual_ms = max(STALE_AFTER_MS, STALE_AFTER_BATCHES * _usual_ms(facts))
     if heard_ms <= usual_ms:
         return "live", ("query_idle", {}) if run.idle_ms is not None else None
-    if report.alive and len(history_of(facts)) < 2 and not run.history and heard_ms <= LONGEST_FIRST_BATCH_MS:
+    if report.alive and len(history_of(facts)) < 2 and not run.history and heard_ms <= MAX_FIRST_BATCH_MS:
         # In real-time mode the first report comes at the end of the first batch.
         return "live", ("query_silent", {"alive": 1})
     trigger_ms = run.plan.trigger_ms if run.plan is not None else None
     if trigger_ms is not None and heard_ms <= trigger_ms + usual_ms:
         return "live", ("waits_for_trigger", {"trigger_ms": trigger_ms, "silent_ms": heard_ms})
-    longest_ms = LONGEST_TRIGGER_MS if run.pause_ms is None else _LONGER * run.pause_ms
+    longest_ms = MAX_TRIGGER_MS if run.pause_ms is None else _LONGER * run.pause_ms
     if trigger_ms is None and run.progress is not None and heard_ms <= longest_ms:
         return "partial", ("pause_unknown", {"silent_ms": heard_ms})
     return "stale", ("query_silent", {"alive": 1 if report.alive else None})
@@ -110,7 +110,7 @@ def _explained_ms(checkpoint: CheckpointFacts) -> float:
     """
     times = [mark.timestamp_ms for mark in checkpoint.history]
     if len(times) < _PACE_SHOWS:
-        return LONGEST_TRIGGER_MS
+        return MAX_TRIGGER_MS
     return _LONGER * sorted(after - before for before, after in pairwise(times))[-2]
 
 

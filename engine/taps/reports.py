@@ -16,7 +16,7 @@ from .events.query_runs import QueryRun
 
 SEARCH_S = 2.0
 """Seconds between two searches for a job that publishes a query."""
-_MOST_NAMED = 8
+_MAX_NAMED = 8
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -190,7 +190,7 @@ def sure_of(runs: Sequence[QueryRun], wanted: str | None) -> None:
     last = {run.id: run for run in meant or runs}
     order = sorted(last.values(), key=lambda run: (run.error is None, run.ended, run.name or run.id))
     names = [f"{one_line(run.name or run.id, 60)}{_ended_words(run)}" for run in order]
-    listed = ", ".join(names[:_MOST_NAMED]) + (f" and {len(names) - _MOST_NAMED} more" * (len(names) > _MOST_NAMED))
+    listed = ", ".join(names[:_MAX_NAMED]) + (f" and {len(names) - _MAX_NAMED} more" * (len(names) > _MAX_NAMED))
     if wanted is not None and runs and not meant:
         raise UsageError(f"--query {one_line(wanted, 60)!r} is not among its queries: {listed}", code="no_query")
     running = {run.id for run in meant if not run.ended}

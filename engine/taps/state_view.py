@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from ..core.snapshot import OpenWindow, OutputMode, StatefulOperator, Windows, WindowsUnknown, WindowsUnknownCode
-from ..core.view import MOST_OPEN_WINDOWS
+from ..core.view import MAX_OPEN_WINDOWS
 from .checkpoint.open_windows import OPERATOR_KINDS, OpenWindows
 from .events.query_runs import BatchProgress, PlanFacts, StateFacts
 
@@ -134,7 +134,7 @@ def windows_of(
         ]
     listed.sort(key=lambda window: (window.end_ms, window.start_ms, window.operator or 0))
     return Windows(
-        open=listed[:MOST_OPEN_WINDOWS],
+        open=listed[:MAX_OPEN_WINDOWS],
         open_count=open_count,
         fired=kept if mode == "complete" else None,
         late_firings=None,

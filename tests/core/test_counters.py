@@ -14,7 +14,7 @@ from .steps import batch, saved_and_read
 
 @pytest.fixture(autouse=True)
 def _four_counters(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(windows, "MOST_COUNTERS", 4)
+    monkeypatch.setattr(windows, "MAX_COUNTERS", 4)
 
 
 def monitor_of(window: WindowSpec, **more: int) -> Monitor:

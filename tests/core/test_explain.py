@@ -56,7 +56,7 @@ def test_what_is_bounded_keeps_all_counts_and_says_so() -> None:
         it.add([batch({**ids, "hot": (60, 600)}), batch({"y": (70, 1_000)})], 1_000, 70)
     ids, other = it.view()
     kept = it.columns["id"].counts
-    assert len(kept) <= explain.MOST_VALUES
+    assert len(kept) <= explain.MAX_VALUES
     assert ids.values[0].value == "hot"
     assert (ids.values[0].late, ids.values[0].records) == (480, 4_800)
     assert ids.approximate
@@ -67,7 +67,7 @@ def test_what_is_bounded_keeps_all_counts_and_says_so() -> None:
 
 
 def test_a_dropped_value_that_comes_back_may_lack_as_many_records_as_it_had() -> None:
-    values = batch({f"v{n}": (1, 2) for n in range(explain.MOST_VALUES)} | {"back": (0, 7)})
+    values = batch({f"v{n}": (1, 2) for n in range(explain.MAX_VALUES)} | {"back": (0, 7)})
     values.add(Values())
     assert "back" not in values.counts
     values.add(batch({"back": (5, 5)}))

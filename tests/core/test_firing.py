@@ -1,6 +1,6 @@
 """The windows that fired last, with what came too late for them."""
 
-from wmtop.engine.core.firing import MOST_FIRED
+from wmtop.engine.core.firing import MAX_FIRED
 from wmtop.engine.core.settings import Session, Settings, Tumbling
 from wmtop.engine.core.snapshot import FiredWindow
 
@@ -50,9 +50,9 @@ def test_drops_of_a_window_that_never_fired_make_no_row() -> None:
 
 def test_only_the_last_are_kept() -> None:
     driver = Driver(Settings(lateness_ms=0, window=Tumbling(10)))
-    for number in range(MOST_FIRED + 5):
+    for number in range(MAX_FIRED + 5):
         driver.apply(batch(number, ("a", 10 * number)))
-    assert [window.start_ms for window in fired(driver)] == [10 * (number + 4) for number in range(MOST_FIRED)]
+    assert [window.start_ms for window in fired(driver)] == [10 * (number + 4) for number in range(MAX_FIRED)]
 
 
 def test_the_end_fires_what_is_open_and_says_so() -> None:

@@ -5,7 +5,7 @@ import pytest
 from wmtop.engine.core.folding import TooManyChannelsError
 from wmtop.engine.core.monitor import Monitor
 from wmtop.engine.core.monitor_state import new_monitor
-from wmtop.engine.core.settings import MOST_CHANNELS, Settings, StrategyName, Tumbling
+from wmtop.engine.core.settings import MAX_CHANNELS, Settings, StrategyName, Tumbling
 from wmtop.engine.core.snapshot import ChannelView, Snapshot
 from wmtop.engine.core.view import snapshot_of
 from wmtop.engine.feed.messages import LINE_LIMIT
@@ -79,4 +79,4 @@ def test_a_snapshot_with_the_most_channels_fits_into_a_line() -> None:
         big, 1.0 / 3, big, big,
     )  # fmt: skip
     size = len(msgspec.json.encode(view)) + 1
-    assert size * (MOST_CHANNELS + 1) < LINE_LIMIT * 3 // 4
+    assert size * (MAX_CHANNELS + 1) < LINE_LIMIT * 3 // 4

@@ -2,7 +2,7 @@
 
 import pytest
 from wmtop.engine.core.observation import BatchObservation, Group
-from wmtop.engine.core.points import MOST_LATE, MOST_ON_TIME, PointSample, is_late, points_of
+from wmtop.engine.core.points import MAX_LATE, MAX_ON_TIME, PointSample, is_late, points_of
 from wmtop.engine.core.settings import Session, Settings, Sliding, Tumbling, WindowSpec
 from wmtop.engine.core.snapshot import TimePoint
 from wmtop.engine.core.times import MAX, MIN
@@ -79,10 +79,10 @@ def test_a_sample_is_bounded_and_spread_over_the_whole_time() -> None:
         sample.add(some(40, first=first))
         sample.add(some(2, late=True, first=first))
     kept = sample.points
-    assert sum(point.late for point in kept) <= MOST_LATE * 5 // 4
-    assert sum(not point.late for point in kept) <= MOST_ON_TIME * 5 // 4
+    assert sum(point.late for point in kept) <= MAX_LATE * 5 // 4
+    assert sum(not point.late for point in kept) <= MAX_ON_TIME * 5 // 4
     quarter = sum(point.now_ms < 10_000 for point in kept if not point.late)
-    assert 0.15 * MOST_ON_TIME < quarter < 0.35 * MOST_ON_TIME
+    assert 0.15 * MAX_ON_TIME < quarter < 0.35 * MAX_ON_TIME
 
 
 def test_who_comes_later_goes_on_with_the_same_sample() -> None:

@@ -16,7 +16,7 @@ from wmtop.engine.errors import RunError, UsageError
 from wmtop.engine.feed.client import Client, first_snapshot, request
 from wmtop.engine.feed.messages import (
     COMMAND_LIMIT,
-    LONGEST_MS,
+    MAX_MS,
     WHO_LIMIT,
     Change,
     End,
@@ -308,10 +308,10 @@ def test_an_endless_line_ends_the_connection(connect: Connect, path: Path) -> No
     "command",
     [
         Change(id=4, who="a" * (WHO_LIMIT + 1)),
-        Change(id=4, lateness_ms=LONGEST_MS + 1),
+        Change(id=4, lateness_ms=MAX_MS + 1),
         Change(id=4, lateness_ms=10**26),
         Change(id=4, lateness_ms=-1),
-        Change(id=4, idle_after_ms=LONGEST_MS + 1),
+        Change(id=4, idle_after_ms=MAX_MS + 1),
     ],
 )
 def test_what_is_beyond_its_bounds_never_reaches_the_engine(path: Path, header: Header, command: Change) -> None:
@@ -324,7 +324,7 @@ def test_what_is_beyond_its_bounds_never_reaches_the_engine(path: Path, header: 
     with Publisher(path, header, on_command):
         reply = request(path, command, DEADLINE_S)
         assert (reply.id, reply.ok) == (4, False)
-        longest = Change(id=5, who="a" * WHO_LIMIT, lateness_ms=LONGEST_MS, idle_after_ms=None)
+        longest = Change(id=5, who="a" * WHO_LIMIT, lateness_ms=MAX_MS, idle_after_ms=None)
         assert request(path, longest, DEADLINE_S).ok
     assert seen == [longest]
 

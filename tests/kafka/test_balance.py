@@ -103,7 +103,7 @@ def test_what_a_batch_left_is_counted_from_the_ends_when_it_was_planned(
         source.know({SLOW: end, FAST: 5}, {SLOW: 0, FAST: 5})
 
     def left(time_ms: int, read_to: int) -> dict[str, int] | None:
-        unread = source.it.backlog.left_by([f'{{"t":{{"0":{read_to},"1":5}}}}'], time_ms)
+        unread = source.it.backlog.unread_after([f'{{"t":{{"0":{read_to},"1":5}}}}'], time_ms)
         assert unread is not None
         return unread.by_channel
 
@@ -112,7 +112,7 @@ def test_what_a_batch_left_is_counted_from_the_ends_when_it_was_planned(
     assert left(3_000, 20) == {"0": 70, "1": 0}
     assert left(500, 4) == {"0": 6, "1": 0}, "before the first look: what that found"
     assert left(2_500, 30) == {"0": 0, "1": 0}, "read past what was known"
-    assert source.it.backlog.left_by(["{}x"], 2_500) is None
+    assert source.it.backlog.unread_after(["{}x"], 2_500) is None
     monkeypatch.undo()
     assert probed.fresh_ends() is None, "ends of long ago say nothing of now"
     source.it.close()

@@ -16,7 +16,7 @@ from wmtop.engine.core.settings import Session, Settings, Sliding, Tumbling, Win
 from wmtop.engine.core.times import FIRST_USABLE_MS, LAST_USABLE_MS, MAX, MIN
 from wmtop.engine.pipeline.aggregate import Aggregation
 from wmtop.engine.pipeline.column_groups import column_groups
-from wmtop.engine.pipeline.groups import LONGEST_NAME, Levels, keys_of
+from wmtop.engine.pipeline.groups import MAX_NAME, Levels, keys_of
 
 WINDOWS = [
     Tumbling(1000),
@@ -54,7 +54,7 @@ def test_a_name_of_megabytes_is_cut_and_differs_from_others() -> None:
     )
     names = column_groups(rows, Settings(), [], Levels(MIN, MIN, 0))["channel"].to_pylist()
     assert len(set(names)) == 2
-    assert {len(name) for name in names} == {LONGEST_NAME + 1 + 8}
+    assert {len(name) for name in names} == {MAX_NAME + 1 + 8}
 
 
 def draw(seed: int, *, replay: bool, offsets: bool, watermarks: bool) -> pa.Table:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from wmtop.engine.core.doctor.clocks import FutureTimestamps
 from wmtop.engine.core.doctor.diagnose import diagnose
 from wmtop.engine.core.doctor.explained import LateCause
-from wmtop.engine.core.explain import MOST_VALUES, Explain, Values, merged
+from wmtop.engine.core.explain import MAX_VALUES, Explain, Values, merged
 from wmtop.engine.core.late_records import LateRecords, late_records
 from wmtop.engine.core.monitor_state import new_monitor
 from wmtop.engine.core.settings import Session, Settings, Sliding, Tumbling
@@ -82,7 +82,7 @@ def test_values_beyond_what_is_reported_have_a_bound() -> None:
     work = Explaining(Settings(window=Tumbling(size_ms=100)), LateRecords(1, 500, {}), 2)
     [values, _] = merged([value_rows(table(part), work) for part in (rows[:20_000], rows[20_000:])], 2)
     records = Counter(row[1] for row in rows)
-    assert len(values.counts) == MOST_VALUES
+    assert len(values.counts) == MAX_VALUES
     assert all(records[name] <= values.uncounted for name in records.keys() - values.counts.keys())
     assert all(0 <= records[name] - it.records <= it.missed for name, it in values.counts.items())
     late_names = Counter(row[1] for row in rows if row[0] < 501 // 100 * 100)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 from wmtop.engine.core.snapshot import LateRecord
-from wmtop.engine.pipeline.late_sample import MOST_IN_SAMPLE, MOST_READ, LateSample
+from wmtop.engine.pipeline.late_sample import MAX_IN_SAMPLE, MAX_READ, LateSample
 
 
 def write(directory: Path, batch: int, *files: list[int], kafka: bool = False) -> None:
@@ -39,7 +39,7 @@ def test_the_newest_batch_comes_first_and_in_a_batch_the_record_that_is_most_lat
     sample.add(8)
     expected = [*((8, by) for by in range(19, 0, -1)), (3, 9)]
     assert places(sample) == expected
-    assert len(expected) == MOST_IN_SAMPLE
+    assert len(expected) == MAX_IN_SAMPLE
     resumed = LateSample(tmp_path, from_kafka=False)
     resumed.resume([8, 3])
     assert places(resumed) == expected
@@ -52,12 +52,12 @@ def test_the_newest_batch_comes_first_and_in_a_batch_the_record_that_is_most_lat
 
 def test_no_more_than_a_bounded_number_of_rows_is_read(tmp_path: Path) -> None:
     """The record that is most late is at the end of a large file: a whole read would find it."""
-    rows = list(range(10 * MOST_READ))
+    rows = list(range(10 * MAX_READ))
     write(tmp_path, 1, rows, rows)
     sample = LateSample(tmp_path, from_kafka=False)
     sample.add(1)
-    last = MOST_READ // 2 - 1
-    assert places(sample) == [(1, last - place // 2) for place in range(MOST_IN_SAMPLE)]
+    last = MAX_READ // 2 - 1
+    assert places(sample) == [(1, last - place // 2) for place in range(MAX_IN_SAMPLE)]
 
 
 def test_a_record_from_kafka_has_its_position_and_another_has_none(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tests.conftest import QUICK_OPTIONS
 
 BATCHES = 12
 ROWS_A_BATCH = 100
-MOST_COUNTERS = 40
+MAX_COUNTERS = 40
 """What only the windows of the fifth batch exceed."""
 SEED = int(os.environ.get("WMTOP_TEST_SEED", "7"))
 """Of the moments of the kills; another one explores others."""
@@ -108,7 +108,7 @@ def test_whatever_ends_it_it_ends_as_if_undisturbed(file: Path, expected: Outcom
     r = random.Random(SEED)
     kill_when(file, tmp_path, r.randrange(2), r.uniform(0, 0.2))
     lower = (
-        f"from wmtop.engine.core import windows; windows.MOST_COUNTERS = {MOST_COUNTERS}; "
+        f"from wmtop.engine.core import windows; windows.MOST_COUNTERS = {MAX_COUNTERS}; "
         "from wmtop.tui.cli.main import main; main()"
     )
     python, _, _, *arguments = command(file, tmp_path)

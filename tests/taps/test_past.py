@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from msgspec.structs import replace
-from wmtop.engine.core.judgement.observer import Past, SnapshotJudge
+from wmtop.engine.core.judgement.observer import RecordedPast, SnapshotJudge
 from wmtop.engine.core.snapshot import SourceView, Verdict
 from wmtop.engine.taps.checkpoint.checkpoint import BatchMark, CheckpointFacts, CheckpointTap
 from wmtop.engine.taps.events.query_runs import ProgressPoint
@@ -57,10 +57,10 @@ def test_times_that_contradict_each_other_end_the_past() -> None:
     unknown = (*marks(5)[:2], replace(marks(5)[2], committed_ms=None), *marks(5)[3:])
     assert past_of(facts(unknown), None, NOW - 60 * SECOND, NOW).batches[0][0] == 3
     last = (*marks(5)[:4], replace(marks(5)[4], committed_ms=None))
-    assert past_of(facts(last), None, NOW - 60 * SECOND, NOW) == Past()
+    assert past_of(facts(last), None, NOW - 60 * SECOND, NOW) == RecordedPast()
     back = (marks(5)[0], replace(marks(5)[1], timestamp_ms=NOW - 3_600 * SECOND), *marks(5)[2:])
     assert past_of(facts(back), None, NOW - 60 * SECOND, NOW).batches[0][0] == 2
-    assert past_of(None, None, None, NOW) == Past()
+    assert past_of(None, None, None, NOW) == RecordedPast()
 
 
 def test_where_the_watermark_stood_the_end_of_the_batch_does_not_matter() -> None:

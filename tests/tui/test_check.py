@@ -21,7 +21,7 @@ from wmtop.engine.feed.publisher import Publisher
 from wmtop.engine.feed.recording import RecordingWriter
 from wmtop.engine.remote_files import REQUEST_S
 from wmtop.tui import cli
-from wmtop.tui.cli.check import LEAST_S, NO_ANSWER, hangs_after_s
+from wmtop.tui.cli.check import MIN_S, NO_ANSWER, hangs_after_s
 from wmtop.tui.cli.fleet.members import Member
 from wmtop.tui.cli.look import Decided, Look
 from wmtop.tui.present.check_facts import CheckInput
@@ -276,7 +276,7 @@ def test_a_watermark_that_stays_as_it_is_is_not_said_to_advance() -> None:
 
 def test_a_target_that_hangs_takes_hardly_longer_than_for() -> None:
     assert 30 < hangs_after_s(30_000) < 32
-    assert LEAST_S < hangs_after_s(0) < LEAST_S + 2  # one answer may take that long
+    assert MIN_S < hangs_after_s(0) < MIN_S + 2  # one answer may take that long
 
 
 def test_a_last_poll_that_takes_too_long_does_not_hide_what_was_found(

@@ -10,7 +10,7 @@ from wmtop.tui.present.formatting import ELSEWHERE
 from wmtop.tui.present.presenter import presenter_of
 from wmtop.tui.present.recent import Recent
 from wmtop.tui.present.screen_words import not_in_sample, sample_of
-from wmtop.tui.present.time_plot import Frame
+from wmtop.tui.present.time_plot import PlotFrame
 from wmtop.tui.screens.main import MainScreen
 from wmtop.tui.widgets.time_canvas import TimeCanvas
 
@@ -32,7 +32,7 @@ def told() -> list[object]:
     return [replace(canned.header(canned.lags()), points=sample()), live()]
 
 
-def frame(it: Driven) -> Frame:
+def frame(it: Driven) -> PlotFrame:
     found = it.app.screen.query_one(TimeCanvas).frame
     assert found is not None
     return found

@@ -35,7 +35,7 @@ DEFAULT_COLUMNS = 160
 """The width of the table where the output is not a terminal."""
 _BEGINS_NOTHING = ("no_new_batch", "batch_unfinished", "query_silent", "application_gone")
 """The notes on a query that is stale because no batch has begun for long, not because it is unreadable."""
-LEAST_S = 10
+MIN_S = 10
 """How long (s) a target may take to answer, however short `--for` is."""
 LAST_POLL_S = 1
 """How long (s) a poll that began within `--for` may take."""
@@ -148,7 +148,7 @@ def _check_all(members: list[Member], asked: _Asked) -> Iterator[Checked | Usage
 
 def hangs_after_s(for_ms: int) -> float:
     """The time (s) after which `check` no longer waits for a target that does not answer."""
-    return max(for_ms / 1_000, LEAST_S) + LAST_POLL_S
+    return max(for_ms / 1_000, MIN_S) + LAST_POLL_S
 
 
 def _check(member: Member, asked: _Asked, seen: dict[str, Checked]) -> Checked:

@@ -75,15 +75,15 @@ def check_engine_outputs(engine: EngineArguments, inputs: Sequence[Path]) -> Non
 
 def explained_columns(text: str | None) -> tuple[str, ...]:
     """The columns of `--explain`, each once; UsageError if there are too many or none."""
-    from ...engine.core.explain import MOST_COLUMNS
+    from ...engine.core.explain import MAX_COLUMNS
 
     if text is None:
         return ()
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if not names:
         raise UsageError(f"--explain '{text}' names no column, e.g. --explain device,firmware")
-    if len(names) > MOST_COLUMNS:
-        raise UsageError(f"--explain names {len(names)} columns; give at most {MOST_COLUMNS}")
+    if len(names) > MAX_COLUMNS:
+        raise UsageError(f"--explain names {len(names)} columns; give at most {MAX_COLUMNS}")
     return names
 
 
@@ -107,10 +107,10 @@ def show(name: str | None, base: str, on_quit: Literal["ask", "stop"], *, read_o
     from ...engine.feed.client import Client
 
     client = Client(run.socket, alive=process.died, run_id=run.id, read_only=read_only)
-    wish = open_screen(client, on_quit)
+    proposed = open_screen(client, on_quit)
     if (reason := process.died()) is not None:
         raise UsageError(reason) if process.code == 2 else RunError(reason)
-    if wish == "stop":
+    if proposed == "stop":
         process.stop()
     elif process.code is None:
         print(f"the engine {run.name} keeps running: 'wmtop' shows it, 'wmtop stop {run.name}' stops it")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # a tap is imported by the command that uses it
     from ...engine.taps.events.published import Published
     from ...engine.taps.events.query_runs import QueryRun
 
-_MOST_LISTED = 20
+_MAX_LISTED = 20
 _WORDS = {"checkpoint": "checkpoints", "event log": "event logs"}
 
 
@@ -57,11 +57,11 @@ def _print_found(found: "Sequence[Found]", where: str) -> None:
         of_kind = [one for one in found if one.kind == kind]
         if of_kind:
             print(f"Spark {words} {where}: wmtop attach PATH")
-        for one in of_kind[:_MOST_LISTED]:
+        for one in of_kind[:_MAX_LISTED]:
             age = duration(max(now_ms - one.changed_ms, 0))
             print(f"  {clean(shlex.quote(str(one.path)))}  changed {age} ago")
-        if len(of_kind) > _MOST_LISTED:
-            print(f"  and {len(of_kind) - _MOST_LISTED:,} older ones")
+        if len(of_kind) > _MAX_LISTED:
+            print(f"  and {len(of_kind) - _MAX_LISTED:,} older ones")
 
 
 def _end(run: "QueryRun") -> str:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # it draws with Textual: only imported once it is needed
     from .attach import EngineAddress
 
 DEFAULT_FOR_MS = 30_000
-LEAST_MS = 5_000
+MIN_MS = 5_000
 """Shortest observation (ms) of a running target, so that there is a recording."""
 
 
@@ -220,4 +220,4 @@ def _enough(snapshot: Snapshot, began_s: float, for_ms: int, say: Callable[[str]
     say(f"looking at {clean(snapshot.name)}: {verdict}, {passed_ms / 1_000:.0f} of at most {for_ms / 1_000:g} s")
     if snapshot.state in ("failed", "ended"):
         return True
-    return verdict != "unknown" and passed_ms >= min(LEAST_MS, for_ms)
+    return verdict != "unknown" and passed_ms >= min(MIN_MS, for_ms)

@@ -23,7 +23,7 @@ from .options import parse_duration, parse_duration_or_off
 
 if TYPE_CHECKING:
     from ..app import WmtopApp
-    from ..messages import Client as StreamClient
+    from ..messages import SnapshotClient as StreamClient
 
     class Feed(StreamClient, Protocol):
         """A stream for a screen."""

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from ...engine.core.snapshot import SettingsChange, Snapshot
 from .line import Part
 from .preview_words import applied_parts
-from .wish import Wish
+from .wish import ProposedSetting
 
 SHOWN_MS = 120_000
 """How long (ms of wall clock) it is shown."""
@@ -17,8 +17,8 @@ SHOWN_MS = 120_000
 class Applied(Struct, frozen=True):
     """A change sent to the engine; it is shown from the first snapshot after the emit that applied it."""
 
-    wish: Wish
-    before: Wish
+    proposed: ProposedSetting
+    before: ProposedSetting
     version: int
     """The version of the settings in force when it was sent."""
     moved_ms: int | None = None
@@ -31,7 +31,7 @@ class Applied(Struct, frozen=True):
     def in_force(self, snapshot: Snapshot) -> bool:
         """Whether the engine has the setting now."""
         settings = snapshot.settings
-        return self.wish.value_ms == (settings.idle_after_ms if self.wish.idle else settings.lateness_ms)
+        return self.proposed.value_ms == (settings.idle_after_ms if self.proposed.idle else settings.lateness_ms)
 
     def seen(self, snapshot: Snapshot) -> "Applied":
         """The change with its effect, once a snapshot has it."""
@@ -43,12 +43,12 @@ class Applied(Struct, frozen=True):
         return replace(self, moved_ms=made.moved_ms, since_ms=snapshot.wall_ms)
 
     def _is(self, change: SettingsChange) -> bool:
-        value = change.idle_after_ms if self.wish.idle else change.lateness_ms
-        return change.version > self.version and value == self.wish.value_ms
+        value = change.idle_after_ms if self.proposed.idle else change.lateness_ms
+        return change.version > self.version and value == self.proposed.value_ms
 
     def parts(self, snapshot: Snapshot) -> Sequence[Part]:
         """Its effect, for a line, as long as it is recent; else nothing."""
         if self.since_ms is None or not self.in_force(snapshot) or snapshot.wall_ms is None:
             return ()
         recent = snapshot.wall_ms - self.since_ms < SHOWN_MS
-        return applied_parts(self.wish.words(), self.moved_ms, undoes=self.undoes) if recent else ()
+        return applied_parts(self.proposed.words(), self.moved_ms, undoes=self.undoes) if recent else ()

@@ -5,7 +5,7 @@ from datetime import tzinfo
 from ...engine.core.snapshot import STATE_SCHEMA, BarrelRule, Snapshot, SourcePosition, WhatIf
 from . import formatting as f
 from .chain import Stage, stages_of_run
-from .line import Part, Run, part
+from .line import Part, Span, part
 from .notes import note_text
 from .own_run import ONE_CLOCK_FOLLOWS, held_back_by
 from .preview import IdlePreview, LatenessPreview, Preview, late_at
@@ -29,7 +29,7 @@ class Attached(SnapshotWords):
     can_apply = False
     how_to_type = "like 45m · Enter gives the line for the job · Esc drops"
 
-    def standing(self) -> tuple[str, str | None] | None:
+    def state_override(self) -> tuple[str, str | None] | None:
         """Since when no batch has begun, and the possible reasons."""
         snapshot = self._snapshot
         if snapshot.state not in ("stale", "partial"):
@@ -130,10 +130,10 @@ class Attached(SnapshotWords):
     def _delay(self, what: str, preview: Preview | None) -> Part:
         lateness_ms = self._snapshot.settings.lateness_ms
         delay = f.UNKNOWN if lateness_ms is None else f.setting(lateness_ms)
-        runs: list[Run] = [(f" {what} ", "dim"), (delay, "strong")]
+        spans: list[Span] = [(f" {what} ", "dim"), (delay, "strong")]
         if isinstance(preview, LatenessPreview):
-            runs.append((f" ▸ {f.setting(preview.lateness_ms)}?", "preview"))
-        return part(*runs)
+            spans.append((f" ▸ {f.setting(preview.lateness_ms)}?", "preview"))
+        return part(*spans)
 
 
 class SparkQuery(Attached):
@@ -204,7 +204,7 @@ def barrel_parts(barrel: BarrelRule, *, level_ms: int | None, zone: tzinfo | Non
     else:
         time = f.clock(barrel.watermark_ms, zone, level_ms)
         apart = max((level_ms or barrel.watermark_ms) - barrel.watermark_ms, 0)
-        lower: list[Run] = [(" by the slowest channel ", "dim"), (f"{f.duration(apart)} lower", "strong")]
+        lower: list[Span] = [(" by the slowest channel ", "dim"), (f"{f.duration(apart)} lower", "strong")]
         parts.append(part(*lower, (": ", "dim"), (f.label(barrel.holder, 24), "holder"), gap=""))
         parts.append(part((time, "held"), rank=3, gap=", "))
     if barrel.below:
@@ -270,7 +270,7 @@ def _costs(snapshot: Snapshot) -> list[Part]:
     barrel = _share(snapshot, snapshot.barrel.whatif if snapshot.barrel else None, delay)
     if spark is None:
         return []
-    rules: list[Run] = [("≤ ", "dim"), (spark, "strong")]
+    rules: list[Span] = [("≤ ", "dim"), (spark, "strong")]
     if barrel is not None:
         rules += [(" by Spark's clock, ≤ ", "dim"), (barrel, "strong"), (" by the slowest channel's", "dim")]
     bucket = snapshot.whatif_bucket_ms

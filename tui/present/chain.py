@@ -16,7 +16,7 @@ from .target import target_of
 from .windows_unknown import unknown_text
 from .wording import cause, name, window
 
-MOST_ROWS = 300
+MAX_ROWS = 300
 """Channels listed, at most."""
 _View = TypeVar("_View", ChannelView, InstanceView)
 
@@ -80,7 +80,7 @@ def clock_stage(snapshot: Snapshot) -> Stage:
     return Stage("clock", snapshot.now_ms, "processing time" + speed, stands_for=f.NO_DATA)
 
 
-def rows(snapshot: Snapshot, opened: frozenset[str], most: int = MOST_ROWS) -> list[Row]:
+def rows(snapshot: Snapshot, opened: frozenset[str], most: int = MAX_ROWS) -> list[Row]:
     """The inputs of the valve, the most behind first, at most `most` channels; below an instance that is `opened` the
     channels inside it.
     """

@@ -4,12 +4,12 @@ from datetime import tzinfo
 
 from ...engine.core.snapshot import ChannelView, Offender, Snapshot
 from . import formatting as f
-from .line import Run
+from .line import Span
 from .staves import holding
 from .target import target_of
 from .wording import cause, held_for, name
 
-Fact = tuple[str, list[Run]]
+Fact = tuple[str, list[Span]]
 """A label, and the known value."""
 
 
@@ -18,9 +18,9 @@ def channel_named(snapshot: Snapshot, channel: str | None) -> ChannelView | None
     return next((view for view in snapshot.channels if view.channel == channel), None)
 
 
-def story(snapshot: Snapshot, view: ChannelView) -> list[Run]:
+def story(snapshot: Snapshot, view: ChannelView) -> list[Span]:
     """The channel's state, in a sentence."""
-    who: Run = (name(view.channel), "strong")
+    who: Span = (name(view.channel), "strong")
     if holding(snapshot) == view.channel and snapshot.level.holder is not None:
         return [(who[0], "holder"), (f" holds back the watermark{held_for(snapshot)}: {cause(snapshot)}.", "text")]
     return [who, (f" {_standing(snapshot, view)}.", "text")]
@@ -74,17 +74,17 @@ def _ahead(snapshot: Snapshot, view: ChannelView) -> int | None:
     return None if view.watermark_ms is None or level is None else view.watermark_ms - level
 
 
-def _watermark(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> list[Run]:
+def _watermark(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> list[Span]:
     if view.watermark_ms is None:
         return [(f.NO_DATA, "dim")]
-    runs: list[Run] = [(f.clock(view.watermark_ms, zone, snapshot.now_ms), "level")]
+    spans: list[Span] = [(f.clock(view.watermark_ms, zone, snapshot.now_ms), "level")]
     ahead = _ahead(snapshot, view)
     if ahead == 0:
-        runs.append(("  at the watermark", "dim"))
+        spans.append(("  at the watermark", "dim"))
     elif ahead is not None:
         side = "ahead of" if ahead > 0 else "behind"
-        runs += [(f"  {f.duration(abs(ahead))}", "text"), (f" {side} the watermark", "dim")]
-    return runs
+        spans += [(f"  {f.duration(abs(ahead))}", "text"), (f" {side} the watermark", "dim")]
+    return spans
 
 
 def _own_watermark(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> list[Fact]:
@@ -97,88 +97,88 @@ def _own_watermark(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -
     return [("its own", [(own, "text"), (f"  a task on the way sends it {way}", "dim")])]
 
 
-def _time(time_ms: int | None, snapshot: Snapshot, zone: tzinfo | None) -> list[Run]:
+def _time(time_ms: int | None, snapshot: Snapshot, zone: tzinfo | None) -> list[Span]:
     return [(f.UNKNOWN, "dim")] if time_ms is None else [(f.clock(time_ms, zone, snapshot.now_ms), "text")]
 
 
-def _quiet(snapshot: Snapshot, view: ChannelView) -> list[Run]:
+def _quiet(snapshot: Snapshot, view: ChannelView) -> list[Span]:
     if view.quiet_ms is None:
         return [(f.ELSEWHERE, "dim")]
-    runs: list[Run] = [(f.duration(view.quiet_ms), "text"), (" now", "dim")]
+    spans: list[Span] = [(f.duration(view.quiet_ms), "text"), (" now", "dim")]
     if view.longest_quiet_ms is not None:
         ink = "stale" if view.quiet_ms > view.longest_quiet_ms else "text"
-        runs += [(", longest before ", "dim"), (f.duration(view.longest_quiet_ms), ink)]
+        spans += [(", longest before ", "dim"), (f.duration(view.longest_quiet_ms), ink)]
     timeout = snapshot.settings.idle_after_ms
     if view.state in ("active", "catching_up", "never_seen") and timeout is not None:
-        runs.append((f", idle after {f.setting(timeout)}", "dim"))
-    return runs
+        spans.append((f", idle after {f.setting(timeout)}", "dim"))
+    return spans
 
 
-def _idleness(snapshot: Snapshot, view: ChannelView) -> list[Run]:
+def _idleness(snapshot: Snapshot, view: ChannelView) -> list[Span]:
     if view.flaps is None and target_of(snapshot).one_clock:
         return [("none: Spark's one clock has no idle timeout", "dim")]
     if view.flaps is None:
         return [(f.ELSEWHERE, "dim")]
-    runs: list[Run] = [(f"{view.flaps:,}", "text"), (f" change{'s' * (view.flaps != 1)} active ↔ idle", "dim")]
+    spans: list[Span] = [(f"{view.flaps:,}", "text"), (f" change{'s' * (view.flaps != 1)} active ↔ idle", "dim")]
     if view.round_ms is not None:
-        runs += [(", lately every ", "dim"), (f.duration(view.round_ms), "text")]
-    return runs
+        spans += [(", lately every ", "dim"), (f.duration(view.round_ms), "text")]
+    return spans
 
 
-def _records(snapshot: Snapshot, view: ChannelView) -> list[Run]:
+def _records(snapshot: Snapshot, view: ChannelView) -> list[Span]:
     if view.records is None:
         return [(f.ELSEWHERE, "dim")]
-    runs: list[Run] = [(f.count(view.records), "text")]
+    spans: list[Span] = [(f.count(view.records), "text")]
     if view.rate is not None:
-        runs += [(", ", "dim"), (f.rate(view.rate), "text"), ("/s", "dim")]
+        spans += [(", ", "dim"), (f.rate(view.rate), "text"), ("/s", "dim")]
     if snapshot.totals.records:
-        runs.append((f", {f.share_of(view.records, snapshot.totals.records)} of all", "dim"))
-    return runs
+        spans.append((f", {f.share_of(view.records, snapshot.totals.records)} of all", "dim"))
+    return spans
 
 
-def _late(view: ChannelView) -> list[Run]:
+def _late(view: ChannelView) -> list[Span]:
     if view.late is None:
         return [(f.ELSEWHERE, "dim")]
-    runs: list[Run] = [(f.share_of(view.late, view.records), "stale" if view.late else "text")]
-    runs.append((f" ({f.count(view.late)})", "dim"))
+    spans: list[Span] = [(f.share_of(view.late, view.records), "stale" if view.late else "text")]
+    spans.append((f" ({f.count(view.late)})", "dim"))
     if view.behind_watermark is not None:
-        runs += [(", behind the watermark ", "dim"), (f.count(view.behind_watermark), "text")]
-    return runs
+        spans += [(", behind the watermark ", "dim"), (f.count(view.behind_watermark), "text")]
+    return spans
 
 
-def _backlog(snapshot: Snapshot, view: ChannelView) -> list[Run]:
-    runs: list[Run] = [(f.UNKNOWN, "dim")]
+def _backlog(snapshot: Snapshot, view: ChannelView) -> list[Span]:
+    spans: list[Span] = [(f.UNKNOWN, "dim")]
     if view.backlog is not None:
-        runs = [(f.count(view.backlog), "stale" if view.backlog else "text"), (" records", "dim")]
+        spans = [(f.count(view.backlog), "stale" if view.backlog else "text"), (" records", "dim")]
     if view.behind_end_ms:
-        runs.append((f", {f.duration(view.behind_end_ms)} of event time", "dim"))
+        spans.append((f", {f.duration(view.behind_end_ms)} of event time", "dim"))
     if view.held_back:
         by = "watermark alignment" if target_of(snapshot).kind == "flink" else "--max-drift"
-        runs.append((f", paused by {by}", "stale"))
-    return runs
+        spans.append((f", paused by {by}", "stale"))
+    return spans
 
 
-def _set_aside(view: ChannelView) -> list[Run]:
-    runs: list[Run] = []
+def _set_aside(view: ChannelView) -> list[Span]:
+    spans: list[Span] = []
     for number, word in ((view.malformed, "malformed"), (view.future, "in the future")):
         ink = "stale" if number else "text"
-        runs += [(", " if runs else "", "dim"), (f.count(number), ink), (f" {word}", "dim")]
-    return runs
+        spans += [(", " if spans else "", "dim"), (f.count(number), ink), (f" {word}", "dim")]
+    return spans
 
 
-def _offender(found: Offender, zone: tzinfo | None) -> list[Run]:
+def _offender(found: Offender, zone: tzinfo | None) -> list[Span]:
     where = "" if found.offset is None else f"offset {found.offset:,}"
     part = "" if found.part is None else f" of {f.label(found.part, 40)}"
     claims = "no usable time" if found.timestamp_ms is None else f"claims {f.stamp(found.timestamp_ms, zone)}"
     return [(f"{where}{part}{': ' if where or part else ''}{claims}", "text")]
 
 
-def _windows(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> list[Run]:
+def _windows(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> list[Span]:
     """Its records in the open windows, if it is among the fullest channels there."""
-    runs: list[Run] = []
+    spans: list[Span] = []
     for window in snapshot.windows.open:
         records = next((part.records for part in window.channels or () if part.channel == view.channel), None)
         if records is not None:
             span = f.interval(window.start_ms, window.end_ms, zone, snapshot.now_ms)
-            runs += [(", " if runs else "", "dim"), (f"{span} ", "dim"), (f.count(records), "text")]
-    return runs
+            spans += [(", " if spans else "", "dim"), (f"{span} ", "dim"), (f.count(records), "text")]
+    return spans

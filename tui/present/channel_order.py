@@ -18,7 +18,7 @@ SORTS: tuple[Sort, ...] = ("behind", "name", "rate", "late", "state")
 """The orders that a key steps through; the others are reached by a click on a title."""
 
 
-class Entry(Struct, frozen=True, gc=False):
+class ChannelRow(Struct, frozen=True, gc=False):
     """One channel and how it is drawn."""
 
     view: ChannelView
@@ -28,16 +28,16 @@ class Entry(Struct, frozen=True, gc=False):
 class _Order(Struct, frozen=True):
     """The value that an order compares (None: not known, always last), and whether the greatest comes first."""
 
-    value: Callable[[Entry], Any]
+    value: Callable[[ChannelRow], Any]
     descending: bool = True
 
 
-def by_name(snapshot: Snapshot, inside: int | None) -> list[Entry]:
+def by_name(snapshot: Snapshot, inside: int | None) -> list[ChannelRow]:
     """The channels (of instance `inside`), by name."""
     holder, level_ms = holding(snapshot), snapshot.level.watermark_ms
     one_clock = target_of(snapshot).one_clock
     found = [
-        Entry(view, under_one_clock(view, level_ms) if one_clock else kind_of(view.channel, view.state, holder))
+        ChannelRow(view, under_one_clock(view, level_ms) if one_clock else kind_of(view.channel, view.state, holder))
         for view in snapshot.channels
         if inside is None or view.instance == inside
     ]
@@ -46,8 +46,8 @@ def by_name(snapshot: Snapshot, inside: int | None) -> list[Entry]:
 
 
 def ordered(
-    named: Sequence[Entry], pattern: re.Pattern[str] | None, sort: Sort, *, reverse: bool = False
-) -> list[Entry]:
+    named: Sequence[ChannelRow], pattern: re.Pattern[str] | None, sort: Sort, *, reverse: bool = False
+) -> list[ChannelRow]:
     """The entries, given by name, whose name `pattern` finds, in the order of `sort` or in reverse."""
     order = _ORDERS[sort]
     found = named if pattern is None else [entry for entry in named if pattern.search(entry.view.channel)]
@@ -63,7 +63,7 @@ def next_sort(sort: Sort) -> Sort:
     return SORTS[(SORTS.index(sort) + 1) % len(SORTS)] if sort in SORTS else SORTS[0]
 
 
-def _late_share(entry: Entry) -> float | None:
+def _late_share(entry: ChannelRow) -> float | None:
     late, records = entry.view.late, entry.view.records
     return None if late is None or not records else late / records
 

@@ -52,7 +52,7 @@ def _stalled_for(given: CheckInput) -> Value:
     """How long the watermark has not advanced; 0 unless it is stalled, or will be once that has lasted."""
     if given.verdict == "unknown":
         return None
-    if given.verdict != "stalled" and not _stands_still(given.snapshot):
+    if given.verdict != "stalled" and not _is_frozen(given.snapshot):
         return 0
     now, level = given.snapshot.now_ms, given.snapshot.level
     since = level.moved_ms
@@ -63,7 +63,7 @@ def _stalled_for(given: CheckInput) -> Value:
     return None if now is None or since is None else max(now - since, 0)
 
 
-def _stands_still(snapshot: Snapshot) -> bool:
+def _is_frozen(snapshot: Snapshot) -> bool:
     """Whether the watermark has not advanced in a whole horizon while data comes, under an older verdict.
 
     A new verdict is in force only after a quarter of the horizon.

@@ -100,7 +100,7 @@ def lines(result: Checked) -> Iterator[str]:
 _COLUMNS = ("TARGET", "VERDICT", "LAG", "HELD BACK BY", "LATE", "BACKLOG", "REASON")
 
 
-LEAST_REASON = 40
+MIN_REASON = 40
 """Cells for a reason in the table, at least, however narrow the table is."""
 
 
@@ -110,7 +110,7 @@ def table(results: Sequence[Checked], width: int) -> list[str]:
     ranked = sorted(results, key=lambda one: ({1: 0, 3: 1}.get(one.exit, 2), order.get(one.verdict, 2)))
     rows = [_COLUMNS, *(_row(result) for result in ranked)]
     widths = [max(cell_len(row[place]) for row in rows) for place in range(len(_COLUMNS) - 1)]
-    left = max(width - sum(widths) - 2 * len(widths), LEAST_REASON)
+    left = max(width - sum(widths) - 2 * len(widths), MIN_REASON)
     return [
         "  ".join([*(_pad(text, cells) for text, cells in zip(row, widths, strict=False)), f.cut(row[-1], left)])
         for row in rows

@@ -11,13 +11,13 @@ from ...engine.core.history import HistoryPoint
 from ...engine.core.snapshot import ChannelView, FiredWindow, OpenWindow, Snapshot
 from . import formatting as f
 from .channel_facts import channel_named
-from .line import Run
+from .line import Span
 from .staves import holding
 from .target import several_inputs, target_of
 from .wording import cause, name
 
 Kind = Literal["now", "pace", "idle", "never", "unknown"]
-LEAST_POINTS, LEAST_WALL_MS = 4, 3_000
+MIN_POINTS, MIN_WALL_MS = 4, 3_000
 """A pace needs this many points of history, over at least this time (ms of wall clock)."""
 LOOK_BACK_MS = 300_000
 """A pace uses at most this much (ms of wall clock) of history."""
@@ -30,7 +30,7 @@ class Closing(Struct, frozen=True):
 
     kind: Kind
     brief: str
-    why: list[Run]
+    why: list[Span]
     in_ms: float | None = None
 
 
@@ -49,7 +49,7 @@ def pace(points: Sequence[HistoryPoint], snapshot: Snapshot) -> float | None:
 
 def _pace(points: Sequence[HistoryPoint]) -> float | None:
     known = [(point.now_ms, point.watermark_ms) for point in points if point.watermark_ms is not None]
-    if len(known) < LEAST_POINTS or points[-1].wall_ms - points[0].wall_ms < LEAST_WALL_MS:
+    if len(known) < MIN_POINTS or points[-1].wall_ms - points[0].wall_ms < MIN_WALL_MS:
         return None
     (began, first), (ended, last) = known[0], known[-1]
     return (last - first) / (ended - began) if ended > began else None
@@ -93,18 +93,18 @@ def needs_ms(snapshot: Snapshot, end_ms: int) -> int | None:
     return end_ms + settings.lateness_ms - (settings.strategy == "bounded-legacy")
 
 
-def fired_words(window: FiredWindow, snapshot: Snapshot, zone: tzinfo | None) -> list[Run]:
+def fired_words(window: FiredWindow, snapshot: Snapshot, zone: tzinfo | None) -> list[Span]:
     """The outcome of a fired window, in a sentence or two."""
-    runs: list[Run] = [("It fired ", "text")]
+    spans: list[Span] = [("It fired ", "text")]
     if window.ended:
-        runs.append(("when the stream ended", "text"))
+        spans.append(("when the stream ended", "text"))
     elif window.fired_ms is not None:
         delay = window.fired_ms - window.end_ms
         after = f", {f.duration(delay)} after its end" if delay >= 0 else ""
-        runs += [(f.clock(window.fired_ms, zone, snapshot.now_ms), "strong"), (after, "text")]
-    runs += [(", with ", "text"), (f"{f.counted(window.records, 'record')}.", "strong")]
-    runs.append((_after_firing(window, snapshot, zone), "text"))
-    return runs
+        spans += [(f.clock(window.fired_ms, zone, snapshot.now_ms), "strong"), (after, "text")]
+    spans += [(", with ", "text"), (f"{f.counted(window.records, 'record')}.", "strong")]
+    spans.append((_after_firing(window, snapshot, zone), "text"))
+    return spans
 
 
 def kept_until_ms(window: FiredWindow, snapshot: Snapshot) -> int | None:
@@ -136,14 +136,14 @@ def _without_holder(snapshot: Snapshot, window: OpenWindow, pace: float | None, 
     if window.short_ms is None:
         return _beyond_the_watermark(snapshot, window)
     short = f.duration(window.short_ms)
-    runs: list[Run] = [("The watermark is ", "text"), (short, "strong"), (" short of its end", "text")]
+    spans: list[Span] = [("The watermark is ", "text"), (short, "strong"), (" short of its end", "text")]
     needed = needs_ms(snapshot, window.end_ms)
     if target.one_clock and needed is not None and not several_inputs(snapshot):
         moment = f.clock(needed, zone, snapshot.now_ms)
-        runs.append((f": Spark's one clock reaches it with a record of any channel from {moment} or later", "text"))
+        spans.append((f": Spark's one clock reaches it with a record of any channel from {moment} or later", "text"))
     if not snapshot.channels:
-        runs.append((f"; what holds it back is {f.ELSEWHERE}", "text"))
-    return _at_pace(runs, window.short_ms, pace, "the watermark's pace")
+        spans.append((f"; what holds it back is {f.ELSEWHERE}", "text"))
+    return _at_pace(spans, window.short_ms, pace, "the watermark's pace")
 
 
 def _beyond_the_watermark(snapshot: Snapshot, window: OpenWindow) -> Closing:
@@ -160,49 +160,49 @@ def _beyond_the_watermark(snapshot: Snapshot, window: OpenWindow) -> Closing:
 
 
 def _moving(snapshot: Snapshot, window: OpenWindow, pace: float | None, zone: tzinfo | None) -> Closing:
-    runs = [*_waits(snapshot, window), *_needed(snapshot, window, zone)]
+    spans = [*_waits(snapshot, window), *_needed(snapshot, window, zone)]
     if snapshot.level.holder is not None and snapshot.level.holder.cause == "paused":
-        return Closing("unknown", "not while paused", [*runs, (".", "text")])
+        return Closing("unknown", "not while paused", [*spans, (".", "text")])
     if window.short_ms is None:
-        return Closing("unknown", "no watermark yet", [*runs, (".", "text")])
-    return _at_pace(runs, window.short_ms, pace, "its pace")
+        return Closing("unknown", "no watermark yet", [*spans, (".", "text")])
+    return _at_pace(spans, window.short_ms, pace, "its pace")
 
 
-def _at_pace(runs: list[Run], short_ms: int, pace: float | None, whose: str) -> Closing:
+def _at_pace(spans: list[Span], short_ms: int, pace: float | None, whose: str) -> Closing:
     if pace is None:
-        return Closing("unknown", "pace not known yet", [*runs, ("; its pace is not known yet.", "text")])
+        return Closing("unknown", "pace not known yet", [*spans, ("; its pace is not known yet.", "text")])
     if pace <= 0 or short_ms / pace > FAR_MS:
         stuck = "the watermark has not moved lately" if pace <= 0 else f"at {whose} that is more than 30 days away"
-        return Closing("unknown", "not at this pace", [*runs, (f"; {stuck}.", "text")])
+        return Closing("unknown", "not at this pace", [*spans, (f"; {stuck}.", "text")])
     took = short_ms / pace
-    about: list[Run] = [(f"; at {whose} in about ", "text"), (f.duration(took), "strong"), (".", "text")]
-    return Closing("pace", f"≈ in {f.duration(took)}", [*runs, *about], took)
+    about: list[Span] = [(f"; at {whose} in about ", "text"), (f.duration(took), "strong"), (".", "text")]
+    return Closing("pace", f"≈ in {f.duration(took)}", [*spans, *about], took)
 
 
 def _quiet(snapshot: Snapshot, window: OpenWindow, zone: tzinfo | None) -> Closing:
     view = _holder(snapshot)
     timeout = snapshot.settings.idle_after_ms
-    runs = _waits(snapshot, window)
+    spans = _waits(snapshot, window)
     if timeout is None:
-        end: list[Run] = [
+        end: list[Span] = [
             (", and no idle timeout is set: it ", "text"), ("never", "stale"), (" fires without ", "text"),
             *_needed(snapshot, window, zone, lead="")[:2], (" or an idle timeout.", "text"),
         ]  # fmt: skip
-        return Closing("never", "never: needs data or an idle timeout", [*runs, *end])
+        return Closing("never", "never: needs data or an idle timeout", [*spans, *end])
     left = timeout if view is None or view.quiet_ms is None else max(timeout - view.quiet_ms, 0)
     when = f"in {f.duration(left)}" if left else "at one of the next ticks"
-    runs += [(f"; without data it becomes idle {when} (idle timeout {f.setting(timeout)}), and then ", "text")]
+    spans += [(f"; without data it becomes idle {when} (idle timeout {f.setting(timeout)}), and then ", "text")]
     behind = [other for other in blockers(snapshot, window.end_ms) if view is None or other.channel != view.channel]
     if not behind:
-        return Closing("idle", f"idle {when}", [*runs, ("the window fires.", "text")], left)
+        return Closing("idle", f"idle {when}", [*spans, ("the window fires.", "text")], left)
     after = behind[0]
     short = "" if after.watermark_ms is None else f", {f.duration(window.end_ms - 1 - after.watermark_ms)} short"
     more = f", and {len(behind) - 1:,} more" if len(behind) > 1 else ""
-    runs += [("the window waits for ", "text"), (name(after.channel), "strong"), (f"{short}{more}.", "text")]
-    return Closing("idle", f"idle {when}, then {name(after.channel)}", runs)
+    spans += [("the window waits for ", "text"), (name(after.channel), "strong"), (f"{short}{more}.", "text")]
+    return Closing("idle", f"idle {when}, then {name(after.channel)}", spans)
 
 
-def _waits(snapshot: Snapshot, window: OpenWindow) -> list[Run]:
+def _waits(snapshot: Snapshot, window: OpenWindow) -> list[Span]:
     holder = snapshot.level.holder
     assert holder is not None
     short = "" if window.short_ms is None else f", {f.duration(window.short_ms)} of event time short"
@@ -210,15 +210,15 @@ def _waits(snapshot: Snapshot, window: OpenWindow) -> list[Run]:
     return [("It waits for ", "text"), (held, "holder"), (f"{short}: {cause(snapshot)}", "text")]
 
 
-def _needed(snapshot: Snapshot, window: OpenWindow, zone: tzinfo | None, lead: str = "; it needs ") -> list[Run]:
+def _needed(snapshot: Snapshot, window: OpenWindow, zone: tzinfo | None, lead: str = "; it needs ") -> list[Span]:
     """What must come, and what came last."""
     needed, view = needs_ms(snapshot, window.end_ms), _holder(snapshot)
     if needed is None:
         return [(f"{lead}its watermark at ", "text"), (f.clock(window.end_ms - 1, zone, snapshot.now_ms), "strong")]
-    runs: list[Run] = [(f"{lead}a record from ", "text"), (f.clock(needed, zone, snapshot.now_ms), "strong")]
+    spans: list[Span] = [(f"{lead}a record from ", "text"), (f.clock(needed, zone, snapshot.now_ms), "strong")]
     if view is None or view.max_event_ms is None:
-        return runs
-    return [*runs, (f" or later, its newest is from {f.clock(view.max_event_ms, zone, snapshot.now_ms)}", "text")]
+        return spans
+    return [*spans, (f" or later, its newest is from {f.clock(view.max_event_ms, zone, snapshot.now_ms)}", "text")]
 
 
 def _holder(snapshot: Snapshot) -> ChannelView | None:

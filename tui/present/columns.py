@@ -9,7 +9,7 @@ _FOLDED = 6
 _LEAST = 3
 
 
-class Columns(Struct, frozen=True):
+class StavePositions(Struct, frozen=True):
     """All in cells: the first stave at `left`, one every `pitch`, `stave` wide; after `shown` of them the strip."""
 
     left: int
@@ -30,21 +30,21 @@ class Columns(Struct, frozen=True):
         return place if 0 <= place < self.shown else None
 
 
-def columns(count: int, width: int, label: int) -> Columns:
+def columns(count: int, width: int, label: int) -> StavePositions:
     """The positions of `count` staves in `width` cells; with folded ones, `label` cells is the least width."""
     if count * _LEAST <= width:
         pitch = min(width // max(count, 1), max(_WIDEST, _ALONE // max(count, 1)))
         stave = pitch - max(1, pitch // 3)
         used = count * pitch - (pitch - stave)
-        return Columns((width - used) // 2, pitch, stave, count)
+        return StavePositions((width - used) // 2, pitch, stave, count)
     strip = width // 3
     pitch = max(_LEAST, min(label + 1, _FOLDED))
     shown = max((width - strip - 1) // pitch, 1)
     rest = count - shown
     if rest <= 0:
-        return Columns(0, pitch, pitch - 1, count)
+        return StavePositions(0, pitch, pitch - 1, count)
     per_cell = -(-rest // max(strip - 1, 1))  # one cell more if two groups each begin with their own cell
-    return Columns(0, pitch, pitch - 1, shown, shown * pitch + 1, -(-rest // per_cell) + 1, per_cell)
+    return StavePositions(0, pitch, pitch - 1, shown, shown * pitch + 1, -(-rest // per_cell) + 1, per_cell)
 
 
 def common(names: Sequence[str]) -> str:

@@ -40,8 +40,8 @@ def condition(snapshot: Snapshot, *, frozen: bool, silent_s: float, lost: Lost |
         return Condition("PAUSED", "stale")
     if silent_s > STALE_AFTER_S:
         return Condition(f"STALE {f.duration(int(silent_s) * 1_000)}", "stale")
-    if (standing := presenter_of(snapshot).standing()) is not None:
-        word, note = standing
+    if (state_override := presenter_of(snapshot).state_override()) is not None:
+        word, note = state_override
         return Condition(word, "stale", note)
     note = recent_note(snapshot)
     return {

@@ -9,7 +9,7 @@ from ...engine.core.snapshot import Cause, Note, SettingsChange, Snapshot
 from .holders import Holders
 from .target import target_of
 
-MOST_EVENTS = 1_000
+MAX_EVENTS = 1_000
 
 
 class HolderChanged(Event, frozen=True, kw_only=True, tag="holder_changed"):
@@ -48,7 +48,7 @@ class EventLog:
     def __init__(self, history: Iterable[HistoryPoint] = ()) -> None:
         self._rule = AlertRule()
         self._holders = Holders()
-        self._events: deque[Event] = deque(maxlen=MOST_EVENTS)
+        self._events: deque[Event] = deque(maxlen=MAX_EVENTS)
         self._alerts: list[Event] = []
         self._versions: set[int] = set()
         self._notes: frozenset[tuple[str, ...]] = frozenset()

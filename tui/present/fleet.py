@@ -18,7 +18,7 @@ from . import formatting as f
 from .check_facts import FACTS, CheckInput
 from .check_words import BAD
 from .diagnosis.diagnoses import explain
-from .line import Part, Run, cells, clip, part
+from .line import Part, Span, cells, clip, part
 from .target import target_of
 from .verdict import INKS, MOVES_AGAIN, WORDS, blame, is_over
 from .wording import is_close
@@ -196,19 +196,19 @@ def ordered(
     return found
 
 
-def headline(rows: Sequence[FleetRow]) -> list[Run]:
+def headline(rows: Sequence[FleetRow]) -> list[Span]:
     """The number of targets with each verdict."""
-    runs: list[Run] = [(f" {f.counted(len(rows), 'target')} ", "strong")]
+    spans: list[Span] = [(f" {f.counted(len(rows), 'target')} ", "strong")]
     for verdict in WORST:
         if count := sum(row.verdict == verdict for row in rows):
-            runs += [("  ", "dim"), (f"● {count:,} {WORDS[verdict]}", INKS[verdict])]
-    return runs
+            spans += [("  ", "dim"), (f"● {count:,} {WORDS[verdict]}", INKS[verdict])]
+    return spans
 
 
 # The table
 
 
-class Column(Struct, frozen=True):
+class FleetColumn(Struct, frozen=True):
     """A column: rank 0 is always shown; others are dropped, the greatest `rank` first."""
 
     title: str
@@ -243,48 +243,48 @@ def _age(ms: int | None) -> str:
     return f.UNKNOWN if ms is None else f.duration(ms // f.SECOND * f.SECOND)
 
 
-COLUMNS: tuple[Column, ...] = (
-    Column("verdict", 9, lambda row: f"● {WORDS[row.verdict]}", ink=lambda row: INKS[row.verdict]),
-    Column("target", 16, lambda row: f.clean(row.target), ink=lambda row: "strong"),
-    Column("kind", 11, lambda row: f.clean(row.kind) or f.UNKNOWN, rank=5, ink=lambda row: "dim"),
-    Column("lag", 7, lambda row: _duration(row.lag_ms), right=True),
-    Column("last 2 min", SPARK_CELLS, _spark, rank=4, ink=lambda row: "holder"),
-    Column("late", 7, lambda row: f.share(row.late_share_recent), rank=2, right=True),
-    Column("backlog", 9, lambda row: f.count(row.backlog), rank=3, right=True),
-    Column("findings", 8, _findings, rank=1, right=True,
+COLUMNS: tuple[FleetColumn, ...] = (
+    FleetColumn("verdict", 9, lambda row: f"● {WORDS[row.verdict]}", ink=lambda row: INKS[row.verdict]),
+    FleetColumn("target", 16, lambda row: f.clean(row.target), ink=lambda row: "strong"),
+    FleetColumn("kind", 11, lambda row: f.clean(row.kind) or f.UNKNOWN, rank=5, ink=lambda row: "dim"),
+    FleetColumn("lag", 7, lambda row: _duration(row.lag_ms), right=True),
+    FleetColumn("last 2 min", SPARK_CELLS, _spark, rank=4, ink=lambda row: "holder"),
+    FleetColumn("late", 7, lambda row: f.share(row.late_share_recent), rank=2, right=True),
+    FleetColumn("backlog", 9, lambda row: f.count(row.backlog), rank=3, right=True),
+    FleetColumn("findings", 8, _findings, rank=1, right=True,
            ink=lambda row: "bad" if (row.findings or {}).get("critical") else "text"),
-    Column("age", 6, lambda row: _age(row.age_ms), rank=6, right=True, ink=lambda row: "dim"),
+    FleetColumn("age", 6, lambda row: _age(row.age_ms), rank=6, right=True, ink=lambda row: "dim"),
 )  # fmt: skip
 LAST = "held back by"
 """The title of the last column, which gets the remaining width: which channel holds the watermark back, or why
 that is unknown."""
-_LEAST_LAST = 14
-_MOST_TARGET = 32
+_MIN_LAST = 14
+_MAX_TARGET = 32
 
 
-def layout(rows: Sequence[FleetRow], width: int) -> list[Column]:
+def layout(rows: Sequence[FleetRow], width: int) -> list[FleetColumn]:
     """The columns that fit, with the target's as wide as its names need."""
     longest = max((cell_len(f.clean(row.target)) for row in rows), default=0)
     columns = [
-        replace(column, cells=max(6, min(longest, _MOST_TARGET))) if column.title == "target" else column
+        replace(column, cells=max(6, min(longest, _MAX_TARGET))) if column.title == "target" else column
         for column in COLUMNS
     ]
-    while _cells(columns) + _LEAST_LAST > width and any(column.rank for column in columns):
+    while _cells(columns) + _MIN_LAST > width and any(column.rank for column in columns):
         columns.remove(max(columns, key=lambda column: column.rank))
     return columns
 
 
-def header_line(columns: Sequence[Column], sort: str, width: int, *, reverse: bool = False) -> list[Run]:
+def header_line(columns: Sequence[FleetColumn], sort: str, width: int, *, reverse: bool = False) -> list[Span]:
     """The titles; the one that sorts has an arrow."""
-    runs: list[Run] = [(" ", "dim")]
+    spans: list[Span] = [(" ", "dim")]
     for title, wide, right in [*((c.title, c.cells, c.right) for c in columns), (LAST, 0, False)]:
         arrow = ("▴" if reverse else "▾") if title == sort else ""
         ink = "strong" if arrow else "dim"
-        runs.append((f.pad(title + arrow, wide, right=right) + "  " if wide else title + arrow, ink))
-    return clip(runs, width)
+        spans.append((f.pad(title + arrow, wide, right=right) + "  " if wide else title + arrow, ink))
+    return clip(spans, width)
 
 
-def title_at(columns: Sequence[Column], x: int) -> str:
+def title_at(columns: Sequence[FleetColumn], x: int) -> str:
     """The title of the column at cell `x`."""
     right = 1
     for column in columns:
@@ -294,19 +294,19 @@ def title_at(columns: Sequence[Column], x: int) -> str:
     return LAST
 
 
-def row_line(row: FleetRow, columns: Sequence[Column], width: int) -> list[Run]:
+def row_line(row: FleetRow, columns: Sequence[FleetColumn], width: int) -> list[Span]:
     """A target's line."""
-    runs: list[Run] = [(" ", "text")]
+    spans: list[Span] = [(" ", "text")]
     for column in columns:
         text = f.cut(column.text(row), column.cells)
-        runs.append((f.pad(text, column.cells, right=column.right) + "  ", column.ink(row)))
+        spans.append((f.pad(text, column.cells, right=column.right) + "  ", column.ink(row)))
     held = "" if row.held_back_by is None else shown_name(row.held_back_by)
-    left = max(width - cells(runs), 0)
+    left = max(width - cells(spans), 0)
     if row.reason:
-        runs.append((f.cut(f.clean(row.reason), left), "stale" if row.lost else "text"))
+        spans.append((f.cut(f.clean(row.reason), left), "stale" if row.lost else "text"))
     else:
-        runs.append((f.cut(held, left), "holder"))
-    return clip(runs, width)
+        spans.append((f.cut(held, left), "holder"))
+    return clip(spans, width)
 
 
 def about(row: FleetRow) -> list[Part]:
@@ -321,5 +321,5 @@ def about(row: FleetRow) -> list[Part]:
     return parts
 
 
-def _cells(columns: Sequence[Column]) -> int:
+def _cells(columns: Sequence[FleetColumn]) -> int:
     return 1 + sum(column.cells + 2 for column in columns)

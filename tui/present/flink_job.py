@@ -37,7 +37,7 @@ class FlinkJob(Attached):
         """Why there is no what-if, which command has it, and how to get the line."""
         return f"{NO_WHAT_IF}. {self._who_answers()}"
 
-    def standing(self) -> tuple[str, str | None] | None:
+    def state_override(self) -> tuple[str, str | None] | None:
         """The job's own state if it does not run, else the age of its metrics or that some are missing."""
         snapshot, job = self._snapshot, self._snapshot.flink
         if snapshot.state not in ("stale", "partial", "starting") or job is None:

@@ -27,7 +27,7 @@ _UNITS = {"ms": 1, "s": SECOND, "m": MINUTE, "h": HOUR, "d": DAY}
 _NUMBER = re.compile(r" (#\d+)$")
 _DURATION = re.compile(r"(?:\d+(?:ms|s|m|h|d))+")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_LONGEST_NAME = 4_096
+_MAX_NAME = 4_096
 
 
 def duration(ms: float) -> str:
@@ -253,7 +253,7 @@ def clean(text: str) -> str:
     """Text from outside on one line; control characters are shown, so that no terminal obeys them."""
     out: list[str] = []
     marks = 0
-    for char in text[:_LONGEST_NAME]:
+    for char in text[:_MAX_NAME]:
         kind = unicodedata.category(char)
         marks = marks + 1 if kind in ("Mn", "Me") else 0
         if "\ufe00" <= char <= "\ufe0f" or marks > 1:

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from ...engine.core.history import HistoryPoint
 from ...engine.core.snapshot import Cause
 
-MOST_HOLDS = 500
-_MOST_CAUSES = 4
+MAX_HOLDS = 500
+_MAX_CAUSES = 4
 CAUSES: dict[str, str] = {
     "quiet": "no data", "backlog": "backlog", "never_seen": "never seen", "behind": "lagging",
     "future_elsewhere": "future timestamp elsewhere", "slow_clock": "slow clock", "held_back": "paused by --max-drift",
@@ -58,7 +58,7 @@ class Total(Struct, frozen=True):
 
 
 class Holders:
-    """The holds of a session, the oldest first, at most `MOST_HOLDS`; another engine begins another session."""
+    """The holds of a session, the oldest first, at most `MAX_HOLDS`; another engine begins another session."""
 
     def __init__(self) -> None:
         self._holds: list[Hold] = []
@@ -78,7 +78,7 @@ class Holders:
             since = max(since, before.until_ms)
             self._holds[-1] = _released(before, point, since)
         new = Hold(point.holder, since, point.now_ms, point.wall_ms, level_from_ms=point.watermark_ms)
-        self._holds = [*self._holds[-MOST_HOLDS + 1 :], _longer(new, point)]
+        self._holds = [*self._holds[-MAX_HOLDS + 1 :], _longer(new, point)]
 
     def until(self, wall_ms: int | None) -> Sequence[Hold]:
         """The holds up to a moment of the wall clock (epoch ms), for a frozen picture."""
@@ -99,7 +99,7 @@ def _released(hold: Hold, point: HistoryPoint, until_ms: int) -> Hold:
 def _longer(hold: Hold, point: HistoryPoint) -> Hold:
     causes = hold.causes
     if point.cause is not None and causes[-1:] != (point.cause,):
-        causes = (*causes, point.cause)[-_MOST_CAUSES:]
+        causes = (*causes, point.cause)[-_MAX_CAUSES:]
     lags = [lag for lag in (hold.lag_ms, point.behind_fastest_ms) if lag is not None]
     return replace(
         hold,

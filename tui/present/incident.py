@@ -26,7 +26,7 @@ from .wording import late_drops, watermark_parts
 
 PICTURE, RECORDING, SNAPSHOT, TEXT = "main.svg", "last-minutes.rec", "snapshot.json", "incident.md"
 """The files of an incident."""
-MOST_CHANNELS, MOST_WINDOWS, MOST_EVENTS = 30, 15, 100
+MAX_CHANNELS, MAX_WINDOWS, MAX_EVENTS = 30, 15, 100
 _GAP = re.compile(r"\s{2,}")
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>|#~])")
 
@@ -162,7 +162,7 @@ def _blockers(snapshot: Snapshot) -> str:
 def _timeline(case: Case) -> str:
     near = case.snapshot.now_ms
     rows: list[tuple[str, ...]] = []
-    for event in case.events[-MOST_EVENTS:]:
+    for event in case.events[-MAX_EVENTS:]:
         words = event_words(event)
         at_ms = event.wall_ms if event.now_ms is None else event.now_ms
         rows.append((f.stamp(at_ms, UTC), ALERTED * event.alert, words.what, words.detail))
@@ -200,7 +200,7 @@ def _fact(name: str, value: Value) -> str:
 
 def _channels(snapshot: Snapshot) -> str:
     behind = sorted(snapshot.channels, key=lambda view: (view.watermark_ms is None, view.watermark_ms or 0))
-    rows = [_channel(view, snapshot) for view in behind[:MOST_CHANNELS]]
+    rows = [_channel(view, snapshot) for view in behind[:MAX_CHANNELS]]
     heads = ("channel", "state", "watermark", "no data for", "records", "late", "backlog")
     text = _table("Channels, most behind first", heads, rows)
     left = len(behind) - len(rows)
@@ -239,7 +239,7 @@ def _windows(snapshot: Snapshot) -> str:
             f.UNKNOWN if window.short_ms is None else f.duration(max(window.short_ms, 0)),
             ", ".join(map(f.label, (window.blockers or [])[:5])) or f.label(window.waits_for or f.UNKNOWN),
         )
-        for window in windows.open[:MOST_WINDOWS]
+        for window in windows.open[:MAX_WINDOWS]
     ]
     text = _table("Open windows", ("window", "records", "event time missing", "waits for"), rows)
     left = (windows.open_count or len(windows.open)) - len(rows)

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ...engine.core.snapshot import LateRecord, Snapshot
 from . import formatting as f
-from .line import Run, clip
+from .line import Span, clip
 from .target import target_of
 from .view import reference_ms
 
@@ -104,12 +104,12 @@ def fetch(snapshot: Snapshot, record: LateRecord) -> Fetch:
     return Fetch(_sql(f"{directory}/batch={record.batch}/*.parquet", conditions), "SQL for DuckDB")
 
 
-def title_line(width: int) -> list[Run]:
+def title_line(width: int) -> list[Span]:
     """The line above the records."""
     return clip([(_cells(width, *TITLES), "dim")], width)
 
 
-def record_line(record: LateRecord, snapshot: Snapshot, zone: tzinfo | None, width: int) -> list[Run]:
+def record_line(record: LateRecord, snapshot: Snapshot, zone: tzinfo | None, width: int) -> list[Span]:
     """A record."""
     near_ms = reference_ms(snapshot)
     cells = _cells(

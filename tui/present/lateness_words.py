@@ -6,7 +6,7 @@ from ...engine.core.snapshot import Snapshot, WhatIfIdle
 from . import formatting as f
 from . import preview as what_if
 from .lateness_curve import DEVIATIONS, TARGETS, Curve, evidence, horizon_words, moments
-from .line import Part, Run, part
+from .line import Part, Span, part
 from .preview_words import changes_delay, delay_change, share_range
 from .screen_words import NO_RECORD, NONE_IN_THIS_TIME, OF_ITS_RECORDS
 from .wording import name
@@ -18,8 +18,8 @@ def targets_line(snapshot: Snapshot, curve: Curve, best: Sequence[int | None]) -
     what = " on time" if not curve.of_part else " not behind"
     for place, (text, value) in enumerate(zip(TARGETS, best, strict=True)):
         ending = what if not place else ""
-        runs: list[Run] = [(f"{text} %{ending} ", "dim"), ("none" if value is None else f.setting(value), "good")]
-        parts.append(part(*runs, gap="   " if place else ""))
+        spans: list[Span] = [(f"{text} %{ending} ", "dim"), ("none" if value is None else f.setting(value), "good")]
+        parts.append(part(*spans, gap="   " if place else ""))
         if value is not None and not curve.of_part:
             parts += _few(curve, value)
         preview = None if value is None else what_if.lateness(snapshot, value)
@@ -94,7 +94,7 @@ def _recent_share(curve: Curve, cursor: int) -> str:
     return ("≤ " if curve.upper_bound else "") + f.share(curve.shares[cursor])
 
 
-def timeout_words(snapshot: Snapshot, row: WhatIfIdle, horizon_ms: int | None) -> list[Run]:
+def timeout_words(snapshot: Snapshot, row: WhatIfIdle, horizon_ms: int | None) -> list[Span]:
     """The effect of another timeout, in a sentence."""
     if horizon_ms is not None:
         return [
@@ -105,22 +105,22 @@ def timeout_words(snapshot: Snapshot, row: WhatIfIdle, horizon_ms: int | None) -
     held = "no channel holds it back" if row.holder is None else f"held back by {name(row.holder)}"
     if row.idle_after_ms == settings.idle_after_ms:
         return [(f"This is the idle timeout in force: watermark {held}, {_changes(row.flaps)} so far.", "text")]
-    runs: list[Run] = [("Had the idle timeout been ", "text"), (f.setting(row.idle_after_ms), "strong")]
-    runs.append((" from the start, ", "text"))
+    spans: list[Span] = [("Had the idle timeout been ", "text"), (f.setting(row.idle_after_ms), "strong")]
+    spans.append((" from the start, ", "text"))
     now = snapshot.level.watermark_ms
     if row.watermark_ms is None or now is None:
-        runs.append(("there would be no watermark yet", "text"))
+        spans.append(("there would be no watermark yet", "text"))
     elif row.watermark_ms == now:
-        runs.append(("the watermark would be the same", "text"))
+        spans.append(("the watermark would be the same", "text"))
     else:
         ahead = "ahead of" if row.watermark_ms > now else "behind"
-        runs.append(
+        spans.append(
             (f"the watermark would be {f.duration(abs(row.watermark_ms - now))} {ahead} the present one", "text")
         )
     late = f"{f.count(row.late)} records late" + (f" (± {f.count(row.late_error)})" if row.late_error else "")
     current = next((r.flaps for r in snapshot.whatif_idle or [] if r.idle_after_ms == settings.idle_after_ms), None)
     instead = "" if current is None else f" instead of {current:,}"
-    return [*runs, (f", {held}, with {_changes(row.flaps)}{instead}, and {late}.", "text")]
+    return [*spans, (f", {held}, with {_changes(row.flaps)}{instead}, and {late}.", "text")]
 
 
 def _changes(flaps: int) -> str:

@@ -7,14 +7,14 @@ from rich.cells import cell_len
 
 from .formatting import cut
 
-Run = tuple[str, str]
+Span = tuple[str, str]
 """A stretch of text and the name of its ink."""
 
 
 class Part(Struct, frozen=True):
     """Runs that are shown or dropped together; the greatest `rank` is dropped first, rank 0 never."""
 
-    runs: tuple[Run, ...]
+    spans: tuple[Span, ...]
     rank: int = 0
     right: bool = False
     """At the right end of the line."""
@@ -22,17 +22,17 @@ class Part(Struct, frozen=True):
     """The text before it, unless it comes first on its side."""
 
 
-def part(*runs: Run, rank: int = 0, right: bool = False, gap: str = "   ") -> Part:
+def part(*spans: Span, rank: int = 0, right: bool = False, gap: str = "   ") -> Part:
     """A part of a line; see `Part`."""
-    return Part(runs, rank, right, gap)
+    return Part(spans, rank, right, gap)
 
 
-def cells(runs: Iterable[Run]) -> int:
+def cells(spans: Iterable[Span]) -> int:
     """The width of the runs in cells."""
-    return sum(cell_len(text) for text, _ in runs)
+    return sum(cell_len(text) for text, _ in spans)
 
 
-def lay(parts: Sequence[Part], width: int, ink: str = "text") -> list[Run]:
+def lay(parts: Sequence[Part], width: int, ink: str = "text") -> list[Span]:
     """The parts in `width` cells: left ones, a filling gap, right ones; parts that do not fit are dropped, then cut."""
     kept = list(parts)
     while kept and _length(kept) > width:
@@ -47,10 +47,10 @@ def lay(parts: Sequence[Part], width: int, ink: str = "text") -> list[Run]:
     return [*left, (" " * spare, ink), *right] if spare else [*left, *right]
 
 
-def clip(runs: Iterable[Run], width: int) -> list[Run]:
+def clip(spans: Iterable[Span], width: int) -> list[Span]:
     """The runs in at most `width` cells, `…` where they continue."""
-    out: list[Run] = []
-    for text, ink in runs:
+    out: list[Span] = []
+    for text, ink in spans:
         room = width - cells(out)
         if room <= 0:
             break
@@ -58,10 +58,10 @@ def clip(runs: Iterable[Run], width: int) -> list[Run]:
     return out
 
 
-def joined(runs: Iterable[Run]) -> list[Run]:
+def joined(spans: Iterable[Span]) -> list[Span]:
     """The runs, with neighbours of the same ink combined."""
-    out: list[Run] = []
-    for text, ink in runs:
+    out: list[Span] = []
+    for text, ink in spans:
         if out and out[-1][1] == ink:
             out[-1] = (out[-1][0] + text, ink)
         else:
@@ -74,11 +74,11 @@ def _length(parts: Sequence[Part]) -> int:
     return left + right + (2 if left and right else 0)
 
 
-def _side(parts: Sequence[Part], right: bool) -> list[Run]:
-    out: list[Run] = []
+def _side(parts: Sequence[Part], right: bool) -> list[Span]:
+    out: list[Span] = []
     for item in parts:
         if item.right == right:
             if out:
                 out.append((item.gap, "dim"))
-            out.extend(item.runs)
+            out.extend(item.spans)
     return out

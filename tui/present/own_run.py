@@ -7,7 +7,7 @@ from ...engine.core.snapshot import Snapshot
 from . import formatting as f
 from .blockers import short_staircase
 from .chain import Stage, stages_of_run
-from .line import Part, Run, part
+from .line import Part, Span, part
 from .preview import IdlePreview, LatenessPreview, Preview
 from .screen_words import ALL_CLOSED, ALL_IDLE, NO_CHANNEL, NO_OPEN_WINDOW, NO_RECORD
 from .snapshot_words import SnapshotWords
@@ -24,7 +24,7 @@ class OwnRun(SnapshotWords):
     can_apply = True
     how_to_type = "like 45m · Enter applies · Esc drops"
 
-    def standing(self) -> tuple[str, str | None] | None:
+    def state_override(self) -> tuple[str, str | None] | None:
         """None: the engine itself reports its state."""
         return None
 
@@ -33,8 +33,8 @@ class OwnRun(SnapshotWords):
         snapshot = self._snapshot
         settings, totals = snapshot.settings, snapshot.totals
         open_idle = isinstance(preview, IdlePreview)
-        lateness: list[Run] = [(" lateness ", "dim"), (_lateness(settings), "strong")]
-        idle: list[Run] = [("idle after ", "dim"), (f.setting(settings.idle_after_ms), "strong")]
+        lateness: list[Span] = [(" lateness ", "dim"), (_lateness(settings), "strong")]
+        idle: list[Span] = [("idle after ", "dim"), (f.setting(settings.idle_after_ms), "strong")]
         if isinstance(preview, LatenessPreview):
             lateness.append((f" ▸ {f.setting(preview.lateness_ms)}?", "preview"))
         elif isinstance(preview, IdlePreview):
@@ -122,7 +122,7 @@ def held_back_by(snapshot: Snapshot) -> list[Part]:
     if holder is None or holding(snapshot) is None:
         return []
     if behind_ms is not None and is_close(snapshot):
-        slowest: list[Run] = [(" slowest ", "dim"), (name(holder.channel), "strong")]
+        slowest: list[Span] = [(" slowest ", "dim"), (name(holder.channel), "strong")]
         return [part(*slowest, (f": {f.duration(behind_ms)} behind the fastest", "text"))]
     if ahead_elsewhere(snapshot):
         return [part((f" {cause(snapshot)}", "text"))]
@@ -146,7 +146,7 @@ def _drift(snapshot: Snapshot) -> list[Part]:
     source = snapshot.source
     if source is None or source.max_drift_ms is None or source.drift_ms is None:
         return []
-    drift: list[Run] = [("drift ", "dim"), (f.duration(source.drift_ms), "strong")]
+    drift: list[Span] = [("drift ", "dim"), (f.duration(source.drift_ms), "strong")]
     drift.append((f" of {f.setting(source.max_drift_ms)}", "dim"))
     if source.drift_unbalanced_ms is not None and source.drift_unbalanced_ms > source.drift_ms:
         drift.append((f", {f.duration(source.drift_unbalanced_ms)} without", "dim"))

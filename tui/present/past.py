@@ -11,7 +11,7 @@ from .target import target_of
 
 SLOT_MS = 2_000
 """Length (ms of the engine's wall clock) of a slot, of which only the last entry is kept."""
-MOST_VALUES = 1_500_000
+MAX_VALUES = 1_500_000
 """Values kept in all, at most: with very many channels there are fewer entries."""
 _UNKNOWN = -(2**63)
 
@@ -46,7 +46,7 @@ class Moment(Struct, frozen=True):
         return None if value == _UNKNOWN else value
 
 
-class Past:
+class ChannelsPast:
     """The moments of the last `keep_ms` of the engine's wall clock, the oldest first."""
 
     def __init__(self, keep_ms: int) -> None:
@@ -78,7 +78,7 @@ class Past:
                 array("q", [_UNKNOWN if view.quiet_ms is None else view.quiet_ms for view in views]),
             )
         )  # fmt: skip
-        most = max(min(self._keep, MOST_VALUES // len(names)), 1)
+        most = max(min(self._keep, MAX_VALUES // len(names)), 1)
         while len(moments) > most or moments[0].slot <= slot - self._keep:
             moments.popleft()
 

@@ -38,7 +38,7 @@ class Presenter(Protocol):
         """The words instead of a step of the preview if there is no what-if."""
         ...
 
-    def standing(self) -> tuple[str, str | None] | None:
+    def state_override(self) -> tuple[str, str | None] | None:
         """The word for a state that is not simply live, with a line on it; None: the state is normal."""
         ...
 

@@ -11,7 +11,7 @@ from ...engine.core.judgement.applied_now import AppliedNow, applied_now
 from ...engine.core.settings import StrategyName
 from ...engine.core.snapshot import RecentRow, Snapshot, WhatIf
 from .target import target_of
-from .wish import Wish
+from .wish import ProposedSetting
 
 
 class Range(Struct, frozen=True):
@@ -131,19 +131,19 @@ def idle(snapshot: Snapshot, idle_after_ms: int | None) -> IdlePreview | None:
     )
 
 
-def now(snapshot: Snapshot, wish: Wish) -> AppliedNow | None:
+def now(snapshot: Snapshot, proposed: ProposedSetting) -> AppliedNow | None:
     """The effect of the setting at the next emit (semantics 11.3); None if it is not known."""
     try:
-        if wish.idle:
-            return applied_now(snapshot, idle_after_ms=wish.value_ms)
-        return None if wish.value_ms is None else applied_now(snapshot, lateness_ms=wish.value_ms)
+        if proposed.idle:
+            return applied_now(snapshot, idle_after_ms=proposed.value_ms)
+        return None if proposed.value_ms is None else applied_now(snapshot, lateness_ms=proposed.value_ms)
     except ValueError:  # the strategy does not have this setting
         return None
 
 
-def now_gain_ms(snapshot: Snapshot, wish: Wish) -> int | None:
+def now_gain_ms(snapshot: Snapshot, proposed: ProposedSetting) -> int | None:
     """How far the watermark advances at the next emit with the setting; None: not known."""
-    found, level = now(snapshot, wish), snapshot.level.watermark_ms
+    found, level = now(snapshot, proposed), snapshot.level.watermark_ms
     if found is None or found.watermark_ms is None or level is None:
         return None
     return found.watermark_ms - level

@@ -35,7 +35,7 @@ class Chart(Struct, frozen=True):
     """Why there are no columns, shown in their place."""
 
 
-class Unread(Struct, frozen=True):
+class UnreadPosition(Struct, frozen=True):
     """The unread part of a channel or source: records, and how far reading is behind in event time (ms)."""
 
     name: str
@@ -66,11 +66,11 @@ def charts(snapshot: Snapshot, points: Sequence[HistoryPoint], cells: Cells) -> 
             backlog_chart(snapshot, cells), _state(snapshot, points, cells)]  # fmt: skip
 
 
-def unread(snapshot: Snapshot) -> list[Unread]:
+def unread(snapshot: Snapshot) -> list[UnreadPosition]:
     """The unread records by channel (else by source), the most behind first."""
-    views = [Unread(view.channel, view.backlog, view.behind_end_ms) for view in snapshot.channels
+    views = [UnreadPosition(view.channel, view.backlog, view.behind_end_ms) for view in snapshot.channels
              if view.backlog is not None]  # fmt: skip
-    found = views or [Unread(source.description, source.backlog, None) for source in snapshot.sources or ()]
+    found = views or [UnreadPosition(source.description, source.backlog, None) for source in snapshot.sources or ()]
     return sorted(found, key=lambda one: (-(one.records or 0), -(one.behind_ms or 0), one.name))
 
 

@@ -5,7 +5,7 @@ from . import formatting as f
 from .notes import note_text
 from .target import target_of
 
-_MOST_SIBLINGS = 8
+_MAX_SIBLINGS = 8
 
 
 def identity(snapshot: Snapshot) -> str | None:
@@ -79,7 +79,7 @@ def _node_line(snapshot: Snapshot, node: WatermarkNode) -> str:
 
 def sibling_lines(snapshot: Snapshot) -> list[str]:
     """The other queries of the application: the failed and the running ones a line each, then how many others."""
-    shown = [one for one in snapshot.siblings or () if one.state != "stopped"][:_MOST_SIBLINGS]
+    shown = [one for one in snapshot.siblings or () if one.state != "stopped"][:_MAX_SIBLINGS]
     lines = [
         f"query {f.clean(one.name)}: {one.state}" + ("" if one.error is None else f": {f.clean(one.error)}")
         for one in shown

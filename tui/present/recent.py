@@ -8,7 +8,7 @@ from ...engine.core.points import PointSample
 from ...engine.core.snapshot import Snapshot, TimePoint
 from .events import EventLog
 from .holders import Hold, Holders
-from .past import Past
+from .past import ChannelsPast
 from .target import target_of
 
 KEEP_MS = 900_000
@@ -31,7 +31,7 @@ class Recent:
         self._holders = Holders()
         self._has_log = log is not None
         self.log = EventLog() if log is None else log
-        self.past = Past(KEEP_MS)
+        self.past = ChannelsPast(KEEP_MS)
         """The channels' past states."""
         for point in history:
             self._append(point)

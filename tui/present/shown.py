@@ -11,7 +11,7 @@ from ...engine.core.judgement.applied_now import AppliedNow
 from ...engine.core.snapshot import Snapshot
 from . import preview as what_if
 from .applied import Applied
-from .channel_order import Entry, by_name, ordered
+from .channel_order import ChannelRow, by_name, ordered
 from .condition import Lost, condition, replay_condition, takes_changes
 from .diagnosis import explain
 from .keys import hint
@@ -22,10 +22,10 @@ from .preview import Preview
 from .preview_words import from_start_parts, no_change_parts, now_parts
 from .recent import Recent
 from .staves import Stave, staves
-from .top import SPARK_CELL_MS, SPARK_CELLS, Story, Top
+from .top import SPARK_CELL_MS, SPARK_CELLS, Top, WatermarkLine
 from .verdict import Offer, offer_of, verdict_parts
 from .view import View, preview_of
-from .wish import Wish
+from .wish import ProposedSetting
 from .wording import Condition, status_parts, watermark_parts
 
 
@@ -50,10 +50,10 @@ class Shown:
         """The setting that the verdict's line names."""
         self.findings: Sequence[Finding] = ()
         self.staves: list[Stave] = []
-        self.entries: list[Entry] = []
-        self._named: list[Entry] = []
+        self.entries: list[ChannelRow] = []
+        self._named: list[ChannelRow] = []
         self._named_of: tuple[Snapshot, int | None] | None = None
-        self._preview_of: tuple[Snapshot, Wish | None] | None = None
+        self._preview_of: tuple[Snapshot, ProposedSetting | None] | None = None
         self._judged_silent = False
         self._lags: list[int | None] = []
         self._now_share: float | None = None
@@ -102,25 +102,27 @@ class Shown:
 
     def update_preview(self) -> None:
         """Compute the preview of the wished setting, unless it is that of the last call."""
-        wish, of = self.view.wish, self._preview_of
-        if of is not None and of[0] is self.snapshot and of[1] == wish:
+        proposed, of = self.view.proposed, self._preview_of
+        if of is not None and of[0] is self.snapshot and of[1] == proposed:
             return
-        self._preview_of = (self.snapshot, wish)
-        self.preview = preview_of(self.snapshot, wish)
-        self.now = None if wish is None or self.preview is None else what_if.now(self.snapshot, wish)
+        self._preview_of = (self.snapshot, proposed)
+        self.preview = preview_of(self.snapshot, proposed)
+        self.now = None if proposed is None or self.preview is None else what_if.now(self.snapshot, proposed)
 
-    def wants(self, wish: Wish | None) -> None:
+    def wants(self, proposed: ProposedSetting | None) -> None:
         """Set the wished setting; none if it is the one in force."""
         settings = self.snapshot.settings
-        if wish is not None and wish.value_ms == (settings.idle_after_ms if wish.idle else settings.lateness_ms):
-            wish = None
-        self.look(wish=wish)
+        if proposed is not None and proposed.value_ms == (
+            settings.idle_after_ms if proposed.idle else settings.lateness_ms
+        ):
+            proposed = None
+        self.look(proposed=proposed)
 
-    def apply(self, wish: Wish, *, undoes: bool = False) -> None:
+    def apply(self, proposed: ProposedSetting, *, undoes: bool = False) -> None:
         """Store a change that is made now, and the value it replaces; `undoes`: it takes back the one before."""
         settings = self.snapshot.settings
-        before = Wish(wish.idle, settings.idle_after_ms if wish.idle else settings.lateness_ms)
-        self.applied = Applied(wish, before, settings.version, undoes=undoes)
+        before = ProposedSetting(proposed.idle, settings.idle_after_ms if proposed.idle else settings.lateness_ms)
+        self.applied = Applied(proposed, before, settings.version, undoes=undoes)
 
     @property
     def is_replay(self) -> bool:
@@ -169,7 +171,7 @@ class Shown:
                 key=hint("verdict-fix").keys,
                 headline=explain(self.findings[0], snapshot, zone).title if self.findings else None,
             ),
-            story=Story(watermark_parts(snapshot, zone), words.holder(zone), self._lags),
+            story=WatermarkLine(watermark_parts(snapshot, zone), words.holder(zone), self._lags),
             tuning=words.tuning(self.preview, self._now_share),
             now=self._now_line(words.can_apply),
             from_start=from_start_parts(snapshot, self.preview) if self.preview and words.can_apply else (),

@@ -95,7 +95,7 @@ def under_one_clock(view: ChannelView, level_ms: int | None) -> Kind:
     return "drowned" if drowned and view.state == "active" else view.state
 
 
-class Folded(Struct, frozen=True):
+class FoldedStaves(Struct, frozen=True):
     """Staves that share cells."""
 
     cells: list[list[Stave]] = []
@@ -106,7 +106,7 @@ class Folded(Struct, frozen=True):
     left_out: int = 0
 
 
-def fold(found: Sequence[Stave], per_cell: int) -> Folded:
+def fold(found: Sequence[Stave], per_cell: int) -> FoldedStaves:
     """The staves, `per_cell` to a cell; those that are left out of the minimum, which come last, apart."""
     out = next((place for place, stave in enumerate(found) if stave.kind in LEFT_OUT), len(found))
     cells = [
@@ -114,7 +114,7 @@ def fold(found: Sequence[Stave], per_cell: int) -> Folded:
         for group in (found[:out], found[out:])
         for start in range(0, len(group), per_cell)
     ]
-    return Folded(
+    return FoldedStaves(
         cells=cells,
         lowest=[min(cell, key=lambda s: _BELOW_ALL if s.watermark_ms is None else s.watermark_ms) for cell in cells],
         keys=frozenset(stave.key for stave in found),

@@ -21,7 +21,7 @@ class Chosen(Struct, frozen=True):
     row: str
 
 
-class Records(Struct, frozen=True):
+class TableRecords(Struct, frozen=True):
     """A table under a name for its file; each row a struct whose field names and units are those of the JSON output."""
 
     name: str

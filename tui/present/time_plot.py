@@ -14,11 +14,11 @@ from ...engine.core.settings import Session, Settings
 from ...engine.core.snapshot import Snapshot, TimePoint
 from . import formatting as f
 from .axis import STEPS
-from .line import Run, joined
+from .line import Span, joined
 
 LATE, LEVEL, DIAGONAL, GRID, PREVIEW = "×", "─", "╱", "┈", "╌"
 ZOOM = 2
-MOST_ZOOM, LEAST_ZOOM = 10, -6
+MAX_ZOOM, MIN_ZOOM = 10, -6
 _LAGS, _TICK_CELLS, _TICK_ROWS = 3, 14, 3
 """The width of the first picture in lags, and the least distances between two labels."""
 _FAR = 4
@@ -33,7 +33,7 @@ _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """Braille: the bits of a cell, from its upper left corner."""
 
 
-class Look(Struct, frozen=True):
+class PlotView(Struct, frozen=True):
     """The view: zoomed in (above 0) or out, moved back in processing time and up in event time (ms)."""
 
     zoom: int = 0
@@ -43,7 +43,7 @@ class Look(Struct, frozen=True):
     """Show only the records of this channel."""
 
 
-class Frame(Struct, frozen=True):
+class PlotFrame(Struct, frozen=True):
     """The part that is shown: a column is `cell_ms` of processing time, a row `row_ms` of event time."""
 
     x_low: int
@@ -126,7 +126,7 @@ def _window(settings: Settings) -> tuple[int | None, int | None, int]:
     return spec.size_ms, spec.slide_ms, (spec.offset_ms + spec.size_ms) % spec.slide_ms
 
 
-def frame_of(data: Data, look: Look, columns: int, rows: int, last: Frame | None) -> Frame:
+def frame_of(data: Data, look: PlotView, columns: int, rows: int, last: PlotFrame | None) -> PlotFrame:
     """The part to show; `last` is the part shown before, whose scales are kept while they fit."""
     oldest = min([point.now_ms for point in data.points[:1]] + [now for now, _ in data.line[:1]], default=data.now_ms)
     kept = max(data.now_ms - oldest, f.MINUTE)
@@ -141,7 +141,7 @@ def frame_of(data: Data, look: Look, columns: int, rows: int, last: Frame | None
     kept_row = same is not None and same.rows == rows and 0.4 * same.row_ms <= need <= same.row_ms
     row = same.row_ms if same is not None and kept_row else _nice(need)
     top = -(-(high + look.up_ms) // row) * row
-    return Frame(left, cell, columns, top - row * rows, row, rows, look.zoom)
+    return PlotFrame(left, cell, columns, top - row * rows, row, rows, look.zoom)
 
 
 def _event_span(data: Data, left: int, right: int) -> tuple[int, int]:
@@ -171,27 +171,27 @@ _FINE = sorted(((step, n) for step in STEPS for n in (12, 10, 6, 5, 4, 3, 2, 1) 
 """Round times and equal parts of them, by length."""
 
 
-def moved(look: Look, frame: Frame, right: float, up: float) -> Look:
+def moved(look: PlotView, frame: PlotFrame, right: float, up: float) -> PlotView:
     """The view moved by shares of the picture; never beyond now."""
     back = look.back_ms - round(right * frame.cell_ms * frame.columns)
-    return Look(look.zoom, max(back, 0), look.up_ms + round(up * frame.row_ms * frame.rows), look.channel)
+    return PlotView(look.zoom, max(back, 0), look.up_ms + round(up * frame.row_ms * frame.rows), look.channel)
 
 
-def zoomed(look: Look, frame: Frame, by: int) -> Look:
+def zoomed(look: PlotView, frame: PlotFrame, by: int) -> PlotView:
     """The view zoomed in (1) or out (-1): around now if the picture follows the clock, else around its middle."""
-    zoom = max(min(look.zoom + by, MOST_ZOOM), LEAST_ZOOM)
+    zoom = max(min(look.zoom + by, MAX_ZOOM), MIN_ZOOM)
     if zoom == look.zoom or not look.back_ms:
-        return Look(zoom, look.back_ms, look.up_ms if zoom == look.zoom else 0, look.channel)
+        return PlotView(zoom, look.back_ms, look.up_ms if zoom == look.zoom else 0, look.channel)
     half = frame.cell_ms * frame.columns // 2
-    return Look(zoom, max(look.back_ms + half - round(half * ZOOM ** (look.zoom - zoom)), 0), 0, look.channel)
+    return PlotView(zoom, max(look.back_ms + half - round(half * ZOOM ** (look.zoom - zoom)), 0), 0, look.channel)
 
 
 # What each cell contains
 
 
-def drawn(data: Data, frame: Frame, *, plain: bool = False) -> list[list[Run]]:
+def drawn(data: Data, frame: PlotFrame, *, plain: bool = False) -> list[list[Span]]:
     """The rows of the picture, the upper one first; without colours (`plain`) the diagonal has other signs."""
-    cells: list[list[Run]] = [[(" ", "text")] * frame.columns for _ in range(frame.rows)]
+    cells: list[list[Span]] = [[(" ", "text")] * frame.columns for _ in range(frame.rows)]
     _draw_grid(cells, data, frame)
     _draw_diagonal(cells, data, frame, plain)
     _draw_points(cells, [point for point in data.points if not point.late], frame)
@@ -204,12 +204,12 @@ def drawn(data: Data, frame: Frame, *, plain: bool = False) -> list[list[Run]]:
     return [joined(row) for row in reversed(cells)]
 
 
-def grid_is_drawn(data: Data, frame: Frame) -> bool:
+def grid_is_drawn(data: Data, frame: PlotFrame) -> bool:
     """Whether the ends of windows are far enough apart to draw."""
     return data.window_ms is not None and data.window_ms >= _GRID_ROWS * frame.row_ms
 
 
-def _draw_grid(cells: list[list[Run]], data: Data, frame: Frame) -> None:
+def _draw_grid(cells: list[list[Span]], data: Data, frame: PlotFrame) -> None:
     if data.window_ms is None or not grid_is_drawn(data, frame):
         return
     end = frame.y_low + (data.offset_ms - frame.y_low) % data.window_ms
@@ -218,7 +218,7 @@ def _draw_grid(cells: list[list[Run]], data: Data, frame: Frame) -> None:
         end += data.window_ms
 
 
-def _draw_diagonal(cells: list[list[Run]], data: Data, frame: Frame, plain: bool) -> None:
+def _draw_diagonal(cells: list[list[Span]], data: Data, frame: PlotFrame, plain: bool) -> None:
     """Draw the present event time: a line of dots, or of strokes without colours."""
     dots: dict[tuple[int, int], int] = {}
     for half in range(2 * frame.columns):
@@ -231,7 +231,7 @@ def _draw_diagonal(cells: list[list[Run]], data: Data, frame: Frame, plain: bool
         cells[row][column] = (DIAGONAL if plain else chr(0x2800 + bits), "dim")
 
 
-def _draw_points(cells: list[list[Run]], points: Sequence[TimePoint], frame: Frame) -> None:
+def _draw_points(cells: list[list[Span]], points: Sequence[TimePoint], frame: PlotFrame) -> None:
     """Draw the records, eight dots per cell."""
     dots: dict[tuple[int, int], int] = {}
     for point in points:
@@ -244,7 +244,7 @@ def _draw_points(cells: list[list[Run]], points: Sequence[TimePoint], frame: Fra
         cells[row][column] = (chr(0x2800 + bits), "on-time")
 
 
-def _place(frame: Frame, point: TimePoint) -> tuple[int, int] | None:
+def _place(frame: PlotFrame, point: TimePoint) -> tuple[int, int] | None:
     """The cell (row from the bottom, column) of a record."""
     if not (frame.x_low <= point.now_ms < frame.x_high and frame.y_low <= point.event_ms < frame.y_high):
         return None
@@ -252,7 +252,7 @@ def _place(frame: Frame, point: TimePoint) -> tuple[int, int] | None:
 
 
 def _draw_line(
-    cells: list[list[Run]], line: Sequence[tuple[int, int]], data: Data, frame: Frame, *, preview: bool
+    cells: list[list[Span]], line: Sequence[tuple[int, int]], data: Data, frame: PlotFrame, *, preview: bool
 ) -> None:  # fmt: skip
     """Draw the watermark as steps."""
     ink = "preview" if preview else "level"
@@ -270,12 +270,12 @@ def _draw_line(
         before = row
 
 
-def _row_of(frame: Frame, time: int) -> int:
+def _row_of(frame: PlotFrame, time: int) -> int:
     """The row of a time; the one below or above the picture if it is outside."""
     return -1 if time < frame.y_low else min(int(frame.row(time)), frame.rows)
 
 
-def _draw_step(cells: list[list[Run]], column: int, start: int, end: int, ink: str, flat: str) -> None:
+def _draw_step(cells: list[list[Span]], column: int, start: int, end: int, ink: str, flat: str) -> None:
     if start == end:
         shape = {start: flat}
     else:
@@ -290,7 +290,7 @@ def _draw_step(cells: list[list[Run]], column: int, start: int, end: int, ink: s
 # The axes
 
 
-def y_labels(frame: Frame, zone: tzinfo | None) -> dict[int, str]:
+def y_labels(frame: PlotFrame, zone: tzinfo | None) -> dict[int, str]:
     """The labelled rows, counted from the bottom."""
     step = next((step for step in STEPS if step >= _TICK_ROWS * frame.row_ms), STEPS[-1])
     first = -(-frame.y_low // step) * step
@@ -298,7 +298,7 @@ def y_labels(frame: Frame, zone: tzinfo | None) -> dict[int, str]:
     return {int(frame.row(time)): text for time, text in zip(times, f.axis_times(times, zone, step), strict=True)}
 
 
-def x_labels(frame: Frame, zone: tzinfo | None) -> dict[int, str]:
+def x_labels(frame: PlotFrame, zone: tzinfo | None) -> dict[int, str]:
     """The labels below, by the column of their time."""
     step = next((step for step in STEPS if step >= _TICK_CELLS * frame.cell_ms), STEPS[-1])
     first = -(-frame.x_low // step) * step

@@ -10,7 +10,7 @@ SPARK_CELLS, SPARK_CELL_MS = 36, 5_000
 """The sparkline of lags: how many cells, and the time of each."""
 
 
-class Story(Struct, frozen=True):
+class WatermarkLine(Struct, frozen=True):
     """The watermark's line: the watermark, its holder, and the lags of the last minutes (ms, the newest last)."""
 
     level: Sequence[Part] = ()
@@ -23,7 +23,7 @@ class Top(Struct, frozen=True):
 
     status: Sequence[Part] = ()
     verdict: Sequence[Part] = ()
-    story: Story = Story()
+    story: WatermarkLine = WatermarkLine()
     tuning: Sequence[Part] = ()
     now: Sequence[Part] = ()
     """The effect of the preview at the next emit, or of an applied setting; else nothing."""

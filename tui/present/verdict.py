@@ -14,10 +14,10 @@ from ...engine.core.snapshot import Blocker, Cause, Snapshot, Verdict, VerdictNa
 from . import formatting as f
 from .diagnosis.fixes import wish_of
 from .keys import hint
-from .line import Part, Run, lay, part
+from .line import Part, Span, lay, part
 from .preview import now_gain_ms
 from .target import target_of
-from .wish import Wish
+from .wish import ProposedSetting
 from .wording import NAME_CELLS, ahead_elsewhere, name, raised_words
 
 STALE_AFTER_MS = 3_000
@@ -26,7 +26,7 @@ NAMED = 3
 """Blockers that the line names, at most."""
 NAMED_CELLS = 16
 """Cells for their names, at most, except the first."""
-MOST_OF_IT = 0.9
+MAX_OF_IT = 0.9
 """The share of the watermark's lag that the blamed channels explain."""
 WORDS: dict[VerdictName, str] = {
     "moving": "MOVING", "slow": "SLOW", "stalled": "STALLED", "waiting": "WAITING", "unknown": "UNKNOWN",
@@ -70,7 +70,7 @@ REASONS: dict[str | None, str] = {
 class Offer(Struct, frozen=True):
     """The setting that fixes the problem, and how far the watermark advances at the next emit with it."""
 
-    wish: Wish
+    proposed: ProposedSetting
     gain_ms: int | None
 
 
@@ -83,8 +83,8 @@ def offer_of(snapshot: Snapshot, findings: Sequence[Finding]) -> Offer | None:
     if verdict in ("stalled", "slow"):
         findings = [found for found in findings if accounts_for(found, verdict)]
     wishes = (wish_of(fix) for found in findings for fix in found.fixes)
-    wish = next((wish for wish in wishes if wish is not None), None)
-    return None if wish is None else Offer(wish, now_gain_ms(snapshot, wish))
+    proposed = next((proposed for proposed in wishes if proposed is not None), None)
+    return None if proposed is None else Offer(proposed, now_gain_ms(snapshot, proposed))
 
 
 def seen_verdict(snapshot: Snapshot, *, lost: str | None = None, silent_ms: int | None = None) -> Verdict:
@@ -109,9 +109,9 @@ def verdict_parts(
     `headline` is the first finding in words.
     """
     verdict = seen_verdict(snapshot, lost=lost, silent_ms=silent_ms)
-    ink = INKS["slow" if _stands_still(verdict) else verdict.verdict]
+    ink = INKS["slow" if _is_frozen(verdict) else verdict.verdict]
     since = _age(snapshot, verdict)
-    head: list[Run] = [(f" ● {WORDS[verdict.verdict]}", ink)]
+    head: list[Span] = [(f" ● {WORDS[verdict.verdict]}", ink)]
     if verdict.verdict == "moving" and verdict.speed:
         head.append((f" ×{speed(verdict.speed)}", ink))
     elif since is not None:
@@ -167,7 +167,7 @@ def blame(snapshot: Snapshot) -> str | None:
         return None
     if (raised := raised_words(snapshot)) is not None:
         return raised
-    most = MOST_OF_IT * (snapshot.level.behind_fastest_ms or 0)
+    most = MAX_OF_IT * (snapshot.level.behind_fastest_ms or 0)
     enough = next((place for place, step in enumerate(steps, 1) if (step.gain_ms or 0) >= most), len(steps))
     same = list(takewhile(lambda step: step.cause == steps[0].cause, steps[:enough]))
     return f"{_named_shortly([channel for step in same for channel in step.channels], count_of(same))} {does(same)}"
@@ -236,7 +236,7 @@ def _reason(
     who = _blamed(snapshot, findings)
     if verdict.verdict == "moving":
         behind = snapshot.level.behind_fastest_ms
-        if _stands_still(verdict) and behind:
+        if _is_frozen(verdict) and behind:
             return [f"not advanced in the last {f.duration(verdict.horizon_ms or 0)}", *([who] if who else [])]
         if ahead_elsewhere(snapshot):
             return []  # nothing is behind: the finding names who is ahead
@@ -283,7 +283,7 @@ def _names_it(finding: Finding) -> bool:
     return isinstance(finding, OperatorKeepsBack) or (isinstance(finding, Lagging) and finding.stuck_ms is not None)
 
 
-def _stands_still(verdict: Verdict) -> bool:
+def _is_frozen(verdict: Verdict) -> bool:
     """Whether the verdict is still moving, but the watermark has not advanced: not good news."""
     return verdict.verdict == "moving" and verdict.speed == 0
 
@@ -318,7 +318,7 @@ def _cost_and_fix(snapshot: Snapshot, findings: Sequence[Finding], offer: Offer 
         verb = "window waits" if waiting == 1 and not more else "windows wait"
         parts.append(part((f"{waiting:,}{'+' * more} {verb}", "text"), rank=3, gap=" · "))
     if offer is not None:
-        parts.append(part(("fix: ", "dim"), (offer.wish.words(), "strong"), rank=1, gap=" · "))
+        parts.append(part(("fix: ", "dim"), (offer.proposed.words(), "strong"), rank=1, gap=" · "))
         if offer.gain_ms:
             parts.append(part((f" gives {f.signed(offer.gain_ms)}", "text"), rank=2, gap=""))
         if key:

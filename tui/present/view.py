@@ -10,13 +10,13 @@ from . import formatting as f
 from . import preview as what_if
 from .channel_order import SORTS, Sort
 from .preview import Preview
-from .wish import Wish
+from .wish import ProposedSetting
 
 
 class View(Struct, frozen=True):
     """The user's view of the snapshot."""
 
-    wish: Wish | None = None
+    proposed: ProposedSetting | None = None
     sort: Sort = SORTS[0]
     reverse: bool = False
     pattern: re.Pattern[str] | None = None
@@ -33,13 +33,13 @@ class View(Struct, frozen=True):
     """Whether the heat map replaces the barrel."""
 
 
-def preview_of(snapshot: Snapshot, wish: Wish | None) -> Preview | None:
+def preview_of(snapshot: Snapshot, proposed: ProposedSetting | None) -> Preview | None:
     """The preview of the wish; None without a wish."""
-    if wish is None:
+    if proposed is None:
         return None
-    if wish.idle:
-        return what_if.idle(snapshot, wish.value_ms)
-    return None if wish.value_ms is None else what_if.lateness(snapshot, wish.value_ms)
+    if proposed.idle:
+        return what_if.idle(snapshot, proposed.value_ms)
+    return None if proposed.value_ms is None else what_if.lateness(snapshot, proposed.value_ms)
 
 
 def instance_of(snapshot: Snapshot, channel: str | None) -> int | None:

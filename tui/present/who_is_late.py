@@ -6,12 +6,12 @@ from msgspec import Struct
 
 from ...engine.core.snapshot import ExplainedColumn, ExplainedValue, Snapshot
 from . import formatting as f
-from .line import Run, clip
+from .line import Span, clip
 from .target import target_of
 
 _NAME = (8, 28)
 _NUMBERS = 34
-_LEAST_BAR = 8
+_MIN_BAR = 8
 _OTHERS, _OTHERS_ALONE = 5, 3
 """How many values that are not late more often are shown: below one that is, and if there is none."""
 
@@ -59,7 +59,7 @@ def nothing_explained(snapshot: Snapshot) -> str:
     return "Start the engine with --explain COL,… (up to ten columns) to see which values late records have"
 
 
-def column_line(column: ExplainedColumn, width: int) -> list[Run]:
+def column_line(column: ExplainedColumn, width: int) -> list[Span]:
     """A column's name, and the limits of its counts."""
     bounded = ""
     if column.approximate:
@@ -68,7 +68,7 @@ def column_line(column: ExplainedColumn, width: int) -> list[Run]:
     return clip([(f" {f.clean(column.column)}", "strong"), (bounded, "dim")], width)
 
 
-def late_line(facts: ValueFacts, width: int) -> list[Run]:
+def late_line(facts: ValueFacts, width: int) -> list[Span]:
     """A value among the late records."""
     value = facts.value
     ink = "stale" if value.sure else "text"
@@ -91,7 +91,7 @@ def _lift(value: ExplainedValue) -> str:
     return lift if value.low is None or value.high is None else f"{lift} ({value.low:.1f}–{value.high:.1f})"
 
 
-def all_line(facts: ValueFacts, width: int) -> list[Run]:
+def all_line(facts: ValueFacts, width: int) -> list[Span]:
     """The same value among all records."""
     about = "≈" if facts.approximate else " "
     count = f.pad(about + f.count(facts.value.records), 10, right=True)
@@ -99,7 +99,7 @@ def all_line(facts: ValueFacts, width: int) -> list[Run]:
     return clip([(" " * (_name(width) + 1), "text"), (numbers, "dim"), *_bar(facts.of_all, width, "dim")], width)
 
 
-def legend() -> Sequence[Run]:
+def legend() -> Sequence[Span]:
     """The meaning of the bars."""
     return [("▇", "stale"), (" of the late records  ", "dim"), ("▇", "dim"), (" of all", "dim")]
 
@@ -109,12 +109,12 @@ def _share(share: float | None) -> str:
 
 
 def _name(width: int) -> int:
-    return max(_NAME[0], min(_NAME[1], width - _NUMBERS - _LEAST_BAR - 20))
+    return max(_NAME[0], min(_NAME[1], width - _NUMBERS - _MIN_BAR - 20))
 
 
-def _bar(share: float | None, width: int, ink: str) -> list[Run]:
+def _bar(share: float | None, width: int, ink: str) -> list[Span]:
     cells = width - _name(width) - _NUMBERS - 18
-    if cells < _LEAST_BAR:
+    if cells < _MIN_BAR:
         return []
     full = round(min(share or 0, 1) * cells)
     return [(f.pad("▇" * max(full, 1 if share else 0), cells + 1), ink)]

@@ -5,7 +5,7 @@ from msgspec import Struct
 from . import formatting as f
 
 
-class Wish(Struct, frozen=True):
+class ProposedSetting(Struct, frozen=True):
     """The setting that is previewed: a lateness, or an idle timeout (None: off)."""
 
     idle: bool

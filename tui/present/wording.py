@@ -9,7 +9,7 @@ from ...engine.core.settings import Session, Settings, Sliding
 from ...engine.core.snapshot import ChannelView, Snapshot
 from . import formatting as f
 from .flink_load import busy_after, kept_back
-from .line import Part, Run, part
+from .line import Part, Span, part
 from .query_words import identity
 from .reading import share_read
 from .staves import holding
@@ -77,7 +77,7 @@ def no_watermark(snapshot: Snapshot) -> str:
 def watermark_parts(snapshot: Snapshot, zone: tzinfo | None) -> list[Part]:
     """The watermark and how far it is behind."""
     level = snapshot.level
-    label: Run = (" WATERMARK ", "title")
+    label: Span = (" WATERMARK ", "title")
     if level.watermark_ms is None:
         return [part(label, ("ended" if snapshot.ended else no_watermark(snapshot), "level"))]
     time = f.clock(level.watermark_ms, zone, snapshot.now_ms)

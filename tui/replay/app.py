@@ -24,7 +24,7 @@ from ..screens.events import EventsScreen
 from ..screens.main import MainScreen
 from .go_to import GoToScreen
 from .marks import marks_of
-from .player import Replay
+from .player import Player
 from .timeline import ReplayBar, Timeline, Track
 
 _NEAR_MS, _READ = 60_000, 60
@@ -50,7 +50,7 @@ class ReplayApp(WmtopApp):
         denied: frozenset[str] = frozenset(),
         preferences_file: Path | None = None,
     ) -> None:
-        self._replay = replay = Replay(recording, speed=speed, number=number, playing=playing, clock=clock)
+        self._replay = replay = Player(recording, speed=speed, number=number, playing=playing, clock=clock)
         super().__init__(replay, on_quit="leave", clock=clock, denied=denied, preferences_file=preferences_file)
         self._recording = recording
         self._whole_log = log_of(replay.points, recording.at(len(recording) - 1))

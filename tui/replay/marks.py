@@ -15,13 +15,13 @@ Points = Sequence[HistoryPoint | None]
 
 PARTS = 100
 """The number of parts that a recording is divided into."""
-LEAST_HELD = 3
+MIN_HELD = 3
 """A holder counts if it held back the watermark for this many snapshots, and for a part of the recording."""
 STALL_MS, STALL_TIMES = 60_000, 2
 """A stall: the watermark was frozen for at least this long (ms of processing time), and this many times the median."""
 
 
-class Mark(Struct, frozen=True):
+class TimelineMark(Struct, frozen=True):
     """Something that began with snapshot `start` and lasted until `end` (equal for a moment)."""
 
     kind: Kind
@@ -30,7 +30,7 @@ class Mark(Struct, frozen=True):
     words: str
 
 
-class Part(Struct, frozen=True):
+class TimelinePart(Struct, frozen=True):
     """Consecutive snapshots, with the number of records and of late ones among them."""
 
     start: int
@@ -38,32 +38,32 @@ class Part(Struct, frozen=True):
     records: int
     late: int
 
-    def with_next(self, other: "Part") -> "Part":
+    def with_next(self, other: "TimelinePart") -> "TimelinePart":
         """Both parts as one."""
-        return Part(self.start, other.end, self.records + other.records, self.late + other.late)
+        return TimelinePart(self.start, other.end, self.records + other.records, self.late + other.late)
 
 
-def marks_of(points: Points, play_ms: Sequence[int]) -> list[Mark]:
+def marks_of(points: Points, play_ms: Sequence[int]) -> list[TimelineMark]:
     """All marks of a recording, by start; `play_ms` says when each snapshot is shown."""
     return sorted([*holders(points, play_ms), *stalls(points), *bursts(points, play_ms)], key=lambda mark: mark.start)
 
 
-def holders(points: Points, play_ms: Sequence[int]) -> Iterator[Mark]:
+def holders(points: Points, play_ms: Sequence[int]) -> Iterator[TimelineMark]:
     """The places where another channel began to hold back the watermark, for a while."""
     least = play_ms[-1] / PARTS if play_ms else 0
     before: str | None = None
     for start, end in _runs(points, lambda a, b: a.holder == b.holder):
         point = points[start]
         until = play_ms[min(end + 1, len(play_ms) - 1)]
-        brief = end + 1 - start < LEAST_HELD or until - play_ms[start] < least
+        brief = end + 1 - start < MIN_HELD or until - play_ms[start] < least
         if brief or point is None or point.holder is None or point.holder == before:
             continue
         if before is not None:
-            yield Mark("holder", start, start, f"{f.label(point.holder, 24)} takes over")
+            yield TimelineMark("holder", start, start, f"{f.label(point.holder, 24)} takes over")
         before = point.holder
 
 
-def stalls(points: Points) -> Iterator[Mark]:
+def stalls(points: Points) -> Iterator[TimelineMark]:
     """The stretches with records in which the watermark was frozen for long."""
     frozen: list[tuple[int, int, int]] = []
     for start, end in _runs(points, lambda a, b: a.watermark_ms == b.watermark_ms):
@@ -73,10 +73,10 @@ def stalls(points: Points) -> Iterator[Mark]:
     usual = median(length for _, _, length in frozen) if len(frozen) > 1 else 0
     for start, end, length in frozen:
         if length >= max(STALL_MS, STALL_TIMES * usual):
-            yield Mark("stall", start, end, f"watermark frozen for {f.duration(length)}")
+            yield TimelineMark("stall", start, end, f"watermark frozen for {f.duration(length)}")
 
 
-def bursts(points: Points, play_ms: Sequence[int]) -> Iterator[Mark]:
+def bursts(points: Points, play_ms: Sequence[int]) -> Iterator[TimelineMark]:
     """The stretches in which far more records than usual were late; neighbouring parts are one burst.
 
     A part is judged as an alert judges a minute (semantics 11.7), but against the whole recording: it has hindsight.
@@ -84,16 +84,16 @@ def bursts(points: Points, play_ms: Sequence[int]) -> Iterator[Mark]:
     parts = list(_parts(points, play_ms))
     records = sum(part.records for part in parts)
     usual = sum(part.late for part in parts) / records if records else 0.0
-    found: list[Part] = []
+    found: list[TimelinePart] = []
     for part in parts:
         if is_burst(part.late, part.records, usual):
             joined = found and found[-1].end + 1 == part.start
             found.append(found.pop().with_next(part) if joined else part)
     for part in found:
-        yield Mark("late", part.start, part.end, f"{f.share(part.late / part.records)} of the records late")
+        yield TimelineMark("late", part.start, part.end, f"{f.share(part.late / part.records)} of the records late")
 
 
-def _parts(points: Points, play_ms: Sequence[int]) -> Iterator[Part]:
+def _parts(points: Points, play_ms: Sequence[int]) -> Iterator[TimelinePart]:
     """The parts with records."""
     length = max(play_ms[-1] / PARTS, 1) if play_ms else 1
     base: HistoryPoint | None = None
@@ -107,7 +107,7 @@ def _parts(points: Points, play_ms: Sequence[int]) -> Iterator[Part]:
         last = number + 1 == len(points)
         if last or play_ms[number + 1] // length != play_ms[start] // length:
             if point.records > base.records:
-                yield Part(start, number, point.records - base.records, point.late - base.late)
+                yield TimelinePart(start, number, point.records - base.records, point.late - base.late)
             base, start = point, number + 1
 
 

@@ -13,11 +13,11 @@ from textual.message import Message
 from ...engine.core.history import HistoryPoint
 from ..present.formatting import at, count, duration, pad, second
 from ..present.keys import hint
-from ..present.line import Run, part
+from ..present.line import Span, part
 from ..widgets.barrel import EIGHTHS
 from ..widgets.canvas import Canvas
 from ..widgets.lines import KeyLine, TextLine
-from .marks import Kind, Mark
+from .marks import Kind, TimelineMark
 
 SIGNS: dict[Kind, tuple[str, str]] = {"late": ("!", "bad"), "holder": ("◆", "holder"), "stall": ("━", "stale")}
 """A mark's sign and ink; of several in one cell, the first of these is drawn."""
@@ -31,14 +31,14 @@ class Track(Struct, frozen=True):
 
     points: Sequence[HistoryPoint | None]
     play_ms: Sequence[int]
-    marks: Sequence[Mark]
+    marks: Sequence[TimelineMark]
 
 
 class _Picture(Struct, frozen=True):
     """The track in cells: the greatest lag (ms) and the mark of each cell."""
 
     lags: Sequence[int | None]
-    marks: Sequence[Mark | None]
+    marks: Sequence[TimelineMark | None]
 
 
 class Timeline(Canvas):
@@ -70,12 +70,12 @@ class Timeline(Canvas):
             self._number, self._zone = number, zone
             self.redraw()
 
-    def mark_here(self) -> Mark | None:
+    def mark_here(self) -> TimelineMark | None:
         """The mark in the cell of the current position."""
         cell = self._cell(self._number)
         return self._picture.marks[cell] if cell < len(self._picture.marks) else None
 
-    def draw(self, width: int, height: int) -> list[list[Run]]:
+    def draw(self, width: int, height: int) -> list[list[Span]]:
         first, last = self._ends()
         here = f"{count(self._number + 1)} of {count(len(self._track.points))}"
         lag = f"lag ≤{duration(self._greatest)}"
@@ -87,7 +87,7 @@ class Timeline(Canvas):
             self._picture = self._drawn(room)
         lines = ((first, self._spark(), last), (lag, self._signs(), here))
         return [
-            [(f" {pad(a, left)} ", "dim"), *runs, (f" {pad(b, right, right=True)} ", "dim")] for a, runs, b in lines
+            [(f" {pad(a, left)} ", "dim"), *spans, (f" {pad(b, right, right=True)} ", "dim")] for a, spans, b in lines
         ]
 
     def on_mouse_down(self, event: MouseDown) -> None:
@@ -123,7 +123,7 @@ class Timeline(Canvas):
             if lag is not None:
                 lags[cell] = max(lag, lags[cell] or 0) if cell < filled else lag
             filled = cell + 1
-        marks: list[Mark | None] = [None] * room
+        marks: list[TimelineMark | None] = [None] * room
         for kind in reversed(SIGNS):
             for mark in track.marks:
                 if mark.kind == kind:
@@ -131,13 +131,13 @@ class Timeline(Canvas):
                         marks[cell] = mark
         return _Picture(lags, marks)
 
-    def _spark(self) -> list[Run]:
+    def _spark(self) -> list[Span]:
         greatest = max(self._greatest, 1)
         chars = ["─" if lag is None else EIGHTHS[1 + 7 * lag // greatest] for lag in self._picture.lags]
         cell = self._cell(self._number)
         return [("".join(chars[:cell]), "active"), (CURSOR, "level"), ("".join(chars[cell + 1 :]), "folded")]
 
-    def _signs(self) -> list[Run]:
+    def _signs(self) -> list[Span]:
         return [(" ", "dim") if mark is None else SIGNS[mark.kind] for mark in self._picture.marks]
 
     def _ends(self) -> tuple[str, str]:
@@ -187,8 +187,8 @@ class ReplayBar(Vertical):
             self._legend.show([part((f"{sign} ", ink), (mark.words, "text")), part(right=True)])
         elif self._has_marks:
             words: dict[Kind, str] = {"late": "late burst", "holder": "new holder", "stall": "stall"}
-            runs = [part(SIGNS[kind], (f" {word}", "dim"), gap="  ") for kind, word in words.items()]
-            self._legend.show(runs)
+            spans = [part(SIGNS[kind], (f" {word}", "dim"), gap="  ") for kind, word in words.items()]
+            self._legend.show(spans)
 
     def on_resize(self, event: Resize) -> None:
         self._legend.display = event.size.width >= _LEGEND_FROM

@@ -15,7 +15,7 @@ from ..present import formatting as f
 from ..present.fleet import LAST, SORTS, FleetRow, about, headline, ordered
 from ..present.keys import hint
 from ..present.line import part
-from ..present.table import HOW_TO_FILTER, Chosen, Records, pattern_of
+from ..present.table import HOW_TO_FILTER, Chosen, TableRecords, pattern_of
 from ..widgets.fleet import FleetTable
 from ..widgets.lines import KeyLine, TextLine
 from ..widgets.prompt import Prompt
@@ -141,9 +141,9 @@ class FleetScreen(Screen[None]):
         table = self.query_one(FleetTable)
         return None if table.selected is None else Chosen(f.clean(table.selected), table.line(table.selected))
 
-    def records(self) -> Records:
+    def records(self) -> TableRecords:
         """The targets as filtered and sorted."""
-        return Records("targets", self.query_one(FleetTable).rows)
+        return TableRecords("targets", self.query_one(FleetTable).rows)
 
     def on_rows_clicked(self, event: Rows.Clicked) -> None:
         table = self.query_one(FleetTable)

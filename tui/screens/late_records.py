@@ -22,13 +22,13 @@ from ..present.late_records import (
     sort_values,
     title_line,
 )
-from ..present.line import Run
-from ..present.table import Chosen, Records
+from ..present.line import Span
+from ..present.table import Chosen, TableRecords
 from ..present.view import reference_ms
-from ..widgets.report import Report, Section
+from ..widgets.report import Section, SectionedText
 from ..widgets.sheet import Item, Sheet
 from .detail import DetailScreen
-from .host import Help, Host
+from .host import Help, ScreenHost
 
 
 class LateRecordsScreen(DetailScreen):
@@ -43,13 +43,13 @@ class LateRecordsScreen(DetailScreen):
     )
     BINDINGS: ClassVar[list[BindingType]] = bindings("Late records")
 
-    def __init__(self, host: Host, about: About = About()) -> None:  # noqa: B008 (frozen)
+    def __init__(self, host: ScreenHost, about: About = About()) -> None:  # noqa: B008 (frozen)
         super().__init__(host)
         self._about = about
 
     def body(self) -> ComposeResult:
         yield Sheet(id="records")
-        yield Report(id="fetch")
+        yield SectionedText(id="fetch")
 
     def show(self, snapshot: Snapshot) -> None:
         records = self._keyed(snapshot)
@@ -63,7 +63,7 @@ class LateRecordsScreen(DetailScreen):
         sheet.display = bool(items)
         self._show_fetch()
 
-    def heading(self, snapshot: Snapshot) -> Sequence[Run]:
+    def heading(self, snapshot: Snapshot) -> Sequence[Span]:
         asked = self._about.words(self.zone, reference_ms(snapshot))
         found = late_records(snapshot, self._about)
         return [
@@ -77,8 +77,8 @@ class LateRecordsScreen(DetailScreen):
     def on_sheet_moved(self, event: Sheet.Moved) -> None:
         self._show_fetch()
 
-    def records(self) -> Records:
-        return Records("late-records", late_records(self.seen.snapshot, self._about))
+    def records(self) -> TableRecords:
+        return TableRecords("late-records", late_records(self.seen.snapshot, self._about))
 
     def chosen(self) -> Chosen | None:
         key, record = self.query_one(Sheet).cursor, self._selected
@@ -101,7 +101,7 @@ class LateRecordsScreen(DetailScreen):
         return out
 
     def _show_fetch(self) -> None:
-        snapshot, record, report = self.seen.snapshot, self._selected, self.query_one(Report)
+        snapshot, record, report = self.seen.snapshot, self._selected, self.query_one(SectionedText)
         report.set_class(record is not None, "below")
         if record is not None:
             found = fetch(snapshot, record)

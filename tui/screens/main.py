@@ -24,7 +24,7 @@ from ..present.playback import Playback
 from ..present.recent import Recent
 from ..present.shown import Shown
 from ..present.staves import holding
-from ..present.table import Chosen, Records
+from ..present.table import Chosen, TableRecords
 from ..present.target import target_of
 from ..present.top import Top
 from ..present.view import stave_of
@@ -385,11 +385,11 @@ class MainScreen(TuningScreen):
         line = None if channel is None else table.line(channel)
         return None if channel is None or line is None else Chosen(f.clean(channel), line)
 
-    def records(self) -> Records:
+    def records(self) -> TableRecords:
         """The channels as filtered and sorted, or the open windows if these have the focus."""
         if self.focused is self.query_one(WindowTable):
-            return Records("windows", self._shown.snapshot.windows.open)
-        return Records("channels", [entry.view for entry in self._shown.entries])
+            return TableRecords("windows", self._shown.snapshot.windows.open)
+        return TableRecords("channels", [entry.view for entry in self._shown.entries])
 
     def on_heat_map_picked(self, event: HeatMap.Picked) -> None:
         self._select(event.key)

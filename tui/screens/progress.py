@@ -6,10 +6,10 @@ from textual.app import ComposeResult
 from textual.events import Resize
 
 from ...engine.core.snapshot import Snapshot
-from ..present.line import Run
+from ..present.line import Span
 from ..present.presenter import presenter_of
 from ..present.progress import cells_of, step_ms, unread
-from ..present.table import Records
+from ..present.table import TableRecords
 from ..widgets.charts import Charts, Pictures, legend
 from .detail import DetailScreen
 from .host import Help, app_of
@@ -42,10 +42,10 @@ class ProgressScreen(DetailScreen):
         cells = cells_of(points, columns, cell_ms)
         canvas.show(Pictures(presenter_of(snapshot).charts(points, cells), cell_ms, unread(snapshot)))
 
-    def records(self) -> Records:
-        return Records("progress", self.seen.recent.until(self.seen.snapshot))
+    def records(self) -> TableRecords:
+        return TableRecords("progress", self.seen.recent.until(self.seen.snapshot))
 
-    def legend(self, snapshot: Snapshot) -> Sequence[Run]:
+    def legend(self, snapshot: Snapshot) -> Sequence[Span]:
         return legend(plain=app_of(self).no_color) if snapshot.flink is None else ()
 
     def on_resize(self, event: Resize) -> None:

@@ -10,12 +10,12 @@ from ..widgets.lines import TextLine
 from ..widgets.top import TopLines
 from .host import app_of
 
-LEAST_WIDTH, LEAST_HEIGHT = 60, 15
+MIN_WIDTH, MIN_HEIGHT = 60, 15
 
 
 def too_small(width: int, height: int) -> bool:
     """Whether a terminal of that many cells is too small for the screens."""
-    return 0 < width < LEAST_WIDTH or 0 < height < LEAST_HEIGHT
+    return 0 < width < MIN_WIDTH or 0 < height < MIN_HEIGHT
 
 
 class TooSmallScreen(ModalScreen[None]):
@@ -46,6 +46,6 @@ class TooSmallScreen(ModalScreen[None]):
 
     def _say(self) -> None:
         width, height = app_of(self).size
-        needed = f" too small: {width}×{height}, needs {LEAST_WIDTH}×{LEAST_HEIGHT}"
+        needed = f" too small: {width}×{height}, needs {MIN_WIDTH}×{MIN_HEIGHT}"
         self.query_one("#needed", TextLine).show([part((needed, "stale"))])
         self.query_one("#keys", TextLine).show([part((" q", "key"), (" quit", "dim"))])

@@ -10,8 +10,8 @@ from textual.binding import BindingType
 from ...engine.core.snapshot import Snapshot
 from ..bindings import bindings
 from ..present import formatting as f
-from ..present.line import Run
-from ..present.table import Records
+from ..present.line import Span
+from ..present.table import TableRecords
 from ..present.who_is_late import (
     all_line,
     column_line,
@@ -49,17 +49,17 @@ class WhoIsLateScreen(DetailScreen):
     def show(self, snapshot: Snapshot) -> None:
         self.query_one(Sheet).show(self._items(snapshot))
 
-    def heading(self, snapshot: Snapshot) -> Sequence[Run]:
+    def heading(self, snapshot: Snapshot) -> Sequence[Span]:
         of = snapshot.explain[0] if snapshot.explain else None
         if of is None:
             return []
         return [(f"  {f.count(of.late)} late records, {f.share_of(of.late, of.records)}", "dim")]
 
-    def legend(self, snapshot: Snapshot) -> Sequence[Run]:
+    def legend(self, snapshot: Snapshot) -> Sequence[Span]:
         return legend() if snapshot.explain else ()
 
-    def records(self) -> Records:
-        return Records("explain", self.seen.snapshot.explain or [])
+    def records(self) -> TableRecords:
+        return TableRecords("explain", self.seen.snapshot.explain or [])
 
     def _items(self, snapshot: Snapshot) -> list[Item]:
         if not snapshot.explain:

@@ -13,18 +13,18 @@ from ..present import formatting as f
 from ..present.closing import blockers, closing, fired_words, pace
 from ..present.keys import Hint, hint
 from ..present.late_records import About
-from ..present.line import Run, clip
+from ..present.line import Span, clip
 from ..present.screen_words import FIRED_LONG_AGO
 from ..present.staves import STATES, holding
-from ..present.table import Records
+from ..present.table import TableRecords
 from ..present.view import reference_ms
 from ..widgets.prose import Prose
 from ..widgets.sheet import Item, Sheet, heading
 from .detail import DetailScreen
-from .host import Help, Host, app_of
+from .host import Help, ScreenHost, app_of
 from .late_records import LateRecordsScreen
 
-MOST_BLOCKERS = 200
+MAX_BLOCKERS = 200
 _NAMES, _BAR = (7, 30), 24
 
 
@@ -38,7 +38,7 @@ class WindowScreen(DetailScreen):
     )
     BINDINGS: ClassVar[list[BindingType]] = bindings("Window")
 
-    def __init__(self, host: Host, key: str) -> None:
+    def __init__(self, host: ScreenHost, key: str) -> None:
         super().__init__(host)
         self._key = key
 
@@ -67,7 +67,7 @@ class WindowScreen(DetailScreen):
             story.show(closing(snapshot, window, speed, self.zone).why)
             sheet.show(self._items(snapshot, window))
 
-    def heading(self, snapshot: Snapshot) -> Sequence[Run]:
+    def heading(self, snapshot: Snapshot) -> Sequence[Span]:
         window = find(snapshot, self._key)
         if window is None:
             return ()
@@ -81,11 +81,11 @@ class WindowScreen(DetailScreen):
         opens = [hint("row-open")] if self.preview is None and known else []
         return [*opens, hint("late-records")] if find(snapshot, self._key) is not None else opens
 
-    def records(self) -> Records | None:
+    def records(self) -> TableRecords | None:
         window = find(self.seen.snapshot, self._key)
         if not isinstance(window, OpenWindow):
             return None
-        return Records("window-channels", blockers(self.seen.snapshot, window.end_ms))
+        return TableRecords("window-channels", blockers(self.seen.snapshot, window.end_ms))
 
     def name_of(self, key: str) -> str:
         return key.partition(" ")[2]
@@ -113,11 +113,11 @@ class WindowScreen(DetailScreen):
         if short:
             title = f" {f.pad('short of its end', max(cells, 16))}  watermark          short  quiet   state"
             items.append(Item((partial(_plain, title),), titles=("short of its end", "watermark", " short", "quiet")))
-            for view in short[:MOST_BLOCKERS]:
+            for view in short[:MAX_BLOCKERS]:
                 line = partial(self._blocker, view, window.end_ms, max(cells, 16), view.channel == held)
                 items.append(Item((line,), f"short {view.channel}", _sorts(view, window.end_ms)))
-            if len(short) > MOST_BLOCKERS:
-                items.append(heading((f" and {len(short) - MOST_BLOCKERS:,} more", "dim")))
+            if len(short) > MAX_BLOCKERS:
+                items.append(heading((f" and {len(short) - MAX_BLOCKERS:,} more", "dim")))
         elif not snapshot.channels:
             items.append(heading((f" channels: {f.ELSEWHERE}", "dim")))
         if parts:
@@ -132,7 +132,7 @@ class WindowScreen(DetailScreen):
                 items.append(heading((f" {rest:,} more, with {f.count(others)} rows", "dim")))
         return items
 
-    def _blocker(self, view: ChannelView, end_ms: int, cells: int, holds: bool, width: int) -> list[Run]:
+    def _blocker(self, view: ChannelView, end_ms: int, cells: int, holds: bool, width: int) -> list[Span]:
         near = reference_ms(self.seen.snapshot)
         at = f.NO_DATA if view.watermark_ms is None else f.near(view.watermark_ms, self.zone, near)
         short = f.UNKNOWN if view.watermark_ms is None else f.duration(end_ms - 1 - view.watermark_ms)
@@ -160,7 +160,7 @@ def find(snapshot: Snapshot, key: str) -> OpenWindow | FiredWindow | None:
     return next((window for window in (*windows.open, *windows.last_fired) if key_of(window) == key), None)
 
 
-def _plain(title: str, width: int) -> list[Run]:
+def _plain(title: str, width: int) -> list[Span]:
     return clip([(title, "dim")], width)
 
 
@@ -171,7 +171,7 @@ def _sorts(view: ChannelView, end_ms: int) -> dict[str, Any]:
     return {"short of its end": view.channel, **values}
 
 
-def _part(name: str, records: int, most: int, cells: int, width: int) -> list[Run]:
+def _part(name: str, records: int, most: int, cells: int, width: int) -> list[Span]:
     bar = min(max(width - cells - 16, 4), _BAR)
     full = max(bar * records // max(most, 1), 1)
     return clip([(f" {f.pad(name, cells)}  ", "text"), (f.pad(f.count(records), 9, right=True) + "  ", "text"),

@@ -13,9 +13,9 @@ from ..present import formatting as f
 from ..present.blockers import waits_for, window_groups
 from ..present.closing import closing, fired_words, kept_until_ms, pace
 from ..present.keys import Hint, hint
-from ..present.line import Run
+from ..present.line import Span
 from ..present.screen_words import ALL_CLOSED, FIRED_UNKNOWN, NO_FIRED_WINDOW, NO_OPEN_WINDOW, OPEN_UNKNOWN
-from ..present.table import Records
+from ..present.table import TableRecords
 from ..present.view import fastest_ms
 from ..present.windows_unknown import unknown_text
 from ..widgets.prose import Prose
@@ -60,18 +60,18 @@ class WindowsScreen(DetailScreen):
         self.query_one(Sheet).show(self._items(snapshot))
         self._explain()
 
-    def heading(self, snapshot: Snapshot) -> Sequence[Run]:
+    def heading(self, snapshot: Snapshot) -> Sequence[Span]:
         windows = snapshot.windows
         figures = ((windows.open_count, "open"), (windows.fired, "fired"), (windows.late_firings, "late firings"))
         known = [(number, word) for number, word in figures if number is not None]
         if not known:
             return [(f"  {f.ELSEWHERE}", "dim")]
-        out: list[Run] = []
+        out: list[Span] = []
         for number, word in known:
             out += [(" · " if out else "  ", "dim"), (f.count(number), "text"), (f" {word}", "dim")]
         return out
 
-    def legend(self, snapshot: Snapshot) -> Sequence[Run]:
+    def legend(self, snapshot: Snapshot) -> Sequence[Span]:
         return [("▇", "level"), (" watermark   ", "dim"), ("▒", "ahead"), (" fastest", "dim")]
 
     def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
@@ -86,9 +86,9 @@ class WindowsScreen(DetailScreen):
     def on_sheet_moved(self, event: Sheet.Moved) -> None:
         self._explain()
 
-    def records(self) -> Records:
+    def records(self) -> TableRecords:
         windows = self.seen.snapshot.windows
-        return Records("windows", [*windows.open, *reversed(windows.last_fired)])
+        return TableRecords("windows", [*windows.open, *reversed(windows.last_fired)])
 
     def name_of(self, key: str) -> str:
         start, end = (int(part) for part in key.split()[:2])
@@ -104,7 +104,7 @@ class WindowsScreen(DetailScreen):
         """The text below the list: why the window under the cursor is not closing, or its outcome."""
         snapshot = self.seen.snapshot
         window = find(snapshot, self.query_one(Sheet).cursor or "")
-        words: list[Run] = []
+        words: list[Span] = []
         if isinstance(window, FiredWindow):
             words = fired_words(window, snapshot, self.zone)
         elif window is not None:

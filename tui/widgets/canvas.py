@@ -13,7 +13,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from ..inks import INKS, style_of
-from ..present.line import Part, Run, cells, joined, lay
+from ..present.line import Part, Span, cells, joined, lay
 
 
 class Palette:
@@ -39,9 +39,9 @@ class Palette:
         other = style_of(INKS[ground], app.theme_variables, below, colors=not app.no_color)
         return style + Style(bgcolor=other.bgcolor, reverse=other.reverse)
 
-    def paint(self, runs: Iterable[Run], width: int) -> Strip:
+    def paint(self, spans: Iterable[Span], width: int) -> Strip:
         """The runs as a strip of `width` cells."""
-        strip = Strip([Segment(text, self.ink(name)) for text, name in joined(runs)])
+        strip = Strip([Segment(text, self.ink(name)) for text, name in joined(spans)])
         return strip.adjust_cell_length(width, self.ink("text"))
 
     def clear(self) -> None:
@@ -55,7 +55,7 @@ class Canvas(Widget):
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._palette = Palette(self)
-        self._lines: list[list[Run]] = []
+        self._lines: list[list[Span]] = []
         self._head: Sequence[Sequence[Part]] = ()
         """Lines above the picture, inside this widget, so that no other widget has to move for them."""
 
@@ -64,7 +64,7 @@ class Canvas(Widget):
         super().notify_style_update()
 
     @abstractmethod
-    def draw(self, width: int, height: int) -> list[list[Run]]:
+    def draw(self, width: int, height: int) -> list[list[Span]]:
         """The lines of the picture, at most `height` of them."""
 
     def redraw(self) -> None:
@@ -83,7 +83,7 @@ class Canvas(Widget):
         if regions:
             self.refresh(*regions)
 
-    def _draw_all(self, width: int, height: int) -> list[list[Run]]:
+    def _draw_all(self, width: int, height: int) -> list[list[Span]]:
         head = [lay(parts, width) for parts in self._head]
         return [*head, *self.draw(width, height - len(head))]
 
@@ -97,7 +97,7 @@ class Canvas(Widget):
         self.refresh()
 
 
-def differ(old: Sequence[Run], new: Sequence[Run], y: int, width: int) -> Region | None:
+def differ(old: Sequence[Span], new: Sequence[Span], y: int, width: int) -> Region | None:
     """The range of cells of line `y` that differs, None if none does."""
     if old == new:
         return None

@@ -6,8 +6,8 @@ from itertools import accumulate
 from msgspec import Struct
 
 from ..present import formatting as f
-from ..present.line import Run, cells, clip, joined
-from ..present.progress import PHASES, Chart, Stack, Unread
+from ..present.line import Span, cells, clip, joined
+from ..present.progress import PHASES, Chart, Stack, UnreadPosition
 from ..present.screen_words import BACKLOG_BY_SOURCE
 from .barrel import EIGHTHS
 from .canvas import Canvas
@@ -30,7 +30,7 @@ class Pictures(Struct, frozen=True):
 
     charts: Sequence[Chart] = ()
     cell_ms: int = 1_000
-    unread: Sequence[Unread] = ()
+    unread: Sequence[UnreadPosition] = ()
 
 
 class Charts(Canvas):
@@ -51,7 +51,7 @@ class Charts(Canvas):
         """The number of columns that fit."""
         return columns_in(self.size.width)
 
-    def draw(self, width: int, height: int) -> list[list[Run]]:
+    def draw(self, width: int, height: int) -> list[list[Span]]:
         pictures = self._pictures
         drawn = [chart for chart in pictures.charts if chart.note is None]
         notes = len(pictures.charts) - len(drawn)
@@ -59,7 +59,7 @@ class Charts(Canvas):
         rows = max(min((height - 1 - below - 2 * notes) // max(len(drawn), 1), _MOST), 1)
         gap = 1 if rows > _LEAST else 0
         spare = height - 1 - below - notes * (1 + gap) - len(drawn) * rows
-        lines: list[list[Run]] = [[]] if spare > 0 else []
+        lines: list[list[Span]] = [[]] if spare > 0 else []
         for chart in pictures.charts:
             lines += _chart(chart, rows - gap if chart.note is None else 1, width, 0 if gap else _AIR, self._plain)
             lines += [[]] * gap
@@ -73,9 +73,9 @@ def columns_in(width: int) -> int:
     return max(width - _label(width) - _GAUGE - 3, 1)
 
 
-def legend(*, plain: bool = False) -> list[Run]:
+def legend(*, plain: bool = False) -> list[Span]:
     """The meaning of a batch's colours or patterns."""
-    out: list[Run] = []
+    out: list[Span] = []
     for (pattern, ink), (_, word) in zip(_STACK, PHASES, strict=True):
         out += [("  " if out else "batch: ", "dim"), (pattern if plain else EIGHTHS[8], ink), (f" {word}", "dim")]
     return out
@@ -85,9 +85,9 @@ def _label(width: int) -> int:
     return _LABEL[width >= _ROOMY]
 
 
-def _chart(chart: Chart, rows: int, width: int, airy: int, plain: bool) -> list[list[Run]]:
+def _chart(chart: Chart, rows: int, width: int, airy: int, plain: bool) -> list[list[Span]]:
     names, room = _label(width), columns_in(width)
-    words: list[list[Run]] = [[(f" {f.pad(chart.name, names - 1)}", "strong")]]
+    words: list[list[Span]] = [[(f" {f.pad(chart.name, names - 1)}", "strong")]]
     words += [[(f" {f.pad(chart.now, names - 1)}", "text")]] if rows > 1 else []
     words += [[(" " * names, "dim")]] * (rows - len(words))
     if chart.note is not None:
@@ -100,7 +100,7 @@ def _chart(chart: Chart, rows: int, width: int, airy: int, plain: bool) -> list[
     ]
 
 
-def stacked(columns: Sequence[Stack | None], eighths: int, top: float, *, plain: bool = False) -> list[list[Run]]:
+def stacked(columns: Sequence[Stack | None], eighths: int, top: float, *, plain: bool = False) -> list[list[Span]]:
     """The columns as rows of runs, the upper one first; `top` is `eighths` eighths of a row high.
 
     Unknown values stay empty, 0 has a foot, and `▲` marks a column that is cut off. `plain`: parts differ by pattern,
@@ -117,7 +117,7 @@ def _edges(column: Stack, scale: float) -> list[int]:
     return [*ends[:-1], max(ends[-1], 1)]
 
 
-def _cell(edges: list[int] | None, row: int, eighths: int, plain: bool) -> Run:
+def _cell(edges: list[int] | None, row: int, eighths: int, plain: bool) -> Span:
     if edges is None:
         return " ", "text"
     foot, end = 8 * row, edges[-1]
@@ -145,7 +145,7 @@ def _most(edges: list[int], low: int, high: int) -> int:
     return max(range(len(edges)), key=lambda place: min(edges[place], high) - max(starts[place], low))
 
 
-def _axis(pictures: Pictures, width: int) -> list[Run]:
+def _axis(pictures: Pictures, width: int) -> list[Span]:
     """How long ago: at the left end, in the middle, now."""
     room, indent = columns_in(width), _label(width) + _GAUGE + 2
     line = " " * (room - 3) + "now"
@@ -155,23 +155,23 @@ def _axis(pictures: Pictures, width: int) -> list[Run]:
     return [(" " * indent, "dim"), (line[:room], "dim")]
 
 
-def _unread(unread: Sequence[Unread], rows: int, width: int) -> list[list[Run]]:
+def _unread(unread: Sequence[UnreadPosition], rows: int, width: int) -> list[list[Span]]:
     """The most behind, as many as fit."""
     if not unread or rows < 2:
         return []
     shown = unread[: rows - 1]
     more = len(unread) - len(shown)
-    title: list[Run] = [(f" {BACKLOG_BY_SOURCE}", "strong"), (f", {more:,} more below these" if more else "", "dim")]
+    title: list[Span] = [(f" {BACKLOG_BY_SOURCE}", "strong"), (f", {more:,} more below these" if more else "", "dim")]
     names = min(max(len(f.label(one.name)) for one in shown), max(width // 3, 12))
     most = max((one.records or 0 for one in shown), default=0)
     return [clip(title, width), *(_one(one, names, most, width) for one in shown)]
 
 
-def _one(one: Unread, names: int, most: int, width: int) -> list[Run]:
+def _one(one: UnreadPosition, names: int, most: int, width: int) -> list[Span]:
     if one.records is None:
         return clip([(f" {f.pad(f.label(one.name, names), names)}  ", "text"), (f.ELSEWHERE, "dim")], width)
     behind = "" if one.behind_ms is None else f"{f.duration(one.behind_ms)} of event time"
-    head: list[Run] = [
+    head: list[Span] = [
         (f" {f.pad(f.label(one.name, names), names)}  ", "text"),
         (f.pad(f.count(one.records), 11, right=True), "text"),
         (" records  ", "dim"),

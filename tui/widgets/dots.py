@@ -1,6 +1,6 @@
 """Lines drawn with braille dots: two across and four down in each cell. Pure."""
 
-from ..present.line import Run
+from ..present.line import Span
 
 _BITS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 
@@ -27,9 +27,9 @@ class Dots:
         for step in range(0, steps + 1, every):
             self.dot(x0 + (x1 - x0) * step / steps, y0 + (y1 - y0) * step / steps, ink)
 
-    def row(self, y: int, ground: list[Run] | None = None) -> list[Run]:
+    def row(self, y: int, ground: list[Span] | None = None) -> list[Span]:
         """Line `y` in runs of one cell each; without a dot, the cell of `ground` (one run per cell)."""
-        empty: list[Run] = [(" ", "dim")] * self.width if ground is None else ground
+        empty: list[Span] = [(" ", "dim")] * self.width if ground is None else ground
         return [
             (chr(0x2800 + self._bits[x, y]), self._inks[x, y]) if (x, y) in self._bits else empty[x]
             for x in range(self.width)

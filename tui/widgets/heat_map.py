@@ -9,7 +9,7 @@ from textual.events import Click
 from textual.message import Message
 
 from ..present.formatting import clock, duration, label, pad
-from ..present.line import Part, Run, clip, joined
+from ..present.line import Part, Span, clip, joined
 from ..present.past import Moment, heat_lags
 from ..present.screen_words import LESS_BEHIND
 from ..present.staves import LEFT_OUT, Order, Stave
@@ -62,7 +62,7 @@ class HeatMap(Canvas):
         if 0 <= row < len(self._rows):
             self.post_message(self.Picked(self._rows[row]))
 
-    def draw(self, width: int, height: int) -> list[list[Run]]:
+    def draw(self, width: int, height: int) -> list[list[Span]]:
         heat, rows = self._heat, height - 1
         taking_part = [stave for stave in heat.staves if stave.kind not in LEFT_OUT]
         self._rows = []
@@ -78,12 +78,12 @@ class HeatMap(Canvas):
         lines += [[] for _ in range(rows - len(lines))]
         return [*lines, clip([(f" {self._words(len(heat.staves) - len(shown), most)}", "dim")], width)]
 
-    def _row(self, stave: Stave, lags: Sequence[int | None], names: int, room: int, most: int) -> list[Run]:
+    def _row(self, stave: Stave, lags: Sequence[int | None], names: int, room: int, most: int) -> list[Span]:
         chosen = stave.key == self._heat.selected
         ink = "selected" if chosen else "holder" if stave.kind == "holder" else "text"
         wide = max(room // len(lags), 1)
         shades = [(sign * wide, shade) for sign, shade in (_shade(lag, most) for lag in lags)]
-        cells: list[Run] = [(" " * (room - wide * len(lags)), "dim"), *shades]
+        cells: list[Span] = [(" " * (room - wide * len(lags)), "dim"), *shades]
         now = "" if lags[-1] is None else duration(lags[-1])
         name = pad(label(stave.key, names), names)
         return [(f" {name} ", ink), *joined(cells), (f" {pad(now, _LAG, right=True)}", ink)]
@@ -96,7 +96,7 @@ class HeatMap(Canvas):
         return f"since {since}  " + " ".join(limits) + (f"  +{rest:,} {LESS_BEHIND}" if rest else "")
 
 
-def _shade(lag: int | None, most: int) -> Run:
+def _shade(lag: int | None, most: int) -> Span:
     if lag is None:
         return " ", "dim"
     place = sum(lag * part > most for part in STEPS)

@@ -5,7 +5,7 @@ from textwrap import wrap
 
 from msgspec import Struct
 
-from ..present.line import Run, clip
+from ..present.line import Span, clip
 from .rows import Rows
 
 _WIDEST = 110
@@ -21,13 +21,13 @@ class Section(Struct, frozen=True):
     ink: str = "text"
 
 
-class Report(Rows):
+class SectionedText(Rows):
     """Draws sections, one after the other."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._sections: Sequence[Section] = ()
-        self._laid: tuple[int, list[list[Run]]] = (0, [])
+        self._laid: tuple[int, list[list[Span]]] = (0, [])
 
     def show(self, sections: Sequence[Section]) -> None:
         """Draw `sections`."""
@@ -39,18 +39,18 @@ class Report(Rows):
     def row_count(self) -> int:
         return len(self._lines(self.size.width))
 
-    def row(self, index: int, width: int) -> Sequence[Run]:
+    def row(self, index: int, width: int) -> Sequence[Span]:
         return self._lines(width)[index]
 
-    def _lines(self, width: int) -> list[list[Run]]:
+    def _lines(self, width: int) -> list[list[Span]]:
         if self._laid[0] != width:
             self._laid = (width, laid(self._sections, width))
         return self._laid[1]
 
 
-def laid(sections: Sequence[Section], width: int) -> list[list[Run]]:
+def laid(sections: Sequence[Section], width: int) -> list[list[Span]]:
     """The sections in lines of at most `width` cells, an empty one between two of them."""
-    out: list[list[Run]] = []
+    out: list[list[Span]] = []
     for section in sections:
         if out:
             out.append([])
@@ -61,10 +61,10 @@ def laid(sections: Sequence[Section], width: int) -> list[list[Run]]:
     return out
 
 
-def _wrapped(line: str, section: Section, width: int) -> list[list[Run]]:
+def _wrapped(line: str, section: Section, width: int) -> list[list[Span]]:
     hang = " " * (3 if section.title else 1)
     room = max(min(width - 2, _WIDEST) - len(hang) - len(section.sign), 10)
     parts = wrap(line, room) or [""]
-    first: Run = (hang + section.sign, "dim")
-    rest: Run = (" " * (len(hang) + len(section.sign)), "dim")
+    first: Span = (hang + section.sign, "dim")
+    rest: Span = (" " * (len(hang) + len(section.sign)), "dim")
     return [clip([first if not place else rest, (part, section.ink)], width) for place, part in enumerate(parts)]

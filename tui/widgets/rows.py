@@ -13,7 +13,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from ..bindings import bindings
-from ..present.line import Run
+from ..present.line import Span
 from .canvas import Palette, differ
 
 
@@ -44,7 +44,7 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._palette = Palette(self)
-        self._seen: dict[int, Sequence[Run]] = {}
+        self._seen: dict[int, Sequence[Span]] = {}
 
     def notify_style_update(self) -> None:
         self._palette.clear()
@@ -55,7 +55,7 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
         """The number of rows."""
 
     @abstractmethod
-    def row(self, index: int, width: int) -> Sequence[Run]:
+    def row(self, index: int, width: int) -> Sequence[Span]:
         """Row `index` in at most `width` cells."""
 
     @property
@@ -63,7 +63,7 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
         """The width of a row: the scroll bar takes the rest."""
         return self.scrollable_content_region.width
 
-    def header(self, width: int) -> Sequence[Run]:
+    def header(self, width: int) -> Sequence[Span]:
         """The fixed line above the rows."""
         return ()
 
@@ -91,9 +91,9 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
             self.scroll_to(y=index - room + 1, animate=False)
 
     def render_line(self, y: int) -> Strip:
-        runs = self._line(y)
-        self._seen[y] = runs
-        return self._palette.paint(runs, self.size.width)
+        spans = self._line(y)
+        self._seen[y] = spans
+        return self._palette.paint(spans, self.size.width)
 
     def on_resize(self, event: Resize) -> None:
         self._seen.clear()
@@ -111,16 +111,16 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
             if row < self.row_count():
                 self.post_message(self.Clicked(self, row, offset.x))
 
-    def _line(self, y: int) -> Sequence[Run]:
+    def _line(self, y: int) -> Sequence[Span]:
         if y < self.HEADER:
             return self.header(self.row_cells)
         index = y - self.HEADER + self.scroll_offset.y
         return self.row(index, self.row_cells) if index < self.row_count() else ()
 
 
-def text_of(runs: Sequence[Run]) -> str:
+def text_of(spans: Sequence[Span]) -> str:
     """The text of the runs, without the blanks at either end."""
-    return "".join(text for text, _ in runs).strip()
+    return "".join(text for text, _ in spans).strip()
 
 
 def wrapped(text: str, width: int) -> list[str]:

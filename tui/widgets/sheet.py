@@ -9,11 +9,11 @@ from typing import Any
 from msgspec import Struct
 from textual.message import Message
 
-from ..present.line import Run, cells
+from ..present.line import Span, cells
 from ..present.screen_words import NOTHING_MATCHES
 from .rows import Rows, text_of, wrapped
 
-Draw = Callable[[int], list[Run]]
+Draw = Callable[[int], list[Span]]
 """Draws a line in at most that many cells."""
 
 
@@ -34,15 +34,15 @@ class Item(Struct, frozen=True):
     """Whether it is part of the row above it, which it follows in every order."""
 
 
-def heading(*runs: Run) -> Item:
+def heading(*spans: Span) -> Item:
     """A line without a key."""
-    return Item((lambda width: list(runs),))
+    return Item((lambda width: list(spans),))
 
 
 def paragraph(text: str, ink: str = "dim", lines: int = 3) -> Item:
     """Text without a key, wrapped into at most `lines` lines."""
 
-    def line(place: int, width: int) -> list[Run]:
+    def line(place: int, width: int) -> list[Span]:
         found = wrapped(text, width)
         return [(found[place], ink)] if place < len(found) else []
 
@@ -189,13 +189,13 @@ class Sheet(Rows):
     def row_count(self) -> int:
         return len(self._rows)
 
-    def row(self, index: int, width: int) -> Sequence[Run]:
+    def row(self, index: int, width: int) -> Sequence[Span]:
         place, line = self._rows[index]
         item = self._items[place]
-        runs = item.lines[line](width)
+        spans = item.lines[line](width)
         if item.key is None or item.key != self._cursor:
-            return runs
-        return [*((text, f"{ink}@cursor") for text, ink in runs), (" " * (width - cells(runs)), "cursor")]
+            return spans
+        return [*((text, f"{ink}@cursor") for text, ink in spans), (" " * (width - cells(spans)), "cursor")]
 
     def _show_item(self, key: str) -> None:
         """Scroll so that all its lines are in view; with the first or last item, also the lines above or below it."""

@@ -2,8 +2,8 @@
 
 from datetime import UTC, tzinfo
 
-from ..present.line import Run, clip
-from ..present.time_plot import Data, Frame, Look, drawn, frame_of, x_labels, y_labels
+from ..present.line import Span, clip
+from ..present.time_plot import Data, PlotFrame, PlotView, drawn, frame_of, x_labels, y_labels
 from .canvas import Canvas
 
 _GUTTER = 10
@@ -16,34 +16,34 @@ class TimeCanvas(Canvas):
         super().__init__(id=id)
         self._plain = plain
         self._data: Data | None = None
-        self._look = Look()
+        self._look = PlotView()
         self._zone: tzinfo | None = UTC
         self._empty = ""
-        self.frame: Frame | None = None
+        self.frame: PlotFrame | None = None
         """The part that is shown."""
 
-    def show(self, data: Data | None, look: Look, zone: tzinfo | None, empty: str) -> None:
+    def show(self, data: Data | None, look: PlotView, zone: tzinfo | None, empty: str) -> None:
         """Draw `data`; `empty` is the text without data."""
         self._data, self._look, self._zone, self._empty = data, look, zone, empty
         self.redraw()
 
-    def draw(self, width: int, height: int) -> list[list[Run]]:
+    def draw(self, width: int, height: int) -> list[list[Span]]:
         data, columns, rows = self._data, width - _GUTTER - 1, height - 1
         if data is None or columns < 4 or rows < 3:
             return [[], clip([(f" {self._empty}", "dim")], width)][:height]
         frame = self.frame = frame_of(data, self._look, columns, rows, self.frame)
         labels = y_labels(frame, self._zone)
-        lines: list[list[Run]] = []
-        for place, runs in enumerate(drawn(data, frame, plain=self._plain)):
+        lines: list[list[Span]] = []
+        for place, spans in enumerate(drawn(data, frame, plain=self._plain)):
             text = labels.get(frame.rows - 1 - place)
             mark = f" {text or '':>{_GUTTER - 3}} "
-            lines.append([(mark, "dim"), ("┤" if text else "│", "frame"), *runs])
+            lines.append([(mark, "dim"), ("┤" if text else "│", "frame"), *spans])
         if self._empty:
             lines[1] = [*lines[1][:2], (f" {self._empty}"[:columns], "dim")]
         return [*lines, _bottom(frame, self._zone)]
 
 
-def _bottom(frame: Frame, zone: tzinfo | None) -> list[Run]:
+def _bottom(frame: PlotFrame, zone: tzinfo | None) -> list[Span]:
     """The labels of the processing time."""
     line = " " * frame.columns
     for column, text in x_labels(frame, zone).items():

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from ...engine.core.snapshot import FiredWindow, OpenWindow
 from ..present import formatting as f
 from ..present.blockers import WindowGroup, waits_for
-from ..present.line import Run, cells, clip
+from ..present.line import Span, cells, clip
 from ..present.screen_words import windows_wait
 from .windows import reach_bar
 
@@ -54,7 +54,7 @@ def shape_of(
     )
 
 
-def open_titles(shape: Shape, width: int) -> list[Run]:
+def open_titles(shape: Shape, width: int) -> list[Span]:
     """The line above the open windows."""
     bar = _bar_cells(shape, width)
     text = f" {f.pad('open', shape.window)}  {f.pad('rows', max(shape.rows, 4), right=True)}  {' ' * bar}"
@@ -66,19 +66,19 @@ def open_sorts(window: OpenWindow, in_ms: float | None) -> dict[str, float | Non
     return {"open": window.start_ms, "rows": window.records, "short": window.short_ms, "closes": in_ms}
 
 
-def open_line(window: OpenWindow, closes: str, kind: str, shape: Shape, width: int) -> list[Run]:
+def open_line(window: OpenWindow, closes: str, kind: str, shape: Shape, width: int) -> list[Span]:
     """Window, rows, bar, missing event time, and how it closes."""
     short = f.UNKNOWN if window.short_ms is None else f.duration(max(window.short_ms, 0))
-    runs: list[Run] = [
+    spans: list[Span] = [
         *_head(window, shape),
         *reach_bar(window.start_ms, window.end_ms, shape.level_ms, shape.fastest_ms, _bar_cells(shape, width)),
         (f"  {f.pad(short, _SHORT, right=True)}  ", "text"),
         (closes, INKS[kind]),
     ]
-    return clip(runs, width)
+    return clip(spans, width)
 
 
-def group_line(group: WindowGroup, width: int) -> list[Run]:
+def group_line(group: WindowGroup, width: int) -> list[Span]:
     """The line above windows that wait for the same channels, or, where these are not known, with the same times."""
     if group.first.blockers is None and waits_for(group.first) is None:
         return clip([(f" {f.counted(len(group.windows), 'window')} with the same start and end", "dim")], width)
@@ -86,34 +86,34 @@ def group_line(group: WindowGroup, width: int) -> list[Run]:
     return clip([(f" {windows_wait(len(group.windows))} ", "dim"), (who, "holder")], width)
 
 
-def open_details(window: OpenWindow, grouped: bool, width: int) -> list[Run]:
+def open_details(window: OpenWindow, grouped: bool, width: int) -> list[Span]:
     """The channels it waits for (unless a line above its group names them), and those that fill it."""
-    runs: list[Run] = [("   ", "dim")]
+    spans: list[Span] = [("   ", "dim")]
     who = waits_for(window)
     if who is not None and not grouped:
-        runs += [("waits for ", "dim"), (who, "holder")]
+        spans += [("waits for ", "dim"), (who, "holder")]
     if window.operator is not None:
-        runs.append((f"  operator {window.operator}", "dim"))
+        spans.append((f"  operator {window.operator}", "dim"))
     parts, many = window.channels or [], window.channel_count or 0
-    shown: list[Run] = []
+    shown: list[Span] = []
     for place, part in enumerate(parts[:_NAMED]):
         rest = many - place - 1
         more = f", {rest:,} more" if rest else ""
-        piece: list[Run] = [
+        piece: list[Span] = [
             ("   " if not place else ", ", "dim"),
             (f.label(part.channel, _NAME_CELLS), "text"),
             (f" {f.count(part.records)}", "dim"),
         ]
-        if cells([*runs, *shown, *piece]) + len(more) > width:
+        if cells([*spans, *shown, *piece]) + len(more) > width:
             break
         shown += piece
     left = many - sum(1 for _, ink in shown if ink == "text")
     if shown and left:
         shown.append((f", {left:,} more", "dim"))
-    return clip([*runs, *shown], width)
+    return clip([*spans, *shown], width)
 
 
-def fired_titles(shape: Shape, width: int) -> list[Run]:
+def fired_titles(shape: Shape, width: int) -> list[Span]:
     """The line above the fired windows."""
     start = f" {f.pad('fired', shape.window)}  {f.pad('rows', max(shape.rows, 4), right=True)}"
     firings, drops = _late_titles(shape, width)
@@ -135,7 +135,7 @@ def fired_sorts(window: FiredWindow) -> dict[str, int | None]:
     }
 
 
-def fired_line(window: FiredWindow, kept_until_ms: int | None, shape: Shape, width: int) -> list[Run]:
+def fired_line(window: FiredWindow, kept_until_ms: int | None, shape: Shape, width: int) -> list[Span]:
     """Window, rows, when it fired and how long after its end, late records, and whether it still accepts them."""
     fired = (
         "end of run" if window.ended or window.fired_ms is None else f.near(window.fired_ms, shape.zone, shape.near_ms)
@@ -143,7 +143,7 @@ def fired_line(window: FiredWindow, kept_until_ms: int | None, shape: Shape, wid
     after = f.UNKNOWN if window.ended or window.fired_ms is None else f.duration(window.fired_ms - window.end_ms)
     firings, drops = (len(title) for title in _late_titles(shape, width))
     until = "closed" if kept_until_ms is None else f.near(kept_until_ms, shape.zone, shape.near_ms)
-    runs: list[Run] = [
+    spans: list[Span] = [
         *_head(window, shape),
         (f.pad(fired, _AT), "text"),
         (f"  {f.pad(after, 9, right=True)}", "text"),
@@ -151,10 +151,10 @@ def fired_line(window: FiredWindow, kept_until_ms: int | None, shape: Shape, wid
         (f"  {f.pad(f.count(window.late_drops), drops, right=True)}", "stale" if window.late_drops else "dim"),
         (f"  {until}", "dim" if kept_until_ms is None else "text"),
     ]
-    return clip(runs, width)
+    return clip(spans, width)
 
 
-def _head(window: OpenWindow | FiredWindow, shape: Shape) -> list[Run]:
+def _head(window: OpenWindow | FiredWindow, shape: Shape) -> list[Span]:
     name = f.pad(f.interval(window.start_ms, window.end_ms, shape.zone, shape.near_ms), shape.window)
     rows = f.pad(f.count(window.records), max(shape.rows, 4), right=True)
     return [(f" {name}  ", "strong"), (f"{rows}  ", "text")]

@@ -13,14 +13,14 @@ from textual.message import Message
 from ...engine.core.snapshot import OpenWindow
 from ..present import formatting as f
 from ..present.blockers import WindowGroup, waits_for, window_groups
-from ..present.line import Run, cells, clip
+from ..present.line import Span, cells, clip
 from .rows import Rows, text_of, wrapped
 
 _BAR = (6, 24)
 _ROOMY = 42
 
 
-class OpenWindows(Struct, frozen=True):
+class OpenWindowTable(Struct, frozen=True):
     """The table's content: open windows, the earliest end first, of `open_count` in total."""
 
     open: Sequence[OpenWindow] = ()
@@ -39,7 +39,7 @@ class OpenWindows(Struct, frozen=True):
 
 
 class WindowTable(Rows):
-    """Draws `OpenWindows`: two lines per group, with a bar that is full up to the watermark and light up to the fastest
+    """Draws `OpenWindowTable`: two lines per group, with a bar that is full up to the watermark and light up to the fastest
     channel.
 
     While it has the focus, the selected group is marked; says `Chosen` when that changes.
@@ -50,12 +50,12 @@ class WindowTable(Rows):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._windows = OpenWindows()
+        self._windows = OpenWindowTable()
         self._groups: list[WindowGroup] = []
         self._wide = (0, 0)
         self._cursor = 0
 
-    def show(self, windows: OpenWindows) -> None:
+    def show(self, windows: OpenWindowTable) -> None:
         """Draw `windows`."""
         if windows == self._windows:
             return
@@ -116,13 +116,13 @@ class WindowTable(Rows):
     def on_blur(self, event: Blur) -> None:
         self.redraw()
 
-    def row(self, index: int, width: int) -> Sequence[Run]:
-        runs = self._drawn(index, width)
+    def row(self, index: int, width: int) -> Sequence[Span]:
+        spans = self._drawn(index, width)
         if not self.has_focus or index // 2 != min(self._cursor, len(self._groups) - 1) or not self._groups:
-            return runs
-        return [*((text, f"{ink}@cursor") for text, ink in runs), (" " * (width - cells(runs)), "cursor")]
+            return spans
+        return [*((text, f"{ink}@cursor") for text, ink in spans), (" " * (width - cells(spans)), "cursor")]
 
-    def _drawn(self, index: int, width: int) -> Sequence[Run]:
+    def _drawn(self, index: int, width: int) -> Sequence[Span]:
         windows = self._windows
         if not windows.open:
             return [(wrapped(windows.empty, width)[index], "dim")]
@@ -136,13 +136,13 @@ class WindowTable(Rows):
         windows = self._windows
         return f.interval(group.first.start_ms, group.end_ms, windows.zone, windows.near_ms)
 
-    def _fill(self, group: WindowGroup, width: int) -> list[Run]:
+    def _fill(self, group: WindowGroup, width: int) -> list[Span]:
         windows, window = self._windows, group.first
         ends = f.pad(self._ends(group), self._wide[0])
         rows = f.pad(f.count(group.records), self._wide[1], right=True)
         unit = "  " if width < _ROOMY else " row   " if group.records == 1 else " rows  "
-        head: list[Run] = [(f" {ends}  ", "strong"), (rows, "text"), (unit, "dim")]
-        tail: list[Run] = []
+        head: list[Span] = [(f" {ends}  ", "strong"), (rows, "text"), (unit, "dim")]
+        tail: list[Span] = []
         if windows.lateness_ms is not None:
             needed = f.clock(window.end_ms + windows.lateness_ms, windows.zone, windows.near_ms).partition(".")[0]
             needed = needed.removesuffix(":00")
@@ -155,7 +155,7 @@ class WindowTable(Rows):
         )
         return [*head, *bar, *tail]
 
-    def _waits(self, group: WindowGroup, width: int) -> list[Run]:
+    def _waits(self, group: WindowGroup, width: int) -> list[Span]:
         window, count = group.first, len(group.windows)
         who = waits_for(window, 3 if width >= _ROOMY else 1, self._windows.taking_part)
         several = f"{count:,} {'windows ' if width >= _ROOMY else ''}"
@@ -174,7 +174,7 @@ class WindowTable(Rows):
         return [(head, "dim"), (who, "holder"), (short, "dim")]
 
 
-def reach_bar(start_ms: int, end_ms: int, level_ms: int | None, fastest_ms: int | None, width: int) -> list[Run]:
+def reach_bar(start_ms: int, end_ms: int, level_ms: int | None, fastest_ms: int | None, width: int) -> list[Span]:
     """How far the watermark and the fastest channel are between two times, as a bar; nothing if there is no room."""
     if width < 3:
         return []

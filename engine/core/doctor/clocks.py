@@ -9,7 +9,7 @@ from .progress import STUCK_MS, UNMOVED_BATCHES, verdict_of
 _RECENT_MS = (946_684_800_000, 4_102_444_800_000)
 """Plausible event times (epoch ms): the years 2000 to 2099."""
 _UNITS = ("s", "ms", "us", "ns")
-MOST_ZONE_HOURS, ZONE_SLACK_MS = 14, 2 * MINUTE
+MAX_ZONE_HOURS, ZONE_SLACK_MS = 14, 2 * MINUTE
 ENOUGH, NOW_SLACK_MS, WATCHED_MS = 10_000, SECOND, MINUTE
 """Event time is taken for processing time if this many records are within this distance (ms) of now, for this long
 (ms).
@@ -243,7 +243,7 @@ def zone_shift(given: DiagnosisInput) -> ZoneShift | None:
     off_ms = max(abs(lag - hours * HOUR) for lag in lags)
     watched = [point.now_ms - point.max_event_ms for point in given.last(MINUTE) if point.max_event_ms is not None]
     steady = all(abs(lag - hours * HOUR) <= ZONE_SLACK_MS for lag in watched) if len(watched) >= 10 else not watched
-    if not hours or abs(hours) > MOST_ZONE_HOURS or off_ms > ZONE_SLACK_MS or not steady:
+    if not hours or abs(hours) > MAX_ZONE_HOURS or off_ms > ZONE_SLACK_MS or not steady:
         return None
     return ZoneShift(
         severity="critical" if hours < 0 else "warning",

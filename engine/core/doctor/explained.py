@@ -6,7 +6,7 @@ from ..snapshot import ExplainedColumn, ExplainedValue
 from .diagnosis_input import DiagnosisInput
 from .finding import Finding, Fix
 
-_LEAST_LATE, _LEAST_RATIO, _LEAST_SHARE, _MOST_ALSO = 20, 2.0, 0.2, 3
+_MIN_LATE, _MIN_RATIO, _MIN_SHARE, _MAX_ALSO = 20, 2.0, 0.2, 3
 _CLEAR_SHARE = 0.5
 
 
@@ -33,7 +33,7 @@ def late_cause(given: DiagnosisInput) -> LateCause | None:
     found.sort(key=lambda cause: (cause.share - cause.late_share, cause.column))
     if not found:
         return None
-    return replace(found[0], also=tuple((it.column, it.value, it.late_share) for it in found[1 : 1 + _MOST_ALSO]))
+    return replace(found[0], also=tuple((it.column, it.value, it.late_share) for it in found[1 : 1 + _MAX_ALSO]))
 
 
 def _cause(column: ExplainedColumn, value: ExplainedValue) -> LateCause | None:
@@ -41,10 +41,10 @@ def _cause(column: ExplainedColumn, value: ExplainedValue) -> LateCause | None:
     if not value.sure or value.lift is None or value.low is None or value.high is None or not column.late:
         return None
     share, late_share = value.records / column.records, value.late / column.late
-    if value.late < _LEAST_LATE or late_share < _LEAST_SHARE:
+    if value.late < _MIN_LATE or late_share < _MIN_SHARE:
         return None
     others = (column.late - value.late) / max(column.records - value.records, 1)
-    if value.low * column.late / column.records < _LEAST_RATIO * others:
+    if value.low * column.late / column.records < _MIN_RATIO * others:
         return None
     return LateCause(
         severity="warning" if late_share >= _CLEAR_SHARE else "info",

@@ -9,7 +9,7 @@ RECENT_MS = 10 * MINUTE
 """A restart is recent for so long; a job that restarts at least as often as this is in a loop."""
 LOOP = 3
 """From so many restarts on it is one."""
-LEAST_MS = 30 * SECOND
+MIN_MS = 30 * SECOND
 """How long late records are watched before a share is made of them."""
 FEW_SHARE = 0.001
 """A smaller share of late records is worth knowing and no more."""
@@ -20,7 +20,7 @@ READS = ("slow_reader", "backlog", "back_pressured")
 """Causes of a watermark that is behind because records are not read in time."""
 LATE_MS = 5 * MINUTE
 """A watermark so far behind the clock is not just on its way."""
-LEAST_UNREAD_S = 60
+MIN_UNREAD_S = 60
 """Seconds of reading that the unread records are worth; fewer are on their way."""
 CATCHES_UP = 1.1
 """The speed from which a backlog is worked off."""
@@ -119,7 +119,7 @@ def reads_too_slowly(given: DiagnosisInput) -> ReadsTooSlowly | None:
 def _is_much(unread: int, given: DiagnosisInput, job: FlinkJob, holder: str) -> bool:
     """Whether unread records explain the distance from the clock: it may be out-of-orderness that the job allows."""
     end_ms = next((view.behind_end_ms for view in given.channels if view.channel == holder), None)
-    return unread >= LEAST_UNREAD_S * (job.read_per_second or 0) if end_ms is None else end_ms >= LATE_MS
+    return unread >= MIN_UNREAD_S * (job.read_per_second or 0) if end_ms is None else end_ms >= LATE_MS
 
 
 def job_restarts(given: DiagnosisInput) -> JobRestarts | None:
@@ -154,7 +154,7 @@ def late_drops(given: DiagnosisInput) -> LateDrops | None:
     dropping.sort(key=lambda one: -(one.late or 0))
     past = given.last(RECENT_MS)
     watched_ms = past[-1].wall_ms - past[0].wall_ms if past else 0
-    recent = max(0, past[-1].late - past[0].late) if watched_ms >= LEAST_MS else None
+    recent = max(0, past[-1].late - past[0].late) if watched_ms >= MIN_MS else None
     lost = None if recent is None else _share(recent, watched_ms, dropping)
     few = recent == 0 or (lost is not None and lost < FEW_SHARE)
     return LateDrops(

@@ -19,7 +19,7 @@ LOST_SHARE, WANTED = 0.023, 0.99
 """Lateness is too small if more than this share is late (2.3 %: beyond two standard deviations); the share of records
 to keep on time that is then recommended.
 """
-MOST_DELAY_MS = 7 * 24 * HOUR
+MAX_DELAY_MS = 7 * 24 * HOUR
 """No longer delay is advised for rows that Spark drops."""
 BURST_TIMES = 4
 """A burst: the late share is this many times the one since the start."""
@@ -186,9 +186,9 @@ def dropped(given: DiagnosisInput) -> Dropped | None:
 
 def _covering(behind_ms: int | None) -> int | None:
     """A round delay that is longer; None: not known, or so long that those rows are rather wrong than late."""
-    if behind_ms is None or behind_ms > MOST_DELAY_MS:
+    if behind_ms is None or behind_ms > MAX_DELAY_MS:
         return None
-    steps = ((MINUTE, SECOND), (10 * MINUTE, 10 * SECOND), (10 * HOUR, MINUTE), (MOST_DELAY_MS, HOUR))
+    steps = ((MINUTE, SECOND), (10 * MINUTE, 10 * SECOND), (10 * HOUR, MINUTE), (MAX_DELAY_MS, HOUR))
     step = next(step for most, step in steps if behind_ms <= most)
     return (behind_ms // step + 1) * step
 

@@ -10,10 +10,10 @@ from msgspec import Struct
 from ..operator_clock import Clock, OperatorClock
 from ..times import MIN
 
-MOST_STEPS = 10
+MAX_STEPS = 10
 
 
-class Step(Struct, frozen=True):
+class BlockerStep(Struct, frozen=True):
     """Channels (by number) with the same watermark (ms, `MIN`: none), and the gain (ms) from idling all channels up to
     here.
     """
@@ -37,19 +37,19 @@ class Staircase:
         self._watermarks = [key[0] for key in self._ordered]
         self._flushed = clock.all_idle_watermark()
 
-    def steps(self) -> list[Step]:
-        """At most `MOST_STEPS` steps, the first of which holds the watermark back; empty if no channel is below the
+    def steps(self) -> list[BlockerStep]:
+        """At most `MAX_STEPS` steps, the first of which holds the watermark back; empty if no channel is below the
         fastest.
         """
         by_watermark = groupby(self._ordered, key=itemgetter(0))
-        groups = [(watermark, [key[-1] for key in keys]) for watermark, keys in islice(by_watermark, MOST_STEPS + 1)]
-        found: list[Step] = []
-        for place, (watermark, channels) in enumerate(groups[:MOST_STEPS]):
+        groups = [(watermark, [key[-1] for key in keys]) for watermark, keys in islice(by_watermark, MAX_STEPS + 1)]
+        found: list[BlockerStep] = []
+        for place, (watermark, channels) in enumerate(groups[:MAX_STEPS]):
             freed = groups[place + 1][0] if place + 1 < len(groups) else self._flushed
             if freed is None or freed <= watermark:
                 break
             gain = None if self._level == MIN else max(0, freed - self._level)
-            found.append(Step(channels, watermark, gain))
+            found.append(BlockerStep(channels, watermark, gain))
         return found
 
     def below(self, needed: int) -> int:

@@ -10,12 +10,12 @@ from ..settings import Session, Settings
 from ..snapshot import Blocker, Snapshot, Verdict, WatermarkNode
 from ..watermark_history import WatermarkHistory
 from .blockers import staircase
-from .verdict import Facts, Judge, Lost, lost_state
+from .verdict import Judge, Lost, VerdictInput, lost_state
 
 if TYPE_CHECKING:
     from ..monitor import Monitor
 
-MOST_NAMED = 3
+MAX_NAMED = 3
 
 
 def judge_monitor(
@@ -32,14 +32,14 @@ def judge_monitor(
     steps = [] if stairs is None else stairs.steps()
     return judge.verdict(
         monitor.history,
-        Facts(
+        VerdictInput(
             now_ms=now,
             advanced_ms=monitor.advanced_ms,
             record_ms=monitor.record_ms,
             unread=unread,
             window_ms=window_of(monitor.settings),
             bounded_backlog=bounded_backlog,
-            held_by=[monitor.channels[number].name for number in steps[0].channels[:MOST_NAMED]] if steps else [],
+            held_by=[monitor.channels[number].name for number in steps[0].channels[:MAX_NAMED]] if steps else [],
             all_idle=bool(monitor.clock.idle) and len(monitor.clock.idle) == len(monitor.unfinished),
             lost=lost,
             ended=monitor.ended,
@@ -47,7 +47,7 @@ def judge_monitor(
     )
 
 
-class Past(Struct, frozen=True):
+class RecordedPast(Struct, frozen=True):
     """The recorded past of a query before its first snapshot, without a gap, the oldest first (ms)."""
 
     levels: tuple[tuple[int, int | None], ...] = ()
@@ -77,7 +77,7 @@ class SnapshotJudge:
         """Since when event times of channels are known, and records are counted."""
         self._records_known_ms: int | None = None
 
-    def remember(self, past: Past) -> None:
+    def remember(self, past: RecordedPast) -> None:
         """Add the recorded past before the first snapshot to what was observed."""
         for number, begun in past.batches:
             self._history.see_batch(begun)
@@ -96,7 +96,7 @@ class SnapshotJudge:
         forgotten = snapshot.level.watermark_ms is None and self._level is not None
         return self._judge.verdict(
             self._history,
-            Facts(
+            VerdictInput(
                 now_ms=now,
                 advanced_ms=self._advanced(now),
                 record_ms=self._last_record(snapshot, now),
@@ -192,7 +192,7 @@ class SnapshotJudge:
 
 def held_by(blockers: list[Blocker] | None) -> list[str]:
     """Some channels of the first step."""
-    return blockers[0].channels[:MOST_NAMED] if blockers else []
+    return blockers[0].channels[:MAX_NAMED] if blockers else []
 
 
 def unread_of(snapshot: Snapshot) -> int | None:

@@ -15,7 +15,7 @@ from ..watermark_history import WatermarkHistory
 Lost = Literal["starting", "source_silent", "failed", "engine_lost", "not_known"]
 
 
-class Facts(Struct, frozen=True, kw_only=True):
+class VerdictInput(Struct, frozen=True, kw_only=True):
     """What is known at processing time `now_ms`; `UNSET`: not known, None: none."""
 
     now_ms: int
@@ -50,7 +50,7 @@ class Judge(Struct):
         """Start over after a time without observation."""
         self.current, self.candidate, self.judged = None, None, False
 
-    def verdict(self, history: WatermarkHistory, facts: Facts) -> Verdict:
+    def verdict(self, history: WatermarkHistory, facts: VerdictInput) -> Verdict:
         """The verdict at this moment; a new one only once its condition has held for a quarter of the horizon."""
         now, horizon = facts.now_ms, history.horizon()
         name, reason = _condition(history, facts, horizon)
@@ -81,7 +81,7 @@ class Judge(Struct):
         return 4 * (now - self.candidate_since_ms) >= horizon
 
 
-def _condition(history: WatermarkHistory, facts: Facts, horizon: int | None) -> tuple[VerdictName, Reason]:
+def _condition(history: WatermarkHistory, facts: VerdictInput, horizon: int | None) -> tuple[VerdictName, Reason]:
     """The verdict whose condition holds now, and the reason."""
     now = facts.now_ms
     if facts.ended:
@@ -108,7 +108,7 @@ def _condition(history: WatermarkHistory, facts: Facts, horizon: int | None) -> 
     return "moving", Reason("advancing", ms=gained)
 
 
-def _not_advanced(facts: Facts, advanced: bool | None) -> tuple[VerdictName, Reason]:
+def _not_advanced(facts: VerdictInput, advanced: bool | None) -> tuple[VerdictName, Reason]:
     """The verdict and reason for a watermark that has not advanced within the horizon."""
     if advanced:
         return "stalled", Reason("event_time_ahead", channels=facts.held_by)
@@ -171,13 +171,13 @@ def moves_again(snapshot: Snapshot) -> bool:
     return now - moved < (verdict.horizon_ms or 0)
 
 
-_TELLS_NOTHING = ("pause_unknown", "waits_for_trigger", "no_batch_ended", "continuous")
+INCONCLUSIVE_NOTES = ("pause_unknown", "waits_for_trigger", "no_batch_ended", "continuous")
 """Notes about a query that may be healthy or not."""
 
 
 def lost_state(snapshot: Snapshot) -> Lost | None:
     """Why a snapshot's own state allows no verdict; None: it allows one."""
-    if any(note.code in _TELLS_NOTHING for note in snapshot.notes):
+    if any(note.code in INCONCLUSIVE_NOTES for note in snapshot.notes):
         return "not_known"  # unread records may only wait for the next trigger
     states: dict[str, Lost] = {"starting": "starting", "stale": "source_silent", "failed": "failed"}
     return states.get(snapshot.state)

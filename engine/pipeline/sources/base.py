@@ -12,9 +12,9 @@ from .capabilities import (
     Balancer,
     BatchPlanner,
     ColumnReader,
-    Journal,
     KnownChannels,
     LeavingChannels,
+    NoteLog,
     ProcessingClock,
     Retries,
 )
@@ -82,7 +82,7 @@ class Source(ABC):
     backlog: Backlog | None = None
     """The unread records; None: there never are any (a replay), or they are not known (files)."""
     balancer: Balancer | None = None
-    journal: Journal | None = None
+    journal: NoteLog | None = None
     retries: Retries | None = None
     more: RecordColumns = NOTHING_MORE
     """The columns that `load` adds to the canonical ones."""

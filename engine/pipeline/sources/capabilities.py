@@ -124,7 +124,7 @@ class Backlog(Protocol):
         """Note that a batch that ends at these offsets was applied."""
         ...
 
-    def left_by(self, ends: list[str], time_ms: int) -> Unread | None:
+    def unread_after(self, ends: list[str], time_ms: int) -> Unread | None:
         """The records that existed at `time_ms` (epoch ms) and that a batch ending at these offsets left unread."""
         ...
 
@@ -141,7 +141,7 @@ class Balancer(Protocol):
         ...
 
 
-class Journal(Protocol):
+class NoteLog(Protocol):
     """Events of a source that its user should know."""
 
     def tell(self, on_note: Callable[[Note], None]) -> None:

@@ -42,7 +42,7 @@ _POLL_MS = {"connector": 100, "python": 200}
 """How often (ms) Spark asks for new records: kafka-python's answer costs more, its batches less time."""
 _MOST = 300_000
 """Records per batch, for both readers, so that they make the same batches: four seconds for kafka-python."""
-_MOST_BALANCED = 20_000
+_MAX_BALANCED = 20_000
 """Records per batch with balanced reading: drift is only visible between batches."""
 _TOPIC_PAUSES_S = (1.0, 1.0, 2.0, 4.0, 8.0)
 """Pauses (s) between two polls for a topic: after no failure, after one, two …; the last one for all further."""
@@ -86,7 +86,7 @@ class Kafka(Source):
         self._asked_reader: Reader = reader
         self._reader: Literal["connector", "python"] | None = None if reader == "auto" else reader
         self._once = once
-        self._batch_records = batch_records or (_MOST if max_drift_ms is None else _MOST_BALANCED)
+        self._batch_records = batch_records or (_MOST if max_drift_ms is None else _MAX_BALANCED)
         self._directory = directory
         self._keep = keep
         self._resuming = resuming

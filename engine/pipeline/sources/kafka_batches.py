@@ -23,10 +23,10 @@ Longs = NDArray[np.int64]
 Header = tuple[str, bytes | None]
 
 BINARY, HEADERS = pa.binary(), pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-_LONGEST_VARINT_BITS = 63
+_MAX_VARINT_BITS = 63
 
 
-class Records(Struct, frozen=True):
+class DecodedRecords(Struct, frozen=True):
     """Records of one partition, in order; keys, values and headers are null unless requested."""
 
     offsets: Longs
@@ -98,12 +98,14 @@ def deliver_batches(consumer: Any) -> None:
     consumer._fetcher.PartitionRecords = _PartitionBatches
 
 
-def records_of(polled: list[Any], start: int, end: int, *, keys: bool, values: bool, headers: bool) -> list[Records]:
+def records_of(
+    polled: list[Any], start: int, end: int, *, keys: bool, values: bool, headers: bool
+) -> list[DecodedRecords]:
     """The records with offsets in [start, end) of a poll by such a consumer, for one partition, in order.
 
     CorruptRecordError if a batch is inconsistent.
     """
-    found: list[Records] = []
+    found: list[DecodedRecords] = []
     for whole, group in groupby(polled, lambda record: isinstance(record.value, RecordBatch)):
         if not whole:
             found += [
@@ -116,10 +118,10 @@ def records_of(polled: list[Any], start: int, end: int, *, keys: bool, values: b
     return [records for records in found if len(records.offsets)]
 
 
-def _single(record: Any, *, keys: bool, values: bool, headers: bool) -> Records:
+def _single(record: Any, *, keys: bool, values: bool, headers: bool) -> DecodedRecords:
     """A record of an older message format."""
     timestamp = -1 if record.timestamp is None else record.timestamp
-    return Records(
+    return DecodedRecords(
         np.array([record.offset], np.int64),
         np.array([timestamp], np.int64),
         pa.array([record.key if keys else None], BINARY),
@@ -130,7 +132,7 @@ def _single(record: Any, *, keys: bool, values: bool, headers: bool) -> Records:
 
 def _decoded(
     batches: list[DefaultRecordBatch], start: int, end: int, *, keys: bool, values: bool, headers: bool
-) -> Records:
+) -> DecodedRecords:
     """All batches decoded at once: numpy's calls cost more than a small batch."""
     contents = [_content_of(batch) for batch in batches]
     counts = [batch.records_count for batch in batches]
@@ -161,7 +163,7 @@ def _decoded(
     if (number < 0).any() or (at > last).any() or ((at != last) & (number == 0)).any():
         raise CorruptRecordError("a record does not end where its length says")
     nothing = pa.nulls(len(kept), BINARY)
-    return Records(
+    return DecodedRecords(
         offsets[kept],
         stamps[kept],
         _slices(joined, *key_at) if keys else nothing,
@@ -236,7 +238,7 @@ def _varints(data: NDArray[np.uint8], at: Longs) -> tuple[Longs, Longs]:
     more = np.flatnonzero(byte >= 0x80)
     shift = 7
     while len(more):
-        if shift > _LONGEST_VARINT_BITS:
+        if shift > _MAX_VARINT_BITS:
             raise CorruptRecordError("a number has more than 64 bits")
         byte = data[behind[more]].astype(np.uint64)
         result[more] |= (byte & np.uint64(0x7F)) << np.uint64(shift)

@@ -107,7 +107,7 @@ class KafkaProgress:
         self._passing = {partition: max(0, end - before.get(partition, 0)) for partition, end in read_to.items()}
         self._probe.read_to = read_to
 
-    def left_by(self, ends: list[str], time_ms: int) -> Unread | None:
+    def unread_after(self, ends: list[str], time_ms: int) -> Unread | None:
         """The records that existed at `time_ms` (epoch ms) and that a batch ending at these offsets left unread."""
         read_to = _positions(ends)
         return None if read_to is None else self._unread(self._probe.ends_at(time_ms), read_to)

@@ -25,7 +25,7 @@ from ...kafka.cluster import BACKOFF, Cluster
 from ...kafka.config import FETCH_WAIT_MS, KafkaConfig
 from ...kafka.offsets import Offsets, Positions, TopicPartition, limited, offsets_of, positions_of
 from .kafka_batches import HEADERS as _HEADERS_TYPE
-from .kafka_batches import Records, deliver_batches, records_of
+from .kafka_batches import DecodedRecords, deliver_batches, records_of
 from .kafka_topics import KnownTopics
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ def _consumer(config: KafkaConfig) -> Any:
     return _consumers[key]
 
 
-def read_range(options: ReaderOptions, wanted: OffsetRange) -> Iterator[Records]:
+def read_range(options: ReaderOptions, wanted: OffsetRange) -> Iterator[DecodedRecords]:
     """The records of a range, in order, some polls' worth at a time; none of aborted transactions."""
     consumer = _consumer(options.config)
     partition = TopicPartition(wanted.topic, wanted.partition)
@@ -284,7 +284,7 @@ def _partitions(consumer: Any, topic: str) -> set[int]:
     return consumer.partitions_for_topic(topic) or set() if topic in consumer.topics() else set()
 
 
-def _batch(options: ReaderOptions, wanted: OffsetRange, records: Records) -> pa.RecordBatch:
+def _batch(options: ReaderOptions, wanted: OffsetRange, records: DecodedRecords) -> pa.RecordBatch:
     count = len(records.offsets)
     columns = [
         pa.nulls(count, pa.string()).fill_null(wanted.topic),

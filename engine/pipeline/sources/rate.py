@@ -32,7 +32,7 @@ _BLOCK = 8_192
 _SECONDS_PER_BATCH = 5
 """Longest time (s) whose rows a batch holds, so that an engine that falls behind still shows progress."""
 _STALL_EVERY_MS, _STALL_FOR_MS, _STALLING = 120_000, 45_000, 5
-_LONGEST_DELAY_MS = 3_600_000
+_MAX_DELAY_MS = 3_600_000
 
 
 class Rate(Source):
@@ -140,7 +140,7 @@ def record_sql(channels: int, rows_per_second: float, seed: int) -> list[list[st
             # Zipf with exponent 1, by the inverse of its continuous distribution function.
             f"least(cast(floor(pow({channels + 1}D, {uniform(1)})) as int), {channels}) - 1 as drawn",
             # A Lomax delay: half below 0.1 s, one in a hundred above 3 s, one in ten thousand above a minute.
-            f"least(cast(150 * (pow(1 - {uniform(2)}, -0.66D) - 1) as bigint), {_LONGEST_DELAY_MS}L) as delay_ms",
+            f"least(cast(150 * (pow(1 - {uniform(2)}, -0.66D) - 1) as bigint), {_MAX_DELAY_MS}L) as delay_ms",
         ],
         [f"if(drawn > 0 and {stalls} and {quiet}, 0, drawn) as number"],
         [

@@ -9,7 +9,7 @@ _KEPT = 20
 
 
 class SourceNotes:
-    """A `Journal`; notes may come from any thread."""
+    """A `NoteLog`; notes may come from any thread."""
 
     def __init__(self) -> None:
         self._notes: list[Note] = []

@@ -26,11 +26,11 @@ from .parquet_rows import NotReadableError, Piece
 from .table_files import TableFile
 
 _BLOCK_BYTES = 8 << 20
-_LONGEST_NUMBER, _DEEPEST, _LONGEST_LINE = 1_000, 500, 50_000
+_MAX_NUMBER, _DEEPEST, _MAX_LINE = 1_000, 500, 50_000
 """Limits like those of Spark's parser, which Arrow does not have: characters of a number, nesting, characters of a
 line.
 """
-_LONG_NUMBER = re.compile(rb"[0-9.eE+-]{%d}" % _LONGEST_NUMBER)
+_LONG_NUMBER = re.compile(rb"[0-9.eE+-]{%d}" % _MAX_NUMBER)
 _CONTROL = bytes(byte for byte in range(0x20) if byte != ord("\n"))
 
 
@@ -162,6 +162,6 @@ def _is_beyond_limits(body: bytes) -> bool:
     for begin, end in zip(begins[long].tolist(), ends[long].tolist(), strict=True):
         line = body[begin:end]
         deep = line.count(b"{") + line.count(b"[") >= _DEEPEST
-        if deep or len(line) >= _LONGEST_LINE or _LONG_NUMBER.search(line):
+        if deep or len(line) >= _MAX_LINE or _LONG_NUMBER.search(line):
             return True
     return False

@@ -7,7 +7,7 @@ import time
 from msgspec.structs import replace
 
 from ...core.counts import RateMeter
-from ...core.judgement.observer import Past
+from ...core.judgement.observer import RecordedPast
 from ...core.monitor_state import new_monitor
 from ...core.observation import BatchObservation, Group
 from ...core.settings import Settings, Tumbling
@@ -120,9 +120,9 @@ class TopicWatch:
             notes=_notes(facts, now_ms),
         )
 
-    def past(self, facts: TopicFacts, now_ms: int) -> Past:
+    def past(self, facts: TopicFacts, now_ms: int) -> RecordedPast:
         """Empty: a broker does not record what was read when."""
-        return Past()
+        return RecordedPast()
 
     def _reset(self, facts: TopicFacts) -> None:
         self._monitor = new_monitor(self._rules)

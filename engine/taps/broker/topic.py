@@ -17,7 +17,7 @@ from .topic_facts import PartitionFacts, TopicFacts
 
 TOPIC_EVERY_S = 5.0
 
-MOST_BACK, BACK_IN_ALL = 200, 10_000
+MAX_BACK, BACK_IN_ALL = 200, 10_000
 """Records before an offset that are read to find the greatest event time, at most: per partition, and for all
 partitions together.
 """
@@ -162,7 +162,7 @@ class TopicTap:
         partition late.
         """
         moved = {p: at for p, at in offsets.items() if p not in known or known[p][0] != at}
-        most = min(MOST_BACK, max(1, BACK_IN_ALL // max(1, len(moved))))
+        most = min(MAX_BACK, max(1, BACK_IN_ALL // max(1, len(moved))))
         passed = {p: known[p] for p, at in moved.items() if p in known and known[p][0] < at}
         back = {p: min(most, at - passed[p][0]) if p in passed else most for p, at in moved.items()}
         tails = self._peek.tails(moved, first, back)

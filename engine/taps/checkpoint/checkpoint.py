@@ -23,9 +23,9 @@ LOG_LIMIT = 16 * 1024 * 1024
 SCHEMA_LIMIT = 4 * 1024 * 1024
 _METADATA_LIMIT = 64 * 1024
 _STORES_LOOKED_AT = 64
-_MOST_CHILDREN = 200
-_MOST_NAMED = 8
-LEAST_LOOKED_BACK, MOST_LOOKED_BACK, LOOKED_BACK_MS = 16, 120, 90_000
+_MAX_CHILDREN = 200
+_MAX_NAMED = 8
+MIN_LOOKED_BACK, MAX_LOOKED_BACK, LOOKED_BACK_MS = 16, 120, 90_000
 """Batches looked back, at least and at most: more for short batches, until they cover the time (ms) that a verdict
 needs.
 """
@@ -191,7 +191,7 @@ class CheckpointTap:
         if query_id != self._marks_of or batch < max(self._marks, default=batch):
             self._marks, self._marks_of = {}, query_id
         found: list[BatchMark] = []
-        for number in range(batch, max(batch - MOST_LOOKED_BACK, -1), -1):
+        for number in range(batch, max(batch - MAX_LOOKED_BACK, -1), -1):
             try:
                 mark = self._marks.get(number) or self._mark(number, batch)
             except UnreadableError:
@@ -199,7 +199,7 @@ class CheckpointTap:
             if mark.committed_ms is None and committed is not None and number <= committed:
                 mark = replace(mark, committed_ms=_written_ms(self.path / "commits" / str(number)))
             found.append(mark)
-            if len(found) >= LEAST_LOOKED_BACK and found[0].timestamp_ms - mark.timestamp_ms >= LOOKED_BACK_MS:
+            if len(found) >= MIN_LOOKED_BACK and found[0].timestamp_ms - mark.timestamp_ms >= LOOKED_BACK_MS:
                 break
         self._marks = {mark.batch: mark for mark in reversed(found)}
         return tuple(self._marks.values())
@@ -263,8 +263,8 @@ def check(path: Path) -> None:
     if near := _checkpoints_below(path):
         if len(near) == 1:
             raise UsageError(f"{path} is not a checkpoint directory: did you mean {near[0]}?", code="near")
-        listed = ", ".join(f"{one.relative_to(path)} ({_standing(one)})" for one in near[:_MOST_NAMED])
-        more = f" and {len(near) - _MOST_NAMED} more" if len(near) > _MOST_NAMED else ""
+        listed = ", ".join(f"{one.relative_to(path)} ({_standing(one)})" for one in near[:_MAX_NAMED])
+        more = f" and {len(near) - _MAX_NAMED} more" if len(near) > _MAX_NAMED else ""
         raise UsageError(f"{path} holds {len(near)} checkpoints, give one of them: {listed}{more}", code="near")
     raise UsageError(
         f"{path} is not a checkpoint directory: it has no offsets/; give the query's checkpointLocation, "
@@ -300,7 +300,7 @@ def _standing(path: Path) -> str:
 
 def _children(directory: Path) -> list[Path]:
     try:
-        return [directory / name for name in sorted(names(directory))[:_MOST_CHILDREN]]
+        return [directory / name for name in sorted(names(directory))[:_MAX_CHILDREN]]
     except UnreadableError:
         return []
 

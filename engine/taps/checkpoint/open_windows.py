@@ -55,8 +55,8 @@ NO_WINDOWS: frozenset[OperatorKind] = frozenset(
     ("join", "dedup", "dedup_within_watermark", "limit", "map_groups_with_state", "transform_with_state")
 )
 """Operators whose state has no known windows."""
-_MOST_OPERATORS = 100
-_MOST_PARTITIONS = 10_000
+_MAX_OPERATORS = 100
+_MAX_PARTITIONS = 10_000
 
 
 class KeyCount(Struct, frozen=True, gc=False):
@@ -132,7 +132,7 @@ class OpenWindowsTap:
             self._operators.clear()
             self._query_id = facts.query_id
         try:
-            operators = sorted(numbers(self._state))[:_MOST_OPERATORS]
+            operators = sorted(numbers(self._state))[:_MAX_OPERATORS]
         except VanishedError as error:
             return tuple(operator.vanished(error) for operator in self._operators.values())
         except UnreadableError as error:
@@ -350,7 +350,7 @@ def _carries_watermark(schema: StateSchema) -> bool:
 
 def _partitions(facts: CheckpointFacts) -> int:
     partitions = facts.shuffle_partitions
-    if partitions is None or not 0 < partitions <= _MOST_PARTITIONS:
+    if partitions is None or not 0 < partitions <= _MAX_PARTITIONS:
         raise NotReadError("partitions_unknown")
     return partitions
 

@@ -4,8 +4,8 @@ from collections import deque
 
 from .query_runs import ProgressPoint
 
-MOST_POINTS = 600
-MOST_RECENT = 120
+MAX_POINTS = 600
+MAX_RECENT = 120
 
 
 class Course:
@@ -13,7 +13,7 @@ class Course:
 
     def __init__(self) -> None:
         self._points: list[ProgressPoint] = []
-        self.recent: deque[ProgressPoint] = deque(maxlen=MOST_RECENT)
+        self.recent: deque[ProgressPoint] = deque(maxlen=MAX_RECENT)
         self._each = 1
 
     def add(self, point: ProgressPoint) -> None:
@@ -22,7 +22,7 @@ class Course:
             self._points[-1] = _joined(self._points[-1], point)
         else:
             self._points.append(point)
-        if len(self._points) > MOST_POINTS:
+        if len(self._points) > MAX_POINTS:
             self._each *= 2
             pairs = zip(self._points[:-1:2], self._points[1::2], strict=True)
             self._points = [*(_joined(*pair) for pair in pairs), *self._points[len(self._points) & ~1 :]]

@@ -39,10 +39,10 @@ from .query_runs import (
 from .tapped import TappedInput, columns_of
 
 WATERMARK_POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
-MOST_QUERIES = 200
+MAX_QUERIES = 200
 """Runs that are kept, at most, for an application that starts one after the other."""
-MOST_INPUTS = 64
-_MOST_COMBINATIONS = 64
+MAX_INPUTS = 64
+_MAX_COMBINATIONS = 64
 OFFSETS_LIMIT = 256 * 1024
 """Longest offsets (characters) of a source; longer ones are truncated."""
 OBSERVED_LIMIT = 64 * 1024
@@ -109,7 +109,7 @@ class Queries:
         run = self._runs.get(run_id)
         if run is None:
             run = self._runs[run_id] = _Run(one_line(id), one_line(run_id))
-            if len(self._runs) > MOST_QUERIES:
+            if len(self._runs) > MAX_QUERIES:
                 ended = (name for name, one in self._runs.items() if one.ended)
                 del self._runs[next(ended, next(iter(self._runs)))]
         run.shown = None
@@ -190,7 +190,7 @@ class _Run:
         if last is None:
             self._first_watermark_ms = _watermark(progress)
         if event_ms is not None:
-            if delivered in self._event_max or len(self._event_max) < _MOST_COMBINATIONS:
+            if delivered in self._event_max or len(self._event_max) < _MAX_COMBINATIONS:
                 self._event_max[delivered] = max(event_ms, self._event_max.get(delivered, event_ms))
             self._max_event_ms = event_ms if self._max_event_ms is None else max(self._max_event_ms, event_ms)
         dropped, earliest_ms = _dropped(progress), time_ms(progress.event_time.get("min"))
@@ -270,8 +270,8 @@ class _Run:
 
     def _input(self, name: str) -> TappedInput:
         name = one_line(name)
-        if name not in self._inputs and len(self._inputs) >= MOST_INPUTS:
-            raise UnreadableError(f"more than {MOST_INPUTS} taps: {name} is not read")
+        if name not in self._inputs and len(self._inputs) >= MAX_INPUTS:
+            raise UnreadableError(f"more than {MAX_INPUTS} taps: {name} is not read")
         return self._inputs.setdefault(name, TappedInput(name))
 
 

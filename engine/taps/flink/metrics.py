@@ -19,8 +19,8 @@ _SPLIT = re.compile(
     r"(currentWatermark|accumulatedIdleTimeMs|idleTimeMsPerSecond|accumulatedPausedTimeMs|pausedTimeMsPerSecond)"
 )
 _OFFSET = re.compile(r"(\d+)\.([^.]+)\.KafkaSourceReader\.topic\.(.+)\.partition\.(\d+)\.currentOffset")
-_LONGEST_OPERATOR = 80
-_LONGEST_DELAY_MS = 100 * 366 * 86_400_000
+_MAX_OPERATOR = 80
+_MAX_DELAY_MS = 100 * 366 * 86_400_000
 OPERATOR_SEPARATOR = " -> "
 """Between the operators of a chain, in a vertex's name."""
 _NEXT = "_->_"
@@ -38,7 +38,7 @@ def wanted(ids: Iterable[str]) -> list[str]:
 
 def operator_id(name: str) -> str:
     """An operator's name in metrics."""
-    return _escaped(name)[:_LONGEST_OPERATOR]
+    return _escaped(name)[:_MAX_OPERATOR]
 
 
 def _escaped(name: str) -> str:
@@ -75,7 +75,7 @@ def is_sink_name(operator: str) -> bool:
 
 def _is_end(operator: str, whole: str) -> bool:
     """Whether no operator follows in the name of the whole chain; a cut name continues."""
-    cut = len(operator) == _LONGEST_OPERATOR
+    cut = len(operator) == _MAX_OPERATOR
     rests = [whole[found.end() :] for found in re.finditer(re.escape(operator), whole)]
     return any(_NEXT not in rest if cut else not rest.startswith(_NEXT) for rest in rests)
 
@@ -162,7 +162,7 @@ def _number(text: str | None) -> int | None:
 def _watermark(text: str | None) -> int | None:
     """A watermark; an operator that delays the end of the stream sends a little less than `MAX`."""
     number = _number(text)
-    return MAX if number is not None and number > MAX - _LONGEST_DELAY_MS else number
+    return MAX if number is not None and number > MAX - _MAX_DELAY_MS else number
 
 
 def _lowest(branches: Sequence[int]) -> int | None:
@@ -190,7 +190,7 @@ def _greatest(texts: Iterable[str | None]) -> int | None:
 def _drift(texts: Iterable[str | None]) -> int | None:
     """None where no limit is set: Flink's is then the end of time."""
     drift = _greatest(texts)
-    return drift if drift is not None and abs(drift) < _LONGEST_DELAY_MS else None
+    return drift if drift is not None and abs(drift) < _MAX_DELAY_MS else None
 
 
 def _natural(item: tuple[str, object]) -> list[tuple[int, str]]:

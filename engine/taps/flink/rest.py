@@ -23,7 +23,7 @@ REQUEST_LINE = 4_096
 """Flink answers 404 to a longer request line (bytes)."""
 TOKEN_VARIABLE, LOGIN_VARIABLE = "WMTOP_FLINK_TOKEN", "WMTOP_FLINK_LOGIN"
 """Environment variables with a bearer token, or `user:password` for basic authentication."""
-_LONGEST_ERROR = 300
+_MAX_ERROR = 300
 _TLS_REFUSED = re.compile("EOF occurred|CERTIFICATE_REQUIRED|HANDSHAKE_FAILURE")
 """How servers end the handshake of a client without a certificate."""
 _T = TypeVar("_T")
@@ -174,7 +174,7 @@ def _error_of(data: bytes) -> str | None:
         return None
     lines = texts[-1].splitlines() if texts else []
     causes = [line.partition(":")[2].strip() for line in lines if line.startswith("Caused by:")]
-    return (causes[-1] if causes else lines[0])[:_LONGEST_ERROR] if lines else None
+    return (causes[-1] if causes else lines[0])[:_MAX_ERROR] if lines else None
 
 
 def _inner(error: BaseException) -> BaseException | None:
@@ -193,4 +193,4 @@ def _reason(error: BaseException) -> str:
     for one in reversed(chain):
         if isinstance(one, OSError) and one.strerror:
             return one.strerror
-    return (str(chain[-1]).splitlines() or [type(chain[-1]).__name__])[0][:_LONGEST_ERROR]
+    return (str(chain[-1]).splitlines() or [type(chain[-1]).__name__])[0][:_MAX_ERROR]

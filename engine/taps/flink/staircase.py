@@ -3,12 +3,12 @@
 from itertools import groupby
 from operator import itemgetter
 
-from ...core.judgement.blockers import MOST_STEPS
+from ...core.judgement.blockers import MAX_STEPS
 from ...core.snapshot import Blocker
 from ...core.times import MIN
 from .barrel import Barrel, BarrelChannel
 
-MOST_NAMED = 100
+MAX_NAMED = 100
 
 
 def blockers_of(barrel: Barrel) -> list[Blocker] | None:
@@ -29,14 +29,14 @@ def blockers_of(barrel: Barrel) -> list[Blocker] | None:
     ]
     flushed = _flushed(barrel)
     steps: list[Blocker] = []
-    for place, (watermark, members) in enumerate(groups[:MOST_STEPS]):
+    for place, (watermark, members) in enumerate(groups[:MAX_STEPS]):
         freed = groups[place + 1][0] if place + 1 < len(groups) else flushed
         if freed is None or freed <= watermark:
             break
         level = barrel.watermark_ms
         steps.append(
             Blocker(
-                channels=[one.name for one in members[:MOST_NAMED]],
+                channels=[one.name for one in members[:MAX_NAMED]],
                 gain_ms=None if level is None else max(0, freed - level),
                 watermark_ms=None if watermark == MIN else watermark,
                 cause=members[0].cause or "behind",

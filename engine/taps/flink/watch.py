@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 from msgspec.structs import replace
 
-from ...core.judgement.observer import Past
+from ...core.judgement.observer import RecordedPast
 from ...core.settings import Settings
 from ...core.snapshot import Snapshot, SourceView
 from ...errors import UsageError
@@ -29,7 +29,7 @@ from .samples import RUNS, Graph, Job, Sample
 
 SLOW_S = 10.0
 """Seconds between two reads of facts that rarely change: restarts, checkpoints."""
-_MOST_NAMED = 30
+_MAX_NAMED = 30
 if TYPE_CHECKING:  # the Kafka client is loaded where there is a broker to ask
     from .kafka import KafkaJoin
 
@@ -107,9 +107,9 @@ class FlinkWatch:
         )  # fmt: skip
         return self._before
 
-    def past(self, facts: FlinkFacts, now_ms: int) -> Past:
+    def past(self, facts: FlinkFacts, now_ms: int) -> RecordedPast:
         """Empty: a JobManager keeps no earlier metrics."""
-        return Past()
+        return RecordedPast()
 
     def close(self) -> None:
         """Close the connections."""
@@ -240,5 +240,5 @@ def _listed(jobs: Sequence[Job]) -> str:
 
 
 def _limited(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return ", ".join(names[:_MOST_NAMED]) + more or "none"
+    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    return ", ".join(names[:_MAX_NAMED]) + more or "none"

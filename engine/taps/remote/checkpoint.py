@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 
 from ...core.snapshot import WindowsUnknown
-from ..checkpoint.checkpoint import LEAST_LOOKED_BACK, LOOKED_BACK_MS, MOST_LOOKED_BACK
+from ..checkpoint.checkpoint import LOOKED_BACK_MS, MAX_LOOKED_BACK, MIN_LOOKED_BACK
 from ..checkpoint.open_windows import OpenWindows
 from ..files import UnreadableError
 from .state import StateMirror
@@ -22,7 +22,7 @@ from .store import Entry, Store
 
 LIST_EVERY_S = 60.0
 """Seconds between two listings of the logs: only these show a checkpoint that was deleted or started over."""
-SHORTEST_S, LONGEST_S = 1.0, 15.0
+MIN_S, MAX_S = 1.0, 15.0
 """Bounds of the polling interval (s), which is half a batch."""
 _AT_ONCE = 8
 
@@ -34,7 +34,7 @@ class CheckpointMirror:
         self, store: Store, local: Path, *, with_state: bool = True, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.local = local
-        self.every_s = SHORTEST_S
+        self.every_s = MIN_S
         """How long to wait until the next look."""
         self._store = store
         self._clock = clock
@@ -157,7 +157,7 @@ class CheckpointMirror:
     def _pace(self) -> float:
         times = [self._begun_ms[number] for number in sorted(self._begun_ms)[-10:]]
         apart = [after - before for before, after in pairwise(times)]
-        return min(max(median(apart) / 2_000, SHORTEST_S), LONGEST_S) if apart else SHORTEST_S
+        return min(max(median(apart) / 2_000, MIN_S), MAX_S) if apart else MIN_S
 
 
 def _has_content(path: Path) -> bool:
@@ -170,14 +170,14 @@ def _known(number: int | None) -> tuple[int, ...]:
 
 def _looked_back(entries: Iterable[Entry]) -> list[Entry]:
     """The batches that a verdict needs, the newest first."""
-    newest = sorted(entries, key=lambda one: -int(one.name))[:MOST_LOOKED_BACK]
+    newest = sorted(entries, key=lambda one: -int(one.name))[:MAX_LOOKED_BACK]
     if not newest or newest[0].written_ms is None:
         return newest
     since = newest[0].written_ms - LOOKED_BACK_MS
     return [
         one
         for place, one in enumerate(newest)
-        if place < LEAST_LOOKED_BACK or (one.written_ms is not None and one.written_ms >= since)
+        if place < MIN_LOOKED_BACK or (one.written_ms is not None and one.written_ms >= since)
     ]
 
 

@@ -13,9 +13,9 @@ from ..checkpoint.state_schema import decode_operator
 from ..files import UnreadableError
 from .store import Content, Entry, Store
 
-MOST_PARTITIONS = 32
+MAX_PARTITIONS = 32
 """Partitions of all operators, at most; each costs two requests per batch."""
-MOST_BYTES = 64 * 1024 * 1024
+MAX_BYTES = 64 * 1024 * 1024
 """Bytes of snapshots and deltas fetched at the start, at most."""
 KEPT_DELTAS = 20
 """Deltas kept behind the reader's position; a reload fetches a snapshot."""
@@ -92,9 +92,9 @@ class StateMirror:
             self._partitions = []
             return []
         operators = list(self._windowed())
-        if len(operators) * int(partitions) > MOST_PARTITIONS:
+        if len(operators) * int(partitions) > MAX_PARTITIONS:
             self.left_out = WindowsUnknown(
-                "remote_state", {"partitions": len(operators) * int(partitions), "limit": MOST_PARTITIONS}
+                "remote_state", {"partitions": len(operators) * int(partitions), "limit": MAX_PARTITIONS}
             )
             return []
         self._partitions = [f"{operator}/{number}" for operator in operators for number in range(int(partitions))]
@@ -118,8 +118,8 @@ class StateMirror:
             for entry in _since_snapshot(self._store.entries(f"state/{partition}") or (), version):
                 needed.append(f"{partition}/{entry.name}")
                 size += entry.size
-        if size > MOST_BYTES:
-            self.left_out = WindowsUnknown("remote_state_size", {"bytes": size, "limit": MOST_BYTES})
+        if size > MAX_BYTES:
+            self.left_out = WindowsUnknown("remote_state_size", {"bytes": size, "limit": MAX_BYTES})
             return
         self._fetch(needed)
 

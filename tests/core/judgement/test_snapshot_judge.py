@@ -6,7 +6,7 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 from wmtop.engine.core.flink_job import FlinkJob, FlinkVertex
-from wmtop.engine.core.judgement.observer import Past, SnapshotJudge
+from wmtop.engine.core.judgement.observer import RecordedPast, SnapshotJudge
 from wmtop.engine.core.judgement.verdict import lost_state, verdict_of
 from wmtop.engine.core.settings import Settings, Tumbling
 from wmtop.engine.core.snapshot import (
@@ -110,7 +110,7 @@ def test_a_past_on_record_never_gives_another_verdict_than_having_watched(seed: 
             for before, now in zip([None, *seen], seen, strict=False)
             if now.batches > (before.batches if before else 0)
         ]
-        judge.remember(Past(tuple((one.now, one.level) for one in seen), tuple(begun)))
+        judge.remember(RecordedPast(tuple((one.now, one.level) for one in seen), tuple(begun)))
         quiet = [moment.now - one.now for before, one in pairwise(seen) if one.records > before.records]
         found = judge.verdict(shown(moment, min(quiet, default=None))).verdict
         if found != "unknown":
@@ -121,7 +121,7 @@ def test_a_past_on_record_never_gives_another_verdict_than_having_watched(seed: 
 
 def test_what_the_past_does_not_tell_is_not_said() -> None:
     """The watermark stood for a minute; whether event time advanced meanwhile was not seen: not "nothing is behind"."""
-    past = Past(tuple((NOW - MINUTE - SECOND * n, NOW) for n in (9, 0)), ((1, NOW - 2 * MINUTE),))
+    past = RecordedPast(tuple((NOW - MINUTE - SECOND * n, NOW) for n in (9, 0)), ((1, NOW - 2 * MINUTE),))
     still = Moment(NOW, NOW, 1, {"a": NOW}, 5, 0)
     judge = SnapshotJudge()
     judge.remember(past)
@@ -131,7 +131,7 @@ def test_what_the_past_does_not_tell_is_not_said() -> None:
 
 def test_a_short_past_is_too_short() -> None:
     judge = SnapshotJudge()
-    judge.remember(Past(((NOW - 20 * SECOND, NOW - MINUTE), (NOW - SECOND, NOW)), ((1, NOW - 20 * SECOND),)))
+    judge.remember(RecordedPast(((NOW - 20 * SECOND, NOW - MINUTE), (NOW - SECOND, NOW)), ((1, NOW - 20 * SECOND),)))
     verdict = judge.verdict(shown(Moment(NOW, NOW, 1, {"a": NOW}, 5, 0), quiet_ms=0))
     assert (verdict.verdict, verdict.reason.code, verdict.reason.ms) == ("unknown", "too_short", 20 * SECOND)
 

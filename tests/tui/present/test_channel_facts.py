@@ -22,21 +22,21 @@ def told_of(snapshot: Snapshot, name: str) -> dict[str, str]:
     return {what: "".join(text for text, _ in runs) for what, runs in facts(snapshot, view, None)}
 
 
-def standing(snapshot: Snapshot, name: str) -> str:
+def state_override(snapshot: Snapshot, name: str) -> str:
     view = next(view for view in snapshot.channels if view.channel == name)
     return "".join(text for text, _ in story(snapshot, view))
 
 
 def test_each_state_has_its_sentence() -> None:
-    assert standing(live(), "F9") == "F9 holds back the watermark for 26m: no data for 26m, no backlog."
-    assert standing(live(), "UA") == "UA is active, 43m ahead of the watermark."
-    assert standing(live(), "AS").startswith("AS is idle, no data for 1h35m: it is left out of the minimum")
-    assert standing(live(), "HA").startswith("HA was idle and is realigning: it counts again")
-    assert standing(canned.never_seen(), "1").startswith(
+    assert state_override(live(), "F9") == "F9 holds back the watermark for 26m: no data for 26m, no backlog."
+    assert state_override(live(), "UA") == "UA is active, 43m ahead of the watermark."
+    assert state_override(live(), "AS").startswith("AS is idle, no data for 1h35m: it is left out of the minimum")
+    assert state_override(live(), "HA").startswith("HA was idle and is realigning: it counts again")
+    assert state_override(canned.never_seen(), "1").startswith(
         "1 holds back the watermark for 26m: no record since the start"
     )
-    assert standing(canned.ended(), "UA") == "UA is finished: no more records will come."
-    assert standing(with_channel("UA", watermark_ms=None), "UA") == "UA is active, and has no watermark yet."
+    assert state_override(canned.ended(), "UA") == "UA is finished: no more records will come."
+    assert state_override(with_channel("UA", watermark_ms=None), "UA") == "UA is active, and has no watermark yet."
 
 
 def test_quiet_is_set_against_the_longest_before_and_the_timeout() -> None:

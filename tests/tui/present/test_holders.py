@@ -2,7 +2,7 @@
 
 from wmtop.engine.core.history import HistoryPoint
 from wmtop.engine.core.snapshot import Cause
-from wmtop.tui.present.holders import MOST_HOLDS, Hold, Holders, shares, totals
+from wmtop.tui.present.holders import MAX_HOLDS, Hold, Holders, shares, totals
 
 
 def point(
@@ -62,9 +62,9 @@ def test_the_jump_at_a_takeover_is_the_old_holders() -> None:
 
 
 def test_no_more_than_so_many_are_kept() -> None:
-    found = holds(*(point(n, "ab"[n % 2]) for n in range(MOST_HOLDS + 7)))
-    assert len(found) == MOST_HOLDS
-    assert found[-1][1] == MOST_HOLDS + 6
+    found = holds(*(point(n, "ab"[n % 2]) for n in range(MAX_HOLDS + 7)))
+    assert len(found) == MAX_HOLDS
+    assert found[-1][1] == MAX_HOLDS + 6
 
 
 def test_a_frozen_picture_has_the_holds_up_to_it() -> None:

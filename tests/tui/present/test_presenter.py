@@ -45,8 +45,8 @@ def test_every_kind_has_words_for_every_state(kind: str) -> None:
 
 
 def test_only_what_is_attached_has_a_standing_of_its_own() -> None:
-    assert presenter_of(stale()).standing() is not None
-    assert all(presenter_of(snapshot).standing() is None for snapshot in (live(), stalled(), empty(), ended()))
+    assert presenter_of(stale()).state_override() is not None
+    assert all(presenter_of(snapshot).state_override() is None for snapshot in (live(), stalled(), empty(), ended()))
 
 
 def test_nothing_else_in_the_screen_asks_what_is_followed() -> None:

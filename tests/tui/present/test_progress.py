@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 from wmtop.engine.core.history import HistoryPoint, Phases
 from wmtop.engine.core.snapshot import Snapshot, SourcePosition, SparkProgress
-from wmtop.tui.present.progress import Chart, Unread, cells_of, charts, step_ms, unread
+from wmtop.tui.present.progress import Chart, UnreadPosition, cells_of, charts, step_ms, unread
 from wmtop.tui.widgets.charts import stacked
 
 from tests.core.doctor.patients import channel, healthy
@@ -78,14 +78,18 @@ def test_the_backlog_in_records_and_event_time() -> None:
         channel("c"),
     ]
     snapshot = healthy([*views, channel("d", backlog=None)])
-    assert unread(snapshot) == [Unread("b", 40_000, 41_000), Unread("a", 3, 900), Unread("c", 0, None)]
+    assert unread(snapshot) == [
+        UnreadPosition("b", 40_000, 41_000),
+        UnreadPosition("a", 3, 900),
+        UnreadPosition("c", 0, None),
+    ]
     chart = drawn(snapshot, [point(0, backlog=7), point(1, backlog=9), point(2, backlog=5)], columns=2)["backlog"]
     assert (chart.now, chart.columns) == ("40,003, 41s behind", [(9.0,), (5.0,)])
 
 
 def test_the_sources_of_a_query_that_others_run() -> None:
     snapshot = replace(attached(), sources=[SourcePosition("files", None), SourcePosition("orders", {"0": 1}, 4_117)])
-    assert unread(snapshot) == [Unread("orders", 4_117, None), Unread("files", None, None)]
+    assert unread(snapshot) == [UnreadPosition("orders", 4_117, None), UnreadPosition("files", None, None)]
 
 
 def test_the_state_in_rows_and_windows() -> None:

@@ -12,8 +12,8 @@ from wmtop.engine.core.settings import Session, Sliding, Tumbling
 from wmtop.engine.core.snapshot import TimePoint
 from wmtop.tui.present.time_plot import (
     Data,
-    Frame,
-    Look,
+    PlotFrame,
+    PlotView,
     data_of,
     drawn,
     frame_of,
@@ -26,7 +26,7 @@ from wmtop.tui.present.time_plot import (
 
 from ..canned import HOUR, LEVEL, MINUTE, NOON, NOW, SETTINGS, attached, empty, live
 
-PART = Frame(x_low=1_000, cell_ms=10, columns=8, y_low=900, row_ms=10, rows=6)
+PART = PlotFrame(x_low=1_000, cell_ms=10, columns=8, y_low=900, row_ms=10, rows=6)
 """Eight columns and six rows of ten."""
 
 
@@ -36,7 +36,7 @@ def data(
     return Data(points, line, now_ms, scale_ms=20, lag_ms=15, **more)  # type: ignore[arg-type]
 
 
-def text(data: Data, frame: Frame = PART, *, plain: bool = True) -> list[str]:
+def text(data: Data, frame: PlotFrame = PART, *, plain: bool = True) -> list[str]:
     return ["".join(run for run, _ in row) for row in drawn(data, frame, plain=plain)]
 
 
@@ -74,7 +74,7 @@ def test_records_are_dots_and_late_ones_are_crosses_in_front_of_all() -> None:
 
 
 def test_where_both_times_are_the_same() -> None:
-    frame = Frame(x_low=1_000, cell_ms=10, columns=6, y_low=1_000, row_ms=10, rows=6)
+    frame = PlotFrame(x_low=1_000, cell_ms=10, columns=6, y_low=1_000, row_ms=10, rows=6)
     rows = text(data(now_ms=1_045), frame)
     assert [row.rstrip() for row in rows] == ["", "    ╱", "   ╱", "  ╱", " ╱", "╱"]
     dots = drawn(data(now_ms=1_045), frame)
@@ -133,7 +133,7 @@ def run(now_ms: int, lag_ms: int = 44 * MINUTE, minutes: int = 600) -> Data:
 
 def test_the_picture_shows_the_last_lags_up_to_now() -> None:
     found = run(NOW)
-    frame = frame_of(found, Look(), 100, 28, None)
+    frame = frame_of(found, PlotView(), 100, 28, None)
     assert 0 <= frame.x_high - NOW < frame.cell_ms
     assert NOW <= frame.y_high < NOW + 2 * frame.row_ms
     assert 3 * HOUR < frame.x_high - frame.x_low < 8 * HOUR
@@ -143,10 +143,10 @@ def test_the_picture_shows_the_last_lags_up_to_now() -> None:
 
 @given(st.lists(st.integers(0, 40 * 1_000), min_size=1, max_size=40), st.integers(-5, 5))
 def test_it_moves_by_whole_columns_and_rows_and_keeps_its_scale(steps: list[int], tremble: int) -> None:
-    now, frame = NOW, frame_of(run(NOW), Look(), 100, 28, None)
+    now, frame = NOW, frame_of(run(NOW), PlotView(), 100, 28, None)
     for step in steps:
         now += step
-        after = frame_of(run(now, (44 + tremble * (step % 2)) * MINUTE), Look(), 100, 28, frame)
+        after = frame_of(run(now, (44 + tremble * (step % 2)) * MINUTE), PlotView(), 100, 28, frame)
         assert (after.cell_ms, after.row_ms) == (frame.cell_ms, frame.row_ms)
         assert (after.x_low - frame.x_low) % frame.cell_ms == 0
         assert (after.y_low - frame.y_low) % frame.row_ms == 0
@@ -156,20 +156,20 @@ def test_it_moves_by_whole_columns_and_rows_and_keeps_its_scale(steps: list[int]
 def test_one_record_far_away_does_not_flatten_the_rest() -> None:
     found = run(NOW)
     odd = replace(found, points=[*found.points, TimePoint(NOW - HOUR, NOW - 400 * 24 * HOUR, "a")])
-    assert frame_of(odd, Look(), 100, 28, None).row_ms == frame_of(found, Look(), 100, 28, None).row_ms
+    assert frame_of(odd, PlotView(), 100, 28, None).row_ms == frame_of(found, PlotView(), 100, 28, None).row_ms
 
 
 def test_times_in_another_unit_leave_the_diagonal_out() -> None:
     points = [TimePoint(NOW - n * MINUTE, (NOW - n * MINUTE) // 1_000, "a") for n in range(60, 0, -1)]
-    frame = frame_of(Data(points, [], NOW, 90 * MINUTE, 0), Look(), 100, 28, None)
+    frame = frame_of(Data(points, [], NOW, 90 * MINUTE, 0), PlotView(), 100, 28, None)
     assert frame.y_high < 10 * NOW // 1_000
     assert "".join(text(Data(points, [], NOW, 90 * MINUTE, 0), frame)).strip() > "⠁"
 
 
 def test_zooming_keeps_now_at_the_right_or_else_the_middle() -> None:
     found = run(NOW)
-    first = frame_of(found, Look(), 100, 28, None)
-    nearer = zoomed(Look(), first, 1)
+    first = frame_of(found, PlotView(), 100, 28, None)
+    nearer = zoomed(PlotView(), first, 1)
     second = frame_of(found, nearer, 100, 28, first)
     assert second.cell_ms < first.cell_ms
     assert abs(second.x_high - first.x_high) <= first.cell_ms
@@ -182,12 +182,12 @@ def test_zooming_keeps_now_at_the_right_or_else_the_middle() -> None:
 
 
 def test_there_is_nothing_after_now() -> None:
-    frame = frame_of(run(NOW), Look(), 100, 28, None)
-    assert moved(Look(back_ms=MINUTE), frame, 1, 0).back_ms == 0
+    frame = frame_of(run(NOW), PlotView(), 100, 28, None)
+    assert moved(PlotView(back_ms=MINUTE), frame, 1, 0).back_ms == 0
 
 
 def test_zoom_has_ends() -> None:
-    look, frame = Look(), frame_of(run(NOW), Look(), 100, 28, None)
+    look, frame = PlotView(), frame_of(run(NOW), PlotView(), 100, 28, None)
     for _ in range(30):
         look = zoomed(look, frame, 1)
         frame = frame_of(run(NOW), look, 100, 28, frame)
@@ -198,7 +198,7 @@ def test_zoom_has_ends() -> None:
 
 
 def test_the_axes_have_round_times() -> None:
-    frame = frame_of(run(NOW), Look(), 100, 28, None)
+    frame = frame_of(run(NOW), PlotView(), 100, 28, None)
     assert all(label.endswith(("00", "30")) for label in y_labels(frame, UTC).values())
     labels = x_labels(frame, UTC)
     assert 2 <= len(labels) <= 8
@@ -214,7 +214,7 @@ def test_whatever_the_times_the_picture_has_its_size(
 ) -> None:
     points = [TimePoint(now - place, now + offset, "a", late) for place, (offset, late) in enumerate(offsets)]
     found = Data(points[::-1], [(now - 5, now - lag)], now, 20, lag, window_ms=7)
-    frame = frame_of(found, Look(zoom), columns, rows, None)
+    frame = frame_of(found, PlotView(zoom), columns, rows, None)
     picture = drawn(found, frame)
     assert len(picture) == rows
     assert {sum(len(run) for run, _ in row) for row in picture} == {columns}

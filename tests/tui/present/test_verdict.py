@@ -14,7 +14,7 @@ from wmtop.tui.present import verdict as v
 from wmtop.tui.present.fleet import fleet_row
 from wmtop.tui.present.line import Part, lay
 from wmtop.tui.present.presenter import presenter_of
-from wmtop.tui.present.wish import Wish
+from wmtop.tui.present.wish import ProposedSetting
 
 from tests.core.doctor.streams import SETTINGS, Stream, traffic
 
@@ -166,8 +166,10 @@ def test_the_fix_is_the_first_setting_and_has_its_key() -> None:
     finding = NoData(severity="critical", fixes=fixes, **_no_data())
     snapshot = judged("stalled")
     offer = v.offer_of(snapshot, [finding])
-    assert offer == v.Offer(Wish(True, 2 * HOUR), None)  # what it does now is not known: no valve in this snapshot
-    gains = v.Offer(Wish(True, 2 * HOUR), 4 * MINUTE)
+    assert offer == v.Offer(
+        ProposedSetting(True, 2 * HOUR), None
+    )  # what it does now is not known: no valve in this snapshot
+    gains = v.Offer(ProposedSetting(True, 2 * HOUR), 4 * MINUTE)
     said = text(v.verdict_parts(snapshot, [finding], offer=gains, key="v"))
     assert "2h" in said
     assert "+4m" in said
@@ -317,7 +319,7 @@ def test_long_names_leave_room_for_the_fix() -> None:
 def test_eighty_columns_have_room_for_the_fix_of_channels_with_long_names() -> None:
     names = [f"sensor-{number:03d}" for number in range(10)]
     snapshot = judged("stalled", blockers=[Blocker(names, 2 * HOUR, LEVEL, "quiet", 10)])
-    parts = v.verdict_parts(snapshot, offer=v.Offer(Wish(True, HOUR), 2 * HOUR), key="v")
+    parts = v.verdict_parts(snapshot, offer=v.Offer(ProposedSetting(True, HOUR), 2 * HOUR), key="v")
     line = "".join(run for run, _ in lay(parts, 80))
     assert "sensor-000 and 9 more have no data · fix: idle timeout 1h (v)" in line
 

@@ -21,7 +21,7 @@ _AT_LINE = re.compile(r" \(at (?:line (?P<line>\d+), column \d+|end of document)
 READERS = ("none", "files", "spark")
 
 
-LEAST_REFRESH_MS = 100
+MIN_REFRESH_MS = 100
 """Shortest refresh (ms): below it, the fleet would only read and draw."""
 
 
@@ -85,8 +85,8 @@ def _duration_or_off(value: Any) -> int:
 
 def _refresh(value: Any) -> int:
     ms = _duration(value)
-    if ms < LEAST_REFRESH_MS:
-        raise ValueError(f"is {_shown(value)}; use {LEAST_REFRESH_MS}ms or longer")
+    if ms < MIN_REFRESH_MS:
+        raise ValueError(f"is {_shown(value)}; use {MIN_REFRESH_MS}ms or longer")
     return ms
 
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 from ....engine.core.doctor import Finding, Severity, diagnose
 from ....engine.core.history import HistoryPoint
 from ....engine.core.snapshot import Snapshot
-from ..wish import Wish
+from ..wish import ProposedSetting
 from . import batches, blocking, clocks, condition, explained, flink, idleness, lateness, plan, spark
 from .explanation import Context, Explainers
 from .fixes import fix_words, wish_of
@@ -50,7 +50,7 @@ class Diagnosis(Struct, frozen=True):
     """The further screens that show it, the best first."""
     channel: str | None = None
     """The channel whose page shows it best."""
-    wish: Wish | None = None
+    proposed: ProposedSetting | None = None
 
 
 def diagnoses(
@@ -81,5 +81,5 @@ def explain(finding: Finding, snapshot: Snapshot, zone: tzinfo | None) -> Diagno
         fixes=[fix_words(fix, finding, context) for fix in finding.fixes],
         screens=said.screens,
         channel=said.channel,
-        wish=next((wish for fix in finding.fixes if (wish := wish_of(fix)) is not None), None),
+        proposed=next((proposed for fix in finding.fixes if (proposed := wish_of(fix)) is not None), None),
     )

@@ -5,7 +5,7 @@ from ....engine.core.job_line import line_in_job
 from .. import formatting as f
 from ..lateness_curve import horizon_words
 from ..preview import now_gain_ms
-from ..wish import Wish
+from ..wish import ProposedSetting
 from .explanation import Context, names
 
 _PLAIN: dict[FixCode, str] = {
@@ -165,16 +165,16 @@ def _effects(fix: Fix, context: Context) -> list[str]:
 
 def _gain(fix: Fix, gain_ms: int, context: Context) -> str:
     """How much the watermark gains: at the next emit, and, where that differs, with the setting from the start."""
-    wish = wish_of(fix)
-    now_ms = None if wish is None else now_gain_ms(context.snapshot, wish)
+    proposed = wish_of(fix)
+    now_ms = None if proposed is None else now_gain_ms(context.snapshot, proposed)
     if gain_ms > 0 and now_ms is not None and now_ms != gain_ms:
         at_once = f"gains {f.duration(now_ms)}" if now_ms else "gains nothing"
         return f"the watermark {at_once} at once ({f.duration(gain_ms)} if set from the start)"
     return f"the watermark {'gains' if gain_ms > 0 else 'falls back'} {f.duration(abs(gain_ms))}"
 
 
-def wish_of(fix: Fix) -> Wish | None:
+def wish_of(fix: Fix) -> ProposedSetting | None:
     """The setting that a screen can preview."""
     if not fix.previewable or (fix.code == "set-lateness" and fix.value_ms is None):
         return None
-    return Wish(fix.code == "set-idle-timeout", fix.value_ms)
+    return ProposedSetting(fix.code == "set-idle-timeout", fix.value_ms)
