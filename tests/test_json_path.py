@@ -1,10 +1,10 @@
 """Paths into JSON values: what is refused is one short line."""
 
 import pytest
-from wmtop.engine.errors import UsageError
-from wmtop.engine.json_path import MAX_STEPS, parse_json_path
+from wmtop.engine.system.errors import UsageError
+from wmtop.engine.system.json_path import MAX_STEPS, parse_json_path
 
-from tests.refusals import refused
+from .refusals import refused
 
 
 def test_steps() -> None:

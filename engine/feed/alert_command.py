@@ -11,11 +11,10 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from ..core.alerts import AlertRule, Event, as_json
-from ..core.history import history_point
-from ..core.snapshot import Note, Snapshot
-from ..errors import UsageError, first_line
-from ..exit_status import how_it_ended
+from ..snapshot import Note, Snapshot
+from ..system.errors import UsageError, first_line, how_it_ended
+from ..verdict.alerts import AlertRule, Event, as_json
+from ..verdict.history import history_point
 
 LIMIT_S = 30.0
 """Longest run time (s) of a command; then it is killed."""

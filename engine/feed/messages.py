@@ -5,9 +5,9 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from ..core.history import HistoryPoint
-from ..core.settings import Settings
-from ..core.snapshot import Snapshot, SourceView, TimePoint
+from ..snapshot import Snapshot, SourceView, TimePoint
+from ..verdict.history import HistoryPoint
+from ..watermarks.settings import Settings
 
 STREAM_VERSION = 2
 """The only version of streams and recordings that can be read."""

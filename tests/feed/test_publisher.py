@@ -10,9 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from wmtop.engine.core.settings import Settings
-from wmtop.engine.core.snapshot import Snapshot, SourceView, TimePoint
-from wmtop.engine.errors import RunError, UsageError
 from wmtop.engine.feed.client import Client, first_snapshot, request
 from wmtop.engine.feed.messages import (
     COMMAND_LIMIT,
@@ -30,8 +27,11 @@ from wmtop.engine.feed.messages import (
     encode_line,
 )
 from wmtop.engine.feed.publisher import HISTORY_LIMIT, NOT_A_COMMAND, TOO_LONG, Publisher
+from wmtop.engine.snapshot import Snapshot, SourceView, TimePoint
+from wmtop.engine.system.errors import RunError, UsageError
+from wmtop.engine.watermarks.settings import Settings
 
-from tests.refusals import refused
+from ..refusals import refused
 
 MakeSnapshot = Callable[..., Snapshot]
 DEADLINE_S = 30.0

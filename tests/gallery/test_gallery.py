@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from wmtop.engine.core.doctor import diagnose
-from wmtop.engine.core.snapshot import NoteCode, Snapshot, SourceView
-from wmtop.engine.taps.checkpoint.open_windows import OpenWindowsTap
-from wmtop.engine.taps.query import QueryWatch
-from wmtop.engine.taps.reports import LogReports
+from wmtop.engine.doctor import diagnose
+from wmtop.engine.snapshot import NoteCode, Snapshot, SourceView
+from wmtop.engine.targets.spark.checkpoint.open_windows import OpenWindowsTap
+from wmtop.engine.targets.spark.query import QueryWatch
+from wmtop.engine.targets.spark.reports import LogReports
 from wmtop.tui import cli
 
 from .conftest import QUICK, Gallery

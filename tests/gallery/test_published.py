@@ -5,12 +5,12 @@ import time
 from pathlib import Path
 
 import pytest
-from wmtop.engine.core.doctor import diagnose
-from wmtop.engine.core.snapshot import Snapshot, SourceView
-from wmtop.engine.taps.checkpoint.open_windows import OpenWindowsTap
-from wmtop.engine.taps.events.published import SUFFIX, Published, PublishedTap
-from wmtop.engine.taps.query import QueryWatch
-from wmtop.engine.taps.reports import JobReports
+from wmtop.engine.doctor import diagnose
+from wmtop.engine.snapshot import Snapshot, SourceView
+from wmtop.engine.targets.spark.checkpoint.open_windows import OpenWindowsTap
+from wmtop.engine.targets.spark.events.published import SUFFIX, Published, PublishedTap
+from wmtop.engine.targets.spark.query import QueryWatch
+from wmtop.engine.targets.spark.reports import JobReports
 
 from .conftest import Gallery
 from .jobs import JOBS

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from wmtop.engine.errors import RunError
-from wmtop.engine.json_path import JsonPath
-from wmtop.engine.kafka.cluster import Topic
-from wmtop.engine.kafka.config import KafkaConfig
-from wmtop.engine.kafka.offsets import Positions, TopicPartition
-from wmtop.engine.pipeline.sources.kafka import Kafka
-from wmtop.engine.pipeline.sources.kafka_columns import KafkaColumns
+from wmtop.engine.kafka.client_settings import KafkaConfig
+from wmtop.engine.kafka.cluster import Positions, Topic, TopicPartition
+from wmtop.engine.run.sources.kafka import Kafka
+from wmtop.engine.run.sources.kafka_columns import KafkaColumns
+from wmtop.engine.system.errors import RunError
+from wmtop.engine.system.json_path import JsonPath
 
 MINUTE = 60_000
 SLOW, FAST, THIRD = (TopicPartition("t", number) for number in range(3))
@@ -161,7 +160,7 @@ def test_waiting_for_a_topic_pauses_also_where_the_cluster_fails_at_once(
             return ""
 
     pauses: list[float] = []
-    monkeypatch.setattr("wmtop.engine.pipeline.sources.kafka.time.sleep", pauses.append)
+    monkeypatch.setattr("wmtop.engine.run.sources.kafka.time.sleep", pauses.append)
     source = Source(tmp_path)
     cluster: Any = Refusing()
     assert source.it._wait_for_topics(cluster, lambda text: None) == [SLOW]

@@ -1,19 +1,18 @@
 """The doctor's screen: the list, the evidence, the way to what mends it, and the count on the main screen."""
 
 from msgspec.structs import replace
-from wmtop.engine.core.snapshot import Offender, Reason, Snapshot, Totals, Verdict
-from wmtop.engine.exit_status import how_it_ended
 from wmtop.engine.feed.messages import Header
-from wmtop.tui.present.diagnosis.condition import CANNOT_TELL
-from wmtop.tui.present.screen_words import NO_FIX
+from wmtop.engine.snapshot import Offender, Reason, Snapshot, Totals, Verdict
+from wmtop.engine.system.errors import how_it_ended
 from wmtop.tui.screens.channel import ChannelScreen
 from wmtop.tui.screens.detail import DetailScreen
 from wmtop.tui.screens.doctor import DoctorScreen
 from wmtop.tui.screens.main import MainScreen
+from wmtop.tui.words.diagnosis.condition import CANNOT_TELL
+from wmtop.tui.words.lists import NO_FIX
 
-from tests.core.doctor.patients import LATE, before, healthy, whatif
-from tests.core.doctor.test_channels import silent
-
+from ..doctor.patients import LATE, before, healthy, whatif
+from ..doctor.test_channels import silent
 from . import canned
 from .canned import DAY, MINUTE, NOW
 from .drive import Driven, drive

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from wmtop.engine.core.snapshot import Snapshot
-from wmtop.tui.present import past as past_module
-from wmtop.tui.present.past import ChannelsPast, heat_lags
-from wmtop.tui.present.screen_words import LESS_BEHIND
-from wmtop.tui.widgets.heat_map import HeatMap
+from wmtop.engine.snapshot import Snapshot
+from wmtop.tui.widgets.charts import HeatMap
+from wmtop.tui.words import recent as past_module
+from wmtop.tui.words.lists import LESS_BEHIND
+from wmtop.tui.words.recent import ChannelsPast, heat_lags
 
 from .canned import DAY, HOUR, LEVEL, MINUTE, NOW, WALL, channel, live, many, told
 from .drive import Driven, drive

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from wmtop.engine.core.snapshot import ExplainedColumn, ExplainedValue
-from wmtop.engine.feed.recording import RecordingReader
+from wmtop.engine.feed.recording_reader import RecordingReader
+from wmtop.engine.snapshot import ExplainedColumn, ExplainedValue
 from wmtop.tui import cli
-from wmtop.tui.incident import CLIP_MS, MIN_SNAPSHOTS, Incident, LastMinutes, incident_of, write_incident
-from wmtop.tui.present.incident import PICTURE, RECORDING, SNAPSHOT, TEXT
+from wmtop.tui.screens.incident_report import CLIP_MS, MIN_SNAPSHOTS, Incident, LastMinutes, incident_of, write_incident
+from wmtop.tui.words.incident import PICTURE, RECORDING, SNAPSHOT, TEXT
 
 from .canned import CARRIERS, WALL, header, hostile, live, told
 from .drive import Driven, drive

@@ -12,15 +12,14 @@ import msgspec
 import typer
 from msgspec import Struct
 
-from ...engine.core.snapshot import Snapshot
-from ...engine.errors import RunError, UsageError, first_line
-from ...engine.fleet import LOOK
-from ..present.check_facts import FACTS, CheckInput, facts_of
-from ..present.check_words import BAD, Checked, CheckedFinding, lines, reason_of, table
-from ..present.diagnosis import explain
-from ..present.fail_if import Expression, evaluate, parse_fail_if
-from ..present.fleet import held_back_by
-from ..present.formatting import duration
+from ...engine.snapshot import Snapshot
+from ...engine.system.errors import RunError, UsageError, first_line
+from ...engine.targets.fleet import LOOK
+from ...engine.text.formatting import duration
+from ..words.check import BAD, Checked, CheckedFinding, lines, reason_of, table
+from ..words.diagnosis import explain
+from ..words.fail_if import FACTS, CheckInput, Expression, evaluate, facts_of, parse_fail_if
+from ..words.fleet import held_back_by
 from .arguments import parsed
 from .complete import target_names
 from .fleet.members import Member, some_members

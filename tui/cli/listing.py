@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..present.formatting import clean, count, duration
+from ...engine.text.formatting import clean, count, duration
 from .running import lines_of_runs
 from .targets import WHAT, is_log
 
 PUBLISHED = "published queries: wmtop attach NAME"
 
 if TYPE_CHECKING:  # a tap is imported by the command that uses it
-    from ...engine.taps.discover import Found
-    from ...engine.taps.events.published import Published
-    from ...engine.taps.events.query_runs import QueryRun
+    from ...engine.targets.discover import Found
+    from ...engine.targets.spark.events.published import Published
+    from ...engine.targets.spark.events.query_runs import QueryRun
 
 _MAX_LISTED = 20
 _WORDS = {"checkpoint": "checkpoints", "event log": "event logs"}
@@ -23,8 +23,8 @@ _WORDS = {"checkpoint": "checkpoints", "event log": "event logs"}
 
 def list_all() -> None:
     """Running engines, published queries, and what is found on disk here and in the temporary directory."""
-    from ...engine.taps.discover import discover
-    from ...engine.taps.events.published import list_published
+    from ...engine.targets.discover import discover
+    from ...engine.targets.spark.events.published import list_published
 
     lines = lines_of_runs()
     if lines:
@@ -40,8 +40,8 @@ def list_all() -> None:
 
 def list_inside(path: Path) -> bool:
     """List the checkpoints and event logs in a directory that holds several; returns whether it does."""
-    from ...engine.taps.checkpoint.checkpoint import is_checkpoint
-    from ...engine.taps.discover import discover
+    from ...engine.targets.discover import discover
+    from ...engine.targets.spark.checkpoint.checkpoint import is_checkpoint
 
     if not path.is_dir() or is_checkpoint(path) or is_log(path):
         return False

@@ -4,7 +4,9 @@ import re
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 
-from ...engine.core.settings import (
+from ...engine.system.errors import UsageError
+from ...engine.text import formatting
+from ...engine.watermarks.settings import (
     MAX_CHANNELS,
     MAX_WINDOWS_PER_RECORD,
     TUNABLE,
@@ -15,8 +17,6 @@ from ...engine.core.settings import (
     Tumbling,
     WindowSpec,
 )
-from ...engine.errors import UsageError
-from ..present import formatting
 
 _STRATEGIES: dict[str, StrategyName] = {
     name: name

@@ -8,15 +8,15 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from ...engine.core.history import HistoryPoint
-from ...engine.core.points import PointSample
-from ...engine.core.snapshot import Snapshot
-from ...engine.errors import RunError
 from ...engine.feed.messages import Change, FromEngine, Header, Reply, ToEngine
-from ...engine.feed.recording import RecordingReader
-from ..present.formatting import first_line
-from ..present.playback import Playback
-from ..present.recent import KEEP_MS
+from ...engine.feed.recording_reader import RecordingReader
+from ...engine.snapshot import Snapshot
+from ...engine.system.errors import RunError
+from ...engine.text.formatting import first_line
+from ...engine.verdict.history import HistoryPoint
+from ...engine.watermarks.counts import PointSample
+from ..words.progress import Playback
+from ..words.recent import KEEP_MS
 
 SPEEDS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
 MAX_WAIT_MS = 5_000

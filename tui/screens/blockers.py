@@ -9,18 +9,17 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from ...engine.core.snapshot import Snapshot
-from ..bindings import bindings
-from ..present import formatting as f
-from ..present.blockers import StepFacts, WindowGroup, steps, waits_for, window_groups
-from ..present.keys import Hint, hint
-from ..present.line import Span, clip
-from ..present.presenter import presenter_of
-from ..present.screen_words import IN_FLIGHT
-from ..present.table import TableRecords
-from ..present.target import target_of
-from ..present.view import reference_ms
-from ..widgets.sheet import Item, Sheet, heading, paragraph
+from ...engine.snapshot import Snapshot
+from ...engine.text import formatting as f
+from ..widgets.bindings import bindings
+from ..widgets.rows import Item, Sheet, heading, paragraph
+from ..words.blockers import StepFacts, WindowGroup, steps, waits_for, window_groups
+from ..words.keys import Hint, hint
+from ..words.lists import IN_FLIGHT, TableRecords
+from ..words.presenter import presenter_of
+from ..words.spans import Span, clip
+from ..words.target import target_of
+from ..words.view import reference_ms
 from .detail import DetailScreen
 from .host import Help
 

@@ -6,23 +6,21 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from ...engine.core.snapshot import ChannelView, Snapshot
-from ..bindings import bindings
-from ..present import formatting as f
-from ..present.channel_facts import channel_named, facts, story
-from ..present.keys import Hint, hint
-from ..present.late_records import About
-from ..present.lateness_curve import TARGETS, curve_of, place_of, recommended, shown
-from ..present.line import Span, part
-from ..present.past import Moment
-from ..present.screen_words import CHANNEL_GONE, CHANNELS_UNKNOWN, MAX_LATE_ONLY, NOT_BEHIND
-from ..present.staves import holding, kind_of, rank
-from ..present.table import Chosen, TableRecords
+from ...engine.snapshot import ChannelView, Snapshot
+from ...engine.text import formatting as f
 from ..widgets.barrel import EIGHTHS
-from ..widgets.facts import FactList
+from ..widgets.bindings import bindings
 from ..widgets.lateness_plot import LatenessPlot, LatenessScene
 from ..widgets.lines import TextLine
-from ..widgets.prose import Prose
+from ..widgets.text import FactList, Prose
+from ..words.barrel import holding, kind_of, rank
+from ..words.channels import channel_named, facts, story
+from ..words.keys import Hint, hint
+from ..words.late_records import About
+from ..words.lateness import TARGETS, curve_of, place_of, recommended, shown
+from ..words.lists import CHANNEL_GONE, CHANNELS_UNKNOWN, MAX_LATE_ONLY, NOT_BEHIND, Chosen, TableRecords
+from ..words.recent import Moment
+from ..words.spans import Span, part
 from .detail import DetailScreen
 from .host import Help, app_of
 from .late_records import LateRecordsScreen

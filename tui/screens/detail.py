@@ -17,22 +17,19 @@ from textual.events import Resize, ScreenResume
 from textual.screen import Screen
 from textual.widget import Widget
 
-from ...engine.core.snapshot import Snapshot
-from ..bindings import bindings
-from ..permissions import allowed
-from ..present import formatting as f
-from ..present.condition import takes_changes
-from ..present.footer import apply_words
-from ..present.keys import LINKS, LISTS, Hint, Place, hint
-from ..present.line import Span
-from ..present.preview import Preview
-from ..present.recent import Recent
-from ..present.table import HOW_TO_FILTER, Chosen, TableRecords, pattern_of
-from ..present.top import Top
-from ..widgets.lines import Heading, KeyLine, Rule
-from ..widgets.prompt import Prompt
-from ..widgets.sheet import Sheet
-from ..widgets.top import TopLines
+from ...engine.snapshot import Snapshot
+from ...engine.text import formatting as f
+from ..widgets.bindings import bindings
+from ..widgets.lines import Heading, KeyLine, Prompt, Rule, TopLines
+from ..widgets.rows import Sheet
+from ..words.keys import LINKS, LISTS, Hint, Place, hint
+from ..words.lists import HOW_TO_FILTER, Chosen, TableRecords, pattern_of
+from ..words.presenter import takes_changes
+from ..words.preview import Preview
+from ..words.recent import Recent
+from ..words.shown import apply_words
+from ..words.spans import Span, Top
+from .base_app import allowed
 from .host import Help, ScreenHost, Seen, app_of, bars_of, has_widgets
 
 

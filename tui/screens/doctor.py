@@ -8,25 +8,23 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.events import Resize
 
-from ...engine.core.doctor import RULES
-from ...engine.core.snapshot import Snapshot
-from ..bindings import bindings
-from ..present import formatting as f
-from ..present.diagnosis import SEVERITIES, Diagnosis, diagnoses
-from ..present.keys import LINKS, Hint, hint
-from ..present.late_records import About
-from ..present.line import Span, clip
-from ..present.presenter import presenter_of
-from ..present.recent import Recent
-from ..present.screen_words import NO_FIX
-from ..present.table import TableRecords
-from ..present.wording import name
-from ..widgets.report import Section, SectionedText
-from ..widgets.sheet import Item, Sheet
+from ...engine.doctor import RULES
+from ...engine.snapshot import Snapshot
+from ...engine.text import formatting as f
+from ..widgets.bindings import bindings
+from ..widgets.rows import Item, Sheet
+from ..widgets.text import Section, SectionedText
+from ..words.diagnosis import SEVERITIES, Diagnosis, diagnoses
+from ..words.keys import LINKS, Hint, hint
+from ..words.late_records import About
+from ..words.lists import NO_FIX, TableRecords
+from ..words.presenter import presenter_of
+from ..words.recent import Recent
+from ..words.spans import Span, clip
+from ..words.wording import name
 from .detail import DetailScreen
 from .host import Help, ScreenHost, app_of
-from .late_records import LateRecordsScreen
-from .who_is_late import WhoIsLateScreen
+from .late_records import LateRecordsScreen, WhoIsLateScreen
 
 CHECKED = (
     "The engine, the query and the source: failed, stale, not started, without records",

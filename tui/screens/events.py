@@ -8,17 +8,16 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.message import Message
 
-from ...engine.core.alerts import Event
-from ...engine.core.snapshot import Snapshot
-from ..bindings import bindings
-from ..present import formatting as f
-from ..present.event_words import ALERTED, EventWords, event_time, event_words
-from ..present.events import brief_ms, moment_of
-from ..present.keys import Hint, hint
-from ..present.line import Span, clip
-from ..present.screen_words import MOMENT_SHOWN
-from ..present.table import TableRecords
-from ..widgets.sheet import Item, Sheet, heading, paragraph
+from ...engine.snapshot import Snapshot
+from ...engine.text import formatting as f
+from ...engine.verdict.alerts import Event
+from ..widgets.bindings import bindings
+from ..widgets.rows import Item, Sheet, heading, paragraph
+from ..words.events import ALERTED, EventWords, event_time, event_words
+from ..words.history import brief_ms, moment_of
+from ..words.keys import Hint, hint
+from ..words.lists import MOMENT_SHOWN, TableRecords
+from ..words.spans import Span, clip
 from .detail import DetailScreen
 from .host import Help, ScreenHost
 

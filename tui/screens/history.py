@@ -7,19 +7,18 @@ from typing import Any, ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from ...engine.core.snapshot import SettingsChange, Snapshot
-from ..bindings import bindings
-from ..present import formatting as f
-from ..present.event_words import change_words
-from ..present.holders import CAUSES, Hold
-from ..present.keys import Hint, hint
-from ..present.line import Span, clip
-from ..present.presenter import presenter_of
-from ..present.recent import Recent
-from ..present.screen_words import SETTINGS_CHANGED
-from ..present.table import TableRecords
+from ...engine.snapshot import SettingsChange, Snapshot
+from ...engine.text import formatting as f
+from ..widgets.bindings import bindings
 from ..widgets.holds import HolderLanes, HolderSpan
-from ..widgets.sheet import Item, Sheet, heading
+from ..widgets.rows import Item, Sheet, heading
+from ..words.events import change_words
+from ..words.history import CAUSES, Hold
+from ..words.keys import Hint, hint
+from ..words.lists import SETTINGS_CHANGED, TableRecords
+from ..words.presenter import presenter_of
+from ..words.recent import Recent
+from ..words.spans import Span, clip
 from .detail import DetailScreen
 from .host import Help, ScreenHost
 

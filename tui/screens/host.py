@@ -8,13 +8,12 @@ from textual.app import App
 from textual.screen import Screen
 from textual.widget import Widget
 
-from ...engine.core.snapshot import Snapshot
-from ..present.preview import Preview
-from ..present.recent import Recent
-from ..present.table import Chosen, TableRecords
-from ..present.top import Top
-from ..present.view import View
-from ..present.wish import ProposedSetting
+from ...engine.snapshot import Snapshot
+from ..words.lists import Chosen, TableRecords
+from ..words.preview import Preview, ProposedSetting
+from ..words.recent import Recent
+from ..words.spans import Top
+from ..words.view import View
 
 
 class Help(Struct, frozen=True):

@@ -8,11 +8,15 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 
-from ...engine.core.snapshot import Snapshot, WhatIfIdle
-from ..bindings import bindings
-from ..present import formatting as f
-from ..present.keys import Hint, hint
-from ..present.lateness_curve import (
+from ...engine.snapshot import Snapshot, WhatIfIdle
+from ...engine.text import formatting as f
+from ..widgets.bindings import bindings
+from ..widgets.lateness_plot import LatenessPlot, LatenessScene
+from ..widgets.lines import TextLine
+from ..widgets.rows import Item, Sheet, heading, wrapped
+from ..widgets.text import Prose
+from ..words.keys import Hint, hint
+from ..words.lateness import (
     TARGETS,
     Curve,
     curve_of,
@@ -26,20 +30,13 @@ from ..present.lateness_curve import (
     recommended,
     shown,
 )
-from ..present.lateness_words import moments_line, reading_line, targets_line, timeout_words
-from ..present.line import Span, clip
-from ..present.presenter import presenter_of
-from ..present.preview import IdlePreview, LatenessPreview
-from ..present.screen_words import ALL_SO_FAR, SINCE_START
-from ..present.table import TableRecords
-from ..present.view import reference_ms
-from ..present.wish import ProposedSetting
-from ..present.wording import name
-from ..widgets.lateness_plot import LatenessPlot, LatenessScene
-from ..widgets.lines import TextLine
-from ..widgets.prose import Prose
-from ..widgets.rows import wrapped
-from ..widgets.sheet import Item, Sheet, heading
+from ..words.lists import ALL_SO_FAR, SINCE_START, TableRecords
+from ..words.presenter import presenter_of
+from ..words.preview import IdlePreview, LatenessPreview, ProposedSetting
+from ..words.preview_words import moments_line, reading_line, targets_line, timeout_words
+from ..words.spans import Span, clip
+from ..words.view import reference_ms
+from ..words.wording import name
 from .detail import DetailScreen
 from .host import Help, ScreenHost
 

@@ -10,19 +10,18 @@ from typing import Any, ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from ...engine.core.snapshot import Snapshot
-from ..bindings import bindings
-from ..present import formatting as f
-from ..present.chain import Row, Stage, held_instance, rows
-from ..present.flink_chain import delay_words
-from ..present.keys import Hint, hint
-from ..present.line import Span, clip
-from ..present.presenter import presenter_of
-from ..present.screen_words import NO_CHANNEL, TAP_SHOWS_CHANNELS, more_less_behind
-from ..present.table import TableRecords
-from ..present.target import target_of
-from ..present.view import reference_ms
-from ..widgets.sheet import Item, Sheet, heading
+from ...engine.snapshot import Snapshot
+from ...engine.text import formatting as f
+from ..widgets.bindings import bindings
+from ..widgets.rows import Item, Sheet, heading
+from ..words.flink import delay_words
+from ..words.keys import Hint, hint
+from ..words.lists import NO_CHANNEL, TAP_SHOWS_CHANNELS, TableRecords, more_less_behind
+from ..words.operators import Row, Stage, held_instance, rows
+from ..words.presenter import presenter_of
+from ..words.spans import Span, clip
+from ..words.target import target_of
+from ..words.view import reference_ms
 from .detail import DetailScreen
 from .host import Help
 

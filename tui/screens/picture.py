@@ -2,27 +2,25 @@
 
 from collections.abc import Sequence
 
-from ...engine.core.snapshot import OpenWindow, Snapshot
-from ..present import formatting as f
-from ..present.blockers import taking_part
-from ..present.channel_order import ChannelRow
-from ..present.line import Span, cells
-from ..present.presenter import presenter_of
-from ..present.preview import Preview
-from ..present.preview_words import preview_title
-from ..present.query_words import unclosed_words
-from ..present.recent import Recent
-from ..present.screen_words import BY_DISTANCE, NO_CHANNEL_MATCHES, NO_WINDOW_MATCHES
-from ..present.staves import Stave
-from ..present.target import target_of
-from ..present.view import View, fastest_ms, stave_of
-from ..present.wording import ahead_elsewhere, is_close, name
+from ...engine.snapshot import OpenWindow, Snapshot
+from ...engine.text import formatting as f
 from ..widgets.barrel import BarrelScene, legend
 from ..widgets.channels import Table
-from ..widgets.heat_map import Heat
+from ..widgets.charts import Heat
 from ..widgets.holds import HolderSpan
 from ..widgets.lines import Heading
 from ..widgets.windows import OpenWindowTable
+from ..words.barrel import Stave
+from ..words.blockers import taking_part
+from ..words.lists import BY_DISTANCE, NO_CHANNEL_MATCHES, NO_WINDOW_MATCHES
+from ..words.presenter import presenter_of
+from ..words.preview import Preview
+from ..words.preview_words import preview_title
+from ..words.recent import Recent
+from ..words.spans import Span, cells
+from ..words.target import target_of
+from ..words.view import ChannelRow, View, fastest_ms, stave_of
+from ..words.wording import ahead_elsewhere, is_close, name, unclosed_words
 
 
 def scene(snapshot: Snapshot, view: View, preview: Preview | None, found: Sequence[Stave]) -> BarrelScene:

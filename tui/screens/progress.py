@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from textual.app import ComposeResult
 from textual.events import Resize
 
-from ...engine.core.snapshot import Snapshot
-from ..present.line import Span
-from ..present.presenter import presenter_of
-from ..present.progress import cells_of, step_ms, unread
-from ..present.table import TableRecords
+from ...engine.snapshot import Snapshot
 from ..widgets.charts import Charts, Pictures, legend
+from ..words.lists import TableRecords
+from ..words.presenter import presenter_of
+from ..words.progress import cells_of, step_ms, unread
+from ..words.spans import Span
 from .detail import DetailScreen
 from .host import Help, app_of
 

@@ -8,12 +8,12 @@ from textual.app import ComposeResult
 from textual.message import Message
 from textual.screen import Screen
 
-from ...engine.core.snapshot import Snapshot, Step
-from ..present.condition import Lost
-from ..present.formatting import clean, cut, first_line, pad
-from ..present.line import Span
-from ..present.screen_words import CONNECTING
+from ...engine.snapshot import Snapshot, Step
+from ...engine.text.formatting import clean, cut, first_line, pad
 from ..widgets.canvas import Canvas
+from ..words.lists import CONNECTING
+from ..words.presenter import Lost
+from ..words.spans import Span
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _WIDTH, _LEAST = 64, 30

@@ -7,17 +7,17 @@ from msgspec.structs import replace
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from ...engine.core.snapshot import Snapshot
-from ..bindings import bindings
-from ..present import formatting as f
-from ..present.keys import Hint, hint
-from ..present.line import Span
-from ..present.presenter import presenter_of
-from ..present.preview import LatenessPreview
-from ..present.screen_words import not_in_sample, sample_of
-from ..present.table import TableRecords
-from ..present.target import target_of
-from ..present.time_plot import (
+from ...engine.snapshot import Snapshot
+from ...engine.text import formatting as f
+from ..widgets.bindings import bindings
+from ..widgets.canvas import TimeCanvas
+from ..words.keys import Hint, hint
+from ..words.lists import TableRecords, not_in_sample, sample_of
+from ..words.presenter import presenter_of
+from ..words.preview import LatenessPreview
+from ..words.spans import Span
+from ..words.target import target_of
+from ..words.time_plot import (
     DIAGONAL,
     GRID,
     LATE,
@@ -30,8 +30,7 @@ from ..present.time_plot import (
     moved,
     zoomed,
 )
-from ..present.wording import name
-from ..widgets.time_canvas import TimeCanvas
+from ..words.wording import name
 from .detail import DetailScreen
 from .host import Help, ScreenHost, app_of
 

@@ -6,21 +6,21 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.widget import Widget
 
-from ...engine.core.job_line import line_in_job
 from ...engine.feed.messages import Change
-from ..permissions import CHANGES_ENGINE, READ_ONLY
-from ..present import formatting as f
-from ..present import preview as what_if
-from ..present.attached import restart_words
-from ..present.keys import hint
-from ..present.presenter import presenter_of
-from ..present.shown import Shown
-from ..present.table import HOW_TO_FILTER, HOW_TO_PREVIEW, pattern_of
-from ..present.target import target_of
-from ..present.wish import ProposedSetting
+from ...engine.text import formatting as f
+from ...engine.verdict.job_line import line_in_job
 from ..widgets.channels import ChannelTable
-from ..widgets.prompt import Prompt
+from ..widgets.lines import Prompt
 from ..widgets.windows import WindowTable
+from ..words import preview as what_if
+from ..words.attached import restart_words
+from ..words.keys import hint
+from ..words.lists import HOW_TO_FILTER, HOW_TO_PREVIEW, pattern_of
+from ..words.presenter import presenter_of
+from ..words.preview import ProposedSetting
+from ..words.shown import Shown
+from ..words.target import target_of
+from .base_app import CHANGES_ENGINE, READ_ONLY
 from .host import app_of
 
 _FILTERS = {"filter": "pattern", "filter windows": "windows_pattern"}

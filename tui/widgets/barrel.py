@@ -11,11 +11,36 @@ from rich.cells import cell_len
 from textual.events import Click
 from textual.message import Message
 
-from ..present.axis import Axis, LogAxis, Scale, follow, top_of
-from ..present.columns import StavePositions, columns, common
-from ..present.formatting import FINE, MONTH, SECOND, axis_times, brief, cut, cut_middle, duration, label, pad, short
-from ..present.line import Part, Span, cells, joined
-from ..present.staves import LEFT_OUT, FoldedStaves, Kind, Order, Stave, fold
+from ...engine.text.formatting import (
+    FINE,
+    MONTH,
+    SECOND,
+    axis_times,
+    brief,
+    cut,
+    cut_middle,
+    duration,
+    label,
+    pad,
+    short,
+)
+from ..words.barrel import (
+    LEFT_OUT,
+    Axis,
+    FoldedStaves,
+    Kind,
+    LogAxis,
+    Order,
+    Scale,
+    Stave,
+    StavePositions,
+    columns,
+    common,
+    fold,
+    follow,
+    top_of,
+)
+from ..words.spans import Part, Span, cells, joined
 from .canvas import Canvas
 
 EIGHTHS = " ▁▂▃▄▅▆▇█"

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 from rich.cells import cell_len
 from textual.message import Message
 
-from ...engine.core.snapshot import Snapshot
-from ..present import formatting as f
-from ..present.channel_order import ChannelRow, Sort
-from ..present.line import Span
-from ..present.staves import PAUSED, STATES
-from ..present.target import ChannelFacts
+from ...engine.snapshot import Snapshot
+from ...engine.text import formatting as f
+from ..words.barrel import PAUSED, STATES
+from ..words.spans import Span
+from ..words.target import ChannelFacts
+from ..words.view import ChannelRow, Sort
 from .rows import Rows, text_of, wrapped
 
 _NAME = (7, 40)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from textual.message import Message
 
-from ..present.fleet import FleetRow, header_line, layout, row_line, title_at
-from ..present.line import Span, cells
+from ..words.fleet import FleetRow, header_line, layout, row_line, title_at
+from ..words.spans import Span, cells
 from .rows import Rows, text_of
 
 

@@ -7,9 +7,9 @@ from msgspec import Struct
 from rich.cells import cell_len
 from textual.message import Message
 
-from ..present.formatting import brief, cut, duration, label, pad, share
-from ..present.holders import Hold, shares, totals
-from ..present.line import Span, clip
+from ...engine.text.formatting import brief, cut, duration, label, pad, share
+from ..words.history import Hold, shares, totals
+from ..words.spans import Span, clip
 from .canvas import Canvas
 
 SHADES = " ░▒▓█"

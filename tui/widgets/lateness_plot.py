@@ -8,13 +8,12 @@ from rich.cells import cell_len
 from textual.events import Click
 from textual.message import Message
 
-from ..present.formatting import count, duration, pad, setting
-from ..present.lateness_curve import Curve, horizon_words, place_of
-from ..present.line import Span
-from ..present.screen_words import OF_THIS_CHANNEL, SHARE_BEHIND
+from ...engine.text.formatting import count, duration, pad, setting
+from ..words.lateness import Curve, horizon_words, place_of
+from ..words.lists import OF_THIS_CHANNEL, SHARE_BEHIND
+from ..words.spans import Span
 from .barrel import EIGHTHS
-from .canvas import Canvas
-from .dots import Dots
+from .canvas import Canvas, Dots
 from .rows import wrapped
 
 _LEFT, _RIGHT = 8, 8

@@ -1,15 +1,17 @@
-"""The one-line widgets: text lines, the watermark with its sparkline, the rules between the panels, the footer."""
+"""The one-line widgets: the lines at the top, the rules between the panels, the footer and the prompt."""
 
 from collections.abc import Sequence
 
 from msgspec import Struct
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
 from textual.events import Click
 from textual.message import Message
+from textual.widgets import Input, Label
 
-from ..present.formatting import duration
-from ..present.keys import Hint
-from ..present.line import Part, Span, cells, clip, lay
-from ..present.top import SPARK_CELLS, WatermarkLine
+from ...engine.text.formatting import clean, duration
+from ..words.keys import Hint
+from ..words.spans import SPARK_CELLS, Part, Span, Top, WatermarkLine, cells, clip, lay, part
 from .barrel import EIGHTHS
 from .canvas import Canvas
 
@@ -152,3 +154,102 @@ class KeyLine(Canvas):
         for start, end, action in self._spots:
             if start <= event.x < end:
                 self.post_message(self.Pressed(action))
+
+
+class Prompt(Horizontal):
+    """Asks for one value; posts `Typed` at each change, `Done` at Enter. Hidden until it is opened."""
+
+    class Typed(Message):
+        """The text changed."""
+
+        def __init__(self, purpose: str, text: str) -> None:
+            self.purpose, self.text = purpose, text
+            super().__init__()
+
+    class Done(Message):
+        """Enter was pressed."""
+
+        def __init__(self, purpose: str, text: str) -> None:
+            self.purpose, self.text = purpose, text
+            super().__init__()
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._purpose = ""
+
+    def compose(self) -> ComposeResult:
+        yield Label(id="prompt-label", markup=False)
+        entry = Input(compact=True, id="prompt-input", select_on_focus=False)
+        entry.cursor_blink = False  # it would repaint an unchanged screen
+        yield entry
+        yield Label(id="prompt-note", markup=False)
+
+    @property
+    def purpose(self) -> str:
+        """The purpose it was opened for; empty when it is closed."""
+        return self._purpose
+
+    def open(self, purpose: str, label: str, text: str, note: str) -> None:
+        """Ask: `label` is before the input, `note` after it."""
+        self._purpose = purpose
+        self.query_one("#prompt-label", Label).update(f" {label} ")
+        entry = self.query_one(Input)
+        with self.prevent(Input.Changed):
+            entry.value = text
+        entry.cursor_position = len(text)
+        self.say(note)
+        self.display = True
+        entry.focus()
+
+    def close(self) -> None:
+        """Hide."""
+        self._purpose = ""
+        self.display = False
+
+    def say(self, note: str, error: bool = False) -> None:
+        """Show a text after the input: how to continue, or the problem in one line."""
+        label = self.query_one("#prompt-note", Label)
+        label.update(note)
+        label.set_class(error, "-error")
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        if self._purpose:
+            self.post_message(self.Typed(self._purpose, event.value))
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.post_message(self.Done(self._purpose, event.value))
+
+
+class TopLines(Vertical):
+    """Draws a `Top`."""
+
+    def compose(self) -> ComposeResult:
+        yield TextLine(id="status")
+        yield TextLine(id="verdict")
+        yield LevelLine(id="level")
+        yield TextLine(id="tuning")
+        yield TextLine(id="now")
+        yield TextLine(id="from-start")
+        yield TextLine(id="banner")
+        yield TextLine(id="log")
+
+    def show(self, top: Top) -> None:
+        """Draw `top`."""
+        self.query_one("#status", TextLine).show(top.status)
+        self.query_one("#verdict", TextLine).show(top.verdict)
+        self.query_one(LevelLine).show(top.story)
+        self.query_one("#tuning", TextLine).show(top.tuning)
+        for selector, parts in (("#now", top.now), ("#from-start", top.from_start)):
+            line = self.query_one(selector, TextLine)
+            line.show(parts)
+            line.display = bool(parts)
+        self._notice("#banner", top.banner)
+        self._notice("#log", None if top.log is None else (f"log {top.log}", "text"))
+
+    def _notice(self, selector: str, notice: tuple[str, str] | None) -> None:
+        text, ink = notice or ("", "text")
+        line = self.query_one(selector, TextLine)
+        line.show([part((" " + clean(text), ink))])
+        line.display = notice is not None

@@ -4,11 +4,11 @@ import inspect
 from typing import Any
 
 import pytest
-from wmtop.engine.core.settings import MAX_WINDOWS_PER_RECORD, Sliding, Tumbling
-from wmtop.engine.errors import UsageError
+from wmtop.engine.system.errors import UsageError
+from wmtop.engine.watermarks.settings import MAX_WINDOWS_PER_RECORD, Sliding, Tumbling
 from wmtop.tui.cli.options import settings_of, window_of
 
-from tests.refusals import refused
+from ...refusals import refused
 
 
 def test_a_record_is_in_a_bounded_number_of_windows() -> None:

@@ -1,0 +1,106 @@
+"""Finds Spark's checkpoints and event logs in directories, to attach to."""
+
+import os
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from .spark.checkpoint.checkpoint import EVENT_LOG_NAME, is_checkpoint, is_event_log
+from .spark.files import UnreadableError, names
+
+DEPTH = 6
+WITHIN_S = 1.5
+_SKIPPED = {"node_modules", "site-packages", "dist-packages", "__pycache__", "spark-warehouse"}
+_OURS = {"state.json", "lock", "checkpoint"}
+"""Files in the state directory of a wmtop engine, which is better attached to by its stream."""
+
+
+class Found(Struct, frozen=True):
+    """A checkpoint or event log, and when (epoch ms) it last changed."""
+
+    kind: Literal["checkpoint", "event log"]
+    path: Path
+    changed_ms: int
+
+
+def discover(roots: Iterable[Path], *, depth: int = DEPTH, within_s: float = WITHIN_S) -> list[Found]:
+    """The checkpoints and event logs in `roots` and at most `depth` directories below, the last changed first; only
+    those found in `within_s`.
+
+    Hidden directories and links are left out.
+    """
+    until = time.monotonic() + within_s
+    found: dict[Path, Found] = {}
+    waiting = deque((root.resolve(), 0) for root in roots)
+    seen: set[Path] = set()
+    while waiting and time.monotonic() < until:
+        directory, level = waiting.popleft()
+        if directory in seen:
+            continue
+        seen.add(directory)
+        found |= {one.path: one for one in _look_at(directory)}
+        if directory in found or level >= depth:
+            continue
+        waiting.extend((below, level + 1) for below in _below(directory))
+    return sorted(found.values(), key=lambda one: -one.changed_ms)
+
+
+def _look_at(directory: Path) -> Iterator[Found]:
+    """The directory itself, or the event logs that are plain files in it."""
+    if is_checkpoint(directory) and _is_written_by_a_query(directory):
+        yield Found("checkpoint", directory, _changed_ms(directory / "offsets"))
+        return
+    if _rolls(directory):  # not by its name: Spark's workers have directories called app-20261122-0001
+        yield Found("event log", directory, max(map(_changed_ms, _entries(directory)), default=0))
+        return
+    for path in _entries(directory):
+        if EVENT_LOG_NAME.fullmatch(path.name) and path.is_file() and is_event_log(path):
+            yield Found("event log", path, _changed_ms(path))
+
+
+def _is_written_by_a_query(directory: Path) -> bool:
+    """Whether a query writes there: many packages have a directory called offsets."""
+    found = set(_names(directory))
+    begun = any(name.isdecimal() for name in _names(directory / "offsets"))
+    return "metadata" in found or "commits" in found or begun
+
+
+def _rolls(directory: Path) -> bool:
+    return EVENT_LOG_NAME.fullmatch(directory.name) is not None and any(
+        name.startswith(("events_", "appstatus_")) for name in _names(directory)
+    )
+
+
+def _below(directory: Path) -> Iterator[Path]:
+    try:
+        with os.scandir(directory) as entries:
+            inside = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return
+    if set(_names(directory)) >= _OURS:
+        return
+    for entry in inside:
+        if not entry.name.startswith(".") and entry.name not in _SKIPPED:
+            yield Path(entry.path)
+
+
+def _entries(directory: Path) -> Iterator[Path]:
+    return (directory / name for name in _names(directory))
+
+
+def _names(directory: Path) -> list[str]:
+    try:
+        return names(directory)
+    except UnreadableError:
+        return []
+
+
+def _changed_ms(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns // 1_000_000
+    except OSError:
+        return 0

@@ -1,0 +1,1 @@
+"""A Spark query, watched by its checkpoint, its event log or what it publishes."""
