@@ -213,8 +213,8 @@ def build_session(
     java = find_java()
     _set_environment(master, java.home, (conf or {}).get("spark.pyspark.python"))
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
-    java_options = java_options(java) if archive else ""
-    settings = _settings(master, app_name, conf or {}, packages, jars, java_options)
+    options = java_options(java) if archive else ""
+    settings = _settings(master, app_name, conf or {}, packages, jars, options)
     spark_conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     said_before = log.stat().st_size if log is not None and log.exists() else 0
     try:

@@ -224,7 +224,7 @@ from pathlib import Path
 from wmtop.engine.watermarks.settings import Settings
 from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.feed.messages import Header
-from wmtop.engine.feed.recording_format_pkg import RecordingWriter
+from wmtop.engine.feed.recording_writer import RecordingWriter
 writer = RecordingWriter(Path({str(path)!r}), Header(name="a", pid=1, started_ms=0, settings=Settings()))
 for number in range(100):
     writer.append(Snapshot(name="a", state="live", batch=number, settings=Settings()))
@@ -301,7 +301,7 @@ from wmtop.engine.watermarks.settings import Settings
 from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.system.errors import RunError
 from wmtop.engine.feed.messages import Header
-from wmtop.engine.feed.recording_format_pkg import RecordingWriter
+from wmtop.engine.feed.recording_writer import RecordingWriter
 writer = RecordingWriter(Path({str(path)!r}), Header(name="a", pid=1, started_ms=0, settings=Settings()))
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))

@@ -1,7 +1,7 @@
 """Records the answers of a real Flink to `inputs/flink.tar.xz`: `python -m tests.golden.harvest_flink`.
 
-The jobs and what is written to them are those of `tests/targets/flink`; each job is watched for `POLLS` polls through a proxy
-of its own, which keeps what is asked and answered.
+The jobs and what is written to them are those of `tests/targets/flink`; each job is watched for `POLLS` polls
+through a proxy of its own, which keeps what is asked and answered.
 """
 
 import io

@@ -17,9 +17,9 @@ from .golden import INPUTS, Driver, compare, unpack
 HOUR = 3_600_000
 JOBS: dict[str, dict[str, object]] = json.loads((INPUTS / "gallery.json").read_text())
 FLINK_JOBS = ("aligned", "bare", "busy", "finite", "keeper", "lagging", "orders", "stuck", "twins")
-"""What was recorded of `tests/targets/flink`'s jobs: `bare` is cancelled, `finite` ends, the JobManager of `keeper` dies."""
+"""Recorded jobs of `tests/targets/flink`: `bare` is cancelled, `finite` ends, the JobManager of `keeper` dies."""
 POLLS = (0, 15, 75)
-RECORDINGS = sorted((INPUTS.parents[1] / "core" / "doctor").glob("*.rec"))
+RECORDINGS = sorted((INPUTS.parents[1] / "doctor").glob("*.rec"))
 ASK_MS = 1_800_000_000_000
 """When recordings are looked at: of no importance to what they hold."""
 

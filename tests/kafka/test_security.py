@@ -17,7 +17,7 @@ from wmtop.engine.feed.recording_reader import RecordingReader
 from wmtop.engine.kafka.admission import ANOTHER_NAME
 from wmtop.engine.kafka.client_settings import kafka_config
 from wmtop.engine.kafka.cluster import Cluster, TopicPartition
-from wmtop.engine.kafka.security_pkg import format_login
+from wmtop.engine.kafka.security import format_login
 from wmtop.engine.system.errors import RunError, UsageError
 
 from ..conftest import QUICK_OPTIONS

@@ -94,15 +94,15 @@ def bursts(points: Points, play_ms: Sequence[int]) -> Iterator[TimelineMark]:
     A part is judged as an alert judges a minute (semantics 11.7), but against the whole recording: it has hindsight.
     """
     parts = list(_parts(points, play_ms))
-    records = sum(part.records for part in parts)
-    usual = sum(part.late for part in parts) / records if records else 0.0
+    records = sum(slice_.records for slice_ in parts)
+    usual = sum(slice_.late for slice_ in parts) / records if records else 0.0
     found: list[TimelinePart] = []
-    for part in parts:
-        if is_burst(part.late, part.records, usual):
-            joined = found and found[-1].end + 1 == part.start
-            found.append(found.pop().with_next(part) if joined else part)
-    for part in found:
-        yield TimelineMark("late", part.start, part.end, f"{f.share(part.late / part.records)} of the records late")
+    for slice_ in parts:
+        if is_burst(slice_.late, slice_.records, usual):
+            joined = found and found[-1].end + 1 == slice_.start
+            found.append(found.pop().with_next(slice_) if joined else slice_)
+    for burst in found:
+        yield TimelineMark("late", burst.start, burst.end, f"{f.share(burst.late / burst.records)} of the records late")
 
 
 def _parts(points: Points, play_ms: Sequence[int]) -> Iterator[TimelinePart]:

@@ -186,7 +186,7 @@ class WmtopApp(ExportActions[Answer]):
     def on_mount(self) -> None:
         self.set_interval(1.0, self._refresh_small)
         self.run_worker(self._follow(), name="feed")
-        self.set_timer(_LOADED_AFTER_S, lambda: import_module(".screens.main", __package__))
+        self.set_timer(_LOADED_AFTER_S, lambda: import_module(".main", __package__))
         self.set_interval(1.0, self._look_for_silence)
 
     async def on_unmount(self) -> None:

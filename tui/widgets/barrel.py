@@ -85,7 +85,7 @@ class _StaveColumn(Struct):
 
 
 class Barrel(Canvas):
-    """Draws a `BarrelScene`, without colours (`plain`) the water with letters; says `Picked` when a stave is clicked."""
+    """Draws a `BarrelScene`, in letters where there are no colours (`plain`); says `Picked` when a stave is clicked."""
 
     class Picked(Message):
         """A stave was clicked."""

@@ -38,7 +38,7 @@ class OpenWindowTable(Struct, frozen=True):
 
 
 class WindowTable(Rows):
-    """Draws `OpenWindowTable`: two lines per group, with a bar that is full up to the watermark and light up to the fastest
+    """Draws `OpenWindowTable`: two lines a group, a bar full up to the watermark and light up to the fastest
     channel.
 
     While it has the focus, the selected group is marked; says `Chosen` when that changes.

@@ -275,8 +275,8 @@ def _fact(text: str) -> tuple[str | None, str]:
 
 def _value(text: str, name: str, kind: Kind) -> float | str:
     if kind == "word":
-        if text not in WORDS[name]:
-            raise ValueError(f"'{text}' is not a {name}: use {', '.join(WORDS[name])}")
+        if text not in WORD_VALUES[name]:
+            raise ValueError(f"'{text}' is not a {name}: use {', '.join(WORD_VALUES[name])}")
         return text
     if kind == "duration":
         try:

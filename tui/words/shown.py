@@ -1,4 +1,4 @@
-"""The content of the main screen: the newest snapshot, the view of it, everything derived from both, the footer. Pure."""
+"""The content of the main screen: the newest snapshot, the view of it, what is derived from both, the footer. Pure."""
 
 from collections.abc import Callable, Container, Sequence
 from typing import Any

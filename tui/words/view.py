@@ -1,4 +1,4 @@
-"""The user's view of the main screen's snapshot: the preview, the filter, the sorted rows of the channel table. Pure."""
+"""The user's view of a snapshot: the preview, the filter, the sorted rows of the channel table. Pure."""
 
 import re
 from collections.abc import Callable, Sequence

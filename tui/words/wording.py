@@ -1,4 +1,4 @@
-"""Words that several screens share: names, causes, windows, the status, the watermark line, a query's identity. Pure."""
+"""Words that several screens share: names, causes, windows, the status, the watermark line, a query's name. Pure."""
 
 from datetime import tzinfo
 

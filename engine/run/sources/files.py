@@ -150,7 +150,7 @@ class Files(Source):
 
     def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
         """Its directory; without wmtop's Python, Spark reads all files itself."""
-        modules = (f"{__package__}.parquet_rows", f"{__package__}.text_rows", "wmtop.engine.run.column_groups")
+        modules = (f"{__package__}.file_rows", "wmtop.engine.run.column_groups")
         return TaskNeeds(modules, (self._directory,))
 
     def trigger(self) -> dict[str, Any]:

@@ -240,7 +240,7 @@ class Kafka(Source):
 
     def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
         """With kafka-python, its data source."""
-        modules = (f"{__package__}.kafka_stream", f"{__package__}.kafka_rows", "wmtop.engine.run.column_groups")
+        modules = (f"{__package__}.kafka_stream", "wmtop.engine.run.column_groups")
         return TaskNeeds(modules, required=True) if self._by_python(spark) else TaskNeeds()
 
     def trigger(self) -> dict[str, Any]:

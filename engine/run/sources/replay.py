@@ -316,7 +316,7 @@ class Replay(Source):
 
     def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
         """Its data source, the grouping of columns, and the staged rows."""
-        modules = (f"{__package__}.staged", f"{__package__}.staged_records", "wmtop.engine.run.column_groups")
+        modules = (f"{__package__}.staged", "wmtop.engine.run.column_groups")
         return TaskNeeds(modules, (self._directory,), required=True)
 
     def trigger(self) -> dict[str, Any]:
