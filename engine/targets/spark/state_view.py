@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from ...snapshot import OpenWindow, OutputMode, StatefulOperator, Windows, WindowsUnknown, WindowsUnknownCode
-from ...verdict.snapshot_of import MAX_OPEN_WINDOWS
+from ...verdict.monitor_snapshot import MAX_OPEN_WINDOWS
 from .checkpoint.open_windows import OPERATOR_KINDS, OpenWindows
 from .events.query_runs import BatchProgress, PlanFacts, StateFacts
 

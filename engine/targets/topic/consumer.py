@@ -10,7 +10,7 @@ from ...kafka.client_settings import KafkaConfig
 from ...snapshot import ChannelView, EngineState, Note, Snapshot, SourcePosition, SourceView, Windows
 from ...system.json_path import JsonPath
 from ...verdict.judge import RecordedPast
-from ...verdict.snapshot_of import snapshot_of
+from ...verdict.monitor_snapshot import snapshot_of
 from ...watermarks.channels import Unread
 from ...watermarks.counts import RateMeter
 from ...watermarks.monitor_state import new_monitor
