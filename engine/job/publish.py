@@ -20,10 +20,11 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from ..feed.rundir import run_dir
 from ..locks import try_lock_file
-from ..taps.events.plan_text import lines_of_tree, read_plan
-from ..taps.events.published import SUFFIX, Publication, remove_leftovers
-from ..taps.events.queries import WATERMARK_POLICY, Queries
-from ..taps.events.query_events import (
+from ..taps.spark.files import UnreadableError, one_line
+from ..taps.spark.plan import lines_of_tree, read_plan
+from ..taps.spark.published import SUFFIX, Publication, remove_leftovers
+from ..taps.spark.queries import WATERMARK_POLICY, Queries
+from ..taps.spark.query_events import (
     QueryEvent,
     QueryIdle,
     QueryProgress,
@@ -31,8 +32,7 @@ from ..taps.events.query_events import (
     QueryTerminated,
     decode_progress,
 )
-from ..taps.events.query_runs import PlanFacts
-from ..taps.files import UnreadableError, one_line
+from ..taps.spark.query_runs import PlanFacts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,8 +16,8 @@ import pyspark
 from pyspark.sql import functions as F
 
 from ..errors import UsageError
-from ..taps.events.plan_text import TAP
-from ..taps.files import one_line
+from ..taps.spark.files import one_line
+from ..taps.spark.plan import TAP
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -11,8 +11,9 @@ from pyspark.sql.types import StructField, StructType
 
 from ..core.snapshot import WindowsUnknown
 from ..errors import RunError, UsageError
-from ..taps.checkpoint.checkpoint import CheckpointFacts
-from ..taps.checkpoint.open_windows import (
+from ..taps.spark.checkpoint import CheckpointFacts
+from ..taps.spark.files import UnreadableError, numbers, one_line
+from ..taps.spark.open_windows import (
     MAX_WINDOWS,
     NO_WINDOWS,
     OPERATOR_KINDS,
@@ -20,7 +21,6 @@ from ..taps.checkpoint.open_windows import (
     OpenWindows,
     carries_watermark,
 )
-from ..taps.files import UnreadableError, numbers, one_line
 from .session import build_session, stop_session
 
 if TYPE_CHECKING:

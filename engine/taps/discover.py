@@ -9,8 +9,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from .checkpoint.checkpoint import EVENT_LOG_NAME, is_checkpoint, is_event_log
-from .files import UnreadableError, names
+from .spark.checkpoint import EVENT_LOG_NAME, is_checkpoint, is_event_log
+from .spark.files import UnreadableError, names
 
 DEPTH = 6
 WITHIN_S = 1.5

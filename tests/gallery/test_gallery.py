@@ -9,9 +9,9 @@ import pytest
 from msgspec.structs import replace
 from wmtop.engine.core.doctor import diagnose
 from wmtop.engine.core.snapshot import NoteCode, Snapshot, SourceView
-from wmtop.engine.taps.checkpoint.open_windows import OpenWindowsTap
-from wmtop.engine.taps.query import QueryWatch
-from wmtop.engine.taps.reports import LogReports
+from wmtop.engine.taps.spark.open_windows import OpenWindowsTap
+from wmtop.engine.taps.spark.reports import LogReports
+from wmtop.engine.taps.spark.watch import QueryWatch
 from wmtop.tui import cli
 
 from .conftest import QUICK, Gallery

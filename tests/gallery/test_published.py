@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from wmtop.engine.core.doctor import diagnose
 from wmtop.engine.core.snapshot import Snapshot, SourceView
-from wmtop.engine.taps.checkpoint.open_windows import OpenWindowsTap
-from wmtop.engine.taps.events.published import SUFFIX, Published, PublishedTap
-from wmtop.engine.taps.query import QueryWatch
-from wmtop.engine.taps.reports import JobReports
+from wmtop.engine.taps.spark.open_windows import OpenWindowsTap
+from wmtop.engine.taps.spark.published import SUFFIX, Published, PublishedTap
+from wmtop.engine.taps.spark.reports import JobReports
+from wmtop.engine.taps.spark.watch import QueryWatch
 
 from .conftest import Gallery
 from .jobs import JOBS

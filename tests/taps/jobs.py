@@ -16,9 +16,9 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 from wmtop.engine.core.snapshot import Snapshot
-from wmtop.engine.taps.eventlog.event_log import EventLogFacts, EventLogTap
-from wmtop.engine.taps.events.published import Publication, Published, PublishedTap, list_published
-from wmtop.engine.taps.events.query_runs import QueryRun
+from wmtop.engine.taps.spark.event_log import EventLogFacts, EventLogTap
+from wmtop.engine.taps.spark.published import Publication, Published, PublishedTap, list_published
+from wmtop.engine.taps.spark.query_runs import QueryRun
 
 from tests.conftest import job_environment
 
@@ -155,7 +155,7 @@ def watch_plain(job: SomebodysJob) -> Seen:
 READER = """
 import fcntl, sys
 from pathlib import Path
-from wmtop.engine.taps.events.published import PublishedTap
+from wmtop.engine.taps.spark.published import PublishedTap
 tap = PublishedTap(Path(sys.argv[1]))
 assert tap.poll().alive
 print("reading", flush=True)

@@ -8,13 +8,12 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from wmtop.engine.taps.checkpoint.checkpoint import CheckpointTap
-from wmtop.engine.taps.checkpoint.offset_log import decode_commit, decode_offsets, decode_query_id
-from wmtop.engine.taps.checkpoint.open_windows import OpenWindowsTap
-from wmtop.engine.taps.checkpoint.state_files import changes
-from wmtop.engine.taps.checkpoint.state_schema import decode_operator, decode_schema
-from wmtop.engine.taps.compression import decompress
-from wmtop.engine.taps.files import UnreadableError
+from wmtop.engine.taps.spark.checkpoint import CheckpointTap
+from wmtop.engine.taps.spark.files import UnreadableError
+from wmtop.engine.taps.spark.offset_log import decode_commit, decode_offsets, decode_query_id
+from wmtop.engine.taps.spark.open_windows import OpenWindowsTap
+from wmtop.engine.taps.spark.state_files import changes, decompress
+from wmtop.engine.taps.spark.state_rows import decode_operator, decode_schema
 
 from .written import Written
 

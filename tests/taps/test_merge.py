@@ -8,14 +8,14 @@ from msgspec.structs import replace
 from wmtop.engine.core.settings import Tumbling
 from wmtop.engine.core.snapshot import Note, Snapshot, SourcePosition, SourceView, WatermarkNode, WindowsUnknown
 from wmtop.engine.taps.broker.topic_facts import PartitionFacts, TopicFacts
-from wmtop.engine.taps.checkpoint.checkpoint import BatchMark, CheckpointFacts, SourceFacts, WatermarkDelay
-from wmtop.engine.taps.checkpoint.offset_log import SourceOffsets
-from wmtop.engine.taps.checkpoint.open_windows import OpenWindow, OpenWindows
-from wmtop.engine.taps.events.query_runs import QueryRun
-from wmtop.engine.taps.merge import snapshot_of_query
-from wmtop.engine.taps.query_facts import QueryFacts
-from wmtop.engine.taps.query_state import STALE_AFTER_MS, state_of
-from wmtop.engine.taps.reports import Report
+from wmtop.engine.taps.spark.checkpoint import BatchMark, CheckpointFacts, SourceFacts, WatermarkDelay
+from wmtop.engine.taps.spark.facts import QueryFacts
+from wmtop.engine.taps.spark.offset_log import SourceOffsets
+from wmtop.engine.taps.spark.open_windows import OpenWindow, OpenWindows
+from wmtop.engine.taps.spark.query_runs import QueryRun
+from wmtop.engine.taps.spark.query_snapshot import snapshot_of_query
+from wmtop.engine.taps.spark.query_state import STALE_AFTER_MS, state_of
+from wmtop.engine.taps.spark.reports import Report
 
 NOW = 1_700_000_000_000
 LEVEL = NOW - 60_000
@@ -56,7 +56,7 @@ def test_the_first_report_of_real_time_mode_comes_at_the_end_of_its_first_batch(
     first = BatchMark(0, began, None)
     batch = facts(batch=0, in_flight=True, committed=None, batch_timestamp_ms=began, history=(first,))
     for checkpoint in (None, batch):
-        assert state_of(QueryFacts(checkpoint=checkpoint, report=report), NOW)[0] == state
+        assert state_of(QueryFacts(checkpoint=checkpoint, report=report), NOW).state == state
 
 
 def test_a_store_out_of_reach_and_a_newer_format_are_said() -> None:

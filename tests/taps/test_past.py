@@ -6,12 +6,12 @@ from pathlib import Path
 from msgspec.structs import replace
 from wmtop.engine.core.judgement.observer import Past, SnapshotJudge
 from wmtop.engine.core.snapshot import SourceView, Verdict
-from wmtop.engine.taps.checkpoint.checkpoint import BatchMark, CheckpointFacts, CheckpointTap
-from wmtop.engine.taps.events.query_runs import ProgressPoint
-from wmtop.engine.taps.past import past_of
-from wmtop.engine.taps.query import QueryWatch
+from wmtop.engine.taps.spark.checkpoint import BatchMark, CheckpointFacts, CheckpointTap
+from wmtop.engine.taps.spark.facts import QueryFacts, past_of
+from wmtop.engine.taps.spark.query_runs import ProgressPoint
+from wmtop.engine.taps.spark.watch import QueryWatch
 
-from tests.taps.test_nodes import run
+from tests.taps.test_nodes import reported, run
 from tests.tui.cli.checkpoints import course
 
 NOW = 1_700_000_000_000
@@ -24,16 +24,18 @@ def marks(count: int, every_ms: int = 10 * SECOND, took_ms: int = 2 * SECOND) ->
     return tuple(BatchMark(n, at, at - 60 * SECOND, at + took_ms) for n, at in enumerate(began))
 
 
-def facts(history: tuple[BatchMark, ...], *, in_flight: bool = False) -> CheckpointFacts:
+def recorded(history: tuple[BatchMark, ...], *, in_flight: bool = False) -> QueryFacts:
     last = history[-1]
     committed = last.batch - in_flight
-    return CheckpointFacts(batch=last.batch, committed=committed, in_flight=in_flight, history=history)
+    return QueryFacts(
+        checkpoint=CheckpointFacts(batch=last.batch, committed=committed, in_flight=in_flight, history=history)
+    )
 
 
 def test_the_watermark_changes_when_a_batch_is_committed() -> None:
     history = marks(3)
     level = NOW - 60 * SECOND
-    past = past_of(facts(history), None, level, NOW)
+    past = past_of(recorded(history), level, NOW)
     ends = [mark.committed_ms for mark in history]
     assert [(time, at) for time, at in past.levels if time in ends] == [
         (ends[0], history[1].watermark_ms),
@@ -46,34 +48,34 @@ def test_the_watermark_changes_when_a_batch_is_committed() -> None:
 
 def test_a_batch_in_flight_has_not_moved_it() -> None:
     history = (*marks(2), BatchMark(2, NOW - SECOND, NOW - 60 * SECOND))
-    past = past_of(facts(history, in_flight=True), None, NOW - 60 * SECOND, NOW)
+    past = past_of(recorded(history, in_flight=True), NOW - 60 * SECOND, NOW)
     assert past.levels[-1] == (NOW - SECOND, NOW - 60 * SECOND)
 
 
 def test_times_that_contradict_each_other_end_the_past() -> None:
     """A copy of a checkpoint has the time of the copy: when its batches were committed is not on record."""
     copied = tuple(replace(mark, committed_ms=NOW + 3_600 * SECOND) for mark in marks(5))
-    assert past_of(facts(copied), None, NOW - 60 * SECOND, NOW + 3_601 * SECOND).levels[0][0] >= copied[-1].timestamp_ms
+    assert past_of(recorded(copied), NOW - 60 * SECOND, NOW + 3_601 * SECOND).levels[0][0] >= copied[-1].timestamp_ms
     unknown = (*marks(5)[:2], replace(marks(5)[2], committed_ms=None), *marks(5)[3:])
-    assert past_of(facts(unknown), None, NOW - 60 * SECOND, NOW).batches[0][0] == 3
+    assert past_of(recorded(unknown), NOW - 60 * SECOND, NOW).batches[0][0] == 3
     last = (*marks(5)[:4], replace(marks(5)[4], committed_ms=None))
-    assert past_of(facts(last), None, NOW - 60 * SECOND, NOW) == Past()
+    assert past_of(recorded(last), NOW - 60 * SECOND, NOW) == Past()
     back = (marks(5)[0], replace(marks(5)[1], timestamp_ms=NOW - 3_600 * SECOND), *marks(5)[2:])
-    assert past_of(facts(back), None, NOW - 60 * SECOND, NOW).batches[0][0] == 2
-    assert past_of(None, None, None, NOW) == Past()
+    assert past_of(recorded(back), NOW - 60 * SECOND, NOW).batches[0][0] == 2
+    assert past_of(QueryFacts(), None, NOW) == Past()
 
 
 def test_where_the_watermark_stood_the_end_of_the_batch_does_not_matter() -> None:
     still = tuple(replace(mark, committed_ms=None, watermark_ms=NOW) for mark in marks(4))
-    assert len(past_of(facts(still), None, NOW, NOW).batches) == 4
+    assert len(past_of(recorded(still), NOW, NOW).batches) == 4
 
 
 def test_a_report_is_as_good() -> None:
     points = tuple(ProgressPoint(mark.timestamp_ms, mark.batch, mark.watermark_ms, 5, 2 * SECOND) for mark in marks(4))
     level = NOW - 60 * SECOND
-    assert past_of(None, replace(run(), recent=points), level, NOW) == past_of(facts(marks(4)), None, level, NOW)
+    assert past_of(reported(replace(run(), recent=points)), level, NOW) == past_of(recorded(marks(4)), level, NOW)
     gap = (*points[:2], *points[3:])
-    assert past_of(None, replace(run(), recent=gap), level, NOW).batches[0][0] == 3
+    assert past_of(reported(replace(run(), recent=gap)), level, NOW).batches[0][0] == 3
 
 
 def test_a_checkpoint_of_two_minutes_has_a_verdict_at_once(tmp_path: Path) -> None:

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 from wmtop.engine.taps.broker.topic_facts import PartitionFacts, TopicFacts
-from wmtop.engine.taps.events.query_runs import SourceProgress
-from wmtop.engine.taps.positions import positions
+from wmtop.engine.taps.spark.facts import QueryFacts
+from wmtop.engine.taps.spark.query_runs import SourceProgress
+from wmtop.engine.taps.spark.sources import sources_of
 
 READ = '{"orders":{"0":40}}'
 
@@ -26,5 +27,6 @@ def partition(number: int, end: int, position: int) -> PartitionFacts:
 )
 def test_a_backlog_that_nobody_can_know_is_not_zero(topics: TopicFacts | None, backlog: int | None) -> None:
     source = SourceProgress("KafkaV2[Subscribe[orders]]", READ, READ, READ, 0, None, None)
-    run: Any = SimpleNamespace(progress=SimpleNamespace(sources=(source,)))
-    assert [one.backlog for one in positions(None, run, topics)] == [backlog]
+    run = SimpleNamespace(progress=SimpleNamespace(sources=(source,), input_rows_per_second=None))
+    report: Any = SimpleNamespace(run=run)
+    assert [one.backlog for one in sources_of(QueryFacts(report=report, topics=topics), None).positions] == [backlog]

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from wmtop import engine
 from wmtop.engine.errors import UsageError
 from wmtop.engine.job.publish import CANNOT_PUBLISH, OVER_CONNECT
-from wmtop.engine.taps.events.published import (
+from wmtop.engine.taps.spark.published import (
     Publication,
     PublishedTap,
     find_published,
@@ -30,12 +30,11 @@ from wmtop.engine.taps.events.published import (
     list_published,
     remove_leftovers,
 )
-from wmtop.engine.taps.events.queries import Queries
-from wmtop.engine.taps.events.query_events import QueryStarted
-from wmtop.engine.taps.events.query_runs import ChannelFacts, InputFacts, QueryRun
-from wmtop.engine.taps.events.sketch import key_of
-from wmtop.engine.taps.events.sketch_keys import keys_of_longs
-from wmtop.engine.taps.events.tapped import MOST_CHANNELS, TappedInput
+from wmtop.engine.taps.spark.queries import Queries
+from wmtop.engine.taps.spark.query_events import QueryStarted
+from wmtop.engine.taps.spark.query_runs import ChannelFacts, InputFacts, QueryRun
+from wmtop.engine.taps.spark.sketch import key_of, keys_of_longs
+from wmtop.engine.taps.spark.tapped import MOST_CHANNELS, TappedInput
 
 from tests.refusals import refused
 
@@ -257,7 +256,7 @@ if TYPE_CHECKING:
 
 
 def test_jobs_are_found_by_any_of_their_names(job: "Job", run_dir: Path) -> None:
-    from wmtop.engine.taps.events.query_events import QueryStarted
+    from wmtop.engine.taps.spark.query_events import QueryStarted
 
     job.take(QueryStarted("id", "run", "orders", "2026-01-01T00:00:00.000Z"))
     [path] = run_dir.glob("*.published")
@@ -334,7 +333,7 @@ def test_without_a_job_one_line_says_how(run_dir: Path) -> None:
 
 
 def test_a_reader_never_sees_a_living_job_dead(job: "Job", run_dir: Path) -> None:
-    from wmtop.engine.taps.events.query_events import QueryIdle
+    from wmtop.engine.taps.spark.query_events import QueryIdle
 
     [path] = run_dir.glob("*.published")
     done = threading.Event()

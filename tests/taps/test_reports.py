@@ -7,13 +7,13 @@ from wmtop.engine.core.doctor import diagnose
 from wmtop.engine.core.judgement.verdict import verdict_of
 from wmtop.engine.core.snapshot import Note, Snapshot, SourceView
 from wmtop.engine.errors import UsageError
-from wmtop.engine.taps.checkpoint.checkpoint import CheckpointFacts
-from wmtop.engine.taps.events.queries import Queries
-from wmtop.engine.taps.events.query_events import Progress, QueryProgress
-from wmtop.engine.taps.events.query_runs import BatchProgress, ProgressPoint, QueryRun, RunningBatch
-from wmtop.engine.taps.merge import snapshot_of_query
-from wmtop.engine.taps.query_facts import QueryFacts
-from wmtop.engine.taps.reports import Report, choose, sure_of
+from wmtop.engine.taps.spark.checkpoint import CheckpointFacts
+from wmtop.engine.taps.spark.facts import QueryFacts
+from wmtop.engine.taps.spark.queries import Queries
+from wmtop.engine.taps.spark.query_events import Progress, QueryProgress
+from wmtop.engine.taps.spark.query_runs import BatchProgress, ProgressPoint, QueryRun, RunningBatch
+from wmtop.engine.taps.spark.query_snapshot import snapshot_of_query
+from wmtop.engine.taps.spark.reports import Report, choose, sure_of
 
 from tests.refusals import refused
 

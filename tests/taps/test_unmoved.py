@@ -6,9 +6,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from wmtop.engine.taps.checkpoint.checkpoint import CheckpointTap
-from wmtop.engine.taps.events.query_runs import ProgressPoint
-from wmtop.engine.taps.unmoved import Unmoved, unmoved_of
+from wmtop.engine.taps.spark.checkpoint import CheckpointTap
+from wmtop.engine.taps.spark.facts import QueryFacts
+from wmtop.engine.taps.spark.query_runs import ProgressPoint
+from wmtop.engine.taps.spark.sources import Unmoved, unmoved_of
 
 T = 1_700_000_000_000
 
@@ -47,19 +48,19 @@ def test_only_batches_that_read_and_ended_count(
     written(tmp_path, batches, committed, T + 3 if moves else watermarks[-1])
     facts = CheckpointTap(tmp_path).poll()
     level = facts.watermark_ms if facts.next_watermark_ms is None else facts.next_watermark_ms
-    assert unmoved_of(facts, None, level) == expected
+    assert unmoved_of(QueryFacts(checkpoint=facts), level) == expected
 
 
 def test_a_batch_without_new_offsets_has_read_nothing(tmp_path: Path) -> None:
     batches = [(0, FILES(0), "-"), (T, FILES(0), "-"), (T, FILES(1), FILES(0)), (T, FILES(1), FILES(0))]
     written(tmp_path, batches, 3, T)
-    assert unmoved_of(CheckpointTap(tmp_path).poll(), None, T) == Unmoved(1, (1, 1))
+    assert unmoved_of(QueryFacts(checkpoint=CheckpointTap(tmp_path).poll()), T) == Unmoved(1, (1, 1))
 
 
 def test_without_a_checkpoint_the_reported_rows_count() -> None:
     points = tuple(
         ProgressPoint(T + n, n, ms, rows, 100) for n, (ms, rows) in enumerate([(None, 5), (T, 5), (T, 0), (T, 2)])
     )
-    run: Any = SimpleNamespace(recent=points)
-    assert unmoved_of(None, run, T) == Unmoved(2)
-    assert unmoved_of(None, run, None) == Unmoved()
+    report: Any = SimpleNamespace(run=SimpleNamespace(recent=points))
+    assert unmoved_of(QueryFacts(report=report), T) == Unmoved(2)
+    assert unmoved_of(QueryFacts(report=report), None) == Unmoved()

@@ -46,9 +46,9 @@ if TYPE_CHECKING:  # a tap, or asyncio, is imported by the command that uses it
     from ...engine.feed.client import Client
     from ...engine.taps.broker.broker import BrokerTap
     from ...engine.taps.engine import Watched, WatchOptions
-    from ...engine.taps.eventlog.event_log import EventLogFacts
-    from ...engine.taps.query import QueryWatch
-    from ...engine.taps.remote.mirror import Remote
+    from ...engine.taps.spark.event_log import EventLogFacts
+    from ...engine.taps.spark.remote import Remote
+    from ...engine.taps.spark.watch import QueryWatch
     from .targets import Windows
 
 

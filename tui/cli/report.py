@@ -26,7 +26,7 @@ from .options import parse_duration, parse_time
 from .targets import local_path
 
 if TYPE_CHECKING:  # it draws with Textual: only imported once it is needed
-    from ...engine.taps.eventlog.event_log import EventLogFacts
+    from ...engine.taps.spark.event_log import EventLogFacts
     from ..incident import Incident
     from .attach import EngineAddress
 

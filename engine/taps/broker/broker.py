@@ -9,8 +9,8 @@ from ...errors import UsageError
 from ...json_path import JsonPath, parse_json_path
 from ...kafka.config import KafkaConfig
 from ...kafka.offsets import Positions, TopicPartition
-from ..checkpoint.offset_log import SourceOffsets
-from ..events.lineage import RECORD
+from ..spark.offset_log import SourceOffsets
+from ..spark.plan import RECORD
 from .topic import TopicTap
 from .topic_facts import TopicFacts
 

@@ -16,7 +16,7 @@ from ...core.unread import Unread
 from ...core.view import snapshot_of
 from ...json_path import JsonPath
 from ...kafka.config import KafkaConfig
-from ..merge import NOTHING_KNOWN
+from ..spark.query_snapshot import NOTHING_KNOWN
 from .topic import TopicTap
 from .topic_facts import PartitionFacts, TopicFacts
 

@@ -6,7 +6,7 @@ from ...errors import RunError, UsageError
 from ...kafka.cluster import Cluster
 from ..broker.broker import BrokerTap
 from ..broker.topic_facts import TopicFacts
-from ..checkpoint.offset_log import SourceOffsets
+from ..spark.offset_log import SourceOffsets
 from .metrics import operator_id
 from .samples import Sample, Split
 from .unread import Unread, UnreadBySplit, splits_of

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from wmtop.engine.errors import UsageError
-from wmtop.engine.taps.checkpoint.checkpoint import CheckpointFacts, CheckpointTap, WatermarkDelay, check
-from wmtop.engine.taps.files import NOT_THERE
+from wmtop.engine.taps.spark.checkpoint import CheckpointFacts, CheckpointTap, WatermarkDelay, check
+from wmtop.engine.taps.spark.files import NOT_THERE
 
 from ..written import START_MS, Written
 

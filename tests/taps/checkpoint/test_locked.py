@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from wmtop.engine.core.snapshot import SourceView
 from wmtop.engine.errors import UsageError
-from wmtop.engine.taps.checkpoint.checkpoint import CheckpointTap, check
-from wmtop.engine.taps.checkpoint.open_windows import OpenWindowsTap
-from wmtop.engine.taps.query import QueryWatch
+from wmtop.engine.taps.spark.checkpoint import CheckpointTap, check
+from wmtop.engine.taps.spark.open_windows import OpenWindowsTap
+from wmtop.engine.taps.spark.watch import QueryWatch
 
 from tests.refusals import refused
 

@@ -1,8 +1,8 @@
 """Source lines of an offset log, by kind of source."""
 
 import pytest
-from wmtop.engine.taps.checkpoint.offset_log import SourceOffsets, decode_commit, decode_offsets
-from wmtop.engine.taps.files import UnreadableError
+from wmtop.engine.taps.spark.files import UnreadableError
+from wmtop.engine.taps.spark.offset_log import SourceOffsets, decode_commit, decode_offsets
 
 METADATA = b'{"batchWatermarkMs":5,"batchTimestampMs":7,"conf":{"a":"b"}}'
 

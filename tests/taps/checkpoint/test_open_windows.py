@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from wmtop.engine.core.snapshot import Snapshot, WindowsUnknown
 from wmtop.engine.pipeline.state_reader import read_windows
-from wmtop.engine.taps.checkpoint.checkpoint import CheckpointFacts, CheckpointTap
-from wmtop.engine.taps.checkpoint.open_windows import OpenWindows, OpenWindowsTap
+from wmtop.engine.taps.spark.checkpoint import CheckpointFacts, CheckpointTap
+from wmtop.engine.taps.spark.open_windows import OpenWindows, OpenWindowsTap
 
 from tests.conftest import job_environment
 

@@ -2,7 +2,7 @@
 
 import pytest
 from wmtop.engine.core.settings import Sliding, Tumbling, WindowSpec
-from wmtop.engine.taps.checkpoint.window_shape import WindowShape
+from wmtop.engine.taps.spark.operators import WindowShape
 
 SEEN: list[tuple[list[tuple[int, int]], WindowSpec | None]] = [
     ([], None),
@@ -19,19 +19,19 @@ SEEN: list[tuple[list[tuple[int, int]], WindowSpec | None]] = [
 
 @pytest.mark.parametrize(("windows", "spec"), SEEN)
 def test_what_windows_tell(windows: list[tuple[int, int]], spec: WindowSpec | None) -> None:
-    assert WindowShape().see(windows) == spec
+    assert WindowShape().add(windows) == spec
 
 
 def test_windows_seen_one_after_the_other_tell_as_well() -> None:
     shape = WindowShape()
-    assert shape.see([(0, 10)]) is None
-    assert shape.see([(10, 20)]) == Tumbling(10)
-    assert shape.see([]) == Tumbling(10)
+    assert shape.add([(0, 10)]) is None
+    assert shape.add([(10, 20)]) == Tumbling(10)
+    assert shape.add([]) == Tumbling(10)
 
 
 def test_what_is_remembered_is_bounded() -> None:
     shape = WindowShape()
     for number in range(1_000):
-        shape.see([(10 * number, 10 * number + 10)])
-    assert shape.see([(5, 15), (15, 25)]) == Sliding(10, 5)
-    assert shape.see((10 * n, 10 * n + 10) for n in range(2_000, 2_300)) == Tumbling(10)
+        shape.add([(10 * number, 10 * number + 10)])
+    assert shape.add([(5, 15), (15, 25)]) == Sliding(10, 5)
+    assert shape.add((10 * n, 10 * n + 10) for n in range(2_000, 2_300)) == Tumbling(10)

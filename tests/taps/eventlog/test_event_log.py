@@ -16,20 +16,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from wmtop.engine.errors import UsageError
 from wmtop.engine.feed.recording import RecordingReader
-from wmtop.engine.taps.eventlog.event_lines import EventLines
-from wmtop.engine.taps.eventlog.event_log import (
-    CUT_LINE,
-    NO_EVENTS,
-    UNREADABLE_EVENT,
-    EventLogFacts,
-    EventLogTap,
-    check,
-)
-from wmtop.engine.taps.eventlog.files import NO_ZSTD
-from wmtop.engine.taps.eventlog.post_mortem import look, record
-from wmtop.engine.taps.events.query_events import STARTS
-from wmtop.engine.taps.events.query_runs import PlanFacts, PlannedWatermark, QueryRun
-from wmtop.engine.taps.files import NOT_THERE
+from wmtop.engine.taps.spark.event_log import CUT_LINE, NO_EVENTS, UNREADABLE_EVENT, EventLogFacts, EventLogTap, check
+from wmtop.engine.taps.spark.event_log_files import NO_ZSTD, EventLines
+from wmtop.engine.taps.spark.files import NOT_THERE
+from wmtop.engine.taps.spark.post_mortem import look, record
+from wmtop.engine.taps.spark.query_events import STARTS
+from wmtop.engine.taps.spark.query_runs import PlanFacts, PlannedWatermark, QueryRun
 from wmtop.tui.cli.targets import query_of_log
 
 from tests.tui.cli.checkpoints import checkpoint

@@ -1,9 +1,9 @@
 """How late the rows were that Spark dropped, from what it reports of its batches."""
 
 import pytest
-from wmtop.engine.taps.events.queries import Queries
-from wmtop.engine.taps.events.query_events import Progress, QueryProgress, SourceReport, StateReport
-from wmtop.engine.taps.events.query_runs import PlanFacts, PlannedWatermark
+from wmtop.engine.taps.spark.queries import Queries
+from wmtop.engine.taps.spark.query_events import Progress, QueryProgress, SourceReport, StateReport
+from wmtop.engine.taps.spark.query_runs import PlanFacts, PlannedWatermark
 
 ONE, TWO = (PlannedWatermark("ts", 5_000),), (PlannedWatermark("ts", 5_000), PlannedWatermark("at", 0))
 STAMP = "2024-03-01T10:{:02d}:{:02d}.000Z"

@@ -2,11 +2,12 @@
 
 from msgspec.structs import replace
 from wmtop.engine.core.snapshot import WatermarkNode
-from wmtop.engine.taps.events.plan_text import lines_of_tree, read_plan
-from wmtop.engine.taps.events.query_runs import BatchProgress, EventMax, PlanFacts, SourceProgress
-from wmtop.engine.taps.nodes import nodes_of, shown
+from wmtop.engine.taps.spark.nodes import nodes_of
+from wmtop.engine.taps.spark.plan import lines_of_tree, read_plan
+from wmtop.engine.taps.spark.query_runs import BatchProgress, EventMax, PlanFacts, SourceProgress
+from wmtop.engine.taps.spark.watermark import views_of
 
-from ..test_nodes import run
+from ..test_nodes import reported, run
 
 SCAN = "FileScan json [ts#{0},kind#{1}] Format: JSON, Location: InMemoryFileIndex(1 paths)[file:/in/part-00000.json]"
 REUSED = f"""\
@@ -53,7 +54,7 @@ def nodes_shown(plan: PlanFacts, seen: dict[tuple[int, ...], int], level_ms: int
     )  # fmt: skip
     maxima = tuple(EventMax(places, ms) for places, ms in seen.items())
     last = replace(run(plan=plan), progress=progress, event_max=maxima, silent=())
-    return shown(nodes_of(None, last), level_ms, "min")
+    return views_of(nodes_of(reported(last)), level_ms)
 
 
 def test_a_reused_part_of_the_plan_is_one_watermark() -> None:

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from wmtop.engine.taps.events.sketch import Sketch, decode_sketch, key_of
-from wmtop.engine.taps.events.sketch_keys import keys_of_longs
-from wmtop.engine.taps.files import UnreadableError
+from wmtop.engine.taps.spark.files import UnreadableError
+from wmtop.engine.taps.spark.sketch import Sketch, decode_sketch, key_of, keys_of_longs
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession

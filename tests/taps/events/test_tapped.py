@@ -1,6 +1,6 @@
 """What a tap has counted, by hand: rows in buckets of event time, against the clock that they meet."""
 
-from wmtop.engine.taps.events.tapped import TappedInput, _Buckets
+from wmtop.engine.taps.spark.tapped import TappedInput, _Buckets
 
 START = 1_700_000_000_000
 

@@ -12,14 +12,14 @@ from msgspec.structs import replace
 from wmtop.engine import remote_files
 from wmtop.engine.core.snapshot import SourceView
 from wmtop.engine.errors import UsageError
-from wmtop.engine.taps import query
-from wmtop.engine.taps.checkpoint.checkpoint import CheckpointFacts, CheckpointTap
-from wmtop.engine.taps.checkpoint.open_windows import OpenWindows, OpenWindowsTap
-from wmtop.engine.taps.eventlog.event_log import EventLogTap
-from wmtop.engine.taps.query import QueryWatch
-from wmtop.engine.taps.remote import checkpoint as remote_checkpoint
-from wmtop.engine.taps.remote import state, store
-from wmtop.engine.taps.remote.mirror import Remote
+from wmtop.engine.taps.spark import remote as remote_copy
+from wmtop.engine.taps.spark import remote_state, store
+from wmtop.engine.taps.spark import watch as query_watch
+from wmtop.engine.taps.spark.checkpoint import CheckpointFacts, CheckpointTap
+from wmtop.engine.taps.spark.event_log import EventLogTap
+from wmtop.engine.taps.spark.open_windows import OpenWindows, OpenWindowsTap
+from wmtop.engine.taps.spark.remote import Remote
+from wmtop.engine.taps.spark.watch import QueryWatch
 
 from tests.tui.cli.commands import run
 
@@ -107,7 +107,7 @@ def test_a_look_at_an_idle_query_is_one_request_and_a_batch_a_few(s3: S3, writte
 def test_a_listing_that_lags_hides_nothing_and_forgets_nothing(
     s3: S3, written: dict[str, Written], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote_checkpoint, "LIST_EVERY_S", 0.0)
+    monkeypatch.setattr(remote_copy, "LIST_EVERY_S", 0.0)
     begin(s3, written["counts"], 1)
     remote = Remote(URI)
     s3.lists_late = True
@@ -121,7 +121,7 @@ def test_a_listing_that_lags_hides_nothing_and_forgets_nothing(
 def test_another_query_at_the_same_place_is_noticed(
     s3: S3, written: dict[str, Written], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote_checkpoint, "LIST_EVERY_S", 0.0)
+    monkeypatch.setattr(remote_copy, "LIST_EVERY_S", 0.0)
     begin(s3, written["counts"], written["counts"].last)
     remote = Remote(URI)
     s3.delete(KEY)
@@ -137,7 +137,7 @@ def test_a_store_that_fails_makes_its_query_stale_with_the_reason_and_it_recover
     s3: S3, written: dict[str, Written], fault: tuple[int, bytes] | str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(remote_files, "REQUEST_S", 1)
-    monkeypatch.setattr(query, "OUT_OF_REACH_S", 0.0)
+    monkeypatch.setattr(query_watch, "OUT_OF_REACH_S", 0.0)
     fresh = written["counts"].aged(tmp_path / "copy", -10 * 365 * 86_400_000)  # not stale by its age
     begin(s3, fresh, 0)
     remote = Remote(URI)
@@ -202,7 +202,7 @@ def test_attach_and_check_show_the_query_by_its_uri(
 def test_too_much_state_is_left_out_with_the_reason(
     s3: S3, written: dict[str, Written], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(state, "MOST_PARTITIONS", 1)
+    monkeypatch.setattr(remote_state, "MOST_PARTITIONS", 1)
     begin(s3, written["counts"], 1)
     remote = Remote(URI)
     watch = QueryWatch(SourceView(kind="checkpoint", description=URI), checkpoint=remote.local, remote=remote)
