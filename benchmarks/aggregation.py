@@ -11,7 +11,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from wmtop.engine.core.lateness import bucket_edges
 from wmtop.engine.core.settings import Settings
-from wmtop.engine.pipeline.aggregate import Aggregation, Levels
+from wmtop.engine.pipeline.aggregate import Aggregation
+from wmtop.engine.pipeline.groups import Levels
 from wmtop.engine.pipeline.session import build_session, stop_session
 
 from . import throughput

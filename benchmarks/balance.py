@@ -11,10 +11,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 from pyspark.sql import DataFrame, SparkSession
 from wmtop.engine.core.monitor import Monitor
-from wmtop.engine.core.monitor_state import encode_monitor
+from wmtop.engine.core.monitor_state import to_save
 from wmtop.engine.core.settings import Settings, Tumbling
 from wmtop.engine.core.view import snapshot_of
 from wmtop.engine.json_path import JsonPath
@@ -52,7 +53,7 @@ class Peaks(Struct):
         reached = [channel.max_event_ms or START_MS for channel in monitor.channels]
         self.batches += 1
         self.open_windows = max(self.open_windows, snapshot.windows.open_count or 0)
-        self.state_bytes = max(self.state_bytes, len(encode_monitor(monitor)))
+        self.state_bytes = max(self.state_bytes, len(msgspec.json.encode(to_save(monitor))))
         self.drift_ms = max(self.drift_ms, max(reached) - min(reached))
         self.late = max(self.late, snapshot.totals.late or 0)
 

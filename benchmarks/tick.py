@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import msgspec
 from wmtop.engine.core.monitor import Monitor
-from wmtop.engine.core.monitor_state import encode_monitor, new_monitor
+from wmtop.engine.core.monitor_state import new_monitor, to_save
 from wmtop.engine.core.observation import BatchObservation, Group
 from wmtop.engine.core.settings import Settings
 from wmtop.engine.core.snapshot import Snapshot
@@ -83,7 +83,7 @@ def wide() -> None:
             make, snapshot = cpu_ms(lambda m=monitor: snapshot_of(m, name="wide", state="live", wall_ms=0))
             encode, content = cpu_ms(lambda s=snapshot: msgspec.json.encode(s))
             decode, _ = cpu_ms(lambda c=content: decoder.decode(c))
-            save, saved = cpu_ms(lambda m=monitor: encode_monitor(m))
+            save, saved = cpu_ms(lambda m=monitor: msgspec.json.encode(to_save(m)))
             size, state = len(content), len(saved)
             spent.append((apply, make, encode, decode, save))
         apply, make, encode, decode, save = (_spread(column) for column in zip(*spent[2:], strict=True))

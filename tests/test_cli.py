@@ -58,10 +58,6 @@ BAD = {
     "replay good.parquet --time scheduled --strategy source": "--watermark COL",
     "replay good.parquet --time scheduled --strategy punctuated": "--marker SQL",
     "replay good.parquet --time scheduled --strategy none --lateness 5m": "--lateness",
-    "replay good.parquet --time scheduled --auto-lateness 100%": "--auto-lateness",
-    "replay good.parquet --time scheduled --strategy none --auto-lateness 99%": "--auto-lateness",
-    "replay good.parquet --time scheduled --auto-lateness 99% --auto-min 4m --auto-max 4m": "--auto-min",
-    "replay good.parquet --time scheduled --auto-lateness 99% --auto-every 0s": "--auto-every",
     "replay good.parquet --time scheduled --strategy nowhere:factory": "nowhere",
     "replay good.parquet --time scheduled --strategy os:getcwd": "on_event",
     "replay good.parquet --time scheduled --window 0s": "--window",
@@ -175,15 +171,10 @@ def test_a_running_engine_is_seen_changed_and_stopped(engine: "subprocess.Popen[
     first = next(snapshots)
     assert first["settings"]["lateness_ms"] == 10_000  # type: ignore[index]
     assert "live" in said("runs")
-    assert first["auto"] is None
-    said("set", "live", "--lateness", "3s", "--idle-after", "off", "--auto-lateness", "99.9%")
+    said("set", "live", "--lateness", "3s", "--idle-after", "off")
     changed = next(s for s in snapshots if s["settings"]["version"] == 2)  # type: ignore[index]
     assert changed["settings"]["lateness_ms"] == 3_000  # type: ignore[index]
     assert changed["settings"]["idle_after_ms"] is None  # type: ignore[index]
-    assert changed["auto"]["target"] == 0.999  # type: ignore[index]
-    assert changed["changes"][-1]["auto_lateness"] == 0.999  # type: ignore[index]
-    said("set", "live", "--auto-lateness", "off")
-    assert next(s for s in snapshots if s["settings"]["version"] == 3)["auto"] is None  # type: ignore[index]
     assert said("stop", "live") == "stopped live\n"
     rest = list(snapshots)
     assert engine.wait(60) == 0

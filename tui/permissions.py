@@ -6,7 +6,7 @@ from .present.keys import Hint
 
 WRITES_FILES = frozenset({"save_svg", "save_csv", "save_json", "record", "export_incident"})
 """Actions that write into wmtop's start directory; add new ones here."""
-CHANGES_ENGINE = frozenset({"apply", "undo", "auto"})
+CHANGES_ENGINE = frozenset({"apply", "undo"})
 """Actions that change a setting of the engine; for an attached query `apply` only copies a line."""
 READ_ONLY = "this screen is read-only: nothing was changed"
 

@@ -3,9 +3,7 @@
 from msgspec import UnsetType
 from msgspec.structs import replace
 
-from .judgement.autopilot import with_target
-from .settings import Settings
-from .snapshot import SettingsChange
+from .settings import Settings, SettingsChange
 
 MOST_CHANGES = 50
 """Changes kept, at most."""
@@ -28,8 +26,6 @@ def changed(settings: Settings, change: SettingsChange) -> Settings:
         if settings.strategy == "spark":
             raise ValueError("Spark's clock has no idle timeout")
         settings = replace(settings, idle_after_ms=idle_after_ms)
-    if not isinstance(change.auto_lateness, UnsetType):
-        settings = with_target(settings, change.auto_lateness)
     return settings
 
 

@@ -6,10 +6,20 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from .observation import Group
-from .snapshot import Totals
 
 RATE_OVER_S = 10.0
 """Rates are means over this time (s)."""
+
+
+class Totals(Struct, frozen=True):
+    """Counts of records since the start; most are not known for an attached query."""
+
+    records: int | None = 0
+    behind_watermark: int | None = 0
+    late: int | None = 0
+    malformed: int | None = 0
+    future: int | None = 0
+    no_window: int | None = 0
 
 
 class ChannelCounts(Struct, gc=False, omit_defaults=True):

@@ -11,7 +11,7 @@ from statistics import NormalDist
 from msgspec import Struct
 
 from .explain_clocks import MOST_FOLLOWED, ClockOf, DelayPoint, clock_offsets, weighted_median
-from .judgement.recent import wilson_interval
+from .recent_lateness import wilson_interval
 from .snapshot.explain import ExplainedChannel, ExplainedColumn, ExplainedValue
 
 MOST_COLUMNS = 10

@@ -5,9 +5,21 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .snapshot import FiredWindow
-
 MOST_FIRED = 20
+
+
+class FiredWindow(Struct, frozen=True):
+    """A window that has fired, first at processing time `fired_ms`, with its records at its last firing."""
+
+    start_ms: int
+    end_ms: int
+    records: int = 0
+    fired_ms: int | None = None
+    late_firings: int = 0
+    late_drops: int = 0
+    """Records dropped for it after it closed, while it was among the windows that fired last."""
+    ended: bool = False
+    """It fired at the end of the stream."""
 
 
 class Firing(Struct, frozen=True):

@@ -84,8 +84,8 @@ class FlinkJob(Struct, frozen=True):
     """By channel: how much later (ms) tasks on the way send its watermark; add this to `watermark_ms` for the channel's
     own watermark.
     """
-    unanswered: bool | None = None
-    """Whether the JobManager did not answer: all else is from its last answer; None: an older recording."""
+    unanswered: bool = False
+    """Whether the JobManager did not answer: all else is from its last answer."""
     operator_gone: bool = False
     """Since the start the job was submitted again, and no operator is named like the chosen one."""
 
@@ -98,12 +98,6 @@ class FlinkJob(Struct, frozen=True):
     def has_links(self) -> bool:
         """Whether any task reads another one: Flink reports received watermarks only there."""
         return any(one.inputs for one in self.vertices)
-
-    def is_unanswered(self, error: str | None) -> bool:
-        """Whether `error`, the snapshot's, is why the JobManager does not answer, and not the job's own failure."""
-        if self.unanswered is not None:  # a redacted copy has no texts to compare
-            return self.unanswered
-        return error is not None and error not in (self.failure, NO_METRICS)
 
     def sent_upstream(self) -> dict[str, int]:
         """The greatest watermark (ms) that each task above the chosen operator sends, by the task's id."""

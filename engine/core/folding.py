@@ -7,11 +7,20 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .observation import BatchObservation, Group
-from .snapshot import Folded
 
 OTHER = "other"
 MOST_COUNTED = 100_000
 """Folded channels that are counted exactly, at most; beyond it the count is a lower bound."""
+
+
+class Folded(Struct, frozen=True):
+    """The channels beyond `--max-channels`, which share the channel `into`, and their records."""
+
+    into: str
+    channels: int
+    at_least: bool
+    """There are more: `channels` is a lower bound."""
+    records: int
 
 
 class TooManyChannelsError(Exception):

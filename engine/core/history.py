@@ -58,7 +58,7 @@ class HistoryPoint(Struct, frozen=True, array_like=True):
     """Since when the holder holds back the watermark (processing time, epoch ms), and the cause."""
     cause: Cause | None = None
     verdict: VerdictName | None = None
-    """The verdict in force; None: not judged (an older wmtop)."""
+    """The verdict in force; None: not judged yet."""
     results_in_a_second: float | None = None
     """Records per second that the chosen operator of a Flink job sends."""
     busy: float | None = None

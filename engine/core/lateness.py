@@ -32,6 +32,16 @@ unknown.
 """
 
 
+class WhatIf(Struct, frozen=True):
+    """The cost of lateness `lateness_ms` from the start; `delay_ms` is a mean over the windows it closed."""
+
+    lateness_ms: int
+    late: int
+    late_share: float | None
+    delay_ms: float | None
+    behind_watermark: int
+
+
 def bucket_edges(lateness_ms: int) -> list[int]:
     """The edges (ms) of the what-if: 0, the ladder, and the run's own lateness."""
     return sorted({0, *LADDER_MS, lateness_ms})

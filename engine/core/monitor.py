@@ -17,15 +17,13 @@ from .firing import FiredWindows, Firing
 from .folding import OTHER, FoldedChannels, beyond_limit
 from .idle_cycles import IdleCycles
 from .idleness import IdlenessTimers
-from .judgement.autopilot import Autopilot
-from .judgement.verdict import Judge
-from .observation import BatchObservation, greatest_times
+from .observation import BatchObservation, Offender, greatest_times
 from .operator_clock import Clock, OperatorClock
 from .panes import panes_of
-from .points import WaitingPoints, points_of
-from .settings import AutoLateness, Settings
-from .snapshot import Offender, SettingsChange, TimePoint
+from .points import TimePoint, WaitingPoints, points_of
+from .settings import Settings, SettingsChange
 from .times import MIN
+from .watermark_history import WatermarkHistory
 from .watermarks import Generator, new_generator
 from .whatif import IdleRung, LatenessWhatIf
 from .window_operator import WindowOperator
@@ -60,8 +58,7 @@ class Monitor(Struct, kw_only=True, dict=True):
     """When (processing time) a channel's greatest event time last advanced."""
     record_ms: int | None = None
     """When (processing time) a record with a usable time last came."""
-    judge: Judge = msgspec.field(default_factory=Judge)
-    autopilot: Autopilot = msgspec.field(default_factory=Autopilot)
+    history: WatermarkHistory = msgspec.field(default_factory=WatermarkHistory)
     last_future: Offender | None = None
     last_malformed: Offender | None = None
     changes: list[SettingsChange] = []
@@ -191,10 +188,8 @@ class Monitor(Struct, kw_only=True, dict=True):
             self.explain.add(observation.values, usable, observation.late)
             self.explain.choose_channels({name: counts.late for name, counts in self.counts.items()})
         watermarks = self._absorb(observation, now)
-        self.judge.see_batch(now)
-        firings += self._emit(now, watermarks)
-        self._steer(now)
-        return self._noted(firings)
+        self.history.see_batch(now)
+        return self._noted(firings + self._emit(now, watermarks))
 
     def take_points(self) -> list[TimePoint]:
         """Take a sample of the records since the last call."""
@@ -204,9 +199,7 @@ class Monitor(Struct, kw_only=True, dict=True):
         """Do one emit between batches; returns what it made windows do."""
         assert not self.ended
         now = self._pass_time(now)
-        firings = self._emit(now, {})
-        self._steer(now)
-        return self._noted(firings)
+        return self._noted(self._emit(now, {}))
 
     def tick_until(self, limit_ms: int) -> list[Firing]:
         """Do all emits owed since the last one, one per emit interval, up to `limit_ms` (processing time, inclusive).
@@ -234,66 +227,33 @@ class Monitor(Struct, kw_only=True, dict=True):
             return MIN
         if self._clocks.outdated:
             return MIN
-        due = self._clocks.due_ms()
-        if self._steers() is not None and self.autopilot.next_ms is not None:
-            due.append(self.autopilot.next_ms)
-        return min(due, default=None)
+        return min(self._clocks.due_ms(), default=None)
 
     def change(
         self,
         *,
         lateness_ms: int | UnsetType = UNSET,
         idle_after_ms: int | UnsetType | None = UNSET,
-        auto_lateness: float | UnsetType | None = UNSET,
         who: str,
         wall_ms: int,
         now: int | None = None,
     ) -> list[Firing]:
         """Change settings, in force from the next emit after processing time `now` (ms).
 
-        `auto_lateness` is the autopilot's target (None: off); a manual lateness suspends the autopilot for one horizon.
-
         The emits owed until then come first, with the old settings; returns what they made windows do. `now` None: no
         emits are owed. ValueError if the strategy has no such setting or the value is out of range.
         """
-        version = self.settings.version + 1
-        change = SettingsChange(version, self.batch, wall_ms, who, lateness_ms, idle_after_ms, auto_lateness)
+        change = SettingsChange(self.settings.version + 1, self.batch, wall_ms, who, lateness_ms, idle_after_ms)
         settings = changed(self.settings, change)
         firings = [] if now is None else self.tick_until(now)
-        if lateness_ms is UNSET:  # those emits may have changed it
-            settings = msgspec.structs.replace(settings, lateness_ms=self.settings.lateness_ms)
-        change = msgspec.structs.replace(change, version=self.settings.version + 1, batch=self.batch)
-        if auto_lateness is not UNSET:
-            self.autopilot = Autopilot()
-        if lateness_ms is not UNSET and settings.auto is not None:
-            self.autopilot.suspend(self.now_ms, settings.auto.horizon_ms)
-        self._take(settings, change)
-        return firings
-
-    def _take(self, settings: Settings, change: SettingsChange) -> None:
-        """Put these settings in force from the next emit on."""
-        if isinstance(change.lateness_ms, int):
-            self._clocks.set_lateness(change.lateness_ms)
-        if change.idle_after_ms is not UNSET:
-            self._clocks.set_idle_after(change.idle_after_ms)
+        if isinstance(lateness_ms, int):
+            self._clocks.set_lateness(lateness_ms)
+        if idle_after_ms is not UNSET:
+            self._clocks.set_idle_after(idle_after_ms)
         self.settings = msgspec.structs.replace(settings, version=change.version)
         self.resend = True
         self.changes = noted(self.changes, change, self.now_ms)
-
-    def _steers(self) -> AutoLateness | None:
-        """The autopilot's settings; None: off."""
-        auto = self.settings.auto
-        return None if self.whatif is None or auto is None or auto.target is None else auto
-
-    def _steer(self, now: int) -> None:
-        """Let the autopilot set the lateness, if an evaluation is due."""
-        auto = self._steers()
-        if auto is None or self.whatif is None or self.now_ms is None or not self.autopilot.is_due(now, auto):
-            return
-        sample = self.whatif.recent_sample(auto.horizon_ms, now)
-        decision = self.autopilot.evaluate(now, auto, self.edges, sample, self.settings.lateness_ms or 0)
-        if decision is not None:
-            self._take(*decision.change_of(self.settings, self.batch))
+        return firings
 
     def exclude(self, duration_ms: int, until: int, channels: list[str] | None = None) -> None:
         """Exclude the time (ms) that ended at `until` from idleness: all channels while paused or stopped, some while
@@ -311,8 +271,7 @@ class Monitor(Struct, kw_only=True, dict=True):
 
     def durable_fingerprint(self) -> tuple[int, ...]:
         """A value that changes whenever an emit changed something that must be saved: a watermark or a status."""
-        due = self.autopilot.next_ms or 0
-        return (*self._clocks.fingerprint(), len(self.unfinished), self.ended, due)
+        return (*self._clocks.fingerprint(), len(self.unfinished), self.ended)
 
     def _noted(self, firings: list[Firing]) -> list[Firing]:
         self.fired.take(firings, self.now_ms)
@@ -397,7 +356,7 @@ class Monitor(Struct, kw_only=True, dict=True):
     def _note_level(self, now: int) -> None:
         if self.level != self.noted_level:
             self.noted_level, self.moved_ms = self.level, now
-        self.judge.see_level(now, None if self.level == MIN else self.level)
+        self.history.see_level(now, None if self.level == MIN else self.level)
 
     def _note_holder(self, now: int) -> None:
         holder = self.clock.holder()

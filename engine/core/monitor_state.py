@@ -1,8 +1,6 @@
-"""New monitors, and monitors as JSON (the saved state)."""
+"""New monitors, and the copy of a monitor that is saved as JSON."""
 
 from copy import copy
-
-import msgspec
 
 from .monitor import Monitor
 from .operator_clock import OperatorClock, new_clock
@@ -39,13 +37,3 @@ def to_save(monitor: Monitor) -> Monitor:
             marked.clock = rung.clock.marked_as_own(own)
         saved.rungs.append(marked)
     return saved
-
-
-def encode_monitor(monitor: Monitor) -> bytes:
-    """The monitor as JSON."""
-    return msgspec.json.encode(to_save(monitor))
-
-
-def decode_monitor(data: bytes) -> Monitor:
-    """The monitor that `encode_monitor` wrote; `msgspec.DecodeError` for anything else."""
-    return msgspec.json.decode(data, type=Monitor)

@@ -3,7 +3,16 @@
 from msgspec import Struct
 
 from .explain import SeenValues
-from .snapshot import Offender
+
+
+class Offender(Struct, frozen=True):
+    """The last record set aside: its channel, its position in the source, and its timestamp."""
+
+    channel: str
+    offset: int | None
+    timestamp_ms: int | None
+    part: str | None = None
+    """The part of the source (`topic-partition`) of the offset, if the channel does not name it."""
 
 
 class Group(Struct, frozen=True, gc=False):

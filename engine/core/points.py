@@ -5,9 +5,10 @@ from heapq import nlargest
 from random import Random
 from zlib import crc32
 
+from msgspec import Struct
+
 from .observation import BatchObservation, Group
 from .settings import Session, Settings
-from .snapshot import TimePoint
 from .times import MIN, saturate
 from .windows import window_count
 
@@ -17,6 +18,15 @@ _MOST_WAITING = 120
 _PER_BATCH = (20, 40)
 MOST_GROUPS = 500
 """Groups of a batch that records are taken from, at most."""
+
+
+class TimePoint(Struct, frozen=True, array_like=True, gc=False):
+    """A real record: processing time of its batch, its event time (epoch ms), and whether its window was closed."""
+
+    now_ms: int
+    event_ms: int
+    channel: str
+    late: bool = False
 
 
 def points_of(observation: BatchObservation, settings: Settings, level: int, now: int) -> list[TimePoint]:

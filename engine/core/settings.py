@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import force_setattr
 
 StrategyName = Literal[
@@ -10,6 +10,23 @@ StrategyName = Literal[
 ]
 TUNABLE: frozenset[StrategyName] = frozenset({"bounded", "bounded-legacy", "smoothed", "spark"})
 """The strategies with a lateness, and therefore a what-if."""
+
+
+class SettingsChange(Struct, frozen=True):
+    """A change of settings while running: its version, the last batch before it, when (epoch ms) and by whom."""
+
+    version: int
+    batch: int | None
+    wall_ms: int
+    who: str
+    lateness_ms: int | UnsetType | None = UNSET
+    idle_after_ms: int | UnsetType | None = UNSET
+    now_ms: int | None = None
+    """Processing time."""
+    emitted_ms: int | None = None
+    """Processing time of the first emit with the change; None: not yet."""
+    moved_ms: int | None = None
+    """How far the watermark advanced at that emit; None: there was no watermark before."""
 
 
 class Tumbling(Struct, frozen=True, tag_field="type", tag="tumbling"):
@@ -47,17 +64,6 @@ class Session(Struct, frozen=True, tag_field="type", tag="session"):
 WindowSpec = Tumbling | Sliding | Session
 
 
-class AutoLateness(Struct, frozen=True, kw_only=True):
-    """The autopilot of the lateness (semantics 11.5); durations in ms."""
-
-    target: float | None = None
-    """The share of records to keep on time, above 0 and below 1; None: off."""
-    min_ms: int = 0
-    max_ms: int = 2_592_000_000
-    horizon_ms: int = 3_600_000
-    every_ms: int = 60_000
-
-
 class Settings(Struct, frozen=True, kw_only=True):
     """Everything that decides a result; all durations in ms, `None`: off, or the strategy has no such setting.
 
@@ -84,8 +90,6 @@ class Settings(Struct, frozen=True, kw_only=True):
     """The column that carries the source's own watermarks (`source`)."""
     factory: str | None = None
     """`module:factory` of a user's generator (`custom`)."""
-    auto: AutoLateness | None = None
-    """The autopilot; None: the strategy has no lateness, or the query is attached."""
 
     @property
     def tunable(self) -> bool:

@@ -6,7 +6,6 @@ from operator import itemgetter
 from .channel_views import channel_views
 from .counts import totals_of
 from .holder_cause import Around, cause_of_channel
-from .judgement.autopilot import view_of
 from .judgement.blockers import Staircase, staircase
 from .monitor import Monitor
 from .operator_clock import InstanceFacts
@@ -92,7 +91,6 @@ def snapshot_of(
         totals=totals,
         whatif=monitor.whatif.view(totals.records or 0) if monitor.whatif else None,
         whatif_recent=monitor.whatif.recent_view(totals.records or 0, now or 0) if monitor.whatif else None,
-        auto=None if monitor.ended else view_of(monitor.autopilot, monitor.settings, now),
         whatif_idle=[_idle_view(monitor, number) for number in range(len(monitor.rungs))],
         whatif_upper_bound=isinstance(monitor.settings.window, Session),
         lateness_by_channel=_lateness_by_channel(monitor),

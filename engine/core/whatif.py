@@ -4,12 +4,11 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from .judgement.recent import RecentSlices, Sample, new_recent_slices
-from .lateness import IDLE_LADDER_MS, DelayLedger, Histogram, bucket_edges, bucket_of, new_ledger
+from .lateness import IDLE_LADDER_MS, DelayLedger, Histogram, WhatIf, bucket_edges, bucket_of, new_ledger
 from .operator_clock import Clock, new_clock
 from .panes import Pane
+from .recent_lateness import RecentLateness, RecentSlices, Sample, new_recent_slices
 from .settings import Session, Settings, WindowSpec
-from .snapshot import RecentLateness, WhatIf
 from .times import MIN
 from .windows import window_count
 
@@ -74,10 +73,6 @@ class LatenessWhatIf(Struct):
         """
         return self.recent.view(now, self.edges, Sample(records, self.late.at_least(), self.behind.at_least()))
 
-    def recent_sample(self, horizon_ms: int, now: int) -> Sample:
-        """The records of a kept horizon (ms) that ends at processing time `now` (ms)."""
-        return self.recent.sample(horizon_ms, now, len(self.edges))
-
     def view(self, records: int) -> list[WhatIf]:
         """What each edge would have cost; shares are of `records`."""
         rows = zip(self.edges, self.late.at_least(), self.behind.at_least(), strict=True)
@@ -93,8 +88,7 @@ def new_lateness_whatif(settings: Settings) -> LatenessWhatIf | None:
         return None
     edges = bucket_edges(settings.lateness_ms)
     zeros = [0] * len(edges)
-    recent = new_recent_slices(None if settings.auto is None else settings.auto.horizon_ms)
-    return LatenessWhatIf(edges, Histogram(zeros), Histogram(list(zeros)), new_ledger(edges), recent)
+    return LatenessWhatIf(edges, Histogram(zeros), Histogram(list(zeros)), new_ledger(edges), new_recent_slices())
 
 
 class IdleRung(Struct):

@@ -14,7 +14,6 @@ from ..core.snapshot import Snapshot
 from ..errors import RunError
 from .messages import (
     LINE_LIMIT,
-    OLDEST_VERSION,
     STREAM_VERSION,
     End,
     EngineLine,
@@ -177,8 +176,6 @@ class Client:
 
     async def _raise_lost(self, header: Header) -> None:
         """RunError: the stream ended without `End`; a killed process disappears a moment after its socket."""
-        if not header.id:  # an older engine, which sends no `End`
-            return
         clock = asyncio.get_running_loop().time
         deadline = clock() + _GRACE_S
         while is_running(header.pid) and clock() < deadline:
@@ -201,7 +198,7 @@ class Client:
             hello = _Hello()
         if (hello.kind, hello.format) != ("header", "wmtop"):
             raise RunError(f"{self._path} is not a wmtop engine", code="no_engine")
-        if not OLDEST_VERSION <= hello.version <= STREAM_VERSION:
+        if hello.version != STREAM_VERSION:
             raise RunError(
                 f"{self._name} sends stream version {hello.version}, but this wmtop reads {STREAM_VERSION};"
                 " use the wmtop that started it",

@@ -8,12 +8,9 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from ..core.history import HistoryPoint
 from ..core.settings import Settings
 from ..core.snapshot import Snapshot, SourceView, TimePoint
-from .old_notes import with_note_records
 
 STREAM_VERSION = 2
-"""Version 2: notes are records (in version 1 they were lines of text)."""
-OLDEST_VERSION = 1
-"""Oldest version of streams and recordings that can be read."""
+"""The only version of streams and recordings that can be read."""
 LINE_LIMIT = 64 * 1024 * 1024
 """Longest line (bytes) of the stream that is written or read; a snapshot of 10,000 channels has 2.3 MB."""
 COMMAND_LIMIT = 16 * 1024
@@ -35,9 +32,7 @@ class Header(Struct, frozen=True, kw_only=True, tag_field="kind", tag="header"):
     pid: int
     started_ms: int
     id: str = ""
-    """Unique to this run, so that a viewer finds the engine it started or chose. A stream with an id ends with
-    `End`.
-    """
+    """An engine's: unique to this run, so that a viewer finds the engine it started or chose."""
     source: SourceView | None = None
     settings: Settings
     history: list[HistoryPoint] = []
@@ -68,8 +63,6 @@ class Change(Struct, frozen=True, kw_only=True, tag_field="kind", tag="set"):
     id: int
     lateness_ms: Duration | UnsetType = UNSET
     idle_after_ms: Duration | UnsetType | None = UNSET
-    auto_lateness: Annotated[float, Meta(gt=0, lt=1)] | UnsetType | None = UNSET
-    """The share of records that the autopilot keeps on time; None: off."""
     who: Annotated[str, Meta(max_length=WHO_LIMIT)] = ""
 
 
@@ -98,13 +91,7 @@ def encode_line(message: EngineLine | ToEngine) -> bytes:
 
 def decode_from_engine(line: bytes) -> EngineLine:
     """The message of a line from an engine; `msgspec.DecodeError` for anything else."""
-    try:
-        return _decode(_from_engine, line)
-    except msgspec.ValidationError:
-        upgraded = with_note_records(line)
-        if upgraded is None:
-            raise
-        return msgspec.convert(upgraded, Snapshot)
+    return _decode(_from_engine, line)
 
 
 def decode_to_engine(line: bytes) -> ToEngine:

@@ -18,9 +18,10 @@ import msgspec
 from msgspec.structs import replace
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from ..errors import one_line
 from ..feed.rundir import run_dir
 from ..locks import try_lock_file
-from ..taps.spark.files import UnreadableError, one_line
+from ..taps.spark.files import UnreadableError
 from ..taps.spark.plan import lines_of_tree, read_plan
 from ..taps.spark.published import SUFFIX, Publication, remove_leftovers
 from ..taps.spark.queries import WATERMARK_POLICY, Queries

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 import pyspark
 from pyspark.sql import functions as F
 
-from ..errors import UsageError
-from ..taps.spark.files import one_line
+from ..errors import UsageError, one_line
 from ..taps.spark.plan import TAP
 
 if TYPE_CHECKING:

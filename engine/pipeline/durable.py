@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct, structs
 
+from ..core.judgement.verdict import Judge
 from ..core.monitor import Monitor
 from ..core.monitor_state import to_save
 from ..core.settings import Settings
@@ -24,7 +25,7 @@ from ..feed.messages import decode_as
 from ..locks import try_lock_file
 from .state_files import OUTPUTS, own_outputs
 
-STATE_VERSION = 4
+STATE_VERSION = 5
 JVM_GONE_WITHIN_S = 20
 
 
@@ -42,6 +43,7 @@ class SavedState(Struct, kw_only=True):
     """The digest of the checkpoint's `offsets/<last batch>`."""
     firings_bytes: Annotated[int, Meta(ge=0)]
     monitor: Monitor
+    judge: Judge
 
 
 class _Versioned(Struct):

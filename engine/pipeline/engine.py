@@ -309,7 +309,7 @@ class Engine:
         if self._run is None:
             return Reply(id=command.id, ok=False, text="the engine is still starting; try again")
         try:
-            self._run.change(command.lateness_ms, command.idle_after_ms, command.auto_lateness, command.who)
+            self._run.change(command.lateness_ms, command.idle_after_ms, command.who)
         except ValueError as error:
             return Reply(id=command.id, ok=False, text=str(error))
         if self._host.has_started:
@@ -323,9 +323,6 @@ class Engine:
             for name in ("lateness_ms", "idle_after_ms")
             if (value := getattr(in_force, name)) != getattr(self._settings, name)
         ]
-        asked, auto = (None if s.auto is None else s.auto.target for s in (self._settings, in_force))
-        if auto != asked:
-            changed.append(f"auto-lateness {'off' if auto is None else f'{100 * auto:.10g}%'}")
         if changed:
             self._say(f"resuming with the settings that were changed while it ran: {', '.join(changed)}")
 

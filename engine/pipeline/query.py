@@ -17,13 +17,14 @@ from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
 
 from ..core.firing import Firing
 from ..core.judgement.observer import judge_monitor
-from ..core.judgement.verdict import LEAST_MS
+from ..core.judgement.verdict import Judge
 from ..core.monitor import Monitor
 from ..core.monitor_state import new_monitor
 from ..core.observation import BatchObservation
 from ..core.settings import Settings
 from ..core.snapshot import Offender, Reason, Verdict
 from ..core.unread import Unread
+from ..core.watermark_history import MIN_HORIZON_MS
 from ..errors import RunError
 from ..outputs import Existing
 from . import sequences
@@ -83,6 +84,7 @@ class Run:
         saved = state.load(source.identity(), asked)
         self.resumed = saved is not None
         self.monitor: Monitor = saved.monitor if saved else new_monitor(asked)
+        self._judge = saved.judge if saved else Judge()
         self._digest = saved.offsets_digest if saved else None
         known_bytes = saved.firings_bytes if saved else 0
         self._firings = FiringsFile(firings, known_bytes, existing) if firings else None
@@ -109,10 +111,10 @@ class Run:
 
     def judge_over(self, horizon_ms: int | None) -> None:
         """The horizon (ms) of the verdict; None: a minute of wall time, and no less than 10 batches."""
-        judge = self.monitor.judge
-        judge.horizon_ms = horizon_ms
+        history = self.monitor.history
+        history.horizon_ms = horizon_ms
         pace = self._source.pace()
-        judge.least_ms = None if pace is None else round(LEAST_MS * pace)
+        history.least_ms = None if pace is None else round(MIN_HORIZON_MS * pace)
 
     def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
         """What the tasks of this run need where they run."""
@@ -141,8 +143,8 @@ class Run:
             # Downtime is paused time: it must not make a channel idle.
             now = self._clock_ms()
             monitor.exclude(max(0, now - monitor.now_ms), now)
-            monitor.judge.restart()
-            monitor.autopilot.forget()
+            monitor.history.restart()
+            self._judge.restart()
         if source.backlog is not None and monitor.batch is not None:
             source.backlog.resumed(self._state.source_offsets(monitor.batch))
         if source.clock is None:
@@ -252,6 +254,7 @@ class Run:
             if now is None:
                 return Verdict(reason=Reason("starting"))
             return judge_monitor(
+                self._judge,
                 self.monitor,
                 now,
                 unread=known,
@@ -263,13 +266,7 @@ class Run:
         """0 if nothing is unread in a source that does not count its records; None: not known."""
         return 0 if self._source.clock is not None or self._was_waiting else None
 
-    def change(
-        self,
-        lateness_ms: int | UnsetType,
-        idle_after_ms: int | UnsetType | None,
-        auto_lateness: float | UnsetType | None,
-        who: str,
-    ) -> None:
+    def change(self, lateness_ms: int | UnsetType, idle_after_ms: int | UnsetType | None, who: str) -> None:
         """Change settings from the next emit on, after the emits owed until now.
 
         ValueError if the strategy has no such setting, or after the end.
@@ -283,12 +280,7 @@ class Run:
                 raise ValueError("the run has ended; nothing more is emitted")
             wall_ms = time.time_ns() // 1_000_000
             firings = self.monitor.change(
-                lateness_ms=lateness_ms,
-                idle_after_ms=idle_after_ms,
-                auto_lateness=auto_lateness,
-                who=who,
-                wall_ms=wall_ms,
-                now=self._owed_until(),
+                lateness_ms=lateness_ms, idle_after_ms=idle_after_ms, who=who, wall_ms=wall_ms, now=self._owed_until()
             )
             self._save(firings)
 
@@ -449,5 +441,6 @@ class Run:
                 offsets_digest=self._digest,
                 firings_bytes=self._firings.size if self._firings else 0,
                 monitor=self.monitor,
+                judge=self._judge,
             )
         )

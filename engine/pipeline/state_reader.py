@@ -10,9 +10,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from ..core.snapshot import WindowsUnknown
-from ..errors import RunError, UsageError
+from ..errors import RunError, UsageError, one_line
 from ..taps.spark.checkpoint import CheckpointFacts
-from ..taps.spark.files import UnreadableError, numbers, one_line
+from ..taps.spark.files import UnreadableError, numbers
 from ..taps.spark.open_windows import (
     MAX_WINDOWS,
     NO_WINDOWS,

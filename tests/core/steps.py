@@ -2,6 +2,9 @@
 
 from collections.abc import Sequence
 
+import msgspec
+from wmtop.engine.core.monitor import Monitor
+from wmtop.engine.core.monitor_state import to_save
 from wmtop.engine.core.settings import Session, Settings, Sliding, Tumbling
 
 from tests.reference.ops import Batch, Row
@@ -49,3 +52,8 @@ def brief(firings: Sequence[Firing]) -> list[tuple[str, int | None, int | None, 
 
 def channel_states(run: Lockstep) -> dict[str, str]:
     return {channel.channel: channel.state for channel in run.driver.snapshot().channels}
+
+
+def saved_and_read(monitor: Monitor) -> Monitor:
+    """The monitor, written as JSON and read again."""
+    return msgspec.json.decode(msgspec.json.encode(to_save(monitor)), type=Monitor)

@@ -4,12 +4,12 @@ import msgspec
 import pytest
 from wmtop.engine.core import windows
 from wmtop.engine.core.monitor import Monitor
-from wmtop.engine.core.monitor_state import decode_monitor, encode_monitor, new_monitor
+from wmtop.engine.core.monitor_state import new_monitor
 from wmtop.engine.core.settings import Session, Settings, Sliding, Tumbling, WindowSpec
 from wmtop.engine.core.windows import TooManyWindowsError
 
 from .aggregate import observe
-from .steps import batch
+from .steps import batch, saved_and_read
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +44,7 @@ def test_closed_windows_do_not_count(window: WindowSpec) -> None:
         at = 20 * number + 5
         monitor.apply(observe(monitor, batch(number + 1, ("a", at), ("b", at)), number))
         if number == 10:
-            monitor = decode_monitor(encode_monitor(monitor))
+            monitor = saved_and_read(monitor)
 
 
 def test_windows_kept_for_allowed_lateness_count() -> None:
@@ -59,7 +59,7 @@ def test_windows_kept_for_allowed_lateness_count() -> None:
 def test_a_resumed_run_counts_what_it_had() -> None:
     monitor = monitor_of(Tumbling(10))
     monitor.apply(observe(monitor, batch(1, ("a", 5), ("a", 25), ("b", 5), ("b", 25)), 0))
-    monitor = decode_monitor(encode_monitor(monitor))
+    monitor = saved_and_read(monitor)
     assert b"counters" not in msgspec.json.encode(monitor)
     with pytest.raises(TooManyWindowsError):
         monitor.apply(observe(monitor, batch(2, ("a", 45)), 1))

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 from hypothesis import given
-from wmtop.engine.core.monitor_state import decode_monitor, encode_monitor
 from wmtop.engine.core.settings import Settings
 from wmtop.engine.core.times import FIRST_USABLE_MS, LAST_USABLE_MS
 from wmtop.engine.core.watermarks import CustomError, CustomGenerator, load_factory
@@ -17,6 +16,7 @@ from tests.reference.ops import Batch, Finished, Gone, Op, Row, SetLateness
 from . import scripts
 from .examples import examples
 from .lockstep import Driver, seen
+from .steps import saved_and_read
 
 Run = tuple[Settings, list[Op]]
 
@@ -32,7 +32,7 @@ def assert_same(builtin: Settings, builtin_ops: Sequence[Op], own: Settings, own
     theirs, ours = Driver(builtin), Driver(own)
     for builtin_op, own_op in zip(builtin_ops, own_ops, strict=True):
         assert ours.apply(own_op) == theirs.apply(builtin_op)
-        ours.monitor = decode_monitor(encode_monitor(ours.monitor))
+        ours.monitor = saved_and_read(ours.monitor)
         assert {**seen(ours), "w0": None} == {**seen(theirs), "w0": None}
 
 

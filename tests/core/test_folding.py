@@ -4,14 +4,14 @@ import msgspec
 import pytest
 from wmtop.engine.core.folding import TooManyChannelsError
 from wmtop.engine.core.monitor import Monitor
-from wmtop.engine.core.monitor_state import decode_monitor, encode_monitor, new_monitor
+from wmtop.engine.core.monitor_state import new_monitor
 from wmtop.engine.core.settings import MOST_CHANNELS, Settings, StrategyName, Tumbling
 from wmtop.engine.core.snapshot import ChannelView, Snapshot
 from wmtop.engine.core.view import snapshot_of
 from wmtop.engine.feed.messages import LINE_LIMIT
 
 from .aggregate import observe
-from .steps import batch
+from .steps import batch, saved_and_read
 
 
 def monitor_of(most: int, strategy: StrategyName = "bounded") -> Monitor:
@@ -29,7 +29,7 @@ def test_the_first_channels_by_batch_and_name_are_kept_also_after_a_resume() -> 
     monitor.apply(observe(monitor, batch(1, ("z", 5)), 0))
     monitor.apply(observe(monitor, batch(2, ("d", 3), ("c", 4), ("b", 5), ("a", 6), ("z", 7)), 1))
     assert [view.channel for view in picture(monitor).channels] == ["z", "a", "b", "other"]
-    monitor = decode_monitor(encode_monitor(monitor))
+    monitor = saved_and_read(monitor)
     monitor.apply(observe(monitor, batch(3, ("c", 8), ("e", 9), ("a", 9)), 2))
     snapshot = picture(monitor)
     assert [(view.channel, view.records) for view in snapshot.channels] == [("z", 2), ("a", 2), ("b", 1), ("other", 4)]

@@ -1,6 +1,5 @@
 """The point of history that a snapshot is."""
 
-import msgspec
 from msgspec.structs import replace
 from wmtop.engine.core.history import HistoryPoint, Phases, history_point, phases_of
 from wmtop.engine.core.settings import Settings
@@ -90,8 +89,3 @@ def test_of_a_query_that_others_run_spark_and_its_sources_tell() -> None:
 
 def test_without_phases_there_are_none() -> None:
     assert phases_of({}) is None
-
-
-def test_a_point_of_an_older_recording_can_be_read() -> None:
-    old = msgspec.json.decode(b'[1, 2, 3, "a", 4, 5, 6]', type=HistoryPoint)
-    assert (old.wall_ms, old.batch_ms, old.phases) == (6, None, None)

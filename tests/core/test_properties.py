@@ -7,7 +7,6 @@ from unittest.mock import patch
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
-from wmtop.engine.core.monitor_state import decode_monitor, encode_monitor
 from wmtop.engine.core.settings import Session, Settings, StrategyName, Tumbling
 from wmtop.engine.core.times import MAX, MIN
 
@@ -18,6 +17,7 @@ from tests.reference.run import at_idle_after, at_lateness
 from . import scripts
 from .examples import examples
 from .lockstep import Driver, drive, seen
+from .steps import saved_and_read
 
 Run = tuple[Settings, list[Op]]
 ALL: list[StrategyName] = [*scripts.TUNABLE, *scripts.FIXED]
@@ -179,7 +179,7 @@ def test_a_state_saved_and_loaded_anywhere_changes_nothing_that_follows(run: Run
     undisturbed, resumed = Driver(of), Driver(of)
     for number, op in enumerate(ops):
         if number >= at % len(ops):
-            resumed.monitor = decode_monitor(encode_monitor(resumed.monitor))
+            resumed.monitor = saved_and_read(resumed.monitor)
         assert resumed.apply(op) == undisturbed.apply(op)
         assert whole(resumed) == whole(undisturbed)
 

@@ -5,12 +5,14 @@ import random
 import msgspec
 import pytest
 from wmtop.engine.core.monitor import Monitor
-from wmtop.engine.core.monitor_state import decode_monitor, encode_monitor, new_monitor
+from wmtop.engine.core.monitor_state import new_monitor, to_save
 from wmtop.engine.core.observation import BatchObservation, Group
 from wmtop.engine.core.operator_clock import OperatorClock
 from wmtop.engine.core.settings import Settings
 from wmtop.engine.core.snapshot import Snapshot
 from wmtop.engine.core.view import snapshot_of
+
+from .steps import saved_and_read
 
 MINUTE, HOUR = 60_000, 3_600_000
 
@@ -36,13 +38,13 @@ def test_a_run_read_again_after_every_step_is_the_same(subtasks: int | None, lat
     for number in range(1, 40):
         seen = batch(number, rng, 3 if number < 5 else 12)
         assert kept.apply(seen) == read.apply(seen)
-        read = decode_monitor(encode_monitor(read))
+        read = saved_and_read(read)
         if number == 20:
             for monitor in (kept, read):
                 monitor.finish_channels(["c1"], seen.now_ms)
         now = number * 7 * MINUTE + rng.randrange(1, 7 * MINUTE)
         assert kept.tick_until(now) == read.tick_until(now)
-        read = decode_monitor(encode_monitor(read))
+        read = saved_and_read(read)
         assert picture(kept) == picture(read)
 
 
@@ -50,7 +52,7 @@ def test_a_clock_like_the_runs_own_is_saved_once() -> None:
     monitor = new_monitor(Settings(lateness_ms=MINUTE, idle_after_ms=HOUR))
     groups = [Group(f"c{c}", 0, False, 1, max_event_ms=c) for c in range(50)]
     monitor.apply(BatchObservation(batch=1, now_ms=1, groups=groups))
-    saved = msgspec.json.decode(encode_monitor(monitor))
+    saved = msgspec.json.decode(msgspec.json.encode(to_save(monitor)))
     assert [len(rung["clock"]["valve"]["watermarks"]) for rung in saved["rungs"]] == [0] * len(monitor.rungs)
     assert len(saved["shadow"]["valve"]["watermarks"]) == 50
     assert all(isinstance(rung.clock, OperatorClock) and not rung.clock.like_own for rung in monitor.rungs)

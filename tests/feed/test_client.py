@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from wmtop.engine.core.snapshot import Snapshot
 from wmtop.engine.errors import RunError
 from wmtop.engine.feed.client import Client, first_snapshot, request
-from wmtop.engine.feed.messages import End, FromEngine, Header, Reply, Stop, ToEngine, encode_line
+from wmtop.engine.feed.messages import STREAM_VERSION, End, FromEngine, Header, Reply, Stop, ToEngine, encode_line
 from wmtop.engine.feed.publisher import Publisher
 
 from tests.refusals import refused
@@ -115,11 +115,10 @@ def test_an_engine_that_dies_while_it_is_watched(path: Path, header: Header, sna
     assert seen == [header, snapshot(1)]
 
 
-def test_an_engine_that_hangs_up_ends_the_messages(path: Path, header: Header, snapshot: MakeSnapshot) -> None:
-    with speaker(path, encode_line(header) + encode_line(snapshot(1))):
-        assert run(collect(Client(path))) == [header, snapshot(1)]
+def test_an_engine_that_hangs_up_after_its_last_snapshot_ends_the_messages(
+    path: Path, header: Header, snapshot: MakeSnapshot
+) -> None:
     ended = snapshot(2, state="ended")
-    path.unlink()
     with speaker(path, encode_line(header) + encode_line(ended)):
         assert run(collect(Client(path, alive=lambda: None))) == [header, ended]
 
@@ -132,8 +131,9 @@ def test_an_engine_that_hangs_up_ends_the_messages(path: Path, header: Header, s
         (b"{}\n", "no_engine"),
         (b'{"kind":"reply","id":1,"ok":true}\n', "no_engine"),
         (b'{"kind":"header","format":"other","version":1}\n', "no_engine"),
-        (b'{"kind":"header","format":"wmtop","version":3,"new":[]}\n', "version"),
-        (b'{"kind":"header","format":"wmtop","version":1}\n', "unreadable"),
+        (b'{"kind":"header","format":"wmtop","version":%d,"new":[]}\n' % (STREAM_VERSION - 1), "version"),
+        (b'{"kind":"header","format":"wmtop","version":%d,"new":[]}\n' % (STREAM_VERSION + 1), "version"),
+        (b'{"kind":"header","format":"wmtop","version":%d}\n' % STREAM_VERSION, "unreadable"),
     ],
 )
 def test_what_is_no_engine_of_ours_is_one_line(path: Path, says: bytes, error: str) -> None:
@@ -262,11 +262,12 @@ def test_close_ends_the_wait_for_an_engine(path: Path) -> None:
 
 
 def test_request_to_what_does_not_answer(path: Path, header: Header, snapshot: MakeSnapshot) -> None:
-    with speaker(path, encode_line(header)), pytest.raises(RunError) as caught:
+    hung_up = encode_line(header) + encode_line(End(reason="stopped"))
+    with speaker(path, hung_up), pytest.raises(RunError) as caught:
         request(path, Stop(id=1), DEADLINE_S)
     assert caught.value.code in ("ended_early", "no_commands")
     path.unlink()
-    with speaker(path, encode_line(header)), refused(RunError, "ended_early"):
+    with speaker(path, hung_up), refused(RunError, "ended_early"):
         first_snapshot(path, DEADLINE_S)
     path.unlink()
     with Publisher(path, header, obey), refused(RunError, "no_answer", "0.1 s"):

@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
-from wmtop.engine.core.snapshot import Note, Snapshot
+from wmtop.engine.core.snapshot import Snapshot
 from wmtop.engine.feed.messages import Change, Header, Reply, Stop, decode_from_engine, decode_to_engine, encode_line
 
 MakeSnapshot = Callable[..., Snapshot]
@@ -34,19 +34,3 @@ def test_from_the_engine_and_back(header: Header, snapshot: MakeSnapshot) -> Non
 def test_anything_else_is_a_decode_error(line: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
         decode_from_engine(line)
-
-
-def test_notes_of_an_older_wmtop_are_read_as_text(snapshot: MakeSnapshot) -> None:
-    old = msgspec.json.decode(encode_line(snapshot(3))) | {"version": 1, "wall_ms": 1_360_333_930_000}  # 14:32:10 UTC
-    old["notes"] = ["14:32:00 partition 3 of orders is new", "23:59:00 yesterday", "no new batch"]
-    read = decode_from_engine(msgspec.json.encode(old))
-    assert isinstance(read, Snapshot)
-    assert read.notes == [
-        Note(1_360_333_920_000, "text", {"text": "partition 3 of orders is new"}),
-        Note(1_360_281_540_000, "text", {"text": "yesterday"}),
-        Note(1_360_333_930_000, "text", {"text": "no new batch"}),
-    ]
-    assert read.batch == 3
-    for notes in ([1], "text", ["text", {"code": "no such"}]):
-        with pytest.raises(msgspec.DecodeError):
-            decode_from_engine(msgspec.json.encode(old | {"notes": notes}))

@@ -422,7 +422,7 @@ def test_a_viewer_comes_back_to_a_new_engine(path: Path, header: Header, snapsho
         async for message in client.messages():
             seen.append(message)
             if isinstance(message, Snapshot):
-                await asyncio.to_thread(publisher.close)
+                await asyncio.to_thread(publisher.close, reason="stopped")
         return seen
 
     async def run() -> None:

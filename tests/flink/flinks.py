@@ -16,8 +16,9 @@ from msgspec.structs import replace
 from wmtop.engine.core.judgement.observer import SnapshotJudge
 from wmtop.engine.core.times import MIN
 from wmtop.engine.java import find_java
+from wmtop.engine.taps.flink.facts import FlinkFacts
 from wmtop.engine.taps.flink.rest import RestSecurity
-from wmtop.engine.taps.flink.watch import FlinkFacts, FlinkWatch
+from wmtop.engine.taps.flink.watch import FlinkWatch
 from wmtop.engine.taps.flink_demo.job import compile_job, flink_jars
 
 FLINK_VERSION = os.environ.get("WMTOP_TEST_FLINK", "2.3.0")

@@ -11,7 +11,8 @@ from wmtop.engine.core.monitor_state import new_monitor
 from wmtop.engine.core.settings import Session, Settings, Sliding, Tumbling, WindowSpec
 from wmtop.engine.core.times import MIN
 from wmtop.engine.core.windows import window_count
-from wmtop.engine.pipeline.aggregate import Aggregation, Levels
+from wmtop.engine.pipeline.aggregate import Aggregation
+from wmtop.engine.pipeline.groups import Levels
 
 from tests.core.panes import pane_of
 

@@ -48,9 +48,9 @@ def test_several_that_run_must_be_told_apart() -> None:
 
 
 PROGRESS = BatchProgress(
-    batch=7, timestamp_ms=NOW - 5_000, duration_ms=900, phases_ms={"addBatch": 700}, rows=20, output_rows=None,
+    batch=7, timestamp_ms=NOW - 5_000, duration_ms=900, phases_ms={"addBatch": 700}, rows=20,
     input_rows_per_second=4.0, processed_rows_per_second=22.0, watermark_ms=40_000, min_event_ms=1, max_event_ms=2,
-    avg_event_ms=1, sources=(), states=(),
+    sources=(), states=(),
 )  # fmt: skip
 LAST = replace(
     run(ORDERS, plan=replace(PLAN, nodes=PLAN.nodes[:1])),

@@ -193,21 +193,6 @@ def test_configured_targets_are_checked_by_name_and_together(
     assert (rows[:2], rows.index("gone") < rows.index("well")) == (["TARGET", "ill"], True)
 
 
-def test_performance_data_is_what_plugins_print(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    well, ill = recorded(tmp_path / "well.rec", HEALTHY), recorded(tmp_path / "ill.rec", STUCK)
-    code, out, _ = checked(capsys, well, "--nagios")
-    [line] = out.splitlines()
-    words, data = line.split(" | ")
-    assert (code, words.startswith("WMTOP OK - ")) == (0, True)
-    values = dict(pair.split("=") for pair in data.split(" "))
-    assert values["'behind_fastest'"].endswith("s")
-    assert values["'late_share'"].endswith("%")
-    assert "'backlog_time'" not in values
-    code, out, _ = checked(capsys, well, ill, "--nagios")
-    assert (code, out.splitlines()[0].startswith("WMTOP WARNING - "), len(out.splitlines())) == (1, True, 3)
-    assert all(line.count(" | ") <= 1 for line in out.splitlines())
-
-
 def test_looking_at_a_checkpoint_imports_neither_textual_nor_pyspark(tmp_path: Path) -> None:
     path = checkpoint(tmp_path / "orders", 7)
     script = (

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from wmtop.tui.screens.detail import LINKS, DetailScreen
+from wmtop.tui.present.keys import LINKS
+from wmtop.tui.screens.detail import DetailScreen
 from wmtop.tui.screens.further import FURTHER
 from wmtop.tui.screens.help import HelpScreen
 from wmtop.tui.screens.late_records import LateRecordsScreen

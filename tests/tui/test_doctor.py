@@ -1,7 +1,7 @@
 """The doctor's screen: the list, the evidence, the way to what mends it, and the count on the main screen."""
 
 from msgspec.structs import replace
-from wmtop.engine.core.snapshot import Offender, Snapshot, Totals
+from wmtop.engine.core.snapshot import Offender, Reason, Snapshot, Totals, Verdict
 from wmtop.engine.exit_status import how_it_ended
 from wmtop.engine.feed.messages import Header
 from wmtop.tui.present.diagnosis.condition import CANNOT_TELL
@@ -64,7 +64,7 @@ def test_without_history_there_is_no_all_clear() -> None:
         await it.says("INFO", "Sheet")
         await it.says(CANNOT_TELL, "Sheet")
 
-    drive(scenario, canned.header(), healthy())
+    drive(scenario, canned.header(), healthy(verdict=Verdict("unknown", reason=Reason("too_short"))))
 
 
 def test_an_engine_that_died_is_the_first_finding() -> None:

@@ -4,12 +4,11 @@ import re
 from pathlib import Path
 
 import pytest
-from msgspec import UNSET
 from msgspec.structs import replace
 from wmtop.engine.core.history import HistoryPoint
 from wmtop.engine.core.snapshot import Holder, Note, Reason, SettingsChange, Snapshot, Totals, Verdict, VerdictName
 from wmtop.tui.alerting import alert, notification
-from wmtop.tui.present.autopilot import change_words
+from wmtop.tui.present.event_words import change_words
 from wmtop.tui.present.events import EventLog
 from wmtop.tui.present.formatting import label
 from wmtop.tui.present.screen_words import MOMENT_SHOWN
@@ -172,13 +171,12 @@ def test_a_late_burst_is_alerted() -> None:
 
 
 def test_setting_changes_have_words() -> None:
-    change = SettingsChange(3, 5, None, "auto", UNSET, None, 0.999, share=0.001, now_ms=NOW + 5 * MINUTE)
+    change = SettingsChange(3, 5, WALL, "someone", 45 * MINUTE, None, now_ms=NOW + 5 * MINUTE)
 
     async def scenario(it: Driven) -> None:
         await it.press("e")
         await it.push(judged(9, "moving", changes=[change]))
-        await it.says("autopilot 99.9 % on time", "#events")
-        await it.says(change_words(change)[-16:], "#events")
+        await it.says(f"{change_words(change)} by someone", "#events")
 
     drive(scenario, header(), judged(0, "moving"))
 

@@ -5,14 +5,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from wmtop.engine.core.monitor_state import decode_monitor, encode_monitor
 from wmtop.engine.core.settings import Settings, Tumbling
 from wmtop.engine.feed.messages import Header
 from wmtop.engine.feed.recording import RecordingWriter
 from wmtop.tui import cli
 
 from tests.core.lockstep import Driver
-from tests.core.steps import batch
+from tests.core.steps import batch, saved_and_read
 from tests.reference.ops import Tick
 
 MINUTE, HOUR = 60_000, 3_600_000
@@ -50,7 +49,7 @@ def test_it_prints_what_the_change_then_does(
 ) -> None:  # fmt: skip
     assert run(str(tmp_path / "run.rec"), option, value, "--json") == 0
     told = json.loads(capsys.readouterr().out)
-    copy = decode_monitor(encode_monitor(driver.monitor))
+    copy = saved_and_read(driver.monitor)
     copy.change(**change, who="test", wall_ms=0)
     fired = [line for line in copy.tick(driver.snapshot().now_ms or 0) if line.kind == "fire"]
     holder = copy.clock.holder()

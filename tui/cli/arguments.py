@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from ..present.formatting import DAY
-from .options import parse_duration, parse_duration_or_off, parse_share
+from .options import parse_duration, parse_duration_or_off
 
 DEFAULT_IDLE_AFTER_MS = 7_200_000
 FORCE_HELP = "overwrite output files that exist"
@@ -76,14 +76,6 @@ class EngineArguments:
         str | None, typer.Option(metavar="COL", help="source: the column with the source's watermarks")
     ] = None
     lateness: Annotated[int | None, duration_option("max out-of-orderness (30m)")] = None
-    auto_lateness: Annotated[
-        float | None,
-        typer.Option(parser=parsed(parse_share), metavar="Q", help="set the lateness so that this share is on time"),
-    ] = None
-    auto_min: Annotated[int | None, duration_option("auto-lateness: the least lateness (0s)")] = None
-    auto_max: Annotated[int | None, duration_option("auto-lateness: the greatest lateness (30d)")] = None
-    auto_horizon: Annotated[int | None, duration_option("auto-lateness: the records it looks at (1h)")] = None
-    auto_every: Annotated[int | None, duration_option("auto-lateness: how often it evaluates (1m)")] = None
     idle_after: Annotated[
         int, off_option("idle timeout: a channel without records for D no longer holds back the watermark (2h)")
     ] = DEFAULT_IDLE_AFTER_MS

@@ -16,7 +16,7 @@ from ...engine.core.snapshot import Snapshot
 from ...engine.errors import RunError, UsageError, first_line
 from ...engine.fleet import LOOK
 from ..present.check_facts import FACTS, CheckInput, facts_of
-from ..present.check_words import BAD, Checked, CheckedFinding, lines, nagios_text, reason_of, table
+from ..present.check_words import BAD, Checked, CheckedFinding, lines, reason_of, table
 from ..present.diagnosis import explain
 from ..present.fail_if import Expression, evaluate, parse_fail_if
 from ..present.fleet import held_back_by
@@ -72,9 +72,6 @@ def check(
     group: Annotated[str | None, typer.Option(metavar="G", help="kafka: the consumer group")] = None,
     kafka_config: Annotated[Path | None, typer.Option(metavar="FILE", help="kafka: client properties")] = None,
     query: Annotated[str | None, typer.Option(metavar="NAME", help="event log, published: which query")] = None,
-    nagios: Annotated[
-        bool, typer.Option("--nagios", help="print one line with performance data, as Nagios plugins do")
-    ] = False,
     json: Annotated[bool, typer.Option("--json", help="print one JSON object a target")] = False,
 ) -> None:
     """Check a target: exit 0 fine, 1 slow, stalled or EXPR is true, 2 unusable input, 3 cannot tell."""
@@ -95,9 +92,7 @@ def check(
             print(msgspec.json.encode(result).decode(), flush=True)
     if refused and not results:
         raise refused[0]
-    if nagios:
-        print(nagios_text(results))
-    elif not json:
+    if not json:
         columns = shutil.get_terminal_size((DEFAULT_COLUMNS, 24)).columns
         print("\n".join(table(results, columns) if every else [line for result in results for line in lines(result)]))
     for error in refused:  # what is wrong with one target hides nothing of the others

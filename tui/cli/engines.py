@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import msgspec
 import typer
 
 from ...engine.core.settings import Settings
@@ -23,7 +22,7 @@ from ...engine.outputs import check_outputs
 from ..present.notes import note_text
 from .arguments import EngineArguments, or_off
 from .launch import EngineProcess, launched, redirect_output
-from .options import auto_lateness_of, settings_of, window_of
+from .options import settings_of, window_of
 from .output import SnapshotPrinter
 from .running import has_terminal, open_screen
 
@@ -209,7 +208,7 @@ def bounds_of(keep: int) -> Bounds:
 
 def settings_for(engine: EngineArguments, *, live: bool) -> Settings:
     guard = engine.future_guard
-    settings = settings_of(
+    return settings_of(
         strategies=engine.strategy or [],
         marker=engine.marker,
         smooth=engine.smooth,
@@ -223,15 +222,6 @@ def settings_for(engine: EngineArguments, *, live: bool) -> Settings:
         subtasks=engine.subtasks,
         max_channels=engine.max_channels,
     )
-    auto = auto_lateness_of(
-        settings,
-        target=engine.auto_lateness,
-        least_ms=engine.auto_min,
-        most_ms=engine.auto_max,
-        horizon_ms=engine.auto_horizon,
-        every_ms=engine.auto_every,
-    )
-    return msgspec.structs.replace(settings, auto=auto)
 
 
 def staging(engine: EngineArguments) -> tuple[Path, bool]:

@@ -38,7 +38,7 @@ EXAMPLES = {
     ),
     "check": (
         "wmtop check flights --for 1m",
-        "wmtop check --all --nagios",
+        "wmtop check --all",
         "wmtop check run.rec --at 2013-02-08T14:30:00Z --json",
     ),
     "export": (
@@ -68,7 +68,6 @@ EXAMPLES = {
     "runs": ("wmtop runs",),
     "stop": ("wmtop stop flights",),
     "set": ("wmtop set flights --lateness 45m", "wmtop set flights --idle-after off"),
-    "doctor-env": ("wmtop doctor-env", "wmtop doctor-env --json"),
     "completion": (
         "wmtop completion bash > ~/.local/share/bash-completion/completions/wmtop",
         "wmtop completion zsh > ~/.zfunc/_wmtop",

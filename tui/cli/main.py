@@ -34,7 +34,6 @@ COMMANDS = {
     "config": ".config.command:config_command",
     "set": ".running:set_command",
     "serve": ".serve:serve",
-    "doctor-env": ".doctor_env:doctor_env",
     "completion": ".complete:completion",
 }
 """Each command and its module: only the given command's is imported, so that `check` starts quickly."""
@@ -95,7 +94,7 @@ def main_command(
 ) -> None:
     """Show all targets in one table, the worst first; with exactly one, open it."""
     if version:
-        from .doctor_env import versions
+        from .versions import versions
 
         print(versions())
         raise typer.Exit

@@ -4,12 +4,10 @@ import re
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 
-from ...engine.core.lateness import bucket_edges
 from ...engine.core.settings import (
     MOST_CHANNELS,
     MOST_WINDOWS_PER_RECORD,
     TUNABLE,
-    AutoLateness,
     Session,
     Settings,
     Sliding,
@@ -54,58 +52,6 @@ def parse_share(text: str) -> float:
     if not 0 < share < 1:
         raise ValueError(f"'{text}' is not a share above 0% and below 100%, e.g. 99.9% or 0.999")
     return float(share)
-
-
-def parse_share_or_off(text: str) -> float | None:
-    """A share, or None for `off`."""
-    if text == "off":
-        return None
-    try:
-        return parse_share(text)
-    except ValueError as error:
-        raise ValueError(f"{error}, or off") from None
-
-
-def auto_lateness_of(
-    settings: Settings,
-    *,
-    target: float | None,
-    least_ms: int | None,
-    most_ms: int | None,
-    horizon_ms: int | None,
-    every_ms: int | None,
-) -> AutoLateness | None:
-    """The autopilot by the options (ms; None: not given); UsageError if they do not fit."""
-    given = {
-        "--auto-lateness": target,
-        "--auto-min": least_ms,
-        "--auto-max": most_ms,
-        "--auto-horizon": horizon_ms,
-        "--auto-every": every_ms,
-    }
-    if not settings.tunable:
-        for option, value in given.items():
-            if value is not None:
-                raise UsageError(
-                    f"{option}: the strategy {settings.strategy} has none; leave it out, or use --strategy bounded"
-                )
-        return None
-    usual = AutoLateness()
-    auto = AutoLateness(
-        target=target,
-        min_ms=usual.min_ms if least_ms is None else least_ms,
-        max_ms=usual.max_ms if most_ms is None else most_ms,
-        horizon_ms=usual.horizon_ms if horizon_ms is None else horizon_ms,
-        every_ms=usual.every_ms if every_ms is None else every_ms,
-    )
-    _positive("--auto-horizon", auto.horizon_ms)
-    _positive("--auto-every", auto.every_ms)
-    if not any(auto.min_ms <= edge <= auto.max_ms for edge in bucket_edges(settings.lateness_ms or 0)):
-        raise UsageError(
-            f"--auto-min {auto.min_ms}ms --auto-max {auto.max_ms}ms: there is no step of 1-2-3-5-7 between them; "
-            "give a wider range, e.g. --auto-min 1m --auto-max 2h"
-        )
-    return auto
 
 
 def parse_time(text: str) -> int:

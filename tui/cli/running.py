@@ -19,7 +19,7 @@ from .complete import run_names
 from .config.force import appearance, config
 from .launch import launched
 from .loading import loading
-from .options import parse_duration, parse_duration_or_off, parse_share_or_off
+from .options import parse_duration, parse_duration_or_off
 
 if TYPE_CHECKING:
     from ..app import WmtopApp
@@ -105,34 +105,17 @@ def set_command(
             metavar="D|off", help="idle timeout: a channel without records for D no longer holds back the watermark"
         ),
     ] = None,
-    auto_lateness: Annotated[
-        str | None, typer.Option(metavar="Q|off", help="set the lateness so that this share is on time, e.g. 99.9%")
-    ] = None,
 ) -> None:
     """Change settings of a running engine; they take effect at its next emit."""
-    if lateness is None and idle_after is None and auto_lateness is None:
-        raise UsageError(
-            "nothing to set: give --lateness D, --idle-after D|off or --auto-lateness Q|off, e.g. --lateness 45m"
-        )
+    if lateness is None and idle_after is None:
+        raise UsageError("nothing to set: give --lateness D or --idle-after D|off, e.g. --lateness 45m")
     idle: int | UnsetType | None = UNSET
     if idle_after is not None:
         try:
             idle = parse_duration_or_off(idle_after)
         except ValueError as error:
             raise UsageError(f"--idle-after: {error}") from None
-    auto: float | UnsetType | None = UNSET
-    if auto_lateness is not None:
-        try:
-            auto = parse_share_or_off(auto_lateness)
-        except ValueError as error:
-            raise UsageError(f"--auto-lateness: {error}") from None
-    change = Change(
-        id=1,
-        lateness_ms=UNSET if lateness is None else lateness,
-        idle_after_ms=idle,
-        auto_lateness=auto,
-        who="wmtop set",
-    )
+    change = Change(id=1, lateness_ms=UNSET if lateness is None else lateness, idle_after_ms=idle, who="wmtop set")
     run = rundir.find_run(name)
     from ...engine.feed.client import request
 

@@ -117,7 +117,7 @@ def _quiet(snapshot: Snapshot, view: ChannelView) -> list[Run]:
 def _idleness(snapshot: Snapshot, view: ChannelView) -> list[Run]:
     if view.flaps is None and target_of(snapshot).one_clock:
         return [("none: Spark's one clock has no idle timeout", "dim")]
-    if view.flaps is None or snapshot.flink is not None:  # a recording of an older wmtop of a Flink job has 0
+    if view.flaps is None:
         return [(f.ELSEWHERE, "dim")]
     runs: list[Run] = [(f"{view.flaps:,}", "text"), (f" change{'s' * (view.flaps != 1)} active ↔ idle", "dim")]
     if view.round_ms is not None:

@@ -1,4 +1,4 @@
-"""The output of `wmtop check`: lines, a table, a Nagios plugin's line. Pure."""
+"""The output of `wmtop check`: lines, or a table. Pure."""
 
 from collections.abc import Iterator, Sequence
 
@@ -7,7 +7,7 @@ from rich.cells import cell_len
 
 from ...engine.core.doctor import accounts_for
 from . import formatting as f
-from .check_facts import FACTS, CheckInput, Kind, Value
+from .check_facts import CheckInput, Value
 from .diagnosis import Diagnosis
 from .fail_if import shown
 from .target import target_of
@@ -129,44 +129,3 @@ def _row(result: Checked) -> tuple[str, ...]:
 
 def _pad(text: str, width: int) -> str:
     return text + " " * (width - cell_len(text))
-
-
-_STATUS = {0: "OK", 1: "WARNING", 3: "UNKNOWN"}
-"""Nagios's names for the exit codes of `check`."""
-
-
-def nagios_text(results: Sequence[Checked]) -> str:
-    """A plugin's output: a status line with performance data; for several targets followed by a line each."""
-    code = next((code for code in (1, 3) if any(one.exit == code for one in results)), 0)
-    data = " ".join(each for one in results for each in _performance(one, several=len(results) > 1))
-    if len(results) == 1:
-        [one] = results
-        return f"WMTOP {_STATUS[code]} - {_nagios_line(one)} | {data}".rstrip("| ")
-    fine = sum(one.exit == 0 for one in results)
-    own = [f"{_STATUS[one.exit]} {_nagios_line(one)}" for one in results]
-    return "\n".join([f"WMTOP {_STATUS[code]} - {fine} of {len(results)} targets are fine | {data}".rstrip("| "), *own])
-
-
-def _nagios_line(result: Checked) -> str:
-    text = f"{f.clean(result.target)} {result.verdict.upper()}: {result.met or result.not_known or result.reason}"
-    return text.replace("|", "/")
-
-
-_UNITS: dict[Kind, str] = {"duration": "s", "share": "%", "count": "", "ratio": "", "word": ""}
-
-
-def _performance(result: Checked, *, several: bool) -> Iterator[str]:
-    """`'level_lag'=12.5s` for each number that is known; durations in seconds, shares in per cent."""
-    for name, fact in FACTS.items():
-        value: Value = result.facts.get(name)
-        if value is None or isinstance(value, str):
-            continue
-        number = value / 1_000 if fact.kind == "duration" else value * 100 if fact.kind == "share" else value
-        label = f"{f.clean(result.target)} {name}" if several else name
-        yield f"{_label(label)}={number:.10g}{_UNITS[fact.kind]}"
-
-
-def _label(text: str) -> str:
-    """Quoted as plugins do; `=` and `'` cannot be in a label."""
-    plain = text.replace("'", "_").replace("=", "_").replace("|", "_")
-    return f"'{plain}'"

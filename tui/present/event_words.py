@@ -3,12 +3,13 @@
 from datetime import tzinfo
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from ...engine.core.alerts import EngineBack, EngineLost, Event, LateBurst, LateBurstEnded, VerdictChanged
+from ...engine.core.snapshot import SettingsChange
 from . import formatting as f
-from .events import DelayChanged, HolderChanged, Noted, SettingChanged, changed_settings
+from .events import DelayChanged, HolderChanged, Noted, SettingChanged
 from .holders import CAUSES
 from .notes import note_text
 from .verdict import AS_A_WHOLE, INKS, REASONS, WORDS
@@ -133,15 +134,12 @@ def _takeover(event: HolderChanged) -> EventWords:
 
 def _setting(event: SettingChanged) -> EventWords:
     change = event.change
-    said = [_value(name, value) for name, value in changed_settings(change).items()]
-    share = "" if change.share is None else f"; {f.share(change.share)} of the horizon's records late with it"
-    who = {"auto": "by the autopilot", "screen": "from a screen"}.get(
-        change.who, f"by {f.label(change.who, _NAME)}" if change.who else ""
-    )
-    return EventWords("=", "setting", "accent", f"{', '.join(said)} {who}{share}".strip())
+    by = f"by {f.label(change.who, _NAME)}" if change.who else ""
+    who = "from a screen" if change.who == "screen" else by
+    return EventWords("=", "setting", "accent", f"{change_words(change)} {who}".strip())
 
 
-def _value(name: str, value: float | None) -> str:
-    if name == "auto":
-        return "autopilot off" if value is None else f"autopilot {f.share(value)} on time"
-    return f"{name} {f.setting(None if value is None else int(value))}"
+def change_words(change: SettingsChange) -> str:
+    """The changed settings: `lateness 45m, idle timeout off`."""
+    values = {"lateness": change.lateness_ms, "idle timeout": change.idle_after_ms}
+    return ", ".join(f"{name} {f.setting(value)}" for name, value in values.items() if value is not UNSET)

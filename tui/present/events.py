@@ -3,9 +3,6 @@
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-from msgspec import UnsetType
-from msgspec.structs import replace
-
 from ...engine.core.alerts import AlertRule, Event
 from ...engine.core.history import HistoryPoint, is_overtaken
 from ...engine.core.snapshot import Cause, Note, SettingsChange, Snapshot
@@ -80,8 +77,7 @@ class EventLog:
         for change in snapshot.changes:
             if change.version not in self._versions:
                 self._versions.add(change.version)
-                seen_ms = change.wall_ms or wall_ms
-                self._events.append(SettingChanged(wall_ms=seen_ms, now_ms=change.now_ms, change=change))
+                self._events.append(SettingChanged(wall_ms=change.wall_ms, now_ms=change.now_ms, change=change))
         self._add_notes(snapshot.notes)
         if target_of(snapshot).is_attached:
             self._see_delay(snapshot, wall_ms)
@@ -155,9 +151,8 @@ def moment_of(event: Event) -> tuple[int, int]:
 
 def log_of(points: Iterable[HistoryPoint | None], last: Snapshot) -> EventLog:
     """The events of a whole recording: its points, and the changes and notes of its last snapshot."""
-    known = [point for point in points if point is not None]
-    log = EventLog(known)
-    log.add(_with_walls(last, known))
+    log = EventLog(point for point in points if point is not None)
+    log.add(last)
     log.take_alerts()
     return log
 
@@ -167,24 +162,3 @@ def brief_ms(snapshot: Snapshot) -> int:
     must hold.
     """
     return (snapshot.verdict.horizon_ms or 0) // 4
-
-
-def _with_walls(snapshot: Snapshot, points: Sequence[HistoryPoint]) -> Snapshot:
-    """The changes with wall-clock times: the autopilot's have only processing time, so their points' times are used."""
-    changes = [
-        change if change.wall_ms is not None or change.now_ms is None else _dated(change, points)
-        for change in snapshot.changes
-    ]
-    return replace(snapshot, changes=changes)
-
-
-def _dated(change: SettingsChange, points: Sequence[HistoryPoint]) -> SettingsChange:
-    at_ms = change.now_ms
-    wall_ms = next((point.wall_ms for point in points if at_ms is not None and point.now_ms >= at_ms), None)
-    return replace(change, wall_ms=wall_ms)
-
-
-def changed_settings(change: SettingsChange) -> dict[str, int | float | None]:
-    """The changed settings: lateness and idle timeout (ms, None: off), the autopilot's share (None: off)."""
-    values = {"lateness": change.lateness_ms, "idle timeout": change.idle_after_ms, "auto": change.auto_lateness}
-    return {name: value for name, value in values.items() if not isinstance(value, UnsetType)}

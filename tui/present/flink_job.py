@@ -43,7 +43,7 @@ class FlinkJob(Attached):
         if snapshot.state not in ("stale", "partial", "starting") or job is None:
             return None
         error = None if snapshot.error is None else f.first_line(snapshot.error)
-        if job.state not in ("RUNNING", "UNKNOWN") and not job.is_unanswered(snapshot.error):
+        if job.state not in ("RUNNING", "UNKNOWN") and not job.unanswered:
             return job.state, error
         if snapshot.state == "partial":
             return "PARTIAL", "Metrics of some subtasks are missing"

@@ -31,8 +31,6 @@ def job_charts(snapshot: Snapshot, points: Sequence[HistoryPoint], cells: Cells)
 def age_words(snapshot: Snapshot, time_ms: int | None) -> str | None:
     """How long ago a time of the JobManager's clock was."""
     clock_ms = snapshot.flink.clock_ms if snapshot.flink is not None else None
-    if clock_ms is None:
-        clock_ms = snapshot.now_ms  # a recording of an older wmtop
     if time_ms is None or clock_ms is None:
         return None
     return f.duration(max(clock_ms - time_ms, 0) // f.SECOND * f.SECOND)

@@ -104,9 +104,6 @@ ROWS: tuple[KeyRow, ...] = (
     KeyRow(_BOTH, "u", "undo the last change of a setting", (
         Bind("undo", "u", "undo", "undo the last change"),
     ), "undo", 3, writes=True),
-    KeyRow(_BOTH, "A", "autopilot: let it set the lateness, or not", (
-        Bind("autopilot", "A", "auto", "autopilot on or off"),
-    ), "autopilot", 14, writes=True),
     KeyRow(_BOTH, "Esc", "drop the preview; else go back, clear the filter", (
         Bind("drop", "escape", "drop", "drop the preview", priority=True),
         Bind("back", "escape", "back", "back"),
@@ -307,7 +304,7 @@ ROWS: tuple[KeyRow, ...] = (
 
 WRITING_ACTIONS = frozenset(bind.action for row in ROWS if row.writes for bind in row.binds)
 """The actions that change an engine or write a file; `permissions` has which screen lacks which."""
-NOT_IN_REPLAY = frozenset({"apply", "undo", "autopilot", "freeze", "record"})
+NOT_IN_REPLAY = frozenset({"apply", "undo", "freeze", "record"})
 """Keys, by name, that a replay does not have."""
 
 _BY_NAME = {bind.name: (row, bind) for row in ROWS for bind in row.binds}

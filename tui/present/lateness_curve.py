@@ -5,8 +5,8 @@ from math import sqrt
 
 from msgspec import Struct
 
-from ...engine.core.judgement.recent import FEW_LATE, wilson_interval
 from ...engine.core.lateness import DAY, by_bucket, recommended_lateness_ms
+from ...engine.core.recent_lateness import FEW_LATE, wilson_interval
 from ...engine.core.snapshot import RecentLateness, Snapshot
 from . import formatting as f
 
@@ -37,8 +37,6 @@ class Curve(Struct, frozen=True):
     """The horizon: records that came in the last `horizon_ms` of processing time; None: since the start."""
     value: tuple[str, str] | None = None
     """Column and value, if the curve is that of one value's records: as for a channel."""
-    counts_known: bool = True
-    """Whether `counts` are known; else they are all 0."""
 
     @property
     def of_part(self) -> bool:
@@ -120,18 +118,15 @@ def recent_curve_of(snapshot: Snapshot, horizon_ms: int) -> Curve | None:
     recent, whole = recent_of(snapshot, horizon_ms), curve_of(snapshot)
     if recent is None or whole is None or len(recent.rows) != len(whole.edges):
         return None
-    behind = [row.behind_watermark for row in recent.rows]
-    known = [count for count in behind if count is not None]
     return Curve(
         edges=whole.edges,
-        counts=by_bucket(known) if len(known) == len(behind) else [0] * len(behind),
+        counts=by_bucket([row.behind_watermark for row in recent.rows]),
         shares=[row.late_share for row in recent.rows],
         late=[row.late for row in recent.rows],
         delays=whole.delays,
         records=recent.records,
         upper_bound=whole.upper_bound,
         horizon_ms=horizon_ms,
-        counts_known=len(known) == len(behind),
     )
 
 
@@ -176,9 +171,9 @@ def recommended(curve: Curve) -> list[int | None]:
 def moments(curve: Curve) -> tuple[float, float] | None:
     """Mean and deviation (ms) of the lateness of all records (on time: 0), from the middles of the buckets.
 
-    None: there are no records, or the buckets are not known.
+    None: there are no records.
     """
-    if not curve.records or not curve.counts_known:
+    if not curve.records:
         return None
     ends = [*curve.edges[1:], curve.edges[-1]]
     middles = [(low + high) / 2 for low, high in zip(curve.edges, ends, strict=True)]

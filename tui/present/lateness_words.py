@@ -50,12 +50,10 @@ def _interval(low: float | None, high: float | None) -> str:
 
 def moments_line(curve: Curve) -> list[Part]:
     """Mean and deviation, and what a normal distribution would say."""
-    if not curve.records:
-        none = NO_RECORD if curve.horizon_ms is None else NONE_IN_THIS_TIME
-        return [part((f" {none}", "dim"))]
     known = moments(curve)
     if known is None:
-        return [part((" mean, deviation and bars are not known: recorded by an older wmtop", "dim"))]
+        none = NO_RECORD if curve.horizon_ms is None else NONE_IN_THIS_TIME
+        return [part((f" {none}", "dim"))]
     mean, deviation = known
     normal = ", ".join(f.duration(mean + times * deviation) for times in DEVIATIONS)
     on_time = f.share_of(curve.on_time, curve.records)

@@ -183,8 +183,7 @@ def _sibling_failed(args: Args) -> str:
 
 
 def _windows_unknown(args: Args) -> str:
-    code = args.get("code")
-    return _text(args, "why") if code is None else unknown_text(str(code), args) or f.UNKNOWN
+    return unknown_text(_text(args, "code"), args) or f.UNKNOWN
 
 
 _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
@@ -233,5 +232,4 @@ _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
     ),
     "sibling_failed": _sibling_failed,
     "partitions_unseen": _partitions_unseen,
-    "text": lambda args: _text(args, "text"),
 }

@@ -5,7 +5,6 @@ from datetime import tzinfo
 from ...engine.core.settings import Settings
 from ...engine.core.snapshot import Snapshot
 from . import formatting as f
-from .autopilot import auto_mark
 from .blockers import short_staircase
 from .chain import Stage, stages_of_run
 from .line import Part, Run, part
@@ -34,7 +33,7 @@ class OwnRun(SnapshotWords):
         snapshot = self._snapshot
         settings, totals = snapshot.settings, snapshot.totals
         open_idle = isinstance(preview, IdlePreview)
-        lateness: list[Run] = [(" lateness ", "dim"), (_lateness(settings), "strong"), *auto_mark(snapshot)]
+        lateness: list[Run] = [(" lateness ", "dim"), (_lateness(settings), "strong")]
         idle: list[Run] = [("idle after ", "dim"), (f.setting(settings.idle_after_ms), "strong")]
         if isinstance(preview, LatenessPreview):
             lateness.append((f" ▸ {f.setting(preview.lateness_ms)}?", "preview"))

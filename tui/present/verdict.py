@@ -272,7 +272,7 @@ def _reason(
             "source_silent": accounted or REASONS["source_silent"],
             "failed": f.cut(f.first_line(snapshot.error), 3 * NAME_CELLS) if snapshot.error else "it failed",
             "not_known": accounted or REASONS["not_known"],
-            "not_judged": "no verdict in this snapshot (older wmtop)",
+            "not_judged": "not judged yet",
             "ended": _over(snapshot),
         }.get(reason.code, reason.code.replace("_", " "))
     ]

@@ -9,7 +9,7 @@ Args = Mapping[str, str | int | None]
 
 
 def unknown_text(code: str | None, args: Args) -> str | None:
-    """The reason in one line; None without one. A text that is not a code comes from an older recording."""
+    """The reason in one line; None without one."""
     if code is None:
         return None
     words = _WORDS[code] if code in _WORDS else f.clean(code)

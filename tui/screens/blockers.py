@@ -80,7 +80,7 @@ class BlockersScreen(DetailScreen):
         if what == "step" and any(view.channel == key for view in self.seen.snapshot.channels):
             self.host.open_channel(key)
         elif what == "windows":
-            self.host.open_detail("Windows")
+            self.host.action_detail("Windows")
 
     def _steps(self, snapshot: Snapshot) -> list[Item]:
         found = steps(snapshot)

@@ -287,11 +287,11 @@ class DetailScreen(Screen[None]):
             return self._seen.preview is not None
         if action == "detail":
             return parameters[0] != self.NAME
-        return action not in ("freeze", "auto") or not self._seen.replay
+        return action != "freeze" or not self._seen.replay
 
     def action_detail(self, name: str) -> None:
         """Open another further screen."""
-        self.host.open_detail(name)
+        self.host.action_detail(name)
 
     def action_lateness(self, direction: int) -> None:
         """Preview another lateness."""
@@ -312,10 +312,6 @@ class DetailScreen(Screen[None]):
     def action_undo(self) -> None:
         """Undo the last change of a setting."""
         self.host.action_undo()
-
-    def action_auto(self) -> None:
-        """Switch the autopilot on or off."""
-        self.host.action_auto()
 
     def action_drop(self) -> None:
         """Drop the preview."""

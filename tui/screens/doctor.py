@@ -133,7 +133,7 @@ class DoctorScreen(DetailScreen):
         elif WhoIsLateScreen.NAME in chosen.screens:
             app_of(self).push_screen(WhoIsLateScreen(self.host))
         elif (screen := _screen_of(chosen)) is not None:
-            self.host.open_detail(screen)
+            self.host.action_detail(screen)
 
     def action_evidence(self) -> None:
         """Show the finding alone, or with the list."""

@@ -7,11 +7,10 @@ from typing import Any, ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from ...engine.core.judgement.autopilot import AUTO
 from ...engine.core.snapshot import SettingsChange, Snapshot
 from ..bindings import bindings
 from ..present import formatting as f
-from ..present.autopilot import change_words
+from ..present.event_words import change_words
 from ..present.holders import CAUSES, Hold
 from ..present.keys import Hint, hint
 from ..present.line import Run, clip
@@ -40,7 +39,7 @@ class HistoryScreen(DetailScreen):
         "since when, how long, how far the watermark moved meanwhile, how far it was behind the fastest channel at "
         "most, and why, in the order in which the causes were seen. Times are processing time. The history begins with "
         "what the engine remembered when this screen was connected, and keeps at most 500 changes. Above: the "
-        "last settings that were changed while it ran, when and by whom (auto: the autopilot).\n"
+        "last settings that were changed while it ran, when and by whom.\n"
     )
     BINDINGS: ClassVar[list[BindingType]] = bindings("History")
 
@@ -127,8 +126,7 @@ class HistoryScreen(DetailScreen):
         near = self.seen.snapshot.now_ms
         at = f.UNKNOWN if change.now_ms is None else f.near(change.now_ms, self.zone, near).partition(".")[0]
         who = f.label(change.who or f.UNKNOWN, 7)
-        ink = "good" if change.who == AUTO else "text"
-        return clip([(f" {f.pad(at, 8)}  ", "text"), (f.pad(who, 7), ink), (f" {change_words(change)}", "text")], width)
+        return clip([(f" {f.pad(at, 8)}  {f.pad(who, 7)} {change_words(change)}", "text")], width)
 
     def _line(self, hold: Hold, now: bool, names: int, width: int) -> list[Run]:
         snapshot = self.seen.snapshot

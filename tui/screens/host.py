@@ -53,7 +53,7 @@ class Host(Protocol):
         """Preview a setting, or none."""
         ...
 
-    def open_detail(self, name: str) -> None:
+    def action_detail(self, name: str) -> None:
         """Open a further screen, or go back to it."""
         ...
 
@@ -79,10 +79,6 @@ class Host(Protocol):
 
     def action_undo(self) -> None:
         """Undo the last change of a setting."""
-        ...
-
-    def action_auto(self) -> None:
-        """Switch the autopilot on or off."""
         ...
 
     def action_freeze(self) -> None:

@@ -11,7 +11,6 @@ from textual.containers import Vertical
 from ...engine.core.snapshot import Snapshot, WhatIfIdle
 from ..bindings import bindings
 from ..present import formatting as f
-from ..present.autopilot import auto_parts, auto_refusal
 from ..present.keys import Hint, hint
 from ..present.lateness_curve import (
     TARGETS,
@@ -86,16 +85,12 @@ class LatenessScreen(DetailScreen):
             yield TextLine(id="moments")
             yield LatenessPlot(id="plot")
             yield TextLine(id="reading")
-        yield TextLine(id="auto")
         yield Sheet(id="ladder")
         yield Prose(id="why")
 
     def show(self, snapshot: Snapshot) -> None:
         self.query_one("#curve").display = not self._idle
         self.query_one("#ladder").display = self.query_one("#why").display = self._idle
-        auto = self.query_one("#auto", TextLine)
-        auto.display = not self._idle
-        auto.show(auto_parts(snapshot, self.zone))
         if self._idle:
             self._show_ladder(snapshot)
         else:
@@ -127,8 +122,6 @@ class LatenessScreen(DetailScreen):
             out.append(hint("who-is-late"))
         if len(horizons_of(snapshot)) > 1:
             out.append(hint("horizon"))
-        if not self._idle and not self.seen.replay and auto_refusal(snapshot) is None:
-            out.append(hint("autopilot", "autopilot" if snapshot.auto is None else "autopilot off", 4))
         if known and not self._idle:
             out += [hint("edge-longer"), hint("recommended-2")]
         if known and not self._idle and snapshot.lateness_by_channel:
@@ -289,7 +282,7 @@ class LatenessScreen(DetailScreen):
 
     def action_who(self) -> None:
         """Which values the late records have."""
-        self.host.open_detail("Who is late")
+        self.host.action_detail("Who is late")
 
     def action_open(self) -> None:
         """Preview the value under the cursor."""

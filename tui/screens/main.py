@@ -147,7 +147,7 @@ class MainScreen(TuningScreen):
             denied=self._cannot,
         )
 
-    def open_detail(self, name: str) -> None:
+    def action_detail(self, name: str) -> None:
         """Open a further screen, or return to it if it is open."""
         if name in FURTHER:
             self._open(FURTHER[name])
@@ -315,15 +315,11 @@ class MainScreen(TuningScreen):
 
     def _open_windows(self, group: WindowGroup | None) -> None:
         if group is None or len(group.windows) > 1:
-            self.open_detail("Windows")
+            self.action_detail("Windows")
         else:
             from .window import WindowScreen, key_of
 
             app_of(self).push_screen(WindowScreen(self, key_of(group.first)))
-
-    def action_detail(self, name: str) -> None:
-        """Open a further screen."""
-        self.open_detail(name)
 
     def action_back(self) -> None:
         """Leave the prompt, the instance or the filter: one step."""
@@ -354,7 +350,7 @@ class MainScreen(TuningScreen):
             self._select_stave(holder.channel if holder and holder.channel in keys else keys[0])
 
     def on_holder_strip_picked(self, event: HolderStrip.Picked) -> None:
-        self.open_detail("History")
+        self.action_detail("History")
 
     def on_barrel_picked(self, event: Barrel.Picked) -> None:
         self._select_stave(event.key)

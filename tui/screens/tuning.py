@@ -12,7 +12,6 @@ from ..permissions import CHANGES_ENGINE, READ_ONLY
 from ..present import formatting as f
 from ..present import preview as what_if
 from ..present.attached import restart_words
-from ..present.autopilot import auto_refusal, next_target, target_words
 from ..present.keys import hint
 from ..present.presenter import presenter_of
 from ..present.shown import Shown
@@ -60,7 +59,7 @@ class TuningScreen(Screen[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("apply", "drop"):
             return self._shown.preview is not None
-        return action not in ("freeze", "auto") or not self._shown.is_replay
+        return action != "freeze" or not self._shown.is_replay
 
     def action_lateness(self, direction: int) -> None:
         """Move the previewed lateness to the next value for which the answer is exact."""
@@ -128,15 +127,6 @@ class TuningScreen(Screen[None]):
         else:
             change = Change(id=0, lateness_ms=wish.value_ms or 0, who="screen")
         self.post_message(self.ApplyWanted(change, wish.words()))
-
-    def action_auto(self) -> None:
-        """Switch the autopilot on or off."""
-        why = READ_ONLY if "auto" in self._cannot else auto_refusal(self._shown.snapshot)
-        if why is not None:
-            self._say(why)
-            return
-        target = next_target(self._shown.snapshot)
-        self.post_message(self.ApplyWanted(Change(id=0, auto_lateness=target, who="screen"), target_words(target)))
 
     def action_undo(self) -> None:
         """Undo the last change that this screen made."""

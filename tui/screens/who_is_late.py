@@ -7,7 +7,6 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from ...engine.core.explain import surest_first
 from ...engine.core.snapshot import Snapshot
 from ..bindings import bindings
 from ..present import formatting as f
@@ -115,7 +114,7 @@ class WhoIsLateScreen(DetailScreen):
             return [heading((f" {line}", "dim")) for line in wrapped(nothing_explained(snapshot), width)]
         items: list[Item] = []
         self._values = {}
-        for column in surest_first(snapshot.explain):  # older recordings have them in the order of the option
+        for column in snapshot.explain:
             of = column if self._channel is None else explained_channel(column, self._channel)
             if of is None:
                 continue

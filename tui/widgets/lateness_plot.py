@@ -104,7 +104,7 @@ class _Drawing:
         horizon = self._curve.horizon_ms
         kind = OF_THIS_VALUE if self._curve.value is not None else OF_THIS_CHANNEL
         of = f", {kind}" if one else "" if horizon is None else f", {horizon_words(horizon)}"
-        what = f"records by how late they are{of}" if self._curve.counts_known else "how late records are is not known"
+        what = f"records by how late they are{of}"
         title: list[Run] = [(" " * _LEFT, "dim"), (what, "text"), (" (log)", "dim")]
         if not self._rows:
             return [*([title] if self._titled else []), *self._histogram(), self._labels()]

@@ -169,7 +169,7 @@ def query_stale(
 
 def _job_not_running(job: FlinkJob, error: str | None) -> JobNotRunning:
     """The job's state is as old as the JobManager's last answer."""
-    unanswered = job.is_unanswered(error)
+    unanswered = job.unanswered
     fix: FixCode = "check-job"
     if unanswered:
         fix = "check-jobmanager"

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ..judgement.recent import FEW_LATE, wilson_interval
 from ..lateness import HOUR, recommended_lateness_ms
+from ..recent_lateness import FEW_LATE, wilson_interval
 from ..snapshot import RecentRow, WhatIf
 from .diagnosis_input import MINUTE, SECOND, DiagnosisInput, loss_severity, share
 from .finding import Finding, Fix

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from ..history import HistoryPoint
 from ..judgement import verdict as judgement
 from ..snapshot import Snapshot, VerdictName
-from .diagnosis_input import MINUTE, SECOND, DiagnosisInput
+from .diagnosis_input import SECOND, DiagnosisInput
 from .finding import Finding, Fix
 
-LEAST_BATCHES = 10
 STUCK_MS = 75 * SECOND
 """Rates are means over the last minute, and metrics are up to 10 s old: a source that still has a rate after this
 time has read records while the watermark was frozen."""
@@ -54,41 +53,13 @@ class CannotTell(Finding, frozen=True, kw_only=True, tag="cannot-tell-yet"):
 
 
 def verdict_of(given: DiagnosisInput) -> VerdictName:
-    """The snapshot's verdict; for a recording from before verdicts, derived from the history."""
-    own = judgement.verdict_of(given.snapshot, lost=None if given.lost is None else "engine_lost")
-    return _by_history(given) if own.reason.code == "not_judged" else own.verdict
-
-
-def _by_history(given: DiagnosisInput) -> VerdictName:
-    """The verdict of the last minute of history (semantics 11.1, without slow and without its settling time)."""
-    points = _horizon(given)
-    if not points:
-        return "unknown"
-    first, last = points[0], points[-1]
-    if last.watermark_ms is not None and last.watermark_ms != first.watermark_ms:
-        return "moving"
-    if last.backlog or (last.max_event_ms or 0) > (first.max_event_ms or 0) or last.records > first.records:
-        return "stalled"
-    return "unknown" if last.max_event_ms is None and last.watermark_ms is None else "waiting"
+    """The snapshot's verdict; unknown once its engine is lost."""
+    return judgement.verdict_of(given.snapshot, lost=None if given.lost is None else "engine_lost").verdict
 
 
 def verdict_at(snapshot: Snapshot, past: Sequence[HistoryPoint], *, lost: str | None = None) -> VerdictName:
     """The verdict behind the findings for the same arguments."""
     return verdict_of(DiagnosisInput(snapshot, past, lost=lost))
-
-
-def _horizon(given: DiagnosisInput) -> Sequence[HistoryPoint]:
-    """The points of the last minute; for a run without a clock, of the last ten batches. Empty: too few."""
-    past = given.past
-    if not past:
-        return ()
-    if past[-1].wall_ms - past[0].wall_ms >= MINUTE:
-        return given.last(MINUTE)
-    source, newest = given.snapshot.source, past[-1].batch
-    if source is None or source.kind != "replay" or source.speed is not None or newest is None:
-        return ()
-    batches = [point for point in past if point.batch is not None and newest - point.batch <= LEAST_BATCHES]
-    return batches if batches and newest - (batches[0].batch or 0) >= LEAST_BATCHES else ()
 
 
 def _not_advancing(given: DiagnosisInput) -> NotAdvancing | None:

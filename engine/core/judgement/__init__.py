@@ -1,1 +1,1 @@
-"""The judgement on a run (semantics 11): verdict, blockers, applied now, recent what-if, autopilot."""
+"""The judgement on a run (semantics 11): verdict, blockers, applied now, recent what-if."""

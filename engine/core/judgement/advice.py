@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ..lateness import recommended_lateness_ms
+from ..recent_lateness import FEW_LATE, wilson_interval
 from ..snapshot import Snapshot, WhatIfIdle
-from .recent import FEW_LATE, wilson_interval
 
 IDLE_SHARE = 0.1
 """Share of the allowed late records that an idle timeout may cost."""

@@ -8,6 +8,7 @@ from msgspec import UNSET, Struct, UnsetType
 from ..flink_job import FlinkJob
 from ..settings import Session, Settings
 from ..snapshot import Blocker, Snapshot, Verdict, WatermarkNode
+from ..watermark_history import WatermarkHistory
 from .blockers import staircase
 from .verdict import Facts, Judge, Lost, lost_state
 
@@ -18,12 +19,19 @@ MOST_NAMED = 3
 
 
 def judge_monitor(
-    monitor: "Monitor", now: int, *, unread: int | None, lost: Lost | None = None, bounded_backlog: bool = False
+    judge: Judge,
+    monitor: "Monitor",
+    now: int,
+    *,
+    unread: int | None,
+    lost: Lost | None = None,
+    bounded_backlog: bool = False,
 ) -> Verdict:
     """The verdict on an own run at processing time `now` (ms); `unread` records, None: not known."""
     stairs = None if monitor.ended else staircase(monitor.clock)
     steps = [] if stairs is None else stairs.steps()
-    return monitor.judge.verdict(
+    return judge.verdict(
+        monitor.history,
         Facts(
             now_ms=now,
             advanced_ms=monitor.advanced_ms,
@@ -35,7 +43,7 @@ def judge_monitor(
             all_idle=bool(monitor.clock.idle) and len(monitor.clock.idle) == len(monitor.unfinished),
             lost=lost,
             ended=monitor.ended,
-        )
+        ),
     )
 
 
@@ -52,7 +60,7 @@ class SnapshotJudge:
     """Judges an attached query by its snapshots, in the order in which they are taken."""
 
     def __init__(self, horizon_ms: int | None = None) -> None:
-        self._judge = Judge(horizon_ms)
+        self._judge, self._history = Judge(), WatermarkHistory(horizon_ms)
         self._id: str | None = None
         """The id of the query or the job; None: not known."""
         self._batch: int | None = None
@@ -72,10 +80,10 @@ class SnapshotJudge:
     def remember(self, past: Past) -> None:
         """Add the recorded past before the first snapshot to what was observed."""
         for number, begun in past.batches:
-            self._judge.see_batch(begun)
+            self._history.see_batch(begun)
             self._batch = number
         for time, level in past.levels:
-            self._judge.see_level(time, level)
+            self._history.see_level(time, level)
             self._level = level
 
     def verdict(self, snapshot: Snapshot) -> Verdict:
@@ -87,6 +95,7 @@ class SnapshotJudge:
         self._see(snapshot, now)
         forgotten = snapshot.level.watermark_ms is None and self._level is not None
         return self._judge.verdict(
+            self._history,
             Facts(
                 now_ms=now,
                 advanced_ms=self._advanced(now),
@@ -97,7 +106,7 @@ class SnapshotJudge:
                 all_idle=bool(snapshot.channels) and all(view.state == "idle" for view in snapshot.channels),
                 lost=lost_state(snapshot) or ("not_known" if forgotten else None),
                 ended=snapshot.ended or snapshot.state == "ended",
-            )
+            ),
         )
 
     def _identify(self, snapshot: Snapshot) -> None:
@@ -111,19 +120,20 @@ class SnapshotJudge:
 
     def _restart(self) -> None:
         self._judge.restart()
+        self._history.restart()
         self._events, self._tasks, self._nodes = {}, {}, {}
         self._events_known_ms = None
 
     def _see(self, snapshot: Snapshot, now: int) -> None:
         if snapshot.batch is not None:
             if self._batch is not None and snapshot.batch > self._batch:
-                self._judge.see_batch(now, snapshot.batch - self._batch)
+                self._history.see_batch(now, snapshot.batch - self._batch)
             self._batch = snapshot.batch
         level, before = snapshot.level.watermark_ms, self._level
         if level is not None and before is not None and level < before:  # recreated: this is another one
             self._restart()
         self._level = before if level is None else level
-        self._judge.see_level(now, level)
+        self._history.see_level(now, level)
         began = not self._events
         for view in snapshot.channels:
             # An advancing watermark shows that event time advanced (Flink reports no event times).
@@ -163,7 +173,7 @@ class SnapshotJudge:
 
     def _unseen(self, known_ms: int | None, now: int) -> bool:
         """Whether observation since `known_ms` is shorter than a whole horizon."""
-        return known_ms is None or now - known_ms < (self._judge.horizon() or 0)
+        return known_ms is None or now - known_ms < (self._history.horizon() or 0)
 
     def _last_record(self, snapshot: Snapshot, now: int) -> int | UnsetType | None:
         """When a record last came: by the channels, else by the count of all records; `UNSET`: not known."""

@@ -6,16 +6,11 @@ A monitor, or the snapshots of an attached query, report to a judge what is know
 from itertools import pairwise
 from typing import Literal
 
-from msgspec import Struct, UnsetType, field
+from msgspec import Struct, UnsetType
 from msgspec.structs import replace
 
 from ..snapshot import Reason, Snapshot, Verdict, VerdictName
-from .level_history import LevelHistory
-
-BATCHES = 10
-"""Batches that the default horizon covers, at least."""
-LEAST_MS = 60_000
-"""Wall time (ms) that the default horizon covers, at least."""
+from ..watermark_history import WatermarkHistory
 
 Lost = Literal["starting", "source_silent", "failed", "engine_lost", "not_known"]
 
@@ -43,53 +38,24 @@ class Facts(Struct, frozen=True, kw_only=True):
 
 
 class Judge(Struct):
-    """The history that a verdict needs, and the verdict in force."""
+    """The verdict in force, and the one that may replace it."""
 
-    horizon_ms: int | None = None
-    """`--verdict-after` (ms); None: the larger of `least_ms` and 10 batches."""
-    least_ms: int | None = LEAST_MS
-    """1 min of wall time, in processing time; None: 10 batches alone decide (`--batch-rows`, `--speed max`)."""
-    levels: LevelHistory = field(default_factory=LevelHistory)
-    batches: list[int] = []
-    """When the last 11 batches were applied."""
     current: Verdict | None = None
     judged: bool = False
     """There was a verdict other than unknown."""
     candidate: VerdictName | None = None
     candidate_since_ms: int = 0
 
-    def see_level(self, now: int, level: int | None) -> None:
-        """Note the watermark (None: none yet) at processing time `now`."""
-        batches = self.batches
-        horizon = self.horizon() or 0
-        self.levels.see(now, level, horizon, min(now - horizon, batches[0] if batches else now))
-
-    def see_batch(self, now: int, count: int = 1) -> None:
-        """Note that `count` batches were applied, the last one at processing time `now` (ms)."""
-        self.batches = [*self.batches, *[now] * min(count, BATCHES + 1)][-BATCHES - 1 :]
-
     def restart(self) -> None:
         """Start over after a time without observation."""
-        self.levels, self.batches = LevelHistory(), []
         self.current, self.candidate, self.judged = None, None, False
 
-    def horizon(self) -> int | None:
-        """The horizon (ms) that a verdict covers now; None before there are enough batches."""
-        if self.horizon_ms is not None:
-            return self.horizon_ms
-        batches = self.batches
-        if self.least_ms is None:
-            return max(1, batches[-1] - batches[0]) if len(batches) > BATCHES else None
-        # Too few batches so far: assume that they continue to take as long as usual.
-        span = (batches[-1] - batches[0]) * BATCHES // (len(batches) - 1) if len(batches) > 1 else 0
-        return max(self.least_ms, span)
-
-    def verdict(self, facts: Facts) -> Verdict:
+    def verdict(self, history: WatermarkHistory, facts: Facts) -> Verdict:
         """The verdict at this moment; a new one only once its condition has held for a quarter of the horizon."""
-        now, horizon = facts.now_ms, self.horizon()
-        name, reason = self._condition(facts, horizon)
+        now, horizon = facts.now_ms, history.horizon()
+        name, reason = _condition(history, facts, horizon)
         known = name not in ("unknown", "ended")
-        speed = self._speed(now, horizon) if known and horizon is not None else None
+        speed = _speed(history, now, horizon) if known and horizon is not None else None
         current = self.current
         if current is None or self._changes(current, name, now, horizon or 0):
             began = self.candidate_since_ms if self.candidate == name else now
@@ -114,56 +80,60 @@ class Judge(Struct):
             return True
         return 4 * (now - self.candidate_since_ms) >= horizon
 
-    def _condition(self, facts: Facts, horizon: int | None) -> tuple[VerdictName, Reason]:
-        """The verdict whose condition holds now, and the reason."""
-        now = facts.now_ms
-        if facts.ended:
-            return "ended", Reason("ended")
-        if facts.lost is not None:
-            return "unknown", Reason(facts.lost)
-        observed = 0 if self.levels.began_ms is None else now - self.levels.began_ms
-        if horizon is None or observed < horizon:
-            return "unknown", Reason("too_short", ms=observed)
-        since = now - horizon
-        came, advanced = _within(facts.record_ms, since), _within(facts.advanced_ms, since)
-        if came is False and facts.unread == 0:
-            last = facts.record_ms if isinstance(facts.record_ms, int) else None
-            code = "all_idle" if facts.all_idle else "no_records"
-            return "waiting", Reason(code, ms=None if last is None else now - last)
-        if came is False and facts.unread is None:
-            return "unknown", Reason("not_known")
-        gained = self.levels.gained(since, now)
-        if gained == 0:
-            return self._not_advanced(facts, advanced)
-        lost = None if facts.bounded_backlog else self._lost_ground(now, horizon, facts.window_ms or 0)
-        if lost is not None:
-            return "slow", Reason("losing_ground", ms=lost, channels=facts.held_by)
-        return "moving", Reason("advancing", ms=gained)
 
-    def _not_advanced(self, facts: Facts, advanced: bool | None) -> tuple[VerdictName, Reason]:
-        """The verdict and reason for a watermark that has not advanced within the horizon."""
-        if advanced:
-            return "stalled", Reason("event_time_ahead", channels=facts.held_by)
-        if facts.unread:
-            return "stalled", Reason("unread_records", records=facts.unread, channels=facts.held_by)
-        if advanced is None or facts.unread is None:
-            return "unknown", Reason("not_known")
-        # Records come, and none is newer than those before: nothing is behind.
-        return "moving", Reason("advancing", ms=0)
+def _condition(history: WatermarkHistory, facts: Facts, horizon: int | None) -> tuple[VerdictName, Reason]:
+    """The verdict whose condition holds now, and the reason."""
+    now = facts.now_ms
+    if facts.ended:
+        return "ended", Reason("ended")
+    if facts.lost is not None:
+        return "unknown", Reason(facts.lost)
+    observed = 0 if history.levels.began_ms is None else now - history.levels.began_ms
+    if horizon is None or observed < horizon:
+        return "unknown", Reason("too_short", ms=observed)
+    since = now - horizon
+    came, advanced = _within(facts.record_ms, since), _within(facts.advanced_ms, since)
+    if came is False and facts.unread == 0:
+        last = facts.record_ms if isinstance(facts.record_ms, int) else None
+        code = "all_idle" if facts.all_idle else "no_records"
+        return "waiting", Reason(code, ms=None if last is None else now - last)
+    if came is False and facts.unread is None:
+        return "unknown", Reason("not_known")
+    gained = history.levels.gained(since, now)
+    if gained == 0:
+        return _not_advanced(facts, advanced)
+    lost = None if facts.bounded_backlog else _lost_ground(history, now, horizon, facts.window_ms or 0)
+    if lost is not None:
+        return "slow", Reason("losing_ground", ms=lost, channels=facts.held_by)
+    return "moving", Reason("advancing", ms=gained)
 
-    def _speed(self, now: int, horizon: int) -> float | None:
-        gained = self.levels.gained(now - horizon, now)
-        return None if gained is None else gained / horizon
 
-    def _lost_ground(self, now: int, horizon: int, window_ms: int) -> int | None:
-        """The event time (ms) lost, if every third of the horizon lost some and the total is enough; else None."""
-        times = [now - horizon, now - 2 * horizon // 3, now - horizon // 3, now]
-        levels = [self.levels.at(time) for time in times]
-        behind = [time - level for time, level in zip(times, levels, strict=True) if level is not None]
-        if len(behind) < len(times) or any(after <= before for before, after in pairwise(behind)):
-            return None
-        lost = behind[-1] - behind[0]
-        return lost if lost > window_ms and 10 * lost > horizon else None
+def _not_advanced(facts: Facts, advanced: bool | None) -> tuple[VerdictName, Reason]:
+    """The verdict and reason for a watermark that has not advanced within the horizon."""
+    if advanced:
+        return "stalled", Reason("event_time_ahead", channels=facts.held_by)
+    if facts.unread:
+        return "stalled", Reason("unread_records", records=facts.unread, channels=facts.held_by)
+    if advanced is None or facts.unread is None:
+        return "unknown", Reason("not_known")
+    # Records come, and none is newer than those before: nothing is behind.
+    return "moving", Reason("advancing", ms=0)
+
+
+def _speed(history: WatermarkHistory, now: int, horizon: int) -> float | None:
+    gained = history.levels.gained(now - horizon, now)
+    return None if gained is None else gained / horizon
+
+
+def _lost_ground(history: WatermarkHistory, now: int, horizon: int, window_ms: int) -> int | None:
+    """The event time (ms) lost, if every third of the horizon lost some and the total is enough; else None."""
+    times = [now - horizon, now - 2 * horizon // 3, now - horizon // 3, now]
+    levels = [history.levels.at(time) for time in times]
+    behind = [time - level for time, level in zip(times, levels, strict=True) if level is not None]
+    if len(behind) < len(times) or any(after <= before for before, after in pairwise(behind)):
+        return None
+    lost = behind[-1] - behind[0]
+    return lost if lost > window_ms and 10 * lost > horizon else None
 
 
 def _within(time: int | UnsetType | None, since: int) -> bool | None:

@@ -8,21 +8,19 @@ from typing import Literal
 
 from msgspec import Struct
 
+from ..counts import Totals
+from ..firing import FiredWindow
 from ..flink_job import FlinkJob
-from ..settings import Settings
-from .channels import ChannelState, ChannelView, Folded, InstanceView, Offender, TimePoint, Totals
+from ..folding import Folded
+from ..lateness import WhatIf
+from ..observation import Offender
+from ..points import TimePoint
+from ..recent_lateness import RecentLateness, RecentRow, Recommended
+from ..settings import Settings, SettingsChange
+from .channels import ChannelState, ChannelView, InstanceView
 from .explain import ClockOffset, ExplainedChannel, ExplainedColumn, ExplainedValue
 from .late_sample import LateRecord
-from .lateness import (
-    AutoView,
-    ChannelLateness,
-    RecentLateness,
-    RecentRow,
-    Recommended,
-    SettingsChange,
-    WhatIf,
-    WhatIfIdle,
-)
+from .lateness import ChannelLateness, WhatIfIdle
 from .query import (
     STATE_SCHEMA,
     BarrelRule,
@@ -36,12 +34,11 @@ from .query import (
 )
 from .source import Note, NoteCode, SourcePosition, SourceView, Step
 from .watermark import Blocker, Cause, Holder, Level, Reason, ReasonCode, Verdict, VerdictName
-from .windows import ChannelRecords, FiredWindow, OpenWindow, Windows, WindowsUnknown, WindowsUnknownCode
+from .windows import ChannelRecords, OpenWindow, Windows, WindowsUnknown, WindowsUnknownCode
 
 __all__ = [
     "SNAPSHOT_VERSION",
     "STATE_SCHEMA",
-    "AutoView",
     "BarrelRule",
     "Blocker",
     "Cause",
@@ -127,8 +124,6 @@ class Snapshot(Struct, frozen=True, kw_only=True, tag_field="kind", tag="snapsho
     whatif_idle: list[WhatIfIdle] | None = None
     whatif_recent: list[RecentLateness] | None = None
     """The same for the last 15 min, 1 h, 24 h and since the start; None without a what-if."""
-    auto: AutoView | None = None
-    """The autopilot; None: off."""
     whatif_upper_bound: bool = False
     """The what-if counts are upper bounds (session windows, an attached query): show `≤`."""
     whatif_bucket_ms: int | None = None

@@ -53,16 +53,6 @@ class ChannelView(Struct, frozen=True, gc=False):
     """
 
 
-class Folded(Struct, frozen=True):
-    """The channels beyond `--max-channels`, which share the channel `into`, and their records."""
-
-    into: str
-    channels: int
-    at_least: bool
-    """There are more: `channels` is a lower bound."""
-    records: int
-
-
 class InstanceView(Struct, frozen=True):
     """One source instance (`--subtasks`): its channels combined, an input of the valve."""
 
@@ -75,33 +65,3 @@ class InstanceView(Struct, frozen=True):
     aligned: bool | None = None
     since_ms: int | None = None
     """When (processing time, epoch ms) its watermark last changed."""
-
-
-class TimePoint(Struct, frozen=True, array_like=True, gc=False):
-    """A real record: processing time of its batch, its event time (epoch ms), and whether its window was closed."""
-
-    now_ms: int
-    event_ms: int
-    channel: str
-    late: bool = False
-
-
-class Totals(Struct, frozen=True):
-    """Counts of records since the start; most are not known for an attached query."""
-
-    records: int | None = 0
-    behind_watermark: int | None = 0
-    late: int | None = 0
-    malformed: int | None = 0
-    future: int | None = 0
-    no_window: int | None = 0
-
-
-class Offender(Struct, frozen=True):
-    """The last record set aside: its channel, its position in the source, and its timestamp."""
-
-    channel: str
-    offset: int | None
-    timestamp_ms: int | None
-    part: str | None = None
-    """The part of the source (`topic-partition`) of the offset, if the channel does not name it."""

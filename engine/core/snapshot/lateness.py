@@ -1,51 +1,6 @@
 """The cost of other latenesses and idle timeouts, and changes of settings."""
 
-from msgspec import UNSET, Struct, UnsetType
-
-
-class WhatIf(Struct, frozen=True):
-    """The cost of lateness `lateness_ms` from the start; `delay_ms` is a mean over the windows it closed."""
-
-    lateness_ms: int
-    late: int
-    late_share: float | None
-    delay_ms: float | None
-    behind_watermark: int
-
-
-class RecentRow(Struct, frozen=True):
-    """The cost of lateness `lateness_ms` from the start for the records of a horizon.
-
-    `low` and `high` are the Wilson 95 % interval of `late_share`; None without records.
-    """
-
-    lateness_ms: int
-    late: int
-    late_share: float | None
-    low: float | None
-    high: float | None
-    behind_watermark: int | None = None
-    """Records behind the watermark; None: not known."""
-
-
-class Recommended(Struct, frozen=True):
-    """The smallest edge (ms) that would have kept the share `target` on time; None: no records, or no such edge.
-
-    `few`: based on too few late records to rely on.
-    """
-
-    target: float
-    lateness_ms: int | None
-    few: bool
-
-
-class RecentLateness(Struct, frozen=True):
-    """The what-if of the records that came in the last `horizon_ms` (processing time; None: since the start)."""
-
-    horizon_ms: int | None
-    records: int
-    rows: list[RecentRow]
-    recommended: list[Recommended]
+from msgspec import Struct
 
 
 class ChannelLateness(Struct, frozen=True):
@@ -71,36 +26,3 @@ class WhatIfIdle(Struct, frozen=True):
     flaps: int
     late: int
     late_error: int = 0
-
-
-class AutoView(Struct, frozen=True):
-    """The autopilot, switched on; its next due time and until when it is suspended are processing time (epoch ms)."""
-
-    target: float
-    horizon_ms: int
-    next_ms: int | None
-    suspended_until_ms: int | None
-
-
-class SettingsChange(Struct, frozen=True):
-    """A change of settings while running: its version, the last batch before it, when (epoch ms) and by whom.
-
-    `who` is "auto" for the autopilot; `share` is then the share of the horizon's records that would have been late with
-    the new lateness.
-    """
-
-    version: int
-    batch: int | None
-    wall_ms: int | None
-    """None for changes by the autopilot, which depend on processing time alone."""
-    who: str
-    lateness_ms: int | UnsetType | None = UNSET
-    idle_after_ms: int | UnsetType | None = UNSET
-    auto_lateness: float | UnsetType | None = UNSET
-    share: float | None = None
-    now_ms: int | None = None
-    """Processing time."""
-    emitted_ms: int | None = None
-    """Processing time of the first emit with the change; None: not yet."""
-    moved_ms: int | None = None
-    """How far the watermark advanced at that emit; None: there was no watermark before."""

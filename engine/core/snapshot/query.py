@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from .lateness import WhatIf
+from ..lateness import WhatIf
 
 OutputMode = Literal["append", "update", "complete"]
 

@@ -79,15 +79,13 @@ NoteCode = Literal[
     "time_needed",  # column: of the watermark, None if not known
     "channels_sampled",  # tap, kept, of
     "nodes_without_tap",  # columns
-    "windows_unknown",  # code: a `WindowsUnknownCode`, and its arguments; in older recordings why: a line
+    "windows_unknown",  # code: a `WindowsUnknownCode`, and its arguments
     "no_watermark",  # sure: 1, or None if perhaps no record has reached it yet
     "watermark_pinned",  # columns, why: no_input or own_output
     "watermark_unmoved",  # nodes: how many watermarks are known, sources: those without data, why: `UnmovedReason`
     "watermark_frozen",  # frozen_ms: event time until it moves again
     "sibling_failed",  # name, why, more: number of other queries that failed
     "partitions_unseen",  # partitions: their number, partition: the first one
-    # A line of an older wmtop's recording.
-    "text",  # text
 ]
 
 

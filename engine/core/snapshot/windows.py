@@ -4,6 +4,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from ..firing import FiredWindow
+
 
 class ChannelRecords(Struct, frozen=True):
     """The records of a channel in a window."""
@@ -29,20 +31,6 @@ class OpenWindow(Struct, frozen=True):
     blockers: list[str] | None = None
     """The aligned channels below the watermark it needs, in the holder's order, at most 32; None: not known."""
     blocker_count: int | None = None
-
-
-class FiredWindow(Struct, frozen=True):
-    """A window that has fired, first at processing time `fired_ms`, with its records at its last firing."""
-
-    start_ms: int
-    end_ms: int
-    records: int = 0
-    fired_ms: int | None = None
-    late_firings: int = 0
-    late_drops: int = 0
-    """Records dropped for it after it closed, while it was among the windows that fired last."""
-    ended: bool = False
-    """It fired at the end of the stream."""
 
 
 WindowsUnknownCode = Literal[
@@ -96,7 +84,7 @@ class Windows(Struct, frozen=True):
     """The windows that fired last, by first firing, the oldest first."""
     kept: int | None = None
     """Windows in the state whose end has passed: complete mode keeps what it has emitted."""
-    unknown: str | None = None
-    """Why windows (or newer ones) are unknown: a `WindowsUnknownCode`; in older recordings a line of text."""
+    unknown: WindowsUnknownCode | None = None
+    """Why windows (or newer ones) are unknown."""
     unknown_args: dict[str, str | int | None] = {}
     """The arguments of that code; `operator` if it is about one of several."""

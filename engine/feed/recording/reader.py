@@ -15,7 +15,7 @@ from msgspec import Struct
 from ...core.history import history_point
 from ...core.snapshot import Snapshot, TimePoint
 from ...errors import RunError, UsageError
-from ..messages import OLDEST_VERSION, STREAM_VERSION, EngineLine, Header, decode_as, decode_from_engine
+from ..messages import STREAM_VERSION, EngineLine, Header, decode_as, decode_from_engine
 from .frames import DATA, INDEX, SUMMARY, Frame, find_index, frame_at, payload, walk
 from .groups import FRAME_LIMIT, FrameInfo, unpack, whole_lines
 
@@ -37,7 +37,7 @@ class _Points(Struct):
 
 
 class RecordingReader:
-    """Reads the recording at `path`; UsageError if it is not a recording or of a newer version, RunError if it is
+    """Reads the recording at `path`; UsageError if it is not a recording or of another version, RunError if it is
     damaged.
 
     `truncated`: it was not closed, because its writer died or still writes; all complete snapshots are there. `points`:
@@ -136,12 +136,12 @@ class RecordingReader:
         )
 
     def _check_version(self, found: _Format) -> None:
-        """UsageError for a recording of a newer or far older wmtop, whose fields may have other meanings."""
-        if found.format == "wmtop" and not OLDEST_VERSION <= found.version <= STREAM_VERSION:
-            other = "upgrade wmtop" if found.version > STREAM_VERSION else "use the wmtop that wrote it"
+        """UsageError for a recording of another version, whose fields may have other meanings."""
+        if found.format == "wmtop" and found.version != STREAM_VERSION:
+            instead = "upgrade wmtop" if found.version > STREAM_VERSION else "record it again"
             raise UsageError(
-                f"{self._path} is a recording of version {found.version}; this wmtop reads versions {OLDEST_VERSION} "
-                f"to {STREAM_VERSION}: {other}",
+                f"{self._path} is a recording of version {found.version}, but this wmtop reads {STREAM_VERSION};"
+                f" {instead}",
                 code="version",
             )
 

@@ -18,7 +18,7 @@ from ...core.snapshot import Snapshot
 from ...errors import RunError, UsageError
 from ...locks import try_lock_file
 from ...outputs import Existing
-from ..messages import STREAM_VERSION, Header, encode_line
+from ..messages import Header, encode_line
 from .frames import LAST_BLOCK, SUMMARY, index_frame, skippable
 from .groups import CHUNK, GROUP_BYTES, FrameInfo, pack
 from .reader import RecordingReader
@@ -126,10 +126,6 @@ class RecordingWriter:
     def _resume(self) -> None:
         """Truncate the index, or close the frame that the last writer left open, and continue after it."""
         with RecordingReader(self.path) as old:
-            if old.header.version != STREAM_VERSION:
-                raise UsageError(
-                    f"{self.path} is a recording of version {old.header.version}; choose another file", code="version"
-                )
             self._groups = [_group(info) for info in old.index]
             end, cut = old.end, old.cut
         self._file.truncate(end)

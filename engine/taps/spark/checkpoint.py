@@ -9,8 +9,8 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...errors import UsageError
-from .files import Cached, T, UnreadableError, VanishedError, names, numbers, one_line, read_bytes, read_head
+from ...errors import UsageError, one_line
+from .files import Cached, T, UnreadableError, VanishedError, names, numbers, read_bytes, read_head
 from .offset_log import BatchOffsets, SourceOffsets, decode_commit, decode_offsets, decode_query_id
 from .state_rows import SESSION_WINDOW, TIME_WINDOW, Field, StateSchema, decode_schema, delay_of
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ...errors import UsageError
+from ...errors import UsageError, one_line
 from .checkpoint import EVENT_LOG_NAME, is_checkpoint, is_event_log
 from .event_log_files import EventLines, LogFile, finished_or_not, is_zstd, rolled
-from .files import UnreadableError, VanishedError, names, one_line, read_head
+from .files import UnreadableError, VanishedError, names, read_head
 from .queries import WATERMARK_POLICY, Queries
 from .query_events import (
     STARTS,

@@ -11,7 +11,8 @@ from typing import IO, cast
 
 import zstandard
 
-from .files import NOT_THERE, UnreadableError, VanishedError, names, one_line
+from ...errors import one_line
+from .files import NOT_THERE, UnreadableError, VanishedError, names
 
 LINE_LIMIT = 64 * 1024 * 1024
 """Longest line (bytes) that is kept: the largest plan or sketch has a few MB."""

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from .files import UnreadableError, one_line
+from ...errors import one_line
+from .files import UnreadableError
 from .query_events import Count
 from .query_runs import ExplainedInput, ExplainedRows
 from .sketch import Sketch, decode_sketch

@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal, TypeVar, cast
 import msgspec
 from msgspec import Meta, Struct
 
-from .files import UnreadableError, one_line
+from ...errors import one_line
+from .files import UnreadableError
 
 Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Kind = Literal["kafka", "files", "number", "json", "nothing", "unreadable"]

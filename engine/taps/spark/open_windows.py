@@ -13,8 +13,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...core.snapshot import OperatorKind, WindowsUnknown, WindowsUnknownCode
+from ...errors import one_line
 from .checkpoint import SCHEMA_LIMIT, CheckpointFacts
-from .files import Cached, UnreadableError, VanishedError, names, numbers, one_line, read_bytes
+from .files import Cached, UnreadableError, VanishedError, names, numbers, read_bytes
 from .state_files import Layout, PartitionWindows, TooManyKeysError, Window
 from .state_rows import (
     SESSION_WINDOW,

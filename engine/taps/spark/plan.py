@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 
 from ...core.snapshot import OperatorKind, OutputMode
-from .files import one_line
+from ...errors import one_line
 from .query_runs import PlanFacts, PlannedOperator, PlannedWatermark
 
 RECORD = "timestamp"

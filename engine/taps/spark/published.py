@@ -11,10 +11,10 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...errors import UsageError
+from ...errors import UsageError, one_line
 from ...feed.rundir import run_dir
 from ...locks import try_lock_file
-from .files import Cached, UnreadableError, VanishedError, one_line
+from .files import Cached, UnreadableError, VanishedError
 from .offset_log import decode_json
 from .query_runs import QueryRun
 

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from .files import UnreadableError, one_line
+from ...errors import one_line
+from .files import UnreadableError
 from .plan import TAP, Line, read_plan
 from .query_events import (
     ExecutionStart,
@@ -285,26 +286,22 @@ def _lines(plan: PlanNode) -> Iterator[Line]:
 def _shown(progress: Progress) -> BatchProgress:
     times = {name: time_ms(text) for name, text in progress.event_time.items()}
     phases = {one_line(name, 60): ms for name, ms in progress.duration_ms.items() if name != "triggerExecution"}
-    output = progress.sink.num_output_rows
     return BatchProgress(
         batch=progress.batch_id,
         timestamp_ms=time_ms(progress.timestamp),
         duration_ms=_duration(progress),
         phases_ms=phases,
         rows=_rows(progress),
-        output_rows=output if output >= 0 else None,
         input_rows_per_second=_sum(source.input_rows_per_second for source in progress.sources),
         processed_rows_per_second=_sum(source.processed_rows_per_second for source in progress.sources),
         watermark_ms=_watermark(progress),
         min_event_ms=times.get("min"),
         max_event_ms=times.get("max"),
-        avg_event_ms=times.get("avg"),
         sources=tuple(map(_source, progress.sources)),
         states=tuple(
             StateFacts(
                 operator=one_line(state.operator_name, 80),
                 rows=state.num_rows_total if state.num_rows_total >= 0 else None,
-                updated=state.num_rows_updated,
                 memory_bytes=state.memory_used_bytes,
                 dropped_at_least=state.num_rows_dropped_by_watermark,
             )

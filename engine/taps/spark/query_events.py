@@ -6,7 +6,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from .files import UnreadableError, one_line
+from ...errors import one_line
+from .files import UnreadableError
 from .offset_log import Int64
 
 _LISTENER = "org.apache.spark.sql.streaming.StreamingQueryListener$"
@@ -83,15 +84,8 @@ class StateReport(Struct, frozen=True, rename="camel"):
 
     operator_name: str = ""
     num_rows_total: Count = 0
-    num_rows_updated: Count = 0
     memory_used_bytes: Count = 0
     num_rows_dropped_by_watermark: Count = 0
-
-
-class SinkReport(Struct, frozen=True, rename="camel"):
-    """The sink; -1 rows if it does not report them."""
-
-    num_output_rows: Count = -1
 
 
 class Progress(Struct, frozen=True, rename="camel"):
@@ -107,7 +101,6 @@ class Progress(Struct, frozen=True, rename="camel"):
     event_time: dict[str, str] = {}
     state_operators: tuple[StateReport, ...] = ()
     sources: tuple[SourceReport, ...] = ()
-    sink: SinkReport = SinkReport()
     observed_metrics: dict[str, Any] = {}
 
 

@@ -86,7 +86,6 @@ class StateFacts(Struct, frozen=True):
     operator: str
     rows: int | None
     """Rows; None: the state store does not count them."""
-    updated: int
     memory_bytes: int
     dropped_at_least: int
     """Rows that the last batch dropped as late: they are counted after partial aggregation."""
@@ -101,19 +100,16 @@ class BatchProgress(Struct, frozen=True, kw_only=True):
     duration_ms: int | None
     phases_ms: dict[str, int]
     rows: int
-    output_rows: int | None
-    """Rows; None: the sink does not report them."""
     input_rows_per_second: float | None
     """Over all sources, as is the next field."""
     processed_rows_per_second: float | None
     watermark_ms: int | None
     """The watermark in force in this batch; None: there is none, or it has not moved since the start."""
     min_event_ms: int | None
-    """The batch's event times, as are the next two; None without rows. With several watermark nodes: those of any one
+    """The batch's event times, as is the next field; None without rows. With several watermark nodes: those of any one
     of them.
     """
     max_event_ms: int | None
-    avg_event_ms: int | None
     sources: tuple[SourceProgress, ...]
     states: tuple[StateFacts, ...]
 

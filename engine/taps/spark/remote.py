@@ -12,9 +12,8 @@ from statistics import median
 from typing import Protocol
 
 from ...core.snapshot import WindowsUnknown
-from ...errors import UsageError
+from ...errors import UsageError, one_line
 from .checkpoint import EVENT_LOG_NAME, LEAST_LOOKED_BACK, LOOKED_BACK_MS, MOST_LOOKED_BACK
-from .files import one_line
 from .open_windows import OpenWindows
 from .remote_state import StateMirror
 from .store import Entry, RemoteError, Store, write_copy

@@ -9,9 +9,8 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from ...core.snapshot import SiblingQuery
-from ...errors import UsageError
+from ...errors import UsageError, one_line
 from .event_log import READ_AT_ONCE, EventLogFacts, EventLogTap, check
-from .files import one_line
 from .published import Published, PublishedTap, list_published
 from .query_runs import QueryRun
 

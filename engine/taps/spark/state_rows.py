@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from .files import UnreadableError, one_line
+from ...errors import one_line
+from .files import UnreadableError
 from .offset_log import Int64, decode_json
 
 DELAY = "spark.watermarkDelayMs"

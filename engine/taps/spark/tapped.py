@@ -8,8 +8,9 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ...core.lateness import LADDER_MS, Histogram
+from ...errors import one_line
 from .explained import ExplainedSums, delay_number, explained_of
-from .files import UnreadableError, one_line
+from .files import UnreadableError
 from .query_events import Count
 from .query_runs import ChannelFacts, InputBatch, InputFacts, LatenessCounts, Sampled
 from .sketch import ALL_KEYS, Sketch, decode_sketch, key_of

@@ -8,12 +8,13 @@ from msgspec.structs import replace
 from wmtop.engine.core.doctor import Finding, diagnose
 from wmtop.engine.core.history import HistoryPoint, history_point
 from wmtop.engine.core.judgement.observer import judge_monitor
-from wmtop.engine.core.judgement.verdict import LEAST_MS
+from wmtop.engine.core.judgement.verdict import Judge
 from wmtop.engine.core.monitor_state import new_monitor
 from wmtop.engine.core.settings import Settings, Tumbling
 from wmtop.engine.core.snapshot import EngineState, Offender, Reason, Snapshot, SourceView, SparkProgress, Verdict
 from wmtop.engine.core.unread import Unread
 from wmtop.engine.core.view import snapshot_of
+from wmtop.engine.core.watermark_history import MIN_HORIZON_MS
 
 from tests.core.aggregate import observe
 from tests.reference.ops import Batch, Row
@@ -46,7 +47,8 @@ class Stream:
         self.snapshot: Snapshot | None = None
         self.published: list[Snapshot] = []
         self.bounded = False
-        self.monitor.judge.least_ms = round(LEAST_MS * (speed or 1))
+        self.judge = Judge()
+        self.monitor.history.least_ms = round(MIN_HORIZON_MS * (speed or 1))
 
     @property
     def wall(self) -> int:
@@ -96,7 +98,7 @@ class Stream:
         if self.state in ("failed", "stale"):
             return Verdict(reason=Reason("failed" if self.state == "failed" else "source_silent"))
         known = 0 if unread is None else unread.records
-        return judge_monitor(self.monitor, self.now, unread=known, bounded_backlog=self.bounded)
+        return judge_monitor(self.judge, self.monitor, self.now, unread=known, bounded_backlog=self.bounded)
 
     @property
     def _knows_backlog(self) -> bool:

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 from wmtop.engine.core.judgement.applied_now import applied_now
 from wmtop.engine.core.monitor import Monitor
-from wmtop.engine.core.monitor_state import decode_monitor, encode_monitor
 from wmtop.engine.core.settings import Settings
 from wmtop.engine.core.snapshot import Snapshot
 from wmtop.engine.core.times import MIN
@@ -14,7 +13,7 @@ from wmtop.engine.core.times import MIN
 from tests.core import scripts
 from tests.core.examples import examples
 from tests.core.lockstep import Driver
-from tests.core.steps import batch
+from tests.core.steps import batch, saved_and_read
 from tests.reference.ops import Op, Tick
 
 Run = tuple[Settings, list[Op]]
@@ -23,7 +22,7 @@ IDLE = [UNSET, *scripts.IDLE_AFTER]
 
 def changed(monitor: Monitor, now: int, **change: object) -> tuple[Monitor, int]:
     """A copy that really has the setting, after its next emit; and how many windows that closed."""
-    copy = decode_monitor(encode_monitor(monitor))
+    copy = saved_and_read(monitor)
     copy.change(**change, who="test", wall_ms=0)  # type: ignore[arg-type]
     fired = [line for line in copy.tick(now) if line.kind == "fire"]
     return copy, len(fired)

@@ -5,6 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 from wmtop.engine.core.judgement.observer import judge_monitor
+from wmtop.engine.core.judgement.verdict import Judge
 from wmtop.engine.core.settings import Session, Settings
 from wmtop.engine.core.times import MIN
 
@@ -52,9 +53,9 @@ HORIZONS: list[tuple[int | None, int | None]] = [(4, None), (7, None), (12, None
 def test_the_verdict(run: Run, horizon: tuple[int | None, int | None], unread: list[int | None]) -> None:
     settings, ops = run
     driver, reference = Driver(settings), Reference(settings)
-    driver.monitor.judge.horizon_ms, driver.monitor.judge.least_ms = horizon
+    driver.monitor.history.horizon_ms, driver.monitor.history.least_ms = horizon
     verdicts = VerdictReference(window_of(settings), *horizon)
-    batches = 0
+    judge, batches = Judge(), 0
     now: int | None = None
     for place, op in enumerate(ops):
         driver.apply(op)
@@ -65,7 +66,7 @@ def test_the_verdict(run: Run, horizon: tuple[int | None, int | None], unread: l
             continue  # nothing to observe yet
         assert now is not None
         left = unread[place % len(unread)] if unread else 0
-        found = judge_monitor(driver.monitor, now, unread=left)
+        found = judge_monitor(judge, driver.monitor, now, unread=left)
         assert (found.verdict, found.since_ms) == verdicts.see(moment_of(reference, batches, now, left)), (place, op)
 
 

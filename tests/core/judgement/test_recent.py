@@ -5,13 +5,13 @@ from random import Random
 
 import pytest
 from msgspec.structs import replace
-from wmtop.engine.core.judgement.recent import wilson_interval
 from wmtop.engine.core.lateness import DAY, HOUR, MINUTE, SECOND, bucket_edges
-from wmtop.engine.core.monitor_state import decode_monitor, encode_monitor
+from wmtop.engine.core.recent_lateness import wilson_interval
 from wmtop.engine.core.settings import Settings, Sliding, StrategyName, Tumbling
 from wmtop.engine.core.snapshot import RecentLateness
 
 from tests.core.lockstep import Driver
+from tests.core.steps import saved_and_read
 from tests.reference.ops import Batch, Op, Row, Tick
 from tests.reference.run import Reference
 
@@ -76,7 +76,7 @@ def test_every_horizon_is_what_a_run_with_that_lateness_had(seed: int) -> None:
     driver, now = Driver(settings), 0
     for op in ops:
         if dice.random() < 0.1:  # resumed
-            driver.monitor = decode_monitor(encode_monitor(driver.monitor))
+            driver.monitor = saved_and_read(driver.monitor)
         driver.apply(op)
         assert isinstance(op, Batch | Tick)
         now = op.now
@@ -106,17 +106,6 @@ def check_recommended(horizon: RecentLateness) -> None:
         ]
         assert recommended.lateness_ms == (enough[0].lateness_ms if enough else None)
         assert recommended.few == ((enough[0] if enough else horizon.rows[-1]).late < 20)
-
-
-def test_slices_of_an_older_version_know_no_distances() -> None:
-    driver = Driver(Settings(lateness_ms=MINUTE, future_guard_ms=None))
-    driver.apply(Batch((Row(0, "a", 0), Row(0, "a", HOUR)), 0))
-    assert driver.monitor.whatif is not None
-    for horizon in driver.monitor.whatif.recent.horizons:
-        horizon.slices[0].behind = None
-    driver.apply(Batch((Row(1, "a", 5), Row(1, "a", HOUR)), 1))
-    recent = driver.snapshot().whatif_recent or []
-    assert [(row.rows[0].late, row.rows[0].behind_watermark) for row in recent] == [(1, None)] * 3 + [(1, 1)]
 
 
 def test_memory_is_bounded() -> None:

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 from wmtop.engine.core.flink_job import FlinkJob, FlinkVertex
 from wmtop.engine.core.judgement.observer import Past, SnapshotJudge
-from wmtop.engine.core.judgement.verdict import Judge, lost_state, verdict_of
+from wmtop.engine.core.judgement.verdict import lost_state, verdict_of
 from wmtop.engine.core.settings import Settings, Tumbling
 from wmtop.engine.core.snapshot import (
     ChannelView,
@@ -22,6 +22,7 @@ from wmtop.engine.core.snapshot import (
     Verdict,
     WatermarkNode,
 )
+from wmtop.engine.core.watermark_history import WatermarkHistory
 
 from .judgement_reference import Moment, VerdictReference
 
@@ -173,13 +174,12 @@ def test_another_query_of_the_same_name_is_observed_from_then_on() -> None:
 
 def test_a_judge_that_restarts_after_a_pause_says_too_short() -> None:
     """What a live resume does: the time it was down was not observed."""
-    judge = Judge()
+    history = WatermarkHistory()
     for second in range(70):
-        judge.see_level(NOW + second * SECOND, NOW + second * SECOND)
-    judge.restart()
-    judge.see_level(NOW + 100 * MINUTE, NOW + 70 * SECOND)
-    assert judge.levels.began_ms == NOW + 100 * MINUTE
-    assert judge.current is None
+        history.see_level(NOW + second * SECOND, NOW + second * SECOND)
+    history.restart()
+    history.see_level(NOW + 100 * MINUTE, NOW + 70 * SECOND)
+    assert history.levels.began_ms == NOW + 100 * MINUTE
 
 
 MOVING = Verdict("moving", NOW, MINUTE, 1.0, Reason("advancing"))

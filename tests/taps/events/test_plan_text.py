@@ -48,8 +48,8 @@ def nodes_shown(plan: PlanFacts, seen: dict[tuple[int, ...], int], level_ms: int
     sources = 1 + max(max(places) for places in seen)
     told = SourceProgress("s", None, None, None, 1, None, None)
     progress = BatchProgress(
-        batch=1, timestamp_ms=0, duration_ms=1, phases_ms={}, rows=1, output_rows=None, input_rows_per_second=None,
-        processed_rows_per_second=None, watermark_ms=None, min_event_ms=None, max_event_ms=None, avg_event_ms=None,
+        batch=1, timestamp_ms=0, duration_ms=1, phases_ms={}, rows=1, input_rows_per_second=None,
+        processed_rows_per_second=None, watermark_ms=None, min_event_ms=None, max_event_ms=None,
         sources=(told,) * sources, states=(),
     )  # fmt: skip
     maxima = tuple(EventMax(places, ms) for places, ms in seen.items())

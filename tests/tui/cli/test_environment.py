@@ -1,4 +1,4 @@
-"""Logs, versions, the check of the machine, and shell completion, as a user calls them."""
+"""Logs, versions and shell completion, as a user calls them."""
 
 import json
 import os
@@ -9,8 +9,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from wmtop.engine.errors import UsageError
-from wmtop.tui.cli import doctor_env
 
 from .commands import run
 
@@ -46,27 +44,6 @@ def test_the_log_is_lines_of_json_and_an_error_is_in_it(tmp_path: Path) -> None:
 def test_a_log_that_cannot_be_is_one_line(options: list[str]) -> None:
     done = wmtop(*options, "runs")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-
-
-def test_the_machine_is_checked_and_what_is_wrong_has_a_fix(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WMTOP_CONFIG", str(tmp_path / "config.toml"))
-    (tmp_path / "config.toml").write_text("[targets.orders]\n")
-
-    def none() -> None:
-        raise UsageError("Spark needs Java 17 or newer, none was found: install it")
-
-    monkeypatch.setattr(doctor_env, "find_java", none)
-    monkeypatch.setattr(doctor_env, "_installed", {"pyspark": "3.5.7"}.get)
-    code, out, _ = run(capsys, "doctor-env", "--json")
-    found = {each["name"]: each for each in map(json.loads, out.splitlines())}
-    assert code == 1
-    assert {name: found[name]["status"] for name in ("Java", "Spark", "configuration")} == {
-        "Java": "error", "Spark": "warning", "configuration": "error"
-    }  # fmt: skip
-    assert all(each["fix"] for each in found.values() if each["status"] != "ok")
-    assert found["Python"]["status"] == "ok"
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")

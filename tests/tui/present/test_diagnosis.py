@@ -19,9 +19,9 @@ from wmtop.tui.present.diagnosis.diagnoses import EXPLAINERS
 from wmtop.tui.present.diagnosis.explanation import Context
 from wmtop.tui.present.diagnosis.fixes import fix_words
 from wmtop.tui.present.formatting import duration
+from wmtop.tui.present.keys import LINKS
 from wmtop.tui.present.preview import now_gain_ms
 from wmtop.tui.present.wish import Wish
-from wmtop.tui.screens.detail import LINKS
 
 from tests.core.doctor.streams import Stream, traffic
 

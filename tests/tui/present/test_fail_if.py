@@ -15,8 +15,9 @@ SNAPSHOT = healthy(VIEWS, totals=Totals(records=200_000, late=4_000))
 
 
 def given(verdict: VerdictName = "moving") -> CheckInput:
-    past = before(SNAPSHOT)
-    return CheckInput(SNAPSHOT, past, verdict, diagnose(SNAPSHOT, past))
+    snapshot = SNAPSHOT if verdict == "moving" else replace(SNAPSHOT, verdict=Verdict(verdict))
+    past = before(snapshot)
+    return CheckInput(snapshot, past, verdict, diagnose(snapshot, past))
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,7 @@ def test_bad_conditions_are_one_line_with_the_offending_value(text: str, said: s
 
 
 def test_what_is_not_known_is_none_and_never_zero() -> None:
-    bare = replace(SNAPSHOT, channels=[], totals=Totals(None, None, None, None, None, None))
+    bare = replace(SNAPSHOT, verdict=Verdict(), channels=[], totals=Totals(None, None, None, None, None, None))
     facts = facts_of(CheckInput(bare, [], "unknown", []))
     assert set(facts) == set(FACTS)
     for name in ("late_share", "late_share_recent", "idle", "catching_up", "backlog", "backlog_time", "speed"):

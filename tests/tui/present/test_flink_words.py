@@ -47,7 +47,13 @@ LEVEL_MS = NOW_MS - 60_000
 DISK_FULL = "java.io.IOException: disk full"
 
 
-def job(cause: Cause = "quiet", holder: str = "in-1", state: str = "RUNNING", failure: str | None = None) -> Snapshot:
+def job(
+    cause: Cause = "quiet",
+    holder: str = "in-1",
+    state: str = "RUNNING",
+    failure: str | None = None,
+    unanswered: bool = False,
+) -> Snapshot:
     source = FlinkVertex(
         id="s", name="Source: orders", parallelism=2, status="RUNNING", inputs=[], output_ms=LEVEL_MS, spread_ms=40_000,
         slowest=1,
@@ -65,8 +71,8 @@ def job(cause: Cause = "quiet", holder: str = "in-1", state: str = "RUNNING", fa
         source=SourceView("flink", "http://jobmanager:8081, orders"),
         level=Level(LEVEL_MS, 40_000, 60_000, Holder(holder, NOW_MS - 5_000, cause)),
         channels=[
-            ChannelView("in-0", LEVEL_MS + 40_000, None, "active"),
-            ChannelView("in-1", LEVEL_MS, None, "active"),
+            ChannelView("in-0", LEVEL_MS + 40_000, None, "active", flaps=None),
+            ChannelView("in-1", LEVEL_MS, None, "active", flaps=None),
         ],
         totals=Totals(None, None, 3, None, None, None),
         flink=FlinkJob(
@@ -79,6 +85,7 @@ def job(cause: Cause = "quiet", holder: str = "in-1", state: str = "RUNNING", fa
             10_000,
             2,
             clock_ms=NOW_MS,
+            unanswered=unanswered,
             held_in="s",
             failure=failure,
         ),
@@ -212,7 +219,7 @@ def test_the_drift_of_an_aligned_source_is_shown() -> None:
 def test_a_jobmanager_that_does_not_answer_is_no_failure_of_the_job() -> None:
     """Its state is the last one known, and its web UI does not answer either."""
     silent = "no answer from http://jobmanager:8081"
-    gone = replace(job(state="RESTARTING", failure=DISK_FULL), state="stale", error=silent)
+    gone = replace(job(state="RESTARTING", failure=DISK_FULL, unanswered=True), state="stale", error=silent)
     now = condition(gone, frozen=False, silent_s=0.0, lost=None)
     assert (now.word.split()[0], now.note) == ("STALE", silent)
     [finding] = [one for one in diagnose(gone, []) if isinstance(one, JobNotRunning)]
@@ -233,7 +240,7 @@ def test_a_jobmanager_that_does_not_answer_is_no_failure_of_the_job() -> None:
 )
 def test_what_to_do_about_a_stale_job_depends_on_what_is_silent(state: str, error: str | None, fix: str) -> None:
     failure = DISK_FULL if error == DISK_FULL else None
-    stale = replace(job(state=state, failure=failure), state="stale", error=error)
+    stale = replace(job(state=state, failure=failure, unanswered=fix == "check-jobmanager"), state="stale", error=error)
     assert [one.fixes[0].code for one in diagnose(stale, []) if isinstance(one, JobNotRunning)] == [fix]
 
 

@@ -105,11 +105,6 @@ def test_a_horizon_has_a_curve_of_its_own_and_the_delays_since_the_start() -> No
 def test_what_a_horizon_does_not_know_is_not_made_up() -> None:
     assert horizons_of(live()) == [None]
     assert recent_curve_of(live(), HOUR) is None
-    old = [replace(part, rows=[replace(row, behind_watermark=None) for row in part.rows]) for part in recent()]
-    found = recent_curve_of(live(whatif_recent=old), HOUR)
-    assert found is not None
-    assert not found.counts_known
-    assert moments(found) is None
 
 
 def test_the_evidence_of_a_recommendation() -> None:

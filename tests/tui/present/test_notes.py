@@ -17,7 +17,7 @@ NOW = 1_700_000_000_000
 
 @pytest.mark.parametrize("code", get_args(NoteCode))
 def test_every_code_has_one_line_of_words(code: NoteCode) -> None:
-    names = ("topic", "why", "near", "tap", "columns", "text", "partition", "records", "unread", "batch")
+    names = ("topic", "why", "near", "tap", "columns", "partition", "records", "unread", "batch")
     for args in ({}, dict.fromkeys(names, "a\x1b[31m\nb"), dict.fromkeys(names, 3)):
         words = note_text(Note(0, code, args))
         assert words

@@ -33,10 +33,5 @@ def test_timers_are_counted_where_they_were_read() -> None:
     assert "1,800" not in (unknown_text("no_windows", {"kind": "transform_with_state"}) or "")
 
 
-def test_a_line_of_an_older_recording_is_shown_as_it_is() -> None:
-    assert unknown_text("the state was elsewhere", {}) == "the state was elsewhere"
-    assert note_text(Note(0, "windows_unknown", {"why": "the state was elsewhere"})) == "the state was elsewhere"
-
-
 def test_nothing_is_said_where_all_is_known() -> None:
     assert unknown_text(None, {}) is None

@@ -27,7 +27,6 @@ _DISPLACED: dict[str, tuple[str, ...]] = {
     "--strategy": ("marker", "smooth", "watermark"),
 }
 """Defaults that give way if an option of the command line contradicts them."""
-_OF_TUNABLE = ("lateness", "auto-lateness", "auto-min", "auto-max", "auto-horizon", "auto-every")
 
 
 class InForce(Struct, frozen=True):
@@ -96,7 +95,7 @@ def defaults_for_run(arguments: list[str]) -> dict[str, Any]:
     given = {argument.split("=")[0] for argument in arguments}
     gone = {name for option in given for name in _DISPLACED.get(option, ())}
     if "--strategy" in given and not set(arguments) & set(TUNABLE):
-        gone.update(_OF_TUNABLE)
+        gone.add("lateness")
     return {names[name]: each.value for name, each in run_defaults().items() if name not in gone}
 
 

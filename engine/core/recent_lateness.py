@@ -9,8 +9,7 @@ from math import sqrt
 
 from msgspec import Struct
 
-from ..lateness import DAY, HOUR, MINUTE, recommended_lateness_ms
-from ..snapshot import RecentLateness, RecentRow, Recommended
+from .lateness import DAY, HOUR, MINUTE, recommended_lateness_ms
 
 SLICES = 60
 HORIZONS_MS = (15 * MINUTE, HOUR, DAY)
@@ -20,25 +19,57 @@ FEW_LATE = 20
 _Z95 = 1.959963984540054
 
 
-class Sample(Struct, frozen=True):
-    """The records of a horizon, and for each edge how many would have been late, and behind the watermark.
+class RecentRow(Struct, frozen=True):
+    """The cost of lateness `lateness_ms` from the start for the records of a horizon.
 
-    `behind` None: not known, since an older wmtop counted some of them.
+    `low` and `high` are the Wilson 95 % interval of `late_share`; None without records.
     """
+
+    lateness_ms: int
+    late: int
+    late_share: float | None
+    low: float | None
+    high: float | None
+    behind_watermark: int
+    """Records behind the watermark."""
+
+
+class Recommended(Struct, frozen=True):
+    """The smallest edge (ms) that would have kept the share `target` on time; None: no records, or no such edge.
+
+    `few`: based on too few late records to rely on.
+    """
+
+    target: float
+    lateness_ms: int | None
+    few: bool
+
+
+class RecentLateness(Struct, frozen=True):
+    """The what-if of the records that came in the last `horizon_ms` (processing time; None: since the start)."""
+
+    horizon_ms: int | None
+    records: int
+    rows: list[RecentRow]
+    recommended: list[Recommended]
+
+
+class Sample(Struct, frozen=True):
+    """The records of a horizon, and for each edge how many would have been late, and behind the watermark."""
 
     records: int
     late: list[int]
-    behind: list[int] | None = None
+    behind: list[int]
 
 
 class Slice(Struct, array_like=True):
-    """The records of one slice; `late` and `behind` by bucket, without zeros (`behind` None: not counted)."""
+    """The records of one slice; `late` and `behind` by bucket, without zeros."""
 
     number: int
     """The slice begins at `number` times its length (processing time)."""
     records: int
     late: dict[int, int]
-    behind: dict[int, int] | None = None
+    behind: dict[int, int]
 
 
 class SlicedLateness(Struct):
@@ -60,17 +91,15 @@ class SlicedLateness(Struct):
         last = self.slices[-1]
         last.records += records
         _count(last.late, late)
-        if last.behind is not None:
-            _count(last.behind, behind)
+        _count(last.behind, behind)
 
     def sample(self, now: int, edges: int) -> Sample:
         """The records of the horizon that ends at processing time `now` (ms), for `edges` edges."""
         within = self._within(now)
-        behind = [part.behind for part in within if part.behind is not None]
         return Sample(
             sum(part.records for part in within),
             _at_least([part.late for part in within], edges),
-            _at_least(behind, edges) if len(behind) == len(within) else None,
+            _at_least([part.behind for part in within], edges),
         )
 
     def _within(self, now: int) -> list[Slice]:
@@ -87,21 +116,15 @@ class RecentSlices(Struct):
         for horizon in self.horizons:
             horizon.add(now, records, late, behind)
 
-    def sample(self, horizon_ms: int, now: int, edges: int) -> Sample:
-        """The records of one of the horizons."""
-        (kept,) = [horizon for horizon in self.horizons if horizon.horizon_ms == horizon_ms]
-        return kept.sample(now, edges)
-
     def view(self, now: int, edges: list[int], whole: Sample) -> list[RecentLateness]:
         """All horizons at processing time `now` (ms); `whole` is the sample since the start."""
         recent = [_view(horizon.horizon_ms, edges, horizon.sample(now, len(edges))) for horizon in self.horizons]
         return [*recent, _view(None, edges, whole)]
 
 
-def new_recent_slices(auto_horizon_ms: int | None) -> RecentSlices:
-    """No records yet; besides the usual horizons the autopilot's own (ms)."""
-    own = () if auto_horizon_ms is None else (auto_horizon_ms,)
-    return RecentSlices([SlicedLateness(horizon) for horizon in sorted({*HORIZONS_MS, *own})])
+def new_recent_slices() -> RecentSlices:
+    """No records yet."""
+    return RecentSlices([SlicedLateness(horizon) for horizon in HORIZONS_MS])
 
 
 def _count(counts: dict[int, int], more: Mapping[int, int]) -> None:
@@ -121,11 +144,10 @@ def _at_least(parts: Iterable[Mapping[int, int]], edges: int) -> list[int]:
 
 
 def _view(horizon_ms: int | None, edges: list[int], sample: Sample) -> RecentLateness:
-    behind = [None] * len(edges) if sample.behind is None else sample.behind
     rows: list[RecentRow] = []
     last: int | None = None
     interval: tuple[float | None, float | None] = None, None
-    for edge, late, behind_watermark in zip(edges, sample.late, behind, strict=True):
+    for edge, late, behind_watermark in zip(edges, sample.late, sample.behind, strict=True):
         if late != last:  # edges that differ by no record are many
             interval, last = wilson_interval(late, sample.records), late
         share = late / sample.records if sample.records else None
