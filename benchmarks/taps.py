@@ -35,7 +35,6 @@ TAPS: dict[str, Tap] = {
     "no tap": lambda df: df,
     "tap of the input": lambda df: tap(df, "ts"),
     "tap of 12 channels": lambda df: tap(df, "ts", channel="few"),
-    "tap of 12 channels, explain=['many']": lambda df: tap(df, "ts", channel="few", explain=["many"]),
     "tap of 2,000 channels": lambda df: tap(df, "ts", channel="many"),
 }
 

@@ -186,7 +186,6 @@ class Monitor(Struct, kw_only=True, dict=True):
         if self.explain is not None and observation.values is not None:
             usable = sum(group.records for group in observation.groups if group.start_ms is not None)
             self.explain.add(observation.values, usable, observation.late)
-            self.explain.choose_channels({name: counts.late for name, counts in self.counts.items()})
         watermarks = self._absorb(observation, now)
         self.history.see_batch(now)
         return self._noted(firings + self._emit(now, watermarks))

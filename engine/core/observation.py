@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from .explain import SeenValues
+from .explain import Values
 
 
 class Offender(Struct, frozen=True):
@@ -67,8 +67,8 @@ class BatchObservation(Struct, frozen=True, kw_only=True):
     sample: list[Group] | None = None
     """A sample of the groups from before groups of different distance from W0 were merged; None: all groups."""
     sequences: list[Sequence] = []
-    values: SeenValues | None = None
-    """Counts for the columns of `--explain`."""
+    values: list[Values] | None = None
+    """Counts for each column of `--explain`."""
     late: int = 0
     """Number of late records; only counted together with `values`."""
     last_future: Offender | None = None

@@ -6,10 +6,9 @@ interprets an expression row by row. Channels are hashed as bytes: strings would
 """
 
 import itertools
-import json
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pyspark
@@ -27,11 +26,6 @@ LOG_KEYS = 12
 NAMES = 1000
 """Channels known by name, at most; others are known by a hash."""
 
-MOST_EXPLAINED = 4
-LONGEST = 200
-"""Longest value (characters) of an explained column; longer ones are cut."""
-
-_VALUE, _CELL = "__wmtop_value_", "__wmtop_cell_"
 _MS, _MS_DOUBLE, _BUCKET = "__wmtop_ms", "__wmtop_ms_double", "__wmtop_bucket"
 _CHANNEL, _CHANNEL_KEY = "__wmtop_channel", "__wmtop_channel_key"
 _log = logging.getLogger("wmtop")
@@ -45,11 +39,8 @@ def tap(
     *,
     name: str | None = None,
     bucket_ms: int = 10_000,
-    explain: Sequence[str] = (),
 ) -> "DataFrame":
     """See `wmtop.engine.tap`."""
-    if isinstance(explain, str) or len(explain) > MOST_EXPLAINED:
-        raise UsageError(f"tap: explain={explain!r}: give a list of up to {MOST_EXPLAINED} columns, as in ['device']")
     if bucket_ms < 1:
         raise UsageError(f"tap: bucket_ms={bucket_ms!r} is not a width, e.g. 10_000", code="no_width")
     sketches = hasattr(F, "tuple_sketch_agg_double")
@@ -59,11 +50,6 @@ def tap(
             pyspark.__version__,
             one_line(name or time),
         )
-        if explain:
-            _log.warning(
-                "wmtop tap: explain=%s needs Spark 4.3, and this is %s: the values are not counted; the rest is",
-                list(explain), pyspark.__version__,
-            )  # fmt: skip
     ms = F.col(_MS)
     steps: list[dict[str, Column]] = [{_MS: _milliseconds(df, time)}]
     measures = [
@@ -89,21 +75,6 @@ def tap(
             _by(_CHANNEL_KEY, F.lit(1.0), "sum").alias("rows_by_channel"),
             names.alias("channel_names"),
         ]
-    if sketches and explain:
-        measures.append(F.max(F.lit(json.dumps(list(explain)))).alias("explained"))
-        steps += [{}, {}]
-        for number, column in enumerate(explain):
-            value, cell = f"{_VALUE}{number}", f"{_CELL}{number}"
-            named = F.coalesce(F.substring(F.col(column).cast("string"), 1, LONGEST), F.lit(NO_CHANNEL))
-            steps[-2][value] = F.when(ms.isNotNull(), named)
-            # One long for a value and a bucket; `tapped` computes the same ones.
-            steps[-1][cell] = F.shiftleft(F.crc32(F.col(value).cast("binary")), 32).bitwiseOR(
-                F.expr(f"{_BUCKET} div {bucket_ms}L & 4294967295L")
-            )
-            measures += [
-                F.expr(f"to_json(approx_top_k({value}, {NAMES}, {2 * NAMES}))").alias(f"explained_values_{number}"),
-                _by(cell, F.lit(1.0), "sum").alias(f"explained_cells_{number}"),
-            ]
     prepared = df
     for columns in steps:
         prepared = prepared.withColumns(columns)

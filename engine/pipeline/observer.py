@@ -5,20 +5,16 @@ themselves.
 import threading
 from typing import TYPE_CHECKING
 
-from ..core.explain import SeenValues
+from ..core.explain import Values
 from ..core.late_records import LateRecords
 from ..core.monitor import Monitor
 from ..core.observation import BatchObservation
 from ..core.settings import Settings
 from .aggregate import ORDERED, Aggregation
 from .batch_groups import observation_of
-from .cluster import is_local
 from .columnar import Work, groups_of_shares
-from .explain_columns import Explaining
-from .explain_pass import seen_in_rows, seen_in_shares
-from .explain_rows import seen_values
-from .groups import Levels, limits_of
-from .late_rows import LateRows
+from .explain import Explaining, values_in_rows, values_in_shares
+from .groups import Levels
 from .sources.base import Source, canonical_columns
 from .sources.capabilities import Batch
 
@@ -76,20 +72,14 @@ class Observer:
         """Whether tasks read the records, which they can do again, and not Spark as rows."""
         return self._reader is not None
 
-    def explained(self, batch: Batch, late: LateRecords, levels: Levels, monitor: Monitor) -> SeenValues:
-        """The report on the `--explain` columns for the batch after those that `monitor` has applied."""
-        assert monitor.explain is not None
-        work = Explaining(
-            self._settings, self._edges, limits_of(self._settings, levels).w0, late, monitor.explain.focus()
-        )
-        reader, spark = self._reader, batch.frame.sparkSession
+    def explained(self, batch: Batch, late: LateRecords, columns: int) -> list[Values]:
+        """The values of so many `--explain` columns in the batch that `observe` saw."""
+        work, reader = Explaining(self._settings, late, columns), self._reader
         if reader is not None and reader.explained is not None:
-            seen = seen_in_shares(spark, reader.shares(batch), reader.explained, work)
-            if seen is not None:
-                return seen
-        if is_local(spark):
-            return seen_in_rows(self.rows(batch), work)
-        return seen_values(self.rows(batch), LateRows(self._settings), late, levels.now_ms)
+            found = values_in_shares(batch.frame.sparkSession, reader.shares(batch), reader.explained, work)
+            if found is not None:
+                return found
+        return values_in_rows(self.rows(batch), work)
 
     def rows(self, batch: Batch) -> "DataFrame":
         """The records of a batch as rows with the columns of `Source.load`."""

@@ -49,13 +49,13 @@ class RecordPasses:
             self._output.write(rows, observation.batch, late)
         if self._monitor.explain is None:
             return observation
-        seen = self._observer.explained(batch, late, levels, self._monitor)
-        return replace(observation, values=seen, late=late.records)
+        values = self._observer.explained(batch, late, len(self._monitor.explain.columns))
+        return replace(observation, values=values, late=late.records)
 
 
 def explained_from(monitor: Monitor, columns: tuple[str, ...], *, resumed: bool) -> Explain | None:
     """The counts of a run's `--explain`; UsageError if a resumed run was started with other columns."""
-    before = () if monitor.explain is None else tuple(column.name for column in monitor.explain.columns)
+    before = () if monitor.explain is None else tuple(monitor.explain.columns)
     if resumed and before != columns:
         raise UsageError(
             f"--explain: this run was started with {','.join(before) or 'none'}, not {','.join(columns) or 'none'}; "

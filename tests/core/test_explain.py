@@ -7,16 +7,19 @@ import msgspec
 import numpy as np
 import pytest
 from wmtop.engine.core import explain
-from wmtop.engine.core.explain import Explain, SeenChannel, SeenValue, SeenValues
-from wmtop.engine.core.explain_clocks import DelayPoint
+from wmtop.engine.core.explain import Count, Explain, Values, merged
 from wmtop.engine.core.snapshot import ExplainedColumn
 
 
-def counted(late: dict[str, tuple[int, int]]) -> ExplainedColumn:
+def batch(values: dict[str, tuple[int, int]], uncounted: int = 0) -> Values:
+    """Values with (late, records)."""
+    return Values({name: Count(late, records) for name, (late, records) in values.items()}, uncounted)
+
+
+def counted(values: dict[str, tuple[int, int]]) -> ExplainedColumn:
     """One batch of values with (late, records)."""
     it = Explain.of(["device"])
-    seen = [SeenValue(0, name, records, late) for name, (late, records) in late.items()]
-    it.add(SeenValues(seen), sum(value.records for value in seen), sum(value.late for value in seen))
+    it.add([batch(values)], sum(of for _, of in values.values()), sum(late for late, _ in values.values()))
     return it.view()[0]
 
 
@@ -48,33 +51,52 @@ def test_lift_and_its_interval() -> None:
 
 def test_what_is_bounded_keeps_all_counts_and_says_so() -> None:
     it = Explain.of(["id", "x"])
-    for batch in range(8):
-        seen = [SeenValue(0, f"{batch}-{n}", 1, int(n < 10)) for n in range(400)]
-        it.add(SeenValues([*seen, SeenValue(0, "hot", 600, 60), SeenValue(1, "y", 1_000, 70)]), 1_000, 70)
+    for number in range(8):
+        ids = {f"{number}-{n}": (int(n < 10), 1) for n in range(400)}
+        it.add([batch({**ids, "hot": (60, 600)}), batch({"y": (70, 1_000)})], 1_000, 70)
     ids, other = it.view()
-    assert len(it.columns[0].values) <= explain.MOST_VALUES
+    kept = it.columns["id"].counts
+    assert len(kept) <= explain.MOST_VALUES
     assert ids.values[0].value == "hot"
     assert (ids.values[0].late, ids.values[0].records) == (480, 4_800)
     assert ids.approximate
-    kept = it.columns[0].values.values()
-    assert sum(value.records for value in kept) + ids.other_records == 8_000
-    assert sum(value.late for value in kept) + ids.other_late == 560
+    assert sum(value.records for value in kept.values()) + ids.other_records == 8_000
+    assert sum(value.late for value in kept.values()) + ids.other_late == 560
     assert (other.approximate, other.other_records, other.values[0].late) == (False, 0, 560)
     assert msgspec.json.decode(msgspec.json.encode(it), type=Explain) == it
+
+
+def test_a_dropped_value_that_comes_back_may_lack_as_many_records_as_it_had() -> None:
+    values = batch({f"v{n}": (1, 2) for n in range(explain.MOST_VALUES)} | {"back": (0, 7)})
+    values.add(Values())
+    assert "back" not in values.counts
+    values.add(batch({"back": (5, 5)}))
+    assert values.counts["back"] == Count(5, 5, missed=7)
+    values.add(batch({"other": (3, 3)}, uncounted=4))
+    assert values.counts["back"].missed == 11
 
 
 def test_what_can_be_missing_of_a_value_counts_against_its_lift() -> None:
     """A value that is late in one batch and was left out of the others may have been in each of them."""
     it = Explain.of(["id"])
     for _ in range(9):
-        it.add(SeenValues([SeenValue(0, "hot", 900, 9)], unreported=[40]), 10_000, 100)
-    it.add(SeenValues([SeenValue(0, "once", 40, 30), SeenValue(0, "hot", 900, 9)]), 10_000, 100)
+        it.add([batch({"hot": (9, 900)}, uncounted=40)], 10_000, 100)
+    it.add([batch({"once": (30, 40), "hot": (9, 900)})], 10_000, 100)
     once = next(value for value in it.view()[0].values if value.value == "once")
     assert (once.late, once.records) == (30, 40)
     assert once.lift == pytest.approx(75)
     assert once.low is not None
     assert once.low < 7.5  # 30 of 400 records
     assert once.sure
+
+
+def test_reports_add_up_whatever_their_order() -> None:
+    reports = [[(0, "a", 1, 5), (1, "x", 0, 2), (1, None, 0, 3)], [(0, "b", 0, 2), (1, "y", 2, 2), (1, None, 0, 1)]]
+    assert merged(reports, 2) == merged(reports[::-1], 2)
+    assert merged(reports, 2) == [
+        Values({"a": Count(1, 5), "b": Count(0, 2)}),
+        Values({"x": Count(0, 2, missed=1), "y": Count(2, 2, missed=3)}, 4),
+    ]
 
 
 def test_no_value_is_sure_by_chance() -> None:
@@ -94,78 +116,3 @@ def test_values_that_are_never_late_make_no_other_one_sure() -> None:
     rest = {f"p{n}": (200 + n, 20_000) for n in range(7)}
     assert not any(value.sure for value in counted({**rest, "ahead": (0, 20_000)}).values)
     assert [value.value for value in counted({**rest, "cause": (400, 20_000)}).values if value.sure] == ["cause"]
-
-
-def test_channels_with_most_late_records_are_explained_alone() -> None:
-    it = Explain.of(["fw"])
-    assert it.focus().channels is None
-    of = {
-        f"c{n}": SeenChannel(100, n, SeenValues([SeenValue(0, "x", 90, 0), SeenValue(0, "y", 10, n)])) for n in range(8)
-    }
-    it.add(SeenValues([SeenValue(0, "x", 720, 0), SeenValue(0, "y", 80, 28)], channels=of), 800, 28)
-    it.choose_channels({f"c{n}": n for n in range(8)})
-    assert it.focus().channels == [f"c{n}" for n in range(8)]
-    shown = it.view()[0].channels
-    assert [(channel.channel, channel.late, channel.values[0].value) for channel in shown[:2]] == [
-        ("c7", 7, "y"),
-        ("c6", 6, "y"),
-    ]
-    assert all(channel.records == 100 for channel in shown)
-    it.choose_channels({**{f"c{n}": n for n in range(8)}, "late": 5, "latest": 11})
-    assert set(it.focus().channels or ()) == {*(f"c{n}" for n in range(2, 8)), "latest", "late"}
-
-
-def test_histograms_follow_the_values_that_lateness_depends_on() -> None:
-    it = Explain.of(["fw"])
-    for batch in range(3):
-        seen = [SeenValue(0, f"v{n}", 100, n, behind={n: 2}) for n in range(12)]
-        it.add(SeenValues(seen), 1_200, 66)
-        assert it.focus().values[0][0] == "v11", batch
-    values = it.view()[0].values
-    assert (values[0].behind, values[0].behind_of) == ([*[0] * 11, 6], 300)
-    assert [value.value for value in values if value.behind is None] == ["v3", "v2", "v1", "v0"]
-
-
-def offsets(*of: tuple[str, float, float], drift_s: float = 0) -> dict[str, bool]:
-    """What is found after 20 batches of 100 records a value: (name, median delay, spread) in s; the last one drifts."""
-    it = Explain.of(["producer"])
-    r = random.Random(3)
-    for batch in range(20):
-        seen: list[SeenValue] = []
-        for number, (name, at, wide) in enumerate(of):
-            at += r.uniform(-1, 1) + (drift_s * batch if number == len(of) - 1 else 0)
-            point = DelayPoint(batch * 60_000, 100, (at - wide / 2) * 1e3, at * 1e3, (at + wide / 2) * 1e3)
-            seen.append(SeenValue(0, name, 100, 0, (point,)))
-        it.add(SeenValues(seen), 100 * len(of), 0)
-        it = msgspec.json.decode(msgspec.json.encode(it), type=Explain)
-    return {offset.value: offset.stable for offset in it.view()[0].offsets}
-
-
-def test_a_clock_that_is_off_is_told_apart_from_slow_delivery() -> None:
-    usual = [(f"p{n}", 5.0, 20.0) for n in range(6)]
-    assert offsets(*usual) == {}
-    assert offsets(*usual, ("ahead", -3_595.0, 20.0)) == {"ahead": True}
-    assert offsets(*usual, ("behind", 3_605.0, 25.0)) == {"behind": True}
-    assert offsets(*usual, ("slow", 1_800.0, 3_500.0)) == {"slow": False}
-    wide = [(f"p{n}", 600.0 * n, 1_800.0) for n in range(7)]
-    assert set(offsets(*wide, ("q", 5_400.0, 1_800.0)).values()) == {False}
-
-
-def test_a_clock_that_drifts() -> None:
-    usual = [(f"p{n}", 5.0, 120.0) for n in range(6)]
-    assert offsets(*usual, ("behind", 5.0, 120.0), drift_s=2) == {"behind": True}
-    assert offsets(*usual, ("ahead", 5.0, 120.0), drift_s=-2) == {"ahead": True}
-    assert offsets(*usual, ("fine", 5.0, 120.0), drift_s=0.2) == {}
-
-
-def test_single_records_show_their_spread_over_time() -> None:
-    """A value with one record a batch: each has no spread, but they lie far apart."""
-    it = Explain.of(["producer"])
-    r = random.Random(4)
-    for batch in range(300):
-        rare = r.uniform(0, 3_600_000)
-        points = [DelayPoint(batch, 100, -9_000, 0, 9_000), DelayPoint(batch, 1, rare, rare, rare)]
-        it.add(
-            SeenValues([SeenValue(0, "usual", 100, 0, (points[0],)), SeenValue(0, "rare", 1, 0, (points[1],))]), 101, 0
-        )
-    assert [(offset.value, offset.stable) for offset in it.view()[0].offsets] == [("rare", False)]

@@ -174,12 +174,12 @@ def test_explain(ran: Ran) -> None:
     late, usable = Counter(row["c"] for row in kept), [row for row in rows if row.ts is not None]
     records = Counter(row.channel for row in usable)
     assert monitor.explain is not None
-    kind, channel = monitor.explain.columns
-    assert {name: (value.late, value.records) for name, value in channel.values.items()} == {
+    kind, channel = monitor.explain.columns.values()
+    assert {name: (value.late, value.records) for name, value in channel.counts.items()} == {
         name or "(none)": (late[name], count) for name, count in records.items()
     }
-    assert sum(value.late for value in kind.values.values()) == len(kept)
-    assert sum(value.records for value in kind.values.values()) == len(usable)
+    assert sum(value.late for value in kind.counts.values()) == len(kept)
+    assert sum(value.records for value in kind.counts.values()) == len(usable)
 
 
 def _ts(late: LateRow) -> int:

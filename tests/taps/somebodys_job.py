@@ -71,7 +71,7 @@ def start(df: DataFrame, name: str, **trigger: Any) -> StreamingQuery:
 
 
 def windows() -> DataFrame:
-    orders = tap(read("orders"), "ts", channel="key", name="orders", bucket_ms=1000, explain=["key", "ts"])
+    orders = tap(read("orders"), "ts", channel="key", name="orders", bucket_ms=1000)
     orders = orders.withWatermark("ts", "30 seconds")
     returns = tap(read("returns"), "ts", channel=F.upper("key")).withWatermark("ts", "1 minute 5 seconds")
     observed = orders.union(returns).observe("mine", F.max("key").alias("last"), F.count("*").alias("seen"))

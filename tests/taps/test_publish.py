@@ -9,7 +9,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -104,33 +103,6 @@ def test_lateness_is_known_to_within_a_bucket(
             assert late <= count <= sum(distance >= delay - bucket_ms for distance in behind)
     if kind == "rolled":
         assert lateness.spark[0] > 0
-
-
-def test_an_explained_column_is_what_counting_by_hand_gives(seen: dict[str, Seen]) -> None:
-    """For each value its rows, and how many were late at each delay: to within a bucket."""
-    found = tapped(seen["rolled"], "orders", "windows")
-    key, times = found.explained
-    named = [(ms, "(none)" if key is None else key) for rows in ORDERS for ms, key in rows if ms is not None]
-    distances: dict[str, list[int]] = {name: [] for _, name in named}
-    level: int | None = None
-    for rows in ORDERS:
-        usable = [(ms, "(none)" if key is None else key) for ms, key in rows if ms is not None]
-        for ms, name in usable:
-            distances[name] += [] if level is None else [level - ms]
-        level = max([ms for ms, _ in usable] + ([] if level is None else [level]))
-    assert (key.column, times.column, key.approximate) == ("key", "ts", False)
-    assert key.rows == len(named) == sum(value.rows for value in times.values.values())
-    assert {name: value.rows for name, value in key.values.items()} == Counter(name for _, name in named)
-    assert found.lateness is not None
-    delays = found.lateness.delays_ms
-    for name, value in key.values.items():
-        for delay, count in zip(delays, [*value.late, *[0] * len(delays)], strict=False):
-            late = sum(distance >= delay for distance in distances[name])
-            assert late <= count <= sum(distance >= delay - 1_000 for distance in distances[name])
-    for number, count in enumerate(found.lateness.spark):
-        assert count == sum(dict(enumerate(value.late)).get(number, 0) for value in key.values.values())
-    assert found.lateness.spark[0] > 0
-    assert not tapped(seen["rolled"], "ts", "windows").explained
 
 
 def behind_fastest(files: list[list[Row]]) -> list[int]:
@@ -387,8 +359,6 @@ def test_a_tap_wants_a_timestamp(spark: "SparkSession") -> None:
         tap(df, "number")
     with refused(UsageError, "no_width", "bucket_ms"):
         tap(df, "ts", bucket_ms=0)
-    with pytest.raises(UsageError, match="list"):
-        tap(df, "ts", explain="k")
 
 
 def test_without_sketches_the_log_says_what_is_not_counted(
@@ -400,8 +370,8 @@ def test_without_sketches_the_log_says_what_is_not_counted(
 
     monkeypatch.delattr(F, "tuple_sketch_agg_double")
     df = spark.sql("select timestamp '2026-01-01' as ts, 'x' as device")
-    assert tap(df, "ts", explain=["device"]).collect() == df.collect()
-    assert "explain=['device'] needs Spark 4.3" in caplog.text
+    assert tap(df, "ts", "device").collect() == df.collect()
+    assert "seen as a whole, not by channel" in caplog.text
 
 
 def test_a_tap_leaves_the_data_as_it_was_and_takes_a_name_of_its_own(spark: "SparkSession") -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from wmtop.engine.core.snapshot import ExplainedColumn, ExplainedValue
 from wmtop.engine.feed.recording import RecordingReader
 from wmtop.tui import cli
 from wmtop.tui.incident import CLIP_MS, LEAST_SNAPSHOTS, Incident, LastMinutes, incident_of, write_incident
@@ -154,6 +155,16 @@ def test_names_from_outside_are_no_markup(tmp_path: Path) -> None:
     assert "\x1b" not in text
     assert "[bold]" not in text.replace("\\[bold\\]", "")
     assert not re.search(r"(?<!\\)<", text)
+
+
+def test_it_says_which_values_the_late_records_have(tmp_path: Path) -> None:
+    values = [ExplainedValue("4.2", 600, 4_000, 15.0, 13.9, 16.1, sure=True), ExplainedValue("5.0", 0, 60_000, 0.0)]
+    column = ExplainedColumn("firmware", values, late=1_000, records=100_000)
+    with RecordingReader(record(tmp_path / "a.rec", live(explain=[column]))) as reader:
+        write_incident(incident_of(reader, 0), tmp_path / "out")
+    text = (tmp_path / "out" / TEXT).read_text()
+    assert "| firmware | 4.2 | 600, 60.0 % | 4,000, 4.0 % | 15.0× (13.9–16.1) |" in text
+    assert "| firmware | 5.0" not in text
 
 
 def test_a_lost_engine_is_said(tmp_path: Path) -> None:

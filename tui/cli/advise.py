@@ -2,22 +2,20 @@
 
 import json as std_json
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
-from ...engine.core.doctor import Finding, diagnose
-from ...engine.core.doctor.explained import ClockSkew, LateCause
+from ...engine.core.doctor import diagnose
+from ...engine.core.doctor.explained import LateCause
 from ...engine.core.job_line import lines_in_jobs
 from ...engine.core.judgement.advice import Advice, advice, known_horizons
-from ...engine.core.judgement.advice_of_value import ValueAdvice, advice_of_value
 from ...engine.core.snapshot import Snapshot
 from ...engine.errors import UsageError
 from ..present.advice_words import LINE_NAMES, advice_lines, cause_lines
-from ..present.diagnosis.diagnoses import explain
 from ..present.formatting import clean, setting
 from ..present.target import target_of
 from .arguments import parsed
@@ -128,40 +126,25 @@ def _as_json(target: str, snapshot: Snapshot, found: Advice, lines: dict[str, st
         "lateness_ms": None if found.lateness is None else found.lateness.lateness_ms,
         "idle_after_ms": None if found.idle is None else found.idle.idle_after_ms,
         "lines": lines,
-        "causes": [_cause(*cause) for cause in _causes(snapshot, diagnose(snapshot, []), found.target)],
+        "causes": [_cause(cause) for cause in _causes(snapshot)],
         "explain": msgspec.to_builtins(snapshot.explain),
     }
 
 
-def _causes(
-    snapshot: Snapshot, findings: Sequence[Finding], share: float
-) -> Iterator[tuple[LateCause, ValueAdvice | None]]:
-    """What most late records have in common, and the lateness that would cover it."""
-    for finding in findings:
-        if isinstance(finding, LateCause):
-            yield finding, advice_of_value(snapshot, finding.column, finding.value, share)
+def _causes(snapshot: Snapshot) -> list[LateCause]:
+    """What most late records have in common."""
+    return [finding for finding in diagnose(snapshot, []) if isinstance(finding, LateCause)]
 
 
-def _cause(cause: LateCause, needed: ValueAdvice | None) -> dict[str, Any]:
-    """`lateness_ms` covers the value's records, `others_ms` all others."""
-    return {
-        **{name: getattr(cause, name) for name in ("column", "value", "late", "late_share", "share", "lift", "also")},
-        "lateness_ms": needed and needed.lateness_ms,
-        "others_ms": needed and needed.others_ms,
-    }
+def _cause(cause: LateCause) -> dict[str, Any]:
+    return {name: getattr(cause, name) for name in ("column", "value", "late", "late_share", "share", "lift", "also")}
 
 
 def _text(target: str, snapshot: Snapshot, found: Advice, lines: dict[str, str]) -> Iterator[str]:
     yield f"{clean(target)}:"
     yield from advice_lines(found)
-    findings = diagnose(snapshot, [])
-    for cause, needed in _causes(snapshot, findings, found.target):
-        yield from cause_lines(cause, needed, found.target)
-    for finding in findings:
-        if isinstance(finding, ClockSkew):  # a longer lateness would only hide it
-            said = explain(finding, snapshot, None)
-            yield f"  {said.title}. {said.impact}"
-            yield from (f"    fix: {fix}" for fix in said.fixes[:1])
+    for cause in _causes(snapshot):
+        yield from cause_lines(cause)
     if lines:
         yield ""
         width = max(map(len, LINE_NAMES.values()))

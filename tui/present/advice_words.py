@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 from ...engine.core.doctor.explained import LateCause
 from ...engine.core.judgement.advice import Advice, IdleOutcome, LatenessOutcome
-from ...engine.core.judgement.advice_of_value import ValueAdvice
 from . import formatting as f
 
 LINE_NAMES = {
@@ -34,8 +33,8 @@ def advice_lines(advice: Advice) -> Iterator[str]:
             yield f"  now           {f.setting(advice.current_idle.idle_after_ms)}: {_idle(advice.current_idle)}"
 
 
-def cause_lines(cause: LateCause, needed: ValueAdvice | None, target: float) -> Iterator[str]:
-    """What most late records have in common: a lateness that covers it, or what to fix."""
+def cause_lines(cause: LateCause) -> Iterator[str]:
+    """What most late records have in common."""
     column, value = f.clean(cause.column), f.clean(cause.value)
     about = "≈ " if cause.approximate else ""
     yield (
@@ -44,14 +43,7 @@ def cause_lines(cause: LateCause, needed: ValueAdvice | None, target: float) -> 
     )
     for also, of, share in cause.also:
         yield f"                Also {f.clean(also)} {f.clean(of)}: {f.share(share)}"
-    fix = "fix what delays those records"
-    if needed is None or needed.lateness_ms is None:
-        yield f"                {fix[0].upper()}{fix[1:]}"
-        return
-    covered = f"Set lateness for {column}={value} to {f.setting(needed.lateness_ms)} ({100 * target:.10g} % on time)"
-    yield f"                {covered}, or {fix}"
-    if needed.others_ms is not None and needed.others_ms < needed.lateness_ms:
-        yield f"                For all other records {f.setting(needed.others_ms)} is enough"
+    yield "                Fix what delays those records"
 
 
 def _cost(advice: Advice, outcome: LatenessOutcome) -> str:

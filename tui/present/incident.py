@@ -21,6 +21,7 @@ from .line import Part, lay
 from .presenter import presenter_of
 from .target import target_of
 from .verdict import verdict_line
+from .who_is_late import late_cells, standing_out, value_facts
 from .wording import late_drops, watermark_parts
 
 PICTURE, RECORDING, SNAPSHOT, TEXT = "main.svg", "last-minutes.rec", "snapshot.json", "incident.md"
@@ -64,6 +65,7 @@ def markdown(case: Case) -> str:
         _timeline(case),
         _evidence(case),
         _channels(case.snapshot),
+        _late_values(case.snapshot),
         _windows(case.snapshot),
         _settings(case.snapshot),
         _table("Versions", ("part", "version"), case.versions),
@@ -216,6 +218,16 @@ def _channel(view: ChannelView, snapshot: Snapshot) -> tuple[str, ...]:
         late,
         f.count(view.backlog),
     )
+
+
+def _late_values(snapshot: Snapshot) -> str:
+    rows = [
+        (column.column, *late_cells(facts))
+        for column in snapshot.explain or ()
+        for facts in standing_out(value_facts(column))
+        if facts.value.late
+    ]
+    return _table("Late records by value", ("column", "value", "late", "all", "lift (95 % interval)"), rows)
 
 
 def _windows(snapshot: Snapshot) -> str:

@@ -226,13 +226,6 @@ ROWS: tuple[KeyRow, ...] = (
     KeyRow(("Channel",), "Enter", "its last late records", (
         Bind("channel-late", "enter", "late_records", "the last late records"),
     )),
-    KeyRow(("Who is late",), "Enter", "how late the records of the value are", (
-        Bind("value-open", "enter", "open", "how late its records are"),
-    ), "how late", 1),
-    KeyRow(("Who is late",), "← →", "the records of all channels, or of one with many late ones", (
-        Bind("who-previous", "left", "channel(-1)", "previous channel"),
-        Bind("who-next", "right", "channel(1)", "next channel"),
-    ), "channel", 1),
     KeyRow(("Channel",), "← →", "previous and next channel, most behind first", (
         Bind("channel-previous", "left", "other(-1)", "previous channel"),
         Bind("channel-next", "right", "other(1)", "next channel"),

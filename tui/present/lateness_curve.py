@@ -35,13 +35,11 @@ class Curve(Struct, frozen=True):
     upper_bound: bool = False
     horizon_ms: int | None = None
     """The horizon: records that came in the last `horizon_ms` of processing time; None: since the start."""
-    value: tuple[str, str] | None = None
-    """Column and value, if the curve is that of one value's records: as for a channel."""
 
     @property
     def of_part(self) -> bool:
-        """Whether it covers only some records, of which only those behind the watermark are known."""
-        return self.channel is not None or self.value is not None
+        """Whether it covers only a channel's records, of which only those behind the watermark are known."""
+        return self.channel is not None
 
     @property
     def on_time(self) -> int:
@@ -50,7 +48,7 @@ class Curve(Struct, frozen=True):
 
 
 class PartRow(Struct, frozen=True):
-    """A point of the curve of a channel's or a value's records, to be saved."""
+    """A point of the curve of a channel's records, to be saved."""
 
     of: str
     lateness_ms: int
@@ -60,9 +58,8 @@ class PartRow(Struct, frozen=True):
 
 def part_rows(curve: Curve) -> list[PartRow]:
     """The points of such a curve."""
-    of = curve.channel if curve.value is None else " ".join(curve.value)
     points = zip(curve.edges, curve.late, curve.shares, strict=True)
-    return [PartRow(of or "", lateness_ms, behind, share) for lateness_ms, behind, share in points]
+    return [PartRow(curve.channel or "", lateness_ms, behind, share) for lateness_ms, behind, share in points]
 
 
 def curve_of(snapshot: Snapshot, channel: str | None = None) -> Curve | None:
@@ -82,18 +79,6 @@ def curve_of(snapshot: Snapshot, channel: str | None = None) -> Curve | None:
         return None
     counts, late, known = _of_part(part.behind, len(edges), part.records)
     return Curve(edges, counts, known, late, delays, part.records, channel)
-
-
-def curve_of_value(snapshot: Snapshot, column: str, value: str) -> Curve | None:
-    """The curve of the records with a value of a column of `--explain`; None if it is not counted."""
-    rows = snapshot.whatif
-    of = next((it for it in snapshot.explain or () if it.column == column), None)
-    part = None if of is None else next((it for it in of.values if it.value == value), None)
-    if not rows or part is None or part.behind is None or part.behind_of is None:
-        return None
-    edges, delays = [row.lateness_ms for row in rows], [row.delay_ms for row in rows]
-    counts, late, known = _of_part(part.behind, len(edges), part.behind_of)
-    return Curve(edges, counts, known, late, delays, part.behind_of, value=(column, value))
 
 
 def _of_part(behind: Sequence[int], edges: int, records: int) -> tuple[list[int], list[int], list[float | None]]:

@@ -22,7 +22,6 @@ TAP_SHOWS_CHANNELS = f"channels: {f.ELSEWHERE}; one line in the job (tap) shows 
 NOT_BEHIND = "none of its records was behind the watermark"
 MOST_LATE_ONLY = "the lateness of records is kept only for the channels with most late ones"
 OF_THIS_CHANNEL = "of this channel"
-OF_THIS_VALUE = "of this value"
 OF_ITS_RECORDS = "of its records behind the watermark"
 SHARE_BEHIND = "share behind the watermark"
 NO_RECORD = "no record has come yet"
@@ -82,8 +81,3 @@ def sample_of(records: int, late: int | None) -> str:
 def not_in_sample(channel: str) -> str:
     """The sample has no record of the channel."""
     return f"no record of {channel} is in the sample"
-
-
-def since_start(records: int) -> str:
-    """The records that a curve is of."""
-    return f"{SINCE_START}, {f.count(records)} records"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ...engine.core.snapshot import ClockOffset, ExplainedChannel, ExplainedColumn, ExplainedValue, Snapshot
+from ...engine.core.snapshot import ExplainedColumn, ExplainedValue, Snapshot
 from . import formatting as f
 from .line import Run, clip
 from .target import target_of
@@ -25,8 +25,8 @@ class ValueFacts(Struct, frozen=True):
     approximate: bool
 
 
-def value_facts(column: ExplainedColumn | ExplainedChannel) -> list[ValueFacts]:
-    """The values of a column, or of one channel's records, the surest first."""
+def value_facts(column: ExplainedColumn) -> list[ValueFacts]:
+    """The values of a column, the surest first."""
     late, records = column.late, column.records
     return [
         ValueFacts(
@@ -52,20 +52,10 @@ def more_values(found: Sequence[ValueFacts], shown: Sequence[ValueFacts]) -> str
     return " · ".join([*parts, f"{without} more without late records"] if without else parts)
 
 
-def explained_channels(snapshot: Snapshot) -> list[str]:
-    """The channels that are explained separately, those with most late records first."""
-    return [of.channel for of in snapshot.explain[0].channels] if snapshot.explain else []
-
-
-def explained_channel(column: ExplainedColumn, channel: str) -> ExplainedChannel | None:
-    """The values of a column among one channel's records; None if they are not known."""
-    return next((of for of in column.channels if of.channel == channel), None)
-
-
 def nothing_explained(snapshot: Snapshot) -> str:
     """Why there are no values."""
     if target_of(snapshot).is_attached:
-        return "Tap the input with tap(…, explain=['device']) (Spark 4.3) to see which values late records have"
+        return "Which values late records have is known of runs with --explain COL,… only; replay the data in one"
     return "Start the engine with --explain COL,… (up to ten columns) to see which values late records have"
 
 
@@ -81,14 +71,24 @@ def column_line(column: ExplainedColumn, width: int) -> list[Run]:
 def late_line(facts: ValueFacts, width: int) -> list[Run]:
     """A value among the late records."""
     value = facts.value
-    lift = "" if value.lift is None else f"{value.lift:.1f}×"
-    sure = "" if value.low is None or value.high is None else f" ({value.low:.1f}–{value.high:.1f})"
     ink = "stale" if value.sure else "text"
     name = f.pad(f.label(value.value, _name(width)), _name(width))
     numbers = f"  late {f.pad(f.count(value.late), 9, right=True)} {f.pad(_share(facts.of_late), 7, right=True)}  "
     return clip(
-        [(f" {name}", "strong"), (numbers, "text"), *_bar(facts.of_late, width, ink), (lift + sure, ink)], width
+        [(f" {name}", "strong"), (numbers, "text"), *_bar(facts.of_late, width, ink), (_lift(value), ink)], width
     )
+
+
+def late_cells(facts: ValueFacts) -> tuple[str, ...]:
+    """The same as cells: the value, its late and all records with their shares, and the lift."""
+    value, about = facts.value, "≈" if facts.approximate else ""
+    late, every = f"{f.count(value.late)}, {_share(facts.of_late)}", f"{f.count(value.records)}, {_share(facts.of_all)}"
+    return f.label(value.value), late, about + every, _lift(value)
+
+
+def _lift(value: ExplainedValue) -> str:
+    lift = "" if value.lift is None else f"{value.lift:.1f}×"
+    return lift if value.low is None or value.high is None else f"{lift} ({value.low:.1f}–{value.high:.1f})"
 
 
 def all_line(facts: ValueFacts, width: int) -> list[Run]:
@@ -97,20 +97,6 @@ def all_line(facts: ValueFacts, width: int) -> list[Run]:
     count = f.pad(about + f.count(facts.value.records), 10, right=True)
     numbers = f"  all {count} {f.pad(_share(facts.of_all), 7, right=True)}  "
     return clip([(" " * (_name(width) + 1), "text"), (numbers, "dim"), *_bar(facts.of_all, width, "dim")], width)
-
-
-def offset_line(offset: ClockOffset, width: int) -> list[Run]:
-    """A value whose records arrive at an unusual distance."""
-    side = "behind" if offset.offset_ms > 0 else "ahead of"
-    by = f.duration(abs(offset.offset_ms))
-    why = "a clock or time zone" if offset.stable else "slow delivery, it varies"
-    if offset.drift_ms_per_hour is not None:
-        why = f"a clock that drifts by {f.duration(abs(offset.drift_ms_per_hour))} an hour"
-    what = f"{by} {side} the other records: {why}"
-    ink = "stale" if offset.stable else "text"
-    name = f.pad(f.label(offset.value, _name(width)), _name(width))
-    spread = f"  nine in ten {f.signed(offset.low_ms)} to {f.signed(offset.high_ms)}"
-    return clip([(f" {name}", "strong"), ("  " + what, ink), (spread, "dim")], width)
 
 
 def legend() -> Sequence[Run]:

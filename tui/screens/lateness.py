@@ -16,7 +16,6 @@ from ..present.lateness_curve import (
     TARGETS,
     Curve,
     curve_of,
-    curve_of_value,
     horizon_name,
     horizon_words,
     horizons_of,
@@ -31,7 +30,7 @@ from ..present.lateness_words import moments_line, reading_line, targets_line, t
 from ..present.line import Run, clip
 from ..present.presenter import presenter_of
 from ..present.preview import IdlePreview, LatenessPreview
-from ..present.screen_words import ALL_SO_FAR, SINCE_START, since_start
+from ..present.screen_words import ALL_SO_FAR, SINCE_START
 from ..present.table import Records
 from ..present.view import reference_ms
 from ..present.wish import Wish
@@ -68,16 +67,14 @@ class LatenessScreen(DetailScreen):
     AUTO_FOCUS = ""
     BINDINGS: ClassVar[list[BindingType]] = bindings("Lateness")
 
-    def __init__(self, host: Host, value: tuple[str, str] | None = None) -> None:
-        """`value`: only the records with it (column of `--explain`, value)."""
+    def __init__(self, host: Host) -> None:
         super().__init__(host)
-        self._value = value
         self._channel: str | None = None
         self._cursor_ms: int | None = None
         self._horizon_ms: int | None = None
         """The horizon: the last `_horizon_ms`; None: since the start."""
         self._idle = isinstance(self.seen.preview, IdlePreview)
-        self._span: tuple[tuple[str | tuple[str, str] | None, int | None], int, int] | None = None
+        self._span: tuple[tuple[str | None, int | None], int, int] | None = None
 
     def body(self) -> ComposeResult:
         with Vertical(id="curve"):
@@ -99,11 +96,6 @@ class LatenessScreen(DetailScreen):
 
     def heading(self, snapshot: Snapshot) -> Sequence[Run]:
         of: list[Run] = [("  idle timeout" if self._idle else "  all channels", "text")]
-        if self._value is not None and not self._idle:
-            column, value = self._value
-            curve = curve_of_value(snapshot, column, value)
-            known = "not counted" if curve is None else since_start(curve.records)
-            return [(f"  {f.clean(column)} ", "dim"), (name(value), "accent"), (f" · {known}", "dim")]
         if self._channel is not None and not self._idle:
             return [("  channel ", "dim"), (name(self._channel), "accent"), (f" · {SINCE_START}", "dim")]
         of += [(" · ", "dim"), (horizon_words(self._horizon_ms), "accent")]
@@ -134,7 +126,7 @@ class LatenessScreen(DetailScreen):
             return Records("idle", snapshot.whatif_idle or [])
         curve = self._curve(snapshot)
         if curve is not None and curve.of_part:
-            return Records("lateness-of-channel" if curve.value is None else "lateness-of-value", part_rows(curve))
+            return Records("lateness-of-channel", part_rows(curve))
         recent = None if self._horizon_ms is None else recent_of(snapshot, self._horizon_ms)
         if recent is not None and self._horizon_ms is not None:
             return Records(f"lateness-{horizon_name(self._horizon_ms)}", recent.rows)
@@ -163,9 +155,7 @@ class LatenessScreen(DetailScreen):
         lines["#reading"].show(reading_line(snapshot, curve, cursor))
 
     def _curve(self, snapshot: Snapshot) -> Curve | None:
-        """The curve of the chosen value, channel or horizon; of all records if that is no longer known."""
-        if self._value is not None:
-            return curve_of_value(snapshot, *self._value)
+        """The curve of the chosen channel or horizon; of all records if that is no longer known."""
         if self._channel is None and self._horizon_ms is not None:
             recent = recent_curve_of(snapshot, self._horizon_ms)
             if recent is not None:
@@ -179,7 +169,7 @@ class LatenessScreen(DetailScreen):
 
     def _widest(self, curve: Curve, span: tuple[int, int]) -> tuple[int, int]:
         """The span only grows, so that the picture does not jump."""
-        before, of = self._span, (curve.channel or curve.value, curve.horizon_ms)
+        before, of = self._span, (curve.channel, curve.horizon_ms)
         if before is not None and before[0] == of and before[2] < len(curve.edges):
             span = min(span[0], before[1]), max(span[1], before[2])
         self._span = (of, *span)
@@ -217,7 +207,6 @@ class LatenessScreen(DetailScreen):
 
     def action_channel(self, step: int) -> None:
         """Look at all records, or at another channel's."""
-        self._value = None
         order: list[str | None] = [None, *(part.channel for part in self.seen.snapshot.lateness_by_channel)]
         here = order.index(self._channel) if self._channel in order else 0
         self._channel = order[(here + step) % len(order)]
@@ -229,7 +218,7 @@ class LatenessScreen(DetailScreen):
         if len(order) == 1:
             self.notify("Only what holds since the start is known from here", markup=False, timeout=5)
             return
-        self._channel = self._value = None  # a channel's curve is known only since the start
+        self._channel = None  # a channel's curve is known only since the start
         here = order.index(self._horizon_ms) if self._horizon_ms in order else 0
         self._horizon_ms = order[(here + 1) % len(order)]
         self.repaint()

@@ -11,7 +11,7 @@ from textual.message import Message
 from ..present.formatting import count, duration, pad, setting
 from ..present.lateness_curve import Curve, horizon_words, place_of
 from ..present.line import Run
-from ..present.screen_words import OF_THIS_CHANNEL, OF_THIS_VALUE, SHARE_BEHIND
+from ..present.screen_words import OF_THIS_CHANNEL, SHARE_BEHIND
 from .barrel import EIGHTHS
 from .canvas import Canvas
 from .dots import Dots
@@ -102,8 +102,7 @@ class _Drawing:
         """All lines from top to bottom; with little room the histogram alone."""
         one = self._curve.of_part
         horizon = self._curve.horizon_ms
-        kind = OF_THIS_VALUE if self._curve.value is not None else OF_THIS_CHANNEL
-        of = f", {kind}" if one else "" if horizon is None else f", {horizon_words(horizon)}"
+        of = f", {OF_THIS_CHANNEL}" if one else "" if horizon is None else f", {horizon_words(horizon)}"
         what = f"records by how late they are{of}"
         title: list[Run] = [(" " * _LEFT, "dim"), (what, "text"), (" (log)", "dim")]
         if not self._rows:

@@ -53,7 +53,7 @@ from .condition import (
     source_paused,
 )
 from .diagnosis_input import DiagnosisInput
-from .explained import ClockSkew, LateCause, clock_skew, late_cause
+from .explained import LateCause, late_cause
 from .finding import Finding, Severity
 from .flink import (
     LateDrops,
@@ -131,7 +131,6 @@ STREAM_RULES: tuple[Rule, ...] = (
     wrong_unit,
     zone_shift,
     processing_time,
-    clock_skew,
     late_cause,
     lateness_too_small,
     dropped,
@@ -150,7 +149,6 @@ SUPPRESSED_BY: dict[type[Finding], tuple[type[Finding], ...]] = {
     Lagging: (WrongUnit,),
     LatenessTooSmall: (WrongUnit,),
     ProcessingTime: (WrongUnit,),
-    ClockSkew: (WrongUnit,),
     LateCause: (WrongUnit,),
     LatenessTooLarge: (ProcessingTime,),
     StateGrows: (

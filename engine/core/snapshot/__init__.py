@@ -9,6 +9,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ..counts import Totals
+from ..explain import ExplainedColumn, ExplainedValue
 from ..firing import FiredWindow
 from ..flink_job import FlinkJob
 from ..folding import Folded
@@ -18,7 +19,6 @@ from ..points import TimePoint
 from ..recent_lateness import RecentLateness, RecentRow, Recommended
 from ..settings import Settings, SettingsChange
 from .channels import ChannelState, ChannelView, InstanceView
-from .explain import ClockOffset, ExplainedChannel, ExplainedColumn, ExplainedValue
 from .late_sample import LateRecord
 from .lateness import ChannelLateness, WhatIfIdle
 from .query import (
@@ -46,9 +46,7 @@ __all__ = [
     "ChannelRecords",
     "ChannelState",
     "ChannelView",
-    "ClockOffset",
     "EngineState",
-    "ExplainedChannel",
     "ExplainedColumn",
     "ExplainedValue",
     "FiredWindow",

@@ -8,7 +8,7 @@ from ...event_time import TimeUnit
 from ...json_path import JsonPath, parse_json_path
 from .base import CHANNEL, NO_CHANNEL, OFFSET, PART, TIME, WATERMARK
 from .event_time_sql import recognised_to_ms_sql, text_literal, untyped_to_ms_sql
-from .record_columns import EXPLAINED, RECORD, STAMPED, RecordColumns
+from .record_columns import EXPLAINED, RECORD, RecordColumns
 
 
 class KafkaColumns(Struct, frozen=True):
@@ -71,7 +71,7 @@ class KafkaColumns(Struct, frozen=True):
             columns.append(f"{self._time_sql(self.watermark)} as {WATERMARK}")
         if more.explain:
             values = ", ".join(explained_sql(name) for name in more.explain)
-            columns += [f"array({values}) as {EXPLAINED}", f"timestamp_ms as {STAMPED}"]
+            columns.append(f"array({values}) as {EXPLAINED}")
         if more.whole:
             columns.append(RECORD)
         return columns

@@ -7,9 +7,6 @@ RECORD, EXPLAINED = "record", "explained"
 the values of the columns of `--explain`, in their order, null if missing.
 """
 
-STAMPED = "stamped"
-"""bigint, null if missing: the time (ms) that a Kafka record carries beside its event time."""
-
 EXPLAIN = "explain"
 """Prefix of the number of a column of `--explain`, if each value is a separate column."""
 

@@ -1,16 +1,12 @@
 """The channels of an attached query: from its taps, or else the partitions that the broker reports. Pure."""
 
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from ...core.explain import Explain, SeenValue, SeenValues, surest_first
-from ...core.lateness import by_bucket
-from ...core.snapshot import ChannelView, ExplainedColumn, WhatIf
+from ...core.snapshot import ChannelView, WhatIf
 from ..broker.topic_facts import PartitionFacts, TopicFacts
 from .facts import QueryFacts
 from .nodes import Nodes
@@ -36,8 +32,6 @@ class Channels(Struct, frozen=True, kw_only=True):
     """The same with a clock driven by the slowest channel."""
     bucket_ms: int | None = None
     """The width of the what-if's buckets."""
-    explain: list[ExplainedColumn] | None = None
-    """The values behind the watermark."""
 
 
 def channels_of(facts: QueryFacts, nodes: Nodes, now_ms: int) -> Channels:
@@ -57,7 +51,6 @@ def channels_of(facts: QueryFacts, nodes: Nodes, now_ms: int) -> Channels:
         whatif=None if tap is None or tap.lateness is None else _whatif(tap, tap.lateness.spark),
         barrel_whatif=None if tap is None or tap.lateness is None else _whatif(tap, tap.lateness.barrel),
         bucket_ms=None if tap is None or tap.lateness is None else tap.lateness.bucket_ms,
-        explain=explain_of(nodes),
     )
 
 
@@ -138,40 +131,6 @@ def _channel_of_partition(
         backlog=unread,
         behind_end_ms=None if event_ms is None or newest_ms is None or unread is None else max(0, newest_ms - event_ms),
     )
-
-
-def explain_of(nodes: Nodes) -> list[ExplainedColumn] | None:
-    """The values behind the watermark, at the delay in force; None if the tap does not report them.
-
-    `late` are upper bounds, as the what-if's: to a bucket. A delay between two of the counted ones is taken as the
-    shorter one.
-    """
-    tap, delay_ms = nodes.only_tap, nodes.only.delay_ms if nodes.only is not None else None
-    if tap is None or tap.lateness is None or not tap.explained or delay_ms is None:
-        return None
-    number = bisect_right(tap.lateness.delays_ms, delay_ms) - 1
-    if number < 0:
-        return None
-    late = tap.lateness.spark[number]
-    columns: list[ExplainedColumn] = []
-    for explained in tap.explained:
-        counts = Explain.of([explained.column])
-        values = [
-            SeenValue(
-                0,
-                name,
-                of.rows,
-                of.late[number] if number < len(of.late) else 0,
-                behind=dict(enumerate(by_bucket(of.late))),
-            )
-            for name, of in explained.values.items()
-        ]
-        counts.add(SeenValues(values), explained.rows, late)
-        counts.focus()
-        columns += [
-            replace(column, approximate=column.approximate or explained.approximate) for column in counts.view()
-        ]
-    return surest_first(columns)
 
 
 def _whatif(tap: InputFacts, counts: Sequence[int] | None) -> list[WhatIf] | None:

@@ -158,24 +158,6 @@ class LatenessCounts(Struct, frozen=True, kw_only=True):
     """Rows too far from the others to find their bucket: not counted above."""
 
 
-class ExplainedRows(Struct, frozen=True, array_like=True):
-    """The rows with a value, and how many of them would have been late at each delay (as `LatenessCounts.spark`)."""
-
-    rows: int
-    late: tuple[int, ...]
-    """Without trailing zeros."""
-
-
-class ExplainedInput(Struct, frozen=True, kw_only=True):
-    """A column that the tap explains; `rows`: those of all values."""
-
-    column: str
-    rows: int
-    values: dict[str, ExplainedRows]
-    approximate: bool
-    """Counts come from samples, or there were too many values."""
-
-
 class InputBatch(Struct, frozen=True, kw_only=True):
     """One batch's rows of one input."""
 
@@ -208,7 +190,6 @@ class InputFacts(Struct, frozen=True, kw_only=True):
     lateness: LatenessCounts | None
     recent: tuple[InputBatch, ...]
     """The last batches, oldest first."""
-    explained: tuple[ExplainedInput, ...] = ()
     trouble: str | None = None
     """One line on what could not be read."""
 

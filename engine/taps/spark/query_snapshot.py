@@ -55,7 +55,6 @@ def snapshot_of_query(
         totals=_totals(channels.inputs),
         whatif=channels.whatif,
         whatif_upper_bound=channels.bucket_ms is not None,
-        explain=channels.explain,
         whatif_bucket_ms=channels.bucket_ms,
         spark=_progress(facts, nodes, watermark, sources, stored, query),
         siblings=facts.report.siblings if facts.report is not None else None,

@@ -1,5 +1,6 @@
 """An input with a tap: the reports of the tap's `observe`, summed over batches."""
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
 from typing import Annotated, Any, cast
@@ -9,7 +10,6 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ...core.lateness import LADDER_MS, Histogram
 from ...errors import one_line
-from .explained import ExplainedSums, delay_number, explained_of
 from .files import UnreadableError
 from .query_events import Count
 from .query_runs import ChannelFacts, InputBatch, InputFacts, LatenessCounts, Sampled
@@ -90,7 +90,6 @@ class TappedInput:
         self._of = 0
         self._barrel_ms: int | None = None
         self._lateness: _Lateness | None = None
-        self._explained = ExplainedSums()
         self._recent: deque[_Batch] = deque()
         self._entries = 0
         self._trouble: str | None = None
@@ -110,8 +109,7 @@ class TappedInput:
         it may belong to another input: then the tap's own counts are used.
         """
         try:
-            columns = columns_of(observed)
-            tapped, explained = msgspec.convert(columns, Tapped), explained_of(columns)
+            tapped = msgspec.convert(columns_of(observed), Tapped)
             maxima, rows = _sketch(tapped.max_by_channel), _sketch(tapped.rows_by_channel)
             self._learn(tapped.channel_names)
             channels = _channels(maxima, rows)
@@ -123,8 +121,7 @@ class TappedInput:
             return
         if buckets is not None:
             clock_ms = self._max_ms if isinstance(clock_ms, UnsetType) else clock_ms
-            late = self._count_lateness(buckets, floor_ms, clock_ms)
-            self._explained.add(explained, tapped.rows - tapped.nulls, late, buckets.width)
+            self._count_lateness(buckets, floor_ms, clock_ms)
         self._add_channels(channels, min(maxima.theta, rows.theta))
         self._rows += tapped.rows
         self._nulls += tapped.nulls
@@ -149,7 +146,6 @@ class TappedInput:
             recent=tuple(
                 msgspec.structs.replace(batch.facts, channels=self._named(batch.channels)) for batch in self._recent
             ),
-            explained=self._explained.facts(self._lateness.size) if self._lateness else (),
             trouble=self._trouble,
         )
 
@@ -201,13 +197,10 @@ class TappedInput:
         placed = sum(found.values())
         return _Buckets(width, found, max(0, tapped.rows - tapped.nulls - placed) if sketch.exact else 0)
 
-    def _count_lateness(self, buckets: _Buckets, floor_ms: int | None, clock_ms: int | None) -> dict[int, int]:
-        """Count a batch; returns the buckets that were late by Spark's rule, with the number of the greatest delay at
-        which.
-        """
+    def _count_lateness(self, buckets: _Buckets, floor_ms: int | None, clock_ms: int | None) -> None:
         if self._lateness is None or self._lateness.width != buckets.width:
             self._lateness = _Lateness(buckets.width)
-        return self._lateness.count(buckets, max(_known(clock_ms, floor_ms), default=None), self._barrel_ms)
+        self._lateness.count(buckets, max(_known(clock_ms, floor_ms), default=None), self._barrel_ms)
 
     def _remember(
         self,
@@ -247,27 +240,13 @@ class _Lateness:
         self._barrel = Histogram([0] * len(self._delays))
         self._unplaced = 0
 
-    def count(self, buckets: _Buckets, fastest_ms: int | None, slowest_ms: int | None) -> dict[int, int]:
-        """Count a batch, given the watermarks (ms, lateness 0) before it; returns by which delay each bucket is
-        late.
-        """
+    def count(self, buckets: _Buckets, fastest_ms: int | None, slowest_ms: int | None) -> None:
+        """Count a batch, given the watermarks (ms, lateness 0) before it."""
         self._unplaced += buckets.unplaced
         for start, rows in buckets.rows.items():
             for histogram, level in (self._spark, fastest_ms), (self._barrel, slowest_ms):
                 if level is not None and level - start >= self.width:
-                    histogram.add(delay_number(self._delays, level - start), rows)
-        if fastest_ms is None:
-            return {}
-        return {
-            start: delay_number(self._delays, fastest_ms - start)
-            for start in buckets.rows
-            if fastest_ms - start >= self.width
-        }
-
-    @property
-    def size(self) -> int:
-        """The number of delays."""
-        return len(self._delays)
+                    histogram.add(bisect_right(self._delays, level - start) - 1, rows)
 
     def facts(self, *, barrel: bool) -> LatenessCounts:
         """The counts so far."""

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 from msgspec.structs import replace
-from wmtop.engine.core.explain import Explain, SeenValue, SeenValues
-from wmtop.engine.core.explain_clocks import DelayPoint
+from wmtop.engine.core.explain import Count, Explain, Values
 from wmtop.engine.core.settings import Session, Settings, Sliding, Tumbling
 from wmtop.engine.core.snapshot import SourceView
 
@@ -351,52 +350,26 @@ def a_future_timestamp_without_a_guard() -> Stream:
     return stream.run(200, traffic(ABCD))
 
 
-def explained(stream: Stream, *values: SeenValue) -> Stream:
-    """A healthy stream with what twenty batches' values of a column were."""
+def explained(stream: Stream, **producers: tuple[int, int]) -> Stream:
+    """A healthy stream with twenty batches of so many late and all records of producers."""
     explain = stream.monitor.explain = Explain.of(["producer"])
-    for number in range(20):
-        seen = [at(value, number * MINUTE) for value in values]
-        explain.add(SeenValues(seen), sum(value.records for value in values), sum(value.late for value in values))
+    records, late = sum(of for _, of in producers.values()), sum(late for late, _ in producers.values())
+    for _ in range(20):
+        explain.add([Values({name: Count(*of) for name, of in producers.items()})], records, late)
     stream.publish()
     return stream
 
 
-def at(value: SeenValue, time_ms: int) -> SeenValue:
-    """The same records at another time."""
-    return replace(value, delays=tuple(replace(point, time_ms=time_ms) for point in value.delays))
-
-
-def producer(name: str, delay_s: float, spread_s: float = 20, *, late: int = 0, records: int = 100) -> SeenValue:
-    """A batch's records of one producer, by how many seconds after their event time they arrive."""
-    low, high = delay_s - spread_s / 2, delay_s + spread_s / 2
-    return SeenValue(0, name, records, late, (DelayPoint(0, records, low * 1e3, delay_s * 1e3, high * 1e3),))
-
-
-USUAL = [producer(f"eu-{number}", 2 + number) for number in range(6)]
-
-
 @healthy
-def producers_that_are_slow_in_different_ways() -> Stream:
-    slow = [producer("store-and-forward", 1_800, 3_500), producer("jitter", 600, 900, late=1)]
-    rare = producer("rare", 4, late=1, records=1)
-    usual = [replace(value, late=1) for value in USUAL]
-    return explained(Stream().run(240, traffic(ABCD)), *usual, *slow, rare)
-
-
-@ill("clock-skew")
-def a_producer_in_another_time_zone() -> Stream:
-    return explained(Stream().run(240, traffic(ABCD)), *USUAL, producer("eu-9", -3_597))
-
-
-@ill("clock-skew")
-def a_producer_whose_clock_is_minutes_behind() -> Stream:
-    return explained(Stream().run(240, traffic(ABCD)), *USUAL, producer("eu-9", 423))
+def producers_of_which_none_is_late_more_often_beyond_chance() -> Stream:
+    usual = {f"eu_{number}": (1, 100) for number in range(7)}
+    return explained(Stream().run(240, traffic(ABCD)), **usual, jitter=(1, 90), rare=(1, 1))
 
 
 @ill("late-cause")
 def a_producer_with_most_late_records() -> Stream:
-    slow = producer("old", 400, 900, late=40, records=120)
-    return explained(Stream().run(240, traffic(ABCD)), *USUAL, slow, producer("fine", 2, late=5))
+    usual = {f"eu_{number}": (0, 100) for number in range(6)}
+    return explained(Stream().run(240, traffic(ABCD)), **usual, old=(40, 120), fine=(5, 100))
 
 
 @ill("zone-shift")
