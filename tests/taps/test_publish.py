@@ -32,8 +32,7 @@ from wmtop.engine.taps.spark.published import (
 from wmtop.engine.taps.spark.queries import Queries
 from wmtop.engine.taps.spark.query_events import QueryStarted
 from wmtop.engine.taps.spark.query_runs import ChannelFacts, InputFacts, QueryRun
-from wmtop.engine.taps.spark.sketch import key_of, keys_of_longs
-from wmtop.engine.taps.spark.tapped import MOST_CHANNELS, TappedInput
+from wmtop.engine.taps.spark.tapped import MOST_CHANNELS, TappedInput, key_of, keys_of_longs
 
 from tests.refusals import refused
 

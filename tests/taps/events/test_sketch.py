@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from wmtop.engine.taps.spark.files import UnreadableError
-from wmtop.engine.taps.spark.sketch import Sketch, decode_sketch, key_of, keys_of_longs
+from wmtop.engine.taps.spark.tapped import Sketch, decode_sketch, key_of, keys_of_longs
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
