@@ -32,7 +32,7 @@ from wmtop.engine.taps.spark.published import (
 from wmtop.engine.taps.spark.queries import Queries
 from wmtop.engine.taps.spark.query_events import QueryStarted
 from wmtop.engine.taps.spark.query_runs import ChannelFacts, InputFacts, QueryRun
-from wmtop.engine.taps.spark.tapped import MOST_CHANNELS, TappedInput, key_of, keys_of_longs
+from wmtop.engine.taps.spark.tapped import MAX_CHANNELS, TappedInput, key_of, keys_of_longs
 
 from tests.refusals import refused
 
@@ -386,7 +386,7 @@ def test_a_tap_leaves_the_data_as_it_was_and_takes_a_name_of_its_own(spark: "Spa
 
 
 def test_of_too_many_channels_a_fair_sample_is_exact() -> None:
-    every = {int(key): number for number, key in enumerate(keys_of_longs(np.arange(3 * MOST_CHANNELS)))}
+    every = {int(key): number for number, key in enumerate(keys_of_longs(np.arange(3 * MAX_CHANNELS)))}
     tapped, keys = TappedInput("many"), sorted(every)
     for batch in range(6):
         some = keys[batch % 3 :: 3]

@@ -22,10 +22,10 @@ LOG_LIMIT = 16 * 1024 * 1024
 """Longest offset or commit file (bytes) that is read: a hundred thousand Kafka partitions take 2 MB."""
 SCHEMA_LIMIT = 4 * 1024 * 1024
 _METADATA_LIMIT = 64 * 1024
-_STORES_LOOKED_AT = 64
-_MOST_CHILDREN = 200
-_MOST_NAMED = 8
-LEAST_LOOKED_BACK, MOST_LOOKED_BACK, LOOKED_BACK_MS = 16, 120, 90_000
+_MAX_STORES = 64
+_MAX_CHILDREN = 200
+_MAX_NAMED = 8
+MIN_HISTORY, MAX_HISTORY, HISTORY_MS = 16, 120, 90_000
 """Batches looked back, at least and at most: more for short batches, until they cover the time (ms) that a verdict
 needs.
 """
@@ -129,7 +129,7 @@ class CheckpointTap:
         self._query_id = Cached(decode_query_id, _METADATA_LIMIT)
         self._offsets = Cached(decode_offsets, LOG_LIMIT)
         self._commits = Cached(decode_commit, LOG_LIMIT)
-        self._schemas = Cached(decode_schema, SCHEMA_LIMIT, keep=_STORES_LOOKED_AT)
+        self._schemas = Cached(decode_schema, SCHEMA_LIMIT, keep=_MAX_STORES)
         self._delays: tuple[WatermarkDelay, ...] = ()
         self._delays_of: tuple[str | None, int | None] | None = None
         self._marks: dict[int, BatchMark] = {}
@@ -190,18 +190,18 @@ class CheckpointTap:
         """The last batches, each read once."""
         if query_id != self._marks_of or batch < max(self._marks, default=batch):
             self._marks, self._marks_of = {}, query_id
-        found: list[BatchMark] = []
-        for number in range(batch, max(batch - MOST_LOOKED_BACK, -1), -1):
+        marks: list[BatchMark] = []
+        for number in range(batch, max(batch - MAX_HISTORY, -1), -1):
             try:
                 mark = self._marks.get(number) or self._mark(number, batch)
             except UnreadableError:
                 break
             if mark.committed_ms is None and committed is not None and number <= committed:
                 mark = replace(mark, committed_ms=_written_ms(self.path / "commits" / str(number)))
-            found.append(mark)
-            if len(found) >= LEAST_LOOKED_BACK and found[0].timestamp_ms - mark.timestamp_ms >= LOOKED_BACK_MS:
+            marks.append(mark)
+            if len(marks) >= MIN_HISTORY and marks[0].timestamp_ms - mark.timestamp_ms >= HISTORY_MS:
                 break
-        self._marks = {mark.batch: mark for mark in reversed(found)}
+        self._marks = {mark.batch: mark for mark in reversed(marks)}
         return tuple(self._marks.values())
 
     def _mark(self, number: int, batch: int) -> BatchMark:
@@ -218,7 +218,7 @@ class CheckpointTap:
         return _written_ms(self.path / "offsets" / str(number)) if known is None else known
 
     def _find_delays(self, troubles: list[str]) -> tuple[WatermarkDelay, ...]:
-        found: list[WatermarkDelay] = []
+        delays: list[WatermarkDelay] = []
         for operator, path in _schema_files(self.path / "state"):
             try:
                 schema = self._schemas.get(path)
@@ -227,8 +227,8 @@ class CheckpointTap:
             except UnreadableError as error:
                 troubles.append(str(error))
                 continue
-            found += (delay for delay in _delays(schema, operator) if delay not in found)
-        return tuple(found)
+            delays += (delay for delay in _delays(schema, operator) if delay not in delays)
+        return tuple(delays)
 
     @staticmethod
     def _read(cached: Cached[T], path: Path, troubles: list[str]) -> T | None:
@@ -263,8 +263,8 @@ def check(path: Path) -> None:
     if near := _checkpoints_below(path):
         if len(near) == 1:
             raise UsageError(f"{path} is not a checkpoint directory: did you mean {near[0]}?", code="near")
-        listed = ", ".join(f"{one.relative_to(path)} ({_standing(one)})" for one in near[:_MOST_NAMED])
-        more = f" and {len(near) - _MOST_NAMED} more" if len(near) > _MOST_NAMED else ""
+        listed = ", ".join(f"{place.relative_to(path)} ({_progress(place)})" for place in near[:_MAX_NAMED])
+        more = f" and {len(near) - _MAX_NAMED} more" if len(near) > _MAX_NAMED else ""
         raise UsageError(f"{path} holds {len(near)} checkpoints, give one of them: {listed}{more}", code="near")
     raise UsageError(
         f"{path} is not a checkpoint directory: it has no offsets/; give the query's checkpointLocation, "
@@ -290,7 +290,7 @@ def _checkpoints_below(path: Path) -> list[Path]:
     return direct or [deeper for child in children for deeper in _children(child) if is_checkpoint(deeper)]
 
 
-def _standing(path: Path) -> str:
+def _progress(path: Path) -> str:
     """A query's progress, in a few words."""
     facts = CheckpointTap(path).poll()
     if facts.batch is None:
@@ -300,7 +300,7 @@ def _standing(path: Path) -> str:
 
 def _children(directory: Path) -> list[Path]:
     try:
-        return [directory / name for name in sorted(names(directory))[:_MOST_CHILDREN]]
+        return [directory / name for name in sorted(names(directory))[:_MAX_CHILDREN]]
     except UnreadableError:
         return []
 
@@ -343,7 +343,7 @@ def is_checkpoint(path: Path) -> bool:
 
 def _schema_files(state: Path) -> Iterator[tuple[int, Path]]:
     """The schema of every store of every operator; all partitions share the first one's."""
-    left = _STORES_LOOKED_AT
+    left = _MAX_STORES
     try:
         operators = sorted(numbers(state))
     except UnreadableError:

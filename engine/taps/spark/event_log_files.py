@@ -154,14 +154,14 @@ def is_zstd(head: bytes) -> bool:
 
 def rolled(directory: Path) -> list[Path]:
     """The files of a rolling log in order; if a history server has compacted it, only the compacted file."""
-    found: dict[tuple[int, bool], Path] = {}
+    files: dict[tuple[int, bool], Path] = {}
     for name in names(directory):
         if match := _ROLLED.fullmatch(name):
-            found[int(match[1]), match[2] is not None] = directory / name
-    compacted = max((number for number, compact in found if compact), default=-1)
+            files[int(match[1]), match[2] is not None] = directory / name
+    compacted = max((number for number, compact in files if compact), default=-1)
     return [
-        found[number, compact]
-        for number, compact in sorted(found)
+        files[number, compact]
+        for number, compact in sorted(files)
         if number > compacted or (number == compacted and compact)
     ]
 

@@ -158,15 +158,15 @@ def _source(source: str, line: bytes) -> SourceOffsets:
 
 def _kafka(topics: dict[str, Any]) -> dict[str, int] | None:
     """The offsets of `{"topic": {"0": 17}}` by topic and partition; None for JSON of any other shape."""
-    found: dict[str, int] = {}
+    offsets: dict[str, int] = {}
     for topic, partitions in topics.items():
         if not isinstance(partitions, dict):
             return None
         for partition, offset in cast(dict[str, Any], partitions).items():
             if not (partition.isdecimal() and _is_offset(offset)):
                 return None
-            found[f"{topic}/{partition}"] = offset
-    return found or None
+            offsets[f"{topic}/{partition}"] = offset
+    return offsets or None
 
 
 def _is_offset(value: object) -> bool:

@@ -57,8 +57,8 @@ NO_WINDOWS: frozenset[OperatorKind] = frozenset(
     ("join", "dedup", "dedup_within_watermark", "limit", "map_groups_with_state", "transform_with_state")
 )
 """Operators whose state has no known windows."""
-_MOST_OPERATORS = 100
-_MOST_PARTITIONS = 10_000
+_MAX_OPERATORS = 100
+_MAX_PARTITIONS = 10_000
 
 
 class KeyCount(Struct, frozen=True, gc=False):
@@ -134,7 +134,7 @@ class OpenWindowsTap:
             self._operators.clear()
             self._query_id = facts.query_id
         try:
-            operators = sorted(numbers(self._state))[:_MOST_OPERATORS]
+            operators = sorted(numbers(self._state))[:_MAX_OPERATORS]
         except VanishedError as error:
             return tuple(operator.vanished(error) for operator in self._operators.values())
         except UnreadableError as error:
@@ -260,13 +260,13 @@ class _OperatorTap:
         """Sessions by key: two keys may have sessions with the same begin and end."""
         assert self._rows is not None
         counted = bool(self._rows.layout.counts_at)
-        found = (
+        sessions = (
             (window, number)
             for partition in self._partitions
             for window, counts in partition.windows.items()
             for number in counts.values()
         )
-        first = heapq.nsmallest(MAX_WINDOWS, found, key=lambda one: (one[0][1], one[0][0], one[1]))
+        first = heapq.nsmallest(MAX_WINDOWS, sessions, key=lambda session: (session[0][1], session[0][0], session[1]))
         keys = sum(partition.keys for partition in self._partitions)
         return OpenWindows(
             operator=self._number,
@@ -332,10 +332,10 @@ def _check_settings(facts: CheckpointFacts) -> None:
 def _kind_by_stores(partition: Path) -> OperatorKind | None:
     """The kind of operator by its stores: a join has stores with names of their own."""
     try:
-        found = names(partition)
+        stores = names(partition)
     except UnreadableError:
         return None
-    return "join" if any(name.endswith("-keyToNumValues") for name in found) else None
+    return "join" if any(name.endswith("-keyToNumValues") for name in stores) else None
 
 
 def carries_watermark(operator: Path) -> bool | None:
@@ -352,7 +352,7 @@ def _carries_watermark(schema: StateSchema) -> bool:
 
 def _partitions(facts: CheckpointFacts) -> int:
     partitions = facts.shuffle_partitions
-    if partitions is None or not 0 < partitions <= _MOST_PARTITIONS:
+    if partitions is None or not 0 < partitions <= _MAX_PARTITIONS:
         raise NotReadError("partitions_unknown")
     return partitions
 

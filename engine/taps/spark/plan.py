@@ -42,10 +42,10 @@ def record_time(column: str, below: Sequence[str]) -> str | None:
         if leaf := _KAFKA.match(text):
             return _of_leaf(wanted, path, leaf["columns"].split(", "))
         if text.startswith("Project ["):
-            found = _defined(wanted, text)
-            if found is None:
+            definition = _defined(wanted, text)
+            if definition is None:
                 return None
-            simple = _simplified(found, path)
+            simple = _simplified(definition, path)
             if simple is None:
                 return None
             wanted, path = simple
@@ -75,7 +75,7 @@ def _simplified(expression: str, path: str) -> tuple[str, str] | None:
     """The attribute that an expression reads, and the path into it; `path` leads on from the expression."""
     number = False
     while not _ATTRIBUTE.fullmatch(expression):
-        if not path and (cast := next((match for one in _CASTS if (match := one.fullmatch(expression))), None)):
+        if not path and (cast := next((match for pattern in _CASTS if (match := pattern.fullmatch(expression))), None)):
             number = number or _NUMBER.match(expression) is not None
             expression = cast["of"]
         elif text := _TEXT.fullmatch(expression):
@@ -184,13 +184,13 @@ def read_plan(lines: Iterable[Line]) -> PlanFacts:
                 record_time=record_time(match["attribute"], [text for _, text in listed[at + 1 : end]]),
             )
         )
-    found = [
+    planned = [
         _operator(listed[at][1], kind, listed, tuple(places[mark] for mark in marks if at < mark < _end(listed, at)))
         for at, kind in operators.items()
     ]
     state = next((match for _, text in listed if (match := _STATE.search(text))), None)
     place = None if state is None else _place(state[1])
-    return PlanFacts(tuple(nodes), place, tuple(found), len(leaves))
+    return PlanFacts(tuple(nodes), place, tuple(planned), len(leaves))
 
 
 def lines_of_tree(tree: str) -> Iterator[Line]:

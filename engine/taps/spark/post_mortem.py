@@ -148,7 +148,7 @@ def _state_of(run: QueryRun, runs: Sequence[QueryRun]) -> tuple[CheckpointFacts 
     if place is None or not is_checkpoint(Path(place)):
         return None, None
     facts = CheckpointTap(Path(place)).poll()
-    done = [one.progress.batch for one in runs if one.id == run.id and one.progress is not None]
+    done = [other.progress.batch for other in runs if other.id == run.id and other.progress is not None]
     if facts.query_id != run.id or facts.committed != max(done, default=None):
         return None, None
     return facts, OpenWindowsTap(Path(place)).poll(facts)

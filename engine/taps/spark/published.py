@@ -56,8 +56,8 @@ class Published(Struct, frozen=True):
     @property
     def names(self) -> set[str]:
         """All names by which it can be found."""
-        said = self.publication
-        known = {self.name, said.app, said.app_id, *(query.name for query in said.queries)}
+        publication = self.publication
+        known = {self.name, publication.app, publication.app_id, *(query.name for query in publication.queries)}
         return {name for name in known if name}
 
 
@@ -72,25 +72,25 @@ class PublishedTap:
     def poll(self) -> Publication | None:
         """Its last report, also after its end; None: none yet. Never raises because of the file's content."""
         try:
-            found, trouble = self._file.get(self.path), None
+            publication, trouble = self._file.get(self.path), None
         except VanishedError:
-            found, trouble = self._last, None
+            publication, trouble = self._last, None
         except UnreadableError as error:
-            found, trouble = self._last, str(error)
-        if found is not None:
-            said = replace(found, alive=is_held(self.path), trouble=trouble or found.trouble)
-            self._last = self._last if said == self._last else said
+            publication, trouble = self._last, str(error)
+        if publication is not None:
+            current = replace(publication, alive=is_held(self.path), trouble=trouble or publication.trouble)
+            self._last = self._last if current == self._last else current
         return self._last
 
 
 def list_published() -> list[Published]:
     """The jobs that publish, and those that did until a day ago; by name."""
-    found: list[Published] = []
+    jobs: list[Published] = []
     for path in sorted(run_dir().glob(f"*{SUFFIX}")):
         publication = PublishedTap(path).poll()
         if publication is not None:
-            found.append(Published(path.name.removesuffix(SUFFIX), path, publication))
-    return found
+            jobs.append(Published(path.name.removesuffix(SUFFIX), path, publication))
+    return jobs
 
 
 def find_published(name: str) -> Published:

@@ -39,10 +39,10 @@ from .query_runs import (
 from .tapped import TappedInput, columns_of
 
 WATERMARK_POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
-MOST_QUERIES = 200
+MAX_QUERIES = 200
 """Runs that are kept, at most, for an application that starts one after the other."""
-MOST_INPUTS = 64
-_MOST_COMBINATIONS = 64
+MAX_INPUTS = 64
+_MAX_COMBINATIONS = 64
 OFFSETS_LIMIT = 256 * 1024
 """Longest offsets (characters) of a source; longer ones are truncated."""
 OBSERVED_LIMIT = 64 * 1024
@@ -109,8 +109,8 @@ class Queries:
         run = self._runs.get(run_id)
         if run is None:
             run = self._runs[run_id] = _Run(one_line(id), one_line(run_id))
-            if len(self._runs) > MOST_QUERIES:
-                ended = (name for name, one in self._runs.items() if one.ended)
+            if len(self._runs) > MAX_QUERIES:
+                ended = (name for name, other in self._runs.items() if other.ended)
                 del self._runs[next(ended, next(iter(self._runs)))]
         run.shown = None
         return run
@@ -118,14 +118,14 @@ class Queries:
     def _execution(self, event: ExecutionStart) -> None:
         if event.root_execution_id not in (None, event.execution_id):
             return  # an action inside a batch
-        found = _DESCRIPTION.search(event.description)
-        if found is None:
+        query = _DESCRIPTION.search(event.description)
+        if query is None:
             return  # no query's
-        run = self._run(found[2], found[1])
-        if found[3] == _CONTINUOUS:
+        run = self._run(query[2], query[1])
+        if query[3] == _CONTINUOUS:
             run.continuous = True
         else:
-            run.began(int(found[3]), event.time)
+            run.began(int(query[3]), event.time)
         if run.plan is None:
             run.policy = event.modified_configs.get(WATERMARK_POLICY)
             run.plan = read_plan(_lines(decode_plan(event.spark_plan_info)))
@@ -190,7 +190,7 @@ class _Run:
         if last is None:
             self._first_watermark_ms = _watermark(progress)
         if event_ms is not None:
-            if delivered in self._event_max or len(self._event_max) < _MOST_COMBINATIONS:
+            if delivered in self._event_max or len(self._event_max) < _MAX_COMBINATIONS:
                 self._event_max[delivered] = max(event_ms, self._event_max.get(delivered, event_ms))
             self._max_event_ms = event_ms if self._max_event_ms is None else max(self._max_event_ms, event_ms)
         dropped, earliest_ms = _dropped(progress), time_ms(progress.event_time.get("min"))
@@ -270,8 +270,8 @@ class _Run:
 
     def _input(self, name: str) -> TappedInput:
         name = one_line(name)
-        if name not in self._inputs and len(self._inputs) >= MOST_INPUTS:
-            raise UnreadableError(f"more than {MOST_INPUTS} taps: {name} is not read")
+        if name not in self._inputs and len(self._inputs) >= MAX_INPUTS:
+            raise UnreadableError(f"more than {MAX_INPUTS} taps: {name} is not read")
         return self._inputs.setdefault(name, TappedInput(name))
 
 
@@ -390,8 +390,8 @@ def _first_line(exception: str) -> str:
     return one_line(text)
 
 
-MOST_POINTS = 600
-MOST_RECENT = 120
+MAX_POINTS = 600
+MAX_RECENT = 120
 
 
 class BatchHistory:
@@ -399,7 +399,7 @@ class BatchHistory:
 
     def __init__(self) -> None:
         self._points: list[ProgressPoint] = []
-        self.recent: deque[ProgressPoint] = deque(maxlen=MOST_RECENT)
+        self.recent: deque[ProgressPoint] = deque(maxlen=MAX_RECENT)
         self._each = 1
 
     def add(self, point: ProgressPoint) -> None:
@@ -408,7 +408,7 @@ class BatchHistory:
             self._points[-1] = _joined(self._points[-1], point)
         else:
             self._points.append(point)
-        if len(self._points) > MOST_POINTS:
+        if len(self._points) > MAX_POINTS:
             self._each *= 2
             pairs = zip(self._points[:-1:2], self._points[1::2], strict=True)
             self._points = [*(_joined(*pair) for pair in pairs), *self._points[len(self._points) & ~1 :]]

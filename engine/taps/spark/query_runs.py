@@ -115,7 +115,7 @@ class BatchProgress(Struct, frozen=True, kw_only=True):
 
 
 class ProgressPoint(Struct, frozen=True, array_like=True):
-    """A point of the query's course: one batch, or `batches` neighbours of a long one."""
+    """A point of the query's history: one batch, or `batches` neighbours of a long one."""
 
     timestamp_ms: int
     batch: int
@@ -232,7 +232,7 @@ class QueryRun(Struct, frozen=True, kw_only=True):
     dropped_behind_ms: int | None = None
     """How far the earliest event time of a batch that dropped rows lay behind the greatest of the batches before it."""
     history: tuple[ProgressPoint, ...]
-    """Its whole course, coarser the longer it is."""
+    """Its whole history, coarser the longer it is."""
     recent: tuple[ProgressPoint, ...] = ()
     """Its last batches, one point each."""
     inputs: tuple[InputFacts, ...]

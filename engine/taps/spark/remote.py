@@ -13,14 +13,14 @@ from typing import Protocol
 
 from ...core.snapshot import WindowsUnknown
 from ...errors import UsageError, one_line
-from .checkpoint import EVENT_LOG_NAME, LEAST_LOOKED_BACK, LOOKED_BACK_MS, MOST_LOOKED_BACK
+from .checkpoint import EVENT_LOG_NAME, HISTORY_MS, MAX_HISTORY, MIN_HISTORY
 from .open_windows import OpenWindows
 from .remote_state import StateMirror
 from .store import Entry, RemoteError, Store, write_copy
 
 LIST_EVERY_S = 60.0
 """Seconds between two listings of the logs: only these show a checkpoint that was deleted or started over."""
-SHORTEST_S, LONGEST_S = 1.0, 15.0
+MIN_INTERVAL_S, MAX_INTERVAL_S = 1.0, 15.0
 """Bounds of the polling interval (s), which is half a batch."""
 
 
@@ -31,7 +31,7 @@ class CheckpointMirror:
         self, store: Store, local: Path, *, with_state: bool = True, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.local = local
-        self.every_s = SHORTEST_S
+        self.every_s = MIN_INTERVAL_S
         """How long to wait until the next look."""
         self._store = store
         self._clock = clock
@@ -48,7 +48,9 @@ class CheckpointMirror:
 
     def state_read(self, windows: Sequence[OpenWindows]) -> None:
         """Note the result of reading the state: after gaps, it is fetched again from its last snapshots."""
-        if self._state is not None and any(one.reason and one.reason.code == "vanished" for one in windows):
+        if self._state is not None and any(
+            operator.reason and operator.reason.code == "vanished" for operator in windows
+        ):
             self._state.reload_next()
 
     def look(self) -> None:
@@ -84,7 +86,7 @@ class CheckpointMirror:
             write_copy(known, query.data, None)
         for log in ("offsets", "commits"):
             (self.local / log).mkdir(exist_ok=True)
-        self._fetch_missing("offsets", _looked_back(offsets.values()))
+        self._fetch_missing("offsets", _needed_history(offsets.values()))
         for entry in commits.values():  # of all but the last only name and time are needed
             path = self.local / "commits" / entry.name
             if not path.exists() and int(entry.name) != max(commits):
@@ -101,11 +103,11 @@ class CheckpointMirror:
         return known is not None and max(listed, default=-1) < known and self._store.read(f"offsets/{known}") is None
 
     def _numbers(self, log: str) -> dict[int, Entry]:
-        return {int(one.name): one for one in self._store.entries(log) or () if one.name.isdecimal()}
+        return {int(entry.name): entry for entry in self._store.entries(log) or () if entry.name.isdecimal()}
 
     def _fetch_missing(self, log: str, entries: Iterable[Entry]) -> None:
-        missing = [one for one in entries if not _has_content(self.local / log / one.name)]
-        contents = self._store.read_all([f"{log}/{one.name}" for one in missing])
+        missing = [entry for entry in entries if not _has_content(self.local / log / entry.name)]
+        contents = self._store.read_all([f"{log}/{entry.name}" for entry in missing])
         for entry, content in zip(missing, contents, strict=True):
             if content is not None:
                 self._keep(log, int(entry.name), content.data, entry.written_ms)
@@ -153,7 +155,7 @@ class CheckpointMirror:
     def _pace(self) -> float:
         times = [self._begun_ms[number] for number in sorted(self._begun_ms)[-10:]]
         apart = [after - before for before, after in pairwise(times)]
-        return min(max(median(apart) / 2_000, SHORTEST_S), LONGEST_S) if apart else SHORTEST_S
+        return min(max(median(apart) / 2_000, MIN_INTERVAL_S), MAX_INTERVAL_S) if apart else MIN_INTERVAL_S
 
 
 def _has_content(path: Path) -> bool:
@@ -164,16 +166,16 @@ def _known(number: int | None) -> tuple[int, ...]:
     return () if number is None else (number,)
 
 
-def _looked_back(entries: Iterable[Entry]) -> list[Entry]:
+def _needed_history(entries: Iterable[Entry]) -> list[Entry]:
     """The batches that a verdict needs, the newest first."""
-    newest = sorted(entries, key=lambda one: -int(one.name))[:MOST_LOOKED_BACK]
+    newest = sorted(entries, key=lambda entry: -int(entry.name))[:MAX_HISTORY]
     if not newest or newest[0].written_ms is None:
         return newest
-    since = newest[0].written_ms - LOOKED_BACK_MS
+    since = newest[0].written_ms - HISTORY_MS
     return [
-        one
-        for place, one in enumerate(newest)
-        if place < LEAST_LOOKED_BACK or (one.written_ms is not None and one.written_ms >= since)
+        entry
+        for place, entry in enumerate(newest)
+        if place < MIN_HISTORY or (entry.written_ms is not None and entry.written_ms >= since)
     ]
 
 
@@ -305,7 +307,7 @@ def _mirror(store: Store, directory: Path, *, with_state: bool) -> Mirror:
 def _neither(store: Store, entries: list[Entry]) -> str:
     uri = one_line(store.uri).rstrip("/")
     logs = sorted(
-        (entry for entry in entries if EVENT_LOG_NAME.fullmatch(entry.name)), key=lambda one: one.written_ms or 0
+        (entry for entry in entries if EVENT_LOG_NAME.fullmatch(entry.name)), key=lambda entry: entry.written_ms or 0
     )
     if logs:
         return f"{uri} holds {len(logs)} event logs: give one of them, e.g. {uri}/{one_line(logs[-1].name)}"

@@ -12,9 +12,9 @@ from .open_windows import NO_WINDOWS, OPERATOR_KINDS
 from .state_rows import decode_operator
 from .store import Entry, Store, write_copy
 
-MOST_PARTITIONS = 32
+MAX_PARTITIONS = 32
 """Partitions of all operators, at most; each costs two requests per batch."""
-MOST_BYTES = 64 * 1024 * 1024
+MAX_BYTES = 64 * 1024 * 1024
 """Bytes of snapshots and deltas fetched at the start, at most."""
 KEPT_DELTAS = 20
 """Deltas kept behind the reader's position; a reload fetches a snapshot."""
@@ -86,9 +86,9 @@ class StateMirror:
             self._partitions = []
             return []
         operators = list(self._windowed())
-        if len(operators) * int(partitions) > MOST_PARTITIONS:
+        if len(operators) * int(partitions) > MAX_PARTITIONS:
             self.left_out = WindowsUnknown(
-                "remote_state", {"partitions": len(operators) * int(partitions), "limit": MOST_PARTITIONS}
+                "remote_state", {"partitions": len(operators) * int(partitions), "limit": MAX_PARTITIONS}
             )
             return []
         self._partitions = [f"{operator}/{number}" for operator in operators for number in range(int(partitions))]
@@ -112,8 +112,8 @@ class StateMirror:
             for entry in _since_snapshot(self._store.entries(f"state/{partition}") or (), version):
                 needed.append(f"{partition}/{entry.name}")
                 size += entry.size
-        if size > MOST_BYTES:
-            self.left_out = WindowsUnknown("remote_state_size", {"bytes": size, "limit": MOST_BYTES})
+        if size > MAX_BYTES:
+            self.left_out = WindowsUnknown("remote_state_size", {"bytes": size, "limit": MAX_BYTES})
             return
         self._fetch(needed)
 
@@ -135,10 +135,10 @@ class StateMirror:
 
 
 def _since_snapshot(entries: Sequence[Entry], version: int) -> list[Entry]:
-    found = [(int(match[1]), match[2], entry) for entry in entries if (match := _FILE.fullmatch(entry.name))]
-    snapshot = max((number for number, kind, _ in found if kind == "snapshot" and number <= version), default=0)
+    files = [(int(match[1]), match[2], entry) for entry in entries if (match := _FILE.fullmatch(entry.name))]
+    snapshot = max((number for number, kind, _ in files if kind == "snapshot" and number <= version), default=0)
     return [
         entry
-        for number, kind, entry in found
+        for number, kind, entry in files
         if (kind == "snapshot" and number == snapshot) or (kind == "delta" and snapshot < number <= version)
     ]

@@ -16,7 +16,7 @@ from .query_runs import QueryRun
 
 SEARCH_S = 2.0
 """Seconds between two searches for a job that publishes a query."""
-_MOST_NAMED = 8
+_MAX_NAMED = 8
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -149,7 +149,7 @@ class JobReports:
 def siblings_of(runs: Sequence[QueryRun], chosen: QueryRun | None) -> list[SiblingQuery]:
     """The last run of every other query, the failed ones first."""
     last = {run.id: run for run in runs if chosen is None or run.id != chosen.id}
-    found = [
+    siblings = [
         SiblingQuery(
             name=one_line(run.name or run.id, 80),
             id=run.id,
@@ -158,12 +158,13 @@ def siblings_of(runs: Sequence[QueryRun], chosen: QueryRun | None) -> list[Sibli
         )
         for run in last.values()
     ]
-    return sorted(found, key=lambda one: one.state != "failed")
+    return sorted(siblings, key=lambda sibling: sibling.state != "failed")
 
 
 def checkpoint_of(runs: Sequence[QueryRun], run: QueryRun | None) -> str | None:
     """A run without a batch has no plan, but an earlier run of the same query may have had one."""
-    places = [one.plan.checkpoint for one in runs if run is not None and one.id == run.id and one.plan is not None]
+    plans = [other.plan for other in runs if run is not None and other.id == run.id]
+    places = [plan.checkpoint for plan in plans if plan is not None]
     return next((place for place in reversed(places) if place is not None), None)
 
 
@@ -190,7 +191,7 @@ def sure_of(runs: Sequence[QueryRun], wanted: str | None) -> None:
     last = {run.id: run for run in meant or runs}
     order = sorted(last.values(), key=lambda run: (run.error is None, run.ended, run.name or run.id))
     names = [f"{one_line(run.name or run.id, 60)}{_ended_words(run)}" for run in order]
-    listed = ", ".join(names[:_MOST_NAMED]) + (f" and {len(names) - _MOST_NAMED} more" * (len(names) > _MOST_NAMED))
+    listed = ", ".join(names[:_MAX_NAMED]) + (f" and {len(names) - _MAX_NAMED} more" * (len(names) > _MAX_NAMED))
     if wanted is not None and runs and not meant:
         raise UsageError(f"--query {one_line(wanted, 60)!r} is not among its queries: {listed}", code="no_query")
     running = {run.id for run in meant if not run.ended}

@@ -81,8 +81,8 @@ class PartitionWindows:
     def _reload(self, version: int) -> None:
         for left in reversed(range(_RELOADS)):
             self._clear()
-            found = (_SNAPSHOT.fullmatch(name) for name in names(self._directory))
-            snapshot = max((number for match in found if match and (number := int(match[1])) <= version), default=0)
+            matches = (_SNAPSHOT.fullmatch(name) for name in names(self._directory))
+            snapshot = max((number for match in matches if match and (number := int(match[1])) <= version), default=0)
             try:
                 if snapshot:
                     self._apply(f"{snapshot}.snapshot")
@@ -210,20 +210,20 @@ def _lz4_block(method: int, block: bytes, size: int) -> bytes:
         raise UnreadableError("it is damaged: an LZ4 frame of an unknown method")
     codec: Any = lz4  # without types
     try:
-        found: bytes = codec.decompress(block, uncompressed_size=size)
+        content: bytes = codec.decompress(block, uncompressed_size=size)
     except codec.LZ4BlockError:
-        found = b""
-    if len(found) != size:
+        content = b""
+    if len(content) != size:
         raise UnreadableError("it is damaged: an LZ4 frame does not decompress to its length")
-    return found
+    return content
 
 
 def _zstd(content: bytes, limit: int) -> bytes:
     reader = zstandard.ZstdDecompressor().stream_reader(content, read_across_frames=True)
     try:
-        found = reader.read(limit + 1)
+        data = reader.read(limit + 1)
     except (zstandard.ZstdError, MemoryError):
         raise UnreadableError("it is damaged: not the zstd stream that its head promises") from None
-    if len(found) > limit:
+    if len(data) > limit:
         raise UnreadableError(f"it holds more than {limit:,} bytes")
-    return found
+    return data

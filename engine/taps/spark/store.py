@@ -55,14 +55,16 @@ class Store:
         """The entries of a directory; None: there is no such directory. RemoteError."""
         self.requests += 1
         try:
-            found = self._fs.get_file_info(fs.FileSelector(self._path(below)))
+            infos = self._fs.get_file_info(fs.FileSelector(self._path(below)))
         except NotADirectoryError:
             return None
         except Exception as error:  # noqa: BLE001 - each store raises what its library does
             if is_missing(error):
                 return None
             raise RemoteError(self._reason(error)) from None
-        return [Entry(one.base_name, one.type == fs.FileType.Directory, one.size or 0, _ms(one.mtime)) for one in found]
+        return [
+            Entry(info.base_name, info.type == fs.FileType.Directory, info.size or 0, _ms(info.mtime)) for info in infos
+        ]
 
     def is_file(self) -> bool:
         """Whether the URI itself is a file. RemoteError."""
@@ -120,11 +122,11 @@ def _ms(when: datetime | None) -> int | None:
 
 def _written_ms(metadata: Any) -> int | None:
     """By the headers of a stream, where the file system has them."""
-    said: Any = metadata.get("Last-Modified") if metadata else None
-    if not said:
+    header: Any = metadata.get("Last-Modified") if metadata else None
+    if not header:
         return None
     try:
-        text: str = said.decode()
+        text: str = header.decode()
         return int(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1_000)
     except ValueError:
         return None

@@ -25,17 +25,17 @@ if TYPE_CHECKING:  # slow to load
     import numpy as np
     from numpy.typing import NDArray
 
-MOST_CHANNELS = 8192
-MOST_RECENT = 64
-MOST_RECENT_ENTRIES = 20_000
+MAX_CHANNELS = 8192
+MAX_RECENT = 64
+MAX_RECENT_ENTRIES = 20_000
 """Channels and buckets in the recent batches, at most, together; the last batch is always kept."""
-MOST_BUCKETS = 1 << 16
+MAX_BUCKETS = 1 << 16
 """Buckets that are looked up, at most: at 10 s each, 7 days."""
 
 EventMs = Annotated[int, Meta(ge=-(2**54), le=2**54)]
 """An event time (ms) in the range of a timestamp."""
 
-_MOST_ROWS = 2**44
+_MAX_ROWS = 2**44
 _NAME_LIMIT = 200
 
 SEED = 9001
@@ -267,7 +267,7 @@ class TappedInput:
 
     def _learn(self, names: str | None) -> None:
         for name in msgspec.json.decode(names, type=list[str | None]) if names else ():
-            if name and (key := key_of(name)) not in self._names and len(self._names) < 2 * MOST_CHANNELS:
+            if name and (key := key_of(name)) not in self._names and len(self._names) < 2 * MAX_CHANNELS:
                 shown = one_line(name, _NAME_LIMIT)
                 self._names[key] = f"{shown} #{key:016x}" if shown in self._shown else shown
                 self._shown.add(shown)
@@ -280,8 +280,8 @@ class TappedInput:
                 channel = ChannelFacts(max(before.max_ms, channel.max_ms), before.rows + channel.rows)
             self._channels[key] = channel
         self._theta = min(self._theta, theta)
-        if len(self._channels) > MOST_CHANNELS:
-            self._theta = min(self._theta, sorted(self._channels)[MOST_CHANNELS])
+        if len(self._channels) > MAX_CHANNELS:
+            self._theta = min(self._theta, sorted(self._channels)[MAX_CHANNELS])
         if self._theta < ALL_KEYS:
             self._channels = {key: channel for key, channel in self._channels.items() if key < self._theta}
             self._of = max(self._of, round(len(self._channels) * ALL_KEYS / self._theta))
@@ -301,15 +301,15 @@ class TappedInput:
 
         sketch = decode_sketch(tapped.rows_by_bucket)
         newest = high if self._max_ms is None else min(high, max(low, self._max_ms))
-        first = max(low // width, newest // width - MOST_BUCKETS)
-        last = min(high // width, first + 2 * MOST_BUCKETS)
+        first = max(low // width, newest // width - MAX_BUCKETS)
+        last = min(high // width, first + 2 * MAX_BUCKETS)
         starts = np.arange(first, last + 1, dtype=np.int64) * width
-        found: dict[int, int] = {}
+        rows: dict[int, int] = {}
         for key, start in zip(keys_of_longs(starts).tolist(), starts.tolist(), strict=True):
             if key in sketch.values:
-                found[start] = _rows(sketch.values[key] / sketch.share)
-        placed = sum(found.values())
-        return _Buckets(width, found, max(0, tapped.rows - tapped.nulls - placed) if sketch.exact else 0)
+                rows[start] = _rows(sketch.values[key] / sketch.share)
+        placed = sum(rows.values())
+        return _Buckets(width, rows, max(0, tapped.rows - tapped.nulls - placed) if sketch.exact else 0)
 
     def _count_lateness(self, buckets: _Buckets, floor_ms: int | None, clock_ms: int | None) -> None:
         if self._lateness is None or self._lateness.width != buckets.width:
@@ -336,7 +336,7 @@ class TappedInput:
         )
         self._recent.append(_Batch(facts, channels))
         self._entries += len(channels) + len(facts.buckets)
-        while len(self._recent) > 1 and (len(self._recent) > MOST_RECENT or self._entries > MOST_RECENT_ENTRIES):
+        while len(self._recent) > 1 and (len(self._recent) > MAX_RECENT or self._entries > MAX_RECENT_ENTRIES):
             gone = self._recent.popleft()
             self._entries -= len(gone.channels) + len(gone.facts.buckets)
 
@@ -395,6 +395,6 @@ def _time_ms(number: float) -> int:
 
 
 def _rows(number: float) -> int:
-    if not 0 <= number <= _MOST_ROWS:
+    if not 0 <= number <= _MAX_ROWS:
         raise UnreadableError("a sketch holds an invalid number of rows")
     return round(number)

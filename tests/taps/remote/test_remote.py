@@ -202,7 +202,7 @@ def test_attach_and_check_show_the_query_by_its_uri(
 def test_too_much_state_is_left_out_with_the_reason(
     s3: S3, written: dict[str, Written], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote_state, "MOST_PARTITIONS", 1)
+    monkeypatch.setattr(remote_state, "MAX_PARTITIONS", 1)
     begin(s3, written["counts"], 1)
     remote = Remote(URI)
     watch = QueryWatch(SourceView(kind="checkpoint", description=URI), checkpoint=remote.local, remote=remote)
