@@ -8,6 +8,7 @@ only while it sleeps, so what it prints depends on nothing but its input. Forkin
 import importlib
 import json
 import os
+import re
 import sys
 import tempfile
 import time
@@ -15,23 +16,25 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from wmtop.tui import cli
-
-from .answers import serve
-
+JOBMANAGER = "flink://jobmanager:8081"
+"""The address in the arguments of what is served from a recording."""
 STARTED_S = 1_000.0
 """What the monotonic clock of a child says first."""
 
 
 class Clock:
-    """The wall clock and the monotonic clock of one command."""
+    """The wall clock and the monotonic clock of one command; it stands in for the module `time`."""
 
-    def __init__(self, now_ms: int) -> None:
-        self.first_ns = now_ms * 1_000_000
+    def __init__(self) -> None:
+        self.first_ms = 0
         self.passed_s = 0.0
+        time.time_ns, time.time, time.monotonic, time.sleep = self.time_ns, self.time, self.monotonic, self.sleep
 
     def time_ns(self) -> int:
-        return self.first_ns + round(self.passed_s * 1e9)
+        return self.first_ms * 1_000_000 + round(self.passed_s * 1e9)
+
+    def time(self) -> float:
+        return self.time_ns() / 1e9
 
     def monotonic(self) -> float:
         return STARTED_S + self.passed_s
@@ -39,30 +42,30 @@ class Clock:
     def sleep(self, seconds: float) -> None:
         self.passed_s += seconds
 
-    def install(self) -> None:
-        """Replace the functions of the module `time`, which all of wmtop calls."""
-        time.time_ns = self.time_ns
-        time.time = lambda: self.time_ns() / 1e9
-        time.monotonic = self.monotonic
-        time.sleep = self.sleep
+
+CLOCK = Clock()
+"""Here before wmtop is imported (by functions only): it may keep a function of `time` as a default argument."""
 
 
 def run(request: dict[str, Any], out: Path) -> None:
     """In a child: run the command, its stdout and stderr in files; never returns."""
     code: object = 1
-    try:
+    try:  # whatever happens, the child must not go on as the driver
+        from wmtop.tui import cli
+
         os.chdir(request["directory"])
         for number, path in ((1, out / "out"), (2, out / "err")):
             os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
-        clock = Clock(request["now_ms"])
+        CLOCK.first_ms = request["now_ms"]
         arguments = request["arguments"]
         if "answers" in request:
-            url = serve(Path(request["answers"]), lambda: clock.time_ns() // 1_000_000)
-            arguments = [argument.replace("flink://jobmanager", url) for argument in arguments]
-        clock.install()
+            from .answers import serve
+
+            url = serve(Path(request["answers"]), lambda: CLOCK.time_ns() // 1_000_000)
+            arguments = [argument.replace(JOBMANAGER, url) for argument in arguments]
         sys.argv = ["wmtop", *arguments]
         try:
-            cli.main()
+            code = follow(*arguments[1:]) if arguments[0] == "follow" else cli.main()
         except SystemExit as over:
             code = over.code
         sys.stdout.flush()
@@ -71,6 +74,26 @@ def run(request: dict[str, Any], out: Path) -> None:
         (out / "modules").write_text(json.dumps(modules))
     finally:
         os._exit(code if isinstance(code, int) else 0 if code is None else 1)
+
+
+def follow(target: str, *shown: str) -> int:
+    """Print the snapshots of the polls `shown` (from 0) of one watch on a target.
+
+    No command does this without threads; it is what is between a target and a screen.
+    """
+    import msgspec
+    from wmtop.tui.cli.attach import watched_of
+    from wmtop.tui.cli.look import opened, pictures
+
+    polls = list(map(int, shown))
+    watched = watched_of(target, {})
+    with opened(watched):
+        for number, snapshot in enumerate(pictures(watched, float("inf"))):
+            if number in polls:
+                print(msgspec.json.encode(snapshot).decode(), flush=True)
+            if number >= max(polls):
+                return 0
+    return 1
 
 
 def answer(request: dict[str, Any], out: Path) -> dict[str, Any]:
@@ -84,7 +107,12 @@ def answer(request: dict[str, Any], out: Path) -> dict[str, Any]:
     with suppress(FileNotFoundError):
         for name in json.loads((out / "modules").read_text()):
             importlib.import_module(name)
-    return {"code": code, "out": (out / "out").read_text(), "err": (out / "err").read_text()}
+    return {"code": code, "out": _told(out / "out"), "err": _told(out / "err")}
+
+
+def _told(path: Path) -> str:
+    """What a child wrote, with one address for every port."""
+    return re.sub(r"127\.0\.0\.1:\d+", JOBMANAGER.removeprefix("flink://"), path.read_text())
 
 
 def main() -> None:

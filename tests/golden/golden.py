@@ -1,6 +1,7 @@
 """What the golden tests share: the driver, unpacked inputs, and the comparison with `expected/`."""
 
 import difflib
+import hashlib
 import json
 import os
 import subprocess
@@ -11,11 +12,13 @@ from types import TracebackType
 from typing import Any, Self
 
 HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
 INPUTS, EXPECTED = HERE / "inputs", HERE / "expected"
 PLACE = "/golden"
 """Where inputs lie, in the files of `inputs/` and `expected/`; the tests unpack them somewhere else."""
 WIDTH = 120
 LONGEST_DIFF = 60
+ENDS = 5
 
 
 class Driver:
@@ -23,11 +26,10 @@ class Driver:
 
     def __init__(self, place: Path) -> None:
         self._place = place
-        root = HERE.parents[1]
-        path = [root, *(entry for entry in sys.path if entry)]
+        path = [ROOT, *(entry for entry in sys.path if entry)]
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.golden.driver"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            cwd=root, env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, path))},
+            cwd=ROOT, env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, path))},
         )  # fmt: skip
 
     def wmtop(self, *arguments: object, now_ms: int, **more: Any) -> dict[str, Any]:
@@ -40,14 +42,17 @@ class Driver:
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
         done = json.loads(self._process.stdout.readline())
-        lines = done["out"].replace(str(self._place), PLACE).splitlines()
+        out, errors = (self._placeless(done[name]).splitlines() for name in ("out", "err"))
         result: dict[str, Any] = {"exit": done["code"]}
-        printed = [json.loads(line) for line in lines]
+        printed = [json.loads(line) for line in out]
         if printed:
             result["json"] = printed[0] if len(printed) == 1 else printed
-        if done["err"]:
-            result["errors"] = done["err"].replace(str(self._place), PLACE).splitlines()
+        if errors:
+            result["errors"] = errors
         return result
+
+    def _placeless(self, text: str) -> str:
+        return text.replace(str(self._place), PLACE).replace(str(ROOT), "")
 
     def __enter__(self) -> Self:
         return self
@@ -60,10 +65,11 @@ class Driver:
         self._process.wait(20)
 
 
-def unpack(archive: Path, place: Path) -> None:
-    """Unpack an archive of `inputs/`, with the times of its files; paths in text files point to `place`."""
-    with tarfile.open(archive) as tar:
-        tar.extractall(place, filter="data")
+def unpack(place: Path) -> None:
+    """Unpack all of `inputs/` into an empty directory, with the times of the files; paths in them point to `place`."""
+    for archive in sorted(INPUTS.glob("*.tar.xz")):
+        with tarfile.open(archive) as tar:
+            tar.extractall(place, filter="data")
     for path in place.rglob("*"):
         if path.is_file() and PLACE.encode() in (data := path.read_bytes()):
             times = path.stat()
@@ -87,17 +93,30 @@ def compare(family: str, case: str, seen: dict[str, Any]) -> None:
         raise AssertionError("\n".join(lines[:LONGEST_DIFF] + ["…"] * (len(lines) > LONGEST_DIFF)))
 
 
-def pretty(value: Any, indent: int = 0, width: int = WIDTH) -> str:
-    """JSON in which what fits on a line is on one line: short, and its diffs can be read."""
+def thinned(value: Any) -> Any:
+    """The same with the ends of long lists only, and a checksum of their middle: for cases of which there are many."""
+    if isinstance(value, dict):
+        return {name: thinned(one) for name, one in value.items()}
+    if not isinstance(value, list):
+        return value
+    if len(value) <= 4 * ENDS:
+        return [thinned(one) for one in value]
+    middle = value[ENDS:-ENDS]
+    sha256 = hashlib.sha256(json.dumps(middle).encode()).hexdigest()
+    return [*map(thinned, value[:ENDS]), {"left out": len(middle), "sha256": sha256}, *map(thinned, value[-ENDS:])]
+
+
+def pretty(value: Any, indent: int = 0, lead: int = 0) -> str:
+    """JSON in which what fits on a line, after `lead` characters, is on one line: short, and its diffs can be read."""
     line = json.dumps(value, ensure_ascii=False)
-    if indent + len(line) <= width or not isinstance(value, (dict, list)) or not value:
+    if indent + lead + len(line) <= WIDTH or not isinstance(value, (dict, list)) or not value:
         return line
     pad = " " * (indent + 1)
     if isinstance(value, list):
         return "[\n" + ",\n".join(pad + pretty(one, indent + 1) for one in value) + f"\n{' ' * indent}]"
     names = [json.dumps(name, ensure_ascii=False) for name in value]
     lines = [
-        f"{pad}{name}: {pretty(one, indent + 1, width - len(name) - 2)}"
+        f"{pad}{name}: {pretty(one, indent + 1, len(name) + 2)}"
         for name, one in zip(names, value.values(), strict=True)
     ]
     return "{\n" + ",\n".join(lines) + f"\n{' ' * indent}}}"

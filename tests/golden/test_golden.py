@@ -15,13 +15,19 @@ from .golden import INPUTS, Driver, compare, unpack
 
 HOUR = 3_600_000
 JOBS: dict[str, dict[str, object]] = json.loads((INPUTS / "gallery.json").read_text())
+FLINK_JOBS = ("aligned", "bare", "busy", "finite", "keeper", "lagging", "orders", "stuck", "twins")
+"""What was recorded of `tests/flink`'s jobs: `bare` is cancelled, `finite` ends, the JobManager of `keeper` dies."""
+POLLS = (0, 15, 75)
+RECORDINGS = sorted((INPUTS.parents[1] / "core" / "doctor").glob("*.rec"))
+ASK_MS = 1_800_000_000_000
+"""When recordings are looked at: of no importance to what they hold."""
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory with all inputs."""
-    place = tmp_path_factory.mktemp("golden")
-    unpack(INPUTS / "gallery.tar.xz", place)
+    place = tmp_path_factory.mktemp("inputs")
+    unpack(place)
     return place
 
 
@@ -50,3 +56,45 @@ def test_gallery_job_by_the_event_log(driver: Driver, place: Path, job: str) -> 
         "check": driver.wmtop("check", target, "--query", query, "--json", now_ms=now_ms),
     }
     compare("event_logs", job, seen)
+
+
+@pytest.mark.parametrize("job", FLINK_JOBS)
+def test_flink_job_by_its_rest_answers(driver: Driver, place: Path, job: str) -> None:
+    answers = place / "flink" / f"{job}.jsonl"
+    times = [json.loads(line)["at_ms"] for line in answers.read_text().splitlines()]
+
+    def wmtop(command: str, *arguments: object, now_ms: int = times[0]) -> dict[str, object]:
+        return driver.wmtop(
+            command, f"flink://jobmanager:8081/{job}", *arguments, now_ms=now_ms, answers=str(answers)
+        )  # fmt: skip
+
+    seen = {
+        "follow": wmtop("follow", *POLLS),
+        "attach": wmtop("attach", "--once", "--json"),
+        "attach later": wmtop("attach", "--once", "--json", now_ms=times[-1]),
+        "check": wmtop("check", "--json", "--for", "100s"),
+        "check later": wmtop("check", "--json", "--for", "8s", now_ms=times[-1]),
+        "advise": wmtop("advise", "--json"),
+    }
+    compare("flink", job, seen)
+
+
+@pytest.mark.parametrize("wanted", ["", "/no-such-job"])
+def test_several_flink_jobs_are_listed(driver: Driver, place: Path, wanted: str) -> None:
+    answers = place / "flink" / "stuck.jsonl"
+    now_ms = json.loads(answers.read_text().splitlines()[0])["at_ms"]
+    target = f"flink://jobmanager:8081{wanted}"
+    seen = driver.wmtop("attach", target, "--once", "--json", now_ms=now_ms, answers=str(answers))
+    compare("flink", "listed" + wanted.replace("/", "_"), seen)
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
+def test_recording(driver: Driver, path: Path) -> None:
+    [*times] = (frame["now_ms"] for frame in driver.wmtop("replay", path, "--json", now_ms=ASK_MS)["json"])
+    seen: dict[str, object] = {"times": times}
+    for at in times[:: len(times) // 4]:
+        seen[f"replay {at}"] = driver.wmtop("replay", path, "--once", "--json", "--at", at, now_ms=ASK_MS)
+        seen[f"check {at}"] = driver.wmtop("check", path, "--json", "--at", at, now_ms=ASK_MS)
+    for command in (["check"], ["advise"], ["preview", "--lateness", "2h"], ["preview", "--idle-after", "30m"]):
+        seen[" ".join(command)] = driver.wmtop(command[0], path, *command[1:], "--json", now_ms=ASK_MS)
+    compare("recordings", path.stem, seen)
