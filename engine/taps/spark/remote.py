@@ -32,7 +32,7 @@ class CheckpointMirror:
     ) -> None:
         self.local = local
         self.every_s = MIN_INTERVAL_S
-        """How long to wait until the next look."""
+        """How long to wait until the next refresh."""
         self._store = store
         self._clock = clock
         self._state = StateMirror(store, local) if with_state else None
@@ -53,14 +53,14 @@ class CheckpointMirror:
         ):
             self._state.reload_next()
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Fetch new files; RemoteError if the store does not answer: the copy stays as it was."""
         if self._listed_s is None or self._clock() - self._listed_s >= LIST_EVERY_S:
             self._list()
             self._listed_s = self._clock()
         self._follow()
         if self._state is not None and self._commits is not None:
-            self._state.look(self._commits, self._newest_offsets())
+            self._state.refresh(self._commits, self._newest_offsets())
         self.every_s = self._pace()
 
     def _follow(self) -> None:
@@ -187,7 +187,7 @@ class EventLogMirror:
 
     state_left_out = None
     every_s = EVERY_S
-    """How long to wait until the next look."""
+    """How long to wait until the next refresh."""
 
     def __init__(self, store: Store, local: Path, *, single: bool) -> None:
         self.local = local
@@ -197,7 +197,7 @@ class EventLogMirror:
     def state_read(self, windows: Sequence[OpenWindows]) -> None:
         """An event log has no state."""
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Fetch the additions; RemoteError if the store does not answer: the copy stays as it was."""
         if self._single:
             self._fetch("", self.local, None)
@@ -246,7 +246,7 @@ class Mirror(Protocol):
         """Note the result of reading the state."""
         ...
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Fetch new files; RemoteError if the store does not answer: the copy stays as it was."""
         ...
 
@@ -260,7 +260,7 @@ class Remote:
         self._directory = tempfile.TemporaryDirectory(prefix="wmtop-copy-", ignore_cleanup_errors=True)
         try:
             self.mirror = _mirror(self.store, Path(self._directory.name), with_state=with_state)
-            self.mirror.look()
+            self.mirror.refresh()
         except RemoteError as error:
             self.close()
             raise UsageError(str(error)) from None
@@ -273,10 +273,10 @@ class Remote:
         """Where the copy is."""
         return self.mirror.local
 
-    def look(self) -> str | None:
+    def refresh(self) -> str | None:
         """Fetch new files; returns why that failed, None if it did not."""
         try:
-            self.mirror.look()
+            self.mirror.refresh()
         except RemoteError as error:
             return str(error)
         return None

@@ -34,10 +34,10 @@ class StateMirror:
         self._version: int | None = None
 
     def reload_next(self) -> None:
-        """Fetch the last snapshots again at the next look."""
+        """Fetch the last snapshots again at the next refresh."""
         self._version = None
 
-    def look(self, committed: int, offsets: bytes) -> None:
+    def refresh(self, committed: int, offsets: bytes) -> None:
         """Fetch the state after the batch `committed`, whose offsets' file is given. RemoteError."""
         version = committed + 1
         if self._version == version or self.left_out is not None:

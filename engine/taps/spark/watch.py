@@ -158,7 +158,7 @@ class QueryWatch:
         """Copy new files from the store."""
         if self._remote is None:
             return
-        self._trouble = self._remote.look()
+        self._trouble = self._remote.refresh()
         if self._trouble is None:
             self._failing_since = None
         elif self._failing_since is None:

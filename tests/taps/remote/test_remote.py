@@ -78,11 +78,11 @@ def test_it_is_followed_as_a_local_one_is(s3: S3, written: dict[str, Written], k
     for batch in range(written[kind].last + 1):
         local = written[kind].copy(tmp_path / str(batch), last=batch)
         upload(s3, written[kind], batch, committed=False)
-        assert remote.look() is None
+        assert remote.refresh() is None
         if batch:
             assert CheckpointTap(remote.local).poll().in_flight
         upload(s3, written[kind], batch)
-        assert remote.look() is None
+        assert remote.refresh() is None
         assert facts_of(remote.local) == facts_of(local.path)
         assert windows_of(there, remote.local) == windows_of(OpenWindowsTap(local.path), local.path)
     remote.close()
@@ -94,11 +94,11 @@ def test_a_look_at_an_idle_query_is_one_request_and_a_batch_a_few(s3: S3, writte
     remote = Remote(URI, with_state=False)
     s3.asked.clear()
     for _ in range(5):
-        remote.look()
+        remote.refresh()
     assert s3.asked == [f"HEAD /{BUCKET}/{KEY}/offsets/1"] * 5
     s3.asked.clear()
     upload(s3, written["plain"], 1)
-    remote.look()
+    remote.refresh()
     assert len(s3.asked) == 5  # two files, each HEAD and GET, and the next batch, which is not there
     assert not any("list-type" in path for path in s3.asked)
     remote.close()
@@ -113,7 +113,7 @@ def test_a_listing_that_lags_hides_nothing_and_forgets_nothing(
     s3.lists_late = True
     for batch in (2, 3):
         upload(s3, written["counts"], batch)
-        assert remote.look() is None
+        assert remote.refresh() is None
         assert (facts_of(remote.local).batch, facts_of(remote.local).committed) == (batch, batch)
     remote.close()
 
@@ -126,7 +126,7 @@ def test_another_query_at_the_same_place_is_noticed(
     remote = Remote(URI)
     s3.delete(KEY)
     begin(s3, written["plain"], 0)
-    assert remote.look() is None
+    assert remote.refresh() is None
     assert facts_of(remote.local).batch == 0
     assert facts_of(remote.local).query_id == facts_of(written["plain"].path).query_id
     remote.close()
@@ -228,7 +228,7 @@ def test_an_event_log_is_followed(s3: S3, seen: dict[str, Seen], kind: str, tmp_
     half = tap.poll_all()
     last.write_bytes(content)
     s3.put(last, f"logs/{log.name}/{last.name}" if growing.is_dir() else f"logs/{log.name}")
-    assert remote.look() is None
+    assert remote.refresh() is None
     now = tap.poll_all()
     assert half.queries != whole.queries
     assert now.queries == whole.queries
