@@ -6,7 +6,7 @@ INSTALL := PIP_USE_PEP517=1 $(BIN)/python -m pip --disable-pip-version-check $$(
 	--constraint .ci/constraints.txt --editable
 
 # Spark's class archive, for faster starts of the tests' JVMs.
-WARM_UP = $(BIN)/python -m wmtop.engine.pipeline.warm_up --untied >/dev/null 2>&1 </dev/null
+WARM_UP = $(BIN)/python -m wmtop.engine.run.warm_up --untied >/dev/null 2>&1 </dev/null
 # Three workers for two cores: many tests wait for a JVM, a broker or a clock.
 PYTEST = $(BIN)/pytest --numprocesses 3 --dist loadgroup --no-loadscope-reorder
 
@@ -42,7 +42,7 @@ test-all: test
 	@$(PYTEST) -m matrix $(ARGS) || [ $$? -eq 5 ]  # 5: ARGS leaves none of them
 
 test-flink120: $(VENV)/.installed-dev
-	@sh .ci/have java && sh .ci/have maven && WMTOP_TEST_FLINK=1.20.5 $(BIN)/pytest -n 0 tests/flink/test_situations.py \
+	@sh .ci/have java && sh .ci/have maven && WMTOP_TEST_FLINK=1.20.5 $(BIN)/pytest -n 0 tests/targets/flink/test_situations.py \
 		-k "several_jobs or ended or comes_back" $(ARGS)
 
 gallery: $(VENV)/.installed-dev
@@ -59,13 +59,13 @@ check: $(VENV)/.installed-dev
 	$(BIN)/lint-imports --no-cache
 
 quick: check
-	$(BIN)/pytest --numprocesses 2 tests/core tests/tui/present $(ARGS)
+	$(BIN)/pytest --numprocesses 2 tests/watermarks tests/tui/words $(ARGS)
 
 docs: $(VENV)/.installed-dev
 	$(BIN)/python docs/generate.py
 
 coverage: $(VENV)/.installed-dev
-	$(BIN)/pytest --numprocesses 2 --cov --cov-report=term:skip-covered tests/core tests/feed tests/tui tests/taps $(ARGS)
+	$(BIN)/pytest --numprocesses 2 --cov --cov-report=term:skip-covered tests/watermarks tests/feed tests/tui tests/targets/spark $(ARGS)
 
 # In an environment of its own: what pip-audit needs is not to be in our lock. --strict: what could not be looked up fails.
 audit: $(VENV)/.installed-dev

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from wmtop.engine.core.lateness import bucket_edges
-from wmtop.engine.core.settings import Settings
-from wmtop.engine.pipeline.aggregate import Aggregation
-from wmtop.engine.pipeline.groups import Levels
-from wmtop.engine.pipeline.session import build_session, stop_session
+from wmtop.engine.run.groups import Levels
+from wmtop.engine.run.row_groups import Aggregation
+from wmtop.engine.run.session import build_session, stop_session
+from wmtop.engine.watermarks.lateness import bucket_edges
+from wmtop.engine.watermarks.settings import Settings
 
 from . import throughput
 

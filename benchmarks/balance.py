@@ -14,16 +14,16 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 from pyspark.sql import DataFrame, SparkSession
-from wmtop.engine.core.monitor import Monitor
-from wmtop.engine.core.monitor_state import to_save
-from wmtop.engine.core.settings import Settings, Tumbling
-from wmtop.engine.core.view import snapshot_of
-from wmtop.engine.json_path import JsonPath
-from wmtop.engine.kafka.config import KafkaConfig
-from wmtop.engine.pipeline.durable import StateDirectory
-from wmtop.engine.pipeline.query import Run
-from wmtop.engine.pipeline.sources.kafka import Kafka
-from wmtop.engine.pipeline.sources.kafka_columns import KafkaColumns
+from wmtop.engine.kafka.client_settings import KafkaConfig
+from wmtop.engine.run.durable_state import StateDirectory
+from wmtop.engine.run.query import Run
+from wmtop.engine.run.sources.kafka import Kafka
+from wmtop.engine.run.sources.kafka_columns import KafkaColumns
+from wmtop.engine.system.json_path import JsonPath
+from wmtop.engine.verdict.snapshot_of import snapshot_of
+from wmtop.engine.watermarks.monitor import Monitor
+from wmtop.engine.watermarks.monitor_state import to_save
+from wmtop.engine.watermarks.settings import Settings, Tumbling
 
 from .kafka import cluster, fill
 

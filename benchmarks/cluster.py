@@ -10,14 +10,14 @@ import tempfile
 import time
 from pathlib import Path
 
-from wmtop.engine.core.settings import Settings
-from wmtop.engine.pipeline.cluster import prepare_executors
-from wmtop.engine.pipeline.durable import StateDirectory
-from wmtop.engine.pipeline.query import Run
-from wmtop.engine.pipeline.session import build_session, stop_session
-from wmtop.engine.pipeline.sources.columns import Columns
+from wmtop.engine.run.cluster import prepare_executors
+from wmtop.engine.run.durable_state import StateDirectory
+from wmtop.engine.run.query import Run
+from wmtop.engine.run.session import build_session, stop_session
+from wmtop.engine.run.sources.columns import Columns
+from wmtop.engine.watermarks.settings import Settings
 
-from tests.pipeline.clusters import local_cluster
+from tests.run.clusters import local_cluster
 
 from .throughput import FILES, ROWS, FilesABatch, make_files, phases
 

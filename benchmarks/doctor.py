@@ -3,10 +3,10 @@
 import statistics
 import time
 
-from wmtop.engine.core.doctor import diagnose
-from wmtop.engine.core.history import HistoryPoint, Phases
-from wmtop.engine.core.settings import Settings, Tumbling
-from wmtop.engine.core.snapshot import ChannelView, Holder, Level, OpenWindow, Snapshot, SourceView, Totals, Windows
+from wmtop.engine.doctor import diagnose
+from wmtop.engine.snapshot import ChannelView, Holder, Level, OpenWindow, Snapshot, SourceView, Totals, Windows
+from wmtop.engine.verdict.history import HistoryPoint, Phases
+from wmtop.engine.watermarks.settings import Settings, Tumbling
 
 CHANNELS = (12, 1_000, 10_000)
 ROUNDS = 30

@@ -11,8 +11,8 @@ import sys
 import threading
 import time
 
-from tests.flink.conftest import free_port
-from tests.flink.flinks import Flink, compiled
+from tests.targets.flink.conftest import free_port
+from tests.targets.flink.flinks import Flink, compiled
 
 from .machine import process_cpu_s, scratch
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from kafka.admin import KafkaAdminClient
-from wmtop.engine.kafka.local.broker import LocalBroker
-from wmtop.engine.maven import fetched_jars
-from wmtop.engine.taps.flink_demo.job import compile_job, flink_jars
+from wmtop.engine.kafka.local_broker import LocalBroker
+from wmtop.engine.system.java import fetched_jars
+from wmtop.engine.targets.flink.demo.job import compile_job, flink_jars
 
 from .flink import JOB, PARALLELISM, Result, Sides, compare, java, of_flink, of_wmtop, print_head, write
 

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from wmtop.engine.core.settings import Settings
-from wmtop.engine.pipeline import query as query_module
-from wmtop.engine.pipeline.durable import StateDirectory
-from wmtop.engine.pipeline.observer import Observer
-from wmtop.engine.pipeline.query import Run
-from wmtop.engine.pipeline.session import build_session, stop_session
-from wmtop.engine.pipeline.sources.columns import Columns
-from wmtop.engine.pipeline.sources.replay import Replay
+from wmtop.engine.run import query as query_module
+from wmtop.engine.run.durable_state import StateDirectory
+from wmtop.engine.run.observe import Observer
+from wmtop.engine.run.query import Run
+from wmtop.engine.run.session import build_session, stop_session
+from wmtop.engine.run.sources.columns import Columns
+from wmtop.engine.run.sources.replay import Replay
+from wmtop.engine.watermarks.settings import Settings
 
 from .machine import tree_cpu_s
 

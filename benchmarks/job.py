@@ -4,7 +4,7 @@ import sys
 
 from pyspark.sql import functions as F
 from wmtop.engine import publish, tap
-from wmtop.engine.pipeline.session import build_session, stop_session
+from wmtop.engine.run.session import build_session, stop_session
 
 SHOPS = ("Oslo", "Lima", "Rome", "Bern", "Kyiv", "Baku")
 LATE_S = (2, 8, 20, 36, 48, 84)

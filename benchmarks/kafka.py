@@ -24,17 +24,17 @@ from kafka.record._crc32c import crc as crc32c_in_python
 from kafka.record.default_records import DefaultRecordBatch
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from wmtop.engine.core.settings import Settings
-from wmtop.engine.json_path import JsonPath
-from wmtop.engine.kafka.config import FETCH_WAIT_MS, KafkaConfig
-from wmtop.engine.kafka.local.broker import LocalBroker
-from wmtop.engine.pipeline.durable import StateDirectory
-from wmtop.engine.pipeline.query import Run
-from wmtop.engine.pipeline.session import build_session, stop_session
-from wmtop.engine.pipeline.sources import kafka_stream
-from wmtop.engine.pipeline.sources.kafka import Kafka
-from wmtop.engine.pipeline.sources.kafka_columns import KafkaColumns
-from wmtop.engine.pipeline.sources.kafka_stream import OffsetRange
+from wmtop.engine.kafka.client_settings import FETCH_WAIT_MS, KafkaConfig
+from wmtop.engine.kafka.local_broker import LocalBroker
+from wmtop.engine.run.durable_state import StateDirectory
+from wmtop.engine.run.query import Run
+from wmtop.engine.run.session import build_session, stop_session
+from wmtop.engine.run.sources import kafka_stream
+from wmtop.engine.run.sources.kafka import Kafka
+from wmtop.engine.run.sources.kafka_columns import KafkaColumns
+from wmtop.engine.run.sources.kafka_stream import OffsetRange
+from wmtop.engine.system.json_path import JsonPath
+from wmtop.engine.watermarks.settings import Settings
 
 from tests.kafka.connector import connector_jars
 

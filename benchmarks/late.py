@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
-from wmtop.engine.core.settings import Settings
-from wmtop.engine.pipeline.session import build_session, stop_session
-from wmtop.engine.pipeline.sources.columns import Columns
-from wmtop.engine.pipeline.sources.record_columns import RecordColumns
+from wmtop.engine.run.session import build_session, stop_session
+from wmtop.engine.run.sources.base import RecordColumns
+from wmtop.engine.run.sources.columns import Columns
+from wmtop.engine.watermarks.settings import Settings
 
 from .machine import tree_cpu_s
 from .throughput import FilesABatch, run_to_end

@@ -17,7 +17,7 @@ from typing import Any
 
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
-from wmtop.engine.kafka.local.broker import LocalBroker
+from wmtop.engine.kafka.local_broker import LocalBroker
 
 from tests.kafka.connector import connector_jars
 

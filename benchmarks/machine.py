@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from wmtop.engine.feed.rundir import RUN_DIR_VARIABLE
+from wmtop.engine.feed.run_directory import RUN_DIR_VARIABLE
 
 _LOOK_S = 0.05
 

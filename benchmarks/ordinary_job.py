@@ -20,7 +20,7 @@ import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from wmtop.engine import publish, tap
-from wmtop.engine.pipeline.session import build_session, stop_session
+from wmtop.engine.run.session import build_session, stop_session
 
 from .machine import scratch, tree_cpu_s
 

@@ -15,12 +15,12 @@ import sys
 import termios
 import time
 
-from wmtop.engine.core.monitor_state import new_monitor
-from wmtop.engine.core.settings import Settings
-from wmtop.engine.feed import rundir
+from wmtop.engine.feed import run_directory
 from wmtop.engine.feed.messages import Header, Reply
 from wmtop.engine.feed.publisher import Publisher
-from wmtop.engine.feed.rundir import RUN_DIR_VARIABLE
+from wmtop.engine.feed.run_directory import RUN_DIR_VARIABLE
+from wmtop.engine.watermarks.monitor_state import new_monitor
+from wmtop.engine.watermarks.settings import Settings
 
 from .machine import process_cpu_s, scratch
 from .screen import feed
@@ -71,7 +71,7 @@ def main() -> None:
     print("| first paint | p50 / p95 | least | CPU of the screen's process |\n| --- | --- | --- | --- |")
     with scratch():
         monitor = new_monitor(Settings(idle_after_ms=3_600_000))
-        with rundir.claim("bench", "benchmark", time.time_ns() // 1_000_000) as claim:
+        with run_directory.claim("bench", "benchmark", time.time_ns() // 1_000_000) as claim:
             run = claim.run
             header = Header(
                 name="bench", pid=os.getpid(), started_ms=run.started_ms, id=run.id, settings=monitor.settings

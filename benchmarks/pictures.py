@@ -17,15 +17,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from textual.pilot import Pilot
-from wmtop.engine.core.snapshot import Snapshot
-from wmtop.engine.feed import rundir
+from wmtop.engine.feed import run_directory
 from wmtop.engine.feed.client import Client
 from wmtop.engine.feed.messages import FromEngine
-from wmtop.engine.feed.recording import RecordingReader
-from wmtop.tui.app import WmtopApp
+from wmtop.engine.feed.recording_reader import RecordingReader
+from wmtop.engine.snapshot import Snapshot
 from wmtop.tui.cli.launch import EngineProcess
 from wmtop.tui.replay.app import ReplayApp
-from wmtop.tui.svg import self_contained
+from wmtop.tui.screens.app import WmtopApp
+from wmtop.tui.screens.export_actions import self_contained
 
 OUT = Path(__file__).parents[1] / "tui" / "pictures"
 SIZE = (120, 36)
@@ -118,8 +118,8 @@ async def take_attached(checkpoint: Path) -> None:
     job = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
         await until(lambda: (checkpoint / "commits" / "40").exists(), START_S)
-        engine = EngineProcess(["attach", str(checkpoint)], rundir.claim("orders", "a job", 0), tied=True)
-        client = Watched(rundir.socket_path("orders"), alive=engine.died)
+        engine = EngineProcess(["attach", str(checkpoint)], run_directory.claim("orders", "a job", 0), tied=True)
+        client = Watched(run_directory.socket_path("orders"), alive=engine.died)
         app = WmtopApp(client, on_quit="leave")
         async with app.run_test(size=SIZE, notifications=True) as pilot:
             await until(lambda: client.newest is not None and client.newest.verdict.verdict != "unknown", STORY_S)
@@ -134,9 +134,9 @@ async def take_attached(checkpoint: Path) -> None:
 
 async def take_flink() -> None:
     """The picture of a Flink job: the flights in a real Flink, once there is a verdict."""
-    engine = EngineProcess(["demo", "--flink"], rundir.claim("flink", "flights", 0), tied=True)
+    engine = EngineProcess(["demo", "--flink"], run_directory.claim("flink", "flights", 0), tied=True)
     try:
-        client = Watched(rundir.socket_path("flink"), alive=engine.died)
+        client = Watched(run_directory.socket_path("flink"), alive=engine.died)
         app = WmtopApp(client, on_quit="leave")
         async with app.run_test(size=SIZE) as pilot:
             await until(lambda: client.newest is not None and client.newest.verdict.verdict != "unknown", STORY_S)
@@ -151,7 +151,7 @@ def main() -> None:
     OUT.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="wmtop-pictures-", dir="/tmp") as directory:
         os.chmod(directory, 0o700)
-        os.environ[rundir.RUN_DIR_VARIABLE] = directory
+        os.environ[run_directory.RUN_DIR_VARIABLE] = directory
         only = sys.argv[1] if len(sys.argv) > 1 else None
         if only in (None, "flink"):
             asyncio.run(take_flink())
@@ -161,9 +161,9 @@ def main() -> None:
             return
         recording = Path(directory, "flights.rec")
         arguments = ["demo", "--idle-after", "off", "--record", str(recording)]
-        engine = EngineProcess(arguments, rundir.claim(NAME, "flights", 0), tied=True)
+        engine = EngineProcess(arguments, run_directory.claim(NAME, "flights", 0), tied=True)
         try:
-            asyncio.run(take_live(Watched(rundir.socket_path(NAME), alive=engine.died)))
+            asyncio.run(take_live(Watched(run_directory.socket_path(NAME), alive=engine.died)))
         finally:
             engine.stop()
         asyncio.run(take_replay(recording))

@@ -16,17 +16,18 @@ from pathlib import Path
 
 import msgspec
 import zstandard
-from wmtop.engine.core.history import HistoryPoint
-from wmtop.engine.core.monitor_state import new_monitor
-from wmtop.engine.core.observation import BatchObservation, Group
-from wmtop.engine.core.settings import Settings
-from wmtop.engine.core.snapshot import Snapshot
-from wmtop.engine.core.view import snapshot_of
 from wmtop.engine.feed.messages import Header
-from wmtop.engine.feed.recording import FrameInfo, RecordingReader, RecordingWriter
-from wmtop.engine.feed.recording.frames import SUMMARY, index_frame, skippable
-from wmtop.tui.replay.marks import marks_of
+from wmtop.engine.feed.recording_format import SUMMARY, FrameInfo, index_frame, skippable
+from wmtop.engine.feed.recording_reader import RecordingReader
+from wmtop.engine.feed.recording_writer import RecordingWriter
+from wmtop.engine.snapshot import Snapshot
+from wmtop.engine.verdict.history import HistoryPoint
+from wmtop.engine.verdict.snapshot_of import snapshot_of
+from wmtop.engine.watermarks.monitor_state import new_monitor
+from wmtop.engine.watermarks.observation import BatchObservation, Group
+from wmtop.engine.watermarks.settings import Settings
 from wmtop.tui.replay.player import play_times
+from wmtop.tui.replay.timeline import marks_of
 
 from .screen import Terminal
 

@@ -18,15 +18,15 @@ import termios
 import time
 from collections.abc import Callable
 
-from wmtop.engine.core.monitor import Monitor
-from wmtop.engine.core.monitor_state import new_monitor
-from wmtop.engine.core.observation import BatchObservation, Group
-from wmtop.engine.core.settings import Settings
-from wmtop.engine.core.snapshot import Snapshot
-from wmtop.engine.core.view import snapshot_of
-from wmtop.engine.feed import rundir
+from wmtop.engine.feed import run_directory
 from wmtop.engine.feed.messages import Header, Reply
 from wmtop.engine.feed.publisher import Publisher
+from wmtop.engine.snapshot import Snapshot
+from wmtop.engine.verdict.snapshot_of import snapshot_of
+from wmtop.engine.watermarks.monitor import Monitor
+from wmtop.engine.watermarks.monitor_state import new_monitor
+from wmtop.engine.watermarks.observation import BatchObservation, Group
+from wmtop.engine.watermarks.settings import Settings
 
 from .machine import process_cpu_s, scratch
 
@@ -92,7 +92,7 @@ def measure(channels: int, columns: int, rows: int) -> None:
     """One row of the table."""
     rng = random.Random(5)
     monitor = new_monitor(Settings(idle_after_ms=HOUR_MS))
-    with rundir.claim("bench", "benchmark", time.time_ns() // 1_000_000) as claim:
+    with run_directory.claim("bench", "benchmark", time.time_ns() // 1_000_000) as claim:
         run = claim.run
         header = Header(name="bench", pid=os.getpid(), started_ms=run.started_ms, id=run.id, settings=monitor.settings)
         with Publisher(claim.run.socket, header, lambda command: Reply(id=command.id, ok=True)) as publisher:

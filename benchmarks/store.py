@@ -12,8 +12,8 @@ from http.client import HTTPConnection
 
 from moto.server import ThreadedMotoServer
 from pyarrow import fs
-from wmtop.engine.taps.spark.checkpoint import CheckpointTap
-from wmtop.engine.taps.spark.remote import Remote
+from wmtop.engine.targets.spark.checkpoint import CheckpointTap
+from wmtop.engine.targets.spark.remote import Remote
 
 MEASURED_S = 60
 BEFORE = 30

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 from wmtop.engine import publish, tap
-from wmtop.engine.pipeline.session import build_session, stop_session
+from wmtop.engine.run.session import build_session, stop_session
 
 from .machine import process_cpu_s, scratch
 

@@ -16,14 +16,14 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from wmtop.engine.core.monitor import Monitor
-from wmtop.engine.core.settings import Settings
-from wmtop.engine.pipeline.durable import StateDirectory
-from wmtop.engine.pipeline.query import Run
-from wmtop.engine.pipeline.session import build_session, stop_session
-from wmtop.engine.pipeline.sources.columns import Columns
-from wmtop.engine.pipeline.sources.files import Files
-from wmtop.engine.pipeline.sources.table_files import TableFile
+from wmtop.engine.run.durable_state import StateDirectory
+from wmtop.engine.run.query import Run
+from wmtop.engine.run.session import build_session, stop_session
+from wmtop.engine.run.sources.columns import Columns
+from wmtop.engine.run.sources.files import Files
+from wmtop.engine.run.sources.table_files import TableFile
+from wmtop.engine.watermarks.monitor import Monitor
+from wmtop.engine.watermarks.settings import Settings
 
 from .machine import tree_cpu_s
 

@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import msgspec
-from wmtop.engine.core.monitor import Monitor
-from wmtop.engine.core.monitor_state import new_monitor, to_save
-from wmtop.engine.core.observation import BatchObservation, Group
-from wmtop.engine.core.settings import Settings
-from wmtop.engine.core.snapshot import Snapshot
-from wmtop.engine.core.valve import Valve
-from wmtop.engine.core.view import snapshot_of
+from wmtop.engine.snapshot import Snapshot
+from wmtop.engine.verdict.snapshot_of import snapshot_of
+from wmtop.engine.watermarks.monitor import Monitor
+from wmtop.engine.watermarks.monitor_state import new_monitor, to_save
+from wmtop.engine.watermarks.observation import BatchObservation, Group
+from wmtop.engine.watermarks.settings import Settings
+from wmtop.engine.watermarks.valve import Valve
 
 RUNS = 15
 Result = TypeVar("Result")

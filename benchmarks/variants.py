@@ -13,9 +13,9 @@ from typing import Any
 from msgspec import Struct
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
-from wmtop.engine.core.settings import Session, Settings, Sliding
-from wmtop.engine.pipeline.session import build_session, stop_session
-from wmtop.engine.pipeline.sources.columns import Columns
+from wmtop.engine.run.session import build_session, stop_session
+from wmtop.engine.run.sources.columns import Columns
+from wmtop.engine.watermarks.settings import Session, Settings, Sliding
 
 from .throughput import ROWS, FilesABatch, InRows, make_files, phases, run_to_end
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
-from wmtop.engine.core.snapshot import Snapshot
 from wmtop.engine.feed.messages import EngineLine, ToEngine
-from wmtop.engine.pipeline.durable import SavedState
+from wmtop.engine.run.durable_state import SavedState
+from wmtop.engine.snapshot import Snapshot
 
 sys.path.insert(0, str(Path(__file__).parent))
 from man_page import man_page

@@ -26,8 +26,8 @@ QUICK_OPTIONS = [option for key, value in QUICK.items() for option in ("--conf",
 
 def job_environment() -> dict[str, str]:
     """The environment of a PySpark job that is not ours: a Java and quick options for it, and where its workers are."""
-    from wmtop.engine.java import find_java
-    from wmtop.engine.pipeline.class_archive import java_options
+    from wmtop.engine.run.session import java_options
+    from wmtop.engine.system.java import find_java
 
     java = find_java()
     arguments = [f"--conf={key}={value} {java_options(java)}" for key, value in QUICK.items()]
@@ -74,9 +74,8 @@ def _folder(item: pytest.Item) -> str:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     """A real session on two cores; nothing is started when no test asks for it."""
-    from wmtop.engine.java import find_java
-    from wmtop.engine.pipeline.class_archive import java_options
-    from wmtop.engine.pipeline.session import build_session, stop_session
+    from wmtop.engine.run.session import build_session, java_options, stop_session
+    from wmtop.engine.system.java import find_java
 
     log: Path = tmp_path_factory.mktemp("spark") / "spark.log"
     conf = {key: f"{value} {java_options(find_java())}" for key, value in QUICK.items()}

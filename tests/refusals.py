@@ -4,7 +4,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 import pytest
-from wmtop.engine.errors import RunError, UsageError
+from wmtop.engine.system.errors import RunError, UsageError
 
 
 @contextmanager

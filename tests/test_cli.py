@@ -12,11 +12,11 @@ from typing import IO
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from wmtop.engine.feed import rundir
-from wmtop.engine.feed.recording import RecordingReader
+from wmtop.engine.feed import run_directory
+from wmtop.engine.feed.recording_reader import RecordingReader
 from wmtop.tui import cli
 
-from tests.conftest import QUICK_OPTIONS
+from .conftest import QUICK_OPTIONS
 
 COMMAND = [sys.executable, "-m", "wmtop.tui.cli"]
 
@@ -25,7 +25,7 @@ COMMAND = [sys.executable, "-m", "wmtop.tui.cli"]
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory with one good file and several bad ones."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(rundir.RUN_DIR_VARIABLE, str(Path("/tmp", f"wmtop-test-{os.getpid()}")))
+    monkeypatch.setenv(run_directory.RUN_DIR_VARIABLE, str(Path("/tmp", f"wmtop-test-{os.getpid()}")))
     pq.write_table(pa.table({"scheduled": [1, 2], "carrier": ["a", "b"], "text": ["x", "y"]}), "good.parquet")
     Path("words.csv").write_text("at,c\nhello,a\n")
     Path("empty.parquet").touch()

@@ -1,10 +1,10 @@
 """Paths into JSON values: what is refused is one short line."""
 
 import pytest
-from wmtop.engine.errors import UsageError
-from wmtop.engine.json_path import MOST_STEPS, parse_json_path
+from wmtop.engine.system.errors import UsageError
+from wmtop.engine.system.json_path import MAX_STEPS, parse_json_path
 
-from tests.refusals import refused
+from .refusals import refused
 
 
 def test_steps() -> None:
@@ -23,8 +23,8 @@ def test_an_index_that_spark_cannot_read(digits: int) -> None:
     assert len(said) < 200
 
 
-@pytest.mark.parametrize("steps", [MOST_STEPS + 1, 100_000])
+@pytest.mark.parametrize("steps", [MAX_STEPS + 1, 100_000])
 def test_a_path_too_deep_for_a_recursive_parser(steps: int) -> None:
-    assert len(parse_json_path("$" + ".a" * MOST_STEPS, "--time").steps) == MOST_STEPS
-    with refused(UsageError, "", steps, MOST_STEPS):
+    assert len(parse_json_path("$" + ".a" * MAX_STEPS, "--time").steps) == MAX_STEPS
+    with refused(UsageError, "", steps, MAX_STEPS):
         parse_json_path("$" + ".a" * steps, "--time")

@@ -5,10 +5,10 @@ import os
 from pathlib import Path
 
 import pytest
-from wmtop.engine.errors import UsageError
-from wmtop.engine.outputs import check_outputs, create, existing
+from wmtop.engine.system.errors import UsageError
+from wmtop.engine.system.files import check_outputs, create, existing
 
-from tests.refusals import refused
+from .refusals import refused
 
 
 @pytest.fixture

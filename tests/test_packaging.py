@@ -123,10 +123,14 @@ def test_imports_point_one_way(installed: Path) -> None:
     ("module", "line", "contract"),
     [
         ("engine/feed/messages.py", "from ...tui import screens", "the engine never sees the screen"),
-        ("engine/core/valve.py", "from ..feed import messages", "the core sees nothing of the rest"),
+        ("engine/watermarks/valve.py", "from ..feed import messages", "the core sees nothing of the rest"),
         ("engine/feed/messages.py", "from ..pipeline import sources", "the feed sees the core only"),
         ("engine/kafka/__init__.py", "from ..feed import messages", "Kafka sees the core only"),
-        ("engine/taps/spark/files.py", "from ...pipeline import sources", "taps see the core, the feed and Kafka only"),
+        (
+            "engine/targets/spark/files.py",
+            "from ..pipeline import sources",
+            "taps see the core, the feed and Kafka only",
+        ),
         (
             "tui/screens/__init__.py",
             "from ...engine.pipeline import sources",

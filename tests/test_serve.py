@@ -21,7 +21,7 @@ import aiohttp
 import pytest
 from wmtop.tui.cli.browser import is_allowed
 
-from tests.tui.recorded import record
+from .tui.recorded import record
 
 COMMAND = [sys.executable, "-m", "wmtop.tui.cli", "serve"]
 WITHIN_S = 60

@@ -11,17 +11,16 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from ..core.alerts import AlertRule, Event, as_json
-from ..core.history import history_point
-from ..core.snapshot import Note, Snapshot
-from ..errors import UsageError, first_line
-from ..exit_status import how_it_ended
+from ..snapshot import Note, Snapshot
+from ..system.errors import UsageError, first_line, how_it_ended
+from ..verdict.alerts import AlertRule, Event, as_json
+from ..verdict.history import history_point
 
 LIMIT_S = 30.0
 """Longest run time (s) of a command; then it is killed."""
 LAST_S = 10.0
 """Longest time (s) that an ending engine waits for the commands of its last alerts."""
-MOST_WAITING = 16
+MAX_WAITING = 16
 """Alerts that may wait for the command, at most; the oldest is dropped first."""
 
 
@@ -47,7 +46,7 @@ class AlertCommand:
     def __init__(self, argv: list[str], target: str, say: Callable[[str], None], *, limit_s: float = LIMIT_S) -> None:
         self._argv, self._target, self._say, self._limit_s = argv, target, say, limit_s
         self._rule = AlertRule()
-        self._waiting: deque[bytes] = deque(maxlen=MOST_WAITING)
+        self._waiting: deque[bytes] = deque(maxlen=MAX_WAITING)
         self._changed = threading.Condition()
         self._busy = self._closing = False
         self._process: subprocess.Popen[bytes] | None = None

@@ -10,8 +10,8 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
-from ..core.snapshot import Snapshot
-from ..errors import RunError
+from ..snapshot import Snapshot
+from ..system.errors import RunError
 from .messages import (
     LINE_LIMIT,
     STREAM_VERSION,

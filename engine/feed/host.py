@@ -11,16 +11,16 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from ..core.settings import Settings
-from ..core.snapshot import EngineState, Note, Reason, Snapshot, SourceView, Step, Verdict
-from ..errors import RunError, first_line
-from ..outputs import Existing
+from ..snapshot import EngineState, Note, Reason, Snapshot, SourceView, Step, Verdict
+from ..system.errors import RunError, first_line
+from ..system.files import Existing
+from ..watermarks.settings import Settings
 from .alert_command import AlertCommand
-from .background import BackgroundWriter
 from .messages import Change, Header, Reply, ToEngine
 from .publisher import Publisher
-from .recording import Bounds, RecordingWriter
-from .rundir import Claim
+from .recording_format import Bounds
+from .recording_writer import BackgroundWriter, RecordingWriter
+from .run_directory import Claim
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 STEP_STALE_AFTER_S = 60.0

@@ -5,9 +5,9 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from ..core.history import HistoryPoint
-from ..core.settings import Settings
-from ..core.snapshot import Snapshot, SourceView, TimePoint
+from ..snapshot import Snapshot, SourceView, TimePoint
+from ..verdict.history import HistoryPoint
+from ..watermarks.settings import Settings
 
 STREAM_VERSION = 2
 """The only version of streams and recordings that can be read."""
@@ -15,12 +15,12 @@ LINE_LIMIT = 64 * 1024 * 1024
 """Longest line (bytes) of the stream that is written or read; a snapshot of 10,000 channels has 2.3 MB."""
 COMMAND_LIMIT = 16 * 1024
 """Longest line (bytes) of a command."""
-LONGEST_MS = 36_500 * 86_400_000
+MAX_MS = 36_500 * 86_400_000
 """Longest duration (ms) that a command may set: 100 years, as on the command line."""
 WHO_LIMIT = 64
 """Longest name of a command's sender (characters)."""
 
-Duration = Annotated[int, Meta(ge=0, le=LONGEST_MS)]
+Duration = Annotated[int, Meta(ge=0, le=MAX_MS)]
 
 
 class Header(Struct, frozen=True, kw_only=True, tag_field="kind", tag="header"):

@@ -15,11 +15,11 @@ from typing import Literal, Self
 import msgspec
 from msgspec import Struct
 
-from ..core.history import HistoryPoint, history_point
-from ..core.points import PointSample
-from ..core.settings import Settings
-from ..core.snapshot import Note, Snapshot
-from ..errors import RunError, first_line
+from ..snapshot import Note, Snapshot
+from ..system.errors import RunError, first_line
+from ..verdict.history import HistoryPoint, history_point
+from ..watermarks.counts import PointSample
+from ..watermarks.settings import Settings
 from .messages import COMMAND_LIMIT, LINE_LIMIT, End, Header, Reply, ToEngine, decode_as, decode_to_engine, encode_line
 
 HISTORY_LIMIT = 600

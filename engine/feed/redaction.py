@@ -10,10 +10,12 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get
 import msgspec
 from msgspec import Struct
 
-from ..core.flink_job import FlinkJob, FlinkVertex
-from ..core.snapshot import Note, Snapshot, SourceView, SparkProgress
+from ..snapshot import Note, Snapshot, SourceView, SparkProgress
+from ..snapshot.flink_job import FlinkJob, FlinkVertex
 from .messages import Header
-from .recording import UNBOUNDED, RecordingReader, RecordingWriter
+from .recording_format import UNBOUNDED
+from .recording_reader import RecordingReader
+from .recording_writer import RecordingWriter
 
 REDACTED = "redacted"
 _CHANNELS = ("channel", "channels", "blockers", "holder", "waits_for")

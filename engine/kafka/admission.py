@@ -15,7 +15,7 @@ from kafka.protocol.metadata.api_versions import ApiVersionsRequest
 from kafka.protocol.parser import KafkaProtocol
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
-from .config import KafkaConfig
+from .client_settings import KafkaConfig
 
 ANOTHER_NAME = "has a certificate for another name"
 

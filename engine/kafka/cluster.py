@@ -1,11 +1,13 @@
-"""Facts about a Kafka cluster's topics, partitions and groups, without joining a group."""
+"""Facts about a cluster's topics, partitions, offsets and groups, without joining a group."""
 
 import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from math import ceil, floor
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+import msgspec
 from kafka import KafkaConsumer
 from kafka.admin import KafkaAdminClient
 from kafka.errors import (
@@ -20,10 +22,66 @@ from kafka.errors import (
 from kafka.protocol.consumer import IsolationLevel, OffsetSpec  # pyright: ignore[reportMissingTypeStubs]
 from msgspec import Struct
 
-from ..errors import RunError, UsageError
+from ..system.errors import RunError, UsageError
 from .admission import reach, refusal
-from .config import KafkaConfig
-from .offsets import Positions, TopicPartition
+from .client_settings import KafkaConfig
+
+if TYPE_CHECKING:
+
+    class TopicPartition(NamedTuple):
+        """A partition of a topic; kafka-python's own class has no types."""
+
+        topic: str
+        partition: int
+else:
+    from kafka import TopicPartition
+
+Offsets = dict[str, dict[str, int]]
+"""The next offset to read, by topic, then by partition as text (JSON has no other keys)."""
+Positions = dict[TopicPartition, int]
+"""The next offset to read, by topic and partition."""
+
+
+def positions_of(offsets: Offsets) -> Positions:
+    """The offsets by partition."""
+    return {
+        TopicPartition(topic, int(partition)): offset
+        for topic, partitions in offsets.items()
+        for partition, offset in partitions.items()
+    }
+
+
+def offsets_of(positions: Positions) -> Offsets:
+    """The positions as nested dictionaries, in order."""
+    offsets: Offsets = {}
+    for partition, offset in sorted(positions.items()):
+        offsets.setdefault(partition.topic, {})[str(partition.partition)] = offset
+    return offsets
+
+
+def parse_offsets(text: str) -> Positions | None:
+    """The positions in a source's line of the offset log; None if the line belongs to another kind of source."""
+    try:
+        return positions_of(msgspec.json.decode(text, type=Offsets))
+    except (msgspec.DecodeError, ValueError):
+        return None
+
+
+def limited(start: Positions, end: Positions, most: int) -> Positions:
+    """The end of a batch of about `most` records: each partition in proportion to its unread records.
+
+    The same rule as Spark's `KafkaMicroBatchStream.rateLimit`, so that both readers make the same batches.
+    """
+    unread = {partition: max(0, offset - start.get(partition, offset)) for partition, offset in end.items()}
+    total = sum(unread.values())
+    if total <= most:
+        return end
+    ends: Positions = {}
+    for partition, offset in end.items():
+        share = most * (unread[partition] / total)
+        ends[partition] = min(offset, start.get(partition, offset) + (ceil(share) if share < 1 else floor(share)))
+    return ends
+
 
 CONNECT_MS = 8_000
 """Longest wait (ms) for an address: enough for a distant broker, short for a user."""

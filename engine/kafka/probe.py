@@ -6,11 +6,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from ..core.snapshot import NoteCode
-from ..errors import RunError
-from .cluster import Cluster
-from .config import KafkaConfig
-from .offsets import Positions, TopicPartition
+from ..snapshot import NoteCode
+from ..system.errors import RunError
+from .client_settings import KafkaConfig
+from .cluster import Cluster, Positions, TopicPartition
 
 EVERY_S = 1.0
 TOPICS_EVERY_S = 5.0

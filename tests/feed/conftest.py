@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from wmtop.engine.core.settings import Settings
-from wmtop.engine.core.snapshot import ChannelView, Holder, Level, Snapshot, Totals
 from wmtop.engine.feed.messages import Header
+from wmtop.engine.snapshot import ChannelView, Holder, Level, Snapshot, Totals
+from wmtop.engine.watermarks.settings import Settings
 
 START_MS = 1_360_000_000_000
 MakeSnapshot = Callable[..., Snapshot]

@@ -4,19 +4,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from wmtop.engine.core.settings import Settings
-from wmtop.engine.core.snapshot import Note, SourceView
 from wmtop.engine.feed import host as hosts
-from wmtop.engine.feed import rundir
+from wmtop.engine.feed import run_directory
 from wmtop.engine.feed.host import Host
 from wmtop.engine.feed.messages import Reply
+from wmtop.engine.snapshot import Note, SourceView
+from wmtop.engine.watermarks.settings import Settings
 
 
 @contextmanager
 def host_alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
     """The host of a run `flights` in the run directory; it grants every change and leaves signals alone."""
     monkeypatch.setattr(hosts.signal, "signal", lambda *_: None)
-    with rundir.claim("flights", "", 0) as claim:
+    with run_directory.claim("flights", "", 0) as claim:
         made = Host(
             claim,
             Settings(),

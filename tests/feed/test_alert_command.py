@@ -8,12 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from wmtop.engine.core.snapshot import Reason, Verdict, VerdictName
-from wmtop.engine.errors import UsageError
 from wmtop.engine.feed.alert_command import AlertCommand, parse_command
+from wmtop.engine.snapshot import Reason, Verdict, VerdictName
+from wmtop.engine.system.errors import UsageError
 
-from tests.refusals import refused
-
+from ..refusals import refused
 from .conftest import START_MS, MakeSnapshot
 
 WRITER = "import sys, pathlib; p = pathlib.Path(sys.argv[1]); p.write_text(p.read_text() + sys.stdin.read())"

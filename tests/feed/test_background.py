@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from wmtop.engine.core.snapshot import Snapshot
-from wmtop.engine.errors import RunError
-from wmtop.engine.feed import background
-from wmtop.engine.feed.background import QUEUED, BackgroundWriter
+from wmtop.engine.feed import recording_writer
 from wmtop.engine.feed.messages import Header
-from wmtop.engine.feed.recording import RecordingReader, RecordingWriter
+from wmtop.engine.feed.recording_reader import RecordingReader
+from wmtop.engine.feed.recording_writer import QUEUED, BackgroundWriter, RecordingWriter
+from wmtop.engine.snapshot import Snapshot
+from wmtop.engine.system.errors import RunError
 
-from tests.refusals import refused
+from ..refusals import refused
 
 MakeSnapshot = Callable[..., Snapshot]
 
@@ -67,7 +67,7 @@ def test_what_does_not_fit_into_the_queue_is_counted(slow: SlowWriter, snapshot:
 def test_a_disk_that_does_not_answer_is_not_waited_for(
     slow: SlowWriter, snapshot: MakeSnapshot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(background, "CLOSED_WITHIN_S", 0.05)
+    monkeypatch.setattr(recording_writer, "CLOSED_WITHIN_S", 0.05)
     writer = BackgroundWriter(slow)
     writer.append(snapshot(1))
     with refused(RunError, "disk_hangs", "a.rec"):

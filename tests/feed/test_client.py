@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from wmtop.engine.core.snapshot import Snapshot
-from wmtop.engine.errors import RunError
 from wmtop.engine.feed.client import Client, first_snapshot, request
 from wmtop.engine.feed.messages import STREAM_VERSION, End, FromEngine, Header, Reply, Stop, ToEngine, encode_line
 from wmtop.engine.feed.publisher import Publisher
+from wmtop.engine.snapshot import Snapshot
+from wmtop.engine.system.errors import RunError
 
-from tests.refusals import refused
+from ..refusals import refused
 
 MakeSnapshot = Callable[..., Snapshot]
 DEADLINE_S = 30.0

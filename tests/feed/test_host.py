@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from wmtop.engine.core.settings import Settings
-from wmtop.engine.core.snapshot import Note, Snapshot
 from wmtop.engine.feed import host as hosts
-from wmtop.engine.feed import rundir
+from wmtop.engine.feed import run_directory
 from wmtop.engine.feed.client import first_snapshot
 from wmtop.engine.feed.host import Host
+from wmtop.engine.snapshot import Note, Snapshot
+from wmtop.engine.watermarks.settings import Settings
 
-from tests.feed.hosts import host_alone
+from .hosts import host_alone
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def host(run_directory: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]
 
 def seen(state: str) -> Snapshot:
     """The first snapshot with that state that a viewer gets."""
-    while (snapshot := first_snapshot(rundir.socket_path("flights"))).state != state:
+    while (snapshot := first_snapshot(run_directory.socket_path("flights"))).state != state:
         pass
     return snapshot
 

@@ -2,8 +2,8 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
-from wmtop.engine.core.snapshot import Snapshot
 from wmtop.engine.feed.messages import Change, Header, Reply, Stop, decode_from_engine, decode_to_engine, encode_line
+from wmtop.engine.snapshot import Snapshot
 
 MakeSnapshot = Callable[..., Snapshot]
 

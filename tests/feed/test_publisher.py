@@ -10,13 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from wmtop.engine.core.settings import Settings
-from wmtop.engine.core.snapshot import Snapshot, SourceView, TimePoint
-from wmtop.engine.errors import RunError, UsageError
 from wmtop.engine.feed.client import Client, first_snapshot, request
 from wmtop.engine.feed.messages import (
     COMMAND_LIMIT,
-    LONGEST_MS,
+    MAX_MS,
     WHO_LIMIT,
     Change,
     End,
@@ -30,8 +27,11 @@ from wmtop.engine.feed.messages import (
     encode_line,
 )
 from wmtop.engine.feed.publisher import HISTORY_LIMIT, NOT_A_COMMAND, TOO_LONG, Publisher
+from wmtop.engine.snapshot import Snapshot, SourceView, TimePoint
+from wmtop.engine.system.errors import RunError, UsageError
+from wmtop.engine.watermarks.settings import Settings
 
-from tests.refusals import refused
+from ..refusals import refused
 
 MakeSnapshot = Callable[..., Snapshot]
 DEADLINE_S = 30.0
@@ -308,10 +308,10 @@ def test_an_endless_line_ends_the_connection(connect: Connect, path: Path) -> No
     "command",
     [
         Change(id=4, who="a" * (WHO_LIMIT + 1)),
-        Change(id=4, lateness_ms=LONGEST_MS + 1),
+        Change(id=4, lateness_ms=MAX_MS + 1),
         Change(id=4, lateness_ms=10**26),
         Change(id=4, lateness_ms=-1),
-        Change(id=4, idle_after_ms=LONGEST_MS + 1),
+        Change(id=4, idle_after_ms=MAX_MS + 1),
     ],
 )
 def test_what_is_beyond_its_bounds_never_reaches_the_engine(path: Path, header: Header, command: Change) -> None:
@@ -324,7 +324,7 @@ def test_what_is_beyond_its_bounds_never_reaches_the_engine(path: Path, header: 
     with Publisher(path, header, on_command):
         reply = request(path, command, DEADLINE_S)
         assert (reply.id, reply.ok) == (4, False)
-        longest = Change(id=5, who="a" * WHO_LIMIT, lateness_ms=LONGEST_MS, idle_after_ms=None)
+        longest = Change(id=5, who="a" * WHO_LIMIT, lateness_ms=MAX_MS, idle_after_ms=None)
         assert request(path, longest, DEADLINE_S).ok
     assert seen == [longest]
 

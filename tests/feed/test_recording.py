@@ -10,15 +10,16 @@ from pathlib import Path
 import msgspec
 import pytest
 import zstandard
-from wmtop.engine.core.history import history_point
-from wmtop.engine.core.snapshot import Snapshot
-from wmtop.engine.errors import RunError, UsageError
+from wmtop.engine.feed import recording_format
+from wmtop.engine.feed import recording_writer as writing
 from wmtop.engine.feed.messages import STREAM_VERSION, Header, decode_from_engine
-from wmtop.engine.feed.recording import RecordingReader, RecordingWriter, frames, groups
-from wmtop.engine.feed.recording import writer as writing
-from wmtop.engine.feed.recording.writer import ADVICE, GROUP, TRUNCATED
+from wmtop.engine.feed.recording_reader import RecordingReader
+from wmtop.engine.feed.recording_writer import ADVICE, GROUP, TRUNCATED, RecordingWriter
+from wmtop.engine.snapshot import Snapshot
+from wmtop.engine.system.errors import RunError, UsageError
+from wmtop.engine.verdict.history import history_point
 
-from tests.refusals import refused
+from ..refusals import refused
 
 MakeSnapshot = Callable[..., Snapshot]
 
@@ -220,10 +221,10 @@ def test_an_engine_that_is_killed_loses_nothing_it_has_appended(path: Path) -> N
     code = f"""
 import os, signal
 from pathlib import Path
-from wmtop.engine.core.settings import Settings
-from wmtop.engine.core.snapshot import Snapshot
+from wmtop.engine.watermarks.settings import Settings
+from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.feed.messages import Header
-from wmtop.engine.feed.recording import RecordingWriter
+from wmtop.engine.feed.recording_writer import RecordingWriter
 writer = RecordingWriter(Path({str(path)!r}), Header(name="a", pid=1, started_ms=0, settings=Settings()))
 for number in range(100):
     writer.append(Snapshot(name="a", state="live", batch=number, settings=Settings()))
@@ -296,11 +297,11 @@ def test_a_full_disk_is_one_line_and_the_rest_stays_readable(
     code = f"""
 import resource, signal
 from pathlib import Path
-from wmtop.engine.core.settings import Settings
-from wmtop.engine.core.snapshot import Snapshot
-from wmtop.engine.errors import RunError
+from wmtop.engine.watermarks.settings import Settings
+from wmtop.engine.snapshot import Snapshot
+from wmtop.engine.system.errors import RunError
 from wmtop.engine.feed.messages import Header
-from wmtop.engine.feed.recording import RecordingWriter
+from wmtop.engine.feed.recording_writer import RecordingWriter
 writer = RecordingWriter(Path({str(path)!r}), Header(name="a", pid=1, started_ms=0, settings=Settings()))
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
@@ -346,7 +347,7 @@ def test_damage_inside_never_crashes(path: Path, header: Header, snapshot: MakeS
 def test_a_frame_that_unpacks_without_end_is_damage(path: Path, header: Header, snapshot: MakeSnapshot) -> None:
     abandon(path, header, [snapshot(1)])
     with path.open("ab") as file:
-        file.write(frames.LAST_BLOCK + zstandard.compress(bytes(groups.FRAME_LIMIT + 1)))
+        file.write(recording_format.LAST_BLOCK + zstandard.compress(bytes(recording_format.FRAME_LIMIT + 1)))
     with refused(RunError, "damaged", path):
         RecordingReader(path)
 
@@ -401,6 +402,6 @@ def test_frames_are_not_followed_beyond_the_end_of_a_file_that_was_truncated(
             return super().read(size)
 
     whole = path.read_bytes()
-    frames_found = list(frames.walk(Counted(whole[:-20]), 10**9))
+    frames_found = list(recording_format.walk(Counted(whole[:-20]), 10**9))
     assert not frames_found[-1].whole
     assert reads < 50

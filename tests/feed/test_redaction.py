@@ -8,9 +8,11 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import msgspec
 import zstandard
 from msgspec.structs import replace
-from wmtop.engine.core.flink_job import FlinkJob, FlinkVertex
-from wmtop.engine.core.settings import Settings, Tumbling
-from wmtop.engine.core.snapshot import (
+from wmtop.engine.feed.messages import Header, decode_from_engine, encode_line
+from wmtop.engine.feed.recording_reader import RecordingReader
+from wmtop.engine.feed.recording_writer import RecordingWriter
+from wmtop.engine.feed.redaction import REDACTED, Redaction, redact
+from wmtop.engine.snapshot import (
     ChannelView,
     Holder,
     InstanceView,
@@ -23,12 +25,11 @@ from wmtop.engine.core.snapshot import (
     WhatIfIdle,
     Windows,
 )
-from wmtop.engine.errors import UsageError
-from wmtop.engine.feed.messages import Header, decode_from_engine, encode_line
-from wmtop.engine.feed.recording import RecordingReader, RecordingWriter
-from wmtop.engine.feed.redaction import REDACTED, Redaction, redact
+from wmtop.engine.snapshot.flink_job import FlinkJob, FlinkVertex
+from wmtop.engine.system.errors import UsageError
+from wmtop.engine.watermarks.settings import Settings, Tumbling
 
-from tests.refusals import refused
+from ..refusals import refused
 
 MakeSnapshot = Callable[..., Snapshot]
 SECRET = "secret"

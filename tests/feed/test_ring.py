@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 from msgspec import Struct
-from wmtop.engine.core.snapshot import Snapshot
-from wmtop.engine.errors import RunError, UsageError
 from wmtop.engine.feed.messages import Header
-from wmtop.engine.feed.recording import UNBOUNDED, Bounds, RecordingReader, RecordingWriter
-from wmtop.engine.feed.recording.ring import first_kept
-from wmtop.engine.feed.recording.writer import GROUP, TRUNCATED
+from wmtop.engine.feed.recording_format import UNBOUNDED, Bounds, first_kept
+from wmtop.engine.feed.recording_reader import RecordingReader
+from wmtop.engine.feed.recording_writer import GROUP, TRUNCATED, RecordingWriter
+from wmtop.engine.snapshot import Snapshot
+from wmtop.engine.system.errors import RunError, UsageError
 
-from tests.refusals import refused
+from ..refusals import refused
 
 MakeSnapshot = Callable[..., Snapshot]
 SECOND, HOUR = 1_000, 3_600_000
@@ -175,10 +175,11 @@ def test_killed_while_it_is_shortened_it_is_readable_and_goes_on(path: Path, hea
     code = f"""
 import os, signal
 from pathlib import Path
-from wmtop.engine.core.settings import Settings
-from wmtop.engine.core.snapshot import Snapshot
+from wmtop.engine.watermarks.settings import Settings
+from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.feed.messages import Header
-from wmtop.engine.feed.recording import Bounds, writer as module
+from wmtop.engine.feed import recording_writer as module
+from wmtop.engine.feed.recording_format import Bounds
 header = Header(name="a", pid=1, started_ms=0, settings=Settings())
 writer = module.RecordingWriter(Path({str(path)!r}), header, Bounds(None, 200_000))
 copied = module._write_all

@@ -8,16 +8,25 @@ import sys
 from pathlib import Path
 
 import pytest
-from wmtop.engine.errors import RunError, UsageError
-from wmtop.engine.feed import rundir
-from wmtop.engine.feed.rundir import check_name, claim, claim_free, find_run, list_runs, log_path, run_dir, socket_path
+from wmtop.engine.feed import run_directory
+from wmtop.engine.feed.run_directory import (
+    check_name,
+    claim,
+    claim_free,
+    find_run,
+    list_runs,
+    log_path,
+    run_dir,
+    socket_path,
+)
+from wmtop.engine.system.errors import RunError, UsageError
 
-from tests.refusals import refused
+from ..refusals import refused
 
 ENGINE = """
 import socket, sys
-from wmtop.engine.errors import UsageError
-from wmtop.engine.feed.rundir import claim, claim_free
+from wmtop.engine.system.errors import UsageError
+from wmtop.engine.feed.run_directory import claim, claim_free
 
 print("ready", flush=True)
 sys.stdin.readline()
@@ -103,7 +112,7 @@ def test_default_is_the_state_directory_of_this_host(short_dir: Path, monkeypatc
 def test_long_home_falls_back_to_a_short_path(short_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WMTOP_RUN_DIR", raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", str(short_dir / ("long" * 20)))
-    monkeypatch.setattr(rundir, "_FALLBACK", str(short_dir / "wmtop-{uid}"))
+    monkeypatch.setattr(run_directory, "_FALLBACK", str(short_dir / "wmtop-{uid}"))
     assert run_dir() == short_dir / f"wmtop-{os.geteuid()}"
     assert not (short_dir / ("long" * 20)).exists()
 
@@ -112,15 +121,15 @@ def test_home_that_cannot_be_written_falls_back(short_dir: Path, monkeypatch: py
     (short_dir / "home").write_text("not a directory")
     monkeypatch.delenv("WMTOP_RUN_DIR", raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", str(short_dir / "home"))
-    monkeypatch.setattr(rundir, "_FALLBACK", str(short_dir / "wmtop-{uid}"))
+    monkeypatch.setattr(run_directory, "_FALLBACK", str(short_dir / "wmtop-{uid}"))
     assert run_dir() == short_dir / f"wmtop-{os.geteuid()}"
 
 
 def test_longest_path_still_takes_a_socket(short_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    room = rundir._DIR_LIMIT - len(str(short_dir)) - 1
+    room = run_directory._DIR_LIMIT - len(str(short_dir)) - 1
     monkeypatch.setenv("WMTOP_RUN_DIR", str(short_dir / ("d" * room)))
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(socket_path("n" * rundir.NAME_LIMIT)))
+        listener.bind(str(socket_path("n" * run_directory.NAME_LIMIT)))
     monkeypatch.setenv("WMTOP_RUN_DIR", str(short_dir / ("d" * (room + 1))))
     with refused(UsageError, "too_long"):
         run_dir()
@@ -259,8 +268,8 @@ def test_a_program_that_the_engine_started_does_not_keep_its_name() -> None:
 
 ADOPT = """
 import sys
-from wmtop.engine.errors import RunError
-from wmtop.engine.feed.rundir import adopt
+from wmtop.engine.system.errors import RunError
+from wmtop.engine.feed.run_directory import adopt
 
 try:
     taken = adopt(int(sys.argv[1]), sys.argv[2], sys.argv[3], "the child's", 7)

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from wmtop.engine.feed.rundir import RUN_DIR_VARIABLE
+from wmtop.engine.feed.run_directory import RUN_DIR_VARIABLE
 
-from tests.conftest import job_environment
-
+from ..conftest import job_environment
 from .jobs import JOBS
 
 QUICK = (
@@ -37,7 +36,7 @@ PUBLISHED = (
     "tumbling_late", "failed_in_its_first_batch", "join_min", "filter_behind_the_watermark", "session_append",
     "rerun_without_data", "no_watermark",
 )  # fmt: skip
-"""The same of the jobs that publish, all of them in `make test-all` only: `tests/taps` has a published job."""
+"""The same of the jobs that publish, all of them in `make test-all` only: `tests/targets/spark` has a published job."""
 PATIENCE_S = 900
 _ROOT = Path(__file__).parents[2]
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from wmtop.engine.core.doctor import diagnose
-from wmtop.engine.core.snapshot import NoteCode, Snapshot, SourceView
-from wmtop.engine.taps.spark.open_windows import OpenWindowsTap
-from wmtop.engine.taps.spark.reports import LogReports
-from wmtop.engine.taps.spark.watch import QueryWatch
+from wmtop.engine.doctor import diagnose
+from wmtop.engine.snapshot import NoteCode, Snapshot, SourceView
+from wmtop.engine.targets.spark.open_windows import OpenWindowsTap
+from wmtop.engine.targets.spark.reports import LogReports
+from wmtop.engine.targets.spark.watch import QueryWatch
 from wmtop.tui import cli
 
 from .conftest import QUICK, Gallery

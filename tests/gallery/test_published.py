@@ -5,12 +5,12 @@ import time
 from pathlib import Path
 
 import pytest
-from wmtop.engine.core.doctor import diagnose
-from wmtop.engine.core.snapshot import Snapshot, SourceView
-from wmtop.engine.taps.spark.open_windows import OpenWindowsTap
-from wmtop.engine.taps.spark.published import SUFFIX, Published, PublishedTap
-from wmtop.engine.taps.spark.reports import JobReports
-from wmtop.engine.taps.spark.watch import QueryWatch
+from wmtop.engine.doctor import diagnose
+from wmtop.engine.snapshot import Snapshot, SourceView
+from wmtop.engine.targets.spark.open_windows import OpenWindowsTap
+from wmtop.engine.targets.spark.published import SUFFIX, Published, PublishedTap
+from wmtop.engine.targets.spark.reports import JobReports
+from wmtop.engine.targets.spark.watch import QueryWatch
 
 from .conftest import Gallery
 from .jobs import JOBS

@@ -1,8 +1,7 @@
 """Answers of a real Flink's REST API, recorded poll by poll, and served again as the time of the clock goes on.
 
-A recording is a file of lines `{"at_ms", "path", "status", "body"}`; without a status nobody
-answered. Of a list of metrics (`?get=a,b`) each metric is
-kept by itself, so that a client that asks for others together gets the same values.
+A recording is a file of lines `{"at_ms", "path", "status", "body"}`; without a status nobody answered. Of a list of
+metrics (`?get=a,b`) each metric is kept by itself, so that a client that asks for others together gets the same values.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Runs `wmtop` commands for the golden tests, each in a forked child with a clock of its own.
 
 `python -m tests.golden.driver` reads a request a line from stdin (`arguments`, `now_ms`, `directory`, optionally
-`answers`: a directory of recorded REST answers to serve) and prints `{"code", "out"}` for it. Time passes in a child
+`answers`: a file of recorded REST answers to serve) and prints `{"code", "out", "err"}` for it. Time passes in a child
 only while it sleeps, so what it prints depends on nothing but its input. Forking spares each command the imports.
 """
 

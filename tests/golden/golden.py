@@ -17,7 +17,7 @@ INPUTS, EXPECTED = HERE / "inputs", HERE / "expected"
 PLACE = "/golden"
 """Where inputs lie, in the files of `inputs/` and `expected/`; the tests unpack them somewhere else."""
 WIDTH = 120
-LONGEST_DIFF = 60
+MAX_DIFF = 60
 ENDS = 5
 
 
@@ -90,7 +90,7 @@ def compare(family: str, case: str, seen: dict[str, Any]) -> None:
     if text != expected:
         name = str(path.relative_to(HERE))
         lines = list(difflib.unified_diff(expected.splitlines(), text.splitlines(), name, "now", lineterm="", n=1))
-        raise AssertionError("\n".join(lines[:LONGEST_DIFF] + ["…"] * (len(lines) > LONGEST_DIFF)))
+        raise AssertionError("\n".join(lines[:MAX_DIFF] + ["…"] * (len(lines) > MAX_DIFF)))
 
 
 def thinned(value: Any) -> Any:

@@ -1,7 +1,7 @@
 """Records the answers of a real Flink to `inputs/flink.tar.xz`: `python -m tests.golden.harvest_flink`.
 
-The jobs and what is written to them are those of `tests/flink`; each job is watched for `POLLS` polls through a proxy
-of its own, which keeps what is asked and answered.
+The jobs and what is written to them are those of `tests/targets/flink`; each job is watched for `POLLS` polls
+through a proxy of its own, which keeps what is asked and answered.
 """
 
 import io
@@ -18,9 +18,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from tests.flink.conftest import JOBS, free_port
-from tests.flink.flinks import Flink, Watching, compiled
-
+from ..targets.flink.conftest import JOBS, free_port
+from ..targets.flink.flinks import Flink, Watching, compiled
 from .golden import INPUTS
 
 POLLS, FEW_POLLS = 64, 20

@@ -7,11 +7,11 @@ from random import Random
 from msgspec import to_builtins
 from msgspec.structs import replace
 from pyarrow import parquet
-from wmtop.engine.core.settings import Session, Settings, Sliding, Tumbling
+from wmtop.engine.watermarks.settings import Session, Settings, Sliding, Tumbling
 
-from tests.core.aggregate import observe
-from tests.core.doctor.streams import DAY, HOUR, MINUTE, SECOND, START, Stream
-from tests.reference.ops import Batch, Row
+from ..doctor.streams import DAY, HOUR, MINUTE, SECOND, START, Stream
+from ..reference.ops import Batch, Row
+from ..watermarks.aggregate import observe
 
 FLIGHTS = Path(__file__).parents[2] / "sample_data" / "flights.parquet"
 FIRST_ROW, ROWS, BATCH_ROWS = 33_000, 6_000, 250

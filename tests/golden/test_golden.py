@@ -1,8 +1,9 @@
 """What the commands print today, case by case, against `expected/`: refactoring must not change a number of it.
 
-The inputs are frozen in `inputs/` (how they were made: `harvest.py`), so that neither Spark nor Flink is needed; the
-clock is that of the input. `GOLDEN=update pytest tests/golden` writes `expected/` again: read the diff, and say in the
-commit what it changes and why. The JSON of the command line is compared, nothing of the modules behind it.
+The inputs are frozen in `inputs/` (how they were made: `harvest.py`, `harvest_flink.py`), so that neither Spark nor
+Flink is needed; the clock is that of the input. `GOLDEN=update pytest tests/golden` writes `expected/` again: read the
+diff, and say in the commit what it changes and why. The JSON of the command line is compared; of the modules behind it
+only `follow` in `driver.py` (a watch, poll by poll) and the streams of `test_streams.py` know anything.
 """
 
 import json
@@ -16,9 +17,9 @@ from .golden import INPUTS, Driver, compare, unpack
 HOUR = 3_600_000
 JOBS: dict[str, dict[str, object]] = json.loads((INPUTS / "gallery.json").read_text())
 FLINK_JOBS = ("aligned", "bare", "busy", "finite", "keeper", "lagging", "orders", "stuck", "twins")
-"""What was recorded of `tests/flink`'s jobs: `bare` is cancelled, `finite` ends, the JobManager of `keeper` dies."""
+"""Recorded jobs of `tests/targets/flink`: `bare` is cancelled, `finite` ends, the JobManager of `keeper` dies."""
 POLLS = (0, 15, 75)
-RECORDINGS = sorted((INPUTS.parents[1] / "core" / "doctor").glob("*.rec"))
+RECORDINGS = sorted((INPUTS.parents[1] / "doctor").glob("*.rec"))
 ASK_MS = 1_800_000_000_000
 """When recordings are looked at: of no importance to what they hold."""
 

@@ -6,12 +6,11 @@ from json import dumps
 from pathlib import Path
 
 import pytest
-from wmtop.engine.feed.recording import RecordingWriter
+from wmtop.engine.feed.recording_writer import RecordingWriter
 
-from tests.core.doctor.situations import SITUATIONS
-from tests.core.doctor.streams import Stream
-from tests.tui.canned import header
-
+from ..doctor.situations import SITUATIONS
+from ..doctor.streams import Stream
+from ..tui.canned import header
 from .golden import Driver, compare, thinned
 from .replays import REPLAYS
 

@@ -12,9 +12,9 @@ import pytest
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
 from pyspark.sql import SparkSession
-from wmtop.engine.errors import RunError, UsageError
-from wmtop.engine.kafka.local.broker import LocalBroker
-from wmtop.engine.pipeline.sources.kafka import Reader
+from wmtop.engine.kafka.local_broker import LocalBroker
+from wmtop.engine.run.sources.kafka import Reader
+from wmtop.engine.system.errors import RunError, UsageError
 
 from .connector import connector_jars
 from .records import FULL, CreateTopic, Produce, Record, Transact

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from wmtop.engine.maven import fetched_jars
+from wmtop.engine.system.java import fetched_jars
 
 ARTIFACTS = (
     "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",

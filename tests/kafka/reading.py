@@ -3,7 +3,7 @@
 from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
-from wmtop.engine.kafka.local.broker import LocalBroker
+from wmtop.engine.kafka.local_broker import LocalBroker
 
 
 def read(broker: LocalBroker, topic: str, partition: int = 0, **options: Any) -> list[Any]:

@@ -9,17 +9,17 @@ from typing import Any
 from unittest.mock import patch
 
 from pyspark.sql import SparkSession
-from wmtop.engine.core.settings import Settings, Tumbling
-from wmtop.engine.core.snapshot import Note, Snapshot
-from wmtop.engine.core.view import snapshot_of
-from wmtop.engine.json_path import JsonPath
 from wmtop.engine.kafka import probe
-from wmtop.engine.kafka.config import KafkaConfig
-from wmtop.engine.kafka.local.broker import LocalBroker
-from wmtop.engine.pipeline.durable import StateDirectory
-from wmtop.engine.pipeline.query import Run
-from wmtop.engine.pipeline.sources.kafka import Kafka, Reader
-from wmtop.engine.pipeline.sources.kafka_columns import KafkaColumns
+from wmtop.engine.kafka.client_settings import KafkaConfig
+from wmtop.engine.kafka.local_broker import LocalBroker
+from wmtop.engine.run.durable_state import StateDirectory
+from wmtop.engine.run.query import Run
+from wmtop.engine.run.sources.kafka import Kafka, Reader
+from wmtop.engine.run.sources.kafka_columns import KafkaColumns
+from wmtop.engine.snapshot import Note, Snapshot
+from wmtop.engine.system.json_path import JsonPath
+from wmtop.engine.verdict.snapshot_of import snapshot_of
+from wmtop.engine.watermarks.settings import Settings, Tumbling
 
 TS = JsonPath(("ts",))
 IN_VALUE = KafkaColumns(time=TS)

@@ -18,7 +18,7 @@ from kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
-from wmtop.engine.kafka.local.broker import HOST, LocalBroker
+from wmtop.engine.kafka.local_broker import HOST, LocalBroker
 
 from .certificates import Authority
 

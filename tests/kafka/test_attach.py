@@ -13,20 +13,19 @@ from typing import Any, NamedTuple
 
 import pytest
 from kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
-from wmtop.engine.core.snapshot import ChannelView, Snapshot
-from wmtop.engine.errors import UsageError
-from wmtop.engine.feed import rundir
+from wmtop.engine.feed import run_directory
 from wmtop.engine.feed.client import request
 from wmtop.engine.feed.messages import Change, Stop
-from wmtop.engine.json_path import parse_json_path
-from wmtop.engine.kafka.config import KafkaConfig
-from wmtop.engine.kafka.local.broker import LocalBroker
-from wmtop.engine.taps.broker.consumer import TopicWatch
-from wmtop.engine.taps.engine import NOT_FROM_HERE
+from wmtop.engine.kafka.client_settings import KafkaConfig
+from wmtop.engine.kafka.local_broker import LocalBroker
+from wmtop.engine.snapshot import ChannelView, Snapshot
+from wmtop.engine.system.errors import UsageError
+from wmtop.engine.system.json_path import parse_json_path
+from wmtop.engine.targets.engine import NOT_FROM_HERE
+from wmtop.engine.targets.topic.consumer import TopicWatch
 from wmtop.tui import cli
 
-from tests.refusals import refused
-
+from ..refusals import refused
 from .records import CreateTopic, Produce, Record, Transact
 
 COMMAND = [sys.executable, "-m", "wmtop.tui.cli", "attach"]
@@ -35,8 +34,8 @@ HOUR = 3_600_000
 
 
 @pytest.fixture(autouse=True)
-def run_directory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(rundir.RUN_DIR_VARIABLE, str(Path("/tmp", f"wmtop-test-{os.getpid()}")))
+def own_run_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(run_directory.RUN_DIR_VARIABLE, str(Path("/tmp", f"wmtop-test-{os.getpid()}")))
 
 
 class Ended(NamedTuple):
@@ -408,7 +407,7 @@ def test_the_engine_follows_and_is_not_to_be_changed(
         produce(topic, [Record(timestamp_ms=now_ms - 4_000)])
         levels = (json.loads(line)["level"]["watermark_ms"] for line in islice(engine.stdout, 30))
         assert now_ms - 4_000 - 1 in levels
-        socket = rundir.socket_path("follower")
+        socket = run_directory.socket_path("follower")
         refused = request(socket, Change(id=1, lateness_ms=5_000, who="test"))
         assert not refused.ok
         assert all(fact in refused.text for fact in (NOT_FROM_HERE, "--lateness", "--idle-after"))

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from wmtop.engine.errors import RunError
-from wmtop.engine.json_path import JsonPath
-from wmtop.engine.kafka.cluster import Topic
-from wmtop.engine.kafka.config import KafkaConfig
-from wmtop.engine.kafka.offsets import Positions, TopicPartition
-from wmtop.engine.pipeline.sources.kafka import Kafka
-from wmtop.engine.pipeline.sources.kafka_columns import KafkaColumns
+from wmtop.engine.kafka.client_settings import KafkaConfig
+from wmtop.engine.kafka.cluster import Positions, Topic, TopicPartition
+from wmtop.engine.run.sources.kafka import Kafka
+from wmtop.engine.run.sources.kafka_columns import KafkaColumns
+from wmtop.engine.system.errors import RunError
+from wmtop.engine.system.json_path import JsonPath
 
 MINUTE = 60_000
 SLOW, FAST, THIRD = (TopicPartition("t", number) for number in range(3))
@@ -103,7 +102,7 @@ def test_what_a_batch_left_is_counted_from_the_ends_when_it_was_planned(
         source.know({SLOW: end, FAST: 5}, {SLOW: 0, FAST: 5})
 
     def left(time_ms: int, read_to: int) -> dict[str, int] | None:
-        unread = source.it.backlog.left_by([f'{{"t":{{"0":{read_to},"1":5}}}}'], time_ms)
+        unread = source.it.backlog.unread_after([f'{{"t":{{"0":{read_to},"1":5}}}}'], time_ms)
         assert unread is not None
         return unread.by_channel
 
@@ -112,7 +111,7 @@ def test_what_a_batch_left_is_counted_from_the_ends_when_it_was_planned(
     assert left(3_000, 20) == {"0": 70, "1": 0}
     assert left(500, 4) == {"0": 6, "1": 0}, "before the first look: what that found"
     assert left(2_500, 30) == {"0": 0, "1": 0}, "read past what was known"
-    assert source.it.backlog.left_by(["{}x"], 2_500) is None
+    assert source.it.backlog.unread_after(["{}x"], 2_500) is None
     monkeypatch.undo()
     assert probed.fresh_ends() is None, "ends of long ago say nothing of now"
     source.it.close()
@@ -161,7 +160,7 @@ def test_waiting_for_a_topic_pauses_also_where_the_cluster_fails_at_once(
             return ""
 
     pauses: list[float] = []
-    monkeypatch.setattr("wmtop.engine.pipeline.sources.kafka.time.sleep", pauses.append)
+    monkeypatch.setattr("wmtop.engine.run.sources.kafka.time.sleep", pauses.append)
     source = Source(tmp_path)
     cluster: Any = Refusing()
     assert source.it._wait_for_topics(cluster, lambda text: None) == [SLOW]

@@ -10,11 +10,11 @@ import pytest
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 from pyspark.sql import SparkSession
-from wmtop.engine.core.snapshot import Note, NoteCode, Snapshot
-from wmtop.engine.json_path import JsonPath
-from wmtop.engine.kafka.local.broker import LocalBroker
-from wmtop.engine.pipeline.sources.kafka import Reader
-from wmtop.engine.pipeline.sources.kafka_columns import KafkaColumns
+from wmtop.engine.kafka.local_broker import LocalBroker
+from wmtop.engine.run.sources.kafka import Reader
+from wmtop.engine.run.sources.kafka_columns import KafkaColumns
+from wmtop.engine.snapshot import Note, NoteCode, Snapshot
+from wmtop.engine.system.json_path import JsonPath
 
 from .processes import wait_until_gone
 from .records import CreateTopic, Produce, Record

@@ -5,11 +5,11 @@ from pathlib import Path
 from unittest import mock
 
 from pyspark.sql import SparkSession
-from wmtop.engine.core.settings import Settings, Tumbling
-from wmtop.engine.kafka.local.broker import LocalBroker
-from wmtop.engine.pipeline.observer import Observer
-from wmtop.engine.pipeline.sources.kafka import Kafka
-from wmtop.engine.pipeline.sources.kafka_columns import KafkaColumns
+from wmtop.engine.kafka.local_broker import LocalBroker
+from wmtop.engine.run.observe import Observer
+from wmtop.engine.run.sources.kafka import Kafka
+from wmtop.engine.run.sources.kafka_columns import KafkaColumns
+from wmtop.engine.watermarks.settings import Settings, Tumbling
 
 from .records import CreateTopic, Produce, Record, Transact
 from .running import running

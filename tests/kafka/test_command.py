@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from wmtop.engine.feed import rundir
+from wmtop.engine.feed import run_directory
+from wmtop.engine.kafka.client_settings import KafkaConfig
 from wmtop.engine.kafka.cluster import Cluster
-from wmtop.engine.kafka.config import KafkaConfig
-from wmtop.engine.kafka.local.broker import LocalBroker
+from wmtop.engine.kafka.local_broker import LocalBroker
 from wmtop.tui import cli
 
-from tests.conftest import QUICK_OPTIONS
-
+from ..conftest import QUICK_OPTIONS
 from .records import FULL
 
 WAITS_S = 6
@@ -29,7 +28,7 @@ WAITS_S = 6
 @pytest.fixture(scope="module", autouse=True)
 def own_run_directory() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(rundir.RUN_DIR_VARIABLE, f"/tmp/wmtop-test-{os.getpid()}")
+        patch.setenv(run_directory.RUN_DIR_VARIABLE, f"/tmp/wmtop-test-{os.getpid()}")
         yield
 
 

@@ -11,14 +11,12 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from wmtop.engine.errors import UsageError
-from wmtop.engine.java import find_java
-from wmtop.engine.kafka.config import KafkaConfig
-from wmtop.engine.kafka.security.jaas import format_login, parse_login
-from wmtop.engine.kafka.security.resolve import kafka_config
+from wmtop.engine.kafka.client_settings import KafkaConfig, kafka_config
+from wmtop.engine.kafka.security import format_login, parse_login
+from wmtop.engine.system.errors import UsageError
+from wmtop.engine.system.java import find_java
 
-from tests.refusals import refused
-
+from ..refusals import refused
 from .certificates import Authority, Issued
 from .secured import MARK, no_kafka_variables
 

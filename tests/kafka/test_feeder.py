@@ -17,13 +17,12 @@ import pyarrow.parquet as pq
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from wmtop import sample_data
-from wmtop.engine.errors import RunError, UsageError
-from wmtop.engine.kafka.local import feeder
-from wmtop.engine.kafka.local.broker import LocalBroker
-from wmtop.engine.kafka.local.feeder import Feed, feed, feeder_command
+from wmtop.engine.kafka import feeder
+from wmtop.engine.kafka.feeder import Feed, feed, feeder_command
+from wmtop.engine.kafka.local_broker import LocalBroker
+from wmtop.engine.system.errors import RunError, UsageError
 
-from tests.refusals import refused
-
+from ..refusals import refused
 from .processes import wait_until_gone
 from .reading import read
 from .records import CreateTopic

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
-from wmtop.engine.core.snapshot import Snapshot
-from wmtop.engine.json_path import JsonPath
-from wmtop.engine.kafka.local.broker import LocalBroker
-from wmtop.engine.pipeline.sources.kafka_columns import KafkaColumns
+from wmtop.engine.kafka.local_broker import LocalBroker
+from wmtop.engine.run.sources.kafka_columns import KafkaColumns
+from wmtop.engine.snapshot import Snapshot
+from wmtop.engine.system.json_path import JsonPath
 
 from .records import CreateTopic, Produce, Record
 from .running import IN_VALUE, SETTINGS, running

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from wmtop.engine.kafka.local.broker import LocalBroker
+from wmtop.engine.kafka.local_broker import LocalBroker
 
-from tests.conftest import QUICK_OPTIONS
-
+from ..conftest import QUICK_OPTIONS
 from .records import CreateTopic, Produce, Record
 
 NOON_MS = 1_767_268_800_000

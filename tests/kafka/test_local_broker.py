@@ -13,13 +13,11 @@ import platformdirs
 import pytest
 from kafka import KafkaConsumer
 from kafka.admin import KafkaAdminClient
-from wmtop.engine.errors import RunError, UsageError
-from wmtop.engine.java import find_java
-from wmtop.engine.kafka.local.broker import LocalBroker
-from wmtop.engine.kafka.local.jars import KAFKA_VERSION, kafka_jars
+from wmtop.engine.kafka.local_broker import KAFKA_VERSION, LocalBroker, kafka_jars
+from wmtop.engine.system.errors import RunError, UsageError
+from wmtop.engine.system.java import find_java
 
-from tests.refusals import refused
-
+from ..refusals import refused
 from .processes import group, wait_until_gone
 from .reading import read
 from .records import CreateTopic, Produce, Record, Transact
@@ -94,7 +92,7 @@ def test_further_listeners_answer_properties_win_and_it_ends_when_the_process_th
     broker: LocalBroker, tmp_path: Path
 ) -> None:
     script = (
-        "import sys, time; from pathlib import Path; from wmtop.engine.kafka.local.broker import LocalBroker\n"
+        "import sys, time; from pathlib import Path; from wmtop.engine.kafka.local_broker import LocalBroker\n"
         "properties = dict(line.split('=', 1) for line in sys.argv[2:])\n"
         "broker = LocalBroker(Path(sys.argv[1]), listeners={'SAFE': 'SASL_PLAINTEXT'}, properties=properties)\n"
         "broker.start(); print(broker.pid, *map(broker.address, ('PLAINTEXT', 'SAFE', 'CONTROLLER')), flush=True)\n"

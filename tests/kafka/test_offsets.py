@@ -5,9 +5,16 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from wmtop.engine.kafka.cluster import Topic
-from wmtop.engine.kafka.offsets import Positions, TopicPartition, limited, offsets_of, parse_offsets, positions_of
-from wmtop.engine.pipeline.sources.kafka_topics import KnownTopics
+from wmtop.engine.kafka.cluster import (
+    Positions,
+    Topic,
+    TopicPartition,
+    limited,
+    offsets_of,
+    parse_offsets,
+    positions_of,
+)
+from wmtop.engine.run.sources.kafka import KnownTopics
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
 

@@ -10,12 +10,12 @@ import pytest
 from kafka import TopicPartition
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
-from wmtop.engine.core.settings import Settings, Tumbling
-from wmtop.engine.json_path import JsonPath
-from wmtop.engine.kafka.config import KafkaConfig
-from wmtop.engine.kafka.local.broker import LocalBroker
-from wmtop.engine.pipeline.sources.kafka import Kafka, Reader
-from wmtop.engine.pipeline.sources.kafka_columns import KafkaColumns
+from wmtop.engine.kafka.client_settings import KafkaConfig
+from wmtop.engine.kafka.local_broker import LocalBroker
+from wmtop.engine.run.sources.kafka import Kafka, Reader
+from wmtop.engine.run.sources.kafka_columns import KafkaColumns
+from wmtop.engine.system.json_path import JsonPath
+from wmtop.engine.watermarks.settings import Settings, Tumbling
 
 from .records import FULL, CreateTopic, Produce, Record, Transact
 from .running import IN_VALUE, running

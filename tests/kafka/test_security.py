@@ -12,18 +12,16 @@ from pathlib import Path
 import javaproperties
 import msgspec
 import pytest
-from wmtop.engine.errors import RunError, UsageError
-from wmtop.engine.feed import rundir
-from wmtop.engine.feed.recording import RecordingReader
+from wmtop.engine.feed import run_directory
+from wmtop.engine.feed.recording_reader import RecordingReader
 from wmtop.engine.kafka.admission import ANOTHER_NAME
-from wmtop.engine.kafka.cluster import Cluster
-from wmtop.engine.kafka.offsets import TopicPartition
-from wmtop.engine.kafka.security.jaas import format_login
-from wmtop.engine.kafka.security.resolve import kafka_config
+from wmtop.engine.kafka.client_settings import kafka_config
+from wmtop.engine.kafka.cluster import Cluster, TopicPartition
+from wmtop.engine.kafka.security import format_login
+from wmtop.engine.system.errors import RunError, UsageError
 
-from tests.conftest import QUICK_OPTIONS
-from tests.refusals import refused
-
+from ..conftest import QUICK_OPTIONS
+from ..refusals import refused
 from .secured import (
     CLEAR,
     HIDDEN_TOPIC,
@@ -169,7 +167,7 @@ def run_kafka(secured: Secured, listener: str, topic: str, *more: str) -> "subpr
         stderr=subprocess.PIPE,
         text=True,
         # In this locale a JVM reads its environment as ASCII, and the password is not.
-        env={**os.environ, rundir.RUN_DIR_VARIABLE: f"/tmp/wmtop-test-{os.getpid()}", "LC_ALL": "C"},
+        env={**os.environ, run_directory.RUN_DIR_VARIABLE: f"/tmp/wmtop-test-{os.getpid()}", "LC_ALL": "C"},
     )
 
 

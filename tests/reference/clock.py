@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from wmtop.engine.core.times import MIN
+from wmtop.engine.watermarks.times import MIN
 
 from .generators import Generator, IdlenessTimer
 from .valve import Emission, Multiplexer, Valve

@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from wmtop.engine.core.times import MAX, MIN
+from wmtop.engine.watermarks.times import MAX, MIN
 
 
 def clamp(value: int) -> int:

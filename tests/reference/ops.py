@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from wmtop.engine.core.times import FIRST_USABLE_MS, LAST_USABLE_MS
+from wmtop.engine.watermarks.times import FIRST_USABLE_MS, LAST_USABLE_MS
 
 NO_CHANNEL = "(none)"
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import msgspec
-from wmtop.engine.core.settings import Session, Settings
-from wmtop.engine.core.times import FIRST_USABLE_MS, LAST_USABLE_MS, MAX, MIN
+from wmtop.engine.watermarks.settings import Session, Settings
+from wmtop.engine.watermarks.times import FIRST_USABLE_MS, LAST_USABLE_MS, MAX, MIN
 
 from .clock import Clock
 from .generators import clamp

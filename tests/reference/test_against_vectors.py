@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from wmtop.engine.core.settings import WindowSpec
-from wmtop.engine.core.times import MAX
+from wmtop.engine.watermarks.settings import WindowSpec
+from wmtop.engine.watermarks.times import MAX
 
 from .generators import Generator, IdlenessTimer, clamp
 from .valve import Emission, GrowthFilter, Multiplexer, Valve

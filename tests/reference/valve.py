@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from wmtop.engine.core.times import MAX, MIN
+from wmtop.engine.watermarks.times import MAX, MIN
 
 Emission = tuple[Any, ...]
 """`("w", ts)`, `("idle",)` or `("active",)`."""

@@ -4,8 +4,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from wmtop.engine.core.settings import Session, Sliding, Tumbling, WindowSpec
-from wmtop.engine.core.times import MIN
+from wmtop.engine.watermarks.settings import Session, Sliding, Tumbling, WindowSpec
+from wmtop.engine.watermarks.times import MIN
 
 from .generators import clamp
 

@@ -3,8 +3,7 @@
 from typing import Any
 
 from msgspec.structs import replace
-from wmtop.engine.core.settings import Settings, Tumbling
-from wmtop.engine.core.snapshot import (
+from wmtop.engine.snapshot import (
     STATE_SCHEMA,
     BarrelRule,
     ChannelView,
@@ -21,6 +20,7 @@ from wmtop.engine.core.snapshot import (
     WhatIf,
     Windows,
 )
+from wmtop.engine.watermarks.settings import Settings, Tumbling
 
 from .canned import MINUTE, NOON
 

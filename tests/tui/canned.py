@@ -5,9 +5,8 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from msgspec.structs import replace
-from wmtop.engine.core.history import HistoryPoint
-from wmtop.engine.core.settings import Settings
-from wmtop.engine.core.snapshot import (
+from wmtop.engine.feed.messages import FromEngine, Header, Stop, ToEngine
+from wmtop.engine.snapshot import (
     Blocker,
     ChannelLateness,
     ChannelRecords,
@@ -31,8 +30,9 @@ from wmtop.engine.core.snapshot import (
     WhatIfIdle,
     Windows,
 )
-from wmtop.engine.errors import RunError
-from wmtop.engine.feed.messages import FromEngine, Header, Stop, ToEngine
+from wmtop.engine.system.errors import RunError
+from wmtop.engine.verdict.history import HistoryPoint
+from wmtop.engine.watermarks.settings import Settings
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 NOON = 1_360_281_600_000 + 12 * HOUR

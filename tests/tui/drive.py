@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from textual.pilot import Pilot
 from textual.widget import Widget
 from wmtop.engine.feed.messages import FromEngine
-from wmtop.tui.app import OnQuit, WmtopApp
+from wmtop.tui.screens.app import OnQuit, WmtopApp
 
 from .canned import CannedClient, Clock
 

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
-from wmtop.engine.core.snapshot import ChannelView, Holder, Snapshot, Totals
-from wmtop.engine.feed.recording import RecordingReader, RecordingWriter
+from wmtop.engine.feed.recording_reader import RecordingReader
+from wmtop.engine.feed.recording_writer import RecordingWriter
+from wmtop.engine.snapshot import ChannelView, Holder, Snapshot, Totals
 from wmtop.tui.replay.app import ReplayApp
 
 from .canned import LEVEL, MINUTE, NOW, WALL, CannedClient, Clock, header, live

@@ -3,12 +3,12 @@
 import re
 
 from msgspec.structs import replace
-from wmtop.engine.core.snapshot import Snapshot
-from wmtop.tui.present.channel_facts import story
-from wmtop.tui.present.formatting import ELSEWHERE
-from wmtop.tui.present.screen_words import CHANNEL_GONE, MOST_LATE_ONLY, NOT_BEHIND, OF_THIS_CHANNEL
+from wmtop.engine.snapshot import Snapshot
+from wmtop.engine.text.formatting import ELSEWHERE
 from wmtop.tui.screens.channel import ChannelScreen
 from wmtop.tui.screens.main import MainScreen
+from wmtop.tui.words.channels import story
+from wmtop.tui.words.lists import CHANNEL_GONE, MAX_LATE_ONLY, NOT_BEHIND, OF_THIS_CHANNEL
 
 from . import canned
 from .canned import MINUTE, NOW, WALL, instances, live, many, told
@@ -86,7 +86,7 @@ def test_its_lateness_is_drawn_where_it_is_told_of() -> None:
         await it.says("█", "#plot")
         await it.pilot.resize_terminal(120, 36)
         await it.push(live(lateness_by_channel=[]))
-        await it.says(MOST_LATE_ONLY, "#plot")
+        await it.says(MAX_LATE_ONLY, "#plot")
         await it.push(replace(with_channel("F9", behind_watermark=0), lateness_by_channel=[]))
         await it.says(NOT_BEHIND, "#plot")
 

@@ -13,24 +13,22 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from wmtop.engine.core.doctor.clocks import EventTimeStuck, FutureTimestamps
-from wmtop.engine.core.snapshot import SparkProgress, Verdict
-from wmtop.engine.feed import rundir
+from wmtop.engine.doctor.clocks import EventTimeStuck, FutureTimestamps
 from wmtop.engine.feed.messages import Reply
 from wmtop.engine.feed.publisher import Publisher
-from wmtop.engine.feed.recording import RecordingWriter
-from wmtop.engine.remote_files import REQUEST_S
+from wmtop.engine.feed.recording_writer import RecordingWriter
+from wmtop.engine.snapshot import SparkProgress, Verdict
+from wmtop.engine.system.remote_files import REQUEST_S
 from wmtop.tui import cli
-from wmtop.tui.cli.check import LEAST_S, NO_ANSWER, hangs_after_s
+from wmtop.tui.cli.check import MIN_S, NO_ANSWER, hangs_after_s
 from wmtop.tui.cli.fleet.members import Member
 from wmtop.tui.cli.look import Decided, Look
-from wmtop.tui.present.check_facts import CheckInput
-from wmtop.tui.present.check_words import reason_of
-from wmtop.tui.present.diagnosis.diagnoses import explain
-from wmtop.tui.present.recent import Recent
+from wmtop.tui.words.check import reason_of
+from wmtop.tui.words.diagnosis.diagnoses import explain
+from wmtop.tui.words.fail_if import CheckInput
+from wmtop.tui.words.recent import Recent
 
-from tests.core.doctor.streams import MINUTE, SETTINGS, Stream, traffic
-
+from ..doctor.streams import MINUTE, SETTINGS, Stream, traffic
 from .canned import header
 from .cli.checkpoints import checkpoint, course
 
@@ -135,7 +133,7 @@ def test_an_engine_that_says_nothing_is_unknown(
 ) -> None:
     with tempfile.TemporaryDirectory(prefix="wm", dir="/tmp") as run_directory:
         monkeypatch.setenv("WMTOP_RUN_DIR", f"{run_directory}/run")
-        with rundir.claim("flights", "", 1) as claim:
+        with run_directory.claim("flights", "", 1) as claim:
             sent = replace(header(), name="flights", id=claim.run.id)
             with Publisher(claim.run.socket, sent, lambda command: Reply(command.id, ok=False, text="")):
                 code, out, err = checked(capsys, "flights", "--for", "300ms", "--json")
@@ -221,7 +219,7 @@ def test_only_the_engine_of_that_name_is_looked_at(
     }[command]
     with tempfile.TemporaryDirectory(prefix="wm", dir="/tmp") as run_directory:
         monkeypatch.setenv("WMTOP_RUN_DIR", f"{run_directory}/run")
-        with rundir.claim("flights", "", 1) as claim:
+        with run_directory.claim("flights", "", 1) as claim:
             sent = replace(header(), name="flights", id=claim.run.id if own else "another")
             with Publisher(claim.run.socket, sent, lambda command: Reply(command.id, ok=False, text="")) as publisher:
                 for snapshot in HEALTHY.published:
@@ -276,7 +274,7 @@ def test_a_watermark_that_stays_as_it_is_is_not_said_to_advance() -> None:
 
 def test_a_target_that_hangs_takes_hardly_longer_than_for() -> None:
     assert 30 < hangs_after_s(30_000) < 32
-    assert LEAST_S < hangs_after_s(0) < LEAST_S + 2  # one answer may take that long
+    assert MIN_S < hangs_after_s(0) < MIN_S + 2  # one answer may take that long
 
 
 def test_a_last_poll_that_takes_too_long_does_not_hide_what_was_found(

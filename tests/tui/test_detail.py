@@ -2,14 +2,13 @@
 
 from pathlib import Path
 
-from wmtop.tui.present.keys import LINKS
 from wmtop.tui.screens.detail import DetailScreen
 from wmtop.tui.screens.further import FURTHER
 from wmtop.tui.screens.help import HelpScreen
 from wmtop.tui.screens.late_records import LateRecordsScreen
 from wmtop.tui.screens.main import MainScreen
-from wmtop.tui.screens.window import WindowScreen
-from wmtop.tui.screens.windows import WindowsScreen
+from wmtop.tui.screens.windows import WindowScreen, WindowsScreen
+from wmtop.tui.words.keys import LINKS
 
 from . import canned
 from .canned import MINUTE, late_burst, live, told

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from textual.pilot import Pilot
-from wmtop.engine.core.snapshot import Snapshot
-from wmtop.tui.app import WmtopApp
+from wmtop.engine.snapshot import Snapshot
+from wmtop.tui.screens.app import WmtopApp
 
 from . import canned
 from .canned import CannedClient, Clock, header, held

@@ -1,19 +1,18 @@
 """The doctor's screen: the list, the evidence, the way to what mends it, and the count on the main screen."""
 
 from msgspec.structs import replace
-from wmtop.engine.core.snapshot import Offender, Reason, Snapshot, Totals, Verdict
-from wmtop.engine.exit_status import how_it_ended
 from wmtop.engine.feed.messages import Header
-from wmtop.tui.present.diagnosis.condition import CANNOT_TELL
-from wmtop.tui.present.screen_words import NO_FIX
+from wmtop.engine.snapshot import Offender, Reason, Snapshot, Totals, Verdict
+from wmtop.engine.system.errors import how_it_ended
 from wmtop.tui.screens.channel import ChannelScreen
 from wmtop.tui.screens.detail import DetailScreen
 from wmtop.tui.screens.doctor import DoctorScreen
 from wmtop.tui.screens.main import MainScreen
+from wmtop.tui.words.diagnosis.condition import CANNOT_TELL
+from wmtop.tui.words.lists import NO_FIX
 
-from tests.core.doctor.patients import LATE, before, healthy, whatif
-from tests.core.doctor.test_channels import silent
-
+from ..doctor.patients import LATE, before, healthy, whatif
+from ..doctor.test_channels import silent
 from . import canned
 from .canned import DAY, MINUTE, NOW
 from .drive import Driven, drive
@@ -50,7 +49,7 @@ def test_a_healthy_stream_has_nothing_to_count() -> None:
         assert "doctor (" not in it.said("#keys")
         await it.press("d")
         await it.says("no findings", "#top")
-        await it.says("No findings", "Report")
+        await it.says("No findings", "SectionedText")
         await it.press("enter", "v", "down", "space")
         assert isinstance(it.app.screen, DoctorScreen)
 
@@ -73,7 +72,7 @@ def test_an_engine_that_died_is_the_first_finding() -> None:
         it.client.end(how_it_ended(-9))
         await it.says("1 finding", "#top")
         await it.says("CRITICAL", "Sheet")
-        await it.says(how_it_ended(-9), "Report")
+        await it.says(how_it_ended(-9), "SectionedText")
 
     drive(scenario, *well())
 
@@ -93,7 +92,7 @@ def test_the_worst_is_first_and_below_it_is_the_fix() -> None:
         await it.says("main › Doctor  3 findings", "#top")
         lines = [line.split()[0] for line in it.said("Sheet").splitlines() if line.strip()]
         assert lines == ["CRITICAL", "WARNING", "WARNING"]
-        await it.shows("Report", " 1m")
+        await it.shows("SectionedText", " 1m")
 
     drive(scenario, history(ill()), ill())
 
@@ -117,7 +116,7 @@ def test_space_shows_the_finding_alone_and_esc_leads_back_step_by_step() -> None
         await it.press("d", "down", "space")
         await it.says("main › Doctor › ", "#top")
         assert not it.app.screen.query_one("#findings").display
-        await it.says("WARNING: ", "Report")
+        await it.says("WARNING: ", "SectionedText")
         await it.press("escape")
         assert it.app.screen.query_one("#findings").display
         await it.press("escape")
@@ -155,7 +154,7 @@ def test_a_finding_that_goes_away_leaves_the_cursor_on_another() -> None:
         await it.press("d", "end", "space")
         await it.push(replace(ill(), totals=Totals(records=200_000, late=9_000)))
         await it.says("2 findings", "#top")
-        await it.says("Fix", "Report")
+        await it.says("Fix", "SectionedText")
         await it.press("escape", "escape")
         assert isinstance(it.app.screen, MainScreen)
 

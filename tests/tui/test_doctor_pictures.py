@@ -8,16 +8,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from textual.pilot import Pilot
-from wmtop.engine.core.history import Phases
-from wmtop.engine.core.points import PointSample
-from wmtop.engine.core.snapshot import Snapshot, SourcePosition, SparkProgress, WatermarkNode
 from wmtop.engine.feed.messages import FromEngine
-from wmtop.engine.feed.recording import RecordingReader
-from wmtop.tui.app import WmtopApp
+from wmtop.engine.feed.recording_reader import RecordingReader
+from wmtop.engine.snapshot import Snapshot, SourcePosition, SparkProgress, WatermarkNode
+from wmtop.engine.verdict.history import Phases
+from wmtop.engine.watermarks.counts import PointSample
+from wmtop.tui.screens.app import WmtopApp
 
-from tests.core.doctor import patients
-from tests.core.doctor.patients import before, healthy
-
+from ..doctor import patients
+from ..doctor.patients import before, healthy
 from . import canned
 from .canned import LEVEL, MINUTE, attached, told
 from .test_doctor import history, ill

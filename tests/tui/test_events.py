@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from wmtop.engine.core.history import HistoryPoint
-from wmtop.engine.core.snapshot import Holder, Note, Reason, SettingsChange, Snapshot, Totals, Verdict, VerdictName
-from wmtop.tui.alerting import alert, notification
-from wmtop.tui.present.event_words import change_words
-from wmtop.tui.present.events import EventLog
-from wmtop.tui.present.formatting import label
-from wmtop.tui.present.screen_words import MOMENT_SHOWN
+from wmtop.engine.snapshot import Holder, Note, Reason, SettingsChange, Snapshot, Totals, Verdict, VerdictName
+from wmtop.engine.text.formatting import label
+from wmtop.engine.verdict.history import HistoryPoint
+from wmtop.tui.screens.app import alert, notification
 from wmtop.tui.screens.channel import ChannelScreen
 from wmtop.tui.screens.main import MainScreen
-from wmtop.tui.widgets.sheet import Sheet
+from wmtop.tui.widgets.rows import Sheet
+from wmtop.tui.words.events import change_words
+from wmtop.tui.words.history import EventLog
+from wmtop.tui.words.lists import MOMENT_SHOWN
 
 from .canned import HOSTILE, MINUTE, NOW, WALL, failed, header, live
 from .drive import Driven, drive

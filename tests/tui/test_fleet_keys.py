@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
-from wmtop.tui.fleet_app import FleetApp
-from wmtop.tui.present.appearance import Appearance
-from wmtop.tui.screens.too_small import TooSmallScreen
-from wmtop.tui.themes import DARK
+from wmtop.tui.screens.base_app import TooSmallScreen
+from wmtop.tui.screens.fleet import FleetApp
 from wmtop.tui.widgets.lines import TextLine
 from wmtop.tui.widgets.rows import text_of
+from wmtop.tui.widgets.themes import DARK
+from wmtop.tui.words.lists import Appearance
 
 from .test_fleet_pictures import rows
 

@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 
 import pytest
 from textual.pilot import Pilot
-from wmtop.tui.fleet_app import FleetApp
-from wmtop.tui.present.appearance import Appearance
-from wmtop.tui.present.fleet import FleetRow, aged, fleet_row
+from wmtop.tui.screens.fleet import FleetApp
 from wmtop.tui.widgets.fleet import FleetTable
+from wmtop.tui.words.fleet import FleetRow, aged, fleet_row
+from wmtop.tui.words.lists import Appearance
 
 from . import attached, canned
 

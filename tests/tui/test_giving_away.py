@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from wmtop.engine.core.snapshot import ExplainedColumn, ExplainedValue
-from wmtop.tui.present.screen_words import NOTHING_MATCHES
-from wmtop.tui.present.table import as_csv
+from wmtop.engine.snapshot import ExplainedColumn, ExplainedValue
 from wmtop.tui.screens.further import FURTHER
+from wmtop.tui.words.lists import NOTHING_MATCHES, as_csv
 
 from .canned import HOUR, channel, live, recent, told
 from .drive import Driven, drive

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from wmtop.engine.core.snapshot import Snapshot
-from wmtop.tui.present import past as past_module
-from wmtop.tui.present.past import Past, heat_lags
-from wmtop.tui.present.screen_words import LESS_BEHIND
-from wmtop.tui.widgets.heat_map import HeatMap
+from wmtop.engine.snapshot import Snapshot
+from wmtop.tui.widgets.charts import HeatMap
+from wmtop.tui.words import recent as past_module
+from wmtop.tui.words.lists import LESS_BEHIND
+from wmtop.tui.words.recent import ChannelsPast, heat_lags
 
 from .canned import DAY, HOUR, LEVEL, MINUTE, NOW, WALL, channel, live, many, told
 from .drive import Driven, drive
@@ -23,7 +23,7 @@ def at(minute: int, **ahead: int | None) -> Snapshot:
 
 
 def test_the_past_has_the_lags_of_each_channel_and_drops_what_is_old() -> None:
-    past = Past(keep_ms=3 * MINUTE)
+    past = ChannelsPast(keep_ms=3 * MINUTE)
     for minute, ahead in enumerate((5, 7, None, 9)):
         past.add(at(minute, a=0, b=ahead, c=10))
     moments = past.until(at(3, a=0))
@@ -37,12 +37,12 @@ def test_the_past_has_the_lags_of_each_channel_and_drops_what_is_old() -> None:
 
 
 def test_the_last_snapshot_of_a_slot_counts_and_very_many_channels_keep_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(past_module, "MOST_VALUES", 3_000)
-    past = Past(keep_ms=HOUR)
+    monkeypatch.setattr(past_module, "MAX_VALUES", 3_000)
+    past = ChannelsPast(keep_ms=HOUR)
     past.add(at(0, a=0, b=1))
     past.add(at(0, a=0, b=2))
     assert [moment.lag_ms("a") for moment in past.until(at(0, a=0))] == [2 * MINUTE]
-    wide = {f"c{place}": 0 for place in range(past_module.MOST_VALUES // 3)}
+    wide = {f"c{place}": 0 for place in range(past_module.MAX_VALUES // 3)}
     for minute in range(1, 7):
         past.add(at(minute, **wide))
     assert len(past.until(at(9, a=0))) == 3

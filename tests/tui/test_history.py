@@ -4,12 +4,12 @@ import re
 from pathlib import Path
 
 from msgspec.structs import replace
-from wmtop.engine.core.snapshot import Holder
-from wmtop.tui.present.holders import CAUSES
-from wmtop.tui.present.presenter import presenter_of
+from wmtop.engine.snapshot import Holder
 from wmtop.tui.screens.channel import ChannelScreen
 from wmtop.tui.screens.history import HistoryScreen
-from wmtop.tui.widgets.sheet import Sheet
+from wmtop.tui.widgets.rows import Sheet
+from wmtop.tui.words.history import CAUSES
+from wmtop.tui.words.presenter import presenter_of
 
 from . import canned
 from .canned import MINUTE, NOW, SETTINGS, WALL, header, held, live

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from wmtop.engine.core.snapshot import ExplainedColumn, ExplainedValue
-from wmtop.engine.feed.recording import RecordingReader
+from wmtop.engine.feed.recording_reader import RecordingReader
+from wmtop.engine.snapshot import ExplainedColumn, ExplainedValue
 from wmtop.tui import cli
-from wmtop.tui.incident import CLIP_MS, LEAST_SNAPSHOTS, Incident, LastMinutes, incident_of, write_incident
-from wmtop.tui.present.incident import PICTURE, RECORDING, SNAPSHOT, TEXT
+from wmtop.tui.screens.incident_report import CLIP_MS, MIN_SNAPSHOTS, Incident, LastMinutes, incident_of, write_incident
+from wmtop.tui.words.incident import PICTURE, RECORDING, SNAPSHOT, TEXT
 
 from .canned import CARRIERS, WALL, header, hostile, live, told
 from .drive import Driven, drive
@@ -74,7 +74,7 @@ def test_only_the_last_minutes_are_recorded(tmp_path: Path) -> None:
     every = CLIP_MS // 10
     snapshots = [live(batch=n, wall_ms=WALL + n * every) for n in range(200)]
     with RecordingReader(record(tmp_path / "a.rec", *snapshots)) as reader:
-        assert len(incident_of(reader, 150).snapshots) == LEAST_SNAPSHOTS
+        assert len(incident_of(reader, 150).snapshots) == MIN_SNAPSHOTS
         assert len(incident_of(reader, 5).snapshots) == 6
     fast = [live(batch=n, wall_ms=WALL + n * CLIP_MS // 100) for n in range(200)]
     with RecordingReader(record(tmp_path / "b.rec", *fast)) as reader:

@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from wmtop.engine.core.snapshot import LateRecord, Snapshot, SourceView
+from wmtop.engine.snapshot import LateRecord, Snapshot, SourceView
 from wmtop.tui.screens.late_records import LateRecordsScreen
-from wmtop.tui.screens.window import WindowScreen, key_of
+from wmtop.tui.screens.windows import WindowScreen, key_of
 
 from .canned import HOUR, LEVEL, MINUTE, NOON, live, told
 from .drive import Driven, drive

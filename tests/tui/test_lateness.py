@@ -3,9 +3,9 @@
 import re
 
 from msgspec.structs import replace
-from wmtop.tui.present.presenter import presenter_of
-from wmtop.tui.present.preview import untunable
-from wmtop.tui.present.screen_words import (
+from wmtop.tui.screens.lateness import LatenessScreen
+from wmtop.tui.widgets.lateness_plot import LatenessPlot
+from wmtop.tui.words.lists import (
     ALL_SO_FAR,
     NO_RECORD,
     NONE_IN_THIS_TIME,
@@ -14,8 +14,8 @@ from wmtop.tui.present.screen_words import (
     SHARE_BEHIND,
     SINCE_START,
 )
-from wmtop.tui.screens.lateness import LatenessScreen
-from wmtop.tui.widgets.lateness_plot import LatenessPlot
+from wmtop.tui.words.presenter import presenter_of
+from wmtop.tui.words.preview import untunable
 
 from . import canned
 from .canned import HOUR, MINUTE, SETTINGS, live, recent, told

@@ -5,16 +5,15 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from wmtop.tui.channel_commands import ChannelCommands
-from wmtop.tui.present import palette
-from wmtop.tui.present.screen_words import BY_DISTANCE, NO_CHANNEL_MATCHES, NO_WINDOW_MATCHES, OPEN_INSTANCE
-from wmtop.tui.present.wording import cause
 from wmtop.tui.screens.channel import ChannelScreen
+from wmtop.tui.screens.export_actions import ChannelCommands
 from wmtop.tui.screens.help import HelpScreen
-from wmtop.tui.screens.window import WindowScreen
-from wmtop.tui.screens.windows import WindowsScreen
+from wmtop.tui.screens.windows import WindowScreen, WindowsScreen
 from wmtop.tui.widgets.barrel import Barrel
 from wmtop.tui.widgets.channels import ChannelTable
+from wmtop.tui.words import keys
+from wmtop.tui.words.lists import BY_DISTANCE, NO_CHANNEL_MATCHES, NO_WINDOW_MATCHES, OPEN_INSTANCE
+from wmtop.tui.words.wording import cause
 
 from .canned import MINUTE, empty, hostile, instances, late_burst, live, many, one, told
 from .drive import Driven, drive
@@ -300,14 +299,7 @@ def test_help_opens_over_it_and_data_keeps_coming() -> None:
 def test_the_palette_offers_what_the_keys_do() -> None:
     async def scenario(it: Driven) -> None:
         titles = [command.title for command in it.app.get_system_commands(it.app.screen)]
-        assert {
-            palette.TYPE_LATENESS,
-            palette.FREEZE,
-            palette.THEME,
-            palette.SAVE_SVG,
-            palette.HELP,
-            palette.QUIT,
-        } <= set(titles)
+        assert {keys.TYPE_LATENESS, keys.FREEZE, keys.THEME, keys.SAVE_SVG, keys.HELP, keys.QUIT} <= set(titles)
         await it.press("ctrl+p", *"freeze", "enter")
         await it.until(lambda: not it.app.screen.is_modal and "FROZEN" in it.said("#status"))
 

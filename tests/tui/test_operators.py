@@ -1,10 +1,10 @@
 """Operators: the chain with what each link holds back, the valve's inputs, and a query of others."""
 
-from wmtop.tui.present.screen_words import TAP_SHOWS_CHANNELS, more_less_behind
 from wmtop.tui.screens.channel import ChannelScreen
 from wmtop.tui.screens.main import MainScreen
 from wmtop.tui.screens.operators import OperatorsScreen
-from wmtop.tui.widgets.sheet import Sheet
+from wmtop.tui.widgets.rows import Sheet
+from wmtop.tui.words.lists import TAP_SHOWS_CHANNELS, more_less_behind
 
 from . import canned
 from .canned import NOW, attached, instances, live

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 from wmtop.engine.feed.messages import Change
-from wmtop.tui.permissions import CHANGES_ENGINE, READ_ONLY, WRITES_FILES, denied_to
-from wmtop.tui.present import palette
+from wmtop.tui.screens.base_app import CHANGES_ENGINE, READ_ONLY, WRITES_FILES, denied_to
+from wmtop.tui.words import keys
 
 from . import attached
 from .canned import live, told
@@ -46,7 +46,7 @@ def test_a_served_screen_writes_nothing(tmp_path: Path, monkeypatch: pytest.Monk
         await it.press(*WRITING_KEYS, "question_mark", *WRITING_KEYS)
         for action in WRITES_FILES:
             await it.app.run_action(action)
-        written = {palette.SAVE_SVG, palette.RECORD, palette.SAVE_CSV, palette.SAVE_JSON, palette.INCIDENT}
+        written = {keys.SAVE_SVG, keys.RECORD, keys.SAVE_CSV, keys.SAVE_JSON, keys.INCIDENT}
         assert not titles(it) & written
         assert it.toasts() == []
 
@@ -62,7 +62,7 @@ def test_a_served_recording_writes_nothing(tmp_path: Path, monkeypatch: pytest.M
     async def scenario(it: Driven) -> None:
         assert "SVG" not in await offers(it)
         await it.press(*WRITING_KEYS)
-        assert palette.SAVE_SVG not in titles(it)
+        assert keys.SAVE_SVG not in titles(it)
 
     replay(scenario, path, (200, 50), denied=WRITES_FILES)
     assert list((tmp_path / "here").iterdir()) == []
@@ -88,7 +88,7 @@ def test_without_that_they_do() -> None:
         await it.press("plus")
         said = await offers(it)
         assert all(word in said for word in ("SVG", " R ", "record what", "apply"))
-        assert titles(it) >= {palette.SAVE_SVG, palette.RECORD}
+        assert titles(it) >= {keys.SAVE_SVG, keys.RECORD}
         await it.press("enter")
         assert any(isinstance(sent, Change) for sent in it.client.sent)
 

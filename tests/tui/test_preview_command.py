@@ -5,14 +5,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from wmtop.engine.core.settings import Settings, Tumbling
 from wmtop.engine.feed.messages import Header
-from wmtop.engine.feed.recording import RecordingWriter
+from wmtop.engine.feed.recording_writer import RecordingWriter
+from wmtop.engine.watermarks.settings import Settings, Tumbling
 from wmtop.tui import cli
 
-from tests.core.lockstep import Driver
-from tests.core.steps import batch, saved_and_read
-from tests.reference.ops import Tick
+from ..reference.ops import Tick
+from ..watermarks.lockstep import Driver
+from ..watermarks.steps import batch, saved_and_read
 
 MINUTE, HOUR = 60_000, 3_600_000
 

@@ -1,11 +1,10 @@
 """Progress: the history by columns, the stacked bars, and the screen."""
 
-from wmtop.engine.core.snapshot import SparkProgress
-from wmtop.tui.present.screen_words import BACKLOG_BY_SOURCE
+from wmtop.engine.snapshot import SparkProgress
 from wmtop.tui.screens.main import MainScreen
+from wmtop.tui.words.lists import BACKLOG_BY_SOURCE
 
-from tests.core.doctor.patients import before, channel, healthy
-
+from ..doctor.patients import before, channel, healthy
 from . import canned
 from .canned import WALL, live
 from .drive import Driven, drive

@@ -2,7 +2,7 @@
 
 import pytest
 from msgspec.structs import replace
-from wmtop.engine.core.snapshot import Snapshot, SourceView
+from wmtop.engine.snapshot import Snapshot, SourceView
 
 from .canned import live, told
 from .drive import Driven, drive

@@ -5,13 +5,12 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from wmtop.engine.errors import UsageError
-from wmtop.engine.feed.recording import RecordingReader
-from wmtop.tui.present.screen_words import recorded, recording_to
-from wmtop.tui.recorder import Recorder
+from wmtop.engine.feed.recording_reader import RecordingReader
+from wmtop.engine.system.errors import UsageError
+from wmtop.tui.screens.export_actions import Recorder
+from wmtop.tui.words.lists import recorded, recording_to
 
-from tests.refusals import refused
-
+from ..refusals import refused
 from . import canned
 from .canned import late_burst, live, starting, told
 from .drive import Driven, drive

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from textual.pilot import Pilot
-from wmtop.engine.feed.recording import RecordingReader
+from wmtop.engine.feed.recording_reader import RecordingReader
 from wmtop.tui.replay.app import ReplayApp
 from wmtop.tui.replay.timeline import Timeline
 

@@ -1,9 +1,9 @@
 """A terminal that is too small: it says so, with the most important lines, until it has grown."""
 
 import pytest
-from wmtop.tui.present.formatting import NO_DATA
+from wmtop.engine.text.formatting import NO_DATA
+from wmtop.tui.screens.base_app import TooSmallScreen
 from wmtop.tui.screens.main import MainScreen
-from wmtop.tui.screens.too_small import TooSmallScreen
 from wmtop.tui.screens.windows import WindowsScreen
 
 from .canned import live, told

@@ -4,14 +4,14 @@ from datetime import UTC
 
 import pytest
 from msgspec.structs import replace
-from wmtop.engine.core.snapshot import Snapshot, Step
-from wmtop.tui.present.formatting import NO_DATA
-from wmtop.tui.present.line import lay
-from wmtop.tui.present.screen_words import ALL_CLOSED, ALL_IDLE, CONNECTING, NO_CHANNEL, NO_OPEN_WINDOW
-from wmtop.tui.present.wording import cause, watermark_parts
+from wmtop.engine.snapshot import Snapshot, Step
+from wmtop.engine.text.formatting import NO_DATA
+from wmtop.tui.screens.help import QuitScreen
 from wmtop.tui.screens.main import MainScreen
-from wmtop.tui.screens.quit import QuitScreen
 from wmtop.tui.screens.start import StartScreen
+from wmtop.tui.words.lists import ALL_CLOSED, ALL_IDLE, CONNECTING, NO_CHANNEL, NO_OPEN_WINDOW
+from wmtop.tui.words.spans import lay
+from wmtop.tui.words.wording import cause, watermark_parts
 
 from . import canned
 from .canned import live, starting, told

@@ -4,15 +4,15 @@ import re
 from pathlib import Path
 
 from msgspec.structs import replace
-from wmtop.engine.core.snapshot import Snapshot, TimePoint
-from wmtop.engine.feed.recording import RecordingReader
-from wmtop.tui.present.formatting import ELSEWHERE
-from wmtop.tui.present.presenter import presenter_of
-from wmtop.tui.present.recent import Recent
-from wmtop.tui.present.screen_words import not_in_sample, sample_of
-from wmtop.tui.present.time_plot import Frame
+from wmtop.engine.feed.recording_reader import RecordingReader
+from wmtop.engine.snapshot import Snapshot, TimePoint
+from wmtop.engine.text.formatting import ELSEWHERE
 from wmtop.tui.screens.main import MainScreen
-from wmtop.tui.widgets.time_canvas import TimeCanvas
+from wmtop.tui.widgets.canvas import TimeCanvas
+from wmtop.tui.words.lists import not_in_sample, sample_of
+from wmtop.tui.words.presenter import presenter_of
+from wmtop.tui.words.recent import Recent
+from wmtop.tui.words.time_plot import PlotFrame
 
 from . import canned
 from .canned import LEVEL, MINUTE, NOW, attached, channel, live
@@ -32,7 +32,7 @@ def told() -> list[object]:
     return [replace(canned.header(canned.lags()), points=sample()), live()]
 
 
-def frame(it: Driven) -> Frame:
+def frame(it: Driven) -> PlotFrame:
     found = it.app.screen.query_one(TimeCanvas).frame
     assert found is not None
     return found

@@ -1,11 +1,11 @@
 """Tuning by keys and by typing: the preview follows at once, Enter applies it, Esc drops it."""
 
 from msgspec.structs import replace
-from wmtop.engine.core.settings import Settings
-from wmtop.engine.core.snapshot import SettingsChange
 from wmtop.engine.feed.messages import Change, Reply
-from wmtop.tui.present.formatting import DURATION_HOW
-from wmtop.tui.present.screen_words import DID_NOT_MOVE, ENGINE_GONE, SHARE_UNKNOWN, not_applied, refused
+from wmtop.engine.snapshot import SettingsChange
+from wmtop.engine.text.formatting import DURATION_HOW
+from wmtop.engine.watermarks.settings import Settings
+from wmtop.tui.words.lists import DID_NOT_MOVE, ENGINE_GONE, SHARE_UNKNOWN, not_applied, refused
 
 from .canned import HOUR, LEVEL, MINUTE, NOW, SETTINGS, live, many, told
 from .drive import Driven, drive

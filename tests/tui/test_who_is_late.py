@@ -2,8 +2,8 @@
 
 import re
 
-from wmtop.engine.core.snapshot import ExplainedColumn, ExplainedValue, Totals
-from wmtop.tui.present.who_is_late import more_values, standing_out, value_facts
+from wmtop.engine.snapshot import ExplainedColumn, ExplainedValue, Totals
+from wmtop.tui.words.late_records import more_values, standing_out, value_facts
 
 from .canned import live, told
 from .drive import Driven, drive

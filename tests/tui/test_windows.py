@@ -4,9 +4,11 @@ import re
 from datetime import UTC
 
 from msgspec.structs import replace
-from wmtop.engine.core.snapshot import Windows
-from wmtop.tui.present.closing import closing
-from wmtop.tui.present.screen_words import (
+from wmtop.engine.snapshot import Windows
+from wmtop.tui.screens.channel import ChannelScreen
+from wmtop.tui.screens.windows import WindowsScreen
+from wmtop.tui.widgets.rows import Sheet, text_of
+from wmtop.tui.words.lists import (
     FIRED_LONG_AGO,
     FIRED_UNKNOWN,
     NO_FIRED_WINDOW,
@@ -14,11 +16,8 @@ from wmtop.tui.present.screen_words import (
     OPEN_UNKNOWN,
     windows_wait,
 )
-from wmtop.tui.present.windows_unknown import unknown_text
-from wmtop.tui.screens.channel import ChannelScreen
-from wmtop.tui.screens.windows import WindowsScreen
-from wmtop.tui.widgets.rows import text_of
-from wmtop.tui.widgets.sheet import Sheet
+from wmtop.tui.words.notes import unknown_text
+from wmtop.tui.words.windows import closing
 
 from . import canned
 from .canned import SETTINGS, live, many, told

@@ -9,15 +9,15 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from ...engine.core.doctor import diagnose
-from ...engine.core.doctor.explained import LateCause
-from ...engine.core.job_line import lines_in_jobs
-from ...engine.core.judgement.advice import Advice, advice, known_horizons
-from ...engine.core.snapshot import Snapshot
-from ...engine.errors import UsageError
-from ..present.advice_words import LINE_NAMES, advice_lines, cause_lines
-from ..present.formatting import clean, setting
-from ..present.target import target_of
+from ...engine.doctor import diagnose
+from ...engine.doctor.explained import LateCause
+from ...engine.snapshot import Snapshot
+from ...engine.system.errors import UsageError
+from ...engine.text.formatting import clean, setting
+from ...engine.verdict.job_line import lines_in_jobs
+from ...engine.verdict.recommendation import Advice, advice, known_horizons
+from ..words.check import LINE_NAMES, advice_lines, cause_lines
+from ..words.target import target_of
 from .arguments import parsed
 from .complete import target_names
 from .fleet.members import Member, member_of

@@ -8,7 +8,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from ..present.formatting import DAY
+from ...engine.text.formatting import DAY
 from .options import parse_duration, parse_duration_or_off
 
 DEFAULT_IDLE_AFTER_MS = 7_200_000

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import msgspec
 import typer
 
-from ...engine.core.snapshot import Snapshot
-from ...engine.errors import UsageError
-from ...engine.feed import rundir
-from ...engine.outputs import check_outputs
-from ..present.formatting import DAY
+from ...engine.feed import run_directory
+from ...engine.snapshot import Snapshot
+from ...engine.system.errors import UsageError
+from ...engine.system.files import check_outputs
+from ...engine.text.formatting import DAY
 from .arguments import FORCE_HELP, duration_option, off_option, on_alert_option
 from .complete import target_names
 from .config.targets import with_configured_target
@@ -44,11 +44,11 @@ from .targets import (
 
 if TYPE_CHECKING:  # a tap, or asyncio, is imported by the command that uses it
     from ...engine.feed.client import Client
-    from ...engine.taps.broker.broker import BrokerTap
-    from ...engine.taps.engine import Watched, WatchOptions
-    from ...engine.taps.spark.event_log import EventLogFacts
-    from ...engine.taps.spark.remote import Remote
-    from ...engine.taps.spark.watch import QueryWatch
+    from ...engine.targets.engine import Watched, WatchOptions
+    from ...engine.targets.spark.event_log import EventLogFacts
+    from ...engine.targets.spark.remote import Remote
+    from ...engine.targets.spark.watch import QueryWatch
+    from ...engine.targets.topic.broker import BrokerTap
     from .targets import Windows
 
 
@@ -178,7 +178,7 @@ def attach(
             remote.close()  # the engine that is started now has its own copy
         show(name, base, "stop", read_only=read_only)
         return
-    from ...engine.taps.engine import WatchOptions
+    from ...engine.targets.engine import WatchOptions
 
     options = WatchOptions(
         record=record,
@@ -262,9 +262,9 @@ def watched_of(target: str, options: Mapping[str, Any]) -> "Watched[Any]":
 
 def watch(watched: "Watched[Any]", options: "WatchOptions", name: str | None, base: str, *, json: bool) -> int:
     """Run the attached engine in this process."""
-    from ...engine.taps.engine import WatchEngine
+    from ...engine.targets.engine import WatchEngine
 
-    def run(claim: rundir.Claim, log: Path, say: Any, printer: SnapshotPrinter) -> int:
+    def run(claim: run_directory.Claim, log: Path, say: Any, printer: SnapshotPrinter) -> int:
         return WatchEngine(claim, watched, options, say, printer.show).run()
 
     return run_claimed(name, base, watched.describe().description, SnapshotPrinter(json=json, once=options.once), run)
@@ -307,7 +307,7 @@ def engine_of(target: str) -> EngineAddress | None:
         pass
     if "/" in target or path.exists() or launched() is not None:
         return None  # a viewer starts an engine only for what is none: of that name there may be others by now
-    runs = [run for run in rundir.list_runs() if run.name == target]
+    runs = [run for run in run_directory.list_runs() if run.name == target]
     return EngineAddress(runs[0].socket, runs[0].id) if runs else None
 
 

@@ -12,15 +12,14 @@ import msgspec
 import typer
 from msgspec import Struct
 
-from ...engine.core.snapshot import Snapshot
-from ...engine.errors import RunError, UsageError, first_line
-from ...engine.fleet import LOOK
-from ..present.check_facts import FACTS, CheckInput, facts_of
-from ..present.check_words import BAD, Checked, CheckedFinding, lines, reason_of, table
-from ..present.diagnosis import explain
-from ..present.fail_if import Expression, evaluate, parse_fail_if
-from ..present.fleet import held_back_by
-from ..present.formatting import duration
+from ...engine.snapshot import Snapshot
+from ...engine.system.errors import RunError, UsageError, first_line
+from ...engine.targets.fleet import LOOK
+from ...engine.text.formatting import duration
+from ..words.check import BAD, Checked, CheckedFinding, lines, reason_of, table
+from ..words.diagnosis import explain
+from ..words.fail_if import FACTS, CheckInput, Expression, evaluate, facts_of, parse_fail_if
+from ..words.fleet import held_back_by
 from .arguments import parsed
 from .complete import target_names
 from .fleet.members import Member, some_members
@@ -35,7 +34,7 @@ DEFAULT_COLUMNS = 160
 """The width of the table where the output is not a terminal."""
 _BEGINS_NOTHING = ("no_new_batch", "batch_unfinished", "query_silent", "application_gone")
 """The notes on a query that is stale because no batch has begun for long, not because it is unreadable."""
-LEAST_S = 10
+MIN_S = 10
 """How long (s) a target may take to answer, however short `--for` is."""
 LAST_POLL_S = 1
 """How long (s) a poll that began within `--for` may take."""
@@ -148,7 +147,7 @@ def _check_all(members: list[Member], asked: _Asked) -> Iterator[Checked | Usage
 
 def hangs_after_s(for_ms: int) -> float:
     """The time (s) after which `check` no longer waits for a target that does not answer."""
-    return max(for_ms / 1_000, LEAST_S) + LAST_POLL_S
+    return max(for_ms / 1_000, MIN_S) + LAST_POLL_S
 
 
 def _check(member: Member, asked: _Asked, seen: dict[str, Checked]) -> Checked:

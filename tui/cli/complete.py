@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ...engine.errors import UsageError
+from ...engine.system.errors import UsageError
 
 VARIABLE = "_WMTOP_COMPLETE"
 """The environment variable with which the script requests completions."""
@@ -57,9 +57,9 @@ def target_names(incomplete: str) -> list[str]:
 
 def run_names(incomplete: str) -> list[str]:
     """Running engines."""
-    from ...engine.feed import rundir
+    from ...engine.feed import run_directory
 
-    return _matching(incomplete, [run.name for run in rundir.list_runs()])
+    return _matching(incomplete, [run.name for run in run_directory.list_runs()])
 
 
 def _matching(incomplete: str, names: Sequence[str]) -> list[str]:

@@ -4,11 +4,11 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 
-from ...engine.core.alerts import LOST_AFTER_MS
-from ...engine.core.snapshot import Snapshot
-from ...engine.errors import RunError, first_line
 from ...engine.feed.alert_command import AlertCommand
 from ...engine.feed.messages import FromEngine
+from ...engine.snapshot import Snapshot
+from ...engine.system.errors import RunError, first_line
+from ...engine.verdict.alerts import LOST_AFTER_MS
 
 _LOOK_S = 1.0
 

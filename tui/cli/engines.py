@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from ...engine.core.settings import Settings
-from ...engine.core.snapshot import Note
-from ...engine.errors import RunError, UsageError, first_line
-from ...engine.feed import rundir
+from ...engine.feed import run_directory
 from ...engine.feed.alert_command import parse_command
-from ...engine.feed.recording import UNBOUNDED, Bounds
-from ...engine.outputs import check_outputs
-from ..present.notes import note_text
+from ...engine.feed.recording_format import UNBOUNDED, Bounds
+from ...engine.snapshot import Note
+from ...engine.system.errors import RunError, UsageError, first_line
+from ...engine.system.files import check_outputs
+from ...engine.watermarks.settings import Settings
+from ..words.notes import note_text
 from .arguments import EngineArguments, or_off
 from .launch import EngineProcess, launched, redirect_output
 from .options import settings_of, window_of
@@ -27,7 +27,7 @@ from .output import SnapshotPrinter
 from .running import has_terminal, open_screen
 
 if TYPE_CHECKING:  # at run time only a process that runs an engine imports the pipeline
-    from ...engine.pipeline.sources.base import Source
+    from ...engine.run.sources.base import Source
 
 _log = logging.getLogger("wmtop.run")
 _log.addHandler(logging.NullHandler())
@@ -38,8 +38,8 @@ def start(source: "Source", engine: EngineArguments, *, live: bool, name: str, i
 
     UsageError if an output file exists or is one of the `inputs` (files and directories that the source reads).
     """
-    from ...engine.pipeline.custom import check_custom
-    from ...engine.pipeline.sources.record_columns import RecordColumns
+    from ...engine.run.row_groups import check_custom
+    from ...engine.run.sources.base import RecordColumns
 
     settings = settings_for(engine, live=live)
     check_engine_outputs(engine, inputs)
@@ -61,13 +61,13 @@ def check_engine_outputs(engine: EngineArguments, inputs: Sequence[Path]) -> Non
     """UsageError if `--record` or `--firings` would overwrite a file, or `--on-alert` cannot be run; files of a resumed
     run are continued.
     """
-    from ...engine.pipeline.state_files import own_files, own_outputs
+    from ...engine.run.durable_state import own_files, own_outputs
 
     command_of(engine.on_alert)
     outputs = {"--record": engine.record, "--firings": engine.firings}
     state = own_files(engine.state_dir)
     if engine.late_output is not None:
-        from ...engine.pipeline.late_directory import check_late_output
+        from ...engine.run.late_directory import check_late_output
 
         check_late_output(engine.late_output, inputs=[*inputs, *state])
     check_outputs(outputs, inputs=[*inputs, *state], force=engine.force, own=own_outputs(engine.state_dir))
@@ -75,15 +75,15 @@ def check_engine_outputs(engine: EngineArguments, inputs: Sequence[Path]) -> Non
 
 def explained_columns(text: str | None) -> tuple[str, ...]:
     """The columns of `--explain`, each once; UsageError if there are too many or none."""
-    from ...engine.core.explain import MOST_COLUMNS
+    from ...engine.watermarks.explain import MAX_COLUMNS
 
     if text is None:
         return ()
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if not names:
         raise UsageError(f"--explain '{text}' names no column, e.g. --explain device,firmware")
-    if len(names) > MOST_COLUMNS:
-        raise UsageError(f"--explain names {len(names)} columns; give at most {MOST_COLUMNS}")
+    if len(names) > MAX_COLUMNS:
+        raise UsageError(f"--explain names {len(names)} columns; give at most {MAX_COLUMNS}")
     return names
 
 
@@ -97,7 +97,7 @@ def show(name: str | None, base: str, on_quit: Literal["ask", "stop"], *, read_o
     The name is taken here and passed on, so that two commands at the same moment get two names, and the screen reads
     only the stream of its own engine.
     """
-    claim = rundir.claim(name, base, _now_ms()) if name else rundir.claim_free(base, base, _now_ms())
+    claim = run_directory.claim(name, base, _now_ms()) if name else run_directory.claim_free(base, base, _now_ms())
     run = claim.run
     try:
         process = EngineProcess(sys.argv[1:], claim, tied=on_quit == "stop")
@@ -107,17 +107,17 @@ def show(name: str | None, base: str, on_quit: Literal["ask", "stop"], *, read_o
     from ...engine.feed.client import Client
 
     client = Client(run.socket, alive=process.died, run_id=run.id, read_only=read_only)
-    wish = open_screen(client, on_quit)
+    proposed = open_screen(client, on_quit)
     if (reason := process.died()) is not None:
         raise UsageError(reason) if process.code == 2 else RunError(reason)
-    if wish == "stop":
+    if proposed == "stop":
         process.stop()
     elif process.code is None:
         print(f"the engine {run.name} keeps running: 'wmtop' shows it, 'wmtop stop {run.name}' stops it")
 
 
 def _run_engine(source: "Source", settings: Settings, arguments: EngineArguments, base: str) -> int:
-    from ...engine.pipeline.engine import Engine, EngineOptions
+    from ...engine.run.engine import Engine, EngineOptions
 
     options = EngineOptions(
         state_dir=arguments.state_dir,
@@ -136,7 +136,7 @@ def _run_engine(source: "Source", settings: Settings, arguments: EngineArguments
         jars=_listed(arguments.jars),
     )
 
-    def run(claim: rundir.Claim, log: Path, say: Callable[[str], None], printer: SnapshotPrinter) -> int:
+    def run(claim: run_directory.Claim, log: Path, say: Callable[[str], None], printer: SnapshotPrinter) -> int:
         def on_note(note: Note) -> None:
             say(note_text(note))
 
@@ -151,7 +151,7 @@ def run_claimed(
     base: str,
     description: str,
     printer: SnapshotPrinter,
-    run: Callable[[rundir.Claim, Path, Callable[[str], None], SnapshotPrinter], int],
+    run: Callable[[run_directory.Claim, Path, Callable[[str], None], SnapshotPrinter], int],
 ) -> int:
     """Run an engine in this process, under `name` or a free one derived from `base`; prints its errors, one
     line each.
@@ -185,10 +185,14 @@ def run_claimed(
     return code or failed
 
 
-def _claim(name: str | None, base: str, description: str) -> rundir.Claim:
+def _claim(name: str | None, base: str, description: str) -> run_directory.Claim:
     if (launch := launched()) is not None:
-        return rundir.adopt(launch.lock, launch.name, launch.id, description, _now_ms())
-    return rundir.claim(name, description, _now_ms()) if name else rundir.claim_free(base, description, _now_ms())
+        return run_directory.adopt(launch.lock, launch.name, launch.id, description, _now_ms())
+    return (
+        run_directory.claim(name, description, _now_ms())
+        if name
+        else run_directory.claim_free(base, description, _now_ms())
+    )
 
 
 def _now_ms() -> int:

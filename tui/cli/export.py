@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
-from ...engine.errors import RunError, UsageError
-from ...engine.fleet.watcher import Watcher
-from ..present.dashboard import alert_rules, dashboard
-from ..present.formatting import clean
+from ...engine.system.errors import RunError, UsageError
+from ...engine.targets.fleet.watcher import Watcher
+from ...engine.text.formatting import clean
+from ..words.metrics import alert_rules, dashboard
 from .complete import target_names
 from .config.force import appearance
 from .fleet.members import member_of, members, some_members

@@ -3,14 +3,14 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...engine.errors import UsageError
+from ...engine.system.errors import UsageError
 from .arguments import EngineArguments
 from .options import parse_time
 
 if TYPE_CHECKING:
-    from ...engine.kafka.config import KafkaConfig
-    from ...engine.pipeline.sources.kafka import Start
-    from ...engine.pipeline.sources.kafka_columns import KafkaColumns
+    from ...engine.kafka.client_settings import KafkaConfig
+    from ...engine.run.sources.kafka import Start
+    from ...engine.run.sources.kafka_columns import KafkaColumns
 
 
 def kafka_start(text: str) -> "Start":
@@ -27,8 +27,8 @@ def kafka_start(text: str) -> "Start":
 
 def kafka_columns(time: str, unit: str, channel: str, engine: EngineArguments) -> "KafkaColumns":
     """Where event time and channel are; UsageError for what is not a path or unit."""
-    from ...engine.json_path import parse_json_path
-    from ...engine.pipeline.sources.kafka_columns import KafkaColumns
+    from ...engine.run.sources.kafka_columns import KafkaColumns
+    from ...engine.system.json_path import parse_json_path
 
     if unit not in ("auto", "ms", "s", "us", "ns"):
         raise UsageError(f"--time-unit '{unit}' is not known: use auto, ms, s, us or ns")
@@ -43,6 +43,6 @@ def kafka_columns(time: str, unit: str, channel: str, engine: EngineArguments) -
 
 def kafka_config_of(bootstrap: str, file: Path | None) -> "KafkaConfig":
     """How to reach the cluster, with the security settings of `--kafka-config FILE` and the environment."""
-    from ...engine.kafka.security.resolve import kafka_config
+    from ...engine.kafka.client_settings import kafka_config
 
     return kafka_config(bootstrap, file)

@@ -9,9 +9,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from ...engine.errors import RunError
-from ...engine.exit_status import how_it_ended, signal_name
-from ...engine.feed.rundir import Claim
+from ...engine.feed.run_directory import Claim
+from ...engine.system.errors import RunError, how_it_ended, signal_name
 from .output import LineWriter
 
 LOG_TAIL_BYTES = 8192

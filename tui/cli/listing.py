@@ -6,25 +6,25 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..present.formatting import clean, count, duration
+from ...engine.text.formatting import clean, count, duration
 from .running import lines_of_runs
 from .targets import WHAT, is_log
 
 PUBLISHED = "published queries: wmtop attach NAME"
 
 if TYPE_CHECKING:  # a tap is imported by the command that uses it
-    from ...engine.taps.discover import Found
-    from ...engine.taps.spark.published import Published
-    from ...engine.taps.spark.query_runs import QueryRun
+    from ...engine.targets.discover import Found
+    from ...engine.targets.spark.published import Published
+    from ...engine.targets.spark.query_runs import QueryRun
 
-_MOST_LISTED = 20
+_MAX_LISTED = 20
 _WORDS = {"checkpoint": "checkpoints", "event log": "event logs"}
 
 
 def list_all() -> None:
     """Running engines, published queries, and what is found on disk here and in the temporary directory."""
-    from ...engine.taps.discover import discover
-    from ...engine.taps.spark.published import list_published
+    from ...engine.targets.discover import discover
+    from ...engine.targets.spark.published import list_published
 
     lines = lines_of_runs()
     if lines:
@@ -40,8 +40,8 @@ def list_all() -> None:
 
 def list_inside(path: Path) -> bool:
     """List the checkpoints and event logs in a directory that holds several; returns whether it does."""
-    from ...engine.taps.discover import discover
-    from ...engine.taps.spark.checkpoint import is_checkpoint
+    from ...engine.targets.discover import discover
+    from ...engine.targets.spark.checkpoint import is_checkpoint
 
     if not path.is_dir() or is_checkpoint(path) or is_log(path):
         return False
@@ -57,11 +57,11 @@ def _print_found(found: "Sequence[Found]", where: str) -> None:
         of_kind = [one for one in found if one.kind == kind]
         if of_kind:
             print(f"Spark {words} {where}: wmtop attach PATH")
-        for one in of_kind[:_MOST_LISTED]:
+        for one in of_kind[:_MAX_LISTED]:
             age = duration(max(now_ms - one.changed_ms, 0))
             print(f"  {clean(shlex.quote(str(one.path)))}  changed {age} ago")
-        if len(of_kind) > _MOST_LISTED:
-            print(f"  and {len(of_kind) - _MOST_LISTED:,} older ones")
+        if len(of_kind) > _MAX_LISTED:
+            print(f"  and {len(of_kind) - _MAX_LISTED:,} older ones")
 
 
 def _end(run: "QueryRun") -> str:

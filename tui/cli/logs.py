@@ -7,7 +7,7 @@ import traceback
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ...engine.errors import UsageError
+from ...engine.system.errors import UsageError
 
 FILE_VARIABLE, LEVEL_VARIABLE = "WMTOP_LOG_FILE", "WMTOP_LOG_LEVEL"
 LEVELS = ("debug", "info", "warning", "error")

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...engine.core.doctor import diagnose
-from ...engine.core.doctor.progress import verdict_at
-from ...engine.core.judgement.observer import SnapshotJudge
-from ...engine.core.snapshot import Snapshot
-from ...engine.errors import RunError, UsageError
+from ...engine.doctor import diagnose
+from ...engine.doctor.progress import verdict_at
 from ...engine.feed.messages import Header
-from ...engine.feed.recording import RecordingReader
-from ..present.check_facts import CheckInput
-from ..present.formatting import clean, first_line
-from ..present.recent import Recent
+from ...engine.feed.recording_reader import RecordingReader
+from ...engine.snapshot import Snapshot
+from ...engine.system.errors import RunError, UsageError
+from ...engine.text.formatting import clean, first_line
+from ...engine.verdict.judge import SnapshotJudge
+from ..words.fail_if import CheckInput
+from ..words.recent import Recent
 from .fleet.members import Member
 from .moment import number_at
 
 if TYPE_CHECKING:
-    from ...engine.taps.engine import Watched
+    from ...engine.targets.engine import Watched
     from .attach import EngineAddress
 
 

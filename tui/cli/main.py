@@ -12,8 +12,8 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from ...engine.errors import RunError, UsageError, first_line
-from ...engine.fleet import LOOK
+from ...engine.system.errors import RunError, UsageError, first_line
+from ...engine.targets.fleet import LOOK
 from .complete import words_to_complete
 from .examples import epilog
 from .loading import loading
@@ -38,7 +38,7 @@ COMMANDS = {
 }
 """Each command and its module: only the given command's is imported, so that `check` starts quickly."""
 
-STORE = "wmtop.engine.taps.spark.store"
+STORE = "wmtop.engine.targets.spark.store"
 """A module that may have a request in progress once it is loaded."""
 LOOKS_END_WITHIN_S = 1.0
 VALUED = ("--config", "--log-file", "--log-level")

@@ -3,9 +3,9 @@
 import sys
 from pathlib import Path
 
-from ...engine.errors import UsageError
-from ...engine.feed.recording import RecordingReader
-from ..present.formatting import stamp
+from ...engine.feed.recording_reader import RecordingReader
+from ...engine.system.errors import UsageError
+from ...engine.text.formatting import stamp
 
 
 def number_at(reader: RecordingReader, path: Path, at_ms: int) -> int:

@@ -4,9 +4,11 @@ import re
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 
-from ...engine.core.settings import (
-    MOST_CHANNELS,
-    MOST_WINDOWS_PER_RECORD,
+from ...engine.system.errors import UsageError
+from ...engine.text import formatting
+from ...engine.watermarks.settings import (
+    MAX_CHANNELS,
+    MAX_WINDOWS_PER_RECORD,
     TUNABLE,
     Session,
     Settings,
@@ -15,8 +17,6 @@ from ...engine.core.settings import (
     Tumbling,
     WindowSpec,
 )
-from ...engine.errors import UsageError
-from ..present import formatting
 
 _STRATEGIES: dict[str, StrategyName] = {
     name: name
@@ -94,10 +94,10 @@ def window_of(size_ms: int | None, slide_ms: int | None, offset_ms: int, gap_ms:
     if slide_ms is None or slide_ms == size:
         return Tumbling(size, offset_ms)
     _positive("--slide", slide_ms)
-    if -(-size // slide_ms) > MOST_WINDOWS_PER_RECORD:
+    if -(-size // slide_ms) > MAX_WINDOWS_PER_RECORD:
         raise UsageError(
             f"--slide: {size} ms windows every {slide_ms} ms put each record into {-(-size // slide_ms)} windows "
-            f"(at most {MOST_WINDOWS_PER_RECORD}); use a slide of at least {-(-size // MOST_WINDOWS_PER_RECORD)}ms"
+            f"(at most {MAX_WINDOWS_PER_RECORD}); use a slide of at least {-(-size // MAX_WINDOWS_PER_RECORD)}ms"
         )
     return Sliding(size, slide_ms, offset_ms)
 
@@ -139,8 +139,8 @@ def settings_of(
         raise UsageError(f"--smooth {smooth}: average at least 1 timestamp, e.g. --smooth 100")
     if idle_after_ms == 0:
         raise UsageError("--idle-after 0s: an idle timeout must be longer than 0; give 'off' for no idle timeout")
-    if not 1 <= max_channels <= MOST_CHANNELS:
-        raise UsageError(f"--max-channels {max_channels}: give 1 to {MOST_CHANNELS}, e.g. --max-channels 10000")
+    if not 1 <= max_channels <= MAX_CHANNELS:
+        raise UsageError(f"--max-channels {max_channels}: give 1 to {MAX_CHANNELS}, e.g. --max-channels 10000")
     if subtasks is not None and subtasks < 1:
         raise UsageError(f"--subtasks {subtasks}: give at least 1 source instance, e.g. --subtasks 4")
     default = 1_800_000 if name in TUNABLE else 0 if name == "monotonous" else None

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from ...engine.core.snapshot import Snapshot
+from ...engine.snapshot import Snapshot
 from .progress_line import ProgressLine
 
 LIMIT_BYTES = 16 * 1024 * 1024

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ...engine.errors import UsageError
-from ...engine.feed.recording import RecordingReader
-from ...engine.outputs import check_outputs
-from ..present.formatting import stamp
+from ...engine.feed.recording_reader import RecordingReader
+from ...engine.system.errors import UsageError
+from ...engine.system.files import check_outputs
+from ...engine.text.formatting import stamp
 from .replay import play, print_snapshots
 from .running import has_terminal
 from .targets import is_log
 
 if TYPE_CHECKING:  # a tap is imported by the command that uses it
-    from ...engine.taps.spark.event_log import EventLogFacts
+    from ...engine.targets.spark.event_log import EventLogFacts
 
 
 def read_log(path: Path) -> "EventLogFacts | None":
     """The facts of an event log; None for anything else."""
-    from ...engine.taps.spark.event_log import check
-    from ...engine.taps.spark.post_mortem import look
+    from ...engine.targets.spark.event_log import check
+    from ...engine.targets.spark.post_mortem import look
 
     if not is_log(path):
         return None
@@ -42,7 +42,7 @@ def finished_log(path: Path) -> "EventLogFacts | None":
 
 def has_finished(facts: "EventLogFacts") -> bool:
     """Whether the application has ended or must have died."""
-    from ...engine.taps.spark.post_mortem import is_finished
+    from ...engine.targets.spark.post_mortem import is_finished
 
     return is_finished(facts, time.time_ns() // 1_000_000)
 
@@ -82,8 +82,8 @@ def recorded(
     force: bool = False,
 ) -> Generator[RecordingReader]:
     """The log as a recording, kept as `out` if that is given; UsageError where it has no batch of the query."""
-    from ...engine.taps.spark.post_mortem import record as write
-    from ...engine.taps.spark.reports import choose
+    from ...engine.targets.spark.post_mortem import record as write
+    from ...engine.targets.spark.reports import choose
 
     with tempfile.TemporaryDirectory(prefix="wmtop-") as directory:
         place = out or Path(directory) / "post-mortem.rec"

@@ -8,14 +8,14 @@ import msgspec
 import typer
 from msgspec import UNSET, UnsetType
 
-from ...engine.core.judgement.applied_now import AppliedNow, applied_now
-from ...engine.core.snapshot import Snapshot
-from ...engine.errors import RunError, UsageError
-from ...engine.feed import rundir
+from ...engine.feed import run_directory
 from ...engine.feed.client import first_snapshot
-from ...engine.feed.recording import RecordingReader
-from ..present import preview as from_start
-from ..present.formatting import NO_DATA, clean, duration, stamp
+from ...engine.feed.recording_reader import RecordingReader
+from ...engine.snapshot import Snapshot
+from ...engine.system.errors import RunError, UsageError
+from ...engine.text.formatting import NO_DATA, clean, duration, stamp
+from ...engine.verdict.applied_now import AppliedNow, applied_now
+from ..words import preview as from_start
 from .arguments import parsed
 from .complete import target_names
 from .config.targets import with_configured_target
@@ -75,7 +75,7 @@ def _snapshot(target: str, at: int | None) -> Snapshot:
             )
         if at is not None:
             raise UsageError(f"--at is for a recording, and {clean(target)} is not one")
-        run = rundir.find_run(target)
+        run = run_directory.find_run(target)
         return first_snapshot(run.socket, run_id=run.id)
     with RecordingReader(Path(target)) as reader:
         if not len(reader):

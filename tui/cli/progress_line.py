@@ -3,9 +3,9 @@
 import time
 from collections.abc import Callable
 
-from ...engine.core.counts import RateMeter
-from ...engine.core.snapshot import Snapshot
-from ..present.reading import bar, progress
+from ...engine.snapshot import Snapshot
+from ...engine.watermarks.counts import RateMeter
+from ..words.progress import bar, progress
 
 REDRAW_S = 0.2
 LINE_EVERY_S = 10.0

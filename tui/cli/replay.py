@@ -9,12 +9,12 @@ from typing import Annotated
 import msgspec
 import typer
 
-from ...engine.errors import UsageError
-from ...engine.feed.recording import RecordingReader
+from ...engine.feed.recording_reader import RecordingReader
 from ...engine.feed.redaction import redact
-from ...engine.outputs import check_outputs
-from ..permissions import denied_to
-from ..present.formatting import count, stamp
+from ...engine.system.errors import UsageError
+from ...engine.system.files import check_outputs
+from ...engine.text.formatting import count, stamp
+from ..screens.base_app import denied_to
 from .arguments import FORCE_HELP, parsed
 from .moment import number_at
 from .options import parse_speed, parse_time
@@ -69,9 +69,9 @@ def play(
     reader: RecordingReader, speed: float | None, at_ms: int | None, *, playing: bool, of_fleet: bool = False
 ) -> str | None:
     """The screen on a recording, from `at_ms` on; "fleet" where the user goes back there (only with `of_fleet`)."""
-    from ..preferences import preferences_file
     from ..replay.app import ReplayApp
     from ..replay.player import SPEEDS
+    from ..screens.base_app import preferences_file
 
     number = 0 if at_ms is None else reader.seek(at_ms)
     denied = denied_to(served=is_served(), read_only=False)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...engine.core.history import history_point
-from ...engine.core.judgement.verdict import verdict_of
-from ...engine.core.snapshot import Snapshot
-from ...engine.errors import RunError, UsageError, first_line
 from ...engine.feed.messages import Header
-from ...engine.feed.recording import RecordingReader
-from ..present.formatting import clean, stamp
+from ...engine.feed.recording_reader import RecordingReader
+from ...engine.snapshot import Snapshot
+from ...engine.system.errors import RunError, UsageError, first_line
+from ...engine.text.formatting import clean, stamp
+from ...engine.verdict.history import history_point
+from ...engine.verdict.verdict import verdict_of
 from .arguments import FORCE_HELP, parsed
 from .complete import target_names
 from .look import is_recording, opened, pictures
@@ -26,12 +26,12 @@ from .options import parse_duration, parse_time
 from .targets import local_path
 
 if TYPE_CHECKING:  # it draws with Textual: only imported once it is needed
-    from ...engine.taps.spark.event_log import EventLogFacts
-    from ..incident import Incident
+    from ...engine.targets.spark.event_log import EventLogFacts
+    from ..screens.incident_report import Incident
     from .attach import EngineAddress
 
 DEFAULT_FOR_MS = 30_000
-LEAST_MS = 5_000
+MIN_MS = 5_000
 """Shortest observation (ms) of a running target, so that there is a recording."""
 
 
@@ -71,7 +71,7 @@ def report(
     query: Annotated[str | None, typer.Option(metavar="NAME", help="event log, published: which query")] = None,
 ) -> None:
     """Write an incident report: Markdown, a picture of the main screen, and the last minutes as a recording."""
-    from ..incident import check_target, redacted, write_incident
+    from ..screens.incident_report import check_target, redacted, write_incident
     from .fleet.members import member_of
 
     member = member_of(target)
@@ -116,7 +116,7 @@ class _Progress:
 
 
 def _recorded(path: Path, at: int | None) -> "Incident":
-    from ..incident import incident_of
+    from ..screens.incident_report import incident_of
 
     with RecordingReader(path) as reader:
         if not len(reader):
@@ -153,7 +153,7 @@ def _looked_at(
             seen.append(snapshot)
             if _enough(snapshot, began, for_ms, say):
                 break
-    from ..incident import Incident
+    from ..screens.incident_report import Incident
 
     header = Header(
         name=seen[-1].name,
@@ -168,7 +168,7 @@ def _looked_at(
 
 def _ended(target: str, log: "EventLogFacts", wanted: str | None) -> "Incident":
     """The incident at the end of a finished event log, with the log's times."""
-    from ..incident import incident_of
+    from ..screens.incident_report import incident_of
     from .post_mortem import recorded
 
     with recorded(local_path(target), log, wanted) as reader:
@@ -185,7 +185,7 @@ def _name_of(target: str) -> str:
 
 async def _engine(engine: "EngineAddress", for_ms: int, say: Callable[[str], None]) -> "Incident":
     """A running engine: its history, and its snapshots until there is a verdict."""
-    from ..incident import Incident
+    from ..screens.incident_report import Incident
 
     header: Header | None = None
     seen: list[Snapshot] = []
@@ -220,4 +220,4 @@ def _enough(snapshot: Snapshot, began_s: float, for_ms: int, say: Callable[[str]
     say(f"looking at {clean(snapshot.name)}: {verdict}, {passed_ms / 1_000:.0f} of at most {for_ms / 1_000:g} s")
     if snapshot.state in ("failed", "ended"):
         return True
-    return verdict != "unknown" and passed_ms >= min(LEAST_MS, for_ms)
+    return verdict != "unknown" and passed_ms >= min(MIN_MS, for_ms)

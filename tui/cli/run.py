@@ -9,7 +9,7 @@ from typing import Annotated, Literal, NoReturn
 import typer
 
 from ... import sample_data
-from ...engine.errors import UsageError
+from ...engine.system.errors import UsageError
 from .arguments import DEFAULT_IDLE_AFTER_MS, EngineArguments, duration_option, or_off, parsed, with_engine_arguments
 from .attach import watch
 from .engines import (
@@ -75,8 +75,8 @@ def demo(
     if kafka:
         _demo_kafka(engine, speed)
         return
-    from ...engine.pipeline.sources.columns import Columns
-    from ...engine.pipeline.sources.replay import Replay
+    from ...engine.run.sources.columns import Columns
+    from ...engine.run.sources.replay import Replay
 
     columns = Columns(
         time=sample_data.TIME,
@@ -92,8 +92,8 @@ def demo(
 
 
 def _demo_flink(engine: EngineArguments, speed: float) -> NoReturn:
-    from ...engine.taps.engine import WatchOptions
-    from ...engine.taps.flink_demo.job import DemoFlights, FlightsWatch
+    from ...engine.targets.engine import WatchOptions
+    from ...engine.targets.flink.demo.job import DemoFlights, FlightsWatch
 
     start_ms = parse_time(sample_data.DEMO_START)
     rows = DemoFlights(sample_data.flights(), sample_data.TIME, sample_data.ARRIVAL, sample_data.CHANNEL, start_ms)
@@ -116,7 +116,7 @@ def _demo_flink(engine: EngineArguments, speed: float) -> NoReturn:
 
 
 def _demo_kafka(engine: EngineArguments, speed: float) -> None:
-    from ...engine.pipeline.sources.kafka_demo import DemoRows, KafkaDemo
+    from ...engine.run.sources.kafka_demo import DemoRows, KafkaDemo
 
     if engine.idle_after == DEFAULT_IDLE_AFTER_MS:
         # Event time advances `speed` times as fast as the clock that idleness uses.
@@ -150,10 +150,9 @@ def run_replay(
     ] = None,
 ) -> None:
     """Replay files in order of arrival."""
-    from ...engine.pipeline.sources.columns import Columns
-    from ...engine.pipeline.sources.data_file import LocalFile
-    from ...engine.pipeline.sources.data_files import data_files
-    from ...engine.pipeline.sources.replay import Replay
+    from ...engine.run.sources.columns import Columns
+    from ...engine.run.sources.data_files import LocalFile, data_files
+    from ...engine.run.sources.replay import Replay
 
     columns = Columns(
         time=time,
@@ -184,8 +183,8 @@ def run_files(
     format: Annotated[str | None, typer.Option(metavar="parquet|csv|json", help="file format")] = None,
 ) -> None:
     """Read new files of a directory as they appear."""
-    from ...engine.pipeline.sources.columns import Columns
-    from ...engine.pipeline.sources.files import Files
+    from ...engine.run.sources.columns import Columns
+    from ...engine.run.sources.files import Files
 
     if format not in (None, "parquet", "csv", "json"):
         raise UsageError(f"--format '{format}' is not known: use parquet, csv or json")
@@ -231,7 +230,7 @@ def run_kafka(
     ] = None,
 ) -> None:
     """Read topics of a Kafka cluster."""
-    from ...engine.pipeline.sources.kafka import Kafka
+    from ...engine.run.sources.kafka import Kafka
 
     if reader not in ("auto", "connector", "python"):
         raise UsageError(f"--reader '{reader}' is not known: use auto, connector or python")
@@ -271,7 +270,7 @@ def run_rate(
     ] = None,
 ) -> None:
     """Synthetic records, for load tests."""
-    from ...engine.pipeline.sources.rate import Rate
+    from ...engine.run.sources.rate import Rate
 
     if rows is not None and for_ is not None:
         raise UsageError("--rows and --for both set the end: give one of them")

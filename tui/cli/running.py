@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 import typer
 from msgspec import UNSET, UnsetType
 
-from ...engine.errors import RunError, UsageError
-from ...engine.feed import rundir
+from ...engine.feed import run_directory
 from ...engine.feed.messages import Change, Stop
-from ..present.formatting import NO_DATA, clean, stamp
-from ..present.keys import use_keys
+from ...engine.system.errors import RunError, UsageError
+from ...engine.text.formatting import NO_DATA, clean, stamp
+from ..words.keys import use_keys
 from .arguments import parsed
 from .complete import run_names
 from .config.force import appearance, config
@@ -22,8 +22,8 @@ from .loading import loading
 from .options import parse_duration, parse_duration_or_off
 
 if TYPE_CHECKING:
-    from ..app import WmtopApp
-    from ..messages import Client as StreamClient
+    from ..screens.app import WmtopApp
+    from ..screens.base_app import SnapshotClient as StreamClient
 
     class Feed(StreamClient, Protocol):
         """A stream for a screen."""
@@ -57,11 +57,11 @@ def runs() -> None:
 
 def lines_of_runs() -> list[str]:
     """The running engines, a line each: name, source, start time, watermark, state."""
-    return [_line_of(run) for run in rundir.list_runs()]
+    return [_line_of(run) for run in run_directory.list_runs()]
 
 
-def _line_of(run: rundir.RunInfo) -> str:
-    from ..present.verdict import WORDS, verdict_line
+def _line_of(run: run_directory.RunInfo) -> str:
+    from ..words.verdict import WORDS, verdict_line
 
     level: int | None = None
     try:
@@ -80,14 +80,14 @@ def stop(
     name: Annotated[str, typer.Argument(metavar="NAME", autocompletion=run_names, help="as 'wmtop runs' lists it")],
 ) -> None:
     """Stop a running engine."""
-    run = rundir.find_run(name)
+    run = run_directory.find_run(name)
     from ...engine.feed.client import request
 
     reply = request(run.socket, Stop(id=1), run_id=run.id)
     if not reply.ok:
         raise RunError(reply.text)
     deadline = time.monotonic() + 60
-    while any(other.id == run.id for other in rundir.list_runs()):
+    while any(other.id == run.id for other in run_directory.list_runs()):
         if time.monotonic() > deadline:
             raise RunError(f"the engine {name} (process {run.pid}) has not stopped within 60s; see its log {run.log}")
         time.sleep(0.1)
@@ -116,7 +116,7 @@ def set_command(
         except ValueError as error:
             raise UsageError(f"--idle-after: {error}") from None
     change = Change(id=1, lateness_ms=UNSET if lateness is None else lateness, idle_after_ms=idle, who="wmtop set")
-    run = rundir.find_run(name)
+    run = run_directory.find_run(name)
     from ...engine.feed.client import request
 
     reply = request(run.socket, change, run_id=run.id)
@@ -134,9 +134,8 @@ def apply_configuration(app: "WmtopApp") -> None:
 def open_screen(client: "Feed", on_quit: Literal["ask", "stop", "leave"], *, of_fleet: bool = False) -> Answer:
     """Show the engine until the user quits; returns what to do with the engine, or "fleet" (only with `of_fleet`)."""
     with loading():
-        from ..app import WmtopApp
-        from ..permissions import denied_to
-        from ..preferences import preferences_file
+        from ..screens.app import WmtopApp
+        from ..screens.base_app import denied_to, preferences_file
 
         if on_quit == "leave":  # an engine that runs: its first picture is the main screen
             import_module("wmtop.tui.screens.main")

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ...engine.errors import RunError, UsageError
+from ...engine.system.errors import RunError, UsageError
 from .attach import engine_of
 from .complete import target_names
 from .config.force import configured
@@ -63,7 +63,7 @@ def _name(target: str) -> str:
 
 def _screen_command(target: str, allow_changes: bool) -> list[str]:
     """The command that each browser tab runs."""
-    from ...engine.taps.spark.checkpoint import check
+    from ...engine.targets.spark.checkpoint import check
 
     wmtop = [sys.executable, "-m", "wmtop.tui.cli"]
     if configured(target) is not None:

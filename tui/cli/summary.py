@@ -1,17 +1,27 @@
 """A run's snapshot as a few lines of text."""
 
-from ...engine.core.doctor import diagnose
-from ...engine.core.lateness import recommended_lateness_ms
-from ...engine.core.snapshot import Snapshot
-from ..present.attached import barrel_parts, position
-from ..present.diagnosis.diagnoses import explain
-from ..present.formatting import ELSEWHERE, NO_DATA, behind_clock, clean, count, duration, setting, share_of, stamp
-from ..present.line import lay
-from ..present.notes import note_text
-from ..present.query_words import node_lines, output_words, sibling_lines, whole_identity
-from ..present.target import target_of
-from ..present.verdict import verdict_line
-from ..present.wording import cause, in_flight, late_drops, moved, no_watermark, window
+from ...engine.doctor import diagnose
+from ...engine.snapshot import Snapshot
+from ...engine.text.formatting import ELSEWHERE, NO_DATA, behind_clock, clean, count, duration, setting, share_of, stamp
+from ...engine.watermarks.lateness import recommended_lateness_ms
+from ..words.attached import barrel_parts, position
+from ..words.diagnosis.diagnoses import explain
+from ..words.notes import note_text
+from ..words.spans import lay
+from ..words.target import target_of
+from ..words.verdict import verdict_line
+from ..words.wording import (
+    cause,
+    in_flight,
+    late_drops,
+    moved,
+    no_watermark,
+    node_lines,
+    output_words,
+    sibling_lines,
+    whole_identity,
+    window,
+)
 
 COMPLETENESS = (0.977, 0.99, 0.999)
 

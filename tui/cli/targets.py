@@ -8,23 +8,23 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...engine.core.snapshot import SourceView
-from ...engine.errors import UsageError
-from ...engine.feed import rundir
-from ..present.formatting import clean
+from ...engine.feed import run_directory
+from ...engine.snapshot import SourceView
+from ...engine.system.errors import UsageError
+from ...engine.text.formatting import clean
 from .arguments import DEFAULT_IDLE_AFTER_MS, or_off
 from .engines import name_of
 from .kafka import kafka_config_of
 
 if TYPE_CHECKING:  # a tap is imported by the command that uses it
-    from ...engine.json_path import JsonPath
-    from ...engine.taps.broker.broker import BrokerTap
-    from ...engine.taps.broker.consumer import TopicWatch
-    from ...engine.taps.flink.kafka import KafkaJoin
-    from ...engine.taps.flink.watch import FlinkWatch
-    from ...engine.taps.spark.event_log import EventLogFacts
-    from ...engine.taps.spark.remote import Remote
-    from ...engine.taps.spark.watch import QueryWatch, WindowsTap
+    from ...engine.system.json_path import JsonPath
+    from ...engine.targets.flink.kafka import KafkaJoin
+    from ...engine.targets.flink.watch import FlinkWatch
+    from ...engine.targets.spark.event_log import EventLogFacts
+    from ...engine.targets.spark.remote import Remote
+    from ...engine.targets.spark.watch import QueryWatch, WindowsTap
+    from ...engine.targets.topic.broker import BrokerTap
+    from ...engine.targets.topic.consumer import TopicWatch
 
     Windows = Callable[[Path], WindowsTap] | None
     """Makes the reader of a checkpoint's state; None: state is not read."""
@@ -80,14 +80,14 @@ def remote_of(target: str, state_reader: str | None) -> "Remote | None":
         return None
     if state_reader == "spark":
         raise UsageError("--state-reader spark reads local checkpoints only; leave it out for a URI")
-    from ...engine.taps.spark.remote import Remote
+    from ...engine.targets.spark.remote import Remote
 
     return Remote(target, with_state=state_reader != "none")
 
 
 def is_log(path: Path) -> bool:
     """Whether what lies there is an event log, or a directory of them."""
-    from ...engine.taps.spark import event_log
+    from ...engine.targets.spark import event_log
 
     return event_log.is_log(path)
 
@@ -96,8 +96,8 @@ def query_of_checkpoint(
     path: Path, windows: "Windows", broker: "BrokerTap | None", remote: "Remote | None" = None
 ) -> "tuple[QueryWatch, str]":
     """A query by its checkpoint (`remote`: the original of that copy), and its name."""
-    from ...engine.taps.spark.checkpoint import check
-    from ...engine.taps.spark.watch import QueryWatch
+    from ...engine.targets.spark.checkpoint import check
+    from ...engine.targets.spark.watch import QueryWatch
 
     check(path)  # a wrong directory is reported before the screen opens
     source = SourceView(kind="checkpoint", description=str(path.absolute()) if remote is None else remote.uri)
@@ -118,9 +118,9 @@ def query_of_log(
 
     `remote` is the original of that copy; `logged` is its content if it was read before.
     """
-    from ...engine.taps.spark.event_log import check
-    from ...engine.taps.spark.reports import LogReports, name_in
-    from ...engine.taps.spark.watch import QueryWatch
+    from ...engine.targets.spark.event_log import check
+    from ...engine.targets.spark.reports import LogReports, name_in
+    from ...engine.targets.spark.watch import QueryWatch
 
     check(path)
     source = SourceView(kind="event log", description=str(path.absolute()) if remote is None else remote.uri)
@@ -134,9 +134,9 @@ def published_query(
     target: str, wanted: str | None, windows: "Windows", broker: "BrokerTap | None"
 ) -> "tuple[QueryWatch, str] | None":
     """A published query, by its own name or the job's; None: there is no such job."""
-    from ...engine.taps.spark.published import find_published
-    from ...engine.taps.spark.reports import JobReports, sure_of
-    from ...engine.taps.spark.watch import QueryWatch
+    from ...engine.targets.spark.published import find_published
+    from ...engine.targets.spark.reports import JobReports, sure_of
+    from ...engine.targets.spark.watch import QueryWatch
 
     if not is_published(target):
         return None
@@ -153,7 +153,7 @@ def published_query(
 
 def is_published(target: str) -> bool:
     """Whether a job publishes a query of that name, or did so until a day ago."""
-    from ...engine.taps.spark.published import list_published
+    from ...engine.targets.spark.published import list_published
 
     return "/" not in target and any(target in job.names for job in list_published())
 
@@ -162,7 +162,7 @@ def broker_of(bootstrap: str | None, time: str | None, kafka_config: Path | None
     """The Kafka cluster that a query reads from, where its user names one."""
     if bootstrap is None:
         return None
-    from ...engine.taps.broker.broker import BrokerTap
+    from ...engine.targets.topic.broker import BrokerTap
 
     return BrokerTap(kafka_config_of(bootstrap, kafka_config), _path_of(time), assumed=time is None)
 
@@ -171,7 +171,7 @@ def topic_of(
     target: str, group: str | None, time: str | None, lateness_ms: int, idle_after: int | None, file: Path | None
 ) -> "tuple[TopicWatch, str]":
     """A topic, or a consumer group's position in it, and its name."""
-    from ...engine.taps.broker.consumer import TopicWatch
+    from ...engine.targets.topic.consumer import TopicWatch
 
     bootstrap, _, topic = target.removeprefix(TOPIC).partition("/")
     if not bootstrap or not topic or "/" in topic:
@@ -192,8 +192,8 @@ def flink_job(
     broker: "KafkaJoin | None" = None,
 ) -> "tuple[FlinkWatch, str]":  # fmt: skip
     """A Flink job by its JobManager's address followed by the job's id or name; and its name."""
-    from ...engine.taps.flink.rest import RestSecurity
-    from ...engine.taps.flink.watch import FlinkWatch, place_of
+    from ...engine.targets.flink.rest import RestSecurity
+    from ...engine.targets.flink.watch import FlinkWatch, place_of
 
     url, wanted = place_of(target)
     watch = FlinkWatch(url, wanted, operator, RestSecurity(ca, certificate, auth), broker)
@@ -205,7 +205,7 @@ def join_of(bootstrap: str | None, time: str | None, kafka_config: Path | None) 
     """The Kafka cluster that a Flink job reads from, where its user names one."""
     if bootstrap is None:
         return None
-    from ...engine.taps.flink.kafka import KafkaJoin
+    from ...engine.targets.flink.kafka import KafkaJoin
 
     return KafkaJoin(kafka_config_of(bootstrap, kafka_config), _path_of(time))
 
@@ -218,11 +218,11 @@ def known_as(path: Path) -> str:
 
 def nothing_there(target: str) -> str:
     """The error for a target that does not exist, with similar ones."""
-    from ...engine.taps.discover import discover
-    from ...engine.taps.spark.published import list_published
+    from ...engine.targets.discover import discover
+    from ...engine.targets.spark.published import list_published
 
     path = Path(target)
-    runs = {run.name: run.name for run in rundir.list_runs()}
+    runs = {run.name: run.name for run in run_directory.list_runs()}
     published = {name: name for job in list_published() for name in job.names}
     try:
         beside = {entry.name: str(path.parent / entry.name) for entry in path.parent.iterdir()}
@@ -242,16 +242,16 @@ def windows_of(state_reader: str | None, *, once: bool) -> "Windows":
     if state_reader == "none":
         return None
     if state_reader == "spark":
-        from ...engine.pipeline.state_reader import SparkWindows
+        from ...engine.run.state_reader import SparkWindows
 
         return partial(SparkWindows, waits=once)
-    from ...engine.taps.spark.open_windows import OpenWindowsTap
+    from ...engine.targets.spark.open_windows import OpenWindowsTap
 
     return OpenWindowsTap
 
 
 def _path_of(time: str | None) -> "JsonPath | None":
     """The place of event time: a field of the value, None: the record's own timestamp."""
-    from ...engine.json_path import parse_json_path
+    from ...engine.system.json_path import parse_json_path
 
     return None if time in (None, "timestamp") else parse_json_path(time, "--time")

@@ -4,8 +4,8 @@ import platform
 import sys
 from importlib.metadata import PackageNotFoundError, version
 
-from ...engine.errors import UsageError
-from ...engine.java import find_java
+from ...engine.system.errors import UsageError
+from ...engine.system.java import find_java
 
 
 def versions() -> str:

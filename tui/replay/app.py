@@ -1,31 +1,90 @@
 """The app on a recording: the same screens, a timeline below them, and the keys that move on it."""
 
+import re
 import time
 from collections.abc import Callable, Iterable
-from datetime import UTC, tzinfo
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Any, ClassVar
 
-from textual.app import SystemCommand
-from textual.binding import BindingType
-from textual.screen import Screen
+from textual.app import ComposeResult, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 
 from ...engine.feed.messages import Header
-from ...engine.feed.recording import RecordingReader
-from ..app import WmtopApp
-from ..bindings import bindings
-from ..incident import Incident, incident_of
-from ..messages import SnapshotCame
-from ..present import palette
-from ..present.events import log_of
-from ..present.recent import Recent
+from ...engine.feed.recording_reader import RecordingReader
+from ...engine.text.formatting import at, parse_duration
+from ..screens.app import WmtopApp
+from ..screens.base_app import SnapshotCame
 from ..screens.events import EventsScreen
+from ..screens.incident_report import Incident, incident_of
 from ..screens.main import MainScreen
-from .go_to import GoToScreen
-from .marks import marks_of
-from .player import Replay
-from .timeline import ReplayBar, Timeline, Track
+from ..widgets.bindings import bindings
+from ..widgets.lines import Prompt
+from ..words import keys
+from ..words.history import log_of
+from ..words.recent import Recent
+from .player import Player
+from .timeline import ReplayBar, Timeline, Track, marks_of
+
+HOW = "a time is written like 14:30, 14:30:05, 02-08 14:30, 2013-02-08T14:30Z, +10m or -1h"
+_SHORT_DATE = re.compile(r"\d\d-\d\d")
+
+
+def parse_moment(text: str, now_ms: int, zone: tzinfo | None) -> int:
+    """The time (epoch ms), read in `zone` (None: local) at `now_ms`; ValueError with one line."""
+    text = text.strip()
+    if text[:1] in ("+", "-", "−"):
+        length = parse_duration(text[1:])
+        return now_ms + (length if text[0] == "+" else -length)
+    if re.fullmatch(r"\d{9,}", text):
+        return int(text)
+    here = at(now_ms, zone)
+    if re.fullmatch(r"\d\d?:\d\d(:\d\d(\.\d+)?)?", text):
+        text = f"{here.date().isoformat()} {'0' * (text[1] == ':')}{text}"
+    elif _SHORT_DATE.match(text) and not re.match(r"\d{4}", text):
+        text = f"{here.year}-{text}"
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(HOW) from None
+    if moment.tzinfo is None and zone is not None:
+        moment = moment.replace(tzinfo=zone)
+    return int(moment.timestamp() * 1000 // 1)
+
+
+_HOW_TO_TYPE = "14:30 · 02-08 14:30 · +10m · Esc stays"
+
+
+class GoToScreen(ModalScreen[int | None]):
+    """Asks for a time, read at `now_ms` in `zone`; dismissed with it (epoch ms), or with None to stay."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "stay", "stay")]
+
+    def __init__(self, now_ms: int, zone: tzinfo | None) -> None:
+        super().__init__()
+        self._now_ms, self._zone = now_ms, zone
+
+    def compose(self) -> ComposeResult:
+        yield Prompt()
+
+    def on_mount(self) -> None:
+        self.query_one(Prompt).open("time", "go to", "", _HOW_TO_TYPE)
+
+    def on_prompt_typed(self, event: Prompt.Typed) -> None:
+        self.query_one(Prompt).say(_HOW_TO_TYPE)
+
+    def on_prompt_done(self, event: Prompt.Done) -> None:
+        try:
+            self.dismiss(parse_moment(event.text, self._now_ms, self._zone))
+        except ValueError as error:
+            self.query_one(Prompt).say(str(error) if event.text.strip() else HOW, error=True)
+
+    def action_stay(self) -> None:
+        """Stay."""
+        self.dismiss(None)
+
 
 _NEAR_MS, _READ = 60_000, 60
 """A jump farther than this (ms) reads this many snapshots before it, for the channels' past states."""
@@ -50,7 +109,7 @@ class ReplayApp(WmtopApp):
         denied: frozenset[str] = frozenset(),
         preferences_file: Path | None = None,
     ) -> None:
-        self._replay = replay = Replay(recording, speed=speed, number=number, playing=playing, clock=clock)
+        self._replay = replay = Player(recording, speed=speed, number=number, playing=playing, clock=clock)
         super().__init__(replay, on_quit="leave", clock=clock, denied=denied, preferences_file=preferences_file)
         self._recording = recording
         self._whole_log = log_of(replay.points, recording.at(len(recording) - 1))
@@ -65,8 +124,8 @@ class ReplayApp(WmtopApp):
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         yield from super().get_system_commands(screen)
-        yield SystemCommand(palette.PLAY, "The recording", self.action_play)
-        yield SystemCommand(palette.GO_TO, "Of the recording", self.action_go_to)
+        yield SystemCommand(keys.PLAY, "The recording", self.action_play)
+        yield SystemCommand(keys.GO_TO, "Of the recording", self.action_go_to)
 
     def on_mount(self) -> None:
         self.screen_change_signal.subscribe(self, self._changed_to)  # pyright: ignore[reportUnknownMemberType]

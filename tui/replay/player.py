@@ -8,18 +8,18 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from ...engine.core.history import HistoryPoint
-from ...engine.core.points import PointSample
-from ...engine.core.snapshot import Snapshot
-from ...engine.errors import RunError
 from ...engine.feed.messages import Change, FromEngine, Header, Reply, ToEngine
-from ...engine.feed.recording import RecordingReader
-from ..present.formatting import first_line
-from ..present.playback import Playback
-from ..present.recent import KEEP_MS
+from ...engine.feed.recording_reader import RecordingReader
+from ...engine.snapshot import Snapshot
+from ...engine.system.errors import RunError
+from ...engine.text.formatting import first_line
+from ...engine.verdict.history import HistoryPoint
+from ...engine.watermarks.counts import PointSample
+from ..words.progress import Playback
+from ..words.recent import KEEP_MS
 
 SPEEDS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
-LONGEST_WAIT_MS = 5_000
+MAX_WAIT_MS = 5_000
 """A gap in the recording is shortened to at most this."""
 FRAME_S = 0.05
 """At most one snapshot is shown in this time: at high speed most are skipped."""
@@ -27,7 +27,7 @@ REFUSED = "A recording cannot be changed"
 TRUNCATED = "Not closed (killed, or still being written): it ends at its last complete snapshot"
 
 
-class Replay:
+class Player:
     """Plays `recording`, from snapshot `number` on, `speed` times as fast as it was; belongs to one event loop.
 
     It yields the messages of a client; after skipped snapshots, a header with the history of the last minutes comes
@@ -195,7 +195,7 @@ def play_times(points: Sequence[HistoryPoint | None]) -> list[int]:
     before: int | None = None
     for number, point in enumerate(points):
         wait = 0 if point is None or before is None else point.wall_ms - before
-        now += min(max(wait, 1), LONGEST_WAIT_MS) if number else 0
+        now += min(max(wait, 1), MAX_WAIT_MS) if number else 0
         before = before if point is None else point.wall_ms
         out.append(now)
     return out

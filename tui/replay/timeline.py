@@ -1,7 +1,9 @@
-"""The timeline of a replay: how far the watermark was behind, the marks, the current position, and the keys."""
+"""The timeline of a replay: how far the watermark was behind, the interesting places, the position, and the keys."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import tzinfo
+from statistics import median
+from typing import Literal
 
 from msgspec import Struct
 from rich.cells import cell_len
@@ -10,14 +12,138 @@ from textual.containers import Horizontal, Vertical
 from textual.events import MouseDown, MouseMove, MouseUp, Resize
 from textual.message import Message
 
-from ...engine.core.history import HistoryPoint
-from ..present.formatting import at, count, duration, pad, second
-from ..present.keys import hint
-from ..present.line import Run, part
+from ...engine.text import formatting as f
+from ...engine.text.formatting import at, count, duration, pad, second
+from ...engine.verdict.alerts import is_burst
+from ...engine.verdict.history import HistoryPoint
 from ..widgets.barrel import EIGHTHS
 from ..widgets.canvas import Canvas
 from ..widgets.lines import KeyLine, TextLine
-from .marks import Kind, Mark
+from ..words.keys import hint
+from ..words.spans import Span, part
+
+Kind = Literal["late", "holder", "stall"]
+Points = Sequence[HistoryPoint | None]
+
+PARTS = 100
+"""The number of parts that a recording is divided into."""
+MIN_HELD = 3
+"""A holder counts if it held back the watermark for this many snapshots, and for a part of the recording."""
+STALL_MS, STALL_TIMES = 60_000, 2
+"""A stall: the watermark was frozen for at least this long (ms of processing time), and this many times the median."""
+
+
+class TimelineMark(Struct, frozen=True):
+    """Something that began with snapshot `start` and lasted until `end` (equal for a moment)."""
+
+    kind: Kind
+    start: int
+    end: int
+    words: str
+
+
+class TimelinePart(Struct, frozen=True):
+    """Consecutive snapshots, with the number of records and of late ones among them."""
+
+    start: int
+    end: int
+    records: int
+    late: int
+
+    def with_next(self, other: "TimelinePart") -> "TimelinePart":
+        """Both parts as one."""
+        return TimelinePart(self.start, other.end, self.records + other.records, self.late + other.late)
+
+
+def marks_of(points: Points, play_ms: Sequence[int]) -> list[TimelineMark]:
+    """All marks of a recording, by start; `play_ms` says when each snapshot is shown."""
+    return sorted([*holders(points, play_ms), *stalls(points), *bursts(points, play_ms)], key=lambda mark: mark.start)
+
+
+def holders(points: Points, play_ms: Sequence[int]) -> Iterator[TimelineMark]:
+    """The places where another channel began to hold back the watermark, for a while."""
+    least = play_ms[-1] / PARTS if play_ms else 0
+    before: str | None = None
+    for start, end in _runs(points, lambda a, b: a.holder == b.holder):
+        point = points[start]
+        until = play_ms[min(end + 1, len(play_ms) - 1)]
+        brief = end + 1 - start < MIN_HELD or until - play_ms[start] < least
+        if brief or point is None or point.holder is None or point.holder == before:
+            continue
+        if before is not None:
+            yield TimelineMark("holder", start, start, f"{f.label(point.holder, 24)} takes over")
+        before = point.holder
+
+
+def stalls(points: Points) -> Iterator[TimelineMark]:
+    """The stretches with records in which the watermark was frozen for long."""
+    frozen: list[tuple[int, int, int]] = []
+    for start, end in _runs(points, lambda a, b: a.watermark_ms == b.watermark_ms):
+        first, last = points[start], _after(points, end)
+        if first is not None and last is not None and last.records > first.records:
+            frozen.append((start, end, last.now_ms - first.now_ms))
+    usual = median(length for _, _, length in frozen) if len(frozen) > 1 else 0
+    for start, end, length in frozen:
+        if length >= max(STALL_MS, STALL_TIMES * usual):
+            yield TimelineMark("stall", start, end, f"watermark frozen for {f.duration(length)}")
+
+
+def bursts(points: Points, play_ms: Sequence[int]) -> Iterator[TimelineMark]:
+    """The stretches in which far more records than usual were late; neighbouring parts are one burst.
+
+    A part is judged as an alert judges a minute (semantics 11.7), but against the whole recording: it has hindsight.
+    """
+    parts = list(_parts(points, play_ms))
+    records = sum(slice_.records for slice_ in parts)
+    usual = sum(slice_.late for slice_ in parts) / records if records else 0.0
+    found: list[TimelinePart] = []
+    for slice_ in parts:
+        if is_burst(slice_.late, slice_.records, usual):
+            joined = found and found[-1].end + 1 == slice_.start
+            found.append(found.pop().with_next(slice_) if joined else slice_)
+    for burst in found:
+        yield TimelineMark("late", burst.start, burst.end, f"{f.share(burst.late / burst.records)} of the records late")
+
+
+def _parts(points: Points, play_ms: Sequence[int]) -> Iterator[TimelinePart]:
+    """The parts with records."""
+    length = max(play_ms[-1] / PARTS, 1) if play_ms else 1
+    base: HistoryPoint | None = None
+    start = 0
+    for number, point in enumerate(points):
+        if point is None:
+            continue
+        if base is None or point.records < base.records or point.late < base.late:  # another engine starts here
+            base, start = point, number
+            continue
+        last = number + 1 == len(points)
+        if last or play_ms[number + 1] // length != play_ms[start] // length:
+            if point.records > base.records:
+                yield TimelinePart(start, number, point.records - base.records, point.late - base.late)
+            base, start = point, number + 1
+
+
+def _runs(points: Points, same: Callable[[HistoryPoint, HistoryPoint], bool]) -> Iterator[tuple[int, int]]:
+    """First and last number of each stretch of equal points."""
+    start = 0
+    for number in range(1, len(points) + 1):
+        before, point = points[number - 1], points[number] if number < len(points) else None
+        if before is None:
+            start = number
+        elif point is None or not same(before, point) or _restarted(before, point):
+            yield start, number - 1
+            start = number
+
+
+def _after(points: Points, number: int) -> HistoryPoint | None:
+    """The point after a run of points, if the same engine continues there; else its last."""
+    here, after = points[number], points[number + 1] if number + 1 < len(points) else None
+    return here if here is None or after is None or _restarted(here, after) else after
+
+
+def _restarted(before: HistoryPoint, point: HistoryPoint) -> bool:
+    return point.now_ms < before.now_ms or point.records < before.records
+
 
 SIGNS: dict[Kind, tuple[str, str]] = {"late": ("!", "bad"), "holder": ("◆", "holder"), "stall": ("━", "stale")}
 """A mark's sign and ink; of several in one cell, the first of these is drawn."""
@@ -31,14 +157,14 @@ class Track(Struct, frozen=True):
 
     points: Sequence[HistoryPoint | None]
     play_ms: Sequence[int]
-    marks: Sequence[Mark]
+    marks: Sequence[TimelineMark]
 
 
 class _Picture(Struct, frozen=True):
     """The track in cells: the greatest lag (ms) and the mark of each cell."""
 
     lags: Sequence[int | None]
-    marks: Sequence[Mark | None]
+    marks: Sequence[TimelineMark | None]
 
 
 class Timeline(Canvas):
@@ -70,12 +196,12 @@ class Timeline(Canvas):
             self._number, self._zone = number, zone
             self.redraw()
 
-    def mark_here(self) -> Mark | None:
+    def mark_here(self) -> TimelineMark | None:
         """The mark in the cell of the current position."""
         cell = self._cell(self._number)
         return self._picture.marks[cell] if cell < len(self._picture.marks) else None
 
-    def draw(self, width: int, height: int) -> list[list[Run]]:
+    def draw(self, width: int, height: int) -> list[list[Span]]:
         first, last = self._ends()
         here = f"{count(self._number + 1)} of {count(len(self._track.points))}"
         lag = f"lag ≤{duration(self._greatest)}"
@@ -87,7 +213,7 @@ class Timeline(Canvas):
             self._picture = self._drawn(room)
         lines = ((first, self._spark(), last), (lag, self._signs(), here))
         return [
-            [(f" {pad(a, left)} ", "dim"), *runs, (f" {pad(b, right, right=True)} ", "dim")] for a, runs, b in lines
+            [(f" {pad(a, left)} ", "dim"), *spans, (f" {pad(b, right, right=True)} ", "dim")] for a, spans, b in lines
         ]
 
     def on_mouse_down(self, event: MouseDown) -> None:
@@ -123,7 +249,7 @@ class Timeline(Canvas):
             if lag is not None:
                 lags[cell] = max(lag, lags[cell] or 0) if cell < filled else lag
             filled = cell + 1
-        marks: list[Mark | None] = [None] * room
+        marks: list[TimelineMark | None] = [None] * room
         for kind in reversed(SIGNS):
             for mark in track.marks:
                 if mark.kind == kind:
@@ -131,13 +257,13 @@ class Timeline(Canvas):
                         marks[cell] = mark
         return _Picture(lags, marks)
 
-    def _spark(self) -> list[Run]:
+    def _spark(self) -> list[Span]:
         greatest = max(self._greatest, 1)
         chars = ["─" if lag is None else EIGHTHS[1 + 7 * lag // greatest] for lag in self._picture.lags]
         cell = self._cell(self._number)
         return [("".join(chars[:cell]), "active"), (CURSOR, "level"), ("".join(chars[cell + 1 :]), "folded")]
 
-    def _signs(self) -> list[Run]:
+    def _signs(self) -> list[Span]:
         return [(" ", "dim") if mark is None else SIGNS[mark.kind] for mark in self._picture.marks]
 
     def _ends(self) -> tuple[str, str]:
@@ -187,8 +313,8 @@ class ReplayBar(Vertical):
             self._legend.show([part((f"{sign} ", ink), (mark.words, "text")), part(right=True)])
         elif self._has_marks:
             words: dict[Kind, str] = {"late": "late burst", "holder": "new holder", "stall": "stall"}
-            runs = [part(SIGNS[kind], (f" {word}", "dim"), gap="  ") for kind, word in words.items()]
-            self._legend.show(runs)
+            spans = [part(SIGNS[kind], (f" {word}", "dim"), gap="  ") for kind, word in words.items()]
+            self._legend.show(spans)
 
     def on_resize(self, event: Resize) -> None:
         self._legend.display = event.size.width >= _LEGEND_FROM

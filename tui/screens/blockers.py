@@ -9,18 +9,17 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from ...engine.core.snapshot import Snapshot
-from ..bindings import bindings
-from ..present import formatting as f
-from ..present.blockers import StepFacts, WindowGroup, steps, waits_for, window_groups
-from ..present.keys import Hint, hint
-from ..present.line import Run, clip
-from ..present.presenter import presenter_of
-from ..present.screen_words import IN_FLIGHT
-from ..present.table import Records
-from ..present.target import target_of
-from ..present.view import reference_ms
-from ..widgets.sheet import Item, Sheet, heading, paragraph
+from ...engine.snapshot import Snapshot
+from ...engine.text import formatting as f
+from ..widgets.bindings import bindings
+from ..widgets.rows import Item, Sheet, heading, paragraph
+from ..words.blockers import StepFacts, WindowGroup, steps, waits_for, window_groups
+from ..words.keys import Hint, hint
+from ..words.lists import IN_FLIGHT, TableRecords
+from ..words.presenter import presenter_of
+from ..words.spans import Span, clip
+from ..words.target import target_of
+from ..words.view import reference_ms
 from .detail import DetailScreen
 from .host import Help
 
@@ -49,13 +48,13 @@ class BlockersScreen(DetailScreen):
     def show(self, snapshot: Snapshot) -> None:
         self.query_one(Sheet).show([*self._steps(snapshot), *self._groups(snapshot)])
 
-    def heading(self, snapshot: Snapshot) -> Sequence[Run]:
+    def heading(self, snapshot: Snapshot) -> Sequence[Span]:
         found = snapshot.blockers
         if found is None:
             return ()
         return [(f"  {f.counted(len(found), 'step')}" if found else "  none", "dim")]
 
-    def legend(self, snapshot: Snapshot) -> Sequence[Run]:
+    def legend(self, snapshot: Snapshot) -> Sequence[Span]:
         if not snapshot.blockers:
             return ()
         return [("▇", "holder"), (" gained when freed down to here", "dim")]
@@ -64,8 +63,8 @@ class BlockersScreen(DetailScreen):
         known = self.query_one(Sheet).cursor is not None
         return (hint("blocker-open"),) if self.preview is None and known else ()
 
-    def records(self) -> Records:
-        return Records("blockers", self.seen.snapshot.blockers or [])
+    def records(self) -> TableRecords:
+        return TableRecords("blockers", self.seen.snapshot.blockers or [])
 
     def name_of(self, key: str) -> str:
         what, _, rest = key.partition(" ")
@@ -94,7 +93,7 @@ class BlockersScreen(DetailScreen):
             items.append(Item(lines, f"step {facts.step.channels[0]}" if facts.step.channels else None))
         return items
 
-    def _frees(self, facts: StepFacts, width: int) -> list[Run]:
+    def _frees(self, facts: StepFacts, width: int) -> list[Span]:
         at = facts.step.watermark_ms
         near = reference_ms(self.seen.snapshot)
         time = f.NO_DATA if at is None else f.near(at, self.zone, near).partition(".")[0]
@@ -112,7 +111,7 @@ class BlockersScreen(DetailScreen):
         later = (snapshot.windows.open_count or 0) - len(snapshot.windows.open)
         return [*items, heading((f" and {later:,} more that end later", "dim"))] if later > 0 else items
 
-    def _group(self, group: WindowGroup, width: int) -> list[Run]:
+    def _group(self, group: WindowGroup, width: int) -> list[Span]:
         near = self.seen.snapshot.now_ms
         count = len(group.windows)
         ends = f.interval(group.first.start_ms, group.end_ms, self.zone, near)
@@ -139,11 +138,11 @@ def _no_blocker(snapshot: Snapshot) -> str:
     return "No channel holds back the watermark: none that counts is behind the fastest"
 
 
-def _title(names: int, width: int) -> list[Run]:
+def _title(names: int, width: int) -> list[Span]:
     return clip([(f"    {f.pad('channel', names)}  {f.pad('gain', _GAIN, right=True)}", "dim")], width)
 
 
-def _step(place: int, facts: StepFacts, names: int, most: int, width: int) -> list[Run]:
+def _step(place: int, facts: StepFacts, names: int, most: int, width: int) -> list[Span]:
     gain = facts.step.gain_ms
     room = max(min(width - names - _GAIN - 8 - len(facts.why) - 3, _BAR[1]), _BAR[0])
     full = 0 if not gain or not most else max(room * gain // most, 1)

@@ -6,23 +6,21 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from ...engine.core.snapshot import ChannelView, Snapshot
-from ..bindings import bindings
-from ..present import formatting as f
-from ..present.channel_facts import channel_named, facts, story
-from ..present.keys import Hint, hint
-from ..present.late_records import About
-from ..present.lateness_curve import TARGETS, curve_of, place_of, recommended, shown
-from ..present.line import Run, part
-from ..present.past import Moment
-from ..present.screen_words import CHANNEL_GONE, CHANNELS_UNKNOWN, MOST_LATE_ONLY, NOT_BEHIND
-from ..present.staves import holding, kind_of, rank
-from ..present.table import Chosen, Records
+from ...engine.snapshot import ChannelView, Snapshot
+from ...engine.text import formatting as f
 from ..widgets.barrel import EIGHTHS
-from ..widgets.facts import Facts
-from ..widgets.lateness_plot import LatenessPlot, Scene
+from ..widgets.bindings import bindings
+from ..widgets.lateness_plot import LatenessPlot, LatenessScene
 from ..widgets.lines import TextLine
-from ..widgets.prose import Prose
+from ..widgets.text import FactList, Prose
+from ..words.barrel import holding, kind_of, rank
+from ..words.channels import channel_named, facts, story
+from ..words.keys import Hint, hint
+from ..words.late_records import About
+from ..words.lateness import TARGETS, curve_of, place_of, recommended, shown
+from ..words.lists import CHANNEL_GONE, CHANNELS_UNKNOWN, MAX_LATE_ONLY, NOT_BEHIND, Chosen, TableRecords
+from ..words.recent import Moment
+from ..words.spans import Span, part
 from .detail import DetailScreen
 from .host import Help, app_of
 from .late_records import LateRecordsScreen
@@ -45,7 +43,7 @@ class ChannelScreen(DetailScreen):
 
     def body(self) -> ComposeResult:
         yield Prose(id="story")
-        yield Facts(id="facts")
+        yield FactList(id="facts")
         yield TextLine(id="ahead")
         yield TextLine(id="quiet")
         yield LatenessPlot(id="plot")
@@ -57,7 +55,7 @@ class ChannelScreen(DetailScreen):
 
     def show(self, snapshot: Snapshot) -> None:
         view = channel_named(snapshot, self.seen.view.selected)
-        prose, table = self.query_one(Prose), self.query_one(Facts)
+        prose, table = self.query_one(Prose), self.query_one(FactList)
         if view is None:
             gone = CHANNEL_GONE if snapshot.channels else CHANNELS_UNKNOWN
             prose.show([(gone, "dim")])
@@ -79,9 +77,9 @@ class ChannelScreen(DetailScreen):
         late = [] if channel_named(snapshot, self.seen.view.selected) is None else [hint("late-records")]
         return [*late, hint("channel-next")] if len(snapshot.channels) > 1 else late
 
-    def records(self) -> Records | None:
+    def records(self) -> TableRecords | None:
         view = channel_named(self.seen.snapshot, self.seen.view.selected)
-        return None if view is None else Records("channel", [view])
+        return None if view is None else TableRecords("channel", [view])
 
     def chosen(self) -> Chosen | None:
         view = channel_named(self.seen.snapshot, self.seen.view.selected)
@@ -117,7 +115,7 @@ class ChannelScreen(DetailScreen):
         most = max((value for value in values if value is not None), default=None)
         signs = (" " if value is None else EIGHTHS[1 + 7 * value // max(most or 0, 1)] for value in values)
         bars = "".join(sign * max(room // len(values), 1) for sign in signs)
-        line: list[Run] = [(f" {f.pad(what, 19)}", "dim"), (bars, ink)]
+        line: list[Span] = [(f" {f.pad(what, 19)}", "dim"), (bars, ink)]
         top = [part((f"≤{f.duration(most)}", "dim"), gap=" ")] if most is not None else []
         since = "" if since_ms is None else f" since {f.clock(since_ms, self.zone, self.seen.snapshot.now_ms)}"
         self.query_one(selector, TextLine).show(
@@ -128,12 +126,12 @@ class ChannelScreen(DetailScreen):
         plot = self.query_one(LatenessPlot)
         curve = curve_of(snapshot, view.channel) if view is not None else None
         if curve is None:
-            plot.show(Scene(empty="" if view is None or snapshot.whatif is None else _no_curve(view)))
+            plot.show(LatenessScene(empty="" if view is None or snapshot.whatif is None else _no_curve(view)))
             return
         now = snapshot.settings.lateness_ms
         first, last = shown(curve, [now])
         marks = list(zip(recommended(curve), TARGETS, strict=True))
-        plot.show(Scene(curve, first, last, place_of(curve.edges, now or 0), now, None, marks))
+        plot.show(LatenessScene(curve, first, last, place_of(curve.edges, now or 0), now, None, marks))
 
 
 def _ahead(moment: Moment, channel: str) -> int | None:
@@ -149,4 +147,4 @@ def _greatest(values: Sequence[int | None]) -> int | None:
 def _no_curve(view: ChannelView) -> str:
     if view.behind_watermark == 0 and view.records:
         return NOT_BEHIND
-    return MOST_LATE_ONLY
+    return MAX_LATE_ONLY

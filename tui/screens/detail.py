@@ -17,23 +17,20 @@ from textual.events import Resize, ScreenResume
 from textual.screen import Screen
 from textual.widget import Widget
 
-from ...engine.core.snapshot import Snapshot
-from ..bindings import bindings
-from ..permissions import allowed
-from ..present import formatting as f
-from ..present.condition import takes_changes
-from ..present.footer import apply_words
-from ..present.keys import LINKS, LISTS, Hint, Place, hint
-from ..present.line import Run
-from ..present.preview import Preview
-from ..present.recent import Recent
-from ..present.table import HOW_TO_FILTER, Chosen, Records, pattern_of
-from ..present.top import Top
-from ..widgets.lines import Heading, KeyLine, Rule
-from ..widgets.prompt import Prompt
-from ..widgets.sheet import Sheet
-from ..widgets.top import TopLines
-from .host import Help, Host, Seen, app_of, bars_of, has_widgets
+from ...engine.snapshot import Snapshot
+from ...engine.text import formatting as f
+from ..widgets.bindings import bindings
+from ..widgets.lines import Heading, KeyLine, Prompt, Rule, TopLines
+from ..widgets.rows import Sheet
+from ..words.keys import LINKS, LISTS, Hint, Place, hint
+from ..words.lists import HOW_TO_FILTER, Chosen, TableRecords, pattern_of
+from ..words.presenter import takes_changes
+from ..words.preview import Preview
+from ..words.recent import Recent
+from ..words.shown import apply_words
+from ..words.spans import Span, Top
+from .base_app import allowed
+from .host import Help, ScreenHost, Seen, app_of, bars_of, has_widgets
 
 
 class DetailScreen(Screen[None]):
@@ -54,7 +51,7 @@ class DetailScreen(Screen[None]):
         cls.BINDINGS = [*firsts, *own]  # pyright: ignore[reportConstantRedefinition]
         super().__init_subclass__(**more)
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: ScreenHost) -> None:
         super().__init__()
         self.host = host
         self._seen = host.seen
@@ -78,11 +75,11 @@ class DetailScreen(Screen[None]):
         """The screen's own keys that have an effect now, for the footer."""
         return ()
 
-    def heading(self, snapshot: Snapshot) -> Sequence[Run]:
+    def heading(self, snapshot: Snapshot) -> Sequence[Span]:
         """The text after the trail in the upper rule."""
         return ()
 
-    def legend(self, snapshot: Snapshot) -> Sequence[Run]:
+    def legend(self, snapshot: Snapshot) -> Sequence[Span]:
         """The text at the right end of the upper rule."""
         return ()
 
@@ -91,7 +88,7 @@ class DetailScreen(Screen[None]):
         others = [(link.name, link.about, f"detail('{link.name}')") for link in LINKS if link.name != self.NAME]
         return [("Back", "To where this screen was opened", "back"), *others]
 
-    def records(self) -> Records | None:
+    def records(self) -> TableRecords | None:
         """The screen's table, to be saved; None if it has none."""
         return None
 
@@ -173,7 +170,7 @@ class DetailScreen(Screen[None]):
         self.query_one("#bottom", Rule).show([], {})
         self.query_one("#keys", KeyLine).show(self._all_keys())
 
-    def _trail(self) -> list[Run]:
+    def _trail(self) -> list[Span]:
         stack = [screen for screen in app_of(self).screen_stack if isinstance(screen, DetailScreen)]
         above = stack[: stack.index(self)] if self in stack else stack
         names = ["main", *(screen.crumb for screen in above)]
@@ -258,7 +255,7 @@ class DetailScreen(Screen[None]):
         self.repaint()
         return None
 
-    def _filter_words(self) -> list[Run]:
+    def _filter_words(self) -> list[Span]:
         if self._pattern is None:
             return []
         left, all_ = self.query_one(Sheet).shares

@@ -8,25 +8,23 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.events import Resize
 
-from ...engine.core.doctor import RULES
-from ...engine.core.snapshot import Snapshot
-from ..bindings import bindings
-from ..present import formatting as f
-from ..present.diagnosis import SEVERITIES, Diagnosis, diagnoses
-from ..present.keys import LINKS, Hint, hint
-from ..present.late_records import About
-from ..present.line import Run, clip
-from ..present.presenter import presenter_of
-from ..present.recent import Recent
-from ..present.screen_words import NO_FIX
-from ..present.table import Records
-from ..present.wording import name
-from ..widgets.report import Report, Section
-from ..widgets.sheet import Item, Sheet
+from ...engine.doctor import RULES
+from ...engine.snapshot import Snapshot
+from ...engine.text import formatting as f
+from ..widgets.bindings import bindings
+from ..widgets.rows import Item, Sheet
+from ..widgets.text import Section, SectionedText
+from ..words.diagnosis import SEVERITIES, Diagnosis, diagnoses
+from ..words.keys import LINKS, Hint, hint
+from ..words.late_records import About
+from ..words.lists import NO_FIX, TableRecords
+from ..words.presenter import presenter_of
+from ..words.recent import Recent
+from ..words.spans import Span, clip
+from ..words.wording import name
 from .detail import DetailScreen
-from .host import Help, Host, app_of
-from .late_records import LateRecordsScreen
-from .who_is_late import WhoIsLateScreen
+from .host import Help, ScreenHost, app_of
+from .late_records import LateRecordsScreen, WhoIsLateScreen
 
 CHECKED = (
     "The engine, the query and the source: failed, stale, not started, without records",
@@ -55,7 +53,7 @@ class DoctorScreen(DetailScreen):
     )
     BINDINGS: ClassVar[list[BindingType]] = bindings("Doctor")
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: ScreenHost) -> None:
         super().__init__(host)
         self._found: list[Diagnosis] = []
         self._found_for: tuple[Snapshot, tuple[object, ...]] | None = None
@@ -63,7 +61,7 @@ class DoctorScreen(DetailScreen):
 
     def body(self) -> ComposeResult:
         yield Sheet(id="findings")
-        yield Report(id="evidence")
+        yield SectionedText(id="evidence")
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -94,7 +92,7 @@ class DoctorScreen(DetailScreen):
         chosen = self._chosen
         return f"{self.NAME} › {chosen.title}" if self._alone and chosen else self.NAME
 
-    def heading(self, snapshot: Snapshot) -> Sequence[Run]:
+    def heading(self, snapshot: Snapshot) -> Sequence[Span]:
         count = len(self._found)
         return [(f"  {f.counted(count, 'finding')}" if count else "  no findings", "dim")]
 
@@ -102,7 +100,7 @@ class DoctorScreen(DetailScreen):
         chosen = self._chosen
         if chosen is None:
             return ()
-        try_it = [] if chosen.wish is None else [hint("fix", f"preview {chosen.wish.words()}")]
+        try_it = [] if chosen.proposed is None else [hint("fix", f"preview {chosen.proposed.words()}")]
         if self.preview is not None:
             return try_it
         where = self._where(chosen)
@@ -117,8 +115,8 @@ class DoctorScreen(DetailScreen):
         self._explain()
         self.repaint()
 
-    def records(self) -> Records:
-        return Records("findings", self._found)
+    def records(self) -> TableRecords:
+        return TableRecords("findings", self._found)
 
     def name_of(self, key: str) -> str:
         return next((found.title for found in self._found if found.code == key), key)
@@ -155,10 +153,10 @@ class DoctorScreen(DetailScreen):
     def action_preview(self) -> None:
         """Preview the setting that fixes it."""
         chosen = self._chosen
-        if chosen is None or chosen.wish is None:
+        if chosen is None or chosen.proposed is None:
             self.notify(NO_FIX, timeout=4)
         else:
-            self.host.want(chosen.wish)
+            self.host.want(chosen.proposed)
 
     @property
     def _chosen(self) -> Diagnosis | None:
@@ -177,12 +175,12 @@ class DoctorScreen(DetailScreen):
 
     def _set_alone(self, alone: bool) -> None:
         self._alone = alone
-        self.query_one(Report if alone else Sheet).focus()
+        self.query_one(SectionedText if alone else Sheet).focus()
         self.repaint()
 
     def _explain(self) -> None:
         chosen = self._chosen
-        report = self.query_one(Report)
+        report = self.query_one(SectionedText)
         if chosen is None:
             hidden = bool(self._found) and self.filtered
             report.show([] if hidden else _no_findings(self.seen.snapshot, self.seen.recent))
@@ -203,21 +201,21 @@ def _item(found: Diagnosis, wide: bool) -> Item:
     return Item((partial(_head, found), partial(_impact, found)), found.code)
 
 
-def _badge(found: Diagnosis) -> Run:
+def _badge(found: Diagnosis) -> Span:
     word, ink = SEVERITIES[found.severity]
     return f" {f.pad(word, _BADGE - 1)}", ink
 
 
-def _line(found: Diagnosis, width: int) -> list[Run]:
+def _line(found: Diagnosis, width: int) -> list[Span]:
     title = min(max(_TITLE, width // 2 - _BADGE), 64)
     return clip([_badge(found), (f.pad(found.title, title) + "  ", "strong"), (found.impact, "text")], width)
 
 
-def _head(found: Diagnosis, width: int) -> list[Run]:
+def _head(found: Diagnosis, width: int) -> list[Span]:
     return clip([_badge(found), (found.title, "strong")], width)
 
 
-def _impact(found: Diagnosis, width: int) -> list[Run]:
+def _impact(found: Diagnosis, width: int) -> list[Span]:
     return clip([(" " * _BADGE, "dim"), (found.impact, "text")], width)
 
 

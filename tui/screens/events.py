@@ -8,19 +8,18 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.message import Message
 
-from ...engine.core.alerts import Event
-from ...engine.core.snapshot import Snapshot
-from ..bindings import bindings
-from ..present import formatting as f
-from ..present.event_words import ALERTED, EventWords, event_time, event_words
-from ..present.events import brief_ms, moment_of
-from ..present.keys import Hint, hint
-from ..present.line import Run, clip
-from ..present.screen_words import MOMENT_SHOWN
-from ..present.table import Records
-from ..widgets.sheet import Item, Sheet, heading, paragraph
+from ...engine.snapshot import Snapshot
+from ...engine.text import formatting as f
+from ...engine.verdict.alerts import Event
+from ..widgets.bindings import bindings
+from ..widgets.rows import Item, Sheet, heading, paragraph
+from ..words.events import ALERTED, EventWords, event_time, event_words
+from ..words.history import brief_ms, moment_of
+from ..words.keys import Hint, hint
+from ..words.lists import MOMENT_SHOWN, TableRecords
+from ..words.spans import Span, clip
 from .detail import DetailScreen
-from .host import Help, Host
+from .host import Help, ScreenHost
 
 _WHAT = (8, 24)
 _COLUMNS = ("time", "event", "details")
@@ -47,7 +46,7 @@ class EventsScreen(DetailScreen):
             self.wall_ms = wall_ms
             super().__init__()
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: ScreenHost) -> None:
         super().__init__(host)
         self._events: list[tuple[Event, EventWords]] = []
 
@@ -61,13 +60,13 @@ class EventsScreen(DetailScreen):
         self._events = [(event, event_words(event)) for event in reversed(found)]
         self.query_one(Sheet).show(self._items(snapshot))
 
-    def heading(self, snapshot: Snapshot) -> Sequence[Run]:
+    def heading(self, snapshot: Snapshot) -> Sequence[Span]:
         count = len(self._events)
         alerts = sum(event.alert for event, _ in self._events)
         words = f"  {f.counted(count, 'event')}, {f.counted(alerts, 'alert')}"
         return [(words, "dim")] if count else ()
 
-    def legend(self, snapshot: Snapshot) -> Sequence[Run]:
+    def legend(self, snapshot: Snapshot) -> Sequence[Span]:
         return [(ALERTED, "stale"), (" alert", "dim")] if any(event.alert for event, _ in self._events) else ()
 
     def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
@@ -78,8 +77,8 @@ class EventsScreen(DetailScreen):
             return [hint("event-open", "go there")]
         return [hint("event-open", "channel")] if self._channel_of(chosen[1]) is not None else ()
 
-    def records(self) -> Records:
-        return Records("events", [event for event, _ in self._events])
+    def records(self) -> TableRecords:
+        return TableRecords("events", [event for event, _ in self._events])
 
     def name_of(self, key: str) -> str:
         return next((words.what for event, words in self._events if _key(event, words) == key), key)
@@ -127,7 +126,7 @@ class EventsScreen(DetailScreen):
             items.append(Item((line,), _key(event, words), dict(zip(_COLUMNS, sorts, strict=True))))
         return items
 
-    def _line(self, event: Event, words: EventWords, what: int, ahead: bool, width: int) -> list[Run]:
+    def _line(self, event: Event, words: EventWords, what: int, ahead: bool, width: int) -> list[Span]:
         time = event_time(event, self.zone, self.seen.snapshot.now_ms)
         return clip(
             [
@@ -140,7 +139,7 @@ class EventsScreen(DetailScreen):
         )
 
 
-def _titles(what: int, width: int) -> list[Run]:
+def _titles(what: int, width: int) -> list[Span]:
     return clip([(f" {f.pad('time', 11)}     {f.pad('event', what)}  details", "dim")], width)
 
 

@@ -1,25 +1,28 @@
 """The fleet: all targets in one table, the worst first; Enter opens one."""
 
 import re
-from collections.abc import Callable, Sequence
-from typing import ClassVar
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
 
-from textual.app import ComposeResult
+from textual.app import ComposeResult, SystemCommand
 from textual.binding import BindingType
 from textual.events import Resize
 from textual.message import Message
 from textual.screen import Screen
 
-from ..bindings import bindings
-from ..present import formatting as f
-from ..present.fleet import LAST, SORTS, FleetRow, about, headline, ordered
-from ..present.keys import hint
-from ..present.line import part
-from ..present.table import HOW_TO_FILTER, Chosen, Records, pattern_of
+from ...engine.text import formatting as f
+from ..widgets.bindings import bindings
 from ..widgets.fleet import FleetTable
-from ..widgets.lines import KeyLine, TextLine
-from ..widgets.prompt import Prompt
+from ..widgets.lines import KeyLine, Prompt, TextLine
 from ..widgets.rows import Rows
+from ..words import keys
+from ..words.fleet import LAST, SORTS, FleetRow, about, headline, ordered
+from ..words.keys import chosen_keys, hint
+from ..words.lists import HOW_TO_FILTER, Appearance, Chosen, TableRecords, pattern_of
+from ..words.spans import part
+from .export_actions import ExportActions
+from .help import HelpScreen
 
 FILTER = "filter"
 
@@ -141,9 +144,9 @@ class FleetScreen(Screen[None]):
         table = self.query_one(FleetTable)
         return None if table.selected is None else Chosen(f.clean(table.selected), table.line(table.selected))
 
-    def records(self) -> Records:
+    def records(self) -> TableRecords:
         """The targets as filtered and sorted."""
-        return Records("targets", self.query_one(FleetTable).rows)
+        return TableRecords("targets", self.query_one(FleetTable).rows)
 
     def on_rows_clicked(self, event: Rows.Clicked) -> None:
         table = self.query_one(FleetTable)
@@ -157,3 +160,58 @@ class FleetScreen(Screen[None]):
             self._reverse = not self._reverse if title == self._sort else False
             self._sort = title
             self.show()
+
+
+_DENIED = frozenset({"record", "export_incident"})
+"""Actions that work on a target only."""
+
+
+class FleetApp(ExportActions[str]):
+    """Shows what `rows` returns; `selected` is the target that the cursor begins on."""
+
+    _engine_name = "fleet"
+
+    def __init__(
+        self,
+        rows: Callable[[], Sequence[FleetRow]],
+        appearance: Appearance,
+        selected: str | None = None,
+        *,
+        preferences_file: Path | None = None,
+    ) -> None:
+        super().__init__(preferences_file)
+        if appearance.theme is not None:
+            self.theme = f"wmtop-{appearance.theme}"
+        self.set_keymap(chosen_keys())
+        self._fleet = FleetScreen(rows, appearance.refresh_ms / 1_000, selected)
+
+    def get_default_screen(self) -> Screen[Any]:
+        return self._fleet
+
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
+        if screen is self._fleet:
+            yield SystemCommand("Copy the name", "Of the selected target, to the clipboard", self.action_copy_name)
+            yield SystemCommand("Copy the row", "The selected target's, to the clipboard", self.action_copy_row)
+            yield SystemCommand(keys.SAVE_CSV, "The table of the targets, in this directory", self.action_save_csv)
+            yield SystemCommand(keys.SAVE_JSON, "The same as JSON", self.action_save_json)
+            yield SystemCommand("Sort the targets", "By the next column", self._fleet.action_sort)
+            yield SystemCommand("Filter the targets", "By a regular expression", self._fleet.action_filter)
+        yield SystemCommand(keys.THEME, "Dark, light or high contrast", self.action_other_theme)
+        yield SystemCommand(keys.SAVE_SVG, "Save the screen as a picture in this directory", self.action_save_svg)
+        yield SystemCommand(keys.HELP, "The keys", self.action_show_help)
+        yield SystemCommand(keys.QUIT, "Leave wmtop", self.action_leave)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return False if action in _DENIED else super().check_action(action, parameters)
+
+    def on_fleet_screen_opened(self, event: FleetScreen.Opened) -> None:
+        self.exit(event.target)
+
+    def action_show_help(self) -> None:
+        """Open the keys of the fleet."""
+        if not isinstance(self.screen, HelpScreen):
+            self.push_screen(HelpScreen(place="Fleet", denied=_DENIED))
+
+    def action_leave(self) -> None:
+        """Quit."""
+        self.exit(None)

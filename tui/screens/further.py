@@ -15,7 +15,7 @@ _CLASSES = {
     "Doctor": ".doctor:DoctorScreen",
     "History": ".history:HistoryScreen",
     "Events": ".events:EventsScreen",
-    "Who is late": ".who_is_late:WhoIsLateScreen",
+    "Who is late": ".late_records:WhoIsLateScreen",
 }
 
 

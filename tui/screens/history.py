@@ -7,21 +7,20 @@ from typing import Any, ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from ...engine.core.snapshot import SettingsChange, Snapshot
-from ..bindings import bindings
-from ..present import formatting as f
-from ..present.event_words import change_words
-from ..present.holders import CAUSES, Hold
-from ..present.keys import Hint, hint
-from ..present.line import Run, clip
-from ..present.presenter import presenter_of
-from ..present.recent import Recent
-from ..present.screen_words import SETTINGS_CHANGED
-from ..present.table import Records
-from ..widgets.holds import Held, HolderLanes
-from ..widgets.sheet import Item, Sheet, heading
+from ...engine.snapshot import SettingsChange, Snapshot
+from ...engine.text import formatting as f
+from ..widgets.bindings import bindings
+from ..widgets.holds import HolderLanes, HolderSpan
+from ..widgets.rows import Item, Sheet, heading
+from ..words.events import change_words
+from ..words.history import CAUSES, Hold
+from ..words.keys import Hint, hint
+from ..words.lists import SETTINGS_CHANGED, TableRecords
+from ..words.presenter import presenter_of
+from ..words.recent import Recent
+from ..words.spans import Span, clip
 from .detail import DetailScreen
-from .host import Help, Host
+from .host import Help, ScreenHost
 
 _NAMES = (7, 24)
 _COLUMNS = ("since", "channel", "held", "moved", "lag")
@@ -43,7 +42,7 @@ class HistoryScreen(DetailScreen):
     )
     BINDINGS: ClassVar[list[BindingType]] = bindings("History")
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: ScreenHost) -> None:
         super().__init__(host)
         self._holds: Sequence[Hold] = ()
 
@@ -60,11 +59,13 @@ class HistoryScreen(DetailScreen):
         lanes, sheet = self.query_one(HolderLanes), self.query_one(Sheet)
         first = holds[0].since_ms if holds else 0
         last = max(holds[-1].until_ms, snapshot.now_ms or 0) if holds else 0
-        lanes.show(Held(held, first, last, self._holder(snapshot), self.zone, presenter_of(snapshot).no_holders()))
+        lanes.show(
+            HolderSpan(held, first, last, self._holder(snapshot), self.zone, presenter_of(snapshot).no_holders())
+        )
         lanes.styles.height = min(len({hold.channel for hold in held}), max(self.size.height // 4, 3)) + 1
         sheet.show([*self._changes(snapshot), *(self._items(snapshot, held) if held else [])])
 
-    def heading(self, snapshot: Snapshot) -> Sequence[Run]:
+    def heading(self, snapshot: Snapshot) -> Sequence[Span]:
         changes = sum(hold.channel is not None for hold in self._holds)
         if not changes:
             return ()
@@ -72,7 +73,7 @@ class HistoryScreen(DetailScreen):
         return [("  ", "dim"), (f"{changes:,}", "text"), (f" takeover{'s' * (changes != 1)} in ", "dim"),
                 (f.duration(length), "text")]  # fmt: skip
 
-    def legend(self, snapshot: Snapshot) -> Sequence[Run]:
+    def legend(self, snapshot: Snapshot) -> Sequence[Span]:
         if not any(hold.channel is not None for hold in self._holds):
             return ()
         return [("█", "active"), (" all the time   ", "dim"), ("░", "active"), (" some of it", "dim")]
@@ -81,8 +82,8 @@ class HistoryScreen(DetailScreen):
         known = any(hold.channel is not None for hold in self._holds)
         return (hint("row-open"),) if known and self.preview is None else ()
 
-    def records(self) -> Records:
-        return Records("history", [hold for hold in self._holds if hold.channel is not None])
+    def records(self) -> TableRecords:
+        return TableRecords("history", [hold for hold in self._holds if hold.channel is not None])
 
     def name_of(self, key: str) -> str:
         return _channel(key)
@@ -122,20 +123,20 @@ class HistoryScreen(DetailScreen):
         words = f" {SETTINGS_CHANGED}" + (f", {earlier:,} more before" if earlier else "")
         return [heading((words, "dim")), *(Item((line,)) for line in lines), heading()]
 
-    def _change(self, change: SettingsChange, width: int) -> list[Run]:
+    def _change(self, change: SettingsChange, width: int) -> list[Span]:
         near = self.seen.snapshot.now_ms
         at = f.UNKNOWN if change.now_ms is None else f.near(change.now_ms, self.zone, near).partition(".")[0]
         who = f.label(change.who or f.UNKNOWN, 7)
         return clip([(f" {f.pad(at, 8)}  {f.pad(who, 7)} {change_words(change)}", "text")], width)
 
-    def _line(self, hold: Hold, now: bool, names: int, width: int) -> list[Run]:
+    def _line(self, hold: Hold, now: bool, names: int, width: int) -> list[Span]:
         snapshot = self.seen.snapshot
         since = f.pad(f.near(hold.since_ms, self.zone, snapshot.now_ms).partition(".")[0], 11)
         until = snapshot.now_ms if now and snapshot.now_ms is not None else hold.until_ms
         causes = ", then ".join(CAUSES[cause] for cause in hold.causes) or f.ELSEWHERE
         lag = f.UNKNOWN if hold.lag_ms is None else "≤" + f.duration(hold.lag_ms)
         ink = "holder" if now else "text"
-        runs: list[Run] = [
+        spans: list[Span] = [
             (f" {since}  ", "text"),
             (f.pad(f.label(hold.channel or "", names), names), ink),
             (f"  {f.pad(f.duration(max(until - hold.since_ms, 0)), 7, right=True)}", ink),
@@ -144,10 +145,10 @@ class HistoryScreen(DetailScreen):
             (f"  {f.pad(lag, 7, right=True)}  ", "text"),
             (causes, "text"),
         ]
-        return clip(runs, width)
+        return clip(spans, width)
 
 
-def _title(names: int, width: int) -> list[Run]:
+def _title(names: int, width: int) -> list[Span]:
     held, level, lag = (f.pad(text, cells, right=True) for text, cells in (("held", 7), ("moved", 8), ("lag", 7)))
     return clip([(f" {f.pad('since', 11)}  {f.pad('channel', names)}  {held}  {level}  {lag}  why", "dim")], width)
 

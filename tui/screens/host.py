@@ -8,13 +8,12 @@ from textual.app import App
 from textual.screen import Screen
 from textual.widget import Widget
 
-from ...engine.core.snapshot import Snapshot
-from ..present.preview import Preview
-from ..present.recent import Recent
-from ..present.table import Chosen, Records
-from ..present.top import Top
-from ..present.view import View
-from ..present.wish import Wish
+from ...engine.snapshot import Snapshot
+from ..words.lists import Chosen, TableRecords
+from ..words.preview import Preview, ProposedSetting
+from ..words.recent import Recent
+from ..words.spans import Top
+from ..words.view import View
 
 
 class Help(Struct, frozen=True):
@@ -41,7 +40,7 @@ class Seen(Struct, frozen=True):
     """The actions that this screen does not offer."""
 
 
-class Host(Protocol):
+class ScreenHost(Protocol):
     """The main screen, as further screens use it."""
 
     @property
@@ -49,7 +48,7 @@ class Host(Protocol):
         """The present content."""
         ...
 
-    def want(self, wish: Wish | None) -> None:
+    def want(self, proposed: ProposedSetting | None) -> None:
         """Preview a setting, or none."""
         ...
 
@@ -114,7 +113,7 @@ class HasRows(Protocol):
         """The selected row."""
         ...
 
-    def records(self) -> Records | None:
+    def records(self) -> TableRecords | None:
         """The screen's table, None if it has none."""
         ...
 

@@ -1,4 +1,4 @@
-"""The last late records, and for the selected one the line that fetches it."""
+"""The last late records, and which values of chosen columns they have."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -7,28 +7,36 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from ...engine.core.snapshot import LateRecord, Snapshot
-from ..bindings import bindings
-from ..present import formatting as f
-from ..present.keys import Hint, hint
-from ..present.late_records import (
+from ...engine.snapshot import LateRecord, Snapshot
+from ...engine.text import formatting as f
+from ..widgets.bindings import bindings
+from ..widgets.rows import Item, Sheet, heading, wrapped
+from ..widgets.text import Section, SectionedText
+from ..words.keys import Hint, hint
+from ..words.late_records import (
     TITLES,
     About,
+    all_line,
+    column_line,
     fetch,
+    late_line,
     late_records,
+    legend,
     listed,
+    more_values,
     no_records,
+    nothing_explained,
     record_line,
     sort_values,
+    standing_out,
     title_line,
+    value_facts,
 )
-from ..present.line import Run
-from ..present.table import Chosen, Records
-from ..present.view import reference_ms
-from ..widgets.report import Report, Section
-from ..widgets.sheet import Item, Sheet
+from ..words.lists import Chosen, TableRecords
+from ..words.spans import Span
+from ..words.view import reference_ms
 from .detail import DetailScreen
-from .host import Help, Host
+from .host import Help, ScreenHost
 
 
 class LateRecordsScreen(DetailScreen):
@@ -43,13 +51,13 @@ class LateRecordsScreen(DetailScreen):
     )
     BINDINGS: ClassVar[list[BindingType]] = bindings("Late records")
 
-    def __init__(self, host: Host, about: About = About()) -> None:  # noqa: B008 (frozen)
+    def __init__(self, host: ScreenHost, about: About = About()) -> None:  # noqa: B008 (frozen)
         super().__init__(host)
         self._about = about
 
     def body(self) -> ComposeResult:
         yield Sheet(id="records")
-        yield Report(id="fetch")
+        yield SectionedText(id="fetch")
 
     def show(self, snapshot: Snapshot) -> None:
         records = self._keyed(snapshot)
@@ -63,7 +71,7 @@ class LateRecordsScreen(DetailScreen):
         sheet.display = bool(items)
         self._show_fetch()
 
-    def heading(self, snapshot: Snapshot) -> Sequence[Run]:
+    def heading(self, snapshot: Snapshot) -> Sequence[Span]:
         asked = self._about.words(self.zone, reference_ms(snapshot))
         found = late_records(snapshot, self._about)
         return [
@@ -77,8 +85,8 @@ class LateRecordsScreen(DetailScreen):
     def on_sheet_moved(self, event: Sheet.Moved) -> None:
         self._show_fetch()
 
-    def records(self) -> Records:
-        return Records("late-records", late_records(self.seen.snapshot, self._about))
+    def records(self) -> TableRecords:
+        return TableRecords("late-records", late_records(self.seen.snapshot, self._about))
 
     def chosen(self) -> Chosen | None:
         key, record = self.query_one(Sheet).cursor, self._selected
@@ -101,7 +109,7 @@ class LateRecordsScreen(DetailScreen):
         return out
 
     def _show_fetch(self) -> None:
-        snapshot, record, report = self.seen.snapshot, self._selected, self.query_one(Report)
+        snapshot, record, report = self.seen.snapshot, self._selected, self.query_one(SectionedText)
         report.set_class(record is not None, "below")
         if record is not None:
             found = fetch(snapshot, record)
@@ -110,3 +118,57 @@ class LateRecordsScreen(DetailScreen):
             report.show([])  # the filter hides all
         else:
             report.show([Section("", [f.clean(line) for line in no_records(snapshot, self._about, self.zone)])])
+
+
+_FRAME = 4
+"""The cells left and right of the text that the frame takes."""
+
+
+class WhoIsLateScreen(DetailScreen):
+    """The values of each column of `--explain`, the strongest evidence first."""
+
+    NAME = PLACE = "Who is late"
+    ABOUT = Help(
+        reading="For each value: its share of the late records, and below its share of all records. 19.8×: it is 19.8 "
+        "times as frequent among late records as among all, with the 95 % interval. The order is by how sure that is: "
+        "a rare value that is late by chance comes last; those in colour are late more often than others, beyond "
+        "chance. ≈ the column has too many values; those with the fewest late records share 'others'.\n"
+    )
+    BINDINGS: ClassVar[list[BindingType]] = bindings("Who is late")
+
+    def body(self) -> ComposeResult:
+        yield Sheet(id="values")
+
+    def show(self, snapshot: Snapshot) -> None:
+        self.query_one(Sheet).show(self._items(snapshot))
+
+    def heading(self, snapshot: Snapshot) -> Sequence[Span]:
+        of = snapshot.explain[0] if snapshot.explain else None
+        if of is None:
+            return []
+        return [(f"  {f.count(of.late)} late records, {f.share_of(of.late, of.records)}", "dim")]
+
+    def legend(self, snapshot: Snapshot) -> Sequence[Span]:
+        return legend() if snapshot.explain else ()
+
+    def records(self) -> TableRecords:
+        return TableRecords("explain", self.seen.snapshot.explain or [])
+
+    def _items(self, snapshot: Snapshot) -> list[Item]:
+        if not snapshot.explain:
+            width = max(self.size.width - _FRAME - 1, 20)
+            return [heading((f" {line}", "dim")) for line in wrapped(nothing_explained(snapshot), width)]
+        items: list[Item] = []
+        for column in snapshot.explain:
+            items += [heading()] if items else []
+            items.append(Item((partial(column_line, column),)))
+            found = value_facts(column)
+            shown = found if self.filtered else standing_out(found)
+            items += [
+                Item((partial(late_line, facts), partial(all_line, facts)), f"{column.column} {facts.value.value}")
+                for facts in shown
+                if facts.value.late
+            ]
+            if more := more_values(found, shown):
+                items.append(heading((f" {more}", "dim")))
+        return items

@@ -8,11 +8,15 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 
-from ...engine.core.snapshot import Snapshot, WhatIfIdle
-from ..bindings import bindings
-from ..present import formatting as f
-from ..present.keys import Hint, hint
-from ..present.lateness_curve import (
+from ...engine.snapshot import Snapshot, WhatIfIdle
+from ...engine.text import formatting as f
+from ..widgets.bindings import bindings
+from ..widgets.lateness_plot import LatenessPlot, LatenessScene
+from ..widgets.lines import TextLine
+from ..widgets.rows import Item, Sheet, heading, wrapped
+from ..widgets.text import Prose
+from ..words.keys import Hint, hint
+from ..words.lateness import (
     TARGETS,
     Curve,
     curve_of,
@@ -26,22 +30,15 @@ from ..present.lateness_curve import (
     recommended,
     shown,
 )
-from ..present.lateness_words import moments_line, reading_line, targets_line, timeout_words
-from ..present.line import Run, clip
-from ..present.presenter import presenter_of
-from ..present.preview import IdlePreview, LatenessPreview
-from ..present.screen_words import ALL_SO_FAR, SINCE_START
-from ..present.table import Records
-from ..present.view import reference_ms
-from ..present.wish import Wish
-from ..present.wording import name
-from ..widgets.lateness_plot import LatenessPlot, Scene
-from ..widgets.lines import TextLine
-from ..widgets.prose import Prose
-from ..widgets.rows import wrapped
-from ..widgets.sheet import Item, Sheet, heading
+from ..words.lists import ALL_SO_FAR, SINCE_START, TableRecords
+from ..words.presenter import presenter_of
+from ..words.preview import IdlePreview, LatenessPreview, ProposedSetting
+from ..words.preview_words import moments_line, reading_line, targets_line, timeout_words
+from ..words.spans import Span, clip
+from ..words.view import reference_ms
+from ..words.wording import name
 from .detail import DetailScreen
-from .host import Help, Host
+from .host import Help, ScreenHost
 
 _BAR = 16
 _FRAME = 4
@@ -67,7 +64,7 @@ class LatenessScreen(DetailScreen):
     AUTO_FOCUS = ""
     BINDINGS: ClassVar[list[BindingType]] = bindings("Lateness")
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: ScreenHost) -> None:
         super().__init__(host)
         self._channel: str | None = None
         self._cursor_ms: int | None = None
@@ -94,8 +91,8 @@ class LatenessScreen(DetailScreen):
             self.set_focus(None)  # the ladder is hidden, and its keys are the curve's
             self._show_curve(snapshot)
 
-    def heading(self, snapshot: Snapshot) -> Sequence[Run]:
-        of: list[Run] = [("  idle timeout" if self._idle else "  all channels", "text")]
+    def heading(self, snapshot: Snapshot) -> Sequence[Span]:
+        of: list[Span] = [("  idle timeout" if self._idle else "  all channels", "text")]
         if self._channel is not None and not self._idle:
             return [("  channel ", "dim"), (name(self._channel), "accent"), (f" · {SINCE_START}", "dim")]
         of += [(" · ", "dim"), (horizon_words(self._horizon_ms), "accent")]
@@ -120,17 +117,17 @@ class LatenessScreen(DetailScreen):
             out.append(hint("curve-next"))
         return out
 
-    def records(self) -> Records:
+    def records(self) -> TableRecords:
         snapshot = self.seen.snapshot
         if self._idle:
-            return Records("idle", snapshot.whatif_idle or [])
+            return TableRecords("idle", snapshot.whatif_idle or [])
         curve = self._curve(snapshot)
         if curve is not None and curve.of_part:
-            return Records("lateness-of-channel", part_rows(curve))
+            return TableRecords("lateness-of-channel", part_rows(curve))
         recent = None if self._horizon_ms is None else recent_of(snapshot, self._horizon_ms)
         if recent is not None and self._horizon_ms is not None:
-            return Records(f"lateness-{horizon_name(self._horizon_ms)}", recent.rows)
-        return Records("lateness", snapshot.whatif or [])
+            return TableRecords(f"lateness-{horizon_name(self._horizon_ms)}", recent.rows)
+        return TableRecords("lateness", snapshot.whatif or [])
 
     # The curve
 
@@ -139,7 +136,7 @@ class LatenessScreen(DetailScreen):
         plot, preview = self.query_one(LatenessPlot), self.preview
         lines = {selector: self.query_one(selector, TextLine) for selector in ("#targets", "#moments", "#reading")}
         if curve is None:
-            plot.show(Scene(empty=presenter_of(snapshot).no_lateness()))
+            plot.show(LatenessScene(empty=presenter_of(snapshot).no_lateness()))
             for line in lines.values():
                 line.show([])
             return
@@ -149,7 +146,7 @@ class LatenessScreen(DetailScreen):
         first, last = self._widest(curve, shown(curve, [now, there, self._cursor_ms, *best]))
         cursor = self._cursor(curve)
         marks = list(zip(best, TARGETS, strict=True))
-        plot.show(Scene(curve, first, last, cursor, now, there, marks))
+        plot.show(LatenessScene(curve, first, last, cursor, now, there, marks))
         lines["#targets"].show(targets_line(snapshot, curve, best))
         lines["#moments"].show(moments_line(curve))
         lines["#reading"].show(reading_line(snapshot, curve, cursor))
@@ -189,7 +186,7 @@ class LatenessScreen(DetailScreen):
         """Put the cursor on a lateness; a preview moves with it."""
         self._cursor_ms = value_ms
         if isinstance(self.preview, LatenessPreview):
-            self.host.want(Wish(False, value_ms))
+            self.host.want(ProposedSetting(False, value_ms))
         self.repaint()
 
     def action_edge(self, step: int) -> None:
@@ -246,7 +243,7 @@ class LatenessScreen(DetailScreen):
             and isinstance(self.preview, IdlePreview)
             and row.idle_after_ms != self.preview.idle_after_ms
         ):
-            self.host.want(Wish(True, row.idle_after_ms))
+            self.host.want(ProposedSetting(True, row.idle_after_ms))
         self._explain()
 
     def _rung(self) -> WhatIfIdle | None:
@@ -278,9 +275,9 @@ class LatenessScreen(DetailScreen):
         snapshot = self.seen.snapshot
         if self._idle:
             if (row := self._rung()) is not None:
-                self.host.want(Wish(True, row.idle_after_ms))
+                self.host.want(ProposedSetting(True, row.idle_after_ms))
         elif (curve := self._curve(snapshot)) is not None:
-            self.host.want(Wish(False, curve.edges[self._cursor(curve)]))
+            self.host.want(ProposedSetting(False, curve.edges[self._cursor(curve)]))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("edge", "target", "channel"):
@@ -309,7 +306,7 @@ def _ladder(
 
 def _rung_line(
     snapshot: Snapshot, row: WhatIfIdle, most: int, screen: LatenessScreen, horizon_ms: int | None, width: int
-) -> list[Run]:
+) -> list[Span]:
     now, level = snapshot.level.watermark_ms, row.watermark_ms
     in_force = row.idle_after_ms == snapshot.settings.idle_after_ms
     wished = isinstance(screen.preview, IdlePreview) and screen.preview.idle_after_ms == row.idle_after_ms

@@ -11,33 +11,29 @@ from textual.containers import Horizontal
 from textual.events import DescendantFocus, Resize, ScreenResume
 from textual.message import Message
 
-from ...engine.core.snapshot import Snapshot
-from ..bindings import bindings
-from ..permissions import allowed
-from ..present import formatting as f
-from ..present.blockers import WindowGroup
-from ..present.channel_order import next_sort
-from ..present.condition import Lost
-from ..present.footer import hints, link_hints
-from ..present.palette import main_commands
-from ..present.playback import Playback
-from ..present.recent import Recent
-from ..present.shown import Shown
-from ..present.staves import holding
-from ..present.table import Chosen, Records
-from ..present.target import target_of
-from ..present.top import Top
-from ..present.view import stave_of
+from ...engine.snapshot import Snapshot
+from ...engine.text import formatting as f
 from ..widgets.barrel import Barrel
+from ..widgets.bindings import bindings
 from ..widgets.channels import ChannelTable, name_cells
-from ..widgets.heat_map import HeatMap
+from ..widgets.charts import HeatMap
 from ..widgets.holds import HolderStrip
-from ..widgets.lines import Heading, KeyLine, Rule
-from ..widgets.prompt import Prompt
+from ..widgets.lines import Heading, KeyLine, Prompt, Rule, TopLines
 from ..widgets.rows import Rows
-from ..widgets.top import TopLines
 from ..widgets.windows import WindowTable
+from ..words.barrel import holding
+from ..words.blockers import WindowGroup
+from ..words.keys import main_commands
+from ..words.lists import Chosen, TableRecords
+from ..words.presenter import Lost
+from ..words.progress import Playback
+from ..words.recent import Recent
+from ..words.shown import Shown, hints, link_hints
+from ..words.spans import Top
+from ..words.target import target_of
+from ..words.view import next_sort, stave_of
 from . import picture
+from .base_app import allowed
 from .detail import DetailScreen
 from .further import FURTHER
 from .host import Seen, app_of, bars_of, has_widgets
@@ -317,7 +313,7 @@ class MainScreen(TuningScreen):
         if group is None or len(group.windows) > 1:
             self.action_detail("Windows")
         else:
-            from .window import WindowScreen, key_of
+            from .windows import WindowScreen, key_of
 
             app_of(self).push_screen(WindowScreen(self, key_of(group.first)))
 
@@ -385,11 +381,11 @@ class MainScreen(TuningScreen):
         line = None if channel is None else table.line(channel)
         return None if channel is None or line is None else Chosen(f.clean(channel), line)
 
-    def records(self) -> Records:
+    def records(self) -> TableRecords:
         """The channels as filtered and sorted, or the open windows if these have the focus."""
         if self.focused is self.query_one(WindowTable):
-            return Records("windows", self._shown.snapshot.windows.open)
-        return Records("channels", [entry.view for entry in self._shown.entries])
+            return TableRecords("windows", self._shown.snapshot.windows.open)
+        return TableRecords("channels", [entry.view for entry in self._shown.entries])
 
     def on_heat_map_picked(self, event: HeatMap.Picked) -> None:
         self._select(event.key)

@@ -10,19 +10,18 @@ from typing import Any, ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from ...engine.core.snapshot import Snapshot
-from ..bindings import bindings
-from ..present import formatting as f
-from ..present.chain import Row, Stage, held_instance, rows
-from ..present.flink_chain import delay_words
-from ..present.keys import Hint, hint
-from ..present.line import Run, clip
-from ..present.presenter import presenter_of
-from ..present.screen_words import NO_CHANNEL, TAP_SHOWS_CHANNELS, more_less_behind
-from ..present.table import Records
-from ..present.target import target_of
-from ..present.view import reference_ms
-from ..widgets.sheet import Item, Sheet, heading
+from ...engine.snapshot import Snapshot
+from ...engine.text import formatting as f
+from ..widgets.bindings import bindings
+from ..widgets.rows import Item, Sheet, heading
+from ..words.flink import delay_words
+from ..words.keys import Hint, hint
+from ..words.lists import NO_CHANNEL, TAP_SHOWS_CHANNELS, TableRecords, more_less_behind
+from ..words.operators import Row, Stage, held_instance, rows
+from ..words.presenter import presenter_of
+from ..words.spans import Span, clip
+from ..words.target import target_of
+from ..words.view import reference_ms
 from .detail import DetailScreen
 from .host import Help
 
@@ -78,8 +77,8 @@ class OperatorsScreen(DetailScreen):
     def on_sheet_moved(self, event: Sheet.Moved) -> None:
         self.repaint()
 
-    def records(self) -> Records:
-        return Records("operators", list(self._rows.values()))
+    def records(self) -> TableRecords:
+        return TableRecords("operators", list(self._rows.values()))
 
     def action_open(self) -> None:
         """Open or close the instance under the cursor; for a channel open its page, for a task go to the one that holds
@@ -121,15 +120,15 @@ class OperatorsScreen(DetailScreen):
         near_ms = self.seen.snapshot.now_ms
         return stage.stands_for if stage.time_ms is None else f.clock(stage.time_ms, self.zone, near_ms)
 
-    def _stage(self, stage: Stage, least: tuple[int, int], width: int) -> list[Run]:
+    def _stage(self, stage: Stage, least: tuple[int, int], width: int) -> list[Span]:
         names, times = least if width < _ROOMY else (max(_NAME, least[0] - 1), _TIME)
         time = self._time(stage)
         ink = "level" if stage.name in ("valve", "one clock", "watermark") else "text"
         ink = "dim" if stage.time_ms is None else ink
-        head: list[Run] = [(" ● ", "accent"), (f.pad(stage.name, names), "strong")]
+        head: list[Span] = [(" ● ", "accent"), (f.pad(stage.name, names), "strong")]
         if time:
             head.append((f.pad(time, max(times, len(time))) + "  ", ink))
-        alarm: list[Run] = [(stage.alarm + "  ", "stale")] if stage.alarm else []
+        alarm: list[Span] = [(stage.alarm + "  ", "stale")] if stage.alarm else []
         return clip([*head, *alarm, (stage.what, "dim")], width - _BESIDE)
 
     def _inputs(self, snapshot: Snapshot) -> list[Item]:
@@ -151,7 +150,7 @@ class OperatorsScreen(DetailScreen):
         rest = len(snapshot.channels) - len(found) if snapshot.instances is None else 0
         return [*items, heading((f" {more_less_behind(rest)}", "dim"))] if rest > 0 else items
 
-    def _row(self, row: Row, names: int, many: bool, width: int) -> list[Run]:
+    def _row(self, row: Row, names: int, many: bool, width: int) -> list[Span]:
         sign = "  " if row.inside else ""
         time = f.NO_DATA if row.watermark_ms is None else f.near(row.watermark_ms, self.zone, self._near_ms)
         behind = f.UNKNOWN if row.behind_ms is None else f.duration(row.behind_ms)
@@ -167,7 +166,7 @@ class OperatorsScreen(DetailScreen):
         )
 
 
-def _titles(names: int, many: bool, width: int) -> list[Run]:
+def _titles(names: int, many: bool, width: int) -> list[Span]:
     title = f" {f.pad('input', names)}  {'channels  ' if many else ''}{f.pad('watermark', 13)} {f.pad('behind', 8)}"
     return clip([(title + " state", "dim")], width - _BESIDE)
 
@@ -177,18 +176,18 @@ def _sorts(row: Row) -> dict[str, Any]:
     return dict(zip(_INPUTS, (row.name, row.channels, row.watermark_ms, row.behind_ms, row.words), strict=True))
 
 
-def _link(stage: Stage, most: int, width: int) -> list[Run]:
+def _link(stage: Stage, most: int, width: int) -> list[Span]:
     """The line between an operator and the one before it."""
     held = stage.held_ms
-    runs: list[Run] = [(" │ ", "frame")]
+    spans: list[Span] = [(" │ ", "frame")]
     if held is None:
-        return clip([*runs, (f"{' ' * (_HELD + _BAR + 3)}{stage.why}", "dim")], width - _BESIDE)
+        return clip([*spans, (f"{' ' * (_HELD + _BAR + 3)}{stage.why}", "dim")], width - _BESIDE)
     ink = "holder" if stage.holds else "active"
     full = -(-_BAR * max(held, 0) // most) if most else 0
     words = "−" + f.duration(held) if held >= 0 else "+" + f.duration(-held)
     return clip(
         [
-            *runs,
+            *spans,
             (f.pad(words, _HELD, right=True) + " ", "holder" if stage.holds else "strong"),
             ("▇" * full, ink),
             (" " * (_BAR - full) + "  ", "dim"),

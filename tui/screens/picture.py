@@ -2,32 +2,30 @@
 
 from collections.abc import Sequence
 
-from ...engine.core.snapshot import OpenWindow, Snapshot
-from ..present import formatting as f
-from ..present.blockers import taking_part
-from ..present.channel_order import Entry
-from ..present.line import Run, cells
-from ..present.presenter import presenter_of
-from ..present.preview import Preview
-from ..present.preview_words import preview_title
-from ..present.query_words import unclosed_words
-from ..present.recent import Recent
-from ..present.screen_words import BY_DISTANCE, NO_CHANNEL_MATCHES, NO_WINDOW_MATCHES
-from ..present.staves import Stave
-from ..present.target import target_of
-from ..present.view import View, fastest_ms, stave_of
-from ..present.wording import ahead_elsewhere, is_close, name
-from ..widgets.barrel import Scene, legend
+from ...engine.snapshot import OpenWindow, Snapshot
+from ...engine.text import formatting as f
+from ..widgets.barrel import BarrelScene, legend
 from ..widgets.channels import Table
-from ..widgets.heat_map import Heat
-from ..widgets.holds import Held
+from ..widgets.charts import Heat
+from ..widgets.holds import HolderSpan
 from ..widgets.lines import Heading
-from ..widgets.windows import OpenWindows
+from ..widgets.windows import OpenWindowTable
+from ..words.barrel import Stave
+from ..words.blockers import taking_part
+from ..words.lists import BY_DISTANCE, NO_CHANNEL_MATCHES, NO_WINDOW_MATCHES
+from ..words.presenter import presenter_of
+from ..words.preview import Preview
+from ..words.preview_words import preview_title
+from ..words.recent import Recent
+from ..words.spans import Span, cells
+from ..words.target import target_of
+from ..words.view import ChannelRow, View, fastest_ms, stave_of
+from ..words.wording import ahead_elsewhere, is_close, name, unclosed_words
 
 
-def scene(snapshot: Snapshot, view: View, preview: Preview | None, found: Sequence[Stave]) -> Scene:
+def scene(snapshot: Snapshot, view: View, preview: Preview | None, found: Sequence[Stave]) -> BarrelScene:
     """The barrel's content."""
-    return Scene(
+    return BarrelScene(
         staves=found,
         level_ms=snapshot.level.watermark_ms,
         preview_ms=preview.level_ms if preview else None,
@@ -41,7 +39,7 @@ def scene(snapshot: Snapshot, view: View, preview: Preview | None, found: Sequen
     )
 
 
-def heat(snapshot: Snapshot, view: View, recent: Recent, rows: Sequence[Entry]) -> Heat:
+def heat(snapshot: Snapshot, view: View, recent: Recent, rows: Sequence[ChannelRow]) -> Heat:
     """The heat map's content: the filtered channels."""
     one_clock = target_of(snapshot).one_clock
     found = [Stave(e.view.channel, e.view.max_event_ms if one_clock else e.view.watermark_ms, e.kind) for e in rows]
@@ -49,16 +47,16 @@ def heat(snapshot: Snapshot, view: View, recent: Recent, rows: Sequence[Entry]) 
     return Heat(found, recent.past.until(snapshot), view.selected, view.zone, empty)
 
 
-def held(snapshot: Snapshot, recent: Recent) -> Held:
+def held(snapshot: Snapshot, recent: Recent) -> HolderSpan:
     """The holder strip's content, as far back as the points reach."""
     points = recent.until(snapshot)
     if not points or target_of(snapshot).one_clock or snapshot.level.watermark_ms is None:
-        return Held()
+        return HolderSpan()
     holder = snapshot.level.holder
-    return Held(recent.holds(snapshot), points[0].now_ms, points[-1].now_ms, holder.channel if holder else None)
+    return HolderSpan(recent.holds(snapshot), points[0].now_ms, points[-1].now_ms, holder.channel if holder else None)
 
 
-def table(snapshot: Snapshot, view: View, rows: Sequence[Entry], names: int) -> Table:
+def table(snapshot: Snapshot, view: View, rows: Sequence[ChannelRow], names: int) -> Table:
     """The channel table's content."""
     holder = snapshot.level.holder
     return Table(
@@ -83,13 +81,13 @@ def _no_channel(snapshot: Snapshot) -> str:
     return presenter_of(snapshot).no_channels()
 
 
-def open_windows(snapshot: Snapshot, view: View) -> OpenWindows:
+def open_windows(snapshot: Snapshot, view: View) -> OpenWindowTable:
     """The window table's content."""
     level = snapshot.level
     settings, windows = snapshot.settings, snapshot.windows
     found = windows_found(snapshot, view)
     filtered = view.windows_pattern is not None and bool(windows.open)
-    return OpenWindows(
+    return OpenWindowTable(
         open=found,
         open_count=len(found) if filtered else windows.open_count,
         level_ms=level.watermark_ms,
@@ -121,7 +119,7 @@ def barrel_heading(
 ) -> Heading:
     """The barrel's title, the selection, and the meaning of its patterns."""
     what = "instance" if snapshot.instances is not None and view.inside is None else "channel"
-    title: list[Run] = [("Heat map" if view.heat else "Barrel", "title")]
+    title: list[Span] = [("Heat map" if view.heat else "Barrel", "title")]
     if found:
         title.append((f"  {f.counted(len(found), what)}", "dim"))
     if view.inside is not None:
@@ -139,15 +137,15 @@ def barrel_heading(
     return Heading(0, title, words)
 
 
-def _title(name: str, focused: bool) -> Run:
+def _title(name: str, focused: bool) -> Span:
     """A table's name, marked while it has the focus."""
     return (f"▶ {name}", "accent") if focused else (name, "title")
 
 
-def channel_heading(snapshot: Snapshot, view: View, rows: Sequence[Entry], *, focused: bool) -> Heading:
+def channel_heading(snapshot: Snapshot, view: View, rows: Sequence[ChannelRow], *, focused: bool) -> Heading:
     """The channel table's title: sort order and filter."""
     order = f"{view.sort} {'▴' if view.reverse else '▾'}"
-    title: list[Run] = [_title("Channels", focused), (" ─ ", "frame"), ("sort: ", "dim"), (order, "text")]
+    title: list[Span] = [_title("Channels", focused), (" ─ ", "frame"), ("sort: ", "dim"), (order, "text")]
     if view.pattern is not None:
         title += [(" ─ ", "frame"), (f"/{f.cut(f.clean(view.pattern.pattern), 20)}", "accent")]
         title.append((f"  {len(rows):,} of {len(snapshot.channels):,}", "dim"))
@@ -162,24 +160,24 @@ def window_heading(snapshot: Snapshot, view: View, start: int, width: int, *, fo
     """The window table's title, `width` cells wide: the counts, or the filter."""
     windows = snapshot.windows
     if view.windows_pattern is not None:
-        found: list[Run] = [_title("Windows", focused), (" ─ ", "frame")]
+        found: list[Span] = [_title("Windows", focused), (" ─ ", "frame")]
         found.append((f"/{f.cut(f.clean(view.windows_pattern.pattern), 12)}", "accent"))
         found.append((f"  {len(windows_found(snapshot, view)):,} of {len(windows.open):,}", "dim"))
         return Heading(start, found)
     roomy = width >= 44
     figures = ((windows.open_count, "open"), (windows.fired, "fired"), (windows.late_firings, "late firings"))
     known = [figure for figure in figures if figure[0] is not None]
-    title: list[Run] = [_title("Windows", focused), (" ─" if roomy and known else "", "frame")]
+    title: list[Span] = [_title("Windows", focused), (" ─" if roomy and known else "", "frame")]
     for place, (number, word) in enumerate(known):
         gap = " · " if place and roomy else " "
-        more: list[Run] = [*title, (gap, "dim"), (f.count(number), "text"), (f" {word}", "dim")]
+        more: list[Span] = [*title, (gap, "dim"), (f.count(number), "text"), (f" {word}", "dim")]
         if cells(more) + _RULE > width:
             break  # half a word means nothing
         title = more
     return Heading(start, title)
 
 
-def _selection(snapshot: Snapshot, view: View) -> list[Run]:
+def _selection(snapshot: Snapshot, view: View) -> list[Span]:
     chosen = next((channel for channel in snapshot.channels if channel.channel == view.selected), None)
     if chosen is None:
         return []

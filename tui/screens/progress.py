@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from textual.app import ComposeResult
 from textual.events import Resize
 
-from ...engine.core.snapshot import Snapshot
-from ..present.line import Run
-from ..present.presenter import presenter_of
-from ..present.progress import cells_of, step_ms, unread
-from ..present.table import Records
+from ...engine.snapshot import Snapshot
 from ..widgets.charts import Charts, Pictures, legend
+from ..words.lists import TableRecords
+from ..words.presenter import presenter_of
+from ..words.progress import cells_of, step_ms, unread
+from ..words.spans import Span
 from .detail import DetailScreen
 from .host import Help, app_of
 
@@ -42,10 +42,10 @@ class ProgressScreen(DetailScreen):
         cells = cells_of(points, columns, cell_ms)
         canvas.show(Pictures(presenter_of(snapshot).charts(points, cells), cell_ms, unread(snapshot)))
 
-    def records(self) -> Records:
-        return Records("progress", self.seen.recent.until(self.seen.snapshot))
+    def records(self) -> TableRecords:
+        return TableRecords("progress", self.seen.recent.until(self.seen.snapshot))
 
-    def legend(self, snapshot: Snapshot) -> Sequence[Run]:
+    def legend(self, snapshot: Snapshot) -> Sequence[Span]:
         return legend(plain=app_of(self).no_color) if snapshot.flink is None else ()
 
     def on_resize(self, event: Resize) -> None:

@@ -8,16 +8,16 @@ from textual.app import ComposeResult
 from textual.message import Message
 from textual.screen import Screen
 
-from ...engine.core.snapshot import Snapshot, Step
-from ..present.condition import Lost
-from ..present.formatting import clean, cut, first_line, pad
-from ..present.line import Run
-from ..present.screen_words import CONNECTING
+from ...engine.snapshot import Snapshot, Step
+from ...engine.text.formatting import clean, cut, first_line, pad
 from ..widgets.canvas import Canvas
+from ..words.lists import CONNECTING
+from ..words.presenter import Lost
+from ..words.spans import Span
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _WIDTH, _LEAST = 64, 30
-_LOGO: tuple[tuple[Run, ...], ...] = (
+_LOGO: tuple[tuple[Span, ...], ...] = (
     (("▂▂ ", "active"), ("   ", "active"), ("▅▅ ", "active"), ("   ", "active"), ("▃▃", "active")),
     (("██ ", "active"), ("▄▄ ", "active"), ("██ ", "active"), ("   ", "active"), ("██", "active")),
     *((("██", "active-wet"), (wave, "ripple")) * 3 + (("▓▓", "holder-wet"), (wave, "ripple"), ("██", "active-wet"))
@@ -25,7 +25,7 @@ _LOGO: tuple[tuple[Run, ...], ...] = (
 )  # fmt: skip
 
 
-class Progress(Struct, frozen=True):
+class StartProgress(Struct, frozen=True):
     """The card's content: `running_s` is how long the first unfinished step has taken."""
 
     name: str = ""
@@ -37,32 +37,32 @@ class Progress(Struct, frozen=True):
 
 
 class StartCard(Canvas):
-    """Draws a `Progress` in the middle of the screen."""
+    """Draws a `StartProgress` in the middle of the screen."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._progress = Progress()
+        self._progress = StartProgress()
 
-    def show(self, progress: Progress) -> None:
+    def show(self, progress: StartProgress) -> None:
         """Draw `progress`."""
         if progress != self._progress:
             self._progress = progress
             self.redraw()
 
-    def draw(self, width: int, height: int) -> list[list[Run]]:
+    def draw(self, width: int, height: int) -> list[list[Span]]:
         room = max(min(_WIDTH, width - 4), _LEAST)
         lines = self._lines_of(room)
         left, top = max((width - room) // 2, 0), max((height - len(lines)) // 2 - 1, 0)
-        blank: list[list[Run]] = [[] for _ in range(top)]
+        blank: list[list[Span]] = [[] for _ in range(top)]
         return [*blank, *([(" " * left, "text"), *line] for line in lines)][:height]
 
-    def _lines_of(self, room: int) -> list[list[Run]]:
+    def _lines_of(self, room: int) -> list[list[Span]]:
         progress = self._progress
-        words: dict[int, list[Run]] = {
+        words: dict[int, list[Span]] = {
             1: [("wmtop", "accent"), (f"  {cut(clean(progress.name), room - 28)}", "strong")],
             2: [("top for stream watermarks", "dim")],
         }
-        lines: list[list[Run]] = [[*logo, ("     ", "text"), *words.get(y, [])] for y, logo in enumerate(_LOGO)]
+        lines: list[list[Span]] = [[*logo, ("     ", "text"), *words.get(y, [])] for y, logo in enumerate(_LOGO)]
         lines.append([])
         lines += self._steps(room)
         if progress.error is not None:
@@ -71,11 +71,11 @@ class StartCard(Canvas):
             lines += [[], *([(line, "dim")] for line in _wrapped(f"log  {clean(progress.log)}", room))]
         return [*lines, [], [("?", "key"), (" help   ", "dim"), ("q", "key"), (" quit", "dim")]]
 
-    def _steps(self, room: int) -> list[list[Run]]:
+    def _steps(self, room: int) -> list[list[Span]]:
         progress = self._progress
         if not progress.steps and progress.error is None:
             return [_step(SPINNER[progress.frame], "level", CONNECTING, progress.running_s, room)]
-        out: list[list[Run]] = []
+        out: list[list[Span]] = []
         running = True
         for step in progress.steps:
             if step.seconds is not None:
@@ -103,7 +103,7 @@ class StartScreen(Screen[None]):
         self._opened = clock()
         self._since = clock()
         self._step_name: str | None = None
-        self._progress = Progress()
+        self._progress = StartProgress()
         self._over = False
 
     def compose(self) -> ComposeResult:
@@ -127,13 +127,13 @@ class StartScreen(Screen[None]):
             self._step_name, self._since = running, self._clock()
         failed = snapshot.state == "failed"
         error = first_line(snapshot.error or "The engine failed") if failed else self._progress.error
-        self._progress = Progress(snapshot.name, tuple(snapshot.steps), error=error, log=snapshot.log)
+        self._progress = StartProgress(snapshot.name, tuple(snapshot.steps), error=error, log=snapshot.log)
         self._paint()
 
     def lose(self, lost: Lost) -> None:
         """Show that no more will come."""
         old = self._progress
-        self._progress = Progress(old.name, old.steps, error=old.error or lost.text, log=old.log)
+        self._progress = StartProgress(old.name, old.steps, error=old.error or lost.text, log=old.log)
         self._paint()
 
     def _paint(self) -> None:
@@ -141,7 +141,7 @@ class StartScreen(Screen[None]):
             return
         old, now = self._progress, self._clock()
         ticking = old.error is None
-        self._progress = Progress(
+        self._progress = StartProgress(
             name=old.name,
             steps=old.steps,
             running_s=round(now - self._since, 1) if ticking else 0.0,
@@ -157,7 +157,7 @@ def _wrapped(text: str, room: int) -> list[str]:
     return [cut(line, room) for line in wrap(text, room)]
 
 
-def _step(sign: str, ink: str, name: str, seconds: float | None, room: int) -> list[Run]:
+def _step(sign: str, ink: str, name: str, seconds: float | None, room: int) -> list[Span]:
     took = "" if seconds is None else f"{seconds:.1f} s"
     words = "dim" if seconds is None else "text"
     return [(f"{sign} ", ink), (pad(clean(name), room - 12), words), (pad(took, 9, right=True), "dim")]

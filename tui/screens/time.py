@@ -7,21 +7,32 @@ from msgspec.structs import replace
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from ...engine.core.snapshot import Snapshot
-from ..bindings import bindings
-from ..present import formatting as f
-from ..present.keys import Hint, hint
-from ..present.line import Run
-from ..present.presenter import presenter_of
-from ..present.preview import LatenessPreview
-from ..present.screen_words import not_in_sample, sample_of
-from ..present.table import Records
-from ..present.target import target_of
-from ..present.time_plot import DIAGONAL, GRID, LATE, LEVEL, PREVIEW, Data, Look, data_of, grid_is_drawn, moved, zoomed
-from ..present.wording import name
-from ..widgets.time_canvas import TimeCanvas
+from ...engine.snapshot import Snapshot
+from ...engine.text import formatting as f
+from ..widgets.bindings import bindings
+from ..widgets.canvas import TimeCanvas
+from ..words.keys import Hint, hint
+from ..words.lists import TableRecords, not_in_sample, sample_of
+from ..words.presenter import presenter_of
+from ..words.preview import LatenessPreview
+from ..words.spans import Span
+from ..words.target import target_of
+from ..words.time_plot import (
+    DIAGONAL,
+    GRID,
+    LATE,
+    LEVEL,
+    PREVIEW,
+    Data,
+    PlotView,
+    data_of,
+    grid_is_drawn,
+    moved,
+    zoomed,
+)
+from ..words.wording import name
 from .detail import DetailScreen
-from .host import Help, Host, app_of
+from .host import Help, ScreenHost, app_of
 
 _ROOMY = 110
 _STEP = 0.25
@@ -44,9 +55,9 @@ class TimeScreen(DetailScreen):
     )
     BINDINGS: ClassVar[list[BindingType]] = bindings("Time")
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: ScreenHost) -> None:
         super().__init__(host)
-        self._look = Look()
+        self._look = PlotView()
         self._data: Data | None = None
 
     def body(self) -> ComposeResult:
@@ -58,10 +69,10 @@ class TimeScreen(DetailScreen):
         self._data = data_of(snapshot, recent.until(snapshot), recent.sample, self._look.channel, lateness)
         self.query_one(TimeCanvas).show(self._data, self._look, self.zone, self._missing(snapshot))
 
-    def heading(self, snapshot: Snapshot) -> Sequence[Run]:
+    def heading(self, snapshot: Snapshot) -> Sequence[Span]:
         channel = self._look.channel
         who = "all channels" if channel is None else name(channel)
-        out: list[Run] = [("  ", "dim"), (who, "strong" if channel is None else "selected")]
+        out: list[Span] = [("  ", "dim"), (who, "strong" if channel is None else "selected")]
         if self._data is not None and self._data.points and self.size.width >= _ROOMY and not self._look.back_ms:
             late = sum(point.late for point in self._data.points)
             known = target_of(snapshot).counts_late
@@ -70,9 +81,9 @@ class TimeScreen(DetailScreen):
             out.append((f"  {f.duration(self._look.back_ms)} ago", "stale"))
         return out
 
-    def legend(self, snapshot: Snapshot) -> Sequence[Run]:
+    def legend(self, snapshot: Snapshot) -> Sequence[Span]:
         known = target_of(snapshot).counts_late
-        signs: list[Run] = [("⠶", "on-time"), (" on time  " if known else " record  ", "dim")]
+        signs: list[Span] = [("⠶", "on-time"), (" on time  " if known else " record  ", "dim")]
         signs += [(LATE, "bad"), (" late  ", "dim")] if known else []
         signs += [(LEVEL, "level"), (" watermark  ", "dim"), (self._diagonal, "dim"), (" now", "dim")]
         frame = self.query_one(TimeCanvas).frame
@@ -97,8 +108,8 @@ class TimeScreen(DetailScreen):
             out.append(hint("time-all-channels"))
         return out
 
-    def records(self) -> Records:
-        return Records("sample", [] if self._data is None else self._data.points)
+    def records(self) -> TableRecords:
+        return TableRecords("sample", [] if self._data is None else self._data.points)
 
     def action_zoom(self, by: int) -> None:
         """Zoom in or out."""
@@ -114,7 +125,7 @@ class TimeScreen(DetailScreen):
 
     def action_follow(self) -> None:
         """Return to the first view: the newest data, following the clock."""
-        self._look_at(Look(channel=self._look.channel))
+        self._look_at(PlotView(channel=self._look.channel))
 
     def action_all(self) -> None:
         """Zoom out until everything is visible."""
@@ -146,7 +157,7 @@ class TimeScreen(DetailScreen):
         """The records of all channels."""
         self._look_at(replace(self._look, channel=None))
 
-    def _look_at(self, look: Look) -> None:
+    def _look_at(self, look: PlotView) -> None:
         self._look = look
         self.repaint()
 

@@ -6,21 +6,21 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.widget import Widget
 
-from ...engine.core.job_line import line_in_job
 from ...engine.feed.messages import Change
-from ..permissions import CHANGES_ENGINE, READ_ONLY
-from ..present import formatting as f
-from ..present import preview as what_if
-from ..present.attached import restart_words
-from ..present.keys import hint
-from ..present.presenter import presenter_of
-from ..present.shown import Shown
-from ..present.table import HOW_TO_FILTER, HOW_TO_PREVIEW, pattern_of
-from ..present.target import target_of
-from ..present.wish import Wish
+from ...engine.text import formatting as f
+from ...engine.verdict.job_line import line_in_job
 from ..widgets.channels import ChannelTable
-from ..widgets.prompt import Prompt
+from ..widgets.lines import Prompt
 from ..widgets.windows import WindowTable
+from ..words import preview as what_if
+from ..words.attached import restart_words
+from ..words.keys import hint
+from ..words.lists import HOW_TO_FILTER, HOW_TO_PREVIEW, pattern_of
+from ..words.presenter import presenter_of
+from ..words.preview import ProposedSetting
+from ..words.shown import Shown
+from ..words.target import target_of
+from .base_app import CHANGES_ENGINE, READ_ONLY
 from .host import app_of
 
 _FILTERS = {"filter": "pattern", "filter windows": "windows_pattern"}
@@ -63,23 +63,23 @@ class TuningScreen(Screen[None]):
 
     def action_lateness(self, direction: int) -> None:
         """Move the previewed lateness to the next value for which the answer is exact."""
-        snapshot, wish = self._shown.snapshot, self._shown.view.wish
+        snapshot, proposed = self._shown.snapshot, self._shown.view.proposed
         if not self._tunable():
             return
-        here = wish.value_ms if wish and not wish.idle else snapshot.settings.lateness_ms
+        here = proposed.value_ms if proposed and not proposed.idle else snapshot.settings.lateness_ms
         there = what_if.step_lateness(snapshot, here or 0, direction)
         if there is not None:
-            self.want(Wish(False, there))
+            self.want(ProposedSetting(False, there))
         elif not snapshot.whatif:
             self._say(presenter_of(snapshot).no_steps())
 
     def action_idle(self, direction: int) -> None:
         """Move the previewed idle timeout along its ladder."""
-        snapshot, wish = self._shown.snapshot, self._shown.view.wish
-        here = wish.value_ms if wish and wish.idle else snapshot.settings.idle_after_ms
+        snapshot, proposed = self._shown.snapshot, self._shown.view.proposed
+        here = proposed.value_ms if proposed and proposed.idle else snapshot.settings.idle_after_ms
         found, there = what_if.step_idle(snapshot, here, direction)
         if found:
-            self.want(Wish(True, there))
+            self.want(ProposedSetting(True, there))
         elif not snapshot.whatif_idle:
             self._say(presenter_of(snapshot).no_steps())
 
@@ -88,7 +88,7 @@ class TuningScreen(Screen[None]):
         if self._shown.offer is None:
             self._say(f"No setting fixes this: the doctor ({hint('doctor').keys}) says what does")
         else:
-            self.want(self._shown.offer.wish)
+            self.want(self._shown.offer.proposed)
 
     def action_type_lateness(self) -> None:
         """Ask for a lateness."""
@@ -101,8 +101,8 @@ class TuningScreen(Screen[None]):
 
     def action_apply(self) -> None:
         """Send the previewed setting to the engine; for an attached query, copy the line to change in its job."""
-        snapshot, wish = self._shown.snapshot, self._shown.view.wish
-        if wish is None:
+        snapshot, proposed = self._shown.snapshot, self._shown.view.proposed
+        if proposed is None:
             return
         if self._shown.is_replay and self.query_one(Prompt).purpose:  # Enter ends the typing: the preview stays
             self._close_prompt()
@@ -110,23 +110,23 @@ class TuningScreen(Screen[None]):
         if "apply" in self._cannot:
             self._say(READ_ONLY)
             return
-        if (line := line_in_job(snapshot, wish.value_ms, idle=wish.idle)) is not None:
+        if (line := line_in_job(snapshot, proposed.value_ms, idle=proposed.idle)) is not None:
             app_of(self).copy_to_clipboard(line)
-            then = restart_words(snapshot, wish.value_ms)
+            then = restart_words(snapshot, proposed.value_ms)
             self.notify(f"Change this line in the job (copied)\n{line}{then}", markup=False, timeout=15)
             self.action_drop()
             return
-        self._change(wish)
+        self._change(proposed)
         self.action_drop()
 
-    def _change(self, wish: Wish, *, undoes: bool = False) -> None:
+    def _change(self, proposed: ProposedSetting, *, undoes: bool = False) -> None:
         """Have the engine change a setting, and store the old value."""
-        self._shown.apply(wish, undoes=undoes)
-        if wish.idle:
-            change = Change(id=0, idle_after_ms=wish.value_ms, who="screen")
+        self._shown.apply(proposed, undoes=undoes)
+        if proposed.idle:
+            change = Change(id=0, idle_after_ms=proposed.value_ms, who="screen")
         else:
-            change = Change(id=0, lateness_ms=wish.value_ms or 0, who="screen")
-        self.post_message(self.ApplyWanted(change, wish.words()))
+            change = Change(id=0, lateness_ms=proposed.value_ms or 0, who="screen")
+        self.post_message(self.ApplyWanted(change, proposed.words()))
 
     def action_undo(self) -> None:
         """Undo the last change that this screen made."""
@@ -143,9 +143,9 @@ class TuningScreen(Screen[None]):
             self._close_prompt()
         self.want(None)
 
-    def want(self, wish: Wish | None) -> None:
+    def want(self, proposed: ProposedSetting | None) -> None:
         """Preview a setting, or none."""
-        self._shown.wants(wish)
+        self._shown.wants(proposed)
         self._paint()
 
     def _tunable(self) -> bool:
@@ -179,7 +179,7 @@ class TuningScreen(Screen[None]):
                 prompt.say(error, error=True)
             return
         try:
-            self.want(Wish(False, f.parse_duration(event.text)))
+            self.want(ProposedSetting(False, f.parse_duration(event.text)))
         except ValueError:
             self.want(None)
         prompt.say(self._how_to_type)

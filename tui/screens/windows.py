@@ -1,26 +1,18 @@
-"""The windows: open, firing, fired; their distance from closing, the channels they wait for, and the cause."""
+"""The windows, open, firing, fired; and one of them: why it is not closing, its records per channel."""
 
 from collections.abc import Sequence
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from ...engine.core.snapshot import FiredWindow, OpenWindow, Snapshot
-from ..bindings import bindings
-from ..present import formatting as f
-from ..present.blockers import waits_for, window_groups
-from ..present.closing import closing, fired_words, kept_until_ms, pace
-from ..present.keys import Hint, hint
-from ..present.line import Run
-from ..present.screen_words import ALL_CLOSED, FIRED_UNKNOWN, NO_FIRED_WINDOW, NO_OPEN_WINDOW, OPEN_UNKNOWN
-from ..present.table import Records
-from ..present.view import fastest_ms
-from ..present.windows_unknown import unknown_text
-from ..widgets.prose import Prose
-from ..widgets.sheet import Item, Sheet, heading
-from ..widgets.window_rows import (
+from ...engine.snapshot import ChannelView, FiredWindow, OpenWindow, Snapshot
+from ...engine.text import formatting as f
+from ..widgets.bindings import bindings
+from ..widgets.rows import Item, Sheet, heading
+from ..widgets.text import Prose
+from ..widgets.windows import (
     Shape,
     fired_line,
     fired_sorts,
@@ -32,9 +24,179 @@ from ..widgets.window_rows import (
     open_titles,
     shape_of,
 )
+from ..words.barrel import STATES, holding
+from ..words.blockers import waits_for, window_groups
+from ..words.keys import Hint, hint
+from ..words.late_records import About
+from ..words.lists import (
+    ALL_CLOSED,
+    FIRED_LONG_AGO,
+    FIRED_UNKNOWN,
+    NO_FIRED_WINDOW,
+    NO_OPEN_WINDOW,
+    OPEN_UNKNOWN,
+    TableRecords,
+)
+from ..words.notes import unknown_text
+from ..words.spans import Span, clip
+from ..words.view import fastest_ms, reference_ms
+from ..words.windows import blockers, closing, fired_words, kept_until_ms, pace
 from .detail import DetailScreen
-from .host import Help, app_of
-from .window import WindowScreen, find, key_of
+from .host import Help, ScreenHost, app_of
+from .late_records import LateRecordsScreen
+
+MAX_BLOCKERS = 200
+_NAMES, _BAR = (7, 30), 24
+
+
+class WindowScreen(DetailScreen):
+    """The window of that key (`key_of`), as long as the snapshot knows it."""
+
+    NAME = PLACE = "Window"
+    ABOUT = Help(
+        reading="First the channels that keep the window open: their watermarks are short of its end, the one most "
+        "behind first. Then the channels that have records in it. A channel may be both.\n"
+    )
+    BINDINGS: ClassVar[list[BindingType]] = bindings("Window")
+
+    def __init__(self, host: ScreenHost, key: str) -> None:
+        super().__init__(host)
+        self._key = key
+
+    def body(self) -> ComposeResult:
+        yield Prose(id="story")
+        yield Sheet(id="channels")
+
+    @property
+    def crumb(self) -> str:
+        window = find(self.seen.snapshot, self._key)
+        if window is None:
+            return self.NAME
+        return f.interval(window.start_ms, window.end_ms, self.zone, self.seen.snapshot.now_ms)
+
+    def show(self, snapshot: Snapshot) -> None:
+        window = find(snapshot, self._key)
+        story, sheet = self.query_one(Prose), self.query_one(Sheet)
+        if window is None:
+            story.show([(FIRED_LONG_AGO, "dim")])
+            sheet.show([])
+        elif isinstance(window, FiredWindow):
+            story.show(fired_words(window, snapshot, self.zone))
+            sheet.show([])
+        else:
+            speed = pace(self.seen.recent.until(snapshot), snapshot)
+            story.show(closing(snapshot, window, speed, self.zone).why)
+            sheet.show(self._items(snapshot, window))
+
+    def heading(self, snapshot: Snapshot) -> Sequence[Span]:
+        window = find(snapshot, self._key)
+        if window is None:
+            return ()
+        rows = f.ELSEWHERE if window.records is None else f.count(window.records)
+        many = window.channel_count if isinstance(window, OpenWindow) else None
+        channels = "" if many is None else f" of {f.counted(many, 'channel')}"
+        return [("  rows ", "dim"), (rows, "text"), (channels, "dim")]
+
+    def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
+        known = self.query_one(Sheet).cursor is not None
+        opens = [hint("row-open")] if self.preview is None and known else []
+        return [*opens, hint("late-records")] if find(snapshot, self._key) is not None else opens
+
+    def records(self) -> TableRecords | None:
+        window = find(self.seen.snapshot, self._key)
+        if not isinstance(window, OpenWindow):
+            return None
+        return TableRecords("window-channels", blockers(self.seen.snapshot, window.end_ms))
+
+    def name_of(self, key: str) -> str:
+        return key.partition(" ")[2]
+
+    def action_open(self) -> None:
+        """Open the page of the channel that the cursor is on; without one the window's late records."""
+        if (key := self.query_one(Sheet).cursor) is not None:
+            self.host.open_channel(key.partition(" ")[2])
+        else:
+            self.action_late_records()
+
+    def action_late_records(self) -> None:
+        """Open the last late records of the window."""
+        if (window := find(self.seen.snapshot, self._key)) is not None:
+            about = About(start_ms=window.start_ms, end_ms=window.end_ms)
+            app_of(self).push_screen(LateRecordsScreen(self.host, about))
+
+    def _items(self, snapshot: Snapshot, window: OpenWindow) -> list[Item]:
+        short = blockers(snapshot, window.end_ms)
+        parts = window.channels or []
+        names = [f.label(view.channel) for view in short] + [f.label(part.channel) for part in parts]
+        cells = max(_NAMES[0], min(_NAMES[1], max((len(name) for name in names), default=0)))
+        held = holding(snapshot)
+        items: list[Item] = []
+        if short:
+            title = f" {f.pad('short of its end', max(cells, 16))}  watermark          short  quiet   state"
+            items.append(Item((partial(_plain, title),), titles=("short of its end", "watermark", " short", "quiet")))
+            for view in short[:MAX_BLOCKERS]:
+                line = partial(self._blocker, view, window.end_ms, max(cells, 16), view.channel == held)
+                items.append(Item((line,), f"short {view.channel}", _sorts(view, window.end_ms)))
+            if len(short) > MAX_BLOCKERS:
+                items.append(heading((f" and {len(short) - MAX_BLOCKERS:,} more", "dim")))
+        elif not snapshot.channels:
+            items.append(heading((f" channels: {f.ELSEWHERE}", "dim")))
+        if parts:
+            items += [heading(), heading((f" {f.pad('rows by channel', max(cells, 16))}", "dim"))]
+            most = max(part.records for part in parts)
+            for part in parts:
+                line = partial(_part, f.label(part.channel, cells), part.records, most, max(cells, 16))
+                items.append(Item((line,), f"rows {part.channel}"))
+            rest = (window.channel_count or 0) - len(parts)
+            if rest > 0:
+                others = max((window.records or 0) - sum(part.records for part in parts), 0)
+                items.append(heading((f" {rest:,} more, with {f.count(others)} rows", "dim")))
+        return items
+
+    def _blocker(self, view: ChannelView, end_ms: int, cells: int, holds: bool, width: int) -> list[Span]:
+        near = reference_ms(self.seen.snapshot)
+        at = f.NO_DATA if view.watermark_ms is None else f.near(view.watermark_ms, self.zone, near)
+        short = f.UNKNOWN if view.watermark_ms is None else f.duration(end_ms - 1 - view.watermark_ms)
+        quiet = f.UNKNOWN if view.quiet_ms is None else f.duration(view.quiet_ms)
+        ink = "holder" if holds else "text"
+        return clip(
+            [
+                (f" {f.pad(f.label(view.channel, cells), cells)}  ", ink),
+                (f"{f.pad(at, 12)}  {f.pad(short, 10, right=True)}  {f.pad(quiet, 6)}  ", "text"),
+                ("HOLDS" if holds else STATES[view.state], ink if holds else "dim"),
+            ],
+            width,
+        )
+
+
+def key_of(window: OpenWindow | FiredWindow) -> str:
+    """The key of a window, open or fired."""
+    operator = f" {window.operator}" if isinstance(window, OpenWindow) and window.operator is not None else ""
+    return f"{window.start_ms} {window.end_ms}{operator}"
+
+
+def find(snapshot: Snapshot, key: str) -> OpenWindow | FiredWindow | None:
+    """The window with that key: open, else fired."""
+    windows = snapshot.windows
+    return next((window for window in (*windows.open, *windows.last_fired) if key_of(window) == key), None)
+
+
+def _plain(title: str, width: int) -> list[Span]:
+    return clip([(title, "dim")], width)
+
+
+def _sorts(view: ChannelView, end_ms: int) -> dict[str, Any]:
+    """Its values by the title of their columns."""
+    short = None if view.watermark_ms is None else end_ms - view.watermark_ms
+    values = {"watermark": view.watermark_ms, " short": short, "quiet": view.quiet_ms}
+    return {"short of its end": view.channel, **values}
+
+
+def _part(name: str, records: int, most: int, cells: int, width: int) -> list[Span]:
+    bar = min(max(width - cells - 16, 4), _BAR)
+    full = max(bar * records // max(most, 1), 1)
+    return clip([(f" {f.pad(name, cells)}  ", "text"), (f.pad(f.count(records), 9, right=True) + "  ", "text"),
+                 ("▇" * full, "active")], width)  # fmt: skip
 
 
 class WindowsScreen(DetailScreen):
@@ -60,18 +222,18 @@ class WindowsScreen(DetailScreen):
         self.query_one(Sheet).show(self._items(snapshot))
         self._explain()
 
-    def heading(self, snapshot: Snapshot) -> Sequence[Run]:
+    def heading(self, snapshot: Snapshot) -> Sequence[Span]:
         windows = snapshot.windows
         figures = ((windows.open_count, "open"), (windows.fired, "fired"), (windows.late_firings, "late firings"))
         known = [(number, word) for number, word in figures if number is not None]
         if not known:
             return [(f"  {f.ELSEWHERE}", "dim")]
-        out: list[Run] = []
+        out: list[Span] = []
         for number, word in known:
             out += [(" · " if out else "  ", "dim"), (f.count(number), "text"), (f" {word}", "dim")]
         return out
 
-    def legend(self, snapshot: Snapshot) -> Sequence[Run]:
+    def legend(self, snapshot: Snapshot) -> Sequence[Span]:
         return [("▇", "level"), (" watermark   ", "dim"), ("▒", "ahead"), (" fastest", "dim")]
 
     def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
@@ -86,9 +248,9 @@ class WindowsScreen(DetailScreen):
     def on_sheet_moved(self, event: Sheet.Moved) -> None:
         self._explain()
 
-    def records(self) -> Records:
+    def records(self) -> TableRecords:
         windows = self.seen.snapshot.windows
-        return Records("windows", [*windows.open, *reversed(windows.last_fired)])
+        return TableRecords("windows", [*windows.open, *reversed(windows.last_fired)])
 
     def name_of(self, key: str) -> str:
         start, end = (int(part) for part in key.split()[:2])
@@ -104,7 +266,7 @@ class WindowsScreen(DetailScreen):
         """The text below the list: why the window under the cursor is not closing, or its outcome."""
         snapshot = self.seen.snapshot
         window = find(snapshot, self.query_one(Sheet).cursor or "")
-        words: list[Run] = []
+        words: list[Span] = []
         if isinstance(window, FiredWindow):
             words = fired_words(window, snapshot, self.zone)
         elif window is not None:

@@ -11,11 +11,36 @@ from rich.cells import cell_len
 from textual.events import Click
 from textual.message import Message
 
-from ..present.axis import Axis, LogAxis, Scale, follow, top_of
-from ..present.columns import Columns, columns, common
-from ..present.formatting import FINE, MONTH, SECOND, axis_times, brief, cut, cut_middle, duration, label, pad, short
-from ..present.line import Part, Run, cells, joined
-from ..present.staves import LEFT_OUT, Folded, Kind, Order, Stave, fold
+from ...engine.text.formatting import (
+    FINE,
+    MONTH,
+    SECOND,
+    axis_times,
+    brief,
+    cut,
+    cut_middle,
+    duration,
+    label,
+    pad,
+    short,
+)
+from ..words.barrel import (
+    LEFT_OUT,
+    Axis,
+    FoldedStaves,
+    Kind,
+    LogAxis,
+    Order,
+    Scale,
+    Stave,
+    StavePositions,
+    columns,
+    common,
+    fold,
+    follow,
+    top_of,
+)
+from ..words.spans import Part, Span, cells, joined
 from .canvas import Canvas
 
 EIGHTHS = " ▁▂▃▄▅▆▇█"
@@ -30,7 +55,7 @@ MEANINGS: dict[Kind, str] = {
 }  # fmt: skip
 
 
-class Scene(Struct, frozen=True):
+class BarrelScene(Struct, frozen=True):
     """The barrel's content: the staves in their own order, the water, the previewed water (epoch ms)."""
 
     staves: Sequence[Stave] = ()
@@ -48,7 +73,7 @@ class Scene(Struct, frozen=True):
     """The text without a stave."""
 
 
-class _Column(Struct):
+class _StaveColumn(Struct):
     """One stave, or one cell of the strip, ready to be drawn; heights in eighths of a row."""
 
     left: int
@@ -60,7 +85,7 @@ class _Column(Struct):
 
 
 class Barrel(Canvas):
-    """Draws a `Scene`, without colours (`plain`) the water with letters; says `Picked` when a stave is clicked."""
+    """Draws a `BarrelScene`, in letters where there are no colours (`plain`); says `Picked` when a stave is clicked."""
 
     class Picked(Message):
         """A stave was clicked."""
@@ -71,13 +96,13 @@ class Barrel(Canvas):
 
     def __init__(self, *, plain: bool = False, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._scene = Scene()
+        self._scene = BarrelScene()
         self._order = Order()
         self._arranged: list[Stave] = []
         self._arranged_for: tuple[Sequence[Stave], int | None] | None = None
         self._now_s = 0.0
         self._axis: Axis | None = None
-        self._columns = Columns(0, 1, 1, 0)
+        self._columns = StavePositions(0, 1, 1, 0)
         self._gutter = 0
         self._keys: list[str] = []
         self._common = ""
@@ -85,9 +110,9 @@ class Barrel(Canvas):
         self._plain = plain
         self._times_of: tuple[Sequence[Stave], int | None, list[int], int, int] | None = None
         self._folded_of: tuple[list[Stave], int, int] | None = None
-        self._folded = Folded()
-        self._drawn_of: tuple[Sequence[Stave], Scene, int, int] | None = None
-        self._picture: list[list[Run]] = []
+        self._folded = FoldedStaves()
+        self._drawn_of: tuple[Sequence[Stave], BarrelScene, int, int] | None = None
+        self._picture: list[list[Span]] = []
         self.prefix = ""
         """The common beginning of all names, if the labels omit it."""
 
@@ -96,7 +121,7 @@ class Barrel(Canvas):
         """The staves' keys from left to right, the folded ones included."""
         return [stave.key for stave in self._arranged]
 
-    def show(self, scene: Scene, now_s: float, head: Sequence[Sequence[Part]] = ()) -> None:
+    def show(self, scene: BarrelScene, now_s: float, head: Sequence[Sequence[Part]] = ()) -> None:
         """Draw `scene` below the lines `head`; `now_s` (monotonic s) is the clock for moving staves."""
         if scene.staves is not self._scene.staves:
             self._now_s = now_s
@@ -124,7 +149,7 @@ class Barrel(Canvas):
         elif -1 - place < len(self._folded.cells):
             self.post_message(self.Picked(self._folded.cells[-1 - place][0].key))
 
-    def draw(self, width: int, height: int) -> list[list[Run]]:
+    def draw(self, width: int, height: int) -> list[list[Span]]:
         scene, rows = self._scene, height - 1
         if not scene.staves and scene.level_ms is not None and scene.clock_ms is not None and rows >= 3:
             return self._still(width, height)
@@ -137,7 +162,7 @@ class Barrel(Canvas):
         names = self._names(width - self._gutter)
         return [*self._picture, [(" " * self._gutter, "dim"), *names]]
 
-    def _draw_picture(self, width: int, rows: int) -> list[list[Run]]:
+    def _draw_picture(self, width: int, rows: int) -> list[list[Span]]:
         """Draw everything except the names, which alone show the selection."""
         scene = self._scene
         scale = self._scale(rows)
@@ -166,7 +191,7 @@ class Barrel(Canvas):
             self._folded_of = of
             self._folded = fold(self._arranged[cols.shown :], of[2])
 
-    def _still(self, width: int, rows: int) -> list[list[Run]]:
+    def _still(self, width: int, rows: int) -> list[list[Span]]:
         """One watermark and no channel: water up to it, air up to the clock, and the text in the air."""
         scene = self._scene
         assert scene.level_ms is not None
@@ -212,55 +237,55 @@ class Barrel(Canvas):
         self._axis = follow(self._axis, low, high, max(scene.lateness_ms // 8, SECOND), rows)
         return self._axis
 
-    def _stand(self, scale: Scale, rows: int) -> list[_Column]:
+    def _stand(self, scale: Scale, rows: int) -> list[_StaveColumn]:
         cols = self._columns
-        out: list[_Column] = []
+        out: list[_StaveColumn] = []
         for place, stave in enumerate(self._arranged[: cols.shown]):
             left, width = cols.left + place * cols.pitch, cols.stave
             eighths = _eighths(scale, stave.watermark_ms, rows)
             mark = _mark(scale, stave.watermark_ms, self._scene.level_ms, rows)
-            out.append(_Column(left, width, stave.kind, eighths, mark))
+            out.append(_StaveColumn(left, width, stave.kind, eighths, mark))
         for cell, lowest in enumerate(self._folded.lowest):
             eighths = _eighths(scale, lowest.watermark_ms, rows)
-            out.append(_Column(cols.fold_left + cell, 1, lowest.kind, eighths, folded=True))
+            out.append(_StaveColumn(cols.fold_left + cell, 1, lowest.kind, eighths, folded=True))
         return out
 
-    def _names(self, width: int) -> list[Run]:
+    def _names(self, width: int) -> list[Span]:
         cols, scene = self._columns, self._scene
         seen, folded = self._arranged[: cols.shown], self._folded.count
         texts = [cut_middle(label(stave.key).removeprefix(self.prefix), cols.pitch - 1) for stave in seen]
-        runs: list[Run] = []
+        spans: list[Span] = []
         x = 0
         for place, (stave, text) in enumerate(zip(seen, texts, strict=True)):
             taken = cell_len(text)
             left = max(cols.left + place * cols.pitch + (cols.stave - taken) // 2, x)
             chosen = stave.key == scene.selected
             ink = "selected" if chosen else "holder" if stave.kind == "holder" else "dim"
-            runs += [(" " * (left - x), "dim"), (text, ink)]
+            spans += [(" " * (left - x), "dim"), (text, ink)]
             x = left + taken
         if folded:
             chosen = scene.selected in self._folded.keys
-            runs.append((" " * (cols.fold_left - x), "dim"))
+            spans.append((" " * (cols.fold_left - x), "dim"))
             text = f"+{folded:,}, {cols.per_cell} a cell"
             out = self._folded.left_out
             with_out = f"{text}, {out:,} left out ({PATTERNS['idle']})"
             text = with_out if out and cols.fold_left + cell_len(with_out) <= width else text
-            runs.append((text, "selected" if chosen else "dim"))
-        return runs
+            spans.append((text, "selected" if chosen else "dim"))
+        return spans
 
 
-def legend(kinds: set[Kind]) -> list[Run]:
+def legend(kinds: set[Kind]) -> list[Span]:
     """The meaning of the patterns that occur."""
-    out: list[Run] = []
+    out: list[Span] = []
     for kind, word in MEANINGS.items():
         if kind in kinds:
             out += [("   " if out else "", "dim"), (PATTERNS[kind], kind), (f" {word}", "dim")]
     return out
 
 
-def _message(text: str, width: int, height: int) -> list[list[Run]]:
+def _message(text: str, width: int, height: int) -> list[list[Span]]:
     lines = text.splitlines()
-    out: list[list[Run]] = [[] for _ in range(max((height - len(lines)) // 2, 0))]
+    out: list[list[Span]] = [[] for _ in range(max((height - len(lines)) // 2, 0))]
     return [*out, *([(pad("", (width - cell_len(line)) // 2) + line, "dim")] for line in lines)]
 
 
@@ -279,7 +304,7 @@ def _mark(scale: Scale, time_ms: int | None, level_ms: int | None, rows: int) ->
     return ("▼" if time_ms < scale.low_ms else "▲") + distance
 
 
-def _gutter(scale: Scale, scene: Scene, rows: int) -> list[list[Run]]:
+def _gutter(scale: Scale, scene: BarrelScene, rows: int) -> list[list[Span]]:
     """The axis, from the bottom up: round times, the watermark's and the preview's own."""
     linear = isinstance(scale, Axis)
     step = scale.tick_ms if linear else 1
@@ -294,7 +319,7 @@ def _gutter(scale: Scale, scene: Scene, rows: int) -> list[list[Run]]:
         assert isinstance(scale, LogAxis)
         return "−" + duration(max(scale.fastest_ms - time_ms, 0))
 
-    out: list[list[Run]] = [[(" " * (wide + 2) + "│", "frame")] for _ in range(rows)]
+    out: list[list[Span]] = [[(" " * (wide + 2) + "│", "frame")] for _ in range(rows)]
     marks = ((scene.barrel_ms, "held", "╌"), (scene.level_ms, "level", "≈"), (scene.preview_ms, "preview", "┈"))
     marked = {shown(time_ms) for time_ms, _, _ in marks if time_ms is not None}
     for place, tick in enumerate(ticks):
@@ -308,9 +333,9 @@ def _gutter(scale: Scale, scene: Scene, rows: int) -> list[list[Run]]:
     return out
 
 
-def _lines(scale: Scale, scene: Scene) -> dict[int, Run]:
+def _lines(scale: Scale, scene: BarrelScene) -> dict[int, Span]:
     """The lines across the gaps, by row: the barrel's own watermark under Spark's clock, and the previewed one."""
-    out: dict[int, Run] = {}
+    out: dict[int, Span] = {}
     for time_ms, sign, ink in ((scene.barrel_ms, "╌", "held"), (scene.preview_ms, "┈", "preview")):
         if time_ms is not None:
             out[int(scale.height(time_ms))] = (sign, ink)
@@ -318,23 +343,23 @@ def _lines(scale: Scale, scene: Scene) -> dict[int, Run]:
 
 
 def _row(
-    drawn: list[_Column], row: int, width: int, water: int | None, lines: dict[int, Run], plain: bool
-) -> list[Run]:
+    drawn: list[_StaveColumn], row: int, width: int, water: int | None, lines: dict[int, Span], plain: bool
+) -> list[Span]:
     """One row of the picture, counted from the bottom."""
-    runs: list[Run] = []
+    spans: list[Span] = []
     x = 0
     between = _between(row, water, lines, plain)
     for column in drawn:
         if column.left > x:
-            runs.append((between[0] * (column.left - x), between[1]))
-        runs.append(_cell(column, row, water) or (between[0] * column.width, between[1]))
+            spans.append((between[0] * (column.left - x), between[1]))
+        spans.append(_cell(column, row, water) or (between[0] * column.width, between[1]))
         x = column.left + column.width
     if x < width:
-        runs.append((between[0] * (width - x), between[1]))
-    return joined(runs)
+        spans.append((between[0] * (width - x), between[1]))
+    return joined(spans)
 
 
-def _between(row: int, water: int | None, lines: dict[int, Run], plain: bool) -> Run:
+def _between(row: int, water: int | None, lines: dict[int, Span], plain: bool) -> Span:
     """The content of the gaps between the staves."""
     deep = water is not None and row < water // 8
     if row in lines:
@@ -347,7 +372,7 @@ def _between(row: int, water: int | None, lines: dict[int, Run], plain: bool) ->
     return ("≈" if plain else EIGHTHS[water % 8]), "surface"
 
 
-def _cell(column: _Column, row: int, water: int | None) -> Run | None:
+def _cell(column: _StaveColumn, row: int, water: int | None) -> Span | None:
     """The content of a stave's row, None above its end."""
     under = water is not None and row < water // 8 + (water % 8 >= 4)
     dry = "folded" if column.folded and column.kind == "active" else column.kind
@@ -371,7 +396,7 @@ def _cell(column: _Column, row: int, water: int | None) -> Run | None:
     return EIGHTHS[rest] * column.width, f"{dry}-wet" if drowned else dry
 
 
-def _cut_end(column: _Column, row: int, ink: str) -> Run | None:
+def _cut_end(column: _StaveColumn, row: int, ink: str) -> Span | None:
     """The mark at the end of a stave that the picture cuts off: one row, or two for a narrow stave."""
     sign, text = column.mark[0], column.mark[1:]
     below = column.eighths == -1

@@ -9,24 +9,24 @@ from msgspec.structs import replace
 from rich.cells import cell_len
 from textual.message import Message
 
-from ...engine.core.snapshot import Snapshot
-from ..present import formatting as f
-from ..present.channel_order import Entry, Sort
-from ..present.line import Run
-from ..present.staves import PAUSED, STATES
-from ..present.target import ChannelFacts
+from ...engine.snapshot import Snapshot
+from ...engine.text import formatting as f
+from ..words.barrel import PAUSED, STATES
+from ..words.spans import Span
+from ..words.target import ChannelFacts
+from ..words.view import ChannelRow, Sort
 from .rows import Rows, text_of, wrapped
 
 _NAME = (7, 40)
 """The least and the greatest width of a name."""
 
 
-class Column(Struct, frozen=True):
+class ChannelColumn(Struct, frozen=True):
     """A column: rank 0 is always shown; others are dropped, the greatest `rank` first."""
 
     title: str
     width: int
-    text: Callable[["Table", Entry], str]
+    text: Callable[["Table", ChannelRow], str]
     rank: int = 0
     right: bool = True
 
@@ -34,7 +34,7 @@ class Column(Struct, frozen=True):
 class Table(Struct, frozen=True):
     """The table's content; `entries` are in order."""
 
-    entries: Sequence[Entry] = ()
+    entries: Sequence[ChannelRow] = ()
     sort: Sort = "behind"
     reverse: bool = False
     level_ms: int | None = None
@@ -120,23 +120,23 @@ class ChannelTable(Rows):
     def row_count(self) -> int:
         return len(self._table.entries) or len(wrapped(self._table.empty, self.row_cells))
 
-    def header(self, width: int) -> Sequence[Run]:
+    def header(self, width: int) -> Sequence[Span]:
         names, columns = _layout(width, self._table.name_cells, self._table.facts)
         table = self._table
         sign = "▴" if table.reverse else "▾"
         titles = ["channel", *(column.title for column in columns)]
         sorted_by = next((title for title in titles if _SORTED_BY[title] == table.sort), None)
         title = "channel" if names >= len("channel") else "name"
-        runs: list[Run] = [(sign if sorted_by == "channel" else " ", "accent"), (f.pad(title, names), "dim")]
+        spans: list[Span] = [(sign if sorted_by == "channel" else " ", "accent"), (f.pad(title, names), "dim")]
         for column in columns:
             text = f.pad(column.title, column.width, column.right)
             gap = 1 + len(text) - len(text.lstrip())  # the sign is beside its title, also where that is at the right
-            runs.append((" " * gap, "dim"))
-            runs.append((sign if column.title == sorted_by else " ", "accent"))
-            runs.append((text.lstrip(), "dim"))
-        return runs
+            spans.append((" " * gap, "dim"))
+            spans.append((sign if column.title == sorted_by else " ", "accent"))
+            spans.append((text.lstrip(), "dim"))
+        return spans
 
-    def row(self, index: int, width: int) -> Sequence[Run]:
+    def row(self, index: int, width: int) -> Sequence[Span]:
         table = self._table
         if not table.entries:
             return [(wrapped(table.empty, width)[index], "dim")]
@@ -145,15 +145,15 @@ class ChannelTable(Rows):
         ink = "cursor" if chosen else "text"
         name_ink = "cursor" if chosen else "holder" if entry.kind == "holder" else "text"
         names, columns = _layout(width, table.name_cells, table.facts)
-        runs: list[Run] = [(" " + f.pad(f.label(entry.view.channel, names), names), name_ink)]
+        spans: list[Span] = [(" " + f.pad(f.label(entry.view.channel, names), names), name_ink)]
         for column in columns:
             text = f.pad(column.text(table, entry), column.width, column.right)
-            runs += [("  ", ink), (text, ink if chosen else _ink(column.title, text, entry))]
-        return [*runs, (" " * width, ink)] if chosen else runs
+            spans += [("  ", ink), (text, ink if chosen else _ink(column.title, text, entry))]
+        return [*spans, (" " * width, ink)] if chosen else spans
 
 
 @lru_cache(maxsize=64)
-def _layout(width: int, name_cells: int, facts: ChannelFacts) -> tuple[int, tuple[Column, ...]]:
+def _layout(width: int, name_cells: int, facts: ChannelFacts) -> tuple[int, tuple[ChannelColumn, ...]]:
     """The width of names (at most what they need and the important columns leave), and the columns that fit."""
     kept = list(_COLUMNS[facts])
     if width < _ROOMY:
@@ -168,7 +168,7 @@ def _layout(width: int, name_cells: int, facts: ChannelFacts) -> tuple[int, tupl
     return names, tuple(kept)
 
 
-def _ink(title: str, text: str, entry: Entry) -> str:
+def _ink(title: str, text: str, entry: ChannelRow) -> str:
     if entry.kind == "holder":
         return "holder" if title in ("state", "watermark") else "text"
     if entry.kind == "drowned" and title in ("state", "ahead"):
@@ -180,21 +180,21 @@ def _ink(title: str, text: str, entry: Entry) -> str:
     return "text"
 
 
-def _watermark(table: Table, entry: Entry) -> str:
+def _watermark(table: Table, entry: ChannelRow) -> str:
     time = entry.view.watermark_ms
     return f.NO_DATA if time is None else f.near(time, table.zone, f.reference_ms(table.now_ms, table.level_ms))
 
 
-def _event_time(table: Table, entry: Entry) -> str:
+def _event_time(table: Table, entry: ChannelRow) -> str:
     time = entry.view.max_event_ms
     return f.NO_DATA if time is None else f.near(time, table.zone, f.reference_ms(table.now_ms, table.level_ms))
 
 
-def _to_the_second(text: Callable[[Table, Entry], str]) -> Callable[[Table, Entry], str]:
+def _to_the_second(text: Callable[[Table, ChannelRow], str]) -> Callable[[Table, ChannelRow], str]:
     return lambda table, entry: text(table, entry).split(".")[0]
 
 
-def _ahead(table: Table, entry: Entry) -> str:
+def _ahead(table: Table, entry: ChannelRow) -> str:
     time = entry.view.watermark_ms
     return f.UNKNOWN if time is None or table.level_ms is None else _within_six(time - table.level_ms)
 
@@ -205,12 +205,12 @@ def _within_six(ms: int) -> str:
     return text if len(text) <= 6 else ("−" if ms < 0 else "+") + f.short(abs(ms))
 
 
-def _above(table: Table, entry: Entry) -> str:
+def _above(table: Table, entry: ChannelRow) -> str:
     time = entry.view.max_event_ms
     return f.UNKNOWN if time is None or table.level_ms is None else _within_six(time - table.level_ms)
 
 
-def _state(table: Table, entry: Entry) -> str:
+def _state(table: Table, entry: ChannelRow) -> str:
     view = entry.view
     if entry.kind == "holder":
         if table.close:
@@ -227,68 +227,68 @@ def _state(table: Table, entry: Entry) -> str:
     return PAUSED if view.held_back and entry.kind == "active" else STATES[entry.kind]
 
 
-def _quiet(table: Table, entry: Entry) -> str:
+def _quiet(table: Table, entry: ChannelRow) -> str:
     return f.UNKNOWN if entry.view.quiet_ms is None else f.duration(entry.view.quiet_ms)
 
 
-def _count(field: str, table: Table, entry: Entry) -> str:
+def _count(field: str, table: Table, entry: ChannelRow) -> str:
     number: int | None = getattr(entry.view, field)
     return f.UNKNOWN if number is None else f.count(number)
 
 
-def _backlog(table: Table, entry: Entry) -> str:
+def _backlog(table: Table, entry: ChannelRow) -> str:
     number = entry.view.backlog
     if number is not None and _MILLION <= number < 10 * _MILLION:  # a digit more than there is room for
         return f"{number / _MILLION:.2f}M"
     return _count("backlog", table, entry)
 
 
-def _behind_end(table: Table, entry: Entry) -> str:
+def _behind_end(table: Table, entry: ChannelRow) -> str:
     behind = entry.view.behind_end_ms
     return f.UNKNOWN if behind is None else f.duration(behind)
 
 
 _STATE = 11
 """Cells of the state."""
-_WATERMARK = Column("watermark", 12, _watermark, right=False)
+_WATERMARK = ChannelColumn("watermark", 12, _watermark, right=False)
 _COUNTED = (
-    Column("ahead", 6, _ahead),
-    Column("rate/s", 7, lambda table, entry: f.rate(entry.view.rate), rank=3),
-    Column("late", 7, lambda table, entry: f.share_of(entry.view.late, entry.view.records), rank=2),
-    Column("records", 9, partial(_count, "records"), rank=5),
-    Column("late n", 8, partial(_count, "late"), rank=7),
-    Column("backlog", 8, _backlog, rank=6),
-    Column("no data", 7, _quiet, rank=4),
-    Column("flaps", 5, partial(_count, "flaps"), rank=8),
-    Column("state", _STATE, _state, rank=1, right=False),
+    ChannelColumn("ahead", 6, _ahead),
+    ChannelColumn("rate/s", 7, lambda table, entry: f.rate(entry.view.rate), rank=3),
+    ChannelColumn("late", 7, lambda table, entry: f.share_of(entry.view.late, entry.view.records), rank=2),
+    ChannelColumn("records", 9, partial(_count, "records"), rank=5),
+    ChannelColumn("late n", 8, partial(_count, "late"), rank=7),
+    ChannelColumn("backlog", 8, _backlog, rank=6),
+    ChannelColumn("no data", 7, _quiet, rank=4),
+    ChannelColumn("flaps", 5, partial(_count, "flaps"), rank=8),
+    ChannelColumn("state", _STATE, _state, rank=1, right=False),
 )  # fmt: skip
 _FIRST_QUEUED = {"backlog": 2, "late": 3, "rate/s": 4, "no data": 5, "records": 6}
 """Ranks of columns for backlogged sources: whether the backlog grows is the first question."""
 _QUEUED = tuple(replace(column, rank=_FIRST_QUEUED.get(column.title, column.rank)) for column in _COUNTED)
 
 _UNREAD = (
-    Column("ahead", 6, _ahead),
-    Column("backlog", 8, _backlog, rank=2),
-    Column("event lag", 9, _behind_end, rank=3),
-    Column("rate/s", 7, lambda table, entry: f.rate(entry.view.rate), rank=5),
-    Column("no data", 7, _quiet, rank=4),
-    Column("flaps", 5, partial(_count, "flaps"), rank=8),
-    Column("state", _STATE, _state, rank=1, right=False),
+    ChannelColumn("ahead", 6, _ahead),
+    ChannelColumn("backlog", 8, _backlog, rank=2),
+    ChannelColumn("event lag", 9, _behind_end, rank=3),
+    ChannelColumn("rate/s", 7, lambda table, entry: f.rate(entry.view.rate), rank=5),
+    ChannelColumn("no data", 7, _quiet, rank=4),
+    ChannelColumn("flaps", 5, partial(_count, "flaps"), rank=8),
+    ChannelColumn("state", _STATE, _state, rank=1, right=False),
 )
 _ONE_CLOCK = (
-    Column("ahead", 6, _above),
-    Column("rate/s", 7, lambda table, entry: f.rate(entry.view.rate), rank=3),
-    Column("records", 9, partial(_count, "records"), rank=5),
-    Column("backlog", 8, _backlog, rank=2),
-    Column("event lag", 9, _behind_end, rank=6),
-    Column("no data", 7, _quiet, rank=4),
-    Column("state", _STATE, _state, rank=1, right=False),
+    ChannelColumn("ahead", 6, _above),
+    ChannelColumn("rate/s", 7, lambda table, entry: f.rate(entry.view.rate), rank=3),
+    ChannelColumn("records", 9, partial(_count, "records"), rank=5),
+    ChannelColumn("backlog", 8, _backlog, rank=2),
+    ChannelColumn("event lag", 9, _behind_end, rank=6),
+    ChannelColumn("no data", 7, _quiet, rank=4),
+    ChannelColumn("state", _STATE, _state, rank=1, right=False),
 )
-_COLUMNS: dict[ChannelFacts, tuple[Column, ...]] = {
+_COLUMNS: dict[ChannelFacts, tuple[ChannelColumn, ...]] = {
     "counted": (_WATERMARK, *_COUNTED),
     "queued": (_WATERMARK, *_QUEUED),
     "unread": (_WATERMARK, *_UNREAD),
-    "one clock": (Column("event time", 12, _event_time, right=False), *_ONE_CLOCK),
+    "one clock": (ChannelColumn("event time", 12, _event_time, right=False), *_ONE_CLOCK),
 }
 _ROOMY = 46
 _MILLION = 10**6

@@ -1,14 +1,21 @@
-"""Figures over time, one below the other on a common time axis, with the backlog by source below."""
+"""Figures over time on a common time axis, and the heat map of channels."""
 
 from collections.abc import Sequence
+from datetime import tzinfo
 from itertools import accumulate
 
 from msgspec import Struct
+from rich.cells import cell_len
+from textual.events import Click
+from textual.message import Message
 
-from ..present import formatting as f
-from ..present.line import Run, cells, clip, joined
-from ..present.progress import PHASES, Chart, Stack, Unread
-from ..present.screen_words import BACKLOG_BY_SOURCE
+from ...engine.text import formatting as f
+from ...engine.text.formatting import clock, duration, label, pad
+from ..words.barrel import LEFT_OUT, Order, Stave
+from ..words.lists import BACKLOG_BY_SOURCE, LESS_BEHIND
+from ..words.progress import PHASES, Chart, Stack, UnreadPosition
+from ..words.recent import Moment, heat_lags
+from ..words.spans import Part, Span, cells, clip, joined
 from .barrel import EIGHTHS
 from .canvas import Canvas
 
@@ -30,7 +37,7 @@ class Pictures(Struct, frozen=True):
 
     charts: Sequence[Chart] = ()
     cell_ms: int = 1_000
-    unread: Sequence[Unread] = ()
+    unread: Sequence[UnreadPosition] = ()
 
 
 class Charts(Canvas):
@@ -51,7 +58,7 @@ class Charts(Canvas):
         """The number of columns that fit."""
         return columns_in(self.size.width)
 
-    def draw(self, width: int, height: int) -> list[list[Run]]:
+    def draw(self, width: int, height: int) -> list[list[Span]]:
         pictures = self._pictures
         drawn = [chart for chart in pictures.charts if chart.note is None]
         notes = len(pictures.charts) - len(drawn)
@@ -59,7 +66,7 @@ class Charts(Canvas):
         rows = max(min((height - 1 - below - 2 * notes) // max(len(drawn), 1), _MOST), 1)
         gap = 1 if rows > _LEAST else 0
         spare = height - 1 - below - notes * (1 + gap) - len(drawn) * rows
-        lines: list[list[Run]] = [[]] if spare > 0 else []
+        lines: list[list[Span]] = [[]] if spare > 0 else []
         for chart in pictures.charts:
             lines += _chart(chart, rows - gap if chart.note is None else 1, width, 0 if gap else _AIR, self._plain)
             lines += [[]] * gap
@@ -73,9 +80,9 @@ def columns_in(width: int) -> int:
     return max(width - _label(width) - _GAUGE - 3, 1)
 
 
-def legend(*, plain: bool = False) -> list[Run]:
+def legend(*, plain: bool = False) -> list[Span]:
     """The meaning of a batch's colours or patterns."""
-    out: list[Run] = []
+    out: list[Span] = []
     for (pattern, ink), (_, word) in zip(_STACK, PHASES, strict=True):
         out += [("  " if out else "batch: ", "dim"), (pattern if plain else EIGHTHS[8], ink), (f" {word}", "dim")]
     return out
@@ -85,9 +92,9 @@ def _label(width: int) -> int:
     return _LABEL[width >= _ROOMY]
 
 
-def _chart(chart: Chart, rows: int, width: int, airy: int, plain: bool) -> list[list[Run]]:
+def _chart(chart: Chart, rows: int, width: int, airy: int, plain: bool) -> list[list[Span]]:
     names, room = _label(width), columns_in(width)
-    words: list[list[Run]] = [[(f" {f.pad(chart.name, names - 1)}", "strong")]]
+    words: list[list[Span]] = [[(f" {f.pad(chart.name, names - 1)}", "strong")]]
     words += [[(f" {f.pad(chart.now, names - 1)}", "text")]] if rows > 1 else []
     words += [[(" " * names, "dim")]] * (rows - len(words))
     if chart.note is not None:
@@ -100,7 +107,7 @@ def _chart(chart: Chart, rows: int, width: int, airy: int, plain: bool) -> list[
     ]
 
 
-def stacked(columns: Sequence[Stack | None], eighths: int, top: float, *, plain: bool = False) -> list[list[Run]]:
+def stacked(columns: Sequence[Stack | None], eighths: int, top: float, *, plain: bool = False) -> list[list[Span]]:
     """The columns as rows of runs, the upper one first; `top` is `eighths` eighths of a row high.
 
     Unknown values stay empty, 0 has a foot, and `▲` marks a column that is cut off. `plain`: parts differ by pattern,
@@ -117,7 +124,7 @@ def _edges(column: Stack, scale: float) -> list[int]:
     return [*ends[:-1], max(ends[-1], 1)]
 
 
-def _cell(edges: list[int] | None, row: int, eighths: int, plain: bool) -> Run:
+def _cell(edges: list[int] | None, row: int, eighths: int, plain: bool) -> Span:
     if edges is None:
         return " ", "text"
     foot, end = 8 * row, edges[-1]
@@ -145,7 +152,7 @@ def _most(edges: list[int], low: int, high: int) -> int:
     return max(range(len(edges)), key=lambda place: min(edges[place], high) - max(starts[place], low))
 
 
-def _axis(pictures: Pictures, width: int) -> list[Run]:
+def _axis(pictures: Pictures, width: int) -> list[Span]:
     """How long ago: at the left end, in the middle, now."""
     room, indent = columns_in(width), _label(width) + _GAUGE + 2
     line = " " * (room - 3) + "now"
@@ -155,23 +162,23 @@ def _axis(pictures: Pictures, width: int) -> list[Run]:
     return [(" " * indent, "dim"), (line[:room], "dim")]
 
 
-def _unread(unread: Sequence[Unread], rows: int, width: int) -> list[list[Run]]:
+def _unread(unread: Sequence[UnreadPosition], rows: int, width: int) -> list[list[Span]]:
     """The most behind, as many as fit."""
     if not unread or rows < 2:
         return []
     shown = unread[: rows - 1]
     more = len(unread) - len(shown)
-    title: list[Run] = [(f" {BACKLOG_BY_SOURCE}", "strong"), (f", {more:,} more below these" if more else "", "dim")]
+    title: list[Span] = [(f" {BACKLOG_BY_SOURCE}", "strong"), (f", {more:,} more below these" if more else "", "dim")]
     names = min(max(len(f.label(one.name)) for one in shown), max(width // 3, 12))
     most = max((one.records or 0 for one in shown), default=0)
     return [clip(title, width), *(_one(one, names, most, width) for one in shown)]
 
 
-def _one(one: Unread, names: int, most: int, width: int) -> list[Run]:
+def _one(one: UnreadPosition, names: int, most: int, width: int) -> list[Span]:
     if one.records is None:
         return clip([(f" {f.pad(f.label(one.name, names), names)}  ", "text"), (f.ELSEWHERE, "dim")], width)
     behind = "" if one.behind_ms is None else f"{f.duration(one.behind_ms)} of event time"
-    head: list[Run] = [
+    head: list[Span] = [
         (f" {f.pad(f.label(one.name, names), names)}  ", "text"),
         (f.pad(f.count(one.records), 11, right=True), "text"),
         (" records  ", "dim"),
@@ -179,3 +186,91 @@ def _one(one: Unread, names: int, most: int, width: int) -> list[Run]:
     bar = max(min(_BAR, width - cells(head) - len(behind) - 3), 0)
     full = -(-bar * one.records // most) if most else 0
     return clip([*head, ("▇" * full, "active"), (" " * (bar - full) + "  ", "dim"), (behind, "dim")], width)
+
+
+SHADES = ("·", "░", "▒", "▓", "█")
+"""From almost nothing to the greatest lag in the picture."""
+STEPS = (64, 16, 4, 2)
+"""The shades end at these fractions of the greatest lag: one stuck channel does not hide the others."""
+_INKS = ("dim", "active", "stale", "holder", "bad")
+_NAMES, _LAG = (7, 24), 7
+
+
+class Heat(Struct, frozen=True):
+    """The content: channels as staves, their past, the selected one."""
+
+    staves: Sequence[Stave] = ()
+    moments: Sequence[Moment] = ()
+    selected: str | None = None
+    zone: tzinfo | None = None
+    empty: str = ""
+
+
+class HeatMap(Canvas):
+    """Draws a `Heat`, the channels most behind first; says `Picked` when a row is clicked."""
+
+    class Picked(Message):
+        """The row of a channel was clicked."""
+
+        def __init__(self, key: str) -> None:
+            self.key = key
+            super().__init__()
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._heat = Heat()
+        self._order = Order()
+        self._rows: list[str] = []
+        self._now_s = 0.0
+
+    def show(self, heat: Heat, now_s: float, head: Sequence[Sequence[Part]] = ()) -> None:
+        """Draw `heat` below the lines `head`; `now_s` (monotonic seconds) is what the order's patience goes by."""
+        if heat != self._heat or head != self._head:
+            self._heat, self._now_s, self._head = heat, now_s, head
+            self.redraw()
+
+    def on_click(self, event: Click) -> None:
+        offset = event.get_content_offset(self)
+        row = -1 if offset is None else offset.y - len(self._head)
+        if 0 <= row < len(self._rows):
+            self.post_message(self.Picked(self._rows[row]))
+
+    def draw(self, width: int, height: int) -> list[list[Span]]:
+        heat, rows = self._heat, height - 1
+        taking_part = [stave for stave in heat.staves if stave.kind not in LEFT_OUT]
+        self._rows = []
+        if not taking_part or not heat.moments or rows < 1:
+            return [clip([(f" {line}", "dim")], width) for line in (heat.empty or "no channel takes part").splitlines()]
+        shown = self._order.arrange(taking_part, self._now_s, rows)[:rows]
+        self._rows = [stave.key for stave in shown]
+        names = max(_NAMES[0], min(_NAMES[1], max(cell_len(label(key)) for key in self._rows)))
+        room = max(width - names - _LAG - 4, 1)
+        lags = [heat_lags(heat.moments, key, room) for key in self._rows]
+        most = max((lag for row in lags for lag in row if lag is not None), default=0)
+        lines = [self._row(stave, row, names, room, most) for stave, row in zip(shown, lags, strict=True)]
+        lines += [[] for _ in range(rows - len(lines))]
+        return [*lines, clip([(f" {self._words(len(heat.staves) - len(shown), most)}", "dim")], width)]
+
+    def _row(self, stave: Stave, lags: Sequence[int | None], names: int, room: int, most: int) -> list[Span]:
+        chosen = stave.key == self._heat.selected
+        ink = "selected" if chosen else "holder" if stave.kind == "holder" else "text"
+        wide = max(room // len(lags), 1)
+        shades = [(sign * wide, shade) for sign, shade in (_shade(lag, most) for lag in lags)]
+        cells: list[Span] = [(" " * (room - wide * len(lags)), "dim"), *shades]
+        now = "" if lags[-1] is None else duration(lags[-1])
+        name = pad(label(stave.key, names), names)
+        return [(f" {name} ", ink), *joined(cells), (f" {pad(now, _LAG, right=True)}", ink)]
+
+    def _words(self, rest: int, most: int) -> str:
+        """Since when, the meaning of the shades, and the number of channels not shown."""
+        limits = [f"{sign}≤{duration(most // part)}" for sign, part in zip(SHADES, (*STEPS, 1), strict=True)]
+        moments = self._heat.moments
+        since = clock(moments[0].now_ms, self._heat.zone, moments[-1].now_ms).partition(".")[0]
+        return f"since {since}  " + " ".join(limits) + (f"  +{rest:,} {LESS_BEHIND}" if rest else "")
+
+
+def _shade(lag: int | None, most: int) -> Span:
+    if lag is None:
+        return " ", "dim"
+    place = sum(lag * part > most for part in STEPS)
+    return SHADES[place], _INKS[place]

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from textual.message import Message
 
-from ..present.fleet import FleetRow, header_line, layout, row_line, title_at
-from ..present.line import Run, cells
+from ..words.fleet import FleetRow, header_line, layout, row_line, title_at
+from ..words.spans import Span, cells
 from .rows import Rows, text_of
 
 
@@ -85,14 +85,14 @@ class FleetTable(Rows):
     def row_count(self) -> int:
         return max(len(self._rows), 1)
 
-    def header(self, width: int) -> Sequence[Run]:
+    def header(self, width: int) -> Sequence[Span]:
         return header_line(layout(self._rows, width), self._sort, width, reverse=self._reverse)
 
-    def row(self, index: int, width: int) -> Sequence[Run]:
+    def row(self, index: int, width: int) -> Sequence[Span]:
         if not self._rows:
             return [(f" {self._empty}", "dim")]
         row = self._rows[index]
-        runs = row_line(row, layout(self._rows, width), width)
+        spans = row_line(row, layout(self._rows, width), width)
         if row.target != self._selected:
-            return runs
-        return [*((text, f"{ink}@cursor") for text, ink in runs), (" " * (width - cells(runs)), "cursor")]
+            return spans
+        return [*((text, f"{ink}@cursor") for text, ink in spans), (" " * (width - cells(spans)), "cursor")]

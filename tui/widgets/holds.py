@@ -7,9 +7,9 @@ from msgspec import Struct
 from rich.cells import cell_len
 from textual.message import Message
 
-from ..present.formatting import brief, cut, duration, label, pad, share
-from ..present.holders import Hold, shares, totals
-from ..present.line import Run, clip
+from ...engine.text.formatting import brief, cut, duration, label, pad, share
+from ..words.history import Hold, shares, totals
+from ..words.spans import Span, clip
 from .canvas import Canvas
 
 SHADES = " ░▒▓█"
@@ -20,7 +20,7 @@ _LEFT = " holders "
 _TOTAL = 18
 
 
-class Held(Struct, frozen=True):
+class HolderSpan(Struct, frozen=True):
     """The content: the holds between two times (processing time, epoch ms), and the present holder."""
 
     holds: Sequence[Hold] = ()
@@ -39,9 +39,9 @@ class HolderStrip(Canvas):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._held = Held()
+        self._held = HolderSpan()
 
-    def show(self, held: Held) -> None:
+    def show(self, held: HolderSpan) -> None:
         """Draw `held`."""
         if held != self._held:
             self._held = held
@@ -50,20 +50,20 @@ class HolderStrip(Canvas):
     def on_click(self) -> None:
         self.post_message(self.Picked())
 
-    def draw(self, width: int, height: int) -> list[list[Run]]:
+    def draw(self, width: int, height: int) -> list[list[Span]]:
         held = self._held
         right = f" {duration(held.last_ms - held.first_ms)} "
         room = width - len(_LEFT) - len(right)
         if not held.holds or held.last_ms <= held.first_ms or room < 10:
             return [[]]
         cells = [_most(parts) for parts in shares(held.holds, held.first_ms, held.last_ms, room)]
-        runs: list[Run] = [(_LEFT, "dim")]
+        spans: list[Span] = [(_LEFT, "dim")]
         start = 0
         for end in range(1, room + 1):
             if end == room or cells[end] != cells[start]:
-                runs += _segment(cells[start], end - start, cells[start] == held.holder and end == room)
+                spans += _segment(cells[start], end - start, cells[start] == held.holder and end == room)
                 start = end
-        return [[*runs, (right, "dim")]]
+        return [[*spans, (right, "dim")]]
 
 
 class HolderLanes(Canvas):
@@ -71,15 +71,15 @@ class HolderLanes(Canvas):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._held = Held()
+        self._held = HolderSpan()
 
-    def show(self, held: Held) -> None:
+    def show(self, held: HolderSpan) -> None:
         """Draw `held`."""
         if held != self._held:
             self._held = held
             self.redraw()
 
-    def draw(self, width: int, height: int) -> list[list[Run]]:
+    def draw(self, width: int, height: int) -> list[list[Span]]:
         held = self._held
         found = totals(held.holds)
         if not found or height < 2:
@@ -91,19 +91,19 @@ class HolderLanes(Canvas):
         room = width - names - _TOTAL - 5
         cells = shares(held.holds, held.first_ms, held.last_ms, max(room, 0))
         whole = max(held.last_ms - held.first_ms, 1)
-        lines: list[list[Run]] = []
+        lines: list[list[Span]] = []
         for total in kept:
             ink, words = ("holder", "holder") if total.channel == held.holder else ("active", "text")
             shades = "".join(SHADES[_shade(parts.get(total.channel, 0.0))] for parts in cells)
             part = share(min(total.held_ms / whole, 1.0))
             said = f"{pad(duration(total.held_ms), 6, right=True)} {pad(part, 7, right=True)} {total.times:>3,}×"
-            runs: list[Run] = [(f" {pad(label(total.channel, names), names)} ", words), ("│", "frame"), (shades, ink)]
-            lines.append(clip([*runs, ("│", "frame"), (said, "dim")], width))
+            spans: list[Span] = [(f" {pad(label(total.channel, names), names)} ", words), ("│", "frame"), (shades, ink)]
+            lines.append(clip([*spans, ("│", "frame"), (said, "dim")], width))
         more = len(found) - len(kept)
         return [*lines, _axis(held, names, room, f"and {more:,} more" if more > 0 else "")]
 
 
-def _axis(held: Held, names: int, room: int, more: str) -> list[Run]:
+def _axis(held: HolderSpan, names: int, room: int, more: str) -> list[Span]:
     """The times below the lanes."""
     step = max(held.last_ms - held.first_ms, 1)
     ticks = max(min(room // 16, 6), 1)
@@ -114,7 +114,7 @@ def _axis(held: Held, names: int, room: int, more: str) -> list[Run]:
     return [(" " * (names + 3) + cut(text, max(room, 0)).ljust(max(room, 0)) + " " + more, "dim")]
 
 
-def _segment(channel: str | None, width: int, now: bool) -> list[Run]:
+def _segment(channel: str | None, width: int, now: bool) -> list[Span]:
     """A stretch of one holder."""
     if channel is None:
         return [(NO_HOLDER * width, "frame")]

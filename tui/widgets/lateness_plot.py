@@ -8,13 +8,12 @@ from rich.cells import cell_len
 from textual.events import Click
 from textual.message import Message
 
-from ..present.formatting import count, duration, pad, setting
-from ..present.lateness_curve import Curve, horizon_words, place_of
-from ..present.line import Run
-from ..present.screen_words import OF_THIS_CHANNEL, SHARE_BEHIND
+from ...engine.text.formatting import count, duration, pad, setting
+from ..words.lateness import Curve, horizon_words, place_of
+from ..words.lists import OF_THIS_CHANNEL, SHARE_BEHIND
+from ..words.spans import Span
 from .barrel import EIGHTHS
-from .canvas import Canvas
-from .dots import Dots
+from .canvas import Canvas, Dots
 from .rows import wrapped
 
 _LEFT, _RIGHT = 8, 8
@@ -27,7 +26,7 @@ _BOTH, _TITLED = 7, 15
 NOW, PREVIEW, RECOMMENDED = "▲", "▸", "◆"
 
 
-class Scene(Struct, frozen=True):
+class LatenessScene(Struct, frozen=True):
     """The content: the edges from `first` to `last`, the cursor on one of them, marks at latenesses (ms)."""
 
     curve: Curve | None = None
@@ -41,7 +40,7 @@ class Scene(Struct, frozen=True):
 
 
 class LatenessPlot(Canvas):
-    """Draws a `Scene`; says `Picked` when an edge is clicked."""
+    """Draws a `LatenessScene`; says `Picked` when an edge is clicked."""
 
     class Picked(Message):
         """An edge was clicked."""
@@ -52,9 +51,9 @@ class LatenessPlot(Canvas):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._scene = Scene()
+        self._scene = LatenessScene()
 
-    def show(self, scene: Scene) -> None:
+    def show(self, scene: LatenessScene) -> None:
         """Draw `scene`."""
         if scene != self._scene:
             self._scene = scene
@@ -69,15 +68,15 @@ class LatenessPlot(Canvas):
         if starts:
             self.post_message(self.Picked(starts[-1]))
 
-    def draw(self, width: int, height: int) -> list[list[Run]]:
+    def draw(self, width: int, height: int) -> list[list[Span]]:
         scene = self._scene
         if scene.curve is None or height < 3 or width < _LEFT + _RIGHT + 8:
-            said: list[list[Run]] = [[(line, "dim")] for line in wrapped(scene.empty, width)]
+            said: list[list[Span]] = [[(line, "dim")] for line in wrapped(scene.empty, width)]
             return [*([] for _ in range(height // 3)), *said][:height]
         return _Drawing(scene, scene.curve, width, height).lines()
 
 
-def _x(scene: Scene, place: int, width: int) -> int:
+def _x(scene: LatenessScene, place: int, width: int) -> int:
     """The place of an edge, in cells from the left of the plot."""
     many, room = scene.last - scene.first + 1, width - _LEFT - _RIGHT
     if room >= _EVEN * many:
@@ -88,7 +87,7 @@ def _x(scene: Scene, place: int, width: int) -> int:
 class _Drawing:
     """One drawing of a scene; x in cells from the left of the plot."""
 
-    def __init__(self, scene: Scene, curve: Curve, width: int, height: int) -> None:
+    def __init__(self, scene: LatenessScene, curve: Curve, width: int, height: int) -> None:
         self._scene, self._curve = scene, curve
         self._all = width
         self._width = _x(scene, scene.last + 1, width)
@@ -98,13 +97,13 @@ class _Drawing:
         self._bars = max(rows * 2 // 5, 2) if both else rows
         self._rows = rows - self._bars
 
-    def lines(self) -> list[list[Run]]:
+    def lines(self) -> list[list[Span]]:
         """All lines from top to bottom; with little room the histogram alone."""
         one = self._curve.of_part
         horizon = self._curve.horizon_ms
         of = f", {OF_THIS_CHANNEL}" if one else "" if horizon is None else f", {horizon_words(horizon)}"
         what = f"records by how late they are{of}"
-        title: list[Run] = [(" " * _LEFT, "dim"), (what, "text"), (" (log)", "dim")]
+        title: list[Span] = [(" " * _LEFT, "dim"), (what, "text"), (" (log)", "dim")]
         if not self._rows:
             return [*([title] if self._titled else []), *self._histogram(), self._labels()]
         lines = [*self._histogram(), *self._curves(), *self._marks(), self._labels()]
@@ -130,9 +129,9 @@ class _Drawing:
     def _pitch(self, place: int) -> int:
         return self._x(place + 1) - self._x(place)
 
-    def _ground(self) -> list[Run]:
+    def _ground(self) -> list[Span]:
         """An empty line with the cursor, the lateness in force and the preview."""
-        cells: list[Run] = [(" ", "dim")] * self._width
+        cells: list[Span] = [(" ", "dim")] * self._width
         for value, ink in ((self._scene.now_ms, "dim"), (self._scene.preview_ms, "preview")):
             if value is not None and 0 <= self._x_of(value) < self._width:
                 cells[self._x_of(value)] = ("┊", ink)
@@ -141,11 +140,11 @@ class _Drawing:
             cells[x] = ("│", "accent")
         return cells
 
-    def _histogram(self) -> list[list[Run]]:
+    def _histogram(self) -> list[list[Span]]:
         curve, scene = self._curve, self._scene
         most = max(curve.counts[scene.first : scene.last + 1], default=0)
         heights = [self._height(curve.counts[place], most) for place in range(scene.first, scene.last + 1)]
-        lines: list[list[Run]] = []
+        lines: list[list[Span]] = []
         for row in range(self._bars - 1, -1, -1):
             cells = self._ground()
             for place, eighths in enumerate(heights, scene.first):
@@ -163,7 +162,7 @@ class _Drawing:
         """A bar's height in eighths of a row, by the logarithm of its records."""
         return max(round(8 * self._bars * log(1 + records) / log(1 + most)), 1) if records else 0
 
-    def _curves(self) -> list[list[Run]]:
+    def _curves(self) -> list[list[Span]]:
         scene, curve = self._scene, self._curve
         dots = Dots(self._width, self._rows)
         delays = [curve.delays[place] for place in range(scene.first, scene.last + 1)]
@@ -173,13 +172,13 @@ class _Drawing:
         shares = [curve.shares[place] for place in range(scene.first, scene.last + 1)]
         self._polyline(dots, [None if share is None else self._share_y(share) for share in shares], "stale")
         names = {int(min(self._rows * n / _DECADES, self._rows - 1)): n for n in range(_DECADES, -1, -1)}
-        lines: list[list[Run]] = []
+        lines: list[list[Span]] = []
         for row in range(self._rows):
             label = {0: "100 %", 1: "10 %", 2: "1 %", 3: "0.1 %", 4: "≤0.01 %"}[names[row]] if row in names else ""
             right = ""
             if known:
                 right = duration(high) if not row else duration(low) if row == self._rows - 1 else ""
-            left: list[Run] = [(pad(label, _LEFT - 1, right=True), "dim"), ("┤" if label else "│", "frame")]
+            left: list[Span] = [(pad(label, _LEFT - 1, right=True), "dim"), ("┤" if label else "│", "frame")]
             lines.append([*left, *dots.row(row, self._ground()), (f" {right}", "level")])
         return lines
 
@@ -200,7 +199,7 @@ class _Drawing:
                 dots.line(start[0], start[1], here[0], here[1], ink, every)
             before = here
 
-    def _marks(self) -> list[list[Run]]:
+    def _marks(self) -> list[list[Span]]:
         scene = self._scene
         marks: list[tuple[int, str, str]] = []
         if scene.now_ms is not None:
@@ -210,7 +209,7 @@ class _Drawing:
         best = [(self._x_of(ms), f"{RECOMMENDED}{text}", "good") for ms, text in scene.recommended if ms is not None]
         return [self._placed(marks), self._placed(best)]
 
-    def _labels(self) -> list[Run]:
+    def _labels(self) -> list[Span]:
         scene, edges = self._scene, self._curve.edges
         taken: list[tuple[int, int, int]] = []
         places = range(scene.first, scene.last + 1)
@@ -222,12 +221,12 @@ class _Drawing:
         inks = {scene.cursor: "accent"}
         return self._placed([(start, setting(edges[p]), inks.get(p, "dim")) for start, _, p in sorted(taken)], gap=0)
 
-    def _placed(self, marks: Sequence[tuple[int, str, str]], gap: int = 1) -> list[Run]:
+    def _placed(self, marks: Sequence[tuple[int, str, str]], gap: int = 1) -> list[Span]:
         """Texts at their places, or one after the other if they would overlap."""
-        runs: list[Run] = [(" " * _LEFT, "dim")]
+        spans: list[Span] = [(" " * _LEFT, "dim")]
         at = 0
         for x, text, ink in sorted(marks):
             start = max(x, at)
-            runs += [(" " * (start - at), "dim"), (text, ink), (" " * gap, "dim")]
+            spans += [(" " * (start - at), "dim"), (text, ink), (" " * gap, "dim")]
             at = start + cell_len(text) + gap
-        return runs
+        return spans

@@ -1,19 +1,21 @@
-"""The one-line widgets: text lines, the watermark with its sparkline, the rules between the panels, the footer."""
+"""The one-line widgets: the lines at the top, the rules between the panels, the footer and the prompt."""
 
 from collections.abc import Sequence
 
 from msgspec import Struct
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
 from textual.events import Click
 from textual.message import Message
+from textual.widgets import Input, Label
 
-from ..present.formatting import duration
-from ..present.keys import Hint
-from ..present.line import Part, Run, cells, clip, lay
-from ..present.top import SPARK_CELLS, Story
+from ...engine.text.formatting import clean, duration
+from ..words.keys import Hint
+from ..words.spans import SPARK_CELLS, Part, Span, Top, WatermarkLine, cells, clip, lay, part
 from .barrel import EIGHTHS
 from .canvas import Canvas
 
-_LEAST_SPARK = 8
+_MIN_SPARK = 8
 
 
 class TextLine(Canvas):
@@ -29,7 +31,7 @@ class TextLine(Canvas):
             self._parts = parts
             self.redraw()
 
-    def draw(self, width: int, height: int) -> list[list[Run]]:
+    def draw(self, width: int, height: int) -> list[list[Span]]:
         return [lay(self._parts, width)]
 
 
@@ -38,42 +40,42 @@ class LevelLine(Canvas):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._story = Story()
+        self._story = WatermarkLine()
 
-    def show(self, story: Story) -> None:
+    def show(self, story: WatermarkLine) -> None:
         """Draw `story`."""
         if story != self._story:
             self._story = story
             self.redraw()
 
-    def draw(self, width: int, height: int) -> list[list[Run]]:
+    def draw(self, width: int, height: int) -> list[list[Span]]:
         story = self._story
         if height > 1:
             level, holder = lay(story.level, width), lay(story.holder, width)
             return [self._with_spark(level, width), holder]
         return [self._with_spark(lay([*story.level, *story.holder], width), width)]
 
-    def _with_spark(self, runs: list[Run], width: int) -> list[Run]:
-        if runs and not runs[-1][0].strip():
-            runs = runs[:-1]
-        label: Run = ("  lag ", "dim")
+    def _with_spark(self, spans: list[Span], width: int) -> list[Span]:
+        if spans and not spans[-1][0].strip():
+            spans = spans[:-1]
+        label: Span = ("  lag ", "dim")
         greatest = max((lag for lag in self._story.lags if lag is not None), default=None)
-        top: Run = ("" if greatest is None else f" ≤{duration(greatest)} ", "dim")
-        room = width - cells([*runs, label, top])
-        if greatest is None or room < _LEAST_SPARK:
-            return runs
+        top: Span = ("" if greatest is None else f" ≤{duration(greatest)} ", "dim")
+        room = width - cells([*spans, label, top])
+        if greatest is None or room < _MIN_SPARK:
+            return spans
         shown = self._story.lags[-min(room, SPARK_CELLS) :]
         spark = "".join(" " if lag is None else EIGHTHS[1 + 7 * lag // max(greatest, 1)] for lag in shown)
         fill = " " * (room - len(spark))
-        return [*runs, (fill, "dim"), label, (spark, "holder"), top]
+        return [*spans, (fill, "dim"), label, (spark, "holder"), top]
 
 
 class Heading(Struct, frozen=True):
     """A title in a rule: its panel's start (cells), its text, and the text at its right end."""
 
     start: int
-    title: Sequence[Run]
-    right: Sequence[Run] = ()
+    title: Sequence[Span]
+    right: Sequence[Span] = ()
     firm: bool = False
     """Whether the title is cut, instead of the right end, if there is no room for both."""
 
@@ -93,19 +95,19 @@ class Rule(Canvas):
             self._headings, self._joints = headings, joints
             self.redraw()
 
-    def draw(self, width: int, height: int) -> list[list[Run]]:
-        runs: list[Run] = [(self._ends[0], "frame")]
+    def draw(self, width: int, height: int) -> list[list[Span]]:
+        spans: list[Span] = [(self._ends[0], "frame")]
         for place, heading in enumerate(self._headings):
             last = place + 1 == len(self._headings)
             end = width - 1 if last else self._headings[place + 1].start
-            runs += self._stretch(heading, end - cells(runs))
+            spans += self._stretch(heading, end - cells(spans))
             if not last:
-                runs.append((self._joints.get(end, "─"), "frame"))
+                spans.append((self._joints.get(end, "─"), "frame"))
         if not self._headings:
-            runs.append(("".join(self._joints.get(x, "─") for x in range(1, width - 1)), "frame"))
-        return [[*runs, (self._ends[1], "frame")]]
+            spans.append(("".join(self._joints.get(x, "─") for x in range(1, width - 1)), "frame"))
+        return [[*spans, (self._ends[1], "frame")]]
 
-    def _stretch(self, heading: Heading, width: int) -> list[Run]:
+    def _stretch(self, heading: Heading, width: int) -> list[Span]:
         right = [(" ", "frame"), *heading.right, (" ─", "frame")] if heading.right else []
         room = width - cells(right) - 1 if heading.firm else width
         title = clip([("─ ", "frame"), *heading.title, (" ", "frame")], room)
@@ -136,19 +138,118 @@ class KeyLine(Canvas):
             self._keys = keys
             self.redraw()
 
-    def draw(self, width: int, height: int) -> list[list[Run]]:
+    def draw(self, width: int, height: int) -> list[list[Span]]:
         kept = list(self._keys)
         while kept and sum(len(key.keys) + len(key.word) + 3 for key in kept) > width:
             kept.remove(max(kept, key=lambda key: key.rank))
-        runs: list[Run] = []
+        spans: list[Span] = []
         self._spots = []
         for key in kept:
-            start = cells(runs)
-            runs += [(" ", "dim"), (key.keys, "key"), (f" {key.word} ", "dim")]
-            self._spots.append((start, cells(runs), key.action))
-        return [runs]
+            start = cells(spans)
+            spans += [(" ", "dim"), (key.keys, "key"), (f" {key.word} ", "dim")]
+            self._spots.append((start, cells(spans), key.action))
+        return [spans]
 
     def on_click(self, event: Click) -> None:
         for start, end, action in self._spots:
             if start <= event.x < end:
                 self.post_message(self.Pressed(action))
+
+
+class Prompt(Horizontal):
+    """Asks for one value; posts `Typed` at each change, `Done` at Enter. Hidden until it is opened."""
+
+    class Typed(Message):
+        """The text changed."""
+
+        def __init__(self, purpose: str, text: str) -> None:
+            self.purpose, self.text = purpose, text
+            super().__init__()
+
+    class Done(Message):
+        """Enter was pressed."""
+
+        def __init__(self, purpose: str, text: str) -> None:
+            self.purpose, self.text = purpose, text
+            super().__init__()
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._purpose = ""
+
+    def compose(self) -> ComposeResult:
+        yield Label(id="prompt-label", markup=False)
+        entry = Input(compact=True, id="prompt-input", select_on_focus=False)
+        entry.cursor_blink = False  # it would repaint an unchanged screen
+        yield entry
+        yield Label(id="prompt-note", markup=False)
+
+    @property
+    def purpose(self) -> str:
+        """The purpose it was opened for; empty when it is closed."""
+        return self._purpose
+
+    def open(self, purpose: str, label: str, text: str, note: str) -> None:
+        """Ask: `label` is before the input, `note` after it."""
+        self._purpose = purpose
+        self.query_one("#prompt-label", Label).update(f" {label} ")
+        entry = self.query_one(Input)
+        with self.prevent(Input.Changed):
+            entry.value = text
+        entry.cursor_position = len(text)
+        self.say(note)
+        self.display = True
+        entry.focus()
+
+    def close(self) -> None:
+        """Hide."""
+        self._purpose = ""
+        self.display = False
+
+    def say(self, note: str, error: bool = False) -> None:
+        """Show a text after the input: how to continue, or the problem in one line."""
+        label = self.query_one("#prompt-note", Label)
+        label.update(note)
+        label.set_class(error, "-error")
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        if self._purpose:
+            self.post_message(self.Typed(self._purpose, event.value))
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.post_message(self.Done(self._purpose, event.value))
+
+
+class TopLines(Vertical):
+    """Draws a `Top`."""
+
+    def compose(self) -> ComposeResult:
+        yield TextLine(id="status")
+        yield TextLine(id="verdict")
+        yield LevelLine(id="level")
+        yield TextLine(id="tuning")
+        yield TextLine(id="now")
+        yield TextLine(id="from-start")
+        yield TextLine(id="banner")
+        yield TextLine(id="log")
+
+    def show(self, top: Top) -> None:
+        """Draw `top`."""
+        self.query_one("#status", TextLine).show(top.status)
+        self.query_one("#verdict", TextLine).show(top.verdict)
+        self.query_one(LevelLine).show(top.story)
+        self.query_one("#tuning", TextLine).show(top.tuning)
+        for selector, parts in (("#now", top.now), ("#from-start", top.from_start)):
+            line = self.query_one(selector, TextLine)
+            line.show(parts)
+            line.display = bool(parts)
+        self._notice("#banner", top.banner)
+        self._notice("#log", None if top.log is None else (f"log {top.log}", "text"))
+
+    def _notice(self, selector: str, notice: tuple[str, str] | None) -> None:
+        text, ink = notice or ("", "text")
+        line = self.query_one(selector, TextLine)
+        line.show([part((" " + clean(text), ink))])
+        line.display = notice is not None

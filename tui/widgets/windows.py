@@ -1,6 +1,4 @@
-"""The table of open windows: their distance from firing, and the channels they wait for; windows that wait alike are
-grouped.
-"""
+"""The table of windows: how far each is from firing, which channels it waits for."""
 
 from collections.abc import Sequence
 from datetime import tzinfo
@@ -10,17 +8,18 @@ from rich.cells import cell_len
 from textual.events import Blur, Focus
 from textual.message import Message
 
-from ...engine.core.snapshot import OpenWindow
-from ..present import formatting as f
-from ..present.blockers import WindowGroup, waits_for, window_groups
-from ..present.line import Run, cells, clip
+from ...engine.snapshot import FiredWindow, OpenWindow
+from ...engine.text import formatting as f
+from ..words.blockers import WindowGroup, waits_for, window_groups
+from ..words.lists import windows_wait
+from ..words.spans import Span, cells, clip
 from .rows import Rows, text_of, wrapped
 
-_BAR = (6, 24)
+_BAR_CELLS = (6, 24)
 _ROOMY = 42
 
 
-class OpenWindows(Struct, frozen=True):
+class OpenWindowTable(Struct, frozen=True):
     """The table's content: open windows, the earliest end first, of `open_count` in total."""
 
     open: Sequence[OpenWindow] = ()
@@ -39,7 +38,7 @@ class OpenWindows(Struct, frozen=True):
 
 
 class WindowTable(Rows):
-    """Draws `OpenWindows`: two lines per group, with a bar that is full up to the watermark and light up to the fastest
+    """Draws `OpenWindowTable`: two lines a group, a bar full up to the watermark and light up to the fastest
     channel.
 
     While it has the focus, the selected group is marked; says `Chosen` when that changes.
@@ -50,12 +49,12 @@ class WindowTable(Rows):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._windows = OpenWindows()
+        self._windows = OpenWindowTable()
         self._groups: list[WindowGroup] = []
         self._wide = (0, 0)
         self._cursor = 0
 
-    def show(self, windows: OpenWindows) -> None:
+    def show(self, windows: OpenWindowTable) -> None:
         """Draw `windows`."""
         if windows == self._windows:
             return
@@ -116,13 +115,13 @@ class WindowTable(Rows):
     def on_blur(self, event: Blur) -> None:
         self.redraw()
 
-    def row(self, index: int, width: int) -> Sequence[Run]:
-        runs = self._drawn(index, width)
+    def row(self, index: int, width: int) -> Sequence[Span]:
+        spans = self._drawn(index, width)
         if not self.has_focus or index // 2 != min(self._cursor, len(self._groups) - 1) or not self._groups:
-            return runs
-        return [*((text, f"{ink}@cursor") for text, ink in runs), (" " * (width - cells(runs)), "cursor")]
+            return spans
+        return [*((text, f"{ink}@cursor") for text, ink in spans), (" " * (width - cells(spans)), "cursor")]
 
-    def _drawn(self, index: int, width: int) -> Sequence[Run]:
+    def _drawn(self, index: int, width: int) -> Sequence[Span]:
         windows = self._windows
         if not windows.open:
             return [(wrapped(windows.empty, width)[index], "dim")]
@@ -136,26 +135,26 @@ class WindowTable(Rows):
         windows = self._windows
         return f.interval(group.first.start_ms, group.end_ms, windows.zone, windows.near_ms)
 
-    def _fill(self, group: WindowGroup, width: int) -> list[Run]:
+    def _fill(self, group: WindowGroup, width: int) -> list[Span]:
         windows, window = self._windows, group.first
         ends = f.pad(self._ends(group), self._wide[0])
         rows = f.pad(f.count(group.records), self._wide[1], right=True)
         unit = "  " if width < _ROOMY else " row   " if group.records == 1 else " rows  "
-        head: list[Run] = [(f" {ends}  ", "strong"), (rows, "text"), (unit, "dim")]
-        tail: list[Run] = []
+        head: list[Span] = [(f" {ends}  ", "strong"), (rows, "text"), (unit, "dim")]
+        tail: list[Span] = []
         if windows.lateness_ms is not None:
             needed = f.clock(window.end_ms + windows.lateness_ms, windows.zone, windows.near_ms).partition(".")[0]
             needed = needed.removesuffix(":00")
             tail = [(" until ", "dim"), (needed, "text")]
         room = width - cells(head) - 1
-        if room - cells(tail) < _BAR[0]:
+        if room - cells(tail) < _BAR_CELLS[0]:
             tail = []
         bar = reach_bar(
-            window.start_ms, group.end_ms, windows.level_ms, windows.fastest_ms, min(room - cells(tail), _BAR[1])
+            window.start_ms, group.end_ms, windows.level_ms, windows.fastest_ms, min(room - cells(tail), _BAR_CELLS[1])
         )
         return [*head, *bar, *tail]
 
-    def _waits(self, group: WindowGroup, width: int) -> list[Run]:
+    def _waits(self, group: WindowGroup, width: int) -> list[Span]:
         window, count = group.first, len(group.windows)
         who = waits_for(window, 3 if width >= _ROOMY else 1, self._windows.taking_part)
         several = f"{count:,} {'windows ' if width >= _ROOMY else ''}"
@@ -174,7 +173,7 @@ class WindowTable(Rows):
         return [(head, "dim"), (who, "holder"), (short, "dim")]
 
 
-def reach_bar(start_ms: int, end_ms: int, level_ms: int | None, fastest_ms: int | None, width: int) -> list[Run]:
+def reach_bar(start_ms: int, end_ms: int, level_ms: int | None, fastest_ms: int | None, width: int) -> list[Span]:
     """How far the watermark and the fastest channel are between two times, as a bar; nothing if there is no room."""
     if width < 3:
         return []
@@ -186,3 +185,161 @@ def reach_bar(start_ms: int, end_ms: int, level_ms: int | None, fastest_ms: int 
     closed = reached(level_ms)
     ahead = max(reached(fastest_ms), closed)
     return [("▇" * closed, "level"), ("▒" * (ahead - closed), "ahead"), ("▁" * (width - ahead), "frame")]
+
+
+_BAR = (6, 24)
+_SHORT, _CLOSES = 8, 24
+_FIRED = 68
+_AT = 12
+"""The width of a fired window's line besides its name and rows."""
+_NAMED, _NAME_CELLS = 6, 14
+INKS = {"now": "good", "pace": "text", "idle": "text", "never": "stale", "unknown": "dim"}
+"""The certainty that a window closes."""
+
+
+class Shape(Struct, frozen=True):
+    """What all rows share: the watermark and the fastest channel's (epoch ms), and the widths of windows and counts."""
+
+    level_ms: int | None
+    fastest_ms: int | None
+    near_ms: int | None
+    """Times on another day than this one have their date."""
+    zone: tzinfo | None
+    window: int
+    rows: int
+
+
+def shape_of(
+    windows: Sequence[OpenWindow | FiredWindow],
+    level_ms: int | None,
+    fastest_ms: int | None,
+    near_ms: int | None,
+    zone: tzinfo | None,
+) -> Shape:
+    """The shape that fits `windows`."""
+    names = [f.interval(w.start_ms, w.end_ms, zone, near_ms) for w in windows]
+    return Shape(
+        level_ms,
+        fastest_ms,
+        near_ms,
+        zone,
+        max((cell_len(name) for name in names), default=0),
+        max((cell_len(f.count(w.records)) for w in windows), default=0),
+    )
+
+
+def open_titles(shape: Shape, width: int) -> list[Span]:
+    """The line above the open windows."""
+    bar = _bar_cells(shape, width)
+    text = f" {f.pad('open', shape.window)}  {f.pad('rows', max(shape.rows, 4), right=True)}  {' ' * bar}"
+    return clip([(f"{text}  {f.pad('short', _SHORT, right=True)}  closes", "dim")], width)
+
+
+def open_sorts(window: OpenWindow, in_ms: float | None) -> dict[str, float | None]:
+    """An open window's values by the titles of `open_titles`, from left to right; `in_ms`: when it closes."""
+    return {"open": window.start_ms, "rows": window.records, "short": window.short_ms, "closes": in_ms}
+
+
+def open_line(window: OpenWindow, closes: str, kind: str, shape: Shape, width: int) -> list[Span]:
+    """Window, rows, bar, missing event time, and how it closes."""
+    short = f.UNKNOWN if window.short_ms is None else f.duration(max(window.short_ms, 0))
+    spans: list[Span] = [
+        *_head(window, shape),
+        *reach_bar(window.start_ms, window.end_ms, shape.level_ms, shape.fastest_ms, _bar_cells(shape, width)),
+        (f"  {f.pad(short, _SHORT, right=True)}  ", "text"),
+        (closes, INKS[kind]),
+    ]
+    return clip(spans, width)
+
+
+def group_line(group: WindowGroup, width: int) -> list[Span]:
+    """The line above windows that wait for the same channels, or, where these are not known, with the same times."""
+    if group.first.blockers is None and waits_for(group.first) is None:
+        return clip([(f" {f.counted(len(group.windows), 'window')} with the same start and end", "dim")], width)
+    who = waits_for(group.first) or "nothing: they fire at the next emit"
+    return clip([(f" {windows_wait(len(group.windows))} ", "dim"), (who, "holder")], width)
+
+
+def open_details(window: OpenWindow, grouped: bool, width: int) -> list[Span]:
+    """The channels it waits for (unless a line above its group names them), and those that fill it."""
+    spans: list[Span] = [("   ", "dim")]
+    who = waits_for(window)
+    if who is not None and not grouped:
+        spans += [("waits for ", "dim"), (who, "holder")]
+    if window.operator is not None:
+        spans.append((f"  operator {window.operator}", "dim"))
+    parts, many = window.channels or [], window.channel_count or 0
+    shown: list[Span] = []
+    for place, part in enumerate(parts[:_NAMED]):
+        rest = many - place - 1
+        more = f", {rest:,} more" if rest else ""
+        piece: list[Span] = [
+            ("   " if not place else ", ", "dim"),
+            (f.label(part.channel, _NAME_CELLS), "text"),
+            (f" {f.count(part.records)}", "dim"),
+        ]
+        if cells([*spans, *shown, *piece]) + len(more) > width:
+            break
+        shown += piece
+    left = many - sum(1 for _, ink in shown if ink == "text")
+    if shown and left:
+        shown.append((f", {left:,} more", "dim"))
+    return clip([*spans, *shown], width)
+
+
+def fired_titles(shape: Shape, width: int) -> list[Span]:
+    """The line above the fired windows."""
+    start = f" {f.pad('fired', shape.window)}  {f.pad('rows', max(shape.rows, 4), right=True)}"
+    firings, drops = _late_titles(shape, width)
+    return clip([(f"{start}  {f.pad('fired at', _AT)}  after end  {firings}  {drops}  until", "dim")], width)
+
+
+def fired_sorts(window: FiredWindow) -> dict[str, int | None]:
+    """A fired window's values by the titles of `fired_titles`, from left to right, long and short ones."""
+    after = None if window.ended or window.fired_ms is None else window.fired_ms - window.end_ms
+    return {
+        "fired ": window.start_ms,
+        "rows": window.records,
+        "fired at": window.fired_ms,
+        "after end": after,
+        "late firings": window.late_firings,
+        "refired": window.late_firings,
+        "late drops": window.late_drops,
+        "dropped": window.late_drops,
+    }
+
+
+def fired_line(window: FiredWindow, kept_until_ms: int | None, shape: Shape, width: int) -> list[Span]:
+    """Window, rows, when it fired and how long after its end, late records, and whether it still accepts them."""
+    fired = (
+        "end of run" if window.ended or window.fired_ms is None else f.near(window.fired_ms, shape.zone, shape.near_ms)
+    )
+    after = f.UNKNOWN if window.ended or window.fired_ms is None else f.duration(window.fired_ms - window.end_ms)
+    firings, drops = (len(title) for title in _late_titles(shape, width))
+    until = "closed" if kept_until_ms is None else f.near(kept_until_ms, shape.zone, shape.near_ms)
+    spans: list[Span] = [
+        *_head(window, shape),
+        (f.pad(fired, _AT), "text"),
+        (f"  {f.pad(after, 9, right=True)}", "text"),
+        (f"  {f.pad(f.count(window.late_firings), firings, right=True)}", "text" if window.late_firings else "dim"),
+        (f"  {f.pad(f.count(window.late_drops), drops, right=True)}", "stale" if window.late_drops else "dim"),
+        (f"  {until}", "dim" if kept_until_ms is None else "text"),
+    ]
+    return clip(spans, width)
+
+
+def _head(window: OpenWindow | FiredWindow, shape: Shape) -> list[Span]:
+    name = f.pad(f.interval(window.start_ms, window.end_ms, shape.zone, shape.near_ms), shape.window)
+    rows = f.pad(f.count(window.records), max(shape.rows, 4), right=True)
+    return [(f" {name}  ", "strong"), (f"{rows}  ", "text")]
+
+
+def _late_titles(shape: Shape, width: int) -> tuple[str, str]:
+    """The titles for late records, as wide as their columns: short ones if there is little room."""
+    room = width - shape.window - max(shape.rows, 4) - _FIRED
+    return ("late firings", "late drops") if room >= 0 else ("late", "dropped")
+
+
+def _bar_cells(shape: Shape, width: int) -> int:
+    spare = width - shape.window - max(shape.rows, 4) - _SHORT - _CLOSES - 9
+    return max(min(spare, _BAR[1]), _BAR[0])

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from wmtop.engine.core.snapshot import Reason, Verdict
-from wmtop.engine.errors import RunError
 from wmtop.engine.feed.alert_command import AlertCommand
 from wmtop.engine.feed.messages import FromEngine
+from wmtop.engine.snapshot import Reason, Verdict
+from wmtop.engine.system.errors import RunError
 from wmtop.tui.cli.engine_alerts import watch_alerts
 
 from ..canned import HOUR, NOW, WALL, header, live

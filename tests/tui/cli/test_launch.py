@@ -6,9 +6,9 @@ import time
 from pathlib import Path
 
 import pytest
-from wmtop.engine.exit_status import how_it_ended
-from wmtop.engine.feed import rundir
+from wmtop.engine.feed import run_directory
 from wmtop.engine.feed.client import first_snapshot
+from wmtop.engine.system.errors import how_it_ended
 from wmtop.tui.cli.launch import EngineProcess
 
 from .checkpoints import checkpoint
@@ -17,14 +17,14 @@ WITHIN_S = 120
 
 
 @pytest.fixture(autouse=True)
-def run_directory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(rundir.RUN_DIR_VARIABLE, str(Path("/tmp", f"wmtop-test-{os.getpid()}")))
+def own_run_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(run_directory.RUN_DIR_VARIABLE, str(Path("/tmp", f"wmtop-test-{os.getpid()}")))
 
 
 def pid_of(name: str) -> int:
     """The engine's process, once its stream is there."""
-    first_snapshot(rundir.socket_path(name), WITHIN_S)
-    return rundir.find_run(name).pid
+    first_snapshot(run_directory.socket_path(name), WITHIN_S)
+    return run_directory.find_run(name).pid
 
 
 def wait_for(engine: EngineProcess) -> None:
@@ -35,8 +35,8 @@ def wait_for(engine: EngineProcess) -> None:
 
 
 def test_after_sigkill_it_says_so_whatever_the_log_holds(tmp_path: Path) -> None:
-    Path(rundir.log_path("launched")).write_text("wmtop: a note of an earlier run\n")
-    claim = rundir.claim("launched", "", 0)
+    Path(run_directory.log_path("launched")).write_text("wmtop: a note of an earlier run\n")
+    claim = run_directory.claim("launched", "", 0)
     engine = EngineProcess(["attach", str(checkpoint(tmp_path / "q", 3))], claim, tied=True)
     pid = pid_of("launched")
     with open(claim.run.log, "a") as log:
@@ -50,9 +50,9 @@ def test_after_sigkill_it_says_so_whatever_the_log_holds(tmp_path: Path) -> None
 
 
 def test_what_it_says_of_itself_is_the_reason_and_not_what_another_run_said(tmp_path: Path) -> None:
-    Path(rundir.log_path("launched")).write_text("wmtop: a note of an earlier run\n")
+    Path(run_directory.log_path("launched")).write_text("wmtop: a note of an earlier run\n")
     missing = tmp_path / "there-is-none"
-    engine = EngineProcess(["attach", str(missing)], rundir.claim("launched", "", 0), tied=True)
+    engine = EngineProcess(["attach", str(missing)], run_directory.claim("launched", "", 0), tied=True)
     wait_for(engine)
     assert engine.code == 2
     assert str(missing) in (engine.died() or "")
@@ -60,12 +60,12 @@ def test_what_it_says_of_itself_is_the_reason_and_not_what_another_run_said(tmp_
 
 def test_it_has_the_claimed_name_and_id_whatever_follows_a_double_dash(tmp_path: Path) -> None:
     """What is passed on is no argument: after `--` it would be taken for a target."""
-    claim = rundir.claim("launched", "", 0)
+    claim = run_directory.claim("launched", "", 0)
     path = checkpoint(tmp_path / "q", 3)
     engine = EngineProcess(["attach", "--read-only", "--", str(path)], claim, tied=True)
-    seen = first_snapshot(rundir.socket_path("launched"), WITHIN_S)
+    seen = first_snapshot(run_directory.socket_path("launched"), WITHIN_S)
     assert seen.name == "launched"
-    run = rundir.find_run("launched")
+    run = run_directory.find_run("launched")
     assert (run.id, run.description) == (claim.run.id, str(path))
     assert engine.stop() == 128 + signal.SIGTERM  # in good order, not aborted
-    assert rundir.list_runs() == []
+    assert run_directory.list_runs() == []

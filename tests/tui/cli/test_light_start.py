@@ -14,7 +14,7 @@ from .checkpoints import course
 
 FLIGHTS = Path(__file__).parents[2] / "core" / "doctor" / "flights-lateness-3h.rec"
 
-SPARK = {"pyspark", "py4j", "wmtop.engine.pipeline"}
+SPARK = {"pyspark", "py4j", "wmtop.engine.run"}
 SCREEN = {"textual", "rich.console"}
 TABLES = {"pyarrow", "numpy", "pandas"}
 RUN = """
@@ -85,11 +85,11 @@ def test_the_start_screen_needs_neither_the_other_screens_nor_the_engine() -> No
         "import sys",
         "from wmtop.tui.cli.main import command_line",
         "command_line(['demo'])",
-        "import wmtop.tui.app, wmtop.engine.feed.client, wmtop.engine.pipeline.state_files",
+        "import wmtop.tui.screens.app, wmtop.engine.feed.client, wmtop.engine.run.durable_state",
         "print(*sys.modules)",
     )
     done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     assert "wmtop.tui.screens.start" in loaded
     assert sorted({f"wmtop.tui.{name}" for name in later} & loaded) == []
-    assert sorted({"wmtop.engine.core.monitor", "numpy", "secrets", "tomllib", "zipfile"} & loaded) == []
+    assert sorted({"wmtop.engine.watermarks.monitor", "numpy", "secrets", "tomllib", "zipfile"} & loaded) == []

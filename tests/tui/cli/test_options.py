@@ -4,15 +4,15 @@ import inspect
 from typing import Any
 
 import pytest
-from wmtop.engine.core.settings import MOST_WINDOWS_PER_RECORD, Sliding, Tumbling
-from wmtop.engine.errors import UsageError
+from wmtop.engine.system.errors import UsageError
+from wmtop.engine.watermarks.settings import MAX_WINDOWS_PER_RECORD, Sliding, Tumbling
 from wmtop.tui.cli.options import settings_of, window_of
 
-from tests.refusals import refused
+from ...refusals import refused
 
 
 def test_a_record_is_in_a_bounded_number_of_windows() -> None:
-    slide_ms = 3_600_000 // MOST_WINDOWS_PER_RECORD
+    slide_ms = 3_600_000 // MAX_WINDOWS_PER_RECORD
     assert window_of(3_600_000, slide_ms, 0, None) == Sliding(3_600_000, slide_ms)
     for short_ms in (1, slide_ms - 1):
         with refused(UsageError, "", "--slide", f"{slide_ms}ms"):

@@ -1,12 +1,12 @@
 """How far a replay has been read, on standard error."""
 
 from msgspec.structs import replace
-from wmtop.engine.core.snapshot import Snapshot, SourceView
+from wmtop.engine.snapshot import Snapshot, SourceView
 from wmtop.tui.cli.output import LineWriter, SnapshotPrinter
 from wmtop.tui.cli.progress_line import ProgressLine
-from wmtop.tui.present.reading import share_read
+from wmtop.tui.words.progress import share_read
 
-from tests.tui.canned import live
+from ..canned import live
 
 CLEAR = "\r\x1b[K"
 

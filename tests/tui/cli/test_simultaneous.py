@@ -15,7 +15,7 @@ from fcntl import ioctl
 from pathlib import Path
 
 import pytest
-from wmtop.engine.feed import rundir
+from wmtop.engine.feed import run_directory
 from wmtop.tui.cli.targets import known_as
 
 from .checkpoints import checkpoint
@@ -62,7 +62,7 @@ class Terminal:
 
 @pytest.fixture
 def terminals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Terminal]]:
-    monkeypatch.setenv(rundir.RUN_DIR_VARIABLE, str(Path("/tmp", f"wmtop-test-{os.getpid()}")))
+    monkeypatch.setenv(run_directory.RUN_DIR_VARIABLE, str(Path("/tmp", f"wmtop-test-{os.getpid()}")))
     started: list[Terminal] = []
     yield started
     for terminal in started:
@@ -81,7 +81,7 @@ def test_each_screen_shows_its_own_query(terminals: list[Terminal], tmp_path: Pa
             one.read()
     for one, mine in zip(terminals, batches, strict=True):
         assert {batch for batch in batches if f"batch {batch:,}" in one.text} == {mine}
-    runs = rundir.list_runs()
+    runs = run_directory.list_runs()
     assert sorted(run.name for run in runs) == ["orders", "orders-2", "orders-3", "orders-4"]
     assert sorted(run.description for run in runs) == sorted(map(str, paths))
     for one in terminals:
@@ -89,7 +89,7 @@ def test_each_screen_shows_its_own_query(terminals: list[Terminal], tmp_path: Pa
     for one in terminals:
         one.read()
         assert one.process.wait(WITHIN_S) == 0
-    assert rundir.list_runs() == []
+    assert run_directory.list_runs() == []
 
 
 @pytest.mark.parametrize(

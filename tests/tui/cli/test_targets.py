@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from wmtop.engine.errors import UsageError
+from wmtop.engine.system.errors import UsageError
 from wmtop.tui.cli.targets import is_remote, local_path
 
 

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from tests.tui.recorded import record, story
+from ..recorded import record, story
 
 
 def test_the_screen_ends_with_its_terminal(tmp_path: Path) -> None:

@@ -4,9 +4,9 @@ import re
 from collections.abc import Sequence
 
 import pytest
-from wmtop.engine.core.history import HistoryPoint
-from wmtop.tui.replay.marks import bursts, holders, marks_of, stalls
+from wmtop.engine.verdict.history import HistoryPoint
 from wmtop.tui.replay.player import play_times
+from wmtop.tui.replay.timeline import bursts, holders, marks_of, stalls
 
 SECOND = 1_000
 

@@ -5,8 +5,8 @@ import time
 from datetime import UTC
 
 import pytest
-from wmtop.tui.present.formatting import DURATION_HOW
-from wmtop.tui.replay.moment import HOW, parse_moment
+from wmtop.engine.text.formatting import DURATION_HOW
+from wmtop.tui.replay.app import HOW, parse_moment
 
 from ..canned import DAY, HOUR, MINUTE, NOON
 

@@ -5,17 +5,16 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from wmtop.engine.core.history import history_point
-from wmtop.tui.present import palette
-from wmtop.tui.present.keys import rows
-from wmtop.tui.present.screen_words import NO_CHANNEL_MATCHES, refused
-from wmtop.tui.replay.go_to import GoToScreen
-from wmtop.tui.replay.moment import HOW
+from wmtop.engine.verdict.history import history_point
+from wmtop.tui.replay.app import HOW, GoToScreen
 from wmtop.tui.replay.player import REFUSED, TRUNCATED, play_times
 from wmtop.tui.replay.timeline import Timeline
 from wmtop.tui.screens.help import HelpScreen
 from wmtop.tui.screens.main import MainScreen
-from wmtop.tui.widgets.prompt import Prompt
+from wmtop.tui.widgets.lines import Prompt
+from wmtop.tui.words import keys
+from wmtop.tui.words.keys import rows
+from wmtop.tui.words.lists import NO_CHANNEL_MATCHES, refused
 
 from ..canned import ended, failed, live
 from ..drive import Driven
@@ -194,8 +193,8 @@ def test_only_keys_that_work_are_offered(path: Path) -> None:
         await it.press("p")
         await it.says("▶", "#status")
         titles = {command.title for command in it.app.get_system_commands(it.app.screen)}
-        assert titles >= {palette.PLAY, palette.GO_TO, palette.TYPE_LATENESS}
-        assert not titles & {palette.FREEZE, palette.RECORD}
+        assert titles >= {keys.PLAY, keys.GO_TO, keys.TYPE_LATENESS}
+        assert not titles & {keys.FREEZE, keys.RECORD}
         await it.press("question_mark")
         assert isinstance(it.app.screen, HelpScreen)
         told = "\n".join(str(part.render()) for part in it.app.screen.query("Static"))

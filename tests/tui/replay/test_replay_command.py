@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from wmtop.engine.feed.recording import RecordingReader, RecordingWriter
+from wmtop.engine.feed.recording_reader import RecordingReader
+from wmtop.engine.feed.recording_writer import RecordingWriter
 from wmtop.tui import cli
 
 from ..recorded import COUNT, record, story

@@ -1,8 +1,8 @@
 """Lines of parts, and repainting no more than what differs."""
 
 from textual.geometry import Region
-from wmtop.tui.present.line import cells, clip, lay, part
 from wmtop.tui.widgets.canvas import differ
+from wmtop.tui.words.spans import cells, clip, lay, part
 
 PARTS = [
     part(("name", "strong")),

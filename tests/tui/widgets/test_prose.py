@@ -1,11 +1,11 @@
 """Wrapped sentences."""
 
-from wmtop.tui.present.line import cells
-from wmtop.tui.widgets.prose import wrap
+from wmtop.tui.widgets.text import wrap_spans
+from wmtop.tui.words.spans import cells
 
 
 def text(*runs: tuple[str, str], width: int) -> list[str]:
-    return ["".join(part for part, _ in line) for line in wrap(list(runs), width)]
+    return ["".join(part for part, _ in line) for line in wrap_spans(list(runs), width)]
 
 
 def test_lines_break_at_spaces_and_fill_the_width() -> None:
@@ -24,5 +24,5 @@ def test_a_word_that_is_too_long_is_cut() -> None:
 
 
 def test_nothing_is_one_empty_line() -> None:
-    assert wrap([], 10) == [[]]
-    assert all(cells(line) <= 4 for line in wrap([("漢字漢字 漢字", "text")], 4))
+    assert wrap_spans([], 10) == [[]]
+    assert all(cells(line) <= 4 for line in wrap_spans([("漢字漢字 漢字", "text")], 4))

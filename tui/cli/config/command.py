@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from ...present.formatting import setting
-from ...present.key_names import key_label
-from ...present.keys import binds_by_name, chosen_keys, use_keys
+from ....engine.text.formatting import setting
+from ...words.key_names import key_label
+from ...words.keys import binds_by_name, chosen_keys, use_keys
 from .file import Config, ConfiguredTarget
 from .force import InForce, config, config_path, run_defaults, ui, variable_of
 from .lines import line_of

@@ -8,9 +8,9 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from ...present.appearance import ALERTS, THEMES, ZONES
-from ...present.formatting import clean
-from ...present.keys import BIND_NAMES, check_keys
+from ....engine.text.formatting import clean
+from ...words.keys import BIND_NAMES, check_keys
+from ...words.lists import ALERTS, THEMES, ZONES
 from ..options import parse_duration, parse_duration_or_off
 from .run_options import RUN_OPTIONS
 
@@ -21,7 +21,7 @@ _AT_LINE = re.compile(r" \(at (?:line (?P<line>\d+), column \d+|end of document)
 READERS = ("none", "files", "spark")
 
 
-LEAST_REFRESH_MS = 100
+MIN_REFRESH_MS = 100
 """Shortest refresh (ms): below it, the fleet would only read and draw."""
 
 
@@ -85,8 +85,8 @@ def _duration_or_off(value: Any) -> int:
 
 def _refresh(value: Any) -> int:
     ms = _duration(value)
-    if ms < LEAST_REFRESH_MS:
-        raise ValueError(f"is {_shown(value)}; use {LEAST_REFRESH_MS}ms or longer")
+    if ms < MIN_REFRESH_MS:
+        raise ValueError(f"is {_shown(value)}; use {MIN_REFRESH_MS}ms or longer")
     return ms
 
 
@@ -119,7 +119,7 @@ def _some_of(*allowed: str) -> Read:
 
 def _condition(value: Any) -> str:
     text = _text_for(value, "stalled_for > 5m")
-    from ...present.fail_if import parse_fail_if
+    from ...words.fail_if import parse_fail_if
 
     parse_fail_if(text)
     return text

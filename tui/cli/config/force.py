@@ -10,10 +10,10 @@ from typing import Any, Literal
 import platformdirs
 from msgspec import Struct
 
-from ....engine.core.settings import TUNABLE
-from ....engine.errors import UsageError
-from ...present.appearance import Appearance
-from ...present.formatting import clean
+from ....engine.system.errors import UsageError
+from ....engine.text.formatting import clean
+from ....engine.watermarks.settings import TUNABLE
+from ...words.lists import Appearance
 from .file import UI_KEYS, Config, ConfigError, ConfiguredTarget, Read, parse_config
 from .run_options import RUN_OPTIONS, option_names
 

@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from ....engine.feed import rundir
+from ....engine.feed import run_directory
 from .force import configured
 
 
@@ -28,7 +28,7 @@ def with_configured_target(command: Callable[..., None]) -> Callable[..., None]:
             if (
                 "name" in known
                 and values["name"] is None
-                and found.name not in {run.name for run in rundir.list_runs()}
+                and found.name not in {run.name for run in run_directory.list_runs()}
             ):
                 values["name"] = found.name
         command(**values)

@@ -4,10 +4,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....engine.errors import UsageError
-from ....engine.feed.recording import RecordingReader
-from ....engine.fleet.watcher import TargetWatch, Watcher
-from ...present.keys import use_keys
+from ....engine.feed.recording_reader import RecordingReader
+from ....engine.system.errors import UsageError
+from ....engine.targets.fleet.watcher import TargetWatch, Watcher
+from ...words.keys import use_keys
 from ..attach import engine_of
 from ..config.force import appearance, config
 from ..look import is_recording
@@ -64,8 +64,8 @@ def open_fleet() -> None:
 
 def _between(watcher: Watcher, opened: str | None) -> None:
     """Switch between the table and its targets until the user quits; `opened` is shown first. Watching never stops."""
-    from ...fleet_app import FleetApp
-    from ...preferences import preferences_file
+    from ...screens.base_app import preferences_file
+    from ...screens.fleet import FleetApp
 
     use_keys(config().keys)
     rows, selected = FleetRows(watcher), opened

@@ -7,11 +7,11 @@ from collections.abc import AsyncGenerator
 
 from msgspec import UNSET, UnsetType
 
-from ....engine.core.job_line import line_in_job
-from ....engine.core.snapshot import Snapshot
-from ....engine.errors import RunError
 from ....engine.feed.messages import Change, FromEngine, Header, Reply, Stop, ToEngine
-from ....engine.fleet.watcher import TargetWatch
+from ....engine.snapshot import Snapshot
+from ....engine.system.errors import RunError
+from ....engine.targets.fleet.watcher import TargetWatch
+from ....engine.verdict.job_line import line_in_job
 
 
 class WatchedFeed:

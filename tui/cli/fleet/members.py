@@ -5,8 +5,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from ....engine.errors import UsageError
-from ....engine.feed import rundir
+from ....engine.feed import run_directory
+from ....engine.system.errors import UsageError
 from ..config.force import config, configured
 
 
@@ -33,7 +33,7 @@ def members() -> list[Member]:
     """All configured, running or published targets, each once."""
     found = [member_of(name) for name in config().targets]
     taken = {member.target for member in found} | {member.name for member in found}
-    running = [Member(run.name, run.name, forgiving=True) for run in rundir.list_runs() if run.name not in taken]
+    running = [Member(run.name, run.name, forgiving=True) for run in run_directory.list_runs() if run.name not in taken]
     taken.update(member.name for member in running)
     return [*found, *running, *_published(taken)]
 
@@ -53,7 +53,7 @@ def some_members(names: Iterable[str], *, every: bool) -> list[Member]:
 
 def _published(taken: set[str]) -> list[Member]:
     """Published queries that run, failed, or whose job died; unless a job that runs publishes them again."""
-    from ....engine.taps.spark.published import list_published
+    from ....engine.targets.spark.published import list_published
 
     jobs = sorted(list_published(), key=lambda job: not job.publication.alive)
     out: dict[str, Member] = {}

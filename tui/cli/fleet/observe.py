@@ -7,12 +7,12 @@ from time import monotonic, sleep, time_ns
 
 import msgspec
 
-from ....engine.core.doctor import diagnose
-from ....engine.core.doctor.progress import verdict_at
-from ....engine.core.snapshot import Snapshot
-from ....engine.fleet.watcher import Looker, Sight, TargetWatch, Watcher, WatchTarget
-from ...present.check_facts import CheckInput
-from ...present.fleet import RECORDING, FleetRow, aged, fleet_row, ordered
+from ....engine.doctor import diagnose
+from ....engine.doctor.progress import verdict_at
+from ....engine.snapshot import Snapshot
+from ....engine.targets.fleet.watcher import Looker, Sight, TargetWatch, Watcher, WatchTarget
+from ...words.fail_if import CheckInput
+from ...words.fleet import RECORDING, FleetRow, aged, fleet_row, ordered
 from ..look import is_recording
 from ..targets import FLINK, TOPIC
 from .members import Member
@@ -31,7 +31,7 @@ def watcher_of(find: Callable[[], Iterable[Member]], every_s: float) -> Watcher:
 
 def looker_of(member: Member, every_s: float) -> Looker:
     """The looker for a target; UsageError or RunError if there is no such target, or it cannot be reached."""
-    from ....engine.fleet.lookers import EngineLooker, RecordingLooker, TapLooker
+    from ....engine.targets.fleet.lookers import EngineLooker, RecordingLooker, TapLooker
     from ..attach import engine_of, watched_of
 
     if (engine := engine_of(member.target)) is not None:

@@ -7,9 +7,9 @@ from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from ....engine.fleet.watcher import Sight, TargetWatch, Watcher
-from ...present import metrics as table
-from ...present.fleet import RECORDING, SILENT_MS, kind_of
+from ....engine.targets.fleet.watcher import Sight, TargetWatch, Watcher
+from ...words import metrics as table
+from ...words.fleet import RECORDING, SILENT_MS, kind_of
 from .observe import age_ms, facts_input
 
 Family = GaugeMetricFamily | CounterMetricFamily | InfoMetricFamily

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from wmtop.engine.errors import UsageError
-from wmtop.engine.feed import rundir
+from wmtop.engine.feed import run_directory
+from wmtop.engine.system.errors import UsageError
 from wmtop.tui.cli.config import force
 from wmtop.tui.cli.config.file import ConfigError, parse_config
 from wmtop.tui.cli.config.lines import line_of
-from wmtop.tui.present import keys
-from wmtop.tui.present.appearance import THEMES
+from wmtop.tui.words import keys
+from wmtop.tui.words.lists import THEMES
 
 from ..commands import run
 
@@ -49,7 +49,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     path = tmp_path / "config.toml"
     path.write_text(FULL)
     monkeypatch.setenv(force.FILE_VARIABLE, str(path))
-    monkeypatch.setenv(rundir.RUN_DIR_VARIABLE, tempfile.mkdtemp(prefix="wmtop-"))
+    monkeypatch.setenv(run_directory.RUN_DIR_VARIABLE, tempfile.mkdtemp(prefix="wmtop-"))
     yield path
     keys.use_keys({})
 
@@ -156,7 +156,7 @@ def test_other_keys_change_footer_and_help() -> None:
 
 
 def test_the_themes_that_may_be_named_are_there() -> None:
-    from wmtop.tui import themes
+    from wmtop.tui.widgets import themes
 
     named = {f"wmtop-{name}" for name in THEMES}
     assert named == {theme.name for theme in themes.THEMES}

@@ -10,16 +10,16 @@ import pytest
 from msgspec.structs import replace
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as plain
-from wmtop.engine.core.snapshot import Cause, Holder, Snapshot
-from wmtop.engine.errors import RunError, UsageError
-from wmtop.engine.fleet.watcher import Sight, Take, TargetWatch, Watcher, WatchTarget
+from wmtop.engine.snapshot import Cause, Holder, Snapshot
+from wmtop.engine.system.errors import RunError, UsageError
+from wmtop.engine.targets.fleet.watcher import Sight, Take, TargetWatch, Watcher, WatchTarget
 from wmtop.tui.cli.fleet.observe import FleetRows, age_ms
 from wmtop.tui.cli.fleet.prometheus import serve_metrics
-from wmtop.tui.present import metrics
-from wmtop.tui.present.dashboard import alert_rules, dashboard, query_of
-from wmtop.tui.present.fleet import SILENT_MS, FleetRow, aged, fleet_row, held_back_by, layout, ordered, row_line
+from wmtop.tui.words import metrics
+from wmtop.tui.words.fleet import SILENT_MS, FleetRow, aged, fleet_row, held_back_by, layout, ordered, row_line
+from wmtop.tui.words.metrics import alert_rules, dashboard, query_of
 
-from tests.core.doctor.streams import Stream, traffic
+from ....doctor.streams import Stream, traffic
 
 HEALTHY = Stream().run(120, traffic("abcd")).published[-1]
 

@@ -10,24 +10,23 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from textual.pilot import Pilot
-from wmtop.engine.core.snapshot import Snapshot
-from wmtop.engine.errors import RunError
-from wmtop.engine.feed import rundir
+from wmtop.engine.feed import run_directory
 from wmtop.engine.feed.host import Host
 from wmtop.engine.feed.messages import Header
-from wmtop.engine.fleet.watcher import TargetWatch, Watcher, WatchTarget
-from wmtop.tui.app import WmtopApp
+from wmtop.engine.snapshot import Snapshot
+from wmtop.engine.system.errors import RunError
+from wmtop.engine.targets.fleet.watcher import TargetWatch, Watcher, WatchTarget
 from wmtop.tui.cli.attach import engine_of
 from wmtop.tui.cli.fleet.command import feed_of
 from wmtop.tui.cli.fleet.feed import WatchedFeed
 from wmtop.tui.cli.fleet.members import members
 from wmtop.tui.cli.fleet.observe import FleetRows, watcher_of
-from wmtop.tui.fleet_app import FleetApp
-from wmtop.tui.present.appearance import Appearance
+from wmtop.tui.screens.app import WmtopApp
+from wmtop.tui.screens.fleet import FleetApp
+from wmtop.tui.words.lists import Appearance
 
-from tests.feed.hosts import host_alone
-from tests.refusals import refused
-
+from ....feed.hosts import host_alone
+from ....refusals import refused
 from .test_fleet import HEALTHY, Shows, until
 
 
@@ -96,7 +95,7 @@ def test_a_watched_target_opens_cannot_be_changed_and_esc_goes_back() -> None:
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
     with tempfile.TemporaryDirectory(prefix="wm", dir="/tmp") as directory:
-        monkeypatch.setenv(rundir.RUN_DIR_VARIABLE, directory)
+        monkeypatch.setenv(run_directory.RUN_DIR_VARIABLE, directory)
         with host_alone(monkeypatch) as made:
             made.started()
             yield made
@@ -141,7 +140,7 @@ def test_a_run_that_has_taken_the_name_is_not_opened_in_place_of_the_one_shown(m
             return header.id
 
     with tempfile.TemporaryDirectory(prefix="wm", dir="/tmp") as directory:
-        monkeypatch.setenv(rundir.RUN_DIR_VARIABLE, directory)
+        monkeypatch.setenv(run_directory.RUN_DIR_VARIABLE, directory)
         watcher = watcher_of(members, 0.1)
         with host_alone(monkeypatch) as shown:
             shown.started()

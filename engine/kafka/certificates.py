@@ -1,0 +1,329 @@
+"""Certificates and keys of a client: PEM texts, files and Java's key stores (PKCS #12, JKS) as PEM for both readers."""
+
+import os
+import re
+import secrets
+import ssl
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+    pkcs12,
+)
+from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12KeyAndCertificates
+from cryptography.x509 import Certificate
+from msgspec import Struct
+
+from ..system.errors import UsageError
+from ..system.java import find_java
+
+_STORE, _KEY, _OURS = "WMTOP_STORE_PASSWORD", "WMTOP_KEY_PASSWORD", "WMTOP_OWN_PASSWORD"
+_KEY_ENTRY = re.compile(r"^(?P<alias>.+?), .*PrivateKeyEntry", re.MULTILINE)
+_JAVA_ONLY = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
+"""The first bytes of JKS and JCEKS stores."""
+_BAD_STORE = (ValueError, TypeError, UnsupportedAlgorithm)
+
+
+def certificates_in(store: Path, kind: str | None, password: str | None) -> str:
+    """The trusted certificates of a store, as PEM; `kind` None: JKS or PKCS #12, by the first bytes."""
+    if _is_java_only(store, kind):
+        listing = ["-list", "-rfc", *_opening(store, kind, password)]
+        found = _keytool("ssl.truststore", store, listing, {_STORE: password})
+    else:
+        found = "".join(map(_certificate_pem, _certificates(_opened("ssl.truststore", store, password))))
+    if "-----BEGIN" not in found:
+        hint = "" if password else "; set ssl.truststore.password"
+        raise UsageError(f"ssl.truststore.location: {store} has no certificate{hint}")
+    return found
+
+
+def key_in(store: Path, kind: str | None, password: str | None, key_password: str | None) -> str:
+    """Certificate, its chain and its key of the first entry with a key, as PEM, not encrypted."""
+    if password is None:
+        raise UsageError(f"ssl.keystore.password is missing; {store} needs it")
+    # Only Java's stores have a separate password for a key.
+    if _is_java_only(store, kind) or key_password not in (None, password):
+        content = _converted(store, kind, password, key_password or password)
+    else:
+        content = _opened("ssl.keystore", store, password)
+    if content.key is None or content.cert is None:
+        raise UsageError(f"ssl.keystore.location: {store} has no entry with a key")
+    chain = _chain(content.cert.certificate, _certificates(content))
+    return "".join(map(_certificate_pem, chain)) + _key_pem(content.key)
+
+
+def plain_key(key: str, password: str | None) -> str:
+    """A PEM key as PKCS #8 without a password; ValueError if the password is wrong or it is not a key."""
+    data = key.encode()
+    encrypted = "ENCRYPTED" in key
+    try:
+        opened = load_pem_private_key(data, (password or "").encode() if encrypted else None)
+    except (TypeError, UnsupportedAlgorithm) as error:
+        raise ValueError(str(error)) from None
+    return opened.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+
+
+def _is_java_only(store: Path, kind: str | None) -> bool:
+    """Whether only Java can read the store."""
+    try:
+        with store.open("rb") as file:
+            return file.read(4) in _JAVA_ONLY or (kind or "PKCS12").upper() not in ("PKCS12", "JKS")
+    except OSError as error:
+        raise UsageError(f"cannot read {store}: {error.strerror or 'not a file'}") from None
+
+
+def _opened(name: str, store: Path, password: str | None) -> PKCS12KeyAndCertificates:
+    try:
+        return pkcs12.load_pkcs12(store.read_bytes(), None if password is None else password.encode())
+    except _BAD_STORE as error:
+        raise _does_not_open(name, store, str(error)) from None
+
+
+def _converted(store: Path, kind: str | None, password: str, key_password: str) -> PKCS12KeyAndCertificates:
+    """The first entry with a key, copied by keytool into a PKCS #12 store of its own."""
+    environment = {_STORE: password, _KEY: key_password, _OURS: secrets.token_hex(16)}
+    listed = _keytool("ssl.keystore", store, ["-list", *_opening(store, kind, password)], environment)
+    entry = _KEY_ENTRY.search(listed)
+    if entry is None:
+        raise UsageError(f"ssl.keystore.location: {store} has no entry with a key")
+    with tempfile.TemporaryDirectory(prefix="wmtop-") as directory:  # mode 0700
+        copy = Path(directory, "store.p12")
+        _keytool("ssl.keystore", store, _copying(store, kind, entry["alias"], copy), environment)
+        return _opened("ssl.keystore", copy, environment[_OURS])
+
+
+def _certificates(content: PKCS12KeyAndCertificates) -> list[Certificate]:
+    own = [] if content.cert is None else [content.cert]
+    return [entry.certificate for entry in [*own, *content.additional_certs]]
+
+
+def _chain(own: Certificate, others: list[Certificate]) -> list[Certificate]:
+    """The certificate and the chain of its issuers, as far as it is in the store."""
+    chain = [own]
+    while (issuer := _issuer(chain[-1], others)) is not None and issuer not in chain:
+        chain.append(issuer)
+    return chain
+
+
+def _issuer(certificate: Certificate, others: list[Certificate]) -> Certificate | None:
+    for other in others:
+        try:
+            certificate.verify_directly_issued_by(other)
+        except (ValueError, TypeError, InvalidSignature):
+            continue
+        return other
+    return None
+
+
+def _certificate_pem(certificate: Certificate) -> str:
+    return certificate.public_bytes(Encoding.PEM).decode()
+
+
+def _key_pem(key: PrivateKeyTypes) -> str:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+
+
+def _opening(store: Path, kind: str | None, password: str | None) -> list[str]:
+    options = ["-keystore", str(store)]
+    options += ["-storetype", kind] if kind else []
+    return options + (["-storepass:env", _STORE] if password else [])
+
+
+def _copying(store: Path, kind: str | None, alias: str, copy: Path) -> list[str]:
+    options = ["-importkeystore", "-noprompt", "-srckeystore", str(store), "-srcstorepass:env", _STORE]
+    options += ["-srcstoretype", kind] if kind else []
+    options += ["-srcalias", alias, "-srckeypass:env", _KEY]
+    options += ["-destkeystore", str(copy), "-deststoretype", "PKCS12"]
+    return [*options, "-deststorepass:env", _OURS, "-destkeypass:env", _OURS]
+
+
+def _keytool(name: str, store: Path, options: list[str], environment: Mapping[str, str | None]) -> str:
+    keytool = find_java().home / "bin" / "keytool"
+    given = {variable: value for variable, value in environment.items() if value is not None}
+    done = subprocess.run(
+        [str(keytool), "-J-Duser.language=en", *options],
+        env={**os.environ, **given},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if done.returncode:
+        lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        reason = lines[0].removeprefix("keytool error: ").rpartition("Exception: ")[2] if lines else "no reason given"
+        raise _does_not_open(name, store, reason)
+    return done.stdout
+
+
+def _does_not_open(name: str, store: Path, reason: str) -> UsageError:
+    return UsageError(
+        f"{name}.location: cannot open {store}: {reason}; check {name}.password and {name}.type", code="not_opened"
+    )
+
+
+_BLOCK = re.compile(r"-----BEGIN (?P<kind>[A-Z0-9 ]+)-----(?P<body>.*?)-----END (?P=kind)-----", re.DOTALL)
+_LINE = re.compile(r".{1,64}")
+_PEM = b"-----BEGIN "
+
+
+class TlsMaterial(Struct, frozen=True, kw_only=True):
+    """PEM texts and what to verify; `authorities` and `authorities_file` None: the system's authorities."""
+
+    authorities: str | None
+    authorities_file: str | None
+    chain: str | None
+    key: str | None
+    """PKCS #8 without a password, the only form that Kafka's Java client reads on every Java version."""
+    checks_name: bool
+
+    def __repr__(self) -> str:
+        return "TlsMaterial()"
+
+
+def tls_context(material: TlsMaterial) -> ssl.SSLContext:
+    """The SSL context for Python's connections; UsageError for unusable certificates and keys."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname = material.checks_name
+    if material.authorities is None and material.authorities_file is None:
+        context.load_default_certs()
+    else:
+        _trust(context, material)
+    if material.chain is not None and material.key is not None:
+        _identify(context, material.chain, material.key)
+    return context
+
+
+def tls_properties(given: Mapping[str, str]) -> dict[str, str]:
+    """The TLS properties of Java's client, with certificates and keys as PEM; UsageError for unusable ones."""
+    check = given.get("ssl.endpoint.identification.algorithm", "https").lower()
+    if check not in ("https", "", "none"):
+        raise UsageError("ssl.endpoint.identification.algorithm must be https, or empty to skip the host name check")
+    return {
+        "ssl.endpoint.identification.algorithm": "https" if check == "https" else "",
+        **_trusted(given),
+        **_identity(given),
+    }
+
+
+def _trust(context: ssl.SSLContext, material: TlsMaterial) -> None:
+    name = "ssl.truststore.location" if material.authorities is None else "ssl.truststore.certificates"
+    try:
+        context.load_verify_locations(cafile=material.authorities_file, cadata=material.authorities)
+    except OSError as error:  # SSLError is one
+        raise UsageError(f"{name}: cannot read a certificate: {_reason(error)}") from None
+
+
+def _identify(context: ssl.SSLContext, chain: str, key: str) -> None:
+    """Load certificate and key from a private, temporary file: Python reads them only from files."""
+    with tempfile.NamedTemporaryFile("w", prefix="wmtop-", suffix=".pem") as file:  # mode 0600
+        file.write(chain + key)
+        file.flush()
+        try:
+            context.load_cert_chain(file.name, password="")  # None would ask the terminal
+        except ssl.SSLError as error:
+            raise UsageError(_why_unusable(error)) from None
+
+
+def _why_unusable(error: ssl.SSLError) -> str:
+    if error.reason == "KEY_VALUES_MISMATCH":
+        return "the client's certificate and its key do not match; check ssl.keystore.* in --kafka-config"
+    return f"the client's certificate or key cannot be read: {_reason(error)}; check ssl.keystore.* in --kafka-config"
+
+
+def _why_closed(key: str, password: str | None) -> str:
+    if "ENCRYPTED" in key:
+        return f"cannot decrypt the client's key; {'set' if password is None else 'check'} ssl.key.password"
+    return "cannot read the client's key; check ssl.keystore.* in --kafka-config"
+
+
+def _trusted(given: Mapping[str, str]) -> dict[str, str]:
+    if (text := given.get("ssl.truststore.certificates")) is not None:
+        certificates = _blocks(text, "CERTIFICATE")
+        if not certificates:
+            raise UsageError("ssl.truststore.certificates has no PEM certificate")
+        return {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": certificates}
+    if (location := given.get("ssl.truststore.location")) is None:
+        return {}
+    path = Path(location).absolute()
+    if _PEM in _read("ssl.truststore.location", path):
+        return {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(path)}
+    store = given.get("ssl.truststore.type"), given.get("ssl.truststore.password")
+    certificates = _blocks(certificates_in(path, *store), "CERTIFICATE")
+    return {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": certificates}
+
+
+def _identity(given: Mapping[str, str]) -> dict[str, str]:
+    """The client's certificate and key, if it has one."""
+    pem, password = _identity_pem(given), given.get("ssl.key.password")
+    if pem is None:
+        return {}
+    chain, key = _blocks(pem, "CERTIFICATE"), _blocks(pem, "PRIVATE KEY")
+    if not chain or not key:
+        missing = "certificate" if key else "key"
+        raise UsageError(
+            f"the client's {missing} is missing; give both with ssl.keystore.location, "
+            "or with ssl.certificate.location and ssl.key.location (PEM)"
+        )
+    try:
+        key = plain_key(key, password)
+    except ValueError:
+        raise UsageError(_why_closed(key, password)) from None
+    return {"ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": chain, "ssl.keystore.key": key}
+
+
+def _identity_pem(given: Mapping[str, str]) -> str | None:
+    texts = [given[name] for name in ("ssl.keystore.certificate.chain", "ssl.keystore.key") if name in given]
+    locations = ("ssl.certificate.location", "ssl.key.location")
+    texts += [_text(_read(name, Path(given[name]))) for name in locations if name in given]
+    if texts:
+        return "\n".join(texts)
+    if (location := given.get("ssl.keystore.location")) is None:
+        return None
+    path = Path(location)
+    data = _read("ssl.keystore.location", path)
+    if _PEM in data:
+        return _text(data)
+    kind, password = given.get("ssl.keystore.type"), given.get("ssl.keystore.password")
+    return key_in(path, kind, password, given.get("ssl.key.password"))
+
+
+def _read(name: str, path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{name}: cannot read {path}: {error.strerror or 'not a file'}") from None
+
+
+def _text(data: bytes) -> str:
+    return data.decode("ascii", errors="replace")
+
+
+def _blocks(text: str, kind: str) -> str:
+    """The PEM blocks of a kind, in lines, without the text around them; empty if there are none.
+
+    In properties files the lines of a PEM text are often joined, which Java accepts and OpenSSL does not.
+    """
+    return "".join(_in_lines(found) for found in _BLOCK.finditer(text) if found["kind"].endswith(kind))
+
+
+def _in_lines(block: re.Match[str]) -> str:
+    if ":" in block["body"]:  # headers, as in keys encrypted in the old format
+        return block[0] + "\n"
+    body = "\n".join(_LINE.findall("".join(block["body"].split())))
+    return f"-----BEGIN {block['kind']}-----\n{body}\n-----END {block['kind']}-----\n"
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, ssl.SSLError):
+        return (error.reason or "not PEM").replace("_", " ").lower()
+    return error.strerror or os.strerror(error.errno or 0)

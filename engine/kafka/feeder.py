@@ -1,0 +1,256 @@
+"""Replays a file of events into a Kafka topic at its own pace, times a factor, as a live demo.
+
+Event times go into the payload unchanged, because watermark, lateness and late counts depend only on them. The record
+timestamp is the current time: the broker's retention would delete records with timestamps that are years old.
+
+As a process (`feeder_command`) it ends at its file's end, and at once when its standard input closes.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# (pyarrow is only partly typed.)
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from time import monotonic
+from typing import Any, Self
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from kafka import KafkaProducer
+from kafka.admin import KafkaAdminClient
+from kafka.errors import KafkaError, TopicAlreadyExistsError
+from msgspec import Struct
+
+from ..system.errors import RunError, UsageError, first_line
+
+Row = dict[str, Any]
+
+_CLIENT: dict[str, Any] = {
+    "client_id": "wmtop-feeder",
+    "bootstrap_timeout_ms": 10_000,
+    "request_timeout_ms": 10_000,
+    "reconnect_backoff_max_ms": 1_000,
+}
+_DELIVERY_MS = 30_000
+"""Longest absence (ms) of the broker, as in a restart, before that is an error."""
+_BLOCK_MS = 10_000
+_LINGER_MS = 10
+_BATCH_BYTES = 131_072
+_TIMES = pa.timestamp("ms", "UTC")
+_ON_THE_WAY = 10_000
+"""Unacknowledged records, at most: kafka-python itself has no limit."""
+_CHUNK = 1_000
+_EARLY_S = 0.02
+"""Records due within this time (s) are sent at once: one wait for many."""
+_SETTLE_S = 0.005
+_REPORT_S = 60.0
+_GIVE_UP_S = 5.0
+
+
+class Feed(Struct, frozen=True, kw_only=True):
+    """What to send where: the rows of a Parquet file to a topic, which is created if it does not exist."""
+
+    bootstrap: str
+    topic: str
+    file: str
+    time: str
+    """The column of event times; `arrival`: of arrival times; `channel`: of the records' keys."""
+    arrival: str
+    channel: str
+    partitions: int = 1
+    speed: float | None = None
+    """Seconds of arrival time per second; None: as fast as possible."""
+    start_ms: int | None = None
+    """Rows that arrived before (epoch ms) are left out."""
+
+
+def feed(job: Feed, stop: threading.Event, report: Callable[[str], None]) -> int:
+    """Send the rows in order of arrival, as JSON; returns how many the broker acknowledged.
+
+    A channel stays in one partition. Ends early when `stop` is set. UsageError for unusable input or no broker,
+    RunError if the broker stops accepting records.
+    """
+    rows = _load(job)
+    partition_of = _partition_of(rows.column(job.channel), job.partitions)
+    if job.start_ms is not None:
+        rows = rows.filter(pc.greater_equal(rows.column(job.arrival), pa.scalar(job.start_ms, _TIMES)))
+    _make_topic(job)
+    report(f"feeding {rows.num_rows:,} records to {job.topic}")
+    encode = msgspec.json.Encoder().encode
+    reported = monotonic()
+    with _in_one_line(job.bootstrap), _Producer(job, stop) as producer:
+        for row in _paced(rows, job, stop):
+            name = row[job.channel]
+            producer.send(partition_of.get(name, 0), None if name is None else str(name).encode(), encode(row))
+            if monotonic() - reported > _REPORT_S:
+                reported, arrived = monotonic(), row[job.arrival]
+                report(f"{producer.sent:,} of {rows.num_rows:,} records sent, arrival {arrived:%Y-%m-%d %H:%M}")
+        producer.settle_all()
+        report(f"{producer.sent:,} of {rows.num_rows:,} records sent")
+        return producer.sent
+
+
+def feeder_command(job: Feed) -> list[str]:
+    """The command that runs `feed` as a process; with a pipe as standard input it ends with its parent."""
+    return [sys.executable, "-P", "-m", __name__, msgspec.json.encode(job).decode()]
+
+
+class _Producer:
+    """Sends to one topic; tracks and limits unacknowledged records."""
+
+    def __init__(self, job: Feed, stop: threading.Event) -> None:
+        self._topic = job.topic
+        self._stop = stop
+        self._open: deque[Any] = deque()
+        self.sent = 0
+        """The number of acknowledged records."""
+        self._producer: Any = KafkaProducer(
+            **_CLIENT,
+            bootstrap_servers=job.bootstrap.split(","),
+            delivery_timeout_ms=_DELIVERY_MS,
+            max_block_ms=_BLOCK_MS,
+            batch_size=_BATCH_BYTES,
+            linger_ms=_LINGER_MS,
+            allow_auto_create_topics=False,
+        )
+
+    def send(self, partition: int, key: bytes | None, value: bytes) -> None:
+        """Send a record; waits while too many are unacknowledged. Raises the error of an earlier record that failed."""
+        self._open.append(self._producer.send(self._topic, value, key, partition=partition))
+        self._settle_to(_ON_THE_WAY)
+
+    def settle_all(self) -> None:
+        """Wait until everything is acknowledged, or `stop` is set."""
+        self._settle_to(0)
+
+    def _settle_to(self, most: int) -> None:
+        self._settle()
+        while len(self._open) > most and not self._stop.wait(_SETTLE_S):
+            self._settle()
+
+    def _settle(self) -> None:
+        while self._open and self._open[0].is_done:
+            self._open.popleft().get()
+            self.sent += 1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self._producer.close(timeout=1)
+        except KafkaError:
+            # Unacknowledged records are given up; kafka-python itself would leave its thread waiting for them.
+            self._producer._sender.force_close()
+            self._producer._sender.join(_GIVE_UP_S)
+            with contextlib.suppress(KafkaError):
+                self._producer.close(timeout=0)
+
+
+def _load(job: Feed) -> pa.Table:
+    """The rows in a stable order of arrival, without rows that have no arrival time; all times in ms UTC."""
+    try:
+        table = pq.read_table(job.file)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise UsageError(f"{job.file} cannot be read as Parquet: {first_line(error)}", code="no_parquet") from None
+    for name in (job.time, job.arrival, job.channel):
+        if name not in table.column_names:
+            raise UsageError(
+                f"{job.file} has no column '{name}': it has {', '.join(table.column_names)}", code="no_column"
+            )
+    if not pa.types.is_timestamp(table.column(job.arrival).type):
+        raise UsageError(
+            f"{job.file}: column '{job.arrival}' holds no timestamps, which the order of arrival needs",
+            code="no_arrival",
+        )
+    for index, name in enumerate(table.column_names):
+        if pa.types.is_timestamp(table.column(index).type):
+            table = table.set_column(index, name, table.column(index).cast(_TIMES, safe=False))
+    table = table.filter(pc.is_valid(table.column(job.arrival)))
+    return table.take(pc.sort_indices(table.column(job.arrival)))
+
+
+def _partition_of(channels: "pa.ChunkedArray[Any]", partitions: int) -> dict[Any, int]:
+    """Each channel's partition: its index among all the file's names in order, modulo the number of partitions."""
+    names: list[Any] = pc.unique(channels.drop_null()).to_pylist()
+    return {name: index % partitions for index, name in enumerate(sorted(names))}
+
+
+def _make_topic(job: Feed) -> None:
+    """Create the topic, or check that the existing one has as many partitions."""
+    with _in_one_line(job.bootstrap, UsageError):
+        admin: Any = KafkaAdminClient(**_CLIENT, bootstrap_servers=job.bootstrap.split(","))
+    with contextlib.closing(admin), _in_one_line(job.bootstrap):
+        wanted = {"num_partitions": job.partitions, "replication_factor": 1, "configs": {"retention.ms": "-1"}}
+        try:
+            admin.create_topics({job.topic: wanted}, wait_for_metadata=True)
+        except TopicAlreadyExistsError:
+            [found] = admin.describe_topics([job.topic])
+            if len(found["partitions"]) != job.partitions:
+                raise UsageError(
+                    f"topic {job.topic} already exists, with {len(found['partitions'])} partitions instead of "
+                    f"{job.partitions}; choose another topic",
+                    code="other_partitions",
+                ) from None
+
+
+def _paced(rows: pa.Table, job: Feed, stop: threading.Event) -> Iterator[Row]:
+    """The rows, each when it is due, the first one now. Ends early when `stop` is set."""
+    began = monotonic()
+    first: Any = None
+    for offset in range(0, rows.num_rows, _CHUNK):
+        for row in rows.slice(offset, _CHUNK).to_pylist():
+            first = first or row[job.arrival]
+            if job.speed is not None:
+                wait_s = (row[job.arrival] - first).total_seconds() / job.speed - (monotonic() - began)
+                if wait_s > _EARLY_S:
+                    stop.wait(wait_s)
+            if stop.is_set():
+                return
+            yield row
+
+
+@contextlib.contextmanager
+def _in_one_line(bootstrap: str, kind: type[UsageError | RunError] = RunError) -> Generator[None]:
+    """Turn kafka-python's errors into one line."""
+    try:
+        yield
+    except (KafkaError, OSError, ValueError) as error:
+        what, code = (
+            ("no Kafka broker answers at", "no_broker")
+            if kind is UsageError
+            else ("cannot send records to the Kafka broker at", "not_sent")
+        )
+        raise kind(f"{what} {bootstrap}: {first_line(error)}", code=code) from None
+
+
+def _stop_with_standard_input(stop: threading.Event) -> None:
+    while os.read(0, 1):
+        pass
+    stop.set()
+
+
+def main() -> int:
+    """Feed until the end of the file or of standard input, or a TERM or INT; returns the exit code."""
+    job = msgspec.json.decode(sys.argv[1], type=Feed)
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, frame: stop.set())
+    threading.Thread(target=_stop_with_standard_input, args=(stop,), daemon=True).start()
+    try:
+        feed(job, stop, lambda text: print(text, flush=True))
+    except (UsageError, RunError) as error:
+        print(f"wmtop: {error}", file=sys.stderr)
+        return 2 if isinstance(error, UsageError) else 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

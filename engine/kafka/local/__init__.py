@@ -1,1 +1,0 @@
-"""A real Kafka broker on this machine, and the feeder of its demo topic."""

@@ -1,1 +1,0 @@
-"""Security of a Kafka client: properties files, SASL, TLS, key stores."""

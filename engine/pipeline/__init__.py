@@ -1,1 +1,0 @@
-"""Spark: session, sources, the per-batch aggregation, the query and its durable state."""

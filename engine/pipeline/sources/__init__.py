@@ -1,1 +1,0 @@
-"""Sources of records, one file each."""

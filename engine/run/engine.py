@@ -1,0 +1,427 @@
+"""The engine process: connects source, Spark and monitor with the stream of snapshots and the commands."""
+
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..feed.host import Host
+from ..feed.messages import Change, Reply
+from ..feed.recording_format import Bounds
+from ..feed.run_directory import Claim
+from ..snapshot import Note, Snapshot
+from ..system.errors import RunError, how_it_ended
+from ..system.files import Existing, existing
+from ..verdict.snapshot_of import snapshot_of
+from ..verdict.verdict import verdict_of
+from ..watermarks.channels import Unread
+from ..watermarks.counts import RateMeter
+from ..watermarks.monitor import Monitor
+from ..watermarks.settings import Settings
+from .cluster import is_local, prepare_executors
+from .durable_state import StateDirectory, own_outputs
+from .failures import RunNotes
+from .jvm_watch import SILENT_AFTER_S, JvmWatch, killed_if_stuck, processed_per_second, progress_of
+from .query import Run
+from .row_groups import ship_custom
+from .sources.base import Source
+from .spark_error import SparkError, spark_errors
+
+
+class RunSnapshots:
+    """Makes the snapshots of the run `name`."""
+
+    def __init__(self, name: str, source: Source, notes: RunNotes) -> None:
+        self._name = name
+        self._source = source
+        self._notes = notes
+        self._rates = RateMeter()
+
+    def take(self, run: Run, monitor: Monitor) -> Snapshot:
+        """The snapshot of this moment; the monitor is locked."""
+        source, late, ended = self._source, run.late_output, monitor.ended
+        unread = None if ended else self._unread()
+        silent = unread is not None and unread.records is None
+        verdict = run.verdict(unread)
+        self._notes.see_folded(monitor.folded.view())
+        if ended and monitor.batch == 0 and monitor.rows > 1 and monitor.settings.strategy != "none":
+            self._notes.see_one_batch(source.describe().kind)
+        records = {name: counts.records for name, counts in monitor.counts.items()}
+        rates = self._rates.rates(time.monotonic(), records)
+        follows_spark = monitor.settings.strategy == "spark"
+        spark = progress_of(run.progress, monitor.shown(monitor.level) if follows_spark else None)
+        if not source.counted_by_spark:
+            done = None if source.backlog is None else processed_per_second(run.progress, run.rows_of)
+            spark = replace(
+                spark, input_rows_per_second=sum(rates.values()) if rates else None, processed_rows_per_second=done
+            )
+        return snapshot_of(
+            monitor,
+            name=self._name,
+            state="ended" if ended else "stale" if silent else "live",
+            wall_ms=time.time_ns() // 1_000_000,
+            now_ms=monitor.now_ms if ended else run.now_ms(),
+            source=replace(source.describe(), rows=source.rows_in_all, rows_read=monitor.rows),
+            spark=spark,
+            rates=rates,
+            unread=unread,
+            notes=self._notes.now(),
+            points=monitor.take_points(),
+            verdict=verdict,
+            late_output=None if late is None else late.where,
+            late_sample=None if late is None else late.sample,
+        )
+
+    def as_of_now(self, snapshot: Snapshot, hung: list[Note]) -> Snapshot:
+        """A snapshot that may be old (a batch is running), updated with what the source reports now.
+
+        `hung` are the notes on a JVM that does not answer.
+        """
+        unread = self._unread()
+        stale = unread is not None and unread.records is None
+        if stale or hung:
+            snapshot = replace(snapshot, state="stale")
+        notes = [*self._notes.now(), *hung]
+        return replace(snapshot, verdict=verdict_of(snapshot), wall_ms=time.time_ns() // 1_000_000, notes=notes)
+
+    def _unread(self) -> Unread | None:
+        backlog = self._source.backlog
+        return None if backlog is None else backlog.unread()
+
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BEAT_S = 0.1
+"""How often the main loop polls between batches, and the ticker ticks."""
+SNAPSHOT_EVERY_S = 1.0
+JVM_DIES_WITHIN_S = 2.0
+MAX_WAITING = 32
+"""Snapshots of batches that may wait for the main loop, at most; beyond that the oldest are dropped."""
+
+
+class EngineOptions(Struct, frozen=True, kw_only=True):
+    """Options of an engine besides its settings and source."""
+
+    state_dir: Path | None = None
+    """The state directory; None: a temporary one."""
+    firings: Path | None = None
+    late_output: str | None = None
+    """A directory, or a URI that Spark can write to."""
+    record: Path | None = None
+    record_bounds: Bounds = Bounds()
+    verdict_after_ms: int | None = None
+    """The horizon of the verdict (ms of processing time)."""
+    on_alert: list[str] | None = None
+    """The command (argument vector) that each alert runs."""
+    force: bool = False
+    """Replace output files that exist and are not this run's own."""
+    once: bool = False
+    stop_on_eof: bool = False
+    master: str | None = None
+    conf: dict[str, str] = {}
+    packages: list[str] = []
+    jars: list[str] = []
+
+
+class Engine:
+    """One run; `say` gets lines for the user, `on_snapshot` each snapshot and whether it is the last.
+
+    `on_note` gets each note of the source as it comes.
+
+    Three threads: the main loop publishes and checks for the end, and never waits; `JvmWatch` makes all calls that wait
+    for the JVM, including the ticker's; Spark calls `Run` with each batch.
+    """
+
+    def __init__(
+        self,
+        claim: Claim,
+        source: Source,
+        settings: Settings,
+        options: EngineOptions,
+        log: Path,
+        say: Callable[[str], None],
+        on_snapshot: Callable[[Snapshot, bool], None],
+        on_note: Callable[[Note], None],
+    ) -> None:
+        self._source = source
+        self._settings = settings
+        self._options = options
+        self._log = log
+        self._say = say
+        notes = RunNotes(source, settings.max_channels, on_note)
+        self._news = threading.Event()
+        self._waiting: deque[Snapshot] = deque(maxlen=MAX_WAITING)
+        self._last: Snapshot | None = None
+        self._run: Run | None = None
+        self._spark: SparkSession | None = None
+        self._progress_at = 0.0
+        self._host = Host(
+            claim,
+            settings,
+            describe=source.describe,
+            notes=notes.now,
+            on_change=self._change,
+            on_snapshot=on_snapshot,
+            say=say,
+        )
+        self._snapshots = RunSnapshots(self._host.name, source, notes)
+
+    def run(self) -> int:
+        """Run until the end, a stop or a signal; returns the exit code. The caller prints UsageError and RunError."""
+        with ExitStack() as closing:  # the rest still closes if one fails
+            closing.callback(self._host.close)
+            closing.callback(self._source.close)
+            try:
+                return self._run_all()
+            except Exception as error:
+                self._host.fail(error)
+                if isinstance(error, SparkError):
+                    raise RunError(f"{error} (log: {self._log})") from error
+                raise
+
+    def _run_all(self) -> int:
+        self._host.begin(stop_on_eof=self._options.stop_on_eof)
+        if self._options.on_alert is not None:
+            self._host.run_on_alert(self._options.on_alert)
+        with ExitStack() as closing:
+            state = StateDirectory(self._state_path(closing))
+            state.lock()
+            closing.callback(state.unlock)
+            closing.callback(self._stop)
+            run = self._run = self._prepare(state)
+            if not run.monitor.ended:
+                with spark_errors():
+                    self._start_spark(state)
+                    self._follow(run)
+            return self._finish(run)
+
+    def _prepare(self, state: StateDirectory) -> Run:
+        run = self._open_run(state)
+        run.judge_over(self._options.verdict_after_ms)
+        if run.resumed:
+            self._say_resumed(run.monitor.settings)
+        if not run.monitor.ended:
+            with self._host.step(f"reading {self._source.describe().description}"):
+                self._source.prepare(self._host.report)
+            if self._source.rows_in_all is not None and run.monitor.rows >= self._source.rows_in_all:
+                run.end()
+        return run
+
+    def _open_run(self, state: StateDirectory) -> Run:
+        """Open the run and its output files; those that it wrote before are continued."""
+        options, own = self._options, own_outputs(state.path)
+        outputs = [path for path in (options.record, options.firings) if path is not None]
+        found: dict[Path, Existing] = {path: existing(path, force=options.force, own=own) for path in outputs}
+        firings: Existing = "refuse" if options.firings is None else found[options.firings]
+        run = Run(
+            self._source,
+            self._settings,
+            state,
+            options.firings,
+            self._batch_applied,
+            firings,
+            options.late_output,
+            options.force,
+        )
+        state.note_outputs(outputs)
+        if options.record is not None:
+            self._host.record(options.record, options.record_bounds, found[options.record])
+        return run
+
+    def _start_spark(self, state: StateDirectory) -> None:
+        from .session import build_session, jvm_pid
+
+        with self._host.step("starting Spark (a JVM)"):
+            options = self._options
+            self._spark = build_session(
+                master=options.master or "local[*]",
+                app_name=f"wmtop {self._host.name}",
+                conf=options.conf,
+                packages=options.packages,
+                jars=options.jars,
+                log=self._log,
+            )
+            state.note_jvm(jvm_pid(self._spark))
+            if self._settings.factory is not None:
+                ship_custom(self._spark, self._settings.factory)
+        self._host.take_signals()  # only now: Spark sets handlers of its own
+
+    def _start_query(self) -> None:
+        assert self._run is not None
+        assert self._spark is not None
+        if not is_local(self._spark):
+            with self._host.step(f"waiting for executors of {self._options.master}"):
+                prepare_executors(self._spark, self._run.in_tasks(self._spark), self._say)
+        with self._host.step("warming up"):
+            self._run.load(self._spark)
+        with self._host.step("starting the query"):
+            self._run.start()
+        self._host.open_step("waiting for the first batch")
+
+    def _beat(self) -> bool:
+        """Do the work that waits for the JVM, every `BEAT_S`; False once the source has been read to its end."""
+        run = self._run
+        assert run is not None
+        run.check()
+        if run.exhausted:
+            run.end()
+            return False
+        run.tick()
+        if time.monotonic() - self._progress_at >= SNAPSHOT_EVERY_S:
+            self._progress_at = time.monotonic()
+            run.update_progress()
+        return True
+
+    def _follow(self, run: Run) -> None:
+        """The main loop: pass snapshots on, check for the end."""
+        watch = JvmWatch(self._start_query, self._beat, BEAT_S)
+        watch.start()
+        try:
+            last = time.monotonic()
+            while not self._host.stopping.is_set():
+                ended, error = watch.done, watch.error
+                if self._drain(0 if ended or error else BEAT_S):
+                    last = time.monotonic()
+                try:
+                    self._raise_if_jvm_died(error)
+                    if error is not None:
+                        raise error
+                except Exception:
+                    if self._host.stopping.is_set():  # a signal to the whole process group has ended the JVM as well
+                        return
+                    raise
+                if ended:
+                    return
+                if watch.began and time.monotonic() - last >= SNAPSHOT_EVERY_S:
+                    last = time.monotonic()
+                    if run.monitor.channels:
+                        self._publish_between_batches(watch.silent_s)
+                    else:
+                        self._host.show_start(*self._jvm_notes(watch.silent_s))
+        finally:
+            watch.stop()
+
+    def _publish_between_batches(self, silent_s: float) -> None:
+        self._host.started()
+        snapshot = self._snapshot_now(timeout_s=0)
+        if snapshot is None and self._last is not None:
+            snapshot = replace(self._last, points=[])  # these were sent with it
+        if snapshot is not None and not self._waiting:  # else a batch has added a newer one
+            self._host.publish(self._snapshots.as_of_now(snapshot, self._jvm_notes(silent_s)))
+
+    def _finish(self, run: Run) -> int:
+        """Publish the last snapshot; without `--once` an ended engine stays until it is stopped."""
+        if not run.monitor.ended:
+            self._stop()  # first: a running batch may still be applied
+            self._drain(0)
+        last = self._snapshot_now(timeout_s=SNAPSHOT_EVERY_S) or self._last
+        if last is not None:
+            self._host.publish(last, last=True)
+        if run.monitor.ended and not self._options.once and not self._host.stopping.is_set():
+            self._stop()
+            while not self._host.stopping.wait(SNAPSHOT_EVERY_S):
+                pass
+        return self._host.exit_code
+
+    def _drain(self, timeout_s: float) -> int:
+        """Publish the snapshots queued by batches; wait at most `timeout_s` for the first."""
+        self._news.wait(timeout_s)
+        self._news.clear()
+        count = 0
+        while self._waiting:
+            self._host.publish(self._waiting.popleft())
+            count += 1
+        return count
+
+    def _leave(self, snapshot: Snapshot | None) -> None:
+        """Queue a snapshot for the main loop."""
+        if snapshot is not None:
+            self._waiting.append(snapshot)
+            self._news.set()
+
+    def _batch_applied(self) -> None:
+        self._host.started()
+        self._leave(self._snapshot_now())
+
+    def _jvm_notes(self, silent_s: float) -> list[Note]:
+        """The note on a JVM that has not answered for too long; empty if it answers."""
+        if silent_s <= SILENT_AFTER_S:
+            return []
+        args: dict[str, str | int | None] = {"pid": self._jvm().pid, "silent_ms": int(silent_s * 1_000)}
+        return [Note(time.time_ns() // 1_000_000, "jvm_silent", args)]
+
+    def _snapshot_now(self, timeout_s: float = -1) -> Snapshot | None:
+        """The snapshot of this moment; None if a batch keeps the monitor for longer than `timeout_s`."""
+        assert self._run is not None
+        with self._run.looking(timeout_s) as monitor:
+            if monitor is None:
+                return None
+            self._last = self._snapshots.take(self._run, monitor)
+            return self._last
+
+    def _change(self, command: Change) -> Reply:
+        if self._run is None:
+            return Reply(id=command.id, ok=False, text="the engine is still starting; try again")
+        try:
+            self._run.change(command.lateness_ms, command.idle_after_ms, command.who)
+        except ValueError as error:
+            return Reply(id=command.id, ok=False, text=str(error))
+        if self._host.has_started:
+            self._leave(self._snapshot_now())
+        return Reply(id=command.id, ok=True, text="takes effect at the next emit")
+
+    def _say_resumed(self, in_force: Settings) -> None:
+        """One line if settings changed in an earlier run replace those of the command line."""
+        changed = [
+            f"{name.removesuffix('_ms').replace('_', '-')} {'off' if value is None else f'{value}ms'}"
+            for name in ("lateness_ms", "idle_after_ms")
+            if (value := getattr(in_force, name)) != getattr(self._settings, name)
+        ]
+        if changed:
+            self._say(f"resuming with the settings that were changed while it ran: {', '.join(changed)}")
+
+    def _jvm(self) -> Any:
+        assert self._spark is not None
+        return self._spark.sparkContext._gateway.proc  # pyright: ignore
+
+    def _raise_if_jvm_died(self, error: Exception | None) -> None:
+        """RunError if the JVM has died, which is the true reason of `error`; gives a dying JVM a moment."""
+        process = self._jvm()
+        try:
+            code = process.poll() if error is None else process.wait(JVM_DIES_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            return
+        if code is not None and not self._host.stopping.is_set():
+            raise RunError(f"the JVM died: {how_it_ended(code)}; its log is {self._log}") from error
+
+    def _stop(self) -> None:
+        """Stop the query and Spark; a JVM that does not answer, or takes too long, is killed."""
+        from .session import answer, stop_session
+
+        run, spark = self._run, self._spark
+        if spark is None:
+            if run is not None:
+                run.stop()
+            return
+        with killed_if_stuck(self._jvm(), lambda: answer(spark)), ExitStack() as closing:
+            self._spark = None
+            closing.callback(stop_session, spark)
+            if run is not None:
+                run.stop()
+
+    def _state_path(self, closing: ExitStack) -> Path:
+        if self._options.state_dir is not None:
+            return self._options.state_dir
+        temporary = Path(tempfile.mkdtemp(prefix="wmtop-"))
+        closing.callback(shutil.rmtree, temporary, ignore_errors=True)
+        return temporary

@@ -1,0 +1,209 @@
+"""What a batch's records become, whichever way they were grouped: a table of groups, and the observation made of it."""
+
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import Struct
+
+from ..snapshot import Offender
+from ..watermarks.counts import MAX_GROUPS
+from ..watermarks.monitor import Monitor
+from ..watermarks.observation import BatchObservation, Group, Sequence
+from ..watermarks.settings import Session, Settings
+from ..watermarks.times import FIRST_USABLE_MS, MAX
+from .sources.base import CHANNEL
+
+BEFORE_ALL_MS = FIRST_USABLE_MS - 1
+""""No watermark": before every usable event time, and safe from overflow in Spark's arithmetic."""
+AFTER_ALL_MS = 2**62
+"""After every usable event time by more than any bucket's edge, and as safe from overflow."""
+
+MAX_NAME = 256
+"""Longest channel name (characters); longer ones are cut and get `~` and 8 digits of their SHA-256."""
+NO_BUCKET = -1
+"""The bucket of a record that is ahead."""
+FLAGS = frozenset({"head", "is_behind", "is_future"})
+"""The keys that are booleans."""
+
+
+class Levels(Struct, frozen=True):
+    """The state at the start of a batch: the watermark and W0 (ms), and its processing time if the source is live."""
+
+    level: int
+    w0: int
+    now_ms: int | None
+
+
+class Limits(Struct, frozen=True):
+    """The limits for a batch's event times (ms), from `BEFORE_ALL_MS` to `AFTER_ALL_MS`."""
+
+    level: int
+    w0: int
+    late_from: int
+    """For a record in a session or gap: this minus its timestamp is `W0 - (own end - 1) - allowed_lateness`."""
+    gap: int
+    """Records in a gap are late up to this event time."""
+
+
+def limits_of(settings: Settings, levels: Levels) -> Limits:
+    """The limits of a batch."""
+    window = settings.spec
+    own = window.gap_ms - 1 if isinstance(window, Session) else 0
+    # At MAX every record in a gap is late: `ts + allowed_lateness` saturates there.
+    gap = MAX if levels.level == MAX else levels.level - settings.allowed_lateness_ms
+    late_from = levels.w0 - own - settings.allowed_lateness_ms
+    limits = (levels.level, levels.w0, late_from, gap)
+    return Limits(*(min(max(value, BEFORE_ALL_MS), AFTER_ALL_MS) for value in limits))
+
+
+class Keys(Struct, frozen=True):
+    """The keys that groups have besides channel and start."""
+
+    head_ms: int
+    """Records less than this after their start are the pane's `head`; 0: no such key."""
+    gaps: bool
+    """Whether records may lie between windows."""
+    sizes: dict[str, int]
+    """The keys' columns, in order, with their number of values."""
+
+
+def keys_of(settings: Settings, edges: list[int]) -> Keys:
+    """The keys for these settings; `edges` (ms) is empty without a what-if."""
+    window = settings.spec
+    sessions = isinstance(window, Session)
+    gaps = not isinstance(window, Session) and window.slide_ms > window.size_ms
+    head_ms = 0 if isinstance(window, Session) else window.size_ms % window.slide_ms
+    late = bool(edges) and (sessions or gaps)
+    sizes = {
+        "head": 2 if head_ms else 0,
+        "behind_bucket": len(edges) + 1 if edges else 0,
+        "late_bucket": len(edges) + 1 if late else 0,
+        "is_behind": 2,
+        "is_future": 0 if settings.future_guard_ms is None else 2,
+    }
+    return Keys(head_ms, gaps, {name: size for name, size in sizes.items() if size})
+
+
+def levels_of(monitor: Monitor, now_ms: int | None) -> Levels:
+    """The `Levels` of the next batch."""
+    return Levels(monitor.level, monitor.w0, now_ms)
+
+
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# (pyarrow is only partly typed.)
+
+
+def observation_of(table: Any, number: int, levels: Levels, sequences: list[Sequence]) -> BatchObservation:
+    """A batch's observation; the table may have several rows with the same key."""
+    table = _with_counts(_with_codes(table))
+    names: list[str] = table[CHANNEL].chunk(0).dictionary.to_pylist() if table.num_rows else []
+    greatest = pc.max(table["arrival"]).as_py() if "arrival" in table.column_names else None
+    return BatchObservation(
+        batch=number,
+        now_ms=greatest if levels.now_ms is None else levels.now_ms,
+        groups=_groups(_merged(table), names),
+        behind=_behind(table, names),
+        sample=_sample(table, names, number),
+        sequences=sequences,
+        last_future=_last_future(table),
+        last_malformed=_last_malformed(table),
+    )
+
+
+def _with_codes(table: Any) -> Any:
+    """The table in one chunk, with channels encoded and their numbers as the column `code`."""
+    channels: Any = table[CHANNEL]
+    if not pa.types.is_dictionary(channels.type):
+        channels = channels.dictionary_encode()
+    channels = channels.unify_dictionaries().combine_chunks()
+    channels = pa.chunked_array([channels]) if not isinstance(channels, pa.ChunkedArray) else channels
+    codes = pa.chunked_array([chunk.indices for chunk in channels.chunks], pa.int32())
+    table = table.set_column(table.schema.get_field_index(CHANNEL), CHANNEL, channels)
+    return table.append_column("code", codes).combine_chunks()
+
+
+def _with_counts(table: Any) -> Any:
+    """The table with the counts of records that are behind and in the future; the latter do not reach the generator."""
+    future = table["is_future"] if "is_future" in table.column_names else pa.scalar(False)
+    for name, where in {"behind": table["is_behind"], "future": future}.items():
+        table = table.append_column(name, pc.if_else(where, table["records"], pa.scalar(0, pa.int64())))
+    reaching = pc.if_else(future, pa.scalar(None, pa.int64()), table["max_event_ms"])
+    return table.set_column(table.schema.get_field_index("max_event_ms"), "max_event_ms", reaching)
+
+
+_MERGED = {"records": "sum", "future": "sum", "behind": "sum", "late_in_gap": "sum", "min_ms": "min", "max_ms": "max",
+           "max_event_ms": "max", "emitted_ms": "max"}  # fmt: skip
+"""How the columns of groups with the same key are combined."""
+
+
+def _merged(table: Any) -> Any:
+    """One row for each channel, pane and late bucket."""
+    keys = [key for key in ("code", "start", "head", "late_bucket") if key in table.column_names]
+    columns = {name: how for name, how in _MERGED.items() if name in table.column_names}
+    merged = table.group_by(keys, use_threads=False).aggregate(list(columns.items()))
+    return merged.rename_columns([*keys, *columns])
+
+
+def _groups(table: Any, names: list[str]) -> list[Group]:
+    lists: dict[str, list[Any]] = {name: table[name].to_pylist() for name in table.column_names}
+
+    def column(name: str, default: Any = None) -> list[Any]:
+        return lists.get(name) or [default] * table.num_rows
+
+    return list(
+        map(
+            Group,
+            [names[code] for code in column("code")],
+            column("start"),
+            column("head", False),
+            column("records"),
+            column("future", 0),
+            column("behind", 0),
+            column("late_in_gap", 0),
+            column("min_ms", 0),
+            column("max_ms", 0),
+            column("max_event_ms"),
+            column("emitted_ms"),
+            [None if bucket == NO_BUCKET else bucket for bucket in column("late_bucket")],
+        )
+    )
+
+
+def _behind(table: Any, names: list[str]) -> dict[str, dict[int, int]]:
+    """The records at or behind W0, by channel and bucket."""
+    if "behind_bucket" not in table.column_names:
+        return {}
+    late = table.filter(pc.greater(table["behind_bucket"], pa.scalar(NO_BUCKET)))
+    sums = late.group_by(["code", "behind_bucket"], use_threads=False).aggregate([("records", "sum")])
+    behind: dict[str, dict[int, int]] = {}
+    columns = (sums[name].to_pylist() for name in ("code", "behind_bucket", "records_sum"))
+    for code, bucket, records in zip(*columns, strict=True):
+        behind.setdefault(names[code], {})[bucket] = records
+    return behind
+
+
+def _sample(table: Any, names: list[str], number: int) -> list[Group]:
+    """A sample of the table's own rows, the same for the same batch."""
+    rows = range(table.num_rows)
+    chosen = list(rows) if len(rows) <= MAX_GROUPS else sorted(Random(number).sample(rows, MAX_GROUPS))
+    return _groups(table.take(pa.array(chosen, pa.int64())), names)
+
+
+def _last_future(table: Any) -> Offender | None:
+    return _last(table.filter(table["is_future"])) if "is_future" in table.column_names else None
+
+
+def _last_malformed(table: Any) -> Offender | None:
+    return _last(table.filter(pc.is_null(table["start"])))
+
+
+def _last(table: Any) -> Offender | None:
+    """The offender with the greatest offset; any one if the source has no offsets."""
+    rows: list[dict[str, Any]] = table.to_pylist()
+    if not rows:
+        return None
+    row = max(rows, key=lambda row: -1 if row["last_offset"] is None else row["last_offset"])
+    part = row.get("last_part")
+    return Offender(row[CHANNEL], row["last_offset"], row.get("future_ms"), None if part is None else str(part))

@@ -1,0 +1,442 @@
+"""The Spark query of one run: each micro-batch goes through the monitor and is durable before Spark commits it.
+
+One lock covers reading the watermark, the Spark action, applying and saving; ticks and commands wait for it.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UnsetType
+from msgspec.structs import replace
+from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
+
+from ..snapshot import Offender, Reason, Verdict
+from ..system.errors import RunError
+from ..system.files import Existing
+from ..verdict.judge import judge_monitor
+from ..verdict.verdict import Judge
+from ..watermarks.channels import Unread
+from ..watermarks.monitor import Monitor
+from ..watermarks.monitor_state import new_monitor
+from ..watermarks.observation import BatchObservation
+from ..watermarks.settings import Settings
+from ..watermarks.watermark_history import MIN_HORIZON_MS
+from ..watermarks.window_operator import Firing
+from . import row_groups
+from .cluster import TaskNeeds, local_uri
+from .durable_state import FiringsFile, SavedState, StateDirectory
+from .failures import QueryFailures
+from .groups import Levels, levels_of
+from .jvm_watch import without_wait
+from .late_output import LateRows, late_output_of
+from .observe import Observer, RecordPasses, SourceChannels, explained_from
+from .session import forget_sockets
+from .sources.base import Source
+from .sources.capabilities import Batch
+from .spark_error import SparkError, reason_of
+
+STOPPING = "the engine is stopping"
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+_POLL_MS = 50
+"""Time (ms) between two looks at whether rows of a replay have arrived."""
+_FORGET_EVERY = 1_000
+"""Batches after which the JVM forgets their sockets."""
+STOP_WITHIN_S = 10.0
+"""Longest time (s) that a running batch may take to end once the run is to stop."""
+
+
+class Run:
+    """The monitor of one run, its state directory, and the Spark query that feeds it."""
+
+    def __init__(
+        self,
+        source: Source,
+        asked: Settings,
+        state: StateDirectory,
+        firings: Path | None,
+        on_batch: Callable[[], None],
+        existing: Existing = "refuse",
+        late_output: str | None = None,
+        force: bool = False,
+    ) -> None:
+        """Resume from the (locked) state directory, or start a new run; UsageError if it does not fit.
+
+        `existing`: what to do if the file `firings` exists; `force`: replace another run's `late_output`.
+        """
+        self._source = source
+        self._state = state
+        self._asked = asked
+        self._on_batch = on_batch
+        saved = state.load(source.identity(), asked)
+        self.resumed = saved is not None
+        self.monitor: Monitor = saved.monitor if saved else new_monitor(asked)
+        self._judge = saved.judge if saved else Judge()
+        self._digest = saved.offsets_digest if saved else None
+        known_bytes = saved.firings_bytes if saved else 0
+        self._firings = FiringsFile(firings, known_bytes, existing) if firings else None
+        from_kafka = source.describe().kind == "kafka"
+        self.late_output = late_output_of(late_output, state.path, saved, force=force, from_kafka=from_kafka)
+        self.monitor.explain = explained_from(self.monitor, source.more.explain, resumed=self.resumed)
+        self._passes: RecordPasses | None = None
+        self._lock = threading.RLock()
+        self._stopping = False
+        self._frame: DataFrame | None = None
+        self._observer: Observer | None = None
+        self._query: StreamingQuery | None = None
+        self.failure: BaseException | None = None
+        self._failures = QueryFailures(source.retries, state.checkpoint)
+        self._channels = SourceChannels(source, self.monitor)
+        self.progress: dict[str, Any] | None = None
+        """Spark's report of the last batch, as its JSON."""
+        self._waits_ms: dict[int, int] = {}
+        """How long the last two batches of a `BatchPlanner` waited for their rows, which Spark counts as their time."""
+        self.rows_of: dict[int, int] = {}
+        """How many rows the last two batches had."""
+        self._was_waiting = False
+        """Whether the last trigger found no data, when last checked: the main loop must not wait for the JVM."""
+
+    def judge_over(self, horizon_ms: int | None) -> None:
+        """The horizon (ms) of the verdict; None: a minute of wall time, and no less than 10 batches."""
+        history = self.monitor.history
+        history.horizon_ms = horizon_ms
+        pace = self._source.pace()
+        history.least_ms = None if pace is None else round(MIN_HORIZON_MS * pace)
+
+    def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
+        """What the tasks of this run need where they run."""
+        needs = self._source.in_tasks(spark)
+        if self._asked.factory is not None:
+            needs = needs._replace(modules=(*needs.modules, row_groups.__name__), required=True)
+        if self.late_output is not None and self.late_output.marker is not None:
+            needs = needs._replace(paths=(*needs.paths, self.late_output.marker), required=True)
+        return needs
+
+    def load(self, spark: "SparkSession") -> None:
+        """Make the query's plan; meanwhile, and until the first batch, Spark compiles the code of every batch."""
+        self._observer = Observer(spark, self._source, self.monitor.settings, self.monitor.edges)
+        self._frame = self._observer.frame
+        if self.late_output is not None:
+            self.late_output.open(spark, self._source, LateRows(self.monitor.settings))
+        self._passes = RecordPasses(self.monitor, self.late_output, self._observer)
+
+    def start(self) -> None:
+        """Start the loaded query from the saved state."""
+        assert self._frame is not None
+        source, monitor = self._source, self.monitor
+        if source.clock is not None:
+            source.clock.resume(monitor.rows, monitor.now_ms)
+        elif monitor.now_ms is not None:
+            # Downtime is paused time: it must not make a channel idle.
+            now = self._clock_ms()
+            monitor.exclude(max(0, now - monitor.now_ms), now)
+            monitor.history.restart()
+            self._judge.restart()
+        if source.backlog is not None and monitor.batch is not None:
+            source.backlog.resumed(self._state.source_offsets(monitor.batch))
+        if source.clock is None:
+            self._channels.begin(self._clock_ms())
+        self._channels.balance()
+        source.starting()
+        self._start_query()
+
+    def _start_query(self) -> None:
+        assert self._frame is not None
+        writer = self._frame.writeStream.foreachBatch(self._apply)
+        writer = writer.option("checkpointLocation", local_uri(self._state.checkpoint)).trigger(
+            **self._source.trigger()
+        )
+        self._query = writer.start()
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether a bounded source has been read to its end."""
+        if not self._source.bounded:
+            return False
+        if self._source.rows_in_all is not None:
+            return self.monitor.rows >= self._source.rows_in_all
+        return self._query is not None and not self._query.isActive and self._query.exception() is None
+
+    def update_progress(self) -> None:
+        """Fetch Spark's report of the last batch, and whether the query waits for data (waits for the JVM)."""
+        try:
+            self._is_waiting()
+            # As JSON: PySpark's own object makes a call for each field.
+            query: Any = self._query
+            report = None if query is None else query._jsq.lastProgress()
+            self.progress = None if report is None else without_wait(json.loads(report.json()), self._waits_ms)
+        except (Py4JError, OSError):  # the JVM died: the main loop will see it
+            pass
+
+    def check(self) -> None:
+        """Raise RunError if the query has failed for good; start it again if its source says that this may help."""
+        self._raise_failure()
+        error = self._query.exception() if self._query else None
+        if error is None or self._stopping:
+            return
+        if self._failures.is_restart_due(error):
+            self._start_query()
+
+    def _raise_failure(self) -> None:
+        if isinstance(self.failure, RunError):
+            raise self.failure
+        if self.failure is not None:
+            raise SparkError(reason_of(self.failure))
+
+    def tick(self) -> None:
+        """Do the emits owed by processing time, if the source has nothing unread."""
+        if not self._source.ticks or self.monitor.ended or self._stopping:
+            return
+        if not self._lock.acquire(blocking=False):
+            return  # a batch runs: no emits in the meantime
+        try:
+            if self.failure is not None:
+                return  # the batch may be half applied: none of it is saved
+            now = self._owed_until()
+            if now is None:
+                return
+            before = self.monitor.durable_fingerprint()
+            self._channels.register(now)
+            firings = self.monitor.tick_until(now) + self._channels.let_go(now, self.progress)
+            self._channels.balance()
+            if firings or before != self.monitor.durable_fingerprint():
+                self._save(firings)
+        finally:
+            self._lock.release()
+
+    def _owed_until(self) -> int | None:
+        """Until when (processing time, ms) emits are owed; None while the source may have unread records."""
+        if not self._source.ticks or (self._source.clock is None and not self._is_waiting()):
+            return None
+        now = self._read_until()
+        backlog = self._source.backlog
+        self._channels.keep_timers(now, None if backlog is None else backlog.unread())
+        return now
+
+    def now_ms(self) -> int | None:
+        """Processing time (ms): for a source with ticks now, limited by what has been read."""
+        if not self._source.ticks or self.monitor.now_ms is None:
+            return self.monitor.now_ms
+        return max(self.monitor.now_ms, self._read_until())
+
+    def _read_until(self) -> int:
+        """Now, or just before the arrival of the first unread row: everything before it is known."""
+        clock = self._source.clock
+        limit = None if clock is None else clock.tick_limit_ms(self.monitor.rows)
+        return self._clock_ms() if limit is None else min(self._clock_ms(), limit - 1)
+
+    def _clock_ms(self) -> int:
+        """Processing time now (epoch ms): the source's own clock, else the wall clock."""
+        clock = self._source.clock
+        return time.time_ns() // 1_000_000 if clock is None else clock.now_ms()
+
+    def verdict(self, unread: Unread | None) -> Verdict:
+        """The verdict now, given the unread records (None: there never are any, or not known); does not wait for the
+        JVM.
+        """
+        with self._lock:
+            known = unread.records if unread is not None else self._nothing_unread()
+            silent = unread is not None and unread.records is None
+            now = self.now_ms()
+            if now is None:
+                return Verdict(reason=Reason("starting"))
+            return judge_monitor(
+                self._judge,
+                self.monitor,
+                now,
+                unread=known,
+                lost="source_silent" if silent and not self.monitor.ended else None,
+                bounded_backlog=self._source.clock is None and self._source.bounded,
+            )
+
+    def _nothing_unread(self) -> int | None:
+        """0 if nothing is unread in a source that does not count its records; None: not known."""
+        return 0 if self._source.clock is not None or self._was_waiting else None
+
+    def change(self, lateness_ms: int | UnsetType, idle_after_ms: int | UnsetType | None, who: str) -> None:
+        """Change settings from the next emit on, after the emits owed until now.
+
+        ValueError if the strategy has no such setting, or after the end.
+        """
+        with self._lock:
+            if self._stopping:
+                raise ValueError(STOPPING)
+            if self.failure is not None:
+                raise ValueError("the run has failed")
+            if self.monitor.ended:
+                raise ValueError("the run has ended; nothing more is emitted")
+            wall_ms = time.time_ns() // 1_000_000
+            firings = self.monitor.change(
+                lateness_ms=lateness_ms, idle_after_ms=idle_after_ms, who=who, wall_ms=wall_ms, now=self._owed_until()
+            )
+            self._save(firings)
+
+    def end(self) -> None:
+        """The end-of-stream step: all open windows fire. RunError if a batch failed in the meantime."""
+        with self._lock:
+            self._raise_failure()
+            if not self.monitor.ended:
+                self._save(self.monitor.end())
+
+    @contextmanager
+    def looking(self, timeout_s: float = -1) -> Generator[Monitor | None]:
+        """The locked monitor; None if a batch keeps it for longer than `timeout_s` (negative: wait)."""
+        if not self._lock.acquire(timeout=timeout_s):
+            yield None
+            return
+        try:
+            yield self.monitor
+        finally:
+            self._lock.release()
+
+    def stop(self) -> None:
+        """Stop the query between two batches, or abandon one that takes too long; applied batches are saved already."""
+        self._stopping = True
+        if self._observer is not None:
+            self._observer.warmed_up()
+        if self._lock.acquire(timeout=STOP_WITHIN_S):
+            self._lock.release()
+        elif self._frame is not None:
+            with suppress(Py4JError, OSError):
+                self._frame.sparkSession.sparkContext.cancelAllJobs()
+        query, self._query = self._query, None
+        if query is not None:
+            with suppress(Py4JError, OSError):  # a JVM that died has stopped it
+                query.stop()
+        if self._firings is not None:
+            self._firings.close()
+
+    def _finish_channels(self, now: int | None) -> None:
+        """Finish channels that are at their end by Spark's report of the last batch: they no longer hold back the next
+        one.
+        """
+        if self._source.bounded and self._source.leaving_channels is not None:
+            self.update_progress()
+            firings = self._channels.let_go(now, self.progress)
+            if firings:  # saved separately: the batch may fail, and run again
+                self._save(firings)
+
+    def _is_waiting(self) -> bool:
+        """Whether the last trigger found no data (waits for the JVM)."""
+        status = self._query.status if self._query else {}
+        self._was_waiting = not (status.get("isDataAvailable", True) or status.get("isTriggerActive", True))
+        return self._was_waiting
+
+    def _apply(self, frame: "DataFrame", batch: int) -> None:
+        if self.monitor.batch is not None and batch <= self.monitor.batch:
+            return  # applied and saved before a crash, not yet committed by Spark
+        planned = self._planned_end(frame, batch)
+        with self._lock:
+            self._was_waiting = False
+            if self._stopping:
+                # Returning would let Spark commit a batch that was not applied.
+                raise RuntimeError("stopping")
+            if self.monitor.ended:
+                self.failure = RunError("records came from channels that their source had reported as read to the end")
+                raise self.failure
+            try:
+                time_ms = self._batch_time(batch)
+                self._finish_channels(time_ms)
+                levels = levels_of(self.monitor, time_ms)
+                ends = self._state.source_offsets(batch) if planned is None else [str(planned)]
+                observation = self._observe(frame, batch, levels, ends)
+                backlog = self._source.backlog
+                if time_ms is not None:
+                    left = None if backlog is None else backlog.unread_after(ends, time_ms)
+                    self._channels.keep_timers(time_ms, left)
+                    self._channels.register(time_ms)
+                before = self.monitor.rows
+                firings = self.monitor.apply(self._named_parts(observation))
+                self.rows_of = {batch - 1: self.rows_of.get(batch - 1, 0), batch: self.monitor.rows - before}
+                if backlog is not None:
+                    backlog.applied(ends)
+                firings += self._channels.let_go(self.monitor.now_ms, self.progress)
+                self._channels.balance()
+                self._failures.batch_applied()
+                self._digest = self._state.offsets_digest(batch)
+                if self._source.clock is not None:
+                    self.verdict(None)  # part of the saved state: a repeated run reaches the same verdicts
+                self._save(firings)
+            except Exception as error:
+                self.failure = None if self._stopping or error is self._failures.read_error else error
+                raise
+            self.update_progress()
+            if batch % _FORGET_EVERY == 0:
+                forget_sockets(frame.sparkSession)
+            self._on_batch()
+
+    def _planned_end(self, frame: "DataFrame", batch: int) -> int | None:
+        """The row before which the next batch of a `BatchPlanner` ends, once it has rows; None: Spark planned it."""
+        planner = self._source.planner
+        if planner is None:
+            return None
+        began = time.monotonic()
+        while (end := planner.next_end(self.monitor.rows)) == self.monitor.rows:
+            # In the JVM, where Spark interrupts it as soon as the query is to stop.
+            frame.sparkSession._jvm.java.lang.Thread.sleep(_POLL_MS)  # pyright: ignore
+        waited_ms = round((time.monotonic() - began) * 1_000)
+        self._waits_ms = {batch - 1: self._waits_ms.get(batch - 1, 0), batch: waited_ms}
+        return end
+
+    def _observe(self, frame: "DataFrame", number: int, levels: Levels, ends: list[str]) -> BatchObservation:
+        """Read a batch before anything of it is applied: its source may fail, and the query start again."""
+        assert self._observer is not None
+        assert self._passes is not None
+        try:
+            log = self._state.checkpoint / "sources" / "0"
+            batch = self._observer.batch(Batch(frame, self.monitor.rows, ends, self._begins(number), log))
+            with self._passes.read_once(batch) as kept:
+                observation = self._observer.observe(kept, number, levels, self.monitor)
+                return self._passes.run(kept, observation, levels)
+        except RunError:
+            raise
+        except Exception as error:
+            self._failures.read_error = error
+            raise
+
+    def _begins(self, number: int) -> list[str] | None:
+        """Where a batch begins: nothing for the run's first, None if Spark's log does not say."""
+        return (self._state.source_offsets(number - 1) or None) if number else []
+
+    def _named_parts(self, observation: BatchObservation) -> BatchObservation:
+        """The offenders with the names of the source's parts that they are in."""
+        part_name = self._source.part_name
+
+        def named(offender: Offender | None) -> Offender | None:
+            if offender is None or offender.part is None or part_name is None:
+                return offender
+            return replace(offender, part=part_name(int(offender.part)))
+
+        return replace(
+            observation, last_future=named(observation.last_future), last_malformed=named(observation.last_malformed)
+        )
+
+    def _batch_time(self, batch: int) -> int | None:
+        """Processing time of a batch: when its input was fixed; None in a replay, where the records have it."""
+        if self._source.clock is not None:
+            return None
+        return self._state.batch_time_ms(batch) or self._clock_ms()
+
+    def _save(self, firings: list[Firing]) -> None:
+        if self._firings is not None:
+            self._firings.append(firings)
+        self._state.save(
+            SavedState(
+                source=self._source.identity(),
+                asked=self._asked,
+                query_id=self._state.query_id(),
+                offsets_digest=self._digest,
+                firings_bytes=self._firings.size if self._firings else 0,
+                monitor=self.monitor,
+                judge=self._judge,
+            )
+        )

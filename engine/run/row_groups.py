@@ -1,0 +1,315 @@
+"""One pass of native expressions over a micro-batch: groups by channel, pane and lateness bucket."""
+
+import math
+import os
+import pickle
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from ..system.errors import UsageError
+from ..watermarks.generators import CustomGenerator, load_factory, new_generator
+from ..watermarks.monitor import Monitor
+from ..watermarks.observation import BatchObservation, Sequence
+from ..watermarks.settings import Session, Settings, Sliding, Tumbling
+from .arrow_tasks import apply_in_arrow, starts_every
+from .column_groups import short_name, unpacked
+from .groups import BEFORE_ALL_MS, FLAGS, MAX_NAME, NO_BUCKET, Levels, keys_of, limits_of, observation_of
+from .sources.base import ARRIVAL, CHANNEL, MARKER, OFFSET, PART, TIME, WATERMARK
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def check_custom(factory: str) -> None:
+    """Make one generator and check that it has both entry points and can be pickled; UsageError otherwise."""
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # where a user's own module is
+    try:
+        generator = load_factory(factory)()
+        pickle.loads(pickle.dumps(generator))
+    except Exception as error:
+        raise UsageError(
+            f"--strategy {factory}: {type(error).__name__}: {error}; it must return a picklable object"
+        ) from None
+    for method in ("on_event", "on_periodic_emit"):
+        if not callable(getattr(generator, method, None)):
+            raise UsageError(f"--strategy {factory}: its result has no method {method}(…); see the README")
+
+
+def ship_custom(spark: "SparkSession", factory: str) -> None:
+    """Send the factory's module to the workers if it is in the current directory, where they do not look."""
+    file = sys.modules[factory.partition(":")[0]].__file__
+    if file is not None and Path(file).parent == Path.cwd():
+        spark.sparkContext.addPyFile(file)
+
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+
+def sequences_of(batch: "DataFrame", monitor: Monitor) -> list[Sequence]:
+    """One `Sequence` for each channel with records that reach its generator (`smoothed`, `custom`)."""
+    # Without offsets, the order is that in which Spark reads.
+    usable = batch.where(f"{TIME} is not null and not is_future").selectExpr(
+        CHANNEL, f"coalesce({OFFSET}, monotonically_increasing_id()) as position", TIME
+    )
+    return _last_timestamps(usable, monitor) if monitor.settings.strategy == "smoothed" else _replayed(usable, monitor)
+
+
+def _last_timestamps(usable: "DataFrame", monitor: Monitor) -> list[Sequence]:
+    """The last N timestamps of each channel, as native expressions: Spark keeps only the top N while it sorts."""
+    from pyspark.sql import functions as F
+
+    ranked = usable.selectExpr(
+        "*", f"row_number() over (partition by {CHANNEL} order by position desc) as number"
+    ).where(f"number <= {monitor.settings.smooth}")
+    last = ranked.groupBy(CHANNEL).agg(
+        F.expr(f"transform(sort_array(collect_list(struct(position, {TIME}))), pair -> pair.{TIME}) as timestamps")
+    )
+    return [Sequence(row[CHANNEL], timestamps=row["timestamps"]) for row in last.toArrow().to_pylist()]
+
+
+def _replayed(usable: "DataFrame", monitor: Monitor) -> list[Sequence]:
+    """The sequences of a user's generator, which needs every record: it runs where the records are, over Arrow, a
+    channel per call.
+    """
+    fresh = new_generator(monitor.settings)
+    assert isinstance(fresh, CustomGenerator)
+    states = {
+        name: generator.state
+        for name, generator in monitor.generators().items()
+        if isinstance(generator, CustomGenerator)
+    }
+    runner, schema = _runner(states, fresh.state), f"{CHANNEL} string, state binary, emitted_ms bigint"
+    rows = apply_in_arrow(usable, CHANNEL, runner, schema)
+    return [
+        Sequence(row[CHANNEL], state=row["state"], emitted_ms=row["emitted_ms"]) for row in rows.toArrow().to_pylist()
+    ]
+
+
+def _runner(states: dict[str, bytes], fresh: bytes) -> Any:
+    def run(records: "pa.Table") -> "pa.Table":
+        import pyarrow as pa
+
+        channel = records[CHANNEL][0].as_py()
+        generator = pickle.loads(states.get(channel, fresh))
+        emitted: int | None = None
+        in_order: list[int] = records.sort_by("position")[TIME].to_pylist()  # pyright: ignore
+        for timestamp in in_order:
+            try:
+                sent = generator.on_event(timestamp)
+            except Exception as error:  # a message alone may be one word; workers may be without our modules
+                text = " ".join(f"{type(error).__name__}: {error}".split())
+                raise RuntimeError(f"the strategy's on_event raised {text}") from error
+            if sent is not None and (emitted is None or sent > emitted):
+                emitted = sent
+        return pa.table(
+            {CHANNEL: [channel], "state": [pickle.dumps(generator)], "emitted_ms": [emitted]},
+            schema=pa.schema([(CHANNEL, pa.string()), ("state", pa.binary()), ("emitted_ms", pa.int64())]),
+        )
+
+    return run
+
+
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# (pyarrow is only partly typed.)
+
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+ORDERED = frozenset({"smoothed", "custom"})
+"""The strategies for which the order of a channel's records matters."""
+SHORT_NAME_SQL = (
+    f"if(octet_length({CHANNEL}) <= {MAX_NAME} or length({CHANNEL}) <= {MAX_NAME}, {CHANNEL},"
+    f" concat(left({CHANNEL}, {MAX_NAME}), '~', left(sha2({CHANNEL}, 256), 8)))"
+)
+"""Cuts long names; the cheap byte length comes first, since counting characters is expensive."""
+
+
+_PACKED = "packed"
+
+
+class Aggregation:
+    """The expressions of one run; only `Levels` change from batch to batch.
+
+    `channel_of_part`: the name of a part's channel, if channels are the source's parts.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        edges: list[int],
+        columns: list[str],
+        channel_of_part: Callable[[int], str] | None = None,
+    ) -> None:
+        self._settings = settings
+        self._edges = edges
+        self._replay = ARRIVAL in columns
+        self._channel_of_part = channel_of_part
+        self._others = [name for name in columns if name != CHANNEL]
+        self._parts = PART in columns and channel_of_part is None
+        self._shape = keys_of(settings, edges)
+        self._packs = math.prod(self._shape.sizes.values()) <= starts_every(settings)[0]
+        self._grouping: tuple[list[Column], list[Column]] | None = None
+
+    def observe(self, batch: "DataFrame", number: int, levels: Levels, monitor: Monitor) -> BatchObservation:
+        """Run the one action of a batch (order-dependent strategies: a second one over the cached batch)."""
+        ordered = self._settings.strategy in ORDERED
+        if ordered:
+            batch = batch.persist()
+        try:
+            measured = self._measured(batch, levels)
+            table = self._unpacked(self._grouped(measured).toArrow())
+            sequences = sequences_of(measured, monitor) if ordered else []
+        finally:
+            if ordered:
+                batch.unpersist()
+        return observation_of(table, number, levels, sequences)
+
+    def warm_up(self, batch: "DataFrame") -> None:
+        """Let Spark compile all expressions before the first batch; `batch` is any rows with the columns."""
+        self.grouped(batch, Levels(BEFORE_ALL_MS, BEFORE_ALL_MS, 0)).toArrow()
+
+    def grouped(self, batch: "DataFrame", levels: Levels) -> "DataFrame":
+        """The groups of a batch as Spark computes them, with packed keys; lazy."""
+        return self._grouped(self._measured(batch, levels))
+
+    def table(self, batch: "DataFrame", levels: Levels) -> Any:
+        """The groups of a batch, in the columns of `groups`."""
+        return self._unpacked(self.grouped(batch, levels).toArrow())
+
+    def _measured(self, batch: "DataFrame", levels: Levels) -> "DataFrame":
+        return batch.selectExpr(*self._others, f"{SHORT_NAME_SQL} as {CHANNEL}", *self._measures_sql(levels))
+
+    def _grouped(self, measured: "DataFrame") -> "DataFrame":
+        keys, aggregates = self._grouping = self._grouping or self._parsed()
+        channel = CHANNEL if self._channel_of_part is None else PART
+        names = [_PACKED] if self._packs else ["start", *self._shape.sizes]
+        return measured.select("*", *keys).groupBy(channel, *names).agg(*aggregates)
+
+    def _packed_sql(self) -> str:
+        """The start plus one number for all other keys, which is less than the distance between two starts."""
+        number = "0L"
+        for name, size in self._shape.sizes.items():
+            value = f"if({name}, 1L, 0L)" if name in FLAGS else f"({name} - {NO_BUCKET})"
+            number = f"({number} * {size}L + {value})"
+        return f"start + {number}"
+
+    def _unpacked(self, table: Any) -> Any:
+        """The result of `grouped`, in the columns of `groups`."""
+        if self._packs:
+            table = self._with_keys(table)
+        if self._channel_of_part is None:
+            return table
+        parts = table[PART].combine_chunks().dictionary_encode()
+        names = pa.array(
+            [short_name(self._channel_of_part(part)) for part in parts.dictionary.to_pylist()], pa.string()
+        )
+        channels = pa.DictionaryArray.from_arrays(parts.indices, names)
+        return table.set_column(table.schema.get_field_index(PART), CHANNEL, channels)
+
+    def _with_keys(self, table: Any) -> Any:
+        every, offset = starts_every(self._settings)
+        packed = table[_PACKED].combine_chunks()
+        malformed = packed.is_null().to_numpy(zero_copy_only=False)
+        values = packed.fill_null(offset).to_numpy()
+        numbers = np.mod(values - offset, every)
+        _, others = unpacked(numbers, self._shape.sizes)
+        table = table.drop_columns(_PACKED)
+        columns: dict[str, Any] = {"start": pa.array(values - numbers, pa.int64(), mask=malformed), **others}
+        for name, column in columns.items():
+            table = table.append_column(name, pa.array(column))
+        return table
+
+    def _parsed(self) -> "tuple[list[Column], list[Column]]":
+        """The constant expressions, parsed once: the tree of buckets is long."""
+        from pyspark.sql import functions as F
+
+        keys = [F.expr(sql).alias(name) for name, sql in self._keys_sql().items()]
+        if self._packs:
+            keys.append(F.expr(self._packed_sql()).alias(_PACKED))
+        return keys, [F.expr(sql) for sql in self._aggregate_sql()]
+
+    def _measures_sql(self, levels: Levels) -> list[str]:
+        """Per record: its pane's start, its distances, and whether the future guard keeps it from the generator."""
+        window = self._settings.spec
+        guard = self._settings.future_guard_ms
+        limits = limits_of(self._settings, levels)
+        values = [limits.level, limits.w0, limits.late_from, limits.gap, levels.now_ms or 0]
+        array = "array(" + ", ".join(f"{max(value, BEFORE_ALL_MS)}L" for value in values) + ")"
+        level, w0, late_from, gap_limit, now = (
+            f"element_at({array}, cast({TIME} & 0L as int) + {index})" for index in range(1, 6)
+        )
+        arrived = ARRIVAL if self._replay else now
+        return [
+            f"{start_sql(window)} as start",
+            f"coalesce({TIME} <= {level}, false) as is_behind",
+            f"{w0} - {TIME} as distance",
+            f"{late_from} - {TIME} as late_distance",
+            f"{TIME} <= {gap_limit} as is_late_in_gap",
+            "false as is_future" if guard is None else f"coalesce({TIME} - {arrived} > {guard}L, false) as is_future",
+        ]
+
+    def _keys_sql(self) -> dict[str, str]:
+        """The keys besides channel and start, and the measured flags."""
+        shape = self._shape
+        late = self._bucket_sql("late_distance")
+        keys = {
+            "head": f"coalesce({TIME} - start < {shape.head_ms}L, false)",
+            "behind_bucket": self._bucket_sql("distance"),
+            "late_bucket": f"if({TIME} - start < {shape.head_ms}L, {NO_BUCKET}, {late})" if shape.gaps else late,
+        }
+        return {name: sql for name, sql in keys.items() if name in shape.sizes}
+
+    def _bucket_sql(self, distance: str) -> str:
+        """The left-closed bucket of a distance as a balanced tree of comparisons: exact, and native."""
+        if not self._edges:
+            return str(NO_BUCKET)
+        return f"if({distance} >= 0L, {_tree_sql(distance, self._edges, 0, len(self._edges))}, {NO_BUCKET})"
+
+    def _aggregate_sql(self) -> list[str]:
+        settings = self._settings
+        odd = f"is_future or {TIME} is null"
+        # Longs only: an aggregate over a struct would make Spark sort the batch instead of hashing it.
+        aggregates = [
+            "count(1) as records",
+            f"max({TIME}) as max_event_ms",
+            f"max(if({odd}, {OFFSET}, null)) as last_offset",
+        ]
+        if self._parts:
+            aggregates.append(f"max_by({PART}, {OFFSET}) filter (where {odd}) as last_part")
+        if self._shape.gaps:
+            aggregates.append("sum(if(is_late_in_gap and not head, 1, 0)) as late_in_gap")
+        if settings.future_guard_ms is not None:
+            aggregates.append(f"max_by({TIME}, coalesce({OFFSET}, 0L)) filter (where is_future) as future_ms")
+        if isinstance(settings.spec, Session):
+            aggregates += [f"min({TIME}) as min_ms", f"max({TIME}) as max_ms"]
+        if self._replay:
+            aggregates.append(f"max({ARRIVAL}) as arrival")
+        if settings.strategy == "punctuated":
+            aggregates.append(f"max(if({MARKER} and not is_future, {TIME} - 1L, null)) as emitted_ms")
+        if settings.strategy == "source":
+            usable = f"not is_future and {TIME} is not null"
+            aggregates.append(f"max(if({usable}, {WATERMARK}, null)) as emitted_ms")
+        return aggregates
+
+
+def start_sql(window: Tumbling | Sliding | Session) -> str:
+    if isinstance(window, Session):
+        return f"{TIME} - pmod({TIME}, {window.gap_ms}L)"
+    return f"{TIME} - pmod({TIME} - {window.offset_ms}L, {window.slide_ms}L)"
+
+
+def _tree_sql(distance: str, edges: list[int], first: int, last: int) -> str:
+    if last - first == 1:
+        return str(first)
+    middle = (first + last) // 2
+    below, above = _tree_sql(distance, edges, first, middle), _tree_sql(distance, edges, middle, last)
+    return f"if({distance} < {edges[middle]}L, {below}, {above})"

@@ -1,0 +1,417 @@
+"""Spark's session, and the class-data archive with which its JVM starts in about half the time."""
+
+import contextlib
+import hashlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import platformdirs
+from msgspec import Struct
+
+from ..system.errors import RunError, UsageError, first_line
+from ..system.java import Java, find_java
+from .cluster import is_local_master
+
+_WAIT_S = 60.0
+"""How long (s) an engine must run before the archive is made: short runs are left alone."""
+_KEPT = 3
+_QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
+
+
+class _Helper(Struct):
+    """The only helper of this process: first a timer, then the process that it starts."""
+
+    timer: threading.Timer | None = None
+    process: "subprocess.Popen[bytes] | None" = None
+
+
+_helper = _Helper()
+
+
+def java_options(java: Java) -> str:
+    """The JVM options that use the archive made for `java`; empty if no archive exists."""
+    archive = find(java)
+    if archive is None:
+        return ""
+    with suppress(OSError):  # it is another user's
+        os.utime(archive)  # `keep` deletes those that were not used for long
+    return f'{_QUIET} -Xshare:auto "-XX:SharedArchiveFile={archive}"'
+
+
+def dump_options(target: Path) -> str:
+    """The JVM options that write an archive to `target` when the JVM exits."""
+    return f'{_QUIET} "-XX:ArchiveClassesAtExit={target}"'
+
+
+def find(java: Java) -> Path | None:
+    """The archive for `java`; its name includes its size, since a JVM crashes on a truncated one."""
+    for path in cache().glob(f"{key(java)}-*.jsa"):
+        if path.stem.endswith(f"-{path.stat().st_size}"):
+            return path
+    return None
+
+
+def key(java: Java) -> str:
+    """The prefix of the names of archives for `java`, this PySpark and the location of its jars."""
+    import pyspark
+
+    jars = Path(pyspark.__file__).parent / "jars"
+    parts = (java.banner, pyspark.__version__, str(jars), str(jars.stat().st_mtime_ns))
+    return "spark-" + hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def cache() -> Path:
+    """The directory of the archives."""
+    return Path(platformdirs.user_cache_dir("wmtop")) / "jvm"
+
+
+def failed_mark(java: Java) -> Path:
+    """The file that marks that this JVM cannot make an archive."""
+    return cache() / f"{key(java)}.failed"
+
+
+def keep(java: Java, made: Path) -> Path:
+    """Put the archive `made` in its place, in one step, and delete those beyond a few that were used longest ago."""
+    target = cache() / f"{key(java)}-{made.stat().st_size}.jsa"
+    made.replace(target)
+    for old in sorted(cache().glob("*.jsa"), key=lambda path: path.stat().st_mtime_ns, reverse=True)[_KEPT:]:
+        old.unlink(missing_ok=True)
+    return target
+
+
+def make_later(java: Java, wait_s: float = _WAIT_S) -> None:
+    """Start the helper that makes the archive after `wait_s`; does nothing if there is an archive, or none can
+    be made.
+    """
+    if sys.platform == "win32" or find(java) is not None or failed_mark(java).exists():
+        return
+    _helper.timer = threading.Timer(wait_s, _start)
+    _helper.timer.daemon = True
+    _helper.timer.start()
+
+
+def give_up() -> None:
+    """Stop what `make_later` started."""
+    if _helper.timer is not None:
+        _helper.timer.cancel()
+        _helper.timer.join()  # it may be starting the helper right now
+    process = _helper.process
+    if process is not None and process.stdin is not None:
+        process.stdin.close()
+        process.wait()
+    _helper.timer = _helper.process = None
+
+
+def _start() -> None:
+    # The pipe to the helper's standard input closes when this process dies, however it dies; the helper then ends, too.
+    _helper.process = subprocess.Popen(
+        [sys.executable, "-m", f"{__package__}.warm_up"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_DEFAULTS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "1",  # a batch shuffles a few thousand aggregates
+    "spark.sql.adaptive.enabled": "false",  # one job per batch instead of two
+    "spark.sql.ansi.enabled": "false",  # a value that does not convert is null, never the end of the query
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.catalogImplementation": "in-memory",
+    # The default uses Hadoop's FileContext, which forks a `chmod` for every file: 70 ms per batch instead of 20.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+}
+_LOCAL_DEFAULTS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+_CLUSTER_DEFAULTS = {
+    # Else the tasks of a streaming query do not see Python files added to the context.
+    "spark.sql.artifact.isolation.enabled": "false"
+}
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_COMPILE_LATER = (
+    "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
+    "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
+)
+"""Ten times the JVM's own thresholds: the optimising compiler, which takes a third of the CPU of the first half minute,
+compiles only code that runs often.
+"""
+_JVM_ERROR = re.compile(
+    r'(?:Exception in thread "main" |Caused by: |Error: )?(?!A fatal exception|Could not create the Java)'
+    r"((?:[\w.$]+(?:Exception|Error): |Invalid |Unrecognized |Error occurred ).*)"
+)
+_WORKER_PYTHON = Path(__file__).with_name("worker-python")
+"""A script that starts a worker's Python in a fifth of the time."""
+_MAX_NAME = ".00000000-0000-0000-0000-000000000000.sock"
+"""As long as the names that Spark gives its sockets."""
+_sockets: "tempfile.TemporaryDirectory[str] | None" = None
+"""The directory of this process's session, which ends with it."""
+_COORDINATES = re.compile(r"[^:\s]+:[^:\s]+:[^:\s]+")
+
+
+def check_version(needed: tuple[int, int]) -> None:
+    """UsageError if the installed PySpark is older than `needed`: a job's environment may have any version from
+    3.5 on.
+    """
+    import pyspark
+
+    found = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
+    if found < needed:
+        wanted = ".".join(map(str, needed))
+        raise UsageError(
+            f"this needs PySpark {wanted}, but {pyspark.__version__} is installed; run "
+            f"pip install 'pyspark>={wanted},<4.4' in an environment of its own"
+        )
+
+
+def build_session(
+    *,
+    master: str = "local[*]",
+    app_name: str = "wmtop",
+    conf: Mapping[str, str] | None = None,
+    packages: Sequence[str] = (),
+    jars: Sequence[str] = (),
+    log: Path | None = None,
+    archive: bool = True,
+    needed: tuple[int, int] = (4, 3),
+) -> "SparkSession":
+    """Start the JVM and the session; the output of the JVM and its Python workers goes to `log` (None: to this
+    process's).
+
+    `conf` overrides the defaults. With `archive` the JVM uses a class-data archive, and makes one for the next start if
+    there is none. UsageError without a usable Java or with a PySpark older than `needed`, RunError if Spark does not
+    start.
+    """
+    check_version(needed)
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    _check_artifacts(packages, jars)
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        raise UsageError(
+            "wmtop starts Spark itself: run it without spark-submit, and give --master and --conf to 'wmtop run'"
+        )
+    if SparkContext._active_spark_context is not None:  # pyright: ignore[reportPrivateUsage]
+        raise RunError("this process already runs a Spark session", code="second_session")
+    java = find_java()
+    _set_environment(master, java.home, (conf or {}).get("spark.pyspark.python"))
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+    options = java_options(java) if archive else ""
+    settings = _settings(master, app_name, conf or {}, packages, jars, options)
+    spark_conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    said_before = log.stat().st_size if log is not None and log.exists() else 0
+    try:
+        context = SparkContext(conf=spark_conf, gateway=_launch(spark_conf, log))
+        context.setLogLevel(settings.get("spark.log.level", "WARN" if log else "ERROR"))
+        session = SparkSession.builder.getOrCreate()
+        _write_no_checksums(context)
+    except BaseException as error:  # also a signal that stops the start
+        _abandon()
+        if not isinstance(error, Exception):
+            raise
+        raise RunError(_why_not(error, log, said_before)) from error
+    if archive:
+        make_later(java)
+    return session
+
+
+def _write_no_checksums(context: Any) -> None:
+    """Let Hadoop's local file system, of which a JVM has one, write no file of checksums beside each file: it forks a
+    `chmod` for either, 12 ms a batch of a query.
+    """
+    local = context._jvm.org.apache.hadoop.fs.FileSystem.getLocal(context._jsc.hadoopConfiguration())
+    local.setWriteChecksum(False)
+
+
+def jvm_pid(spark: "SparkSession") -> int:
+    """The process id of the session's JVM (the start scripts replace themselves by it)."""
+    return _process(spark).pid
+
+
+def answer(spark: "SparkSession") -> None:
+    """Return when the JVM has answered a question; an error of py4j if it has ended."""
+    _gateway(spark).jvm.java.lang.System.nanoTime()
+
+
+def stop_session(spark: "SparkSession", timeout_s: float = 10.0) -> None:
+    """Stop Spark and its JVM, and wait until it has ended; kills it after `timeout_s`. A dead JVM is not an error."""
+    from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
+    from pyspark import SparkContext
+
+    give_up()
+    process = _process(spark)
+    with contextlib.suppress(Py4JError, OSError), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # that the JVM is gone
+        spark.stop()
+    with contextlib.suppress(Py4JError, OSError):
+        _gateway(spark).shutdown()
+    if process.stdin is not None:
+        with contextlib.suppress(OSError):
+            process.stdin.close()  # the JVM ends with its standard input
+    try:
+        process.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    _remove_sockets()
+    SparkContext._gateway = SparkContext._jvm = None  # pyright: ignore[reportPrivateUsage] # or no session could follow
+
+
+def forget_sockets(spark: "SparkSession") -> None:
+    """Let the JVM forget the sockets of past answers: it keeps the path of each one until it ends
+    (`java.io.DeleteOnExitHook`), one for each batch.
+    """
+    from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
+
+    if _sockets is None:
+        return
+    java: Any = _gateway(spark).jvm.java
+    with contextlib.suppress(Py4JError):  # another Java, or a path that comes at this moment: the next time will do
+        field = java.lang.Class.forName("java.io.DeleteOnExitHook").getDeclaredField("files")
+        field.setAccessible(True)
+        kept = field.get(None)
+        others = java.util.ArrayList()
+        for path in str(java.lang.String.join("\n", kept)).split("\n"):
+            if not path.startswith(_sockets.name):
+                others.add(path)
+        kept.retainAll(others)
+
+
+def _check_artifacts(packages: Sequence[str], jars: Sequence[str]) -> None:
+    for package in packages:
+        if not _COORDINATES.fullmatch(package):
+            raise UsageError(
+                f"--packages: {package!r} is not GROUP:ARTIFACT:VERSION, as in org.apache.kafka:kafka-clients:3.9.2"
+            )
+    for jar in jars:
+        if "://" not in jar and not Path(jar).is_file():
+            raise UsageError(f"--jars: no file {jar}; check the path")
+
+
+def _set_environment(master: str, java_home: Path, python: str | None) -> None:
+    """Set the environment for Spark; `python`: the executors' Python, if the user's settings name it."""
+    import pyspark
+
+    os.environ["JAVA_HOME"] = str(java_home)
+    os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)  # not another installed version
+    if python is not None:
+        os.environ["PYSPARK_PYTHON"] = python
+    elif is_local_master(master) or "PYSPARK_PYTHON" not in os.environ:
+        os.environ["PYSPARK_PYTHON"] = sys.executable  # else the workers take `python3` from PATH
+    if python is None and is_local_master(master) and os.access(_WORKER_PYTHON, os.X_OK):
+        os.environ["WMTOP_PYTHON"], os.environ["PYSPARK_PYTHON"] = sys.executable, str(_WORKER_PYTHON)
+    if is_local_master(master):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # no look-up of a host name that may not resolve
+    os.environ["PYTHONSAFEPATH"] = "1"  # else the workers import from the current directory first
+
+
+def _settings(
+    master: str, app_name: str, conf: Mapping[str, str], packages: Sequence[str], jars: Sequence[str], java_options: str
+) -> dict[str, str]:
+    settings = {"spark.master": master, "spark.app.name": app_name, **_DEFAULTS}
+    settings |= _LOCAL_DEFAULTS if is_local_master(master) else _CLUSTER_DEFAULTS
+    settings["spark.sql.warehouse.dir"] = str(
+        Path(tempfile.gettempdir(), "wmtop-warehouse")
+    )  # never made, not in the cwd
+    if packages:
+        settings["spark.jars.packages"] = ",".join(packages)
+    if jars:
+        settings["spark.jars"] = ",".join(jars)
+    settings |= _local_sockets() if is_local_master(master) else {}
+    settings |= conf
+    options = " ".join(filter(None, (_COMPILE_LATER, settings.get(_JAVA_OPTIONS), java_options)))
+    return settings | {_JAVA_OPTIONS: options}
+
+
+def _local_sockets() -> dict[str, str]:
+    """Spark and its Python workers talk through Unix sockets: over TCP an answer waits 40 ms for an acknowledgement.
+
+    A directory of our own keeps others from connecting; TCP where it can have none, as where its path is too long.
+    """
+    global _sockets
+    _sockets = tempfile.TemporaryDirectory(prefix="wmtop-spark-", ignore_cleanup_errors=True)
+    try:
+        with socket.socket(socket.AF_UNIX) as trial:
+            trial.bind(str(Path(_sockets.name, _MAX_NAME)))
+    except (OSError, AttributeError):  # Windows has no such sockets
+        _remove_sockets()
+        return {}
+    return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": _sockets.name}
+
+
+def _remove_sockets() -> None:
+    global _sockets
+    if _sockets is not None:
+        _sockets.cleanup()
+    _sockets = None
+
+
+def _launch(conf: Any, log: Path | None) -> Any:
+    from pyspark.java_gateway import launch_gateway  # pyright: ignore[reportUnknownVariableType]
+
+    before = _children()
+    try:
+        if log is None:
+            return launch_gateway(conf)
+        with log.open("ab") as file:
+            return launch_gateway(conf, {"stdout": file, "stderr": file})
+    except BaseException:  # a hanging JVM would not notice our end
+        for pid in _children() - before:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        raise
+
+
+def _children() -> set[int]:
+    """The process ids of all child processes of this one; empty if /proc does not list them."""
+    lists = (file.read_text().split() for file in Path("/proc/self/task").glob("*/children"))
+    return {int(pid) for pids in lists for pid in pids}
+
+
+def _abandon() -> None:
+    """End a JVM that started but made no session."""
+    from pyspark import SparkContext
+
+    gateway: Any = SparkContext._gateway  # pyright: ignore[reportPrivateUsage]
+    if gateway is not None:
+        gateway.proc.kill()
+        gateway.proc.wait()
+    _remove_sockets()
+    SparkContext._gateway = SparkContext._jvm = None  # pyright: ignore[reportPrivateUsage]
+
+
+def _why_not(error: Exception, log: Path | None, said_before: int) -> str:
+    """One line: the JVM's last error after byte `said_before` of the log, else the error in Python."""
+    if isinstance(error, socket.gaierror):
+        return "Spark did not start: cannot resolve localhost; add the line '127.0.0.1 localhost' to /etc/hosts"
+    said = (
+        log.read_bytes()[said_before:].decode(errors="replace").splitlines() if log is not None and log.exists() else []
+    )
+    last = [found.group(1) for found in map(_JVM_ERROR.match, said) if found]
+    reason = last[-1] if last else first_line(error)
+    return f"Spark did not start: {reason.strip()}" + (f" (log: {log})" if log is not None else "")
+
+
+def _gateway(spark: "SparkSession") -> Any:
+    return spark.sparkContext._gateway  # pyright: ignore[reportPrivateUsage]
+
+
+def _process(spark: "SparkSession") -> "subprocess.Popen[bytes]":
+    return _gateway(spark).proc

@@ -1,0 +1,1 @@
+"""Where an own run's records come from."""

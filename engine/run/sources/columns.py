@@ -1,0 +1,236 @@
+"""The columns of the input by their role, checked against the files, and their values in canonical form."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# (pyarrow is only partly typed.)
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import Struct
+
+from ...system.errors import UsageError
+from ...system.event_time import TimeUnit, holds_times, is_number, is_text, json_to_ms, to_ms, untyped_to_ms
+from .base import NO_CHANNEL
+from .data_files import Format, near
+from .table_files import TableFile, sample
+
+_PER_MS: dict[TimeUnit, float] = {"s": 0.001, "ms": 1, "us": 1_000, "ns": 1_000_000}
+_PLAUSIBLE_MS = (631_152_000_000, 4_102_444_800_000)
+"""1990 to 2100: the plausible range for numbers of unknown unit."""
+_SHOWN = 60
+
+
+class Columns(Struct, frozen=True, kw_only=True):
+    """The columns that the user named, and the unit of numeric times."""
+
+    time: str
+    channel: str | None = None
+    arrival: str | None = None
+    watermark: str | None = None
+    marker: str | None = None
+    """An SQL condition over any of the columns."""
+    unit: TimeUnit = "ms"
+    since_ms: int | None = None
+    """Replay: rows that arrived before this time (epoch ms) are left out."""
+
+    @property
+    def times(self) -> dict[str, str]:
+        """The columns that hold times, by their option."""
+        named = {"--time": self.time, "--arrival": self.arrival, "--watermark": self.watermark}
+        return {option: name for option, name in named.items() if name is not None}
+
+    def marked_in(self, file: TableFile) -> list[str]:
+        """The columns of `file` that the marker may use: a name that it does not contain is not among them."""
+        text = (self.marker or "").lower().replace("``", "`")
+        return [name for name in file.columns if name.lower() in text]
+
+    def needed_of(self, file: TableFile) -> list[str]:
+        """All columns that have to be read, each once."""
+        named = [*self.times.values(), *([self.channel] if self.channel is not None else []), *self.marked_in(file)]
+        return list(dict.fromkeys(named))
+
+
+def check_columns(file: TableFile, columns: Columns) -> None:
+    """Check that the columns exist and have suitable types; `UsageError` with what to do."""
+    for option, name in {**columns.times, "--channel": columns.channel}.items():
+        if name is None:
+            continue
+        if name not in file.columns:
+            hint = near(name, file.columns) or f"; it has {', '.join(file.columns)}"
+            raise UsageError(f"{option}: no column {name!r} in {file}{hint}", code="no_column")
+        if file.columns.count(name) > 1:
+            raise UsageError(f"{option}: {file} has {file.columns.count(name)} columns {name}; rename one")
+    if file.types is not None:
+        for option, name in columns.times.items():
+            if not holds_times(file.types[name]):
+                raise UsageError(
+                    f"{option}: {name} of {file} is {file.types[name]}, not a time{_times_of(file)}", code="no_time"
+                )
+        if columns.channel is not None and pa.types.is_nested(file.types[columns.channel]):
+            raise UsageError(
+                f"--channel: {columns.channel} of {file} is {file.types[columns.channel]}, not one value",
+                code="not_one_value",
+            )
+        for name in columns.marked_in(file):
+            if spark_type(file.types[name]) is None:
+                raise UsageError(
+                    f"--marker: {name} of {file} is {file.types[name]}, which a condition cannot use",
+                    code="no_condition",
+                )
+    unsure = {option: name for option, name in columns.times.items() if not _is_typed_time(file, name)}
+    first = sample(file, list(dict.fromkeys(unsure.values()))) if unsure else None
+    if first is not None:
+        for option, name in unsure.items():
+            _check_sample(file, option, name, first[name], columns.unit)
+
+
+def check_alike(files: Sequence[TableFile], columns: Columns) -> None:
+    """Check that a time column has the same meaning in all typed files."""
+    typed = [(file, file.types) for file in files if file.types is not None]
+    for option, name in columns.times.items():
+        for file, types in typed[1:]:
+            first, first_types = typed[0]
+            if _family(types[name]) != _family(first_types[name]):
+                raise UsageError(
+                    f"{option}: {name} is {types[name]} in {file}, but {first_types[name]} in {first}; convert one"
+                )
+
+
+def times(file_format: Format, values: Any, unit: TimeUnit) -> Any:
+    """The values of a column as int64 ms, null where they are not a time."""
+    if file_format == "json":
+        return json_to_ms(values, unit)
+    return untyped_to_ms(values, unit) if file_format == "csv" else to_ms(values, unit)
+
+
+def channels(values: Any) -> Any:
+    """The values of a column as text, never null, dictionary-encoded."""
+    if isinstance(values, list):
+        values = pa.array(map(_text_of_json, values), pa.string())
+    encoded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
+    names = encoded.dictionary
+    if pa.types.is_string(names.type):
+        names = names.fill_null(NO_CHANNEL)
+    else:
+        texts = [NO_CHANNEL if value is None else channel_text(value) for value in _listed(names)]
+        names = pa.array(texts, pa.string())
+    indices = encoded.indices.cast(pa.int32())
+    indices = indices.fill_null(len(names)) if indices.null_count else indices
+    return pa.DictionaryArray.from_arrays(indices, pa.concat_arrays([names, pa.array([NO_CHANNEL], pa.string())]))
+
+
+def texts(values: Any) -> Any:
+    """The values of a column as text, null if missing, dictionary-encoded."""
+    if isinstance(values, list):
+        values = pa.array(map(_text_of_json, values), pa.string())
+    if pa.types.is_nested(values.type):
+        values = pa.array([_text_of_json(value) for value in values.to_pylist()], pa.string())
+    encoded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
+    names = [None if value is None else channel_text(value) for value in _listed(encoded.dictionary)]
+    return pa.DictionaryArray.from_arrays(encoded.indices.cast(pa.int32()), pa.array(names, pa.string()))
+
+
+def _listed(values: Any) -> list[Any]:
+    try:
+        return values.to_pylist()
+    except (OverflowError, ValueError):  # a time that Python cannot hold
+        return values.cast(pa.string()).to_pylist()
+
+
+def channel_text(value: Any) -> str:
+    """One value as a channel's name: a whole number has no `.0`, a boolean is `true` or `false`."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+def spark_type(kind: Any) -> Any:
+    """The Arrow type in which Spark accepts a column of this type; None if it accepts none."""
+    if pa.types.is_dictionary(kind):
+        return spark_type(kind.value_type)
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", "UTC")
+    if is_text(kind):
+        return pa.string()
+    if pa.types.is_unsigned_integer(kind):
+        wider = {8: pa.int16(), 16: pa.int32(), 32: pa.int64(), 64: pa.decimal128(20, 0)}
+        return wider[kind.bit_width]
+    if pa.types.is_float16(kind):
+        return pa.float32()
+    if pa.types.is_date(kind):
+        return pa.date32()
+    as_it_is = (pa.types.is_signed_integer, pa.types.is_floating, pa.types.is_decimal128, pa.types.is_boolean)
+    return kind if any(test(kind) for test in (*as_it_is, pa.types.is_null)) else None
+
+
+def typed_text(text: Any) -> Any:
+    """A text column of an untyped file as integers, floats or booleans, if all its values allow it."""
+    for kind, pattern in (
+        (pa.int64(), r"^-?\d{1,18}$"),
+        (pa.float64(), r"^-?\d+(\.\d+)?([eE][+-]?\d+)?$"),
+        (pa.bool_(), r"^(true|false)$"),
+    ):
+        if pc.all(pc.match_substring_regex(text, pattern)).as_py():
+            return text.cast(kind)
+    return text
+
+
+def _is_typed_time(file: TableFile, name: str) -> bool:
+    """Whether all values are times by their type, also those out of range."""
+    return file.types is not None and _family(file.types[name]) == "time"
+
+
+def _check_sample(file: TableFile, option: str, name: str, values: Any, unit: TimeUnit) -> None:
+    """If there are values but none is a time, UsageError that shows some."""
+    got = times(file.format, values, unit)
+    there = [value for value in (values if isinstance(values, list) else values.to_pylist()) if value not in (None, "")]
+    if not there or got.null_count < len(got):
+        return
+    value = there[0]
+    guess = _likely_unit(value)
+    if guess is not None and guess != unit:
+        raise UsageError(
+            f"{option}: {name} of {file} holds {_cut(str(value))}, not a usable time in {unit}; try --time-unit {guess}"
+        )
+    if isinstance(value, str):
+        raise UsageError(
+            f"{option}: {name} of {file} holds text that is not a time ({_cut(repr(value))}); expected ISO 8601, as in "
+            f"2013-02-08T14:32:10Z, or a column of integers with --time-unit{_times_of(file)}",
+            code="no_time",
+        )
+
+
+def _likely_unit(value: Any) -> TimeUnit | None:
+    if isinstance(value, bool) or not re.fullmatch(r"-?\d{1,40}(\.\d*)?", str(value)):
+        return None
+    number = float(value)
+    return next((unit for unit, per in _PER_MS.items() if _PLAUSIBLE_MS[0] <= number / per <= _PLAUSIBLE_MS[1]), None)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+
+
+def _times_of(file: TableFile) -> str:
+    types = file.types or {}
+    found = [name for name, kind in types.items() if pa.types.is_timestamp(kind) or pa.types.is_date(kind)]
+    return f"; times are in {', '.join(found)}" if found else ""
+
+
+def _family(kind: Any) -> str:
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return "number" if is_number(kind) else "text" if is_text(kind) else "time"
+
+
+def _text_of_json(value: Any) -> str | None:
+    if isinstance(value, dict | list):
+        return msgspec.json.encode(value).decode()
+    return None if value is None else channel_text(value)

@@ -1,0 +1,384 @@
+"""Files of events: their format, columns and types, one file or many as one input."""
+
+import difflib
+import io
+import re
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from fnmatch import fnmatchcase
+from glob import has_magic
+from pathlib import Path
+from typing import IO, Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from msgspec import Struct
+from pyarrow import fs
+
+from ...system.errors import UsageError, one_line
+from ...system.remote_files import is_missing, is_of_store, remote_path, words_of
+
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# (pyarrow is only partly typed.)
+
+
+Format = Literal["parquet", "csv", "json"]
+SUFFIXES: dict[str, Format] = {
+    **dict.fromkeys((".parquet", ".parq", ".pq"), "parquet"),
+    **dict.fromkeys((".csv", ".tsv"), "csv"),
+    **dict.fromkeys((".json", ".jsonl", ".ndjson"), "json"),
+}
+AHEAD = 1 << 16
+"""Bytes for which a glance at a file asks a store."""
+
+Below = list[tuple[tuple[str, ...], "DataFile"]]
+"""Files below a directory, each with the names on the way to it."""
+
+
+class DataFile(Protocol):
+    """A file or directory that exists, or not."""
+
+    errors: ClassVar[tuple[type[Exception], ...]]
+    """What reading raises."""
+    is_remote: ClassVar[bool]
+    """Whether each read waits for a network."""
+
+    @property
+    def key(self) -> object:
+        """Equal for the same file."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """The last part of its path."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        ...
+
+    @property
+    def exists(self) -> bool: ...
+
+    @property
+    def is_dir(self) -> bool: ...
+
+    def open(self, ahead: int = AHEAD) -> IO[bytes]:
+        """The content; where each read is a request, it is for `ahead` bytes."""
+        ...
+
+    def open_parquet(self, **options: Any) -> Any:
+        """A `pyarrow.parquet.ParquetFile`."""
+        ...
+
+    def parent(self) -> "DataFile":
+        """Its directory."""
+        ...
+
+    def children(self) -> Sequence["DataFile"]:
+        """What the directory has; nothing if it does not exist."""
+        ...
+
+    def below(self) -> Below:
+        """All files below the directory that Spark does not ignore, in no order."""
+        ...
+
+    def reason(self, error: Exception) -> str:
+        """What an error says, without its final dot."""
+        ...
+
+
+class LocalFile(Struct, frozen=True):
+    """A `DataFile` of this machine."""
+
+    path: Path
+    errors: ClassVar[tuple[type[Exception], ...]] = (pa.ArrowException, OSError, EOFError, zlib.error)
+    is_remote: ClassVar[bool] = False
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    @property
+    def key(self) -> object:
+        return self.path
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def size(self) -> int:
+        return self.path.stat().st_size
+
+    @property
+    def exists(self) -> bool:
+        return self.path.exists()
+
+    @property
+    def is_dir(self) -> bool:
+        return self.path.is_dir()
+
+    def open(self, ahead: int = AHEAD) -> IO[bytes]:
+        return self.path.open("rb")
+
+    def open_parquet(self, **options: Any) -> Any:
+        return pq.ParquetFile(self.path, memory_map=True, **options)
+
+    def parent(self) -> "LocalFile":
+        return LocalFile(self.path.parent)
+
+    def children(self) -> "Sequence[LocalFile]":
+        try:
+            return [LocalFile(path) for path in self.path.iterdir()]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise unreadable(self, error) from None
+
+    def below(self) -> Below:
+        inside = [(each.relative_to(self.path).parts, each) for each in self.path.rglob("*") if each.is_file()]
+        return [(names, LocalFile(path)) for names, path in inside if not is_hidden(names)]
+
+    def reason(self, error: Exception) -> str:
+        said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        return said.strip().partition("\n")[0].rstrip(".")
+
+
+class RemoteFile(Struct, frozen=True):
+    """A `DataFile` of a store, with kind and size as listed."""
+
+    fs: Any
+    store: str
+    """Equal for the same store."""
+    path: str
+    uri: str
+    """As shown: without options and password."""
+    kind: Any
+    size: int = 0
+    errors: ClassVar[tuple[type[Exception], ...]] = (Exception,)  # each store raises what its library does
+    is_remote: ClassVar[bool] = True
+
+    def __str__(self) -> str:
+        return one_line(self.uri)
+
+    @property
+    def key(self) -> object:
+        return self.store, self.path
+
+    @property
+    def name(self) -> str:
+        return self.uri.rpartition("/")[2]
+
+    @property
+    def exists(self) -> bool:
+        return self.kind != fs.FileType.NotFound
+
+    @property
+    def is_dir(self) -> bool:
+        return self.kind == fs.FileType.Directory
+
+    def open(self, ahead: int = AHEAD) -> IO[bytes]:
+        return io.BufferedReader(self.fs.open_input_file(self.path), ahead)
+
+    def open_parquet(self, **options: Any) -> Any:
+        return pq.ParquetFile(self.path, filesystem=self.fs, pre_buffer=True, **options)
+
+    def parent(self) -> "RemoteFile":
+        if "/" not in self.path:
+            return self
+        path, uri = self.path.rpartition("/")[0], self.uri.rpartition("/")[0]
+        return RemoteFile(self.fs, self.store, path, uri, fs.FileType.Directory)
+
+    def children(self) -> "Sequence[RemoteFile]":
+        return self._listed(recursive=False)
+
+    def below(self) -> Below:
+        files = [each for each in self._listed(recursive=True) if not each.is_dir]
+        named = [(tuple(each.path[len(self.path) :].strip("/").split("/")), each) for each in files]
+        return [(names, file) for names, file in named if not is_hidden(names)]
+
+    def found(self) -> "RemoteFile":
+        """The same with its kind and size. UsageError if the store does not answer, or refuses."""
+        try:
+            info = self.fs.get_file_info(self.path)
+            return RemoteFile(self.fs, self.store, self.path, self.uri, info.type, info.size or 0)
+        except Exception as error:  # noqa: BLE001 - each store raises what its library does
+            raise unreadable(self, error) from None
+
+    def reason(self, error: Exception) -> str:
+        return words_of(error)
+
+    def _listed(self, *, recursive: bool) -> "list[RemoteFile]":
+        try:
+            return [self._of(info) for info in self.fs.get_file_info(fs.FileSelector(self.path, recursive=recursive))]
+        except Exception as error:  # noqa: BLE001 - each store raises what its library does
+            if is_missing(error) or isinstance(error, NotADirectoryError):
+                return []
+            raise unreadable(self, error) from None
+
+    def _of(self, info: Any) -> "RemoteFile":
+        path = info.path.rstrip("/")
+        return RemoteFile(self.fs, self.store, path, self.uri + path[len(self.path) :], info.type, info.size or 0)
+
+
+def missing(file: DataFile) -> UsageError:
+    """The error for a file that does not exist, with similar names; raises one if its directory cannot be read."""
+    beside = [each.name for each in file.parent().children()]
+    return UsageError(f"no file {file}{near(file.name, beside)}", code="missing")
+
+
+def unreadable(file: DataFile, error: Exception) -> UsageError:
+    """The error for a file that cannot be read."""
+    return UsageError(f"cannot read {file}: {file.reason(error)}", code="unreadable")
+
+
+def damaged(file: DataFile, error: Exception) -> UsageError:
+    """The error for a file whose content cannot be read, or whose store failed meanwhile."""
+    if is_of_store(error):
+        return unreadable(file, error)
+    return UsageError(f"cannot read {file}: {file.reason(error)}; is it damaged?", code="damaged")
+
+
+def is_hidden(names: Iterable[str]) -> bool:
+    """Whether Spark ignores a file below these names."""
+    return any(name.startswith(("_", ".")) for name in names)
+
+
+def format_of(name: str) -> Format | None:
+    """The format that a file's name indicates."""
+    path = Path(name.removesuffix(".gz"))  # Spark decompresses no .GZ
+    return SUFFIXES.get(path.suffix.lower())
+
+
+def near(name: str, names: Sequence[str]) -> str:
+    """`; did you mean 'X'?` if one of `names` is similar to `name`."""
+    like = difflib.get_close_matches(name.lower(), [other.lower() for other in names], n=2, cutoff=0.6)
+    found = [other for other in names if other.lower() in like]
+    return f"; did you mean {' or '.join(map(repr, found))}?" if found else ""
+
+
+_AT_ONCE = 16
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class _Place(NamedTuple):
+    """What an argument names: a file or directory, or what matches `pattern` below `base`."""
+
+    literal: DataFile
+    base: DataFile
+    pattern: list[str]
+
+
+def data_files(arguments: Iterable[Path | str]) -> list[DataFile]:
+    """The files that paths and URIs (`str`) name: directories and patterns (`day=*/*.parquet`) are replaced by the data
+    files in them; numbers in names sort by value (`batch=9` before `batch=10`). Each file once.
+
+    UsageError for a file that does not exist, and for a directory or a pattern without data files.
+    """
+    found: dict[object, DataFile] = {}
+    for argument in arguments:
+        place = _local(argument) if isinstance(argument, Path) else _remote(argument)
+        found |= {file.key: file for file in _files_of(place)}
+    return list(found.values())
+
+
+def in_parallel(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """The results, in order: a store needs tens of milliseconds for each request."""
+    if len(items) < 2:
+        return [function(item) for item in items]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(function, items))
+
+
+def in_advance(function: Callable[[T], R], items: Iterable[T], most: int) -> Iterator[R]:
+    """The results, in order, of which the next `most` are computed meanwhile."""
+    pool = ThreadPoolExecutor(most)
+    waiting = deque[Future[R]]()
+    try:
+        for item in items:
+            waiting.append(pool.submit(function, item))
+            if len(waiting) > most:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _local(path: Path) -> _Place:
+    fixed, pattern = _divided(path.parts)
+    return _Place(LocalFile(path), LocalFile(Path(*fixed)), pattern)
+
+
+def _remote(uri: str) -> _Place:
+    place = remote_path(uri)
+
+    def at(names: list[str], query: str = "") -> RemoteFile:
+        path, shown = "/".join([place.top, *names]) + query, "/".join([place.shown, *names])
+        return RemoteFile(place.fs, place.store, path, shown, fs.FileType.Directory)
+
+    fixed, pattern = _divided(place.names)
+    return _Place(at(place.names, place.query).found(), at(fixed), pattern)
+
+
+def _divided(names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The names before the first one that is a pattern, and the rest."""
+    first = next((number for number, name in enumerate(names) if has_magic(name)), len(names))
+    return list(names[:first]), list(names[first:])
+
+
+def _files_of(place: _Place) -> list[DataFile]:
+    file = place.literal
+    if not file.exists and not place.pattern:
+        raise missing(file)
+    if file.exists and not file.is_dir:
+        return [file]
+    found = _data_in(file) if file.exists else _matching(place.base, place.pattern)
+    if found:
+        return sorted(found, key=lambda each: _natural(str(each)))
+    if not file.exists:
+        raise UsageError(f"no Parquet, CSV or JSON file matches {file}; check the pattern", code="no_files")
+    if any(child.name == "_wmtop.json" for child in file.children()):
+        raise UsageError(f"{file} is a late output without records: its run has dropped none so far")
+    raise UsageError(
+        f"{file} has no Parquet, CSV or JSON file; name files or a directory with records", code="no_files"
+    )
+
+
+def _data_in(file: DataFile) -> list[DataFile]:
+    """The data files below a directory; of a file, itself if it is one."""
+    inside = [each for _, each in file.below()] if file.is_dir else [file]
+    return [each for each in inside if format_of(each.name)]
+
+
+def _matching(base: DataFile, pattern: list[str]) -> list[DataFile]:
+    """The data files that match, and those in directories that match; of hidden names only those named as such."""
+    matching = [base]
+    for number, wanted in enumerate(pattern):
+        if wanted == "**":
+            below = in_parallel(lambda one: one.below() if one.is_dir else [], matching)
+            inside = [pair for pairs in below for pair in pairs]
+            return [file for names, file in inside if format_of(file.name) and _matches(names, pattern[number:])]
+        listed = in_parallel(lambda one: one.children() if one.is_dir else [], matching)
+        matching = [one for children in listed for one in children if _matches((one.name,), [wanted])]
+    return [file for files in in_parallel(_data_in, matching) for file in files]
+
+
+def _matches(names: Sequence[str], pattern: Sequence[str]) -> bool:
+    """Whether these names, or a directory on their way, match."""
+    if not pattern:
+        return True
+    if pattern[0] == "**":
+        return _matches(names, pattern[1:]) or (bool(names) and _matches(names[1:], pattern))
+    if not names or (is_hidden(names[:1]) and pattern[0][0] != names[0][0]):
+        return False
+    return fnmatchcase(names[0], pattern[0]) and _matches(names[1:], pattern[1:])
+
+
+def _natural(text: str) -> list[tuple[int, str]]:
+    return [(int(part) if part.isdigit() else -1, part) for part in re.split(r"(\d{1,18})", text)]

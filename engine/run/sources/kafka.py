@@ -1,0 +1,383 @@
+"""`run kafka`: topics by Spark's connector or by kafka-python, chosen once."""
+
+import contextlib
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from ...kafka.client_settings import FETCH_WAIT_MS, KafkaConfig
+from ...kafka.cluster import Cluster, Offsets, Positions, Topic, TopicPartition, may_not_read, offsets_of, positions_of
+from ...kafka.probe import Probe
+from ...kafka.records import look_for_times
+from ...snapshot import SourceView
+from ...system.errors import RunError, UsageError
+from ...system.files import replace_file
+from ...system.json_path import JsonPath
+from ..cluster import TaskNeeds, runs_wmtop
+from .base import MARKER, NOTHING_MORE, Source, SourceNotes, marked
+from .kafka_columns import KafkaColumns, explained_sql
+from .kafka_progress import KafkaBalancer, KafkaProgress, KafkaRetries
+from .rate import start_workers
+
+
+class KnownTopics:
+    """The ids of the topics being read, in a file that outlives the query.
+
+    A new id is saved only once Spark's offsets are back at 0, so that a crash in between loses nothing.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._ids: dict[str, str] = {}
+        if path.exists():
+            self._ids = msgspec.json.decode(path.read_bytes(), type=dict[str, str])
+        self._recreated: dict[str, str] = {}
+
+    def look(self, topics: dict[str, Topic]) -> None:
+        """Compare with the present topics; old brokers give no ids, so a recreated topic goes unnoticed there."""
+        for name, topic in topics.items():
+            if topic.id is None:
+                continue
+            if name not in self._ids:
+                self._ids[name] = topic.id
+                self._write()
+            elif self._ids[name] != topic.id:
+                self._recreated[name] = topic.id
+
+    def rewind(self, start: Positions) -> None:
+        """Given Spark's offsets: topics that are back at their start have their new id from now on."""
+        for name in [name for name in self._recreated if not any(at for p, at in start.items() if p.topic == name)]:
+            self._ids[name] = self._recreated.pop(name)
+            self._write()
+
+    def was_recreated(self, partition: TopicPartition) -> bool:
+        """Whether offsets of the partition belong to a deleted topic."""
+        return partition.topic in self._recreated
+
+    def _write(self) -> None:
+        replace_file(self._path, msgspec.json.encode(self._ids))
+
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from .kafka_stream import KafkaRanges, ReaderOptions
+
+Reader = Literal["auto", "connector", "python"]
+Start = Literal["earliest", "latest", "committed"] | int
+"""Where to start; a number is a record timestamp (ms)."""
+
+_POLL_MS = {"connector": 100, "python": 200}
+"""How often (ms) Spark asks for new records: kafka-python's answer costs more, its batches less time."""
+_MOST = 300_000
+"""Records per batch, for both readers, so that they make the same batches: four seconds for kafka-python."""
+_MAX_BALANCED = 20_000
+"""Records per batch with balanced reading: drift is only visible between batches."""
+_TOPIC_PAUSES_S = (1.0, 1.0, 2.0, 4.0, 8.0)
+"""Pauses (s) between two polls for a topic: after no failure, after one, two …; the last one for all further."""
+_HELD_BACK, _STARTED = "held-back.json", "started.json"
+_CONNECTOR = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
+HOW_TO_CONNECT = "give it with --packages org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION or --jars"
+
+
+class _Started(msgspec.Struct, frozen=True):
+    """Where a run started that was asked to start there."""
+
+    asked: str
+    offsets: Offsets
+
+
+class Kafka(Source):
+    """A `Source` of topics; with `once` it ends at the offsets found at the start."""
+
+    def __init__(
+        self,
+        config: KafkaConfig,
+        topics: list[str],
+        columns: KafkaColumns,
+        *,
+        start: Start = "earliest",
+        group: str | None = None,
+        reader: Reader = "auto",
+        max_drift_ms: int | None = None,
+        once: bool = False,
+        batch_records: int | None = None,
+        directory: Path,
+        keep: bool = False,
+        resuming: bool = False,
+    ) -> None:
+        """`directory` is for files shared by the processes of the run, deleted at the end unless `keep`."""
+        self._config = config
+        self._topics = sorted(set(topics))
+        self._columns = columns
+        self._start: Start = start
+        self._group = group
+        self._asked_reader: Reader = reader
+        self._reader: Literal["connector", "python"] | None = None if reader == "auto" else reader
+        self._once = once
+        self._batch_records = batch_records or (_MOST if max_drift_ms is None else _MAX_BALANCED)
+        self._directory = directory
+        self._keep = keep
+        self._resuming = resuming
+        self._cluster_id: str | None = None
+        self._unit: str | None = None if columns.unit is None else f"epoch {columns.unit}"
+        self.bounded = once
+        self.ticks = not once  # there is no time between batches with fixed end offsets
+        self.journal = self._notes = SourceNotes()
+        self._probe = Probe(self._topics, self._notes.add, self._look_ahead)
+        self.retries = KafkaRetries(self._probe, self._notes.add)
+        self.backlog = self._progress = KafkaProgress(
+            self._topics, self._probe, self._notes.add, channels_are_partitions=columns.by_partition, once=once
+        )
+        if columns.by_partition:
+            self.known_channels = self.leaving_channels = self._progress
+            self.channel_of_part = self._progress.channel_of_part
+        else:
+            self.part_name = self._progress.part_name
+        self._balancer: KafkaBalancer | None = None
+        if max_drift_ms is not None:
+            self.balancer = self._balancer = KafkaBalancer(
+                config, columns, self._progress, self._probe, max_drift_ms=max_drift_ms, file=directory / _HELD_BACK
+            )
+            self._balancer.enforced = reader == "python"
+
+    def check(self) -> None:
+        """Check the cluster, the topics and their latest records; `UsageError` for anything that cannot be read."""
+        for name in self.more.explain:
+            explained_sql(name)
+        cluster = Cluster(self._config)
+        try:
+            self._cluster_id = cluster.id()
+            found = cluster.topics(self._topics)
+            missing = [topic for topic in self._topics if topic not in found]
+            if missing and self._once:
+                raise UsageError(f"no topic {missing[0]} at {self._config.bootstrap}; {cluster.near(missing[0])}")
+            for topic in found.values():
+                if not topic.may_read:
+                    raise UsageError(may_not_read(topic.name))
+            if self._start == "committed" and not self._resuming and not cluster.committed(self._group or ""):
+                raise UsageError(
+                    f"--from committed: the group {self._group} has committed nothing; use --from earliest"
+                )
+            self._recognise_times(cluster, [p for topic in found.values() for p in topic.partitions])
+        finally:
+            cluster.close()
+
+    def identity(self) -> dict[str, Any]:
+        """Cluster, topics and columns; not the reader, since both read the same records."""
+        columns = {
+            name: str(value) if isinstance(value, JsonPath) else value
+            for name, value in msgspec.structs.asdict(self._columns).items()
+        }
+        return {"kind": "kafka", "cluster": self._cluster_id, "topics": self._topics, **columns}
+
+    def describe(self) -> SourceView:
+        """The topics, the cluster, and how they are read."""
+        balancer = self._balancer
+        return SourceView(
+            kind="kafka",
+            description=f"{', '.join(self._topics)} at {self._config.bootstrap}",
+            reader=self._reader,
+            bootstrap=self._config.bootstrap,
+            time_column="timestamp" if self._columns.time is None else str(self._columns.time),
+            time_unit=self._unit,
+            backlog=self._progress.unread().records,
+            max_drift_ms=balancer and balancer.max_drift_ms,
+            drift_ms=balancer and balancer.drift_ms(),
+            drift_unbalanced_ms=balancer and balancer.unbalanced_drift_ms(),
+        )
+
+    def prepare(self, report: Callable[[str], None]) -> None:
+        """Wait until the topics exist, and find the start offsets."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        if self._balancer is not None:
+            self._balancer.begin()
+        cluster = Cluster(self._config)
+        try:
+            partitions = self._wait_for_topics(cluster, report)
+            self._progress.begin(self._start_offsets(cluster, partitions))
+            self._probe.earliest = cluster.earliest(partitions)
+        finally:
+            cluster.close()
+        self._probe.start(self._config)
+
+    def load(self, spark: "SparkSession") -> "DataFrame":
+        """The stream of records; `UsageError` if the connector is required and missing."""
+        self._settle_reader(spark)
+        return self._canonical(self._from_connector(spark) if self._reader == "connector" else self._from_python(spark))
+
+    def columns_of(self, spark: "SparkSession") -> "KafkaRanges | None":
+        """The columnar way with kafka-python, where all that is needed of a record are its partition and timestamp."""
+        if not (self._columns.plain and self.more == NOTHING_MORE and self._by_python(spark) and runs_wmtop(spark)):
+            return None
+        from .kafka_stream import KafkaRanges, KafkaRows
+
+        self._settle_reader(spark)
+        self.counted_by_spark = False  # tasks read the records
+        frame, read = self._from_python(spark), KafkaRows(self._reader_options(spark))
+        return KafkaRanges(frame, read, self._progress.start, self._progress.channel_of, self._canonical)
+
+    def _settle_reader(self, spark: "SparkSession") -> None:
+        if self._asked_reader == "connector" and not _has_connector(spark):
+            raise UsageError(f"--reader connector: Spark's Kafka connector is not on the class path; {HOW_TO_CONNECT}")
+        self._reader = "python" if self._by_python(spark) else "connector"
+        self._probe.rereads = self._reader == "python"
+        if self._balancer is not None:
+            self._balancer.enforced = self._reader == "python"
+            if not self._balancer.enforced:
+                self._notes.add("max_drift_ignored")
+
+    def _canonical(self, raw: "DataFrame") -> "DataFrame":
+        text = raw.selectExpr(*self._columns.text_sql(self.more))
+        canonical = self._columns.canonical_sql(self._topics, self.more)
+        if self._columns.marker is not None:
+            return marked(text, self._columns.marker, canonical, MARKER)
+        return text.selectExpr(*canonical)
+
+    def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
+        """With kafka-python, its data source."""
+        modules = (f"{__package__}.kafka_stream", "wmtop.engine.run.column_groups")
+        return TaskNeeds(modules, required=True) if self._by_python(spark) else TaskNeeds()
+
+    def trigger(self) -> dict[str, Any]:
+        """With `once`: the existing records, then the end."""
+        return (
+            {"availableNow": True}
+            if self._once
+            else {"processingTime": f"{_POLL_MS[self._reader or 'python']} milliseconds"}
+        )
+
+    def close(self) -> None:
+        """Stop probing the cluster, and delete the temporary files of this run."""
+        self._probe.stop()
+        if self._balancer is not None:
+            self._balancer.close()
+        if not self._keep:
+            shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _wait_for_topics(self, cluster: Cluster, report: Callable[[str], None]) -> list[TopicPartition]:
+        noted, failures = False, 0
+        while True:
+            try:
+                found = cluster.topics(self._topics)
+                missing = [topic for topic in self._topics if topic not in found]
+                if not missing:
+                    return [partition for topic in found.values() for partition in topic.partitions]
+                if not noted:
+                    self._notes.add("topic_missing", topic=missing[0], near=cluster.near(missing[0]))
+                    noted = True
+                report(f"waiting for the topic {missing[0]}")
+                failures = 0
+            except RunError as error:  # at once if the cluster refuses: without a pause this would be a busy loop
+                report(str(error))
+                failures += 1
+            time.sleep(_TOPIC_PAUSES_S[min(failures, len(_TOPIC_PAUSES_S) - 1)])
+
+    def _start_offsets(self, cluster: Cluster, partitions: list[TopicPartition]) -> Positions:
+        """Where the run starts; a run that resumes before its first batch was saved starts where it did first."""
+        file, asked = self._directory / _STARTED, str(self._start)
+        if self._keep and file.exists():
+            with contextlib.suppress(msgspec.DecodeError):
+                started = msgspec.json.decode(file.read_bytes(), type=_Started)
+                if started.asked == asked:
+                    return positions_of(started.offsets)
+        first = self._first_offsets(cluster, partitions)
+        if self._keep:
+            replace_file(file, msgspec.json.encode(_Started(asked, offsets_of(first))))
+        return first
+
+    def _first_offsets(self, cluster: Cluster, partitions: list[TopicPartition]) -> Positions:
+        first = cluster.earliest(partitions)
+        if self._start == "earliest":
+            return first
+        if self._start == "latest":
+            return cluster.latest(partitions)
+        if self._start == "committed":
+            return first | {p: max(o, first[p]) for p, o in cluster.committed(self._group or "").items() if p in first}
+        return cluster.at_time(partitions, self._start)
+
+    def _recognise_times(self, cluster: Cluster, partitions: list[TopicPartition]) -> None:
+        """Recognise the unit of times in the value; `UsageError` if no record has the field."""
+        path = self._columns.time
+        if path is None:
+            return
+        try:
+            recognised = look_for_times(cluster, partitions, path)
+        except UsageError as error:
+            if not self._resuming:
+                raise
+            self._notes.add("time_not_found", why=str(error))
+            return
+        if self._unit is None and recognised is not None:
+            self._unit = f"{recognised} (recognised)"
+
+    def _from_connector(self, spark: "SparkSession") -> "DataFrame":
+        self._ids_file.unlink(missing_ok=True)  # else the Python reader would rewind if a topic is recreated now
+        rows = (
+            spark.readStream.format("kafka")
+            .option("kafka.fetch.max.wait.ms", FETCH_WAIT_MS)
+            .options(**self._config.for_connector())
+            .option("subscribe", ",".join(self._topics))
+            .option("startingOffsets", msgspec.json.encode(offsets_of(self._progress.start)).decode())
+            .option("failOnDataLoss", "false")
+            .option("maxOffsetsPerTrigger", self._batch_records)
+            .option("kafka.isolation.level", "read_committed")
+            .option("includeHeaders", self.more.whole)
+            .load()
+        )
+        stamp = "nullif(unix_millis(timestamp), -1L) as timestamp_ms"
+        headers = ["headers"] if self.more.whole else []
+        return rows.selectExpr("topic", "partition", "offset", stamp, "key", "value", *headers)
+
+    def _from_python(self, spark: "SparkSession") -> "DataFrame":
+        from .kafka_stream import FORMAT, KafkaDataSource
+
+        start_workers(spark)
+        spark.dataSource.register(KafkaDataSource)
+        options = msgspec.json.encode(self._reader_options(spark)).decode()
+        return spark.readStream.format(FORMAT).option("reader", options).load()
+
+    def _reader_options(self, spark: "SparkSession") -> "ReaderOptions":
+        from .kafka_stream import ReaderOptions
+
+        return ReaderOptions(
+            config=self._config,
+            topics=self._topics,
+            start=offsets_of(self._progress.start),
+            most=self._batch_records,
+            tasks=spark.sparkContext.defaultParallelism,
+            keys=self._columns.needs_key or self.more.whole or "key" in self.more.explain,
+            values=self._columns.needs_value or self.more.whole or bool(self.more.explain),
+            headers=self.more.whole,
+            held=None if self._balancer is None else str(self._balancer.file),
+            known_topics=str(self._ids_file),
+        )
+
+    def _by_python(self, spark: "SparkSession") -> bool:
+        """Whether kafka-python reads instead of Spark's connector."""
+        return self._asked_reader == "python" or not _has_connector(spark)
+
+    @property
+    def _ids_file(self) -> Path:
+        return self._directory / "topics.json"
+
+    def _look_ahead(self, cluster: Cluster, ends: Positions) -> None:
+        """Recognise the unit of times once there are records, and find the newest of them for balanced reading."""
+        if self._unit is None and self._columns.time is not None:
+            self._recognise_times(cluster, [p for p, end in ends.items() if end])
+        if self._balancer is not None:
+            self._balancer.look_ahead(cluster, ends)
+
+
+def _has_connector(spark: "SparkSession") -> bool:
+    jvm: Any = spark._jvm  # pyright: ignore[reportPrivateUsage]
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    try:
+        loader.loadClass(_CONNECTOR)
+    except Exception:  # py4j wraps the ClassNotFoundException
+        return False
+    return True

@@ -1,0 +1,252 @@
+"""How far Kafka partitions are read, and how evenly (`--max-drift`)."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from ...kafka.client_settings import KafkaConfig
+from ...kafka.cluster import Cluster, Positions, TopicPartition, parse_offsets
+from ...kafka.probe import Probe, TakeNote
+from ...kafka.records import Peek, time_in
+from ...system.files import replace_file
+from ...system.json_path import JsonPath
+from ...watermarks.channels import Unread
+from ...watermarks.times import MIN
+from .kafka_columns import KafkaColumns
+
+_GIVE_UP_AFTER = 3
+_RETRY_S = 0.5
+"""Seconds before the first retry; later ones wait longer."""
+
+
+class KafkaProgress:
+    """A source's `Backlog`, `KnownChannels` and `LeavingChannels`, from its batches' offsets and the probe."""
+
+    def __init__(
+        self, topics: list[str], probe: Probe, note: TakeNote, *, channels_are_partitions: bool, once: bool
+    ) -> None:
+        self._topics = topics
+        self._probe = probe
+        self._note = note
+        self._once = once
+        self._channels_are_partitions = channels_are_partitions
+        self.start: Positions = {}
+        """The run's start offsets."""
+        self.held_back: frozenset[str] = frozenset()
+        """The channels that balanced reading has paused."""
+        self._passing: Positions = {}
+        """How many records of each partition the last batch took."""
+        self._recreated: set[TopicPartition] = set()
+        """Partitions that restarted at offset 0 since the last call of `gone_channels`."""
+        self._recreations: dict[str, int] = {}
+        """How often each topic had been recreated at the last call of `gone_channels`."""
+        self._left: set[TopicPartition] = set()
+        """Partitions reported as gone that have not come back."""
+
+    @property
+    def read_to(self) -> Positions:
+        """The next offset to read of each partition."""
+        return self._probe.read_to
+
+    def begin(self, start: Positions) -> None:
+        """Set the run's start offsets."""
+        self.start = start
+        self._probe.read_to = dict(start)
+
+    def channel_of(self, partition: TopicPartition) -> str:
+        """The channel's name if channels are partitions: with the topic if there are several."""
+        several = len(self._topics) > 1
+        return f"{partition.topic}-{partition.partition}" if several else str(partition.partition)
+
+    def channel_of_part(self, part: int) -> str:
+        """The channel's name for a part number of `KafkaColumns.canonical_sql`, if channels are partitions."""
+        return self.channel_of(TopicPartition(self._topics[part >> 32], part & 0xFFFFFFFF))
+
+    def part_name(self, part: int) -> str:
+        """`topic-partition` for a part number of `KafkaColumns.canonical_sql`."""
+        return f"{self._topics[part >> 32]}-{part & 0xFFFFFFFF}"
+
+    def channels(self) -> list[str]:
+        """The present partitions."""
+        there = self._probe.there
+        return [self.channel_of(partition) for partition in (self.start if there is None else there)]
+
+    def gone_channels(self) -> list[str]:
+        """Partitions that no longer exist, and those that were recreated since the last call."""
+        there = self._probe.there
+        gone = set[TopicPartition]() if there is None else self.read_to.keys() - there
+        recreated, self._recreated = self._recreated | self._recreated_unseen() - self._left, set()
+        self._left = gone
+        return [self.channel_of(partition) for partition in sorted(gone | recreated)]
+
+    def finished_channels(self, latest: list[str]) -> list[str]:
+        """With `--once`: partitions that are read to the offsets found at the start, unless all are."""
+        ends = _positions(latest) if self._once else None
+        if ends is None:
+            return []
+        finished = [p for p, end in ends.items() if self.read_to.get(p, 0) >= end]
+        return [] if len(finished) == len(ends) else [self.channel_of(partition) for partition in sorted(finished)]
+
+    def _recreated_unseen(self) -> set[TopicPartition]:
+        """Partitions of recreated topics, for a reader that continues at their end without an error.
+
+        (A reader that reads them from their start goes back to offset 0, which `applied` sees in time.)
+        """
+        counts, before = dict(self._probe.recreated), self._recreations
+        self._recreations = counts
+        if self._probe.rereads:
+            return set()
+        return {p for p in self.read_to if counts.get(p.topic, 0) > before.get(p.topic, 0)}
+
+    def resumed(self, ends: list[str]) -> None:
+        """Note how far each partition was read in the earlier run."""
+        self._probe.read_to = _positions(ends) or self._probe.read_to
+
+    def applied(self, ends: list[str]) -> None:
+        """Note how far each partition has been read, and which of its records no longer existed."""
+        read_to = _positions(ends)
+        if read_to is None:
+            return
+        before, earliest = self._probe.read_to, self._probe.earliest
+        for partition, end in read_to.items():
+            lost = min(earliest.get(partition, 0), end) - before.get(partition, 0)
+            if lost > 0:
+                self._note("records_expired", topic=partition.topic, partition=partition.partition, records=lost)
+        if self._probe.rereads:
+            self._recreated |= {partition for partition, end in read_to.items() if end < before.get(partition, 0)}
+        self._passing = {partition: max(0, end - before.get(partition, 0)) for partition, end in read_to.items()}
+        self._probe.read_to = read_to
+
+    def unread_after(self, ends: list[str], time_ms: int) -> Unread | None:
+        """The records that existed at `time_ms` (epoch ms) and that a batch ending at these offsets left unread."""
+        read_to = _positions(ends)
+        return None if read_to is None else self._unread(self._probe.ends_at(time_ms), read_to)
+
+    def unread(self) -> Unread:
+        """The records between the reading position and the end of each partition."""
+        return self._unread(self._probe.fresh_ends(), self._probe.read_to)
+
+    def _unread(self, ends: Positions | None, read_to: Positions) -> Unread:
+        there = read_to.keys() if self._probe.there is None else read_to.keys() & self._probe.there
+        if ends is None or not there <= ends.keys():
+            return Unread(None, {} if self._channels_are_partitions else None, self.held_back)
+        lags = {partition: max(0, end - read_to.get(partition, 0)) for partition, end in ends.items()}
+        passing = {self.channel_of(p): records for p, records in self._passing.items()}
+        return Unread(
+            records=sum(lags.values()),
+            by_channel={self.channel_of(p): lag for p, lag in lags.items()} if self._channels_are_partitions else None,
+            held_back=self.held_back,
+            passing=sum(passing.values()),
+            passing_by_channel=passing,
+        )
+
+
+class KafkaRetries:
+    """A source's `Retries`: a query that fails because the cluster does not answer always starts again."""
+
+    def __init__(self, probe: Probe, note: TakeNote) -> None:
+        self._probe = probe
+        self._note = note
+
+    def retry_after_s(self, failures: int, why: str) -> float | None:
+        """Seconds until the query starts again after its n-th failure since its last batch; None: it stays failed."""
+        if self._probe.silent_since is None and failures > _GIVE_UP_AFTER:
+            return None
+        if failures == 1:
+            self._note("read_failed", why=why[:200])
+        return _RETRY_S * min(2**failures, 16)
+
+
+def _positions(ends: list[str]) -> Positions | None:
+    """The offsets of the query's one source."""
+    return next((found for text in ends if (found := parse_offsets(text)) is not None), None)
+
+
+class KafkaBalancer:
+    """A source's `Balancer`: names the paused partitions in a file that Spark's planner, another process, reads.
+
+    `max_drift_ms` is how far (event time) a partition may be ahead of the slowest.
+    """
+
+    def __init__(
+        self,
+        config: KafkaConfig,
+        columns: KafkaColumns,
+        progress: KafkaProgress,
+        probe: Probe,
+        *,
+        max_drift_ms: int,
+        file: Path,
+    ) -> None:
+        self._columns = columns
+        self._progress = progress
+        self._probe = probe
+        self._peek = Peek(config)
+        self.max_drift_ms = max_drift_ms
+        self.file = file
+        self.enforced = False
+        """Whether the reader obeys `file`: kafka-python's does, Spark's connector does not."""
+        self._reached: dict[str, int] = {}
+        """The greatest event time (ms) read from each channel that is not idle."""
+        self._newest: dict[str, int] = {}
+        """The greatest event time (ms) in partitions with unread records."""
+
+    def begin(self) -> None:
+        """Forget what an earlier run paused."""
+        self.file.unlink(missing_ok=True)
+
+    def balance(self, max_event_ms: Mapping[str, int | None]) -> None:
+        """Pause the partitions that are further ahead of the slowest than allowed."""
+        self._reached = {channel: time_ms for channel, time_ms in max_event_ms.items() if time_ms is not None}
+        unread = self._progress.unread()
+        if not self.enforced or unread.by_channel is None:
+            return
+        # Left out: partitions known to be empty, idle ones, and those without a usable time so far.
+        read_to, start = self._progress.read_to, self._progress.start
+        untouched = {self._progress.channel_of(p) for p, at in read_to.items() if at <= start.get(p, 0)}
+        taking_part = [
+            time_ms
+            for channel, time_ms in max_event_ms.items()
+            if time_ms is not None or (unread.of(channel) != 0 and channel in untouched)
+        ]
+        known = [time_ms for time_ms in taking_part if time_ms is not None]
+        # Some partition has unread records and none read yet: all others wait for its first record.
+        limit = min(known) + self.max_drift_ms if known and len(known) == len(taking_part) else MIN
+        held = frozenset(c for c, time_ms in max_event_ms.items() if time_ms is not None and time_ms > limit)
+        if held != self._progress.held_back:
+            self._progress.held_back = held
+            self._write([f"{p.topic}-{p.partition}" for p in read_to if self._progress.channel_of(p) in held])
+
+    def drift_ms(self) -> int | None:
+        """The distance (event time, ms) between the partitions now; None: nothing is read yet."""
+        return _spread(self._reached.values())
+
+    def unbalanced_drift_ms(self) -> int | None:
+        """The distance they could have if nothing paused."""
+        return _spread([*self._reached.values(), *self._newest.values()])
+
+    def look_ahead(self, cluster: Cluster, ends: Positions) -> None:
+        """Find the greatest event time in each partition with unread records."""
+        unread = {p: end for p, end in ends.items() if end > self._progress.read_to.get(p, 0)}
+        newest = self._newest_of(self._columns.time, cluster, unread)
+        self._newest = {self._progress.channel_of(partition): time_ms for partition, time_ms in newest.items()}
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._peek.close()
+
+    def _newest_of(self, path: JsonPath | None, cluster: Cluster, unread: Positions) -> Positions:
+        if path is None:
+            return {partition: stamp for partition, (stamp, _) in cluster.greatest_timestamps(unread).items()}
+        last = self._peek.before(unread, self._probe.earliest)
+        times = {partition: time_in(record, path, self._columns.unit) for partition, record in last.items()}
+        return {partition: time_ms for partition, time_ms in times.items() if time_ms is not None}
+
+    def _write(self, partitions: list[str]) -> None:
+        replace_file(self.file, msgspec.json.encode(partitions))
+
+
+def _spread(times_ms: Iterable[int]) -> int | None:
+    known = list(times_ms)
+    return max(known) - min(known) if known else None

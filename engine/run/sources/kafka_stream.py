@@ -1,0 +1,378 @@
+"""A Spark data source that reads Kafka with kafka-python, as rows."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from kafka import KafkaConsumer
+from kafka.errors import OffsetOutOfRangeError
+from msgspec import Struct
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from ...kafka.client_settings import FETCH_WAIT_MS, KafkaConfig
+from ...kafka.cluster import (
+    BACKOFF,
+    Cluster,
+    Offsets,
+    Positions,
+    TopicPartition,
+    limited,
+    offsets_of,
+    parse_offsets,
+    positions_of,
+)
+from ...system.errors import RunError, UsageError
+from .base import CHANNEL, OFFSET, TIME, divided
+from .capabilities import Batch
+from .kafka import KnownTopics
+from .kafka_columns import HEADERS as _HEADERS_TYPE
+from .kafka_columns import DecodedRecords, deliver_batches, records_of
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# (kafka-python and pyarrow are only partly typed.)
+
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+FORMAT = "wmtop-kafka"
+SCHEMA = "topic string, partition int, offset bigint, timestamp_ms bigint, key binary, value binary"
+HEADERS = ", headers array<struct<key: string, value: binary>>"
+_ARROW = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp_ms", pa.int64()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+    ]
+)
+_RECORDS_PER_TASK = 20_000
+_BATCHES_PER_POLL = 64
+"""Record batches decoded at once: by default producers fill them to 16 kB."""
+_FETCH_BYTES = 2 << 20
+"""What a broker sends of a partition at once: where a range ends, most of an answer and all of the next are in vain."""
+_POLL_MS = 1_000
+_GONE_S = 5.0
+"""Time (s) without a record after which a task checks that the topic still exists."""
+_BEYOND_S = 2.0
+"""How long (s) records polled beyond a range may be used."""
+_SILENT_S = 30.0
+"""Time (s) without a record of a partition after which a task gives up: the engine then starts the query again."""
+
+
+class ReaderOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options for planner and tasks; passed as one JSON option."""
+
+    config: KafkaConfig
+    topics: list[str]
+    start: Offsets
+    most: int
+    """Records per batch."""
+    tasks: int
+    keys: bool
+    values: bool
+    headers: bool = False
+    held: str | None
+    """The file that names the paused partitions (balanced reading)."""
+    known_topics: str
+    """The file with the ids of the topics being read: a topic with another id was recreated."""
+
+    def __repr__(self) -> str:
+        return f"ReaderOptions({self.topics})"
+
+
+class OffsetRange(InputPartition):
+    """Records [start, end) of a partition, for one task."""
+
+    def __init__(self, topic: str, partition: int, start: int, end: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.start = start
+        self.end = end
+
+
+class KafkaDataSource(DataSource):
+    """Option `reader`: `ReaderOptions` as JSON."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name for `readStream.format`."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """A record's place, time, key and value, null unless needed; headers only if needed."""
+        return SCHEMA + (HEADERS if self._options().headers else "")
+
+    def streamReader(self, schema: "StructType") -> "KafkaStreamReader":  # noqa: N802 (Spark's name)
+        """The reader; Spark makes one for planning, and one in every task."""
+        return KafkaStreamReader(self._options())
+
+    def _options(self) -> ReaderOptions:
+        return msgspec.json.decode(self.options["reader"], type=ReaderOptions)
+
+
+class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans offset ranges in one process, reads them in others."""
+
+    def __init__(self, options: ReaderOptions) -> None:
+        self._options = options
+        self._cluster: Cluster | None = None
+        self._ends_at_start: Positions | None = None
+        self._topics = KnownTopics(Path(options.known_topics))
+
+    def initialOffset(self) -> Offsets:  # noqa: N802
+        """The run's requested start."""
+        return self._options.start
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """The limit that Spark passes to `latestOffset`."""
+        return ReadMaxRows(self._options.most)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Fix the end at the existing records."""
+        self._ends_at_start = self._ends()
+
+    def reportLatestOffset(self) -> Offsets | None:  # noqa: N802
+        """The end of a bounded read, for Spark's progress report, from which the engine learns where partitions end."""
+        return None if self._ends_at_start is None else offsets_of(self._ends_at_start)
+
+    def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802
+        """The end of the next batch; `start` while the cluster does not answer (the engine reports it)."""
+        began = positions_of(start)
+        try:
+            ends = self._ends() if self._ends_at_start is None else self._ends_at_start
+        except (RunError, UsageError):
+            return start
+        self._topics.rewind(began)
+        held = _read_held(self._options.held)
+        free = {p: began.get(p, 0) if f"{p.topic}-{p.partition}" in held else end for p, end in ends.items()}
+        if self._ends_at_start is None or any(end > began.get(p, 0) for p, end in free.items()):
+            ends = free  # else they wait for partitions that have been read to their end, and the query would end
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else self._options.most
+        ends = limited({p: began.get(p, 0) for p in ends}, ends, most)
+        return offsets_of(began | {p: self._next(p, began.get(p, 0), end) for p, end in ends.items()})
+
+    def partitions(self, start: Offsets, end: Offsets) -> Sequence[OffsetRange]:
+        """Each partition's range, split so that all cores have work; none for a recreated one, which rewinds."""
+        return ranges_of(positions_of(start), positions_of(end), self._options.tasks)
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The records of a task as Arrow record batches, without those of aborted transactions."""
+        assert isinstance(partition, OffsetRange)
+        return (_batch(self._options, partition, records) for records in read_range(self._options, partition))
+
+    def _next(self, partition: TopicPartition, start: int, end: int) -> int:
+        """The end of a partition's batch: 0 if its topic was recreated, otherwise never before the start."""
+        return 0 if self._topics.was_recreated(partition) else max(start, end)
+
+    def _ends(self) -> Positions:
+        """The ends of all existing partitions."""
+        if self._cluster is None:
+            self._cluster = Cluster(self._options.config)
+        topics = self._cluster.topics(self._options.topics)
+        self._topics.look(topics)
+        return self._cluster.latest(p for topic in topics.values() for p in topic.partitions)
+
+    def stop(self) -> None:
+        """Disconnect."""
+        if self._cluster is not None:
+            self._cluster.close()
+
+
+def _read_held(path: str | None) -> set[str]:
+    if path is None:
+        return set()
+    try:
+        return set(msgspec.json.decode(Path(path).read_bytes(), type=list[str]))
+    except (OSError, msgspec.DecodeError):
+        return set()
+
+
+def ranges_of(start: Positions, end: Positions, tasks: int) -> list[OffsetRange]:
+    """Each partition's range; those with more than half of a task's share of the records in parts."""
+    records = sum(max(0, stop - start.get(p, 0)) for p, stop in end.items())
+    most = max(_RECORDS_PER_TASK, -(-records // (2 * tasks)))
+    return [part for p, stop in sorted(end.items()) for part in _parts(p, start.get(p, 0), stop, most)]
+
+
+def _parts(partition: TopicPartition, start: int, end: int, most: int) -> list[OffsetRange]:
+    count = max(1, -(-(end - start) // most))
+    edges = [start + (end - start) * i // count for i in range(count + 1)]
+    return [OffsetRange(partition.topic, partition.partition, low, high) for low, high in pairwise(edges) if low < high]
+
+
+_consumers: dict[bytes, Any] = {}
+"""A worker's consumers by configuration: connecting costs more than reading a small range."""
+
+
+class Beyond(NamedTuple):
+    """Batches that a worker's consumer polled beyond a range."""
+
+    partition: TopicPartition
+    end: int
+    """The end of that range."""
+    polled_s: float
+    batches: list[Any]
+
+    def of(self, partition: TopicPartition, start: int) -> list[Any]:
+        """The batches if the next range begins at that end; old ones may be from a topic that was recreated."""
+        fresh = time.monotonic() - self.polled_s < _BEYOND_S
+        return self.batches if fresh and (self.partition, self.end) == (partition, start) else []
+
+
+_beyond: dict[bytes, Beyond] = {}
+"""By the consumer's configuration."""
+
+
+def _consumer(config: KafkaConfig) -> Any:
+    key = msgspec.json.encode(config)
+    if key not in _consumers:
+        none: Any = "none"  # kafka-python's types do not include it
+        consumer = _consumers[key] = KafkaConsumer(
+            **BACKOFF | config.for_python(),
+            client_id="wmtop-reader",
+            enable_auto_commit=False,
+            auto_offset_reset=none,
+            isolation_level="read_committed",
+            max_partition_fetch_bytes=_FETCH_BYTES,
+            fetch_max_wait_ms=FETCH_WAIT_MS,
+            allow_auto_create_topics=False,
+        )
+        deliver_batches(consumer)
+    return _consumers[key]
+
+
+def read_range(options: ReaderOptions, wanted: OffsetRange) -> Iterator[DecodedRecords]:
+    """The records of a range, in order, some polls' worth at a time; none of aborted transactions."""
+    consumer = _consumer(options.config)
+    partition = TopicPartition(wanted.topic, wanted.partition)
+    consumer.assign([partition])
+    key = msgspec.json.encode(options.config)
+    beyond = _beyond.pop(key, None)
+    left = [] if beyond is None else beyond.of(partition, wanted.start)
+    if not left:
+        consumer.seek(partition, wanted.start)
+    polled: list[Any] = []
+    at, heard_s = wanted.start, time.monotonic()
+    while at < wanted.end:
+        try:
+            polled, left = left, []
+            polled = polled or consumer.poll(timeout_ms=_POLL_MS, max_records=_BATCHES_PER_POLL).get(partition, [])
+            moved = consumer.position(partition, timeout_ms=_POLL_MS)
+        except OffsetOutOfRangeError:
+            # Retention deleted records, or the topic was recreated: continue with the rest of the range.
+            first = consumer.beginning_offsets([partition])[partition]
+            if not at < first < wanted.end:
+                return
+            polled, moved = [], first
+            consumer.seek(partition, first)
+        if moved is not None and moved > at:
+            at, heard_s = moved, time.monotonic()
+        elif time.monotonic() - heard_s > _GONE_S and wanted.partition not in _partitions(consumer, wanted.topic):
+            return  # deleted before it was read: the engine's probe notes that
+        elif time.monotonic() - heard_s > _SILENT_S:
+            raise TimeoutError(
+                f"partition {wanted.partition} of {wanted.topic} delivers no records; check that its broker is up"
+            )
+        yield from records_of(
+            polled, wanted.start, wanted.end, keys=options.keys, values=options.values, headers=options.headers
+        )
+    if rest := [batch for batch in polled if batch.offset >= wanted.end]:
+        _beyond[key] = Beyond(partition, wanted.end, time.monotonic(), rest)
+
+
+def _partitions(consumer: Any, topic: str) -> set[int]:
+    """The numbers of the topic's partitions; none if it does not exist."""
+    return consumer.partitions_for_topic(topic) or set() if topic in consumer.topics() else set()
+
+
+def _batch(options: ReaderOptions, wanted: OffsetRange, records: DecodedRecords) -> pa.RecordBatch:
+    count = len(records.offsets)
+    columns = [
+        pa.nulls(count, pa.string()).fill_null(wanted.topic),
+        pa.nulls(count, pa.int32()).fill_null(wanted.partition),
+        pa.array(records.offsets, pa.int64()),
+        pa.array(records.timestamps, pa.int64(), mask=records.timestamps < 0),
+        records.keys,
+        records.values,
+    ]
+    if not options.headers:
+        return pa.RecordBatch.from_arrays(columns, schema=_ARROW)
+    return pa.RecordBatch.from_arrays(
+        [*columns, records.headers], schema=_ARROW.append(pa.field("headers", _HEADERS_TYPE))
+    )
+
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# (pyarrow is only partly typed.)
+
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class ChannelRange(NamedTuple):
+    """A range of offsets, and the channel that its partition is."""
+
+    offsets: OffsetRange
+    channel: str
+
+
+class KafkaRows(Struct, frozen=True):
+    """Reads ranges in the canonical columns; pickled to the tasks."""
+
+    options: ReaderOptions
+
+    def __call__(self, wanted: ChannelRange) -> "Iterator[pa.Table]":
+        """The records of the range as tables, at least one."""
+        nothing = np.zeros(0, np.int64)
+        yield _table(wanted.channel, nothing, nothing)
+        for records in read_range(self.options, wanted.offsets):
+            yield _table(wanted.channel, records.offsets, records.timestamps)
+
+
+def _table(channel: str, offsets: Any, timestamps: Any) -> "pa.Table":
+    return pa.table(
+        {
+            CHANNEL: pa.DictionaryArray.from_arrays(np.zeros(len(offsets), np.int32), pa.array([channel])),
+            TIME: pa.array(timestamps, pa.int64(), mask=timestamps < 0),
+            OFFSET: pa.array(offsets, pa.int64()),
+        }
+    )
+
+
+class KafkaRanges(Struct, frozen=True):
+    """A `ColumnReader` of topics whose channels are partitions: Spark plans offsets, tasks read between them."""
+
+    frame: Any
+    read: KafkaRows
+    first: Positions
+    """Where the run starts."""
+    channel_of: Callable[[TopicPartition], str]
+    rows_of: "Callable[[DataFrame], DataFrame]"
+    """The frame in the canonical columns."""
+    explained: None = None
+
+    def shares(self, batch: Batch) -> list[list[ChannelRange]]:
+        """The batch's ranges, divided among as many tasks as there are cores."""
+        if batch.begins is None:
+            return []  # Spark knows
+        tasks = self.read.options.tasks
+        ranges = ranges_of(self._positions(batch.begins), self._positions(batch.ends), tasks)
+        named = [ChannelRange(part, self.channel_of(TopicPartition(part.topic, part.partition))) for part in ranges]
+        return divided(named, tasks, lambda part: part.offsets.end - part.offsets.start)
+
+    def rows(self, batch: Batch) -> "DataFrame":
+        """The batch's records as Spark reads them."""
+        return self.rows_of(batch.frame)
+
+    def _positions(self, offsets: list[str]) -> Positions:
+        return next((found for text in offsets if (found := parse_offsets(text)) is not None), self.first)

@@ -1,0 +1,243 @@
+"""`run rate`: synthetic records for load tests, with Zipf rates, disorder and stalling channels."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit
+
+from ...snapshot import SourceView
+from ...system.errors import UsageError
+from ..cluster import TaskNeeds
+from .base import CHANNEL, EXPLAINED, OFFSET, RECORD, TIME, Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def start_workers(spark: "SparkSession") -> None:
+    """Start a worker for each core in the background, while Spark plans, so that the first batch finds them running."""
+    threading.Thread(target=_run_in_all, args=(spark,), name="wmtop-workers", daemon=True).start()
+
+
+def _run_in_all(spark: "SparkSession") -> None:
+    cores = spark.sparkContext.defaultParallelism
+    with contextlib.suppress(Exception):  # a worker that cannot start fails again when it is needed
+        spark.sparkContext.parallelize(range(cores), cores).mapPartitions(_import_sources).collect()
+
+
+def _import_sources(rows: Iterable[Any]) -> Iterator[Any]:
+    from .. import column_groups  # noqa: F401 # pyright: ignore[reportUnusedImport]
+    from . import staged  # noqa: F401 # pyright: ignore[reportUnusedImport]
+
+    yield from rows
+
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FORMAT = "wmtop-rate"
+_COLUMNS = (CHANNEL, TIME, OFFSET)
+_POLL_MS = 200
+_BLOCK = 8_192
+"""Rows that the JVM makes from one row of the Python source."""
+_SECONDS_PER_BATCH = 5
+"""Longest time (s) whose rows a batch holds, so that an engine that falls behind still shows progress."""
+_STALL_EVERY_MS, _STALL_FOR_MS, _STALLING = 120_000, 45_000, 5
+_MAX_DELAY_MS = 3_600_000
+
+
+class Rate(Source):
+    """A `Source` of `rows_per_second` synthetic records a second, `rows` of them, or without end.
+
+    `start_ms` (epoch ms) is the arrival of row 0, for a run that must be repeatable; without it rows arrive when they
+    are made.
+    """
+
+    ticks = True
+    counted_by_spark = False  # Spark counts blocks
+
+    def __init__(
+        self,
+        *,
+        channels: int = 16,
+        rows_per_second: float = 10_000,
+        rows: int | None = None,
+        seed: int = 1,
+        start_ms: int | None = None,
+    ) -> None:
+        self._channels = channels
+        self._rate = rows_per_second
+        self._rows = rows
+        self._seed = seed
+        self._start_ms = start_ms
+        self.bounded = rows is not None
+        self.rows_in_all = rows
+
+    def check(self) -> None:
+        """`UsageError` for numbers out of range."""
+        if self._channels < 1:
+            raise UsageError(f"--channels: {self._channels} is not above 0; give a number, as in 16")
+        if not 0 < self._rate < float("inf"):
+            raise UsageError(f"--rows-per-second: {self._rate:g} is not above 0; give a number, as in 10000")
+        for name in self.more.explain:
+            if name not in _COLUMNS:
+                raise UsageError(f"--explain: rate has no column {name!r}; it has {', '.join(_COLUMNS)}")
+        if self._rows is not None and self._rows < 1:
+            raise UsageError(f"--rows: {self._rows} is not above 0; give a number, as in 1000000, or a longer --for")
+
+    def identity(self) -> dict[str, Any]:
+        """Everything that determines the rows."""
+        return {
+            "kind": "rate",
+            "channels": self._channels,
+            "rows_per_second": self._rate,
+            "rows": self._rows,
+            "seed": self._seed,
+            "start_ms": self._start_ms,
+        }
+
+    def describe(self) -> SourceView:
+        """The number of channels and rows."""
+        description = f"{self._channels} synthetic channels, {self._rate:g} rows/s"
+        return SourceView(kind="rate", description=description, rows=self._rows, time_column=TIME)
+
+    def load(self, spark: "SparkSession") -> "DataFrame":
+        """The stream of records."""
+        start_workers(spark)
+        spark.dataSource.register(RateDataSource)
+        blocks = (
+            spark.readStream.format(FORMAT)
+            .option("rows_per_second", self._rate)
+            .option("rows", self._rows or 0)
+            .option("start_ms", "" if self._start_ms is None else self._start_ms)
+            .option("tasks", spark.sparkContext.defaultParallelism)
+            .load()
+        )
+        rows = blocks.selectExpr("start_ms", "explode(sequence(first, last)) as row")
+        for step in record_sql(self._channels, self._rate, self._seed):
+            rows = rows.selectExpr("*", *step)
+        return rows.selectExpr(CHANNEL, TIME, OFFSET, *self._record_sql())
+
+    def _record_sql(self) -> list[str]:
+        """All columns of a record, and those of `--explain`."""
+        more = self.more
+        explained = [f"array({', '.join(f'cast({name} as string)' for name in more.explain)}) as {EXPLAINED}"]
+        whole = [f"struct({', '.join(_COLUMNS)}) as {RECORD}"]
+        return (explained if more.explain else []) + (whole if more.whole else [])
+
+    def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
+        """Its data source."""
+        return TaskNeeds((__name__,), required=True)
+
+    def trigger(self) -> dict[str, Any]:
+        """A look now and then; a batch has the rows that are due."""
+        return {"processingTime": f"{_POLL_MS} milliseconds"}
+
+
+def record_sql(channels: int, rows_per_second: float, seed: int) -> list[list[str]]:
+    """The steps that make a record from `row` and `start_ms`, each a list of SQL columns over the earlier ones."""
+
+    def uniform(salt: int) -> str:
+        """A number in [0, 1) with 53 random bits."""
+        return f"(shiftrightunsigned(xxhash64(row, {seed}L, {salt}), 11) * {2.0**-53!r}D)"
+
+    stalls = f"drawn % {_STALLING} = {min(_STALLING, channels) - 1}"
+    phase = f"pmod(xxhash64(drawn, {seed}L, 3), {_STALL_EVERY_MS})"
+    quiet = f"pmod(since_ms + {phase}, {_STALL_EVERY_MS}) < {_STALL_FOR_MS}"
+    width = len(str(channels - 1))
+    return [
+        [
+            f"cast(floor(row * {1_000 / rows_per_second!r}D) as bigint) as since_ms",
+            # Zipf with exponent 1, by the inverse of its continuous distribution function.
+            f"least(cast(floor(pow({channels + 1}D, {uniform(1)})) as int), {channels}) - 1 as drawn",
+            # A Lomax delay: half below 0.1 s, one in a hundred above 3 s, one in ten thousand above a minute.
+            f"least(cast(150 * (pow(1 - {uniform(2)}, -0.66D) - 1) as bigint), {_MAX_DELAY_MS}L) as delay_ms",
+        ],
+        [f"if(drawn > 0 and {stalls} and {quiet}, 0, drawn) as number"],
+        [
+            f"concat('c', lpad(cast(number as string), {width}, '0')) as {CHANNEL}",
+            f"start_ms + since_ms - delay_ms as {TIME}",
+            f"row as {OFFSET}",
+        ],
+    ]
+
+
+class Blocks(InputPartition):
+    """Row numbers that one task returns, and the arrival (ms) of row 0."""
+
+    def __init__(self, start: int, stop: int, start_ms: int) -> None:
+        self.start = start
+        self.stop = stop
+        self.start_ms = start_ms
+
+
+class RateDataSource(DataSource):
+    """Options: `rows_per_second`, `rows` (0: no end), `start_ms` (empty: now), `tasks`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name to give to `readStream.format`."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """Blocks of row numbers."""
+        return "first bigint, last bigint, start_ms bigint"
+
+    def streamReader(self, schema: Any) -> "RateStreamReader":  # noqa: N802 (Spark's name)
+        """The reader; Spark makes one to plan, and one in every task."""
+        options = self.options
+        return RateStreamReader(
+            float(options["rows_per_second"]),
+            int(options["rows"]) or None,
+            int(options["start_ms"]) if options["start_ms"] else None,
+            int(options["tasks"]),
+        )
+
+
+class RateStreamReader(DataSourceStreamReader):
+    """An offset is `{"row": n, "start_ms": t}`: rows before n are made, those of the batch as if row 0 arrived at t."""
+
+    def __init__(self, rows_per_second: float, rows: int | None, start_ms: int | None, tasks: int) -> None:
+        self._rate = rows_per_second
+        self._rows = rows
+        self._start_ms = start_ms
+        self._tasks = tasks
+        self._first_look: tuple[int, float] | None = None
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        """The first row."""
+        return {"row": 0, "start_ms": self._start_ms or 0}
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
+        """The rows due by now; a stop does not count: rows are due from the first poll after it."""
+        row = start["row"]
+        if self._first_look is None:
+            self._first_look = (row, time.monotonic())
+            if self._start_ms is None:
+                self._start_ms = time.time_ns() // 1_000_000 - int(row * 1_000 / self._rate)
+        first_row, first_s = self._first_look
+        due = first_row + 1 + int((time.monotonic() - first_s) * self._rate)  # one at once: Spark always runs batch 0
+        end = min(due, row + max(1, int(self._rate * _SECONDS_PER_BATCH)))
+        end = max(row, end if self._rows is None else min(end, self._rows))
+        return {"row": end, "start_ms": self._start_ms or 0} if end > row else start
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[Blocks]:
+        """Rows in order, as many parts as there are cores, fewer for a small batch."""
+        first, last = start["row"], end["row"]
+        count = min(self._tasks, -(-(last - first) // _BLOCK))
+        edges = [first + (last - first) * i // max(count, 1) for i in range(count + 1)]
+        return [Blocks(low, high, end["start_ms"]) for low, high in pairwise(edges)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The blocks of a task."""
+        assert isinstance(partition, Blocks)
+        firsts = range(partition.start, partition.stop, _BLOCK)
+        lasts = [min(first + _BLOCK, partition.stop) - 1 for first in firsts]
+        columns = {"first": list(firsts), "last": lasts, "start_ms": [partition.start_ms] * len(lasts)}
+        yield pa.RecordBatch.from_pydict(columns)

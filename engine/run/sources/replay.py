@@ -1,0 +1,340 @@
+"""`run replay`: a file of events in the order of arrival, at the replay's own clock."""
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ...snapshot import SourceView
+from ...system.errors import UsageError
+from ...watermarks.times import MIN
+from ..arrow_tasks import map_in_arrow
+from ..cluster import TaskNeeds, runs_wmtop
+from . import staging
+from .base import (
+    ARRIVAL,
+    CHANNEL,
+    EXPLAIN,
+    EXPLAINED,
+    MARKER,
+    NOTHING_MORE,
+    OFFSET,
+    ONE_CHANNEL,
+    TIME,
+    WATERMARK,
+    Source,
+    marked,
+)
+from .capabilities import Batch
+from .columns import Columns, check_alike, check_columns
+from .data_files import DataFile, in_parallel
+from .event_time_sql import check_record_columns, text_literal
+from .rate import start_workers
+from .staged import LAYOUT, PREFIX, StagedRows, arrivals_of, schema_of, staged_rows, with_records
+from .table_files import TableFile, look_at
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+BOUND = 1_000_000
+"""Rows per batch at full speed: large enough that a batch's fixed cost (0.2 s) is a few percent, small enough that the
+screen moves and that the watermark, fixed at a batch's start, follows.
+"""
+_ROWS_PER_TASK = 50_000
+
+
+def next_end(
+    arrivals: "NDArray[np.int64]", start: int, clock_ms: int | None, batch_rows: int | None, most: int | None
+) -> int:
+    """The row before which a batch that begins at `start` ends; `start`: no batch yet.
+
+    `clock_ms` None: everything has arrived. With `batch_rows` a batch waits until all its rows have arrived.
+    """
+    rows = len(arrivals)
+    arrived = rows if clock_ms is None else int(np.searchsorted(arrivals, clock_ms, side="right"))
+    if batch_rows is not None:
+        end = min(start + batch_rows, rows)
+        return end if end <= arrived else start
+    end = max(start, arrived)
+    return end if most is None else min(end, start + most)
+
+
+def ranges(first: int, last: int, tasks: int) -> list[tuple[int, int]]:
+    """The rows `first <= row < last` in at most `tasks` parts, each large enough for a task."""
+    count = min(tasks, -(-(last - first) // _ROWS_PER_TASK))
+    edges = [first + (last - first) * i // max(count, 1) for i in range(count + 1)]
+    return list(pairwise(edges))
+
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class ReplayClock(Struct, frozen=True):
+    """Replay time was `anchor_ms` (epoch ms) at `anchor_s` of the monotonic clock, and runs `speed` times as fast.
+
+    With `anchor_s` None it has not started: it waits for the query's first look at the source.
+    """
+
+    anchor_ms: int
+    speed: float
+    anchor_s: float | None = None
+
+    def at(self, now_s: float) -> int:
+        """Replay time (epoch ms) when the monotonic clock shows `now_s`."""
+        if self.anchor_s is None:
+            return self.anchor_ms
+        return self.anchor_ms + int(max(0.0, now_s - self.anchor_s) * self.speed * 1_000)
+
+    def started(self, now_s: float) -> "ReplayClock":
+        """The clock, running from `now_s` on if it had not started."""
+        return self if self.anchor_s is not None else replace(self, anchor_s=now_s)
+
+
+class ReplayTime:
+    """A `ProcessingClock` over staged arrivals, which `Replay.prepare` sets.
+
+    `speed` is replay time over real time; None: there is no time between batches.
+    """
+
+    def __init__(self, *, speed: float | None, batch_rows: int | None) -> None:
+        self._speed = speed
+        self._batch_rows = batch_rows
+        self._arrivals: NDArray[np.int64] | None = None
+        self._clock = ReplayClock(0, 0)
+
+    def begin(self, arrivals: "NDArray[np.int64]") -> None:
+        """Take the sorted arrivals (ms, `MIN`: none) of all rows."""
+        self._arrivals = arrivals
+        self._clock = ReplayClock(self._arrived_by(0), self._speed or 0)
+
+    def resume(self, rows_read: int, now_ms: int | None = None) -> None:
+        """Continue after `rows_read` rows, at `now_ms` (epoch ms) if known, else at the arrival of the last row read.
+
+        The clock starts when the query first looks at the source, so that neither downtime nor Spark's start counts.
+        """
+        # The first batch is due at once: its rows must have arrived.
+        start_ms = self._arrived_by(rows_read or self._batch_rows or 0)
+        if now_ms is not None:
+            limit = self.tick_limit_ms(rows_read)
+            start_ms = max(start_ms, now_ms if limit is None else min(now_ms, limit))
+        self._clock = ReplayClock(start_ms, self._speed or 0)
+
+    def start(self) -> int | None:
+        """Let the clock run if it has not started, and return `now_ms`; None without a speed."""
+        if self._speed is None:
+            return None
+        self._clock = self._clock.started(time.monotonic())
+        return self.now_ms()
+
+    def now_ms(self) -> int:
+        """The replay clock (epoch ms); without a speed: the time that `resume` set."""
+        return self._clock.at(time.monotonic())
+
+    def tick_limit_ms(self, rows_read: int) -> int | None:
+        """The arrival (ms) of the first unread row; `MIN` if it has none, None after the last."""
+        assert self._arrivals is not None
+        return int(self._arrivals[rows_read]) if rows_read < len(self._arrivals) else None
+
+    def close(self) -> None:
+        """Release the arrivals, whose file is about to be deleted."""
+        self._arrivals = None
+
+    def _arrived_by(self, rows_read: int) -> int:
+        """The arrival (ms) of the last row read, or of the first one with an arrival."""
+        assert self._arrivals is not None
+        usable = int(self._arrivals.searchsorted(MIN, side="right"))
+        if usable == len(self._arrivals):
+            return 0
+        return int(self._arrivals[max(usable, min(rows_read, len(self._arrivals)) - 1)])
+
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from pyspark.sql import DataFrame, SparkSession
+
+
+BATCH_EVERY_S = 0.2
+"""Least time (s) between two batches of a paced replay without batches of exact size."""
+
+
+class StagedColumns(Struct, frozen=True):
+    """A `ColumnReader` of staged rows: a batch is a range of them, and the frame's own rows are never read."""
+
+    frame: Any
+    read: StagedRows
+    rows_of: Callable[["SparkSession", int, int], "DataFrame"]
+    """`BatchPlanner.rows`."""
+
+    def shares(self, batch: Batch) -> list[list[tuple[int, int]]]:
+        """A range of rows for each task."""
+        tasks = batch.frame.sparkSession.sparkContext.defaultParallelism
+        return [[part] for part in ranges(batch.first_row, int(batch.ends[0]), tasks)]
+
+    @property
+    def explained(self) -> StagedRows:
+        """The same reader: the values are among the staged columns."""
+        return self.read
+
+    def rows(self, batch: Batch) -> "DataFrame":
+        """The batch's rows, read from the same file."""
+        return self.rows_of(batch.frame.sparkSession, batch.first_row, int(batch.ends[0]))
+
+
+class Replay(Source):
+    """A `Source` of staged files. `speed` is replay time over real time, None as fast as possible.
+
+    Rows are staged in `directory`, which `close` deletes unless `keep`: a state directory resumes from it.
+    """
+
+    bounded = True
+    counted_by_spark = False
+
+    def __init__(
+        self,
+        files: Sequence[DataFile | Path],
+        columns: Columns,
+        directory: Path,
+        *,
+        speed: float | None = None,
+        batch_rows: int | None = None,
+        keep: bool = False,
+    ) -> None:
+        self._paths = list(files)
+        self._columns = columns
+        self._directory = directory
+        self._speed = speed
+        self._batch_rows = batch_rows
+        self._keep = keep
+        self._files: list[TableFile] | None = None
+        self._identity: dict[str, Any] | None = None
+        self.ticks = speed is not None and batch_rows is None  # only a paced replay has time between batches
+        self.clock = self._time = ReplayTime(speed=speed, batch_rows=batch_rows)
+        self.planner = self
+        self._arrivals: NDArray[np.int64] | None = None
+        self._looked_s = 0.0
+
+    def check(self) -> None:
+        """Recognise the files and read their first rows; `UsageError` for files that cannot be replayed."""
+        if self._speed is not None and not 0 < self._speed < float("inf"):
+            raise UsageError(f"--speed: {self._speed:g} is not above 0; give a number, as in 600, or max")
+        if self._batch_rows is not None and self._batch_rows < 1:
+            raise UsageError(f"--batch-rows: {self._batch_rows} is not above 0; give a number of rows, as in 10000")
+        in_parallel(self._check_file, self._looked_at())
+        check_alike(self._looked_at(), self._columns)
+
+    def identity(self) -> dict[str, Any]:
+        """The files' names, sizes and digests, the columns, and the batch size, on which the result depends."""
+        if self._identity is None:
+            self._identity = {
+                "kind": "replay",
+                "files": in_parallel(staging.fingerprint, self._looked_at()),
+                "batch_rows": self._batch_rows,
+                **msgspec.to_builtins(self._columns),
+            }
+        return self._identity
+
+    def describe(self) -> SourceView:
+        """The files, the speed and the number of rows."""
+        more = f" and {len(self._paths) - 1} more" if len(self._paths) > 1 else ""
+        return SourceView(
+            kind="replay",
+            description=self._paths[0].name + more,
+            speed=self._speed,
+            rows=self.rows_in_all,
+            time_column=self._columns.time,
+        )
+
+    def prepare(self, report: Callable[[str], None]) -> None:
+        """Stage the rows, unless they are staged already."""
+        made_of = {key: value for key, value in self.identity().items() if key != "batch_rows"}
+        made_of["layout"] = LAYOUT
+        if self.more != NOTHING_MORE:
+            made_of |= msgspec.to_builtins(self.more)
+        origin = hashlib.sha256(msgspec.json.encode(made_of, order="sorted")).hexdigest()
+        staging.stage(self._looked_at(), self._columns, origin, self._directory, report, self.more)
+        self._arrivals = arrivals_of(self._directory)
+        self.rows_in_all = len(self._arrivals)
+        self._time.begin(self._arrivals)
+
+    def load(self, spark: "SparkSession") -> "DataFrame":
+        """Spark's own source that has new rows for ever; `UsageError` for a `--marker` that is not a condition."""
+        start_workers(spark)
+        self.rows(spark, 0, 0)
+        return spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+
+    def next_end(self, first_row: int) -> int:
+        """As many rows as have arrived; with `batch_rows` that many, at full speed at most `BOUND`."""
+        assert self._arrivals is not None
+        clock_ms = self._time.start()
+        if clock_ms is None or self._batch_rows is not None:
+            return next_end(self._arrivals, first_row, clock_ms, self._batch_rows, BOUND)
+        if time.monotonic() - self._looked_s < BATCH_EVERY_S:
+            return first_row
+        end = next_end(self._arrivals, first_row, clock_ms, None, None)
+        self._looked_s = time.monotonic() if end > first_row else self._looked_s
+        return end
+
+    def rows(self, spark: "SparkSession", first_row: int, last_row: int) -> "DataFrame":
+        """Some staged rows, a range for each task."""
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        parts = ranges(first_row, last_row, spark.sparkContext.defaultParallelism)
+        directory = self._directory.absolute()
+        numbers = spark.range(0, len(parts), 1, max(1, len(parts)))
+        rows = map_in_arrow(numbers, staged_rows(directory, parts), from_arrow_schema(schema_of(directory)))
+        columns = self._columns
+        staged = [TIME, ARRIVAL, OFFSET, *([WATERMARK] if columns.watermark is not None else [])]
+        channel = f"{PREFIX}{CHANNEL}" if columns.channel is not None else text_literal(ONE_CHANNEL)
+        canonical = [f"{channel} as {CHANNEL}", *[f"{PREFIX}{name} as {name}" for name in staged]]
+        if self.more.explain:
+            values = [f"{PREFIX}{EXPLAIN}{number}" for number in range(len(self.more.explain))]
+            canonical.append(f"array({', '.join(values)}) as {EXPLAINED}")
+        if columns.marker is not None:
+            return marked(rows, columns.marker, canonical, MARKER)
+        return rows.selectExpr(*canonical)
+
+    def columns_of(self, spark: "SparkSession") -> "StagedColumns | None":
+        """The staged rows without conversion, if tasks can run wmtop's Python; a `--marker` is evaluated by Spark."""
+        if self._columns.marker is not None or not runs_wmtop(spark):
+            return None
+        read = StagedRows(str(self._directory.absolute()), self._columns.channel is not None)
+        return StagedColumns(self.load(spark), read, self.rows)
+
+    def whole(self, rows: "DataFrame", added: list[str]) -> "DataFrame":
+        """Some rows with all columns of the files, looked up by row number, and those `added`."""
+        return with_records(rows, self._directory.absolute(), added)
+
+    def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
+        """Its data source, the grouping of columns, and the staged rows."""
+        modules = (f"{__package__}.staged", "wmtop.engine.run.column_groups")
+        return TaskNeeds(modules, (self._directory,), required=True)
+
+    def trigger(self) -> dict[str, Any]:
+        """Batch after batch: each waits for its rows."""
+        return {"processingTime": "0 seconds"}
+
+    def close(self) -> None:
+        """Delete the staged rows, unless they belong to a state directory."""
+        self._arrivals = None
+        self._time.close()
+        if not self._keep:
+            staging.remove(self._directory)
+
+    def _check_file(self, file: TableFile) -> None:
+        check_columns(file, self._columns)
+        check_record_columns(file, self.more)
+
+    def _looked_at(self) -> list[TableFile]:
+        if self._files is None:
+            self._files = in_parallel(look_at, self._paths)
+        return self._files

@@ -1,0 +1,156 @@
+"""The watermark, the channel that holds it back and why, the verdict, and the channels themselves."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+Cause = Literal[
+    "quiet", "backlog", "never_seen", "behind", "future_elsewhere", "slow_clock", "held_back", "paused", "in_flight",
+    "back_pressured", "slow_reader", "stuck", "kept_back", "no_watermark", "no_split",
+]  # fmt: skip
+"""`in_flight`: the inputs are past the watermark, records wait before a busy operator; no channel is to blame.
+`back_pressured`: a busy operator keeps its source from reading. `slow_reader`: its source reads as fast as it can.
+`stuck`: its watermark does not move, and whether records come is not known. `kept_back`: a task of a Flink job sends a
+watermark behind the one that it receives. `no_watermark`: records come, but its source sends no watermark. `no_split`:
+its source has more subtasks than splits, and it has no split.
+"""
+
+
+VerdictName = Literal["moving", "slow", "stalled", "waiting", "unknown", "ended"]
+
+
+ReasonCode = Literal[
+    "advancing", "losing_ground", "event_time_ahead", "unread_records", "no_records", "all_idle", "ended", "too_short",
+    "starting", "source_silent", "failed", "engine_lost", "not_known", "not_judged",
+]  # fmt: skip
+
+
+class Reason(Struct, frozen=True):
+    """The reason of the verdict: a code and its arguments.
+
+    `ms` is how far the watermark advanced (`advancing`), how much event time was lost (`losing_ground`), how long no
+    record has come (`no_records`, `all_idle`) or how long the query was observed (`too_short`); `records` are unread;
+    `channels` hold the watermark back.
+    """
+
+    code: ReasonCode
+    ms: int | None = None
+    records: int | None = None
+    channels: list[str] = []
+
+
+class Verdict(Struct, frozen=True):
+    """Whether event time moves, over the last `horizon_ms` of processing time (semantics 11.1).
+
+    `since_ms` (processing time, epoch ms) is when its condition began; `speed` is event time per processing time.
+    """
+
+    verdict: VerdictName = "unknown"
+    since_ms: int | None = None
+    horizon_ms: int | None = None
+    speed: float | None = None
+    reason: Reason = Reason("not_judged")
+
+
+class Holder(Struct, frozen=True):
+    """The valve input with the smallest watermark, since when (epoch ms) it holds back the watermark, and the cause."""
+
+    channel: str
+    since_ms: int
+    cause: Cause
+    instance: int | None = None
+    """Its source instance (`--subtasks`), the actual input of the valve."""
+    at_least: bool = False
+    """It already held the watermark back when it was first seen."""
+
+
+class Level(Struct, frozen=True):
+    """The valve's output and its distances (ms)."""
+
+    watermark_ms: int | None = None
+    behind_fastest_ms: int | None = None
+    behind_clock_ms: int | None = None
+    holder: Holder | None = None
+    idle: bool = False
+    """Every input is idle, and so is the valve."""
+    moved_ms: int | None = None
+    """When (processing time, epoch ms) it last advanced, as far as observed."""
+    at_zero_lateness_ms: int | None = None
+    """The watermark with lateness 0 from the start; with lateness L it would be this minus L."""
+
+
+class Blocker(Struct, frozen=True):
+    """A step of the staircase below the fastest channel (semantics 11.2): channels with the same watermark.
+
+    If they and those of all steps before were idle, the watermark would gain `gain_ms` at the next emit; None: there is
+    no watermark to gain on. `channels` are at most 100 of `channel_count`; `cause` is the first channel's.
+    """
+
+    channels: list[str]
+    gain_ms: int | None
+    watermark_ms: int | None
+    cause: Cause
+    channel_count: int = 0
+
+
+ChannelState = Literal["active", "catching_up", "idle", "never_seen", "finished"]
+
+
+class ChannelView(Struct, frozen=True, gc=False):
+    """One channel: a Kafka partition, a source split, a key of the data."""
+
+    channel: str
+    watermark_ms: int | None
+    max_event_ms: int | None
+    """Greatest event time that the channel's generator has received."""
+    state: ChannelState
+    records: int | None = 0
+    behind_watermark: int | None = 0
+    late: int | None = 0
+    malformed: int | None = 0
+    future: int | None = 0
+    backlog: int | None = None
+    """Its unread records."""
+    behind_end_ms: int | None = None
+    """How far its greatest event time is behind that of its unread records."""
+    held_back: bool = False
+    """Balanced reading, or Flink's watermark alignment, pauses it until slower channels catch up."""
+    quiet_ms: int | None = None
+    longest_quiet_ms: int | None = None
+    """The longest completed pause between two of its records (processing time)."""
+    flaps: int | None = 0
+    """How often its status changed between active and idle; None: not known."""
+    round_ms: int | None = None
+    """Its usual time from one idle status to the next (processing time); None before the second one."""
+    rate: float | None = None
+    """Records per second of wall-clock time."""
+    since_ms: int | None = None
+    """When (processing time, epoch ms) its watermark last changed."""
+    instance: int | None = None
+    """The source instance it belongs to (`--subtasks`)."""
+    timer_ms: int | None = None
+    """Time on its inactivity clock (processing time); None: the clock is stopped."""
+    aligned: bool | None = None
+    """It takes part in the minimum (in an instance: the instance takes part and the channel is not idle); None: without
+    a valve.
+    """
+    idle: bool = False
+    """Its status is IDLE, also for a channel that never had a record."""
+    at_zero_lateness_ms: int | None = None
+    """The watermark that its generator would emit now at lateness 0; None before a record, or for a strategy without
+    lateness.
+    """
+
+
+class InstanceView(Struct, frozen=True):
+    """One source instance (`--subtasks`): its channels combined, an input of the valve."""
+
+    instance: int
+    channel: str
+    """The label under its stave in the barrel: `#0`."""
+    watermark_ms: int | None
+    state: ChannelState
+    channels: int
+    aligned: bool | None = None
+    since_ms: int | None = None
+    """When (processing time, epoch ms) its watermark last changed."""

@@ -1,0 +1,221 @@
+"""Times of any column type as epoch ms, computed by Arrow; `event_time_sql` does the same inside Spark.
+
+The rules: integers, floats and decimals count `unit` since the epoch; a time without zone is UTC; text is ISO 8601;
+fractions of a millisecond are floored, also before 1970; anything that is not a time within the years 1 to 9999 is
+null. Floats are taken to the microsecond first, so that 0.001 s is 1 ms although the float is a hair below it.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# (pyarrow is only partly typed.)
+
+import re
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ..watermarks.times import FIRST_USABLE_MS, LAST_USABLE_MS
+
+TimeUnit = Literal["s", "ms", "us", "ns"]
+PER_SECOND: dict[TimeUnit, int] = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+"""Units per second."""
+BELOW: dict[TimeUnit, int] = {"s": 10**11, "ms": 10**14, "us": 10**17}
+"""The unit of numbers without a given unit: the first one whose bound is above the number's magnitude; above all
+bounds, nanoseconds.
+"""
+
+ISO_8601 = (
+    r"^\d{4}-\d{2}-\d{2}"
+    r"(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-](?:0\d|1[0-7])(?::?[0-5]\d)?|[+-]18(?::?00)?)?)?\z"
+)
+"""Pattern of ISO 8601 text (RE2 and Java); it does not check that the date exists."""
+INTEGER = r"^-?\d{1,19}\z"
+"""Pattern of text that is a whole number of units; numbers with more digits are never usable times."""
+FLOAT = r"^-?\d+(?:\.\d+(?:[eE][+-]?\d{1,2})?|[eE][+-]?\d{1,2})\z"
+"""Pattern of text that is a number of units with a fraction."""
+
+_TAIL = re.compile(r"(?::(\d\d)(?:\.(\d+))?)?(?:Z|([+-])(\d\d):?(\d\d)?)?")
+_INT64_MAX = 2**63 - 1
+_DECIMAL_DIGITS, _DECIMAL_SCALE = 67, 57
+"""Digits and scale for decimals: within Arrow's limit of 76 digits they leave room for the factor 1000 and for the
+digits of an int64.
+"""
+
+
+def to_ms(values: Any, unit: TimeUnit) -> Any:
+    """The times of an Arrow array or chunked array as int64 ms; TypeError for a type that cannot hold times."""
+    if isinstance(values, pa.ChunkedArray):
+        values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
+    kind = values.type
+    if pa.types.is_dictionary(kind):
+        return pc.take(to_ms(values.dictionary, unit), values.indices)
+    if pa.types.is_null(kind):
+        return pa.nulls(len(values), pa.int64())
+    if pa.types.is_integer(kind):
+        return _integers(values, unit)
+    if pa.types.is_timestamp(kind):
+        return _integers(values.cast(pa.int64()), kind.unit)
+    if pa.types.is_date32(kind):
+        return _integers(pc.multiply(values.cast(pa.int32()).cast(pa.int64()), 86_400), "s")
+    if pa.types.is_date64(kind):
+        return _integers(values.cast(pa.int64()), "ms")
+    if pa.types.is_floating(kind):
+        return _floats(values, unit)
+    if pa.types.is_decimal(kind) and _in_range(kind):
+        return _decimals(values, unit)
+    if is_text(kind):
+        return _iso_8601(values.cast(pa.string()))
+    raise TypeError(f"{kind} is not a time")
+
+
+def untyped_to_ms(values: Any, unit: TimeUnit) -> Any:
+    """Times in text from a file without types (CSV): a number counts units, other text is ISO 8601."""
+    text = pc.utf8_trim(values, characters=" ")
+    is_integer, is_float = pc.match_substring_regex(text, INTEGER), pc.match_substring_regex(text, FLOAT)
+    ms = pa.nulls(len(text), pa.int64())
+    if pc.any(is_integer).as_py():
+        ms = pc.coalesce(ms, _decimals(_only(text, is_integer).cast(pa.decimal128(19, 0)), unit))
+    if pc.any(is_float).as_py():
+        ms = pc.coalesce(ms, _floats(_only(text, is_float).cast(pa.float64()), unit))
+    return ms if ms.null_count == text.null_count else pc.coalesce(ms, _iso_8601(text))
+
+
+def json_to_ms(values: list[Any], unit: TimeUnit) -> Any:
+    """Times in JSON values: a number counts units, a string is ISO 8601, anything else is null."""
+    integers = [value if type(value) is int and abs(value) <= _INT64_MAX else None for value in values]
+    floats = [value if type(value) is float else None for value in values]
+    texts = [value if type(value) is str else None for value in values]
+    return pc.coalesce(
+        _integers(pa.array(integers, pa.int64()), unit),
+        _floats(pa.array(floats, pa.float64()), unit),
+        _iso_8601(pa.array(texts, pa.string())),
+    )
+
+
+def holds_times(kind: Any) -> bool:
+    """Whether a column of this Arrow type can hold times."""
+    try:
+        to_ms(pa.array([], kind), "ms")
+    except TypeError:
+        return False
+    return True
+
+
+def is_text(kind: Any) -> bool:
+    """Whether an Arrow type is text."""
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+
+
+def is_number(kind: Any) -> bool:
+    """Whether a column of this Arrow type counts units."""
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+
+
+def usable_range(unit: TimeUnit) -> tuple[int, int]:
+    """The first and the last usable time in `unit`."""
+    rate = PER_SECOND[unit]
+    first, last = FIRST_USABLE_MS * rate // 1_000, ((LAST_USABLE_MS + 1) * rate - 1) // 1_000
+    return max(first, -_INT64_MAX), min(last, _INT64_MAX)
+
+
+def _integers(values: Any, unit: TimeUnit) -> Any:
+    first, last = usable_range(unit)
+    rate = PER_SECOND[unit]
+    if not values.null_count and len(values):
+        bounds: Any = pc.min_max(values).as_py()
+        if first <= bounds["min"] and bounds["max"] <= last:  # as nearly always: no test of each value
+            whole = values.cast(pa.int64())
+            return whole if rate == 1_000 else pa.array(_in_ms(whole.to_numpy(), rate))
+    limits = np.iinfo(values.type.to_pandas_dtype())
+    usable = pc.and_(
+        pc.greater_equal(values, pa.scalar(max(first, int(limits.min)), values.type)),
+        pc.less_equal(values, pa.scalar(min(last, int(limits.max)), values.type)),
+    )
+    numbers, valid = _numpy(_only(values, usable).cast(pa.int64()))
+    return _arrow(_in_ms(numbers, rate), valid)
+
+
+def _in_ms(numbers: "NDArray[np.int64]", rate: int) -> "NDArray[np.int64]":
+    return numbers * 1_000 if rate == 1 else numbers // (rate // 1_000)
+
+
+def _floats(values: Any, unit: TimeUnit) -> Any:
+    numbers, valid = _numpy(values.cast(pa.float64()))
+    rate = PER_SECOND[unit]
+    with np.errstate(over="ignore", invalid="ignore"):
+        micros = np.rint(numbers * (1_000_000 // rate) if rate <= 1_000_000 else numbers / 1_000)
+        valid &= np.abs(micros) < 2.0**62
+    return _usable(np.where(valid, micros, 0).astype(np.int64) // 1_000, valid)
+
+
+def _in_range(kind: Any) -> bool:
+    return 0 <= kind.scale <= min(kind.precision, _DECIMAL_SCALE) and kind.precision <= _DECIMAL_DIGITS
+
+
+def _decimals(values: Any, unit: TimeUnit) -> Any:
+    """Decimals in ms, exact: floor(value * 1000), or the floor of the value and then the same way as integers."""
+    wide = pa.decimal256(values.type.precision + 4, values.type.scale)
+    counted: TimeUnit = "ms" if unit == "s" else unit
+    whole = pc.floor(pc.multiply(values.cast(wide), pa.scalar(1_000 if unit == "s" else 1, pa.decimal256(4, 0))))
+    first, last = usable_range(counted)
+    usable = pc.and_(pc.greater_equal(whole, pa.scalar(first)), pc.less_equal(whole, pa.scalar(last)))
+    return _integers(_only(whole, usable).cast(pa.int64()), counted)
+
+
+def _iso_8601(text: Any) -> Any:
+    """ISO 8601 text in ms: cut at fixed places, since the pattern has matched; each distinct tail after the minute is
+    parsed once.
+    """
+    text = pc.utf8_trim(text, characters=" ")
+    text = _only(text, pc.match_substring_regex(text, ISO_8601))
+    long = pc.greater(pc.utf8_length(text), pa.scalar(10))
+    text = pc.if_else(long, text, pc.binary_join_element_wise(text, "T00:00", ""))
+    tail = pc.replace_substring_regex(pc.utf8_slice_codeunits(text, 16), r"(\.\d{3})\d+", r"\1").dictionary_encode()
+    tail_ms, tail_valid = _numpy(
+        pc.take(pa.array(map(_tail_ms, tail.dictionary.to_pylist()), pa.int64()), tail.indices)
+    )
+    year, month, day, hour, minute = (_digits(text, *at) for at in ((0, 4), (5, 7), (8, 10), (11, 13), (14, 16)))
+    months = (year * 12 + month - 1 - 1970 * 12).astype("datetime64[M]")
+    first_day = months.astype("datetime64[D]").astype(np.int64)
+    days_in_month = (months + 1).astype("datetime64[D]").astype(np.int64) - first_day
+    exists = (month >= 1) & (month <= 12) & (day >= 1) & (day <= days_in_month) & (hour <= 23) & (minute <= 59)
+    minutes = ((first_day + day - 1) * 24 + hour) * 60 + minute
+    return _usable(minutes * 60_000 + tail_ms, tail_valid & exists)
+
+
+@lru_cache(maxsize=100_000)
+def _tail_ms(tail: str | None) -> int | None:
+    """The text after the minute, `:59.123+01:00`, as ms; None for an impossible second."""
+    found = _TAIL.fullmatch(tail or "")
+    if tail is None or found is None:
+        return None
+    seconds, fraction, sign, hours, minutes = found.groups()
+    if int(seconds or 0) > 59:
+        return None
+    zone = (int(hours or 0) * 60 + int(minutes or 0)) * (-60_000 if sign == "-" else 60_000)
+    return int(seconds or 0) * 1_000 + int((fraction or "0")[:3].ljust(3, "0")) - zone
+
+
+def _digits(text: Any, start: int, stop: int) -> "NDArray[np.int64]":
+    return _numpy(pc.utf8_slice_codeunits(text, start, stop).cast(pa.int64()))[0]
+
+
+def _only(values: Any, keep: Any) -> Any:
+    return pc.if_else(keep, values, pa.scalar(None, values.type))
+
+
+def _usable(ms: "NDArray[np.int64]", valid: "NDArray[np.bool_]") -> Any:
+    return _arrow(ms, valid & (ms >= FIRST_USABLE_MS) & (ms <= LAST_USABLE_MS))
+
+
+def _arrow(numbers: "NDArray[np.int64]", valid: "NDArray[np.bool_]") -> Any:
+    return pa.array(numbers, pa.int64(), mask=~valid)
+
+
+def _numpy(values: Any) -> "tuple[NDArray[Any], NDArray[np.bool_]]":
+    """The values (0 for null), and which of them are not null."""
+    valid = values.is_valid().to_numpy(zero_copy_only=False)
+    return values.fill_null(0).to_numpy(zero_copy_only=False), valid

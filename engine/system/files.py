@@ -1,0 +1,142 @@
+"""Files of our own: replaced in one step, locked by the kernel, and never written over a user's by mistake."""
+
+import fcntl
+import os
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from itertools import combinations
+from pathlib import Path
+from typing import IO, Literal
+
+from .errors import UsageError
+
+
+def replace_file(path: Path, content: bytes, *, sync: bool = False) -> None:
+    """Make `content` the content of `path`; with `sync` it survives a power failure. OSError on failure.
+
+    The new content is first written to `<path>.tmp`, which is removed on failure.
+    """
+    temporary = path.with_name(path.name + ".tmp")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content)
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+    if sync:
+        sync_path(path.parent)
+
+
+def sync_path(path: Path) -> None:
+    """Sync a file's content, or a directory's list of files, so that it survives a power failure."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def lock_file(file: int | IO[bytes] | IO[str], *, shared: bool = False) -> None:
+    """Lock an open file; waits until no other process holds the lock. OSError if the file system has no locks."""
+    fcntl.flock(file, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+
+
+def try_lock_file(file: int | IO[bytes] | IO[str], *, shared: bool = False) -> bool:
+    """Lock an open file if no other process holds the lock; returns whether it is locked now. OSError as in
+    `lock_file`.
+    """
+    try:
+        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+Existing = Literal["refuse", "replace", "continue"]
+"""What to do with an output file that already exists."""
+
+
+def existing(path: Path, *, force: bool, own: Collection[Path] = ()) -> Existing:
+    """What to do if `path` exists: continue a file of this run (`own`), replace it with `force`, else refuse."""
+    if is_own(path, own):
+        return "continue"
+    return "replace" if force else "refuse"
+
+
+def check_outputs(
+    outputs: Mapping[str, Path | None], *, inputs: Sequence[Path] = (), force: bool = False, own: Collection[Path] = ()
+) -> None:
+    """Check every output (by its option) before the command starts; None: the option was not given.
+
+    UsageError if an output exists and neither `force` is given nor the file is this run's `own`, if it is not a
+    regular file, if two outputs are one file, or if it is one of the `inputs` or inside one of them (also through
+    links, and also with `force`).
+    """
+    given = {option: path for option, path in outputs.items() if path is not None}
+    for (option, path), (other_option, other) in combinations(given.items(), 2):
+        if _same(path, other):
+            raise UsageError(
+                f"{option} and {other_option} are the same file ({path}); choose another file for one", code="same_file"
+            )
+    for option, path in given.items():
+        for source in inputs:
+            if _is_input(path, source):
+                where = "is inside the input directory" if source.is_dir() else "would overwrite the input"
+                raise UsageError(f"{option} {path} {where} {source}; choose another file", code="input")
+        check_new(path, option, force=force or is_own(path, own))
+
+
+def check_new(path: Path, option: str, *, force: bool = False) -> None:
+    """UsageError if `path` exists and `force` is not given, or if it is not a regular file."""
+    if not os.path.lexists(path):
+        return
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{option} {path} is not a regular file; choose another file", code="no_file")
+    if not force:
+        raise UsageError(f"{option} {path} already exists; choose another file or pass --force", code="exists")
+
+
+def create(path: Path, option: str, *, force: bool = False) -> IO[bytes]:
+    """Open `path` for writing, empty; UsageError as `check_new`, also if it appeared since that check."""
+    check_new(path, option, force=force)
+    try:
+        return path.open("w+b" if force else "x+b")
+    except FileExistsError:
+        raise UsageError(
+            f"{option} {path} already exists; choose another file or pass --force", code="exists"
+        ) from None
+    except OSError as error:
+        raise UsageError(f"{option}: cannot write {path}: {error.strerror or error}", code="unwritable") from None
+
+
+def is_own(path: Path, own: Collection[Path]) -> bool:
+    """Whether `path` is one of the files in `own` (absolute paths)."""
+    return Path(os.path.realpath(path)) in {Path(os.path.realpath(one)) for one in own}
+
+
+def _same(one: Path, other: Path) -> bool:
+    if os.path.realpath(one) == os.path.realpath(other):
+        return True
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
+
+
+def _is_input(path: Path, source: Path) -> bool:
+    """Whether `path` is the file `source`, or a file inside the directory `source`, also through links."""
+    real = Path(os.path.realpath(path))
+    if any(_same(part, source) for part in (real, *real.parents)):
+        return True
+    try:
+        found = path.stat()
+    except OSError:
+        return False
+    if found.st_nlink < 2 or not source.is_dir():
+        return False
+    return any(_same(path, Path(folder, name)) for folder, _, names in os.walk(source) for name in names)

@@ -1,1 +1,0 @@
-"""Observes existing queries by the files they leave, read without a JVM and without writing."""

@@ -1,1 +1,0 @@
-"""A running Flink job, read from its JobManager's REST API: read-only, nothing to install in the job."""

@@ -1,0 +1,1 @@
+"""A Flink job, watched by its REST API."""

@@ -1,0 +1,150 @@
+"""The flights as a real Flink job on this machine; its jars are fetched once by Maven."""
+
+import contextlib
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from ....system.errors import RunError, UsageError, first_line
+from ....system.java import fetched_jars, find_java
+from ..rest import RestSecurity
+from ..watch import FlinkWatch
+
+FLINK_VERSION = "2.3.0"
+_ARTIFACTS = (
+    *(f"org.apache.flink:flink-{name}:{{version}}" for name in ("clients", "runtime-web", "connector-base")),
+    "org.slf4j:slf4j-simple:1.7.36",
+    "org.eclipse.jdt:ecj:3.32.0",  # compiles the job if there is only a JRE
+)
+HOST = "127.0.0.1"
+_OPENED = ("lang", "util", "lang.invoke", "time", "util.concurrent", "net")
+JAVA_OPTIONS = (
+    "-Xmx500m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+    *(f"--add-opens=java.base/java.{package}=ALL-UNNAMED" for package in _OPENED),
+)  # fmt: skip
+_START_S = 120.0
+_JOB = Path(__file__).parent / "FlightsJob.java"
+
+
+class DemoFlights:
+    """Rows of `file` (Parquet) with the names of their columns, from `start_ms` of arrival (epoch ms) on."""
+
+    def __init__(self, file: Path, time: str, arrival: str, channel: str, start_ms: int) -> None:
+        self.start_ms = start_ms
+        self._file = file
+        self._columns = (time, arrival, channel)
+
+    def write(self, directory: Path) -> None:
+        """A file for each channel: lines of arrival and event time (epoch ms), by arrival."""
+        time, arrival, channel = self._columns
+        # pyarrow types its filters only in part
+        table: Any = pq.read_table(self._file, columns=[time, arrival, channel])  # pyright: ignore[reportUnknownMemberType]
+        columns = [table[name].cast("timestamp[ms]").cast("int64").to_pylist() for name in (arrival, time)]
+        rows = zip(*columns, table[channel].to_pylist(), strict=True)
+        lines: dict[str, list[tuple[int, int]]] = {}
+        for at, event, name in rows:
+            if at is not None and event is not None and at >= self.start_ms:
+                lines.setdefault(str(name), []).append((at, event))
+        directory.mkdir()
+        for name, found in lines.items():
+            found.sort(key=itemgetter(0))
+            (directory / name).write_text("".join(f"{at},{event}\n" for at, event in found))
+
+
+class FlightsWatch(FlinkWatch):
+    """The demo's job, started by `open` and ended by `close`, as a target of `WatchEngine`."""
+
+    step = "starting Flink (the first time its jars are fetched: 105 MB)"
+
+    def __init__(self, flights: DemoFlights, *, speed: float, lateness_ms: int, idle_after_ms: int) -> None:
+        """Idleness follows this machine's clock, event time the replay's, which is `speed` times as fast."""
+        self._port = free_port()
+        super().__init__(f"http://{HOST}:{self._port}", None, None, RestSecurity())
+        self._flights = flights
+        self._numbers = (flights.start_ms, speed, lateness_ms, idle_after_ms)
+        self._directory: Path | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def open(self) -> None:
+        """Start Flink and wait for its job; UsageError without Java or Maven, RunError if it does not start."""
+        java = str(find_java().home / "bin" / "java")
+        jars = flink_jars()
+        self._directory = Path(tempfile.mkdtemp(prefix="wmtop-flink-"))
+        data, classes = self._directory / "flights", self._directory / "classes"
+        self._flights.write(data)
+        compile_job(java, [jars], [_JOB], classes)
+        start_ms, speed, lateness_ms, idle_after_ms = self._numbers
+        arguments = [self._port, data, start_ms, speed, lateness_ms, idle_after_ms]
+        log = self._directory / "flink.log"
+        own = [f"-Djava.io.tmpdir={self._directory}", "-cp", f"{classes}:{jars}/*", "FlightsJob"]
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(
+                [java, *JAVA_OPTIONS, *own, *(str(one) for one in arguments)],
+                stdin=subprocess.PIPE,  # it ends with this process, however that ends
+                stdout=output,
+                stderr=output,
+            )
+        self._wait(super().open, log)
+
+    def close(self) -> None:
+        """End Flink, and remove its files."""
+        super().close()
+        if self._process is not None:
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(5)
+            self._process.kill()
+            self._process.wait()
+        if self._directory is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _wait(self, opened: Callable[[], None], log: Path) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + _START_S
+        while True:
+            try:
+                opened()
+                return
+            except UsageError as error:  # no answer yet, or no job yet
+                if self._process.poll() is not None or time.monotonic() > deadline:
+                    said = log.read_text(errors="replace")
+                    raise RunError(f"Flink did not start: {first_line(said) or error}") from None
+            time.sleep(0.3)
+
+
+def flink_jars(version: str = FLINK_VERSION) -> Path:
+    """The directory of Flink's jars, fetched (105 MB) if they are missing; errors as in `fetched_jars`."""
+    return fetched_jars(
+        f"flink-{version}",
+        [artifact.format(version=version) for artifact in _ARTIFACTS],
+        f"fetching Flink {version} (105 MB, once)",
+        what="a local Flink",
+        instead="run the demo without --flink",
+    )
+
+
+def compile_job(java: str, jars: Sequence[Path], sources: Sequence[Path], classes: Path) -> None:
+    """Compile a job against the jars in these directories, Flink's the first; RunError on failure."""
+    compiler = [java, "-cp", f"{jars[0]}/*", "org.eclipse.jdt.internal.compiler.batch.Main", "-17", "-nowarn"]
+    jar_files = ":".join(str(jar) for directory in jars for jar in directory.glob("*.jar"))
+    command = [*compiler, "-d", str(classes), "-cp", jar_files, *map(str, sources)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RunError(f"the job cannot be compiled: {first_line(done.stderr or done.stdout)}")
+
+
+def free_port() -> int:
+    """A port of the loopback interface that is free now."""
+    with socket.socket() as listener:
+        listener.bind((HOST, 0))
+        return listener.getsockname()[1]

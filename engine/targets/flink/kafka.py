@@ -1,0 +1,93 @@
+"""The Kafka topics that a Flink job reads, joined with its splits: unread records, and when the last records came."""
+
+from typing import TYPE_CHECKING
+
+from ...kafka.cluster import Cluster
+from ...system.errors import RunError, UsageError
+from ..spark.offset_log import SourceOffsets
+from ..topic.broker import BrokerTap
+from ..topic.topic_facts import TopicFacts
+from .metrics import operator_id
+from .samples import Sample, Split
+from .unread import Unread, UnreadBySplit, splits_of
+
+if TYPE_CHECKING:
+    from ...kafka.client_settings import KafkaConfig
+    from ...system.json_path import JsonPath
+
+
+class KafkaJoin:
+    """Queries a broker about the topics in the metrics; `bootstrap` is the address as given."""
+
+    def __init__(self, config: "KafkaConfig", path: "JsonPath | None") -> None:
+        """`path` is the place of event time in the values; None: not given, so no event times are read."""
+        self.bootstrap = config.bootstrap
+        self._config = config
+        self._timed = path is not None
+        self._tap = BrokerTap(config, path, assumed=path is None)
+        self._names: dict[str, list[str]] = {}
+        self._opened = False
+
+    def open(self) -> None:
+        """Fetch the topics; UsageError if the broker does not answer."""
+        self._names.clear()
+        try:
+            cluster = Cluster(self._config)
+            try:
+                for name in cluster.topic_names():
+                    self._names.setdefault(metric_name(name), []).append(name)
+            finally:
+                cluster.close()
+        except RunError as error:
+            raise UsageError(str(error)) from None
+
+    def topics(self, sample: Sample | None) -> list[str]:
+        """The topics that the job reads, by their real names if they are unambiguous."""
+        return sorted({real for _, split in splits_of(sample) if (real := self._real(split)) is not None})
+
+    def ask(self, sample: Sample) -> TopicFacts:
+        """The broker's last facts; trouble if there are none or the job reads nothing from it."""
+        offsets = self._offsets(sample)
+        try:
+            if not self._opened:
+                self._tap.open(offsets)
+                self._opened = True
+            return self._tap.poll(offsets)
+        except (RunError, UsageError) as error:
+            return TopicFacts(trouble=str(error))
+
+    def unread(self, facts: TopicFacts, sample: Sample, before: Sample | None) -> UnreadBySplit:
+        """Unread records by split when `sample` was taken, as far as the broker had answered by then."""
+        known = {(one.topic, one.partition): one for one in facts.partitions}
+        earlier = {(vertex, split.id): split.offset for vertex, split in splits_of(before)}
+        out: UnreadBySplit = {}
+        for vertex, split in splits_of(sample):
+            one = known.get((self._real(split) or "", -1 if split.partition is None else split.partition))
+            if one is None or split.offset is None:
+                continue
+            then = earlier.get((vertex, split.id))
+            lag = one.newest_ms - one.event_ms if self._timed and one.newest_ms and one.event_ms else None
+            backlog = max(0, one.end - split.offset - 1)
+            out[vertex, split.id] = Unread(backlog, lag, None if then is None else split.offset - then)
+        return out
+
+    def close(self) -> None:
+        """Stop querying."""
+        self._tap.close()
+
+    def _real(self, split: Split) -> str | None:
+        names = self._names.get(split.topic or "", [])
+        return names[0] if len(names) == 1 else None
+
+    def _offsets(self, sample: Sample) -> list[SourceOffsets]:
+        read: dict[str, int] = {}
+        for _, split in splits_of(sample):
+            if split.offset is not None and (real := self._real(split)) is not None:
+                place = f"{real}/{split.partition}"  # of two sources the slower one
+                read[place] = min(split.offset + 1, read.get(place, split.offset + 1))
+        return [SourceOffsets(source="flink", kind="kafka", text="", offsets=read)] if read else []
+
+
+def metric_name(topic: str) -> str:
+    """A topic's name in Flink's metrics."""
+    return operator_id(topic) if len(topic) <= 80 else topic.replace(".", "_")

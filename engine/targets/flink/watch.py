@@ -1,0 +1,244 @@
+"""A running Flink job as a target of `WatchEngine`."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from msgspec.structs import replace
+
+from ...snapshot import Snapshot, SourceView
+from ...system.errors import UsageError
+from ...verdict.judge import RecordedPast
+from ...watermarks.settings import Settings
+from .collector import (
+    DEFAULT_INTERVAL_MS,
+    Collector,
+    checkpoint_of,
+    failure_of,
+    graph_of,
+    jobs_of,
+    restarts_of,
+    update_interval_ms,
+)
+from .facts import FlinkFacts, late_of, seen
+from .inputs import lacks
+from .picture import picture_of
+from .rest import Rest, RestError, RestSecurity
+from .samples import RUNS, Graph, Job, Sample
+
+SLOW_S = 10.0
+"""Seconds between two reads of facts that rarely change: restarts, checkpoints."""
+_MAX_NAMED = 30
+if TYPE_CHECKING:  # the Kafka client is loaded where there is a broker to ask
+    from .kafka import KafkaJoin
+
+
+class FlinkWatch:
+    """A `Watched` Flink job: `wanted` is its id or name; None: the only running one."""
+
+    every_s = 1.0
+    step = "asking the JobManager"
+
+    def __init__(
+        self, url: str, wanted: str | None, operator: str | None, security: RestSecurity,
+        broker: "KafkaJoin | None" = None, now: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:  # fmt: skip
+        """`operator` chooses the barrel by a part of a vertex's name; None: the windows nearest the sources. `broker`
+        is queried about the Kafka topics; `now` is the clock for `picture` (epoch ms).
+        """
+        self._now = now
+        self._broker = broker
+        self._rest = Rest(url, security)
+        self._wanted = wanted
+        self._operator = operator
+        self._collector = Collector(self._rest)
+        self._facts: FlinkFacts | None = None
+        self._job: Job | None = None
+        self._asked_s = -SLOW_S
+        self._alive_ms = 0  # the JobManager's clock when the job was last seen to run
+        self._before: Snapshot | None = None
+
+    @property
+    def settings(self) -> Settings:
+        """The job's own watermarks; its lateness, idle timeout and windows are not visible."""
+        return Settings(
+            strategy="source", lateness_ms=None, idle_after_ms=None, future_guard_ms=None, emit_every_ms=0, window=None
+        )
+
+    @property
+    def job_name(self) -> str:
+        """The job's name, once it is chosen."""
+        return self._job.name if self._job is not None else self._wanted or "flink"
+
+    def describe(self) -> SourceView:
+        """The target as a screen shows it."""
+        name = self._job.name if self._job is not None else self._wanted
+        return SourceView(kind="flink", description=f"{self._rest.base}{f', {name}' if name else ''}")
+
+    def open(self) -> None:
+        """Choose the job; UsageError if there is no job to choose."""
+        try:
+            self._job = chosen(jobs_of(self._rest), self._wanted, self._rest.base)
+            interval_ms = update_interval_ms(self._rest)
+            graph = graph_of(self._rest, self._job.id)
+            refuse_unknown(graph, self._operator)
+            self._facts = FlinkFacts(graph=graph, answered_ms=self._now(), interval_ms=interval_ms)
+        except RestError as error:
+            raise UsageError(str(error)) from None
+        self._alive_ms = graph.now_ms if graph.job.state in RUNS else graph.job.started_ms
+        if self._broker is not None:
+            self._broker.open()
+
+    def poll(self) -> FlinkFacts:
+        """One poll; if the JobManager does not answer, the last facts with the trouble."""
+        assert self._facts is not None
+        try:
+            self._facts = self._look(replace(self._facts, trouble=None))
+        except RestError as error:
+            self._facts = replace(self._facts, trouble=str(error))
+        return self._facts
+
+    def picture(self, name: str, facts: FlinkFacts, now_ms: int) -> Snapshot:
+        """The facts of one poll as they are at `now_ms` (epoch ms)."""
+        self._before = picture_of(
+            facts, name=name, source=self.describe(), settings=self.settings, operator=self._operator, now_ms=now_ms,
+            before=self._before,
+        )  # fmt: skip
+        return self._before
+
+    def past(self, facts: FlinkFacts, now_ms: int) -> RecordedPast:
+        """Empty: a JobManager keeps no earlier metrics."""
+        return RecordedPast()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._rest.close()
+        if self._broker is not None:
+            self._broker.close()
+
+    def _look(self, facts: FlinkFacts) -> FlinkFacts:
+        job = facts.graph.job
+        try:
+            graph = graph_of(self._rest, job.id)
+            answered_ms = self._now()
+        except RestError as error:
+            if error.status != 404:
+                raise
+            graph = replace(facts.graph, job=replace(job, state="UNKNOWN"))
+            answered_ms = facts.answered_ms
+        if graph.job.state not in RUNS and (again := self._come_back(graph)) is not None:
+            graph, answered_ms = again, self._now()
+        if graph.job.state in RUNS:
+            self._alive_ms = graph.now_ms
+        if graph.job != job and (graph.job.id, graph.job.started_ms) != (job.id, job.started_ms):
+            self._collector.forget()
+            facts = replace(facts, samples=(), read_ms={}, delays={}, late_before=late_of(facts))
+            self._asked_s = -SLOW_S
+        self._job = graph.job
+        facts = replace(facts, graph=graph, answered_ms=answered_ms)
+        if graph.job.state != job.state or time.monotonic() - self._asked_s >= SLOW_S:
+            facts = self._ask_slow(facts)
+        if graph.job.state == "RUNNING" and (sample := self._sample(facts)) is not None:
+            facts = seen(facts, sample)
+            facts = facts if self._broker is None else _joined(facts, self._broker)
+        return facts
+
+    def _sample(self, facts: FlinkFacts) -> Sample | None:
+        interval_ms = DEFAULT_INTERVAL_MS if facts.interval_ms is None else facts.interval_ms
+        return self._collector.sample(facts.graph, interval_ms)
+
+    def _come_back(self, graph: Graph) -> Graph | None:
+        """The same job under a new id, if it was submitted again."""
+        again = successor(jobs_of(self._rest), graph.job, self._alive_ms)
+        return None if again is None else graph_of(self._rest, again.id)
+
+    def _ask_slow(self, facts: FlinkFacts) -> FlinkFacts:
+        self._asked_s = time.monotonic()
+        id = facts.graph.job.id
+        if facts.graph.job.state == "UNKNOWN":
+            return facts
+        return replace(
+            facts,
+            failure=failure_of(self._rest, id),
+            restarts=restarts_of(self._rest, id),
+            checkpoint=checkpoint_of(self._rest, id),
+        )
+
+
+def _joined(facts: FlinkFacts, broker: "KafkaJoin") -> FlinkFacts:
+    """The facts with the broker's facts about the newest sample's splits."""
+    sample = facts.samples[-1]
+    said = broker.ask(sample)
+    return replace(
+        facts,
+        unread=broker.unread(said, sample, facts.samples[0] if len(facts.samples) > 1 else None),
+        topics=broker.topics(sample),
+        bootstrap=broker.bootstrap,
+        broker_trouble=said.trouble,
+    )
+
+
+def place_of(target: str) -> tuple[str, str | None]:
+    """The JobManager's URL and the job (id or name) of `flink://HOST:PORT[/JOB]`.
+
+    In an `http://` or `https://` target the path may be a proxy's prefix: it is one where it ends in `/`, and before
+    `/jobs/` or `#/job/` (a link copied from Flink's web UI).
+    """
+    for mark in ("/#/job/running/", "/#/job/completed/", "/#/job/", "/jobs/"):
+        base, found, rest = target.partition(mark)
+        if found:
+            return _as_http(base), unquote(rest.partition("/")[0]) or None
+    scheme, _, rest = target.partition("://")
+    host, _, path = rest.partition("/")
+    if target.endswith("/") or not path:
+        return _as_http(target.rstrip("/")), None
+    prefix, _, job = path.rpartition("/")
+    return _as_http(f"{scheme}://{host}{'/' + prefix if prefix else ''}"), unquote(job)
+
+
+def _as_http(url: str) -> str:
+    return "http://" + url.removeprefix("flink://") if url.startswith("flink://") else url
+
+
+def chosen(jobs: Sequence[Job], wanted: str | None, base: str) -> Job:
+    """The wanted job; UsageError with the list if that is not clear."""
+    if wanted is None:
+        running = [job for job in jobs if job.state in RUNS] or (list(jobs) if len(jobs) == 1 else [])
+        if len(running) == 1:
+            return running[0]
+        if not running:
+            raise UsageError(f"no job runs on {base}; start one, or name an ended one: {_listed(jobs)}")
+        raise UsageError(f"{len(running)} jobs run on {base}; name one: {_listed(running)}")
+    found = [job for job in jobs if job.id == wanted] or [job for job in jobs if job.name == wanted]
+    running = [job for job in found if job.state in RUNS]
+    if len(running) > 1:
+        raise UsageError(f"{len(running)} jobs named {wanted} run on {base}; give an id: {_listed(running)}")
+    if not found:
+        raise UsageError(f"no job {wanted} on {base}; there are: {_listed(jobs)}")
+    return (running or found)[0]
+
+
+def refuse_unknown(graph: Graph, operator: str | None) -> None:
+    """UsageError with the list if no task of the job that receives watermarks is named `operator`."""
+    if not lacks(graph.vertices, operator):
+        return
+    there = _limited([one.name for one in graph.vertices if one.inputs])
+    raise UsageError(f"--operator {operator}: no such operator in {graph.job.name}; those with inputs: {there}")
+
+
+def successor(jobs: Sequence[Job], ended: Job, alive_ms: int) -> Job | None:
+    """The job that was submitted in place of an ended one: the only one of its name that started after `alive_ms`,
+    when the other was last seen to run. One that ran beside it is another job.
+    """
+    again = [job for job in jobs if job.name == ended.name and job.state in RUNS and job.started_ms > alive_ms]
+    return again[0] if len(again) == 1 else None
+
+
+def _listed(jobs: Sequence[Job]) -> str:
+    return _limited([f"{job.name} ({job.id}, {job.state})" for job in jobs])
+
+
+def _limited(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    return ", ".join(names[:_MAX_NAMED]) + more or "none"

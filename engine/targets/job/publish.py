@@ -1,0 +1,270 @@
+"""`publish(spark)`: publishes a job's streaming queries for attached viewers, and never waits for one.
+
+The queries' events are added up here, in the job, so that a viewer that attaches late misses nothing; a thread of its
+own writes the newest sum to the run directory. No error in this code ever reaches the job.
+"""
+
+import atexit
+import logging
+import os
+import re
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from ...feed.run_directory import run_dir
+from ...system.errors import one_line
+from ...system.files import try_lock_file
+from ..spark.files import UnreadableError
+from ..spark.plan import lines_of_tree, read_plan
+from ..spark.published import SUFFIX, Publication, remove_leftovers
+from ..spark.queries import WATERMARK_POLICY, Queries
+from ..spark.query_events import QueryEvent, QueryIdle, QueryProgress, QueryStarted, QueryTerminated, decode_progress
+from ..spark.query_runs import PlanFacts
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_CONNECT = "Spark Connect"
+"""Used instead of a session id, so that its line is logged once."""
+LAST_WORD_S = 1.0
+"""Longest time (s) that an ending job waits for its last event to be written."""
+
+CANNOT_PUBLISH = "wmtop cannot publish the queries of this session: %s"
+OVER_CONNECT = "wmtop cannot publish over Spark Connect: attach to the event log of its server instead"
+_log = logging.getLogger("wmtop")
+_lock = threading.Lock()
+_job: "Job | None" = None
+_sessions: set[str] = set()
+
+
+def publish(spark: "SparkSession") -> None:
+    """See `wmtop.engine.publish`."""
+    global _job
+    if type(spark).__module__.startswith("pyspark.sql.connect."):
+        if _CONNECT not in _sessions:
+            _sessions.add(_CONNECT)
+            _log.warning(OVER_CONNECT)
+        return
+    try:
+        with _lock:
+            session = _session_id(spark)
+            if session in _sessions:
+                return
+            if _job is None:
+                _job = Job(run_dir(), spark.sparkContext.appName or "", spark.sparkContext.applicationId, spark.version)
+            spark.streams.addListener(_Listener(_job, spark))
+            _sessions.add(session)
+    except Exception as error:
+        _log.warning(CANNOT_PUBLISH, one_line(str(error) or repr(error)))
+
+
+class Job:
+    """This process, as published: takes events, writes the newest state."""
+
+    def __init__(self, directory: Path, app: str, app_id: str | None, spark_version: str | None) -> None:
+        now_ms = time.time_ns() // 1_000_000
+        self._publication = Publication(
+            app=one_line(app),
+            app_id=app_id,
+            spark_version=spark_version,
+            pid=os.getpid(),
+            started_ms=now_ms,
+            written_ms=now_ms,
+        )
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", app).strip("._-")[:40] or "spark"
+        self._path = directory / f"{name}-{os.getpid()}{SUFFIX}"
+        self._held: int | None = None
+        self._queries = Queries()
+        self._asked: set[str] = set()
+        self._state = threading.Condition()
+        self._new = True
+        self._ending = False
+        remove_leftovers(directory)
+        self._write(self._publication)
+        self._thread = threading.Thread(target=self._keep_writing, name="wmtop-publish", daemon=True)
+        self._thread.start()
+        atexit.register(self.end)
+
+    def take(self, event: QueryEvent) -> None:
+        """Add an event; wakes the writer and does not wait for it."""
+        with self._state:
+            try:
+                self._queries.apply(event)
+            except UnreadableError as error:
+                self._publication = replace(self._publication, trouble=str(error))
+            self._tell()
+
+    def learn(self, run_id: str, plan: Callable[[], tuple[PlanFacts, str | None]]) -> None:
+        """Fetch a run's plan and its watermark policy, once; does nothing while the run is not known."""
+        if run_id in self._asked or not self._queries.knows(run_id):
+            return
+        self._asked.add(run_id)
+        facts, policy = plan()
+        with self._state:
+            self._queries.set_plan(run_id, facts, policy)
+            self._tell()
+
+    def end(self) -> None:
+        """Write what is left, if that takes only a moment; the file stays, without its lock."""
+        with self._state:
+            self._ending = True
+            self._state.notify()
+        self._thread.join(LAST_WORD_S)
+
+    def _tell(self) -> None:
+        self._new = True
+        self._state.notify()
+
+    def _keep_writing(self) -> None:
+        while True:
+            with self._state:
+                self._state.wait_for(lambda: self._new or self._ending)
+                if not self._new:
+                    return
+                self._new = False
+                publication = replace(
+                    self._publication, queries=self._queries.facts(), written_ms=time.time_ns() // 1_000_000
+                )
+            try:
+                self._write(publication)
+            except Exception as error:  # a full disk, a removed directory: the next event may succeed
+                _log.debug("wmtop cannot publish: %r", error)
+
+    def _write(self, publication: Publication) -> None:
+        """Replace the file by one that this process has locked from the start."""
+        content = msgspec.json.encode(publication)
+        new = self._path.with_name(self._path.name + ".new")
+        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            if not try_lock_file(fd):
+                raise BlockingIOError(f"{new} is locked")
+            with open(fd, "wb", closefd=False) as file:
+                file.write(content)
+            os.rename(new, self._path)
+        except BaseException:
+            os.close(fd)
+            raise
+        if self._held is not None:
+            os.close(self._held)
+        self._held = fd
+
+
+class _Listener(StreamingQueryListener):
+    """What `addListener` takes; the JVM calls `_Events` itself.
+
+    PySpark would first turn each event into Python objects, field by field: 30 ms of Python a batch instead of 0.5.
+    """
+
+    def __init__(self, job: Job, spark: "SparkSession") -> None:
+        self._events = _Events(job, spark)
+        self._wrapped: Any = None
+
+    @property
+    def _jlistener(self) -> Any:
+        if self._wrapped is None:
+            from pyspark import SparkContext
+
+            jvm: Any = SparkContext._jvm  # pyright: ignore[reportPrivateUsage]
+            self._wrapped = jvm.PythonStreamingQueryListenerWrapper(self._events)
+        return self._wrapped
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802
+        """Never called."""
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        """Never called."""
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        """Never called."""
+
+
+class _Events:
+    """Receives the JVM's events; no exception leaves it."""
+
+    def __init__(self, job: Job, spark: "SparkSession") -> None:
+        self._job = job
+        self._spark = spark
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802
+        self._take(
+            lambda: QueryStarted(event.id().toString(), event.runId().toString(), event.name(), event.timestamp())
+        )
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        self._take(lambda: QueryProgress(decode_progress(event.progress().json())))
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+        self._take(lambda: QueryIdle(*_ids(event), event.timestamp()))
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        def read() -> QueryTerminated:
+            exception = event.exception()
+            return QueryTerminated(*_ids(event), exception.get() if exception.isDefined() else None)
+
+        self._take(read)
+
+    def _take(self, read: Callable[[], QueryEvent]) -> None:
+        try:
+            event = read()
+            if not isinstance(event, QueryProgress):
+                self._job.take(event)
+                return
+            run_id, query_id = event.progress.run_id, event.progress.id
+            self._job.learn(run_id, lambda: self._plan(query_id))  # before the batch, whose lateness needs the delay
+            self._job.take(event)
+            self._job.learn(run_id, lambda: self._plan(query_id))
+        except Exception as error:
+            _log.debug("wmtop has lost an event: %r", error)
+
+    def _plan(self, id: str) -> tuple[PlanFacts, str | None]:
+        """The facts from a running query's plan, if the JVM gives access to it."""
+        query: Any = self._spark.streams.get(id)
+        stream = query._jsq.streamingQuery()
+        plan = read_plan(lines_of_tree(stream.lastExecution().executedPlan().toString()))
+        root = one_line(str(stream.resolvedCheckpointRoot()).removeprefix("file:"), 4096)
+        return replace(plan, checkpoint=root, trigger_ms=_trigger_ms(stream)), self._policy(stream)
+
+    def _policy(self, stream: Any) -> str | None:
+        """The watermark policy with which the query began; later changes of the session's setting do not affect it."""
+        try:
+            kept = stream.lastExecution().offsetSeqMetadata().conf().get(WATERMARK_POLICY)
+            if kept.isDefined():
+                return str(kept.get())
+        except Exception as error:  # a Spark version with other classes
+            _log.debug("wmtop reads the session's watermark policy: %r", error)
+        return self._spark.conf.get(WATERMARK_POLICY, "min")
+
+    class Java:
+        """The attribute that Py4J needs."""
+
+        implements = ("org.apache.spark.sql.streaming.PythonStreamingQueryListener",)
+
+
+def _ids(event: Any) -> tuple[str, str]:
+    return event.id().toString(), event.runId().toString()
+
+
+def _trigger_ms(stream: Any) -> int | None:
+    """The interval of its trigger, 0 if batches follow each other; None for another kind of trigger."""
+    try:
+        trigger = stream.trigger()
+        kind = trigger.getClass().getSimpleName().removesuffix("$")
+        if kind == "ProcessingTimeTrigger":
+            return int(trigger.intervalMs())
+        return 0 if kind in ("AvailableNowTrigger", "OneTimeTrigger") else None
+    except Exception as error:  # a Spark version with other classes
+        _log.debug("wmtop does not know the trigger: %r", error)
+        return None
+
+
+def _session_id(spark: "SparkSession") -> str:
+    """The session's id from the JVM, since Python makes several objects for one session."""
+    session: Any = spark._jsparkSession  # pyright: ignore[reportPrivateUsage]
+    return session.sessionUUID()

@@ -1,0 +1,1 @@
+"""A Kafka topic or consumer group."""

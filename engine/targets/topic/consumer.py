@@ -1,0 +1,270 @@
+"""A topic or a consumer group as a barrel: the watermark that a job with the bounded strategy would compute from the
+broker's times.
+"""
+
+import time
+
+from msgspec.structs import replace
+
+from ...kafka.client_settings import KafkaConfig
+from ...snapshot import ChannelView, EngineState, Note, Snapshot, SourcePosition, SourceView, Windows
+from ...system.json_path import JsonPath
+from ...verdict.judge import RecordedPast
+from ...verdict.snapshot_of import snapshot_of
+from ...watermarks.channels import Unread
+from ...watermarks.counts import RateMeter
+from ...watermarks.monitor_state import new_monitor
+from ...watermarks.observation import BatchObservation, Group
+from ...watermarks.settings import Settings, Tumbling
+from ..spark.query_snapshot import NOTHING_KNOWN
+from .topic import TopicTap
+from .topic_facts import PartitionFacts, TopicFacts
+
+_HOUR_MS = 3_600_000
+_ONE_WINDOW_MS = 2**53
+"""Longer than any span of event time: the monitor needs windows, but nothing uses them here."""
+_ORIGIN = {"channels": "broker", "sources": "broker", "level": "broker"}
+
+
+class TopicWatch:
+    """A `Watched` topic, each partition a channel, read up to the position of `group`, without one to its end."""
+
+    every_s = 1.0
+    step = "asking the Kafka cluster"
+
+    def __init__(
+        self,
+        config: KafkaConfig,
+        topic: str,
+        *,
+        group: str | None = None,
+        path: JsonPath | None = None,
+        lateness_ms: int = 0,
+        idle_after_ms: int | None = None,
+    ) -> None:
+        self._tap = TopicTap(config, [topic], group=group, path=path)
+        self._topic = topic
+        self._group = group
+        self._rules = Settings(
+            lateness_ms=lateness_ms,
+            idle_after_ms=idle_after_ms,
+            future_guard_ms=None,
+            emit_every_ms=1_000,
+            window=Tumbling(_ONE_WINDOW_MS),
+        )
+        whose = f"{topic} at {config.bootstrap}"
+        self._source = SourceView(
+            kind="topic" if group is None else "group",
+            description=whose if group is None else f"group {group} on {whose}",
+            time_column="timestamp" if path is None else str(path),
+        )
+        self._reset(TopicFacts())
+
+    @property
+    def settings(self) -> Settings:
+        """The rules for computing the watermark."""
+        return replace(self._rules, window=None)
+
+    def describe(self) -> SourceView:
+        """The topic, and the reader that is watched."""
+        return self._source
+
+    def open(self) -> None:
+        """Connect; UsageError for a topic or group that cannot be watched."""
+        unit = self._tap.open()
+        if unit is not None:
+            self._source = replace(self._source, time_unit=f"{unit} (recognised)")
+
+    def poll(self) -> TopicFacts:
+        """The broker's present facts."""
+        return self._tap.poll()
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._tap.close()
+
+    def picture(self, name: str, facts: TopicFacts, now_ms: int) -> Snapshot:
+        """The snapshot of one poll's facts at `now_ms` (epoch ms)."""
+        if facts.ids != self._facts.ids or _has_gone_back(self._facts, facts):
+            self._reset(facts)
+        unread = self._unread(facts)
+        self._pass_time(now_ms, unread)
+        if facts is not self._facts:
+            self._take(facts, now_ms)
+        self._monitor.tick_until(now_ms)
+        state: EngineState = "live" if facts.trouble is None else "stale"
+        seen = snapshot_of(
+            self._monitor,
+            name=name,
+            state=state,
+            wall_ms=now_ms,
+            now_ms=now_ms,
+            rates=self._rates.rates(time.monotonic(), {str(p.partition): _at(p) or 0 for p in facts.partitions}),
+            unread=unread,
+        )
+        # Not `seen` itself: its records, windows and lateness come only from our polls.
+        return Snapshot(
+            name=name,
+            state=state,
+            now_ms=now_ms,
+            wall_ms=now_ms,
+            settings=self.settings,
+            source=self._source,
+            level=seen.level,
+            blockers=seen.blockers,
+            channels=_channels({view.channel: view for view in seen.channels}, facts),
+            windows=Windows(open_count=None, fired=None, late_firings=None, unknown="not_in_broker"),
+            totals=NOTHING_KNOWN,
+            sources=[self._position(facts)],
+            origin=_ORIGIN if self._group is None else {**_ORIGIN, "positions": "consumer group"},
+            notes=_notes(facts, now_ms),
+        )
+
+    def past(self, facts: TopicFacts, now_ms: int) -> RecordedPast:
+        """Empty: a broker does not record what was read when."""
+        return RecordedPast()
+
+    def _reset(self, facts: TopicFacts) -> None:
+        self._monitor = new_monitor(self._rules)
+        self._rates = RateMeter()
+        self._facts = TopicFacts(ids=facts.ids)
+        self._advance: dict[str, int] = {}
+        self._batch = 0
+
+    def _pass_time(self, now_ms: int, unread: Unread) -> None:
+        """A partition with unread records is slow, not quiet."""
+        since = self._monitor.now_ms
+        if since is not None and now_ms > since:
+            self._monitor.exclude(now_ms - since, now_ms, unread.not_quiet())
+
+    def _take(self, facts: TopicFacts, now_ms: int) -> None:
+        """Let the monitor see all changes since the last facts."""
+        before = {p.partition: _at(p) for p in self._facts.partitions}
+        self._advance = {
+            str(p.partition): max(0, (_at(p) or 0) - (before.get(p.partition) or 0))
+            for p in facts.partitions
+            if p.partition in before
+        }
+        fresh = [p for p in facts.partitions if p.event_ms is not None and _at(p) != before.get(p.partition)]
+        first, self._facts = not self._facts.partitions, facts
+        if first:
+            self._begin(fresh, now_ms)
+        elif fresh:
+            self._observe(fresh, now_ms)
+
+    def _begin(self, fresh: list[PartitionFacts], now_ms: int) -> None:
+        """A partition with nothing unread has been quiet since its last record arrived, not since the first poll.
+
+        Arrival is judged by record timestamps, if some of them look like arrivals: a replay's may be years old.
+        """
+        arrived = {p.partition: _arrived_ms(p, now_ms) for p in fresh}
+        after = self._rules.idle_after_ms or _HOUR_MS
+        if all(now_ms - time_ms > after for time_ms in arrived.values()):
+            arrived = dict.fromkeys(arrived, now_ms)
+        moments = sorted(set(arrived.values()))
+        unread = [str(p.partition) for p in fresh if p.unread]
+        for number, moment in enumerate(moments):
+            # All channels exist from the first moment, so that none joins an existing watermark.
+            here = fresh if number == 0 else [p for p in fresh if arrived[p.partition] == moment]
+            self._observe(here, moment)
+            until = moments[number + 1] if number + 1 < len(moments) else now_ms
+            for tick in (1, 2):  # now every idleness clock runs
+                self._monitor.tick(moment + tick)
+            later = [str(number) for number, time_ms in arrived.items() if time_ms > moment]
+            self._monitor.exclude(until - moment, until, unread + later)
+            self._monitor.tick_until(until)
+        self._monitor.heard_at({str(number): time_ms for number, time_ms in arrived.items()}, now_ms)
+
+    def _observe(self, partitions: list[PartitionFacts], now_ms: int) -> None:
+        groups = [
+            Group(
+                channel=str(p.partition),
+                start_ms=p.event_ms - p.event_ms % _ONE_WINDOW_MS,
+                head=False,
+                records=max(1, self._advance.get(str(p.partition), 1)),
+                min_ms=p.event_ms,
+                max_ms=p.event_ms,
+                max_event_ms=p.event_ms,
+            )
+            for p in partitions
+            if p.event_ms is not None
+        ]
+        self._monitor.apply(BatchObservation(batch=self._batch, now_ms=now_ms, groups=groups))
+        self._batch += 1
+
+    def _unread(self, facts: TopicFacts) -> Unread:
+        if facts.trouble is not None:
+            return Unread(None, {})
+        lags = {str(p.partition): p.unread or 0 for p in facts.partitions}
+        return Unread(sum(lags.values()), lags, passing=sum(self._advance.values()), passing_by_channel=self._advance)
+
+    def _position(self, facts: TopicFacts) -> SourcePosition:
+        partitions = facts.partitions
+        at = {f"{self._topic}/{p.partition}": found for p in partitions if (found := _at(p)) is not None}
+        unread = [p.unread for p in partitions if p.unread is not None]
+        what = f"kafka {self._topic}, {len(partitions):,} partition{'s' * (len(partitions) != 1)}"
+        known = self._group is not None and facts.trouble is None
+        return SourcePosition(what, at, sum(unread) if known else None)
+
+
+def _has_gone_back(before: TopicFacts, now: TopicFacts) -> bool:
+    """Whether the group reads records again: its offsets were reset, so its watermark is that of the older records."""
+    reached = {one.partition: one.position for one in before.partitions if one.position is not None}
+    return any(one.position < reached.get(one.partition, 0) for one in now.partitions if one.position is not None)
+
+
+def _at(partition: PartitionFacts) -> int | None:
+    """The group's position, else the end."""
+    if partition.position is not None:
+        return partition.position
+    return None if partition.event_ms is None else partition.end
+
+
+def _arrived_ms(partition: PartitionFacts, now_ms: int) -> int:
+    """When the last record that has been read arrived; for a group that is behind: about now."""
+    if partition.unread or partition.arrived_ms is None:
+        return now_ms
+    return min(partition.arrived_ms, now_ms)
+
+
+def _channels(seen: dict[str, ChannelView], facts: TopicFacts) -> list[ChannelView]:
+    """The partitions by number; only unread records can be counted here."""
+    return [_channel(seen.get(str(p.partition)), p, silent=facts.trouble is not None) for p in facts.partitions]
+
+
+def _channel(seen: ChannelView | None, partition: PartitionFacts, *, silent: bool) -> ChannelView:
+    event_ms = seen.max_event_ms if seen else None
+    unread = None if silent else partition.unread
+    behind_end_ms = None
+    if unread is not None and event_ms is not None and partition.newest_ms is not None:
+        behind_end_ms = max(0, partition.newest_ms - event_ms)
+    return ChannelView(
+        channel=str(partition.partition),
+        watermark_ms=seen.watermark_ms if seen else None,
+        max_event_ms=event_ms,
+        state=seen.state if seen else "never_seen",
+        records=None,
+        behind_watermark=None,
+        late=None,
+        malformed=None,
+        future=None,
+        backlog=unread,
+        behind_end_ms=behind_end_ms,
+        quiet_ms=seen.quiet_ms if seen else None,
+        flaps=seen.flaps if seen else 0,
+        rate=seen.rate if seen else None,
+        since_ms=seen.since_ms if seen else None,
+        timer_ms=seen.timer_ms if seen else None,
+        aligned=seen.aligned if seen else None,
+        idle=seen.idle if seen else False,
+        at_zero_lateness_ms=seen.at_zero_lateness_ms if seen else None,
+    )
+
+
+def _notes(facts: TopicFacts, now_ms: int) -> list[Note]:
+    """What the broker does not report, and partitions that hold back a real job but not the watermark drawn here."""
+    notes = [] if facts.trouble is None else [Note(now_ms, "broker_silent", {"why": facts.trouble})]
+    unseen = [p.partition for p in facts.partitions if p.event_ms is None]
+    if unseen and len(unseen) < len(facts.partitions):
+        notes.append(Note(now_ms, "partitions_unseen", {"partitions": len(unseen), "partition": unseen[0]}))
+    return notes

@@ -1,0 +1,1 @@
+"""Numbers, durations, times and names as text."""

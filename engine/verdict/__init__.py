@@ -1,0 +1,1 @@
+"""The verdict on a run (semantics 11): snapshot, verdict, blockers, applied now, recommendation, alerts."""

@@ -1,0 +1,306 @@
+"""What every lateness would cost, from one pass: since the start (semantics 7) and lately (semantics 11.4)."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping
+from collections.abc import Sequence as Seq
+from fractions import Fraction
+from functools import cache
+from itertools import pairwise
+from math import sqrt
+
+from msgspec import Struct
+
+from .times import MIN
+
+SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
+LADDER_MS = tuple(
+    step * unit
+    for unit, end in ((1, SECOND), (SECOND, MINUTE), (MINUTE, HOUR), (HOUR, DAY), (DAY, 31 * DAY))
+    for step in (1, 2, 3, 5, 7, 10, 20, 30, 50, 70, 100, 200, 300, 500, 700)
+    if step * unit < end
+)
+"""The values that the tuning keys step through: 1-2-3-5-7 in each unit, from 1 ms to 30 d."""
+
+IDLE_LADDER_MS = (10 * SECOND, MINUTE, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 12 * HOUR)
+"""The idle timeouts (ms) tried besides `off` and the run's own."""
+
+MAX_PENDING_WINDOWS = 20_000
+"""Windows that may wait for the largest lateness, at most; beyond, the oldest are given up and their delays are
+unknown.
+"""
+
+
+class WhatIf(Struct, frozen=True):
+    """The cost of lateness `lateness_ms` from the start; `delay_ms` is a mean over the windows it closed."""
+
+    lateness_ms: int
+    late: int
+    late_share: float | None
+    delay_ms: float | None
+    behind_watermark: int
+
+
+def bucket_edges(lateness_ms: int) -> list[int]:
+    """The edges (ms) of the what-if: 0, the ladder, and the run's own lateness."""
+    return sorted({0, *LADDER_MS, lateness_ms})
+
+
+def bucket_of(edges: Seq[int], distance: int) -> int | None:
+    """The left-closed bucket that holds `distance` (ms); None below 0."""
+    return None if distance < 0 else bisect_right(edges, distance) - 1
+
+
+def by_bucket(at_least: Seq[int]) -> list[int]:
+    """The counts by bucket of counts at or above each edge (the inverse of `Histogram.at_least`)."""
+    return [here - after for here, after in pairwise([*at_least, 0])]
+
+
+class Histogram(Struct):
+    """Counts of records by bucket; below 0 is not counted."""
+
+    counts: list[int]
+
+    def add(self, bucket: int | None, records: int) -> None:
+        """Count records in a bucket."""
+        if bucket is not None:
+            self.counts[bucket] += records
+
+    def at_least(self) -> list[int]:
+        """The number of records at or above each edge."""
+        totals: list[int] = []
+        total = 0
+        for count in reversed(self.counts):
+            total += count
+            totals.append(total)
+        return totals[::-1]
+
+
+class DelayLedger(Struct):
+    """For each edge L the windows that the watermark would have closed at L, and how long after their end (ms).
+
+    A window ending at E fires at the first moment with `W0 >= E - 1 + L`, if a record came while it was open.
+    """
+
+    edges: list[int]
+    closed: list[int]
+    delay_sum_ms: list[int]
+    ends: list[int] = []
+    """Window ends that some edge still waits for, ascending."""
+    known: int = -1
+    """From this edge on (an index) windows were given up; -1: none."""
+    w0: int = MIN
+
+    def window(self, end: int) -> None:
+        """Note a record in the window that ends at `end`."""
+        place = bisect_left(self.ends, end)
+        if self.ends[place : place + 1] == [end] or self.w0 >= end - 1 + self.edges[-1]:
+            return
+        self.ends.insert(place, end)
+        if len(self.ends) > MAX_PENDING_WINDOWS:
+            self._give_up(self.ends.pop(0))
+
+    def advance(self, w0: int, now: int) -> None:
+        """W0 has reached `w0` at processing time `now` (ms): close what each edge closes."""
+        before, self.w0 = self.w0, max(self.w0, w0)
+        if self.w0 == before:
+            return
+        for index, edge in enumerate(self.edges):
+            first = bisect_right(self.ends, before + 1 - edge)
+            last = bisect_right(self.ends, self.w0 + 1 - edge)
+            # An edge may have closed the window before the window's first record came: then its end lies below `first`.
+            self.closed[index] += last - first
+            self.delay_sum_ms[index] += sum(now - end for end in self.ends[first:last])
+        done = bisect_right(self.ends, self.w0 + 1 - self.edges[-1])
+        del self.ends[:done]
+
+    def mean_delay_ms(self, index: int) -> float | None:
+        """The mean delay at an edge (ms); None if no window was closed or some were given up."""
+        if not self.closed[index] or (self.known >= 0 and index >= self.known):
+            return None
+        return self.delay_sum_ms[index] / self.closed[index]
+
+    def _give_up(self, end: int) -> None:
+        lost = bisect_left(self.edges, self.w0 - end + 2)
+        self.known = lost if self.known < 0 else min(self.known, lost)
+
+
+def new_ledger(edges: list[int]) -> DelayLedger:
+    """An empty ledger for those edges."""
+    return DelayLedger(edges, [0] * len(edges), [0] * len(edges))
+
+
+def recommended_lateness_ms(edges: Seq[int], late: Seq[int], records: int, completeness: float) -> int | None:
+    """The smallest edge (ms) whose late share is at most `1 - completeness`; None: no records, or no such edge."""
+    if not records:
+        return None
+    missing = _missing(completeness)
+    allowed = missing.numerator * records // missing.denominator
+    return next((edge for edge, count in zip(edges, late, strict=True) if count <= allowed), None)
+
+
+@cache
+def _missing(completeness: float) -> Fraction:
+    """What is missing to the whole: of the decimal as written, not of the nearest float."""
+    return 1 - Fraction(repr(completeness))
+
+
+SLICES = 60
+HORIZONS_MS = (15 * MINUTE, HOUR, DAY)
+TARGETS = (0.977, 0.99, 0.999)
+FEW_LATE = 20
+"""A recommendation with fewer late records than this is marked `few`."""
+_Z95 = 1.959963984540054
+
+
+class RecentRow(Struct, frozen=True):
+    """The cost of lateness `lateness_ms` from the start for the records of a horizon.
+
+    `low` and `high` are the Wilson 95 % interval of `late_share`; None without records.
+    """
+
+    lateness_ms: int
+    late: int
+    late_share: float | None
+    low: float | None
+    high: float | None
+    behind_watermark: int
+    """Records behind the watermark."""
+
+
+class Recommended(Struct, frozen=True):
+    """The smallest edge (ms) that would have kept the share `target` on time; None: no records, or no such edge.
+
+    `few`: based on too few late records to rely on.
+    """
+
+    target: float
+    lateness_ms: int | None
+    few: bool
+
+
+class RecentLateness(Struct, frozen=True):
+    """The what-if of the records that came in the last `horizon_ms` (processing time; None: since the start)."""
+
+    horizon_ms: int | None
+    records: int
+    rows: list[RecentRow]
+    recommended: list[Recommended]
+
+
+class LatenessSample(Struct, frozen=True):
+    """The records of a horizon, and for each edge how many would have been late, and behind the watermark."""
+
+    records: int
+    late: list[int]
+    behind: list[int]
+
+
+class Slice(Struct, array_like=True):
+    """The records of one slice; `late` and `behind` by bucket, without zeros."""
+
+    number: int
+    """The slice begins at `number` times its length (processing time)."""
+    records: int
+    late: dict[int, int]
+    behind: dict[int, int]
+
+
+class SlicedLateness(Struct):
+    """The slices of one horizon (ms), oldest first."""
+
+    horizon_ms: int
+    slices: list[Slice] = []
+
+    @property
+    def slice_ms(self) -> int:
+        """The length of a slice (ms)."""
+        return -(-self.horizon_ms // SLICES)
+
+    def add(self, now: int, records: int, late: Mapping[int, int], behind: Mapping[int, int]) -> None:
+        """Count the records of a batch that came at processing time `now` (ms, never going back)."""
+        number = now // self.slice_ms
+        if not self.slices or self.slices[-1].number != number:
+            self.slices = [*self._within(now), Slice(number, 0, {}, {})]
+        last = self.slices[-1]
+        last.records += records
+        _count(last.late, late)
+        _count(last.behind, behind)
+
+    def sample(self, now: int, edges: int) -> LatenessSample:
+        """The records of the horizon that ends at processing time `now` (ms), for `edges` edges."""
+        within = self._within(now)
+        return LatenessSample(
+            sum(part.records for part in within),
+            _at_least([part.late for part in within], edges),
+            _at_least([part.behind for part in within], edges),
+        )
+
+    def _within(self, now: int) -> list[Slice]:
+        return [part for part in self.slices if part.number * self.slice_ms > now - self.horizon_ms]
+
+
+class RecentSlices(Struct):
+    """The slices of every horizon that is kept, shortest first."""
+
+    horizons: list[SlicedLateness]
+
+    def add(self, now: int, records: int, late: Mapping[int, int], behind: Mapping[int, int]) -> None:
+        """Count the records of a batch that came at processing time `now` (ms), late and behind by bucket."""
+        for horizon in self.horizons:
+            horizon.add(now, records, late, behind)
+
+    def view(self, now: int, edges: list[int], whole: LatenessSample) -> list[RecentLateness]:
+        """All horizons at processing time `now` (ms); `whole` is the sample since the start."""
+        recent = [_view(horizon.horizon_ms, edges, horizon.sample(now, len(edges))) for horizon in self.horizons]
+        return [*recent, _view(None, edges, whole)]
+
+
+def new_recent_slices() -> RecentSlices:
+    """No records yet."""
+    return RecentSlices([SlicedLateness(horizon) for horizon in HORIZONS_MS])
+
+
+def _count(counts: dict[int, int], more: Mapping[int, int]) -> None:
+    for bucket, count in more.items():
+        counts[bucket] = counts.get(bucket, 0) + count
+
+
+def _at_least(parts: Iterable[Mapping[int, int]], edges: int) -> list[int]:
+    """The number of records in each bucket or above it."""
+    sums = [0] * edges
+    for part in parts:
+        for bucket, count in part.items():
+            sums[bucket] += count
+    for bucket in reversed(range(edges - 1)):
+        sums[bucket] += sums[bucket + 1]
+    return sums
+
+
+def _view(horizon_ms: int | None, edges: list[int], sample: LatenessSample) -> RecentLateness:
+    rows: list[RecentRow] = []
+    last: int | None = None
+    interval: tuple[float | None, float | None] = None, None
+    for edge, late, behind_watermark in zip(edges, sample.late, sample.behind, strict=True):
+        if late != last:  # edges that differ by no record are many
+            interval, last = wilson_interval(late, sample.records), late
+        share = late / sample.records if sample.records else None
+        rows.append(RecentRow(edge, late, share, *interval, behind_watermark=behind_watermark))
+    return RecentLateness(horizon_ms, sample.records, rows, [_recommended(target, edges, sample) for target in TARGETS])
+
+
+def _recommended(target: float, edges: list[int], sample: LatenessSample) -> Recommended:
+    lateness = recommended_lateness_ms(edges, sample.late, sample.records, target)
+    late = sample.late[-1] if lateness is None else sample.late[edges.index(lateness)]
+    return Recommended(target, lateness, late < FEW_LATE)
+
+
+def wilson_interval(late: int, records: int) -> tuple[float | None, float | None]:
+    """The Wilson 95 % interval of the share of `late` in `records`; None without records."""
+    if not records:
+        return None, None
+    share, z2 = late / records, _Z95 * _Z95
+    middle = share + z2 / (2 * records)
+    half = _Z95 * sqrt(share * (1 - share) / records + z2 / (4 * records * records))
+    low, high = (middle - half) / (1 + z2 / records), (middle + half) / (1 + z2 / records)
+    # At both ends the exact result is 0 and 1; floating point misses it.
+    return (max(0.0, low) if late else 0.0), (min(1.0, high) if late < records else 1.0)

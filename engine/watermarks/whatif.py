@@ -1,0 +1,163 @@
+"""The what-if of a run (semantics 7): every lateness from one pass, and a ladder of idle timeouts run beside it."""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from .lateness import (
+    IDLE_LADDER_MS,
+    DelayLedger,
+    Histogram,
+    LatenessSample,
+    RecentLateness,
+    RecentSlices,
+    WhatIf,
+    bucket_edges,
+    bucket_of,
+    new_ledger,
+    new_recent_slices,
+)
+from .operator_clock import Clock, new_clock
+from .settings import Session, Settings, WindowSpec
+from .times import MIN
+from .windows import Pane, window_count
+
+Panes = Mapping[Pane, int]
+"""Records of a batch by pane, over all channels."""
+
+
+def _last_end(window: WindowSpec, start: int, head: bool) -> int | None:
+    """The end (ms) of a pane's last window; None if the pane does not determine it (sessions, gaps)."""
+    if isinstance(window, Session) or not window_count(window, head):
+        return None
+    return start + window.size_ms
+
+
+class LatenessWhatIf(Struct):
+    """Both histograms and the delays of a run, by edge; distances are from W0 when the batch started (ms)."""
+
+    edges: list[int]
+    behind: Histogram
+    late: Histogram
+    delays: DelayLedger
+    recent: RecentSlices
+    behind_by_channel: dict[str, Histogram] = {}
+
+    def count(
+        self, behind_by_channel: Mapping[str, Mapping[int, int]], panes: Panes, settings: Settings, w0: int, now: int
+    ) -> None:
+        """Count a batch at processing time `now` (ms); `behind_by_channel` as in `BatchObservation`."""
+        before = list(self.late.counts)
+        behind: dict[int, int] = {}
+        for channel, buckets in behind_by_channel.items():
+            histogram = self.behind_by_channel.get(channel)
+            if histogram is None:
+                histogram = self.behind_by_channel[channel] = Histogram([0] * len(self.edges))
+            counts = histogram.counts
+            for bucket, records in buckets.items():
+                counts[bucket] += records
+                behind[bucket] = behind.get(bucket, 0) + records
+        for bucket, records in behind.items():
+            self.behind.add(bucket, records)
+        for (start, head, late_bucket), records in panes.items():
+            end = _last_end(settings.spec, start, head)
+            if end is None:
+                self.late.add(late_bucket, records)
+            elif w0 != MIN:
+                distance = w0 - (end - 1) - settings.allowed_lateness_ms
+                self.late.add(bucket_of(self.edges, distance), records)
+            if not isinstance(settings.spec, Session):
+                for number in range(window_count(settings.spec, head)):
+                    self.delays.window(start + settings.spec.size_ms - number * settings.spec.slide_ms)
+
+        late = {
+            bucket: after - counted
+            for bucket, (counted, after) in enumerate(zip(before, self.late.counts, strict=True))
+            if after != counted
+        }
+        self.recent.add(now, sum(panes.values()), late, behind)
+
+    def recent_view(self, records: int, now: int) -> list[RecentLateness]:
+        """What each edge would have cost recently, at processing time `now` (ms), and of all `records` since
+        the start.
+        """
+        return self.recent.view(now, self.edges, LatenessSample(records, self.late.at_least(), self.behind.at_least()))
+
+    def view(self, records: int) -> list[WhatIf]:
+        """What each edge would have cost; shares are of `records`."""
+        rows = zip(self.edges, self.late.at_least(), self.behind.at_least(), strict=True)
+        return [
+            WhatIf(edge, late, late / records if records else None, self.delays.mean_delay_ms(index), behind)
+            for index, (edge, late, behind) in enumerate(rows)
+        ]
+
+
+def new_lateness_whatif(settings: Settings) -> LatenessWhatIf | None:
+    """Empty counts, or None for a strategy without lateness."""
+    if not settings.tunable or settings.lateness_ms is None:
+        return None
+    edges = bucket_edges(settings.lateness_ms)
+    zeros = [0] * len(edges)
+    return LatenessWhatIf(edges, Histogram(zeros), Histogram(list(zeros)), new_ledger(edges), new_recent_slices())
+
+
+class IdleRung(Struct):
+    """The run with another idle timeout from the start (ms; None: off)."""
+
+    idle_after_ms: int | None
+    clock: Clock
+    late: int = 0
+    late_error: int = 0
+    """Further records that may be late, since their bucket does not decide it."""
+    as_run: bool = True
+    """Its watermark has equalled the run's so far: the same records are late."""
+
+    def count_as_run(self, level: int, late: int) -> bool:
+        """Count the run's `late` records if the watermark here equals the run's `level` at the batch's start; returns
+        whether it does.
+        """
+        self.as_run = self.as_run and self.clock.level == level
+        self.late += late if self.as_run else 0
+        return self.as_run
+
+    def count(self, panes: Panes, settings: Settings, w0: int, edges: list[int]) -> None:
+        """Count a batch's late records at this rung's watermark."""
+        level = self.clock.level
+        if level == MIN:
+            return
+        for (start, head, late_bucket), records in panes.items():
+            end = _last_end(settings.spec, start, head)
+            if end is not None:
+                self.late += records if end - 1 + settings.allowed_lateness_ms <= level else 0
+                continue
+            sure = _late_in_bucket(late_bucket, edges, level - w0 if w0 != MIN else None)
+            self.late += records if sure else 0
+            self.late_error += records if sure is None else 0
+
+
+def _late_in_bucket(bucket: int | None, edges: list[int], ahead: int | None) -> bool | None:
+    """Whether records of a bucket of distances from W0 are late at a watermark `ahead` ms ahead of W0; None:
+    not known.
+    """
+    if ahead is None:
+        return None
+    if bucket is None:
+        return False if ahead <= 0 else None
+    if not edges:
+        return None
+    if edges[bucket] + ahead >= 0:
+        return True
+    upper = edges[bucket + 1] if bucket + 1 < len(edges) else None
+    return False if upper is not None and upper + ahead <= 0 else None
+
+
+def new_idle_rungs(settings: Settings) -> list[IdleRung]:
+    """The rungs: off, a ladder, and the run's own timeout; none for Spark's clock, which has no idleness."""
+    if settings.strategy == "spark":
+        return []
+    own = () if settings.idle_after_ms is None else (settings.idle_after_ms,)
+    timeouts = sorted({*IDLE_LADDER_MS, *own})
+    return [
+        IdleRung(timeout, new_clock(settings.strategy, settings.lateness_ms or 0, timeout, settings.subtasks))
+        for timeout in (None, *timeouts)
+    ]

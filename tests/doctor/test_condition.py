@@ -1,0 +1,64 @@
+"""Rules about the engine and its snapshots: what is incomplete is never an all-clear."""
+
+import pytest
+from msgspec.structs import replace
+from wmtop.engine.doctor.condition import EngineSilent, PartlyUnknown, QueryStale, SourceUnreachable
+from wmtop.engine.snapshot import EngineState, Note, Snapshot
+
+from .patients import NOW, found, healthy
+from .streams import SETTINGS, Stream, traffic
+
+
+def without_channels(state: EngineState) -> Snapshot:
+    """What a viewer gets of a snapshot that was too long to send."""
+    args: dict[str, str | int | None] = {"channels": 20_000, "bytes": 70_000_000, "limit": 64_000_000}
+    note = Note(NOW, "snapshot_too_long", args)
+    return replace(healthy([]), state=state, notes=[note], ended=state == "ended")
+
+
+@pytest.mark.parametrize("state", ["partial", "paused", "ended", "failed"])
+def test_a_snapshot_without_its_channels_is_not_an_all_clear(state: EngineState) -> None:
+    finding = found(without_channels(state))[PartlyUnknown]
+    assert (finding.severity, finding.left_out) == ("warning", 20_000)
+    assert [fix.code for fix in finding.fixes] == ["lower-max-channels"]
+
+
+def test_a_partial_snapshot_of_a_query() -> None:
+    finding = found(replace(healthy([]), state="partial"))[PartlyUnknown]
+    assert (finding.severity, finding.left_out) == ("info", None)
+    assert [fix.code for fix in finding.fixes] == ["check-source"]
+
+
+def test_a_jvm_that_does_not_answer_is_not_blamed_on_the_source() -> None:
+    """The engine is stale in both cases; its note says which."""
+    stale = replace(healthy([]), state="stale")
+    assert SourceUnreachable in found(stale)
+    hung = found(replace(stale, notes=[Note(NOW, "jvm_silent", {"pid": 7, "silent_ms": 25_000})]))
+    assert SourceUnreachable not in hung
+    silent = hung[EngineSilent]
+    assert isinstance(silent, EngineSilent)
+    assert (silent.jvm, silent.silent_ms) == (True, 25_000)
+
+
+def test_a_broker_that_is_silent_is_named_beside_the_query() -> None:
+    """From here it is not known whether the query reaches it: both are said."""
+    silent = Note(NOW, "broker_silent", {"why": "no Kafka broker answers at b:9092"})
+    query = replace(healthy([]), origin={"level": "checkpoint"}, notes=[silent], batch=7)
+    partial = found(replace(query, state="partial"))
+    assert partial[SourceUnreachable].severity == "warning"
+    assert PartlyUnknown not in partial
+    stale = found(replace(query, state="stale"))[QueryStale]
+    assert isinstance(stale, QueryStale)
+    assert stale.source_silent == "no Kafka broker answers at b:9092"
+    assert [fix.code for fix in stale.fixes] == ["check-source", "check-query"]
+    gone = found(replace(query, state="stale", notes=[Note(NOW, "application_gone", {}), silent]))[QueryStale]
+    assert isinstance(gone, QueryStale)
+    assert (gone.gone, gone.source_silent) == (True, None)
+
+
+def test_what_makes_the_verdict_unknown_comes_first() -> None:
+    stream = Stream(replace(SETTINGS, idle_after_ms=None)).run(60, traffic("abcd")).run(900, traffic("ab"))
+    assert [one.code for one in stream.findings(silent_ms=60_000)][:1] == ["silent-channels"], "its verdict is known"
+    stream.state = "stale"
+    stream.publish()
+    assert [one.code for one in stream.findings()] == ["source-unreachable", "silent-channels"]

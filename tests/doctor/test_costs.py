@@ -1,0 +1,225 @@
+"""Each rule about what is lost, late or dear: a case where it must speak, and its neighbours where it must not."""
+
+import pytest
+from msgspec.structs import replace
+from wmtop.engine.doctor.batches import HungBatch, SlowBatches, StateGrows
+from wmtop.engine.doctor.condition import EngineFailed, EngineStarting
+from wmtop.engine.doctor.lateness import Dropped, LatenessTooLarge, LatenessTooSmall
+from wmtop.engine.snapshot import Level, Snapshot, SparkProgress, Totals, WatermarkNode, Windows
+from wmtop.engine.verdict.history import Phases
+from wmtop.engine.watermarks.settings import Session
+
+from .patients import (
+    HOUR,
+    LATE,
+    LATENESS,
+    MINUTE,
+    NOW,
+    SECOND,
+    SETTINGS,
+    WINDOW,
+    before,
+    channel,
+    found,
+    healthy,
+    whatif,
+)
+
+
+def losing(late: int, records: int = 200_000, **more: object) -> Snapshot:
+    rows = whatif(records, {edge: count * late // LATE[LATENESS] for edge, count in LATE.items()})
+    return healthy(**({"totals": Totals(records=records, late=late), "whatif": rows} | more))
+
+
+def test_too_much_is_late_and_the_lateness_that_would_do_is_named() -> None:
+    finding = found(losing(5_000))[LatenessTooSmall]
+    assert (finding.severity, finding.late, finding.late_share) == ("warning", 5_000, 0.025)
+    assert (finding.lateness_ms, finding.fixes[0].value_ms, finding.fixes[0].later_ms) == (
+        LATENESS,
+        10 * SECOND,
+        5_000.0,
+    )
+    assert finding.fixes[0].late_share == 1_875 / 200_000
+
+
+def test_without_a_what_if_no_lateness_is_recommended() -> None:
+    finding = found(losing(6_000, whatif=None))[LatenessTooSmall]
+    assert [fix.code for fix in finding.fixes] == ["see-late-records"]
+
+
+@pytest.mark.parametrize("snapshot", [healthy(), losing(4_000), losing(30, records=900)])
+def test_a_few_late_records_are_the_price(snapshot: Snapshot) -> None:
+    assert LatenessTooSmall not in found(snapshot)
+
+
+def test_few_records_are_enough_where_very_many_of_them_are_late() -> None:
+    finding = found(losing(60, records=500))[LatenessTooSmall]
+    assert (finding.late_share, finding.burst) == (0.12, False)
+    assert LatenessTooSmall not in found(losing(19, records=30))  # too few to recommend from
+
+
+def test_what_was_late_before_a_change_is_past() -> None:
+    snapshot = losing(6_000)
+    assert LatenessTooSmall not in found(snapshot, before(snapshot, late=lambda ago: 6_000))
+    assert found(snapshot)[LatenessTooSmall].recent_share == pytest.approx(0.03, abs=1e-3)
+
+
+def test_rows_that_spark_dropped_are_a_lower_bound() -> None:
+    node = WatermarkNode("ts", 30_000)
+    unknown = Totals(None, None, None, None, None, None)
+    snapshot = healthy([], totals=unknown, spark=SparkProgress(dropped_at_least=41, nodes=[node]), origin={"a": "b"})
+    finding = found(snapshot)[Dropped]
+    assert (finding.severity, finding.rows, finding.column, finding.lateness_ms) == ("warning", 41, "ts", LATENESS)
+    assert Dropped not in found(replace(snapshot, spark=SparkProgress(dropped_at_least=0)))
+
+
+def patient(late: dict[int, int], lateness_ms: int = LATENESS, records: int = 200_000) -> Snapshot:
+    totals = Totals(records=records, late=late[lateness_ms])
+    return healthy(whatif=whatif(records, late), totals=totals, settings=replace(SETTINGS, lateness_ms=lateness_ms))
+
+
+def test_waiting_for_records_that_do_not_come() -> None:
+    finding = found(patient({0: 900, 1_000: 150, 2_000: 10, 30_000: 0}, 30_000))[LatenessTooLarge]
+    assert (finding.severity, finding.enough_ms, finding.sooner_ms) == ("info", 1_000, 29_000.0)
+    assert (finding.late_share, finding.enough_share) == (0.0, 150 / 200_000)
+
+
+@pytest.mark.parametrize(
+    "snapshot",
+    [
+        healthy(),
+        patient({0: 900, 1_000: 400, 2_000: 190, 3_000: 20, LATENESS: 0}),  # 2 s would do: more than a third
+        patient({0: 900, 1_000: 30, 30_000: 0}, 30_000, records=9_000),  # too few to promise 99.9 %
+        patient({0: 9_000, 1_000: 4_000, 30_000: 900}, 30_000),  # it is not even enough
+    ],
+)
+def test_lateness_that_is_needed_is_not_too_large(snapshot: Snapshot) -> None:
+    assert LatenessTooLarge not in found(snapshot)
+
+
+def slow(batch_ms: int, **more: object) -> Snapshot:
+    spark = SparkProgress(batch_ms=batch_ms, input_rows_per_second=900.0, processed_rows_per_second=300.0)
+    return healthy(spark=spark, **more)
+
+
+WORK = Phases(offsets_ms=100, planning_ms=50, work_ms=4_500, commit_ms=350)
+
+
+def test_batches_that_take_a_good_part_of_what_a_result_may_take() -> None:
+    snapshot = slow(5_000)
+    finding = found(snapshot, before(snapshot, phases=lambda ago: WORK))[SlowBatches]
+    assert (finding.batch_ms, finding.emit_every_ms, finding.backlog_per_s) == (5_000, 200, None)
+    assert (finding.phase, finding.phase_share) == ("work_ms", 0.9)
+
+
+@pytest.mark.parametrize(
+    "snapshot",
+    [
+        healthy(),
+        slow(1_900),
+        slow(5_000, settings=replace(SETTINGS, lateness_ms=2 * HOUR)),  # nobody notices
+        slow(5_000, ended=True),
+    ],
+)
+def test_a_batch_has_its_time(snapshot: Snapshot) -> None:
+    assert SlowBatches not in found(snapshot)
+
+
+def test_one_slow_batch_is_not_slow_batches() -> None:
+    snapshot = slow(9_000)
+    assert SlowBatches not in found(snapshot, before(snapshot, batch_ms=lambda ago: 9_000 if ago < 12 else 300))
+    assert SlowBatches not in found(snapshot, before(snapshot, 3))
+
+
+def test_a_backlog_that_grows_and_grows() -> None:
+    snapshot = slow(800, channels=None)
+    snapshot = replace(snapshot, channels=[replace(view, backlog=30_000) for view in snapshot.channels])
+    finding = found(snapshot, before(snapshot, backlog=lambda ago: 120_000 - 400 * ago))[SlowBatches]
+    assert (finding.backlog, finding.backlog_per_s, finding.rows_in, finding.rows_done) == (120_000, 400, 900, 300)
+    assert finding.size == 400 * SECOND
+
+
+@pytest.mark.parametrize(
+    "backlog", [lambda ago: 120_000 + 100 * ago, lambda ago: 900 - ago, lambda ago: 100_000 + 30_000 * (ago % 40 < 20)]
+)
+def test_a_backlog_that_shrinks_or_comes_and_goes_is_worked_off(backlog: object) -> None:
+    snapshot = slow(800)
+    assert SlowBatches not in found(snapshot, before(snapshot, backlog=backlog))
+
+
+def flying(age_ms: int, in_flight: bool = True) -> Snapshot:
+    spark = SparkProgress(batch_ms=2_000, in_flight=in_flight, batch_timestamp_ms=NOW - age_ms)
+    return healthy([], spark=spark, origin={"spark": "checkpoint"}, settings=replace(SETTINGS, lateness_ms=HOUR))
+
+
+def test_a_batch_that_never_ends() -> None:
+    finding = found(flying(20 * MINUTE))[HungBatch]
+    assert (finding.severity, finding.batch, finding.age_ms, finding.usual_ms) == (
+        "critical",
+        900,
+        20 * MINUTE + 20,
+        2_000,
+    )
+
+
+@pytest.mark.parametrize("snapshot", [flying(MINUTE), flying(20 * MINUTE, False), healthy()])
+def test_a_batch_under_way_is_not_hung(snapshot: Snapshot) -> None:
+    assert HungBatch not in found(snapshot)
+
+
+def full(windows: int, rows: int, **more: object) -> Snapshot:
+    return healthy(**({"windows": Windows(open_count=windows, open_records=rows, fired=9)} | more))
+
+
+def test_ever_more_open_windows() -> None:
+    snapshot = full(40, 90_000)
+    past = before(snapshot, open_windows=lambda ago: 40 - ago // 10, state_rows=lambda ago: 90_000 - 250 * ago)
+    finding = found(snapshot, past)[StateGrows]
+    assert (finding.windows, finding.expected_windows) == (40, (LATENESS + WINDOW + 9_999) // WINDOW + 2)
+    assert (finding.rows, finding.before_rows, finding.watched_ms) == (90_000, 15_000, 300 * SECOND)
+
+
+def test_the_state_of_a_query_without_a_watermark_grows_for_ever() -> None:
+    unknown = Windows(open_count=None, fired=None, late_firings=None)
+    spark = SparkProgress(state_rows=900_000, state_bytes=7_000_000)
+    settings = replace(SETTINGS, window=None, lateness_ms=None)
+    snapshot = healthy([], windows=unknown, spark=spark, settings=settings, origin={"a": "b"}, level=Level())
+    finding = found(snapshot, before(snapshot, state_rows=lambda ago: 900_000 - 2_500 * ago))[StateGrows]
+    assert (finding.rows, finding.bytes, finding.watermark, finding.expected_windows) == (
+        900_000,
+        7_000_000,
+        False,
+        None,
+    )
+
+
+def test_sessions_that_never_close() -> None:
+    snapshot = full(40, 90_000, settings=replace(SETTINGS, window=Session(5_000)))
+    grown = {"state_rows": lambda ago: 90_000 - 250 * ago}
+    assert StateGrows not in found(snapshot, before(snapshot, **grown))  # the watermark moves: they will
+    assert StateGrows in found(snapshot, before(snapshot, **grown, watermark_ms=lambda ago: NOW - HOUR))
+
+
+@pytest.mark.parametrize("windows", [lambda ago: 40, lambda ago: 5 + (ago % 60 < 30), lambda ago: 40 + ago // 10])
+def test_state_that_is_large_or_varies_does_not_grow(windows: object) -> None:
+    snapshot = full(40, 90_000)
+    assert StateGrows not in found(snapshot, before(snapshot, open_windows=windows))
+
+
+def test_a_start_is_not_growth() -> None:
+    snapshot = full(4, 9_000)
+    assert StateGrows not in found(snapshot, before(snapshot, open_windows=lambda ago: max(4 - ago // 50, 0)))
+
+
+def test_a_start_has_nothing_to_judge() -> None:
+    assert set(found(losing(50_000, state="starting"))) == {EngineStarting}
+
+
+def test_a_failure_comes_first() -> None:
+    assert next(iter(found(losing(50_000, state="failed", error="OutOfMemoryError")))) is EngineFailed
+
+
+def test_the_worst_comes_first() -> None:
+    views = [channel("a"), channel("d", 20 * MINUTE, flaps=40, round_ms=6 * MINUTE, late=0)]
+    snapshot = losing(9_000, channels=views, spark=SparkProgress(batch_ms=9_000))
+    assert [finding.severity for finding in found(snapshot).values()] == ["warning", "warning", "warning", "info"]

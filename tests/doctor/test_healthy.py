@@ -1,0 +1,93 @@
+"""No false alarm: whatever a healthy stream looks like, and all through a real one that is set up well."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from wmtop.engine.doctor import Finding, diagnose
+from wmtop.engine.doctor.lateness import LatenessTooSmall
+from wmtop.engine.doctor.progress import CannotTell
+from wmtop.engine.feed.recording_reader import RecordingReader
+from wmtop.engine.snapshot import Level, Reason, Snapshot, Totals, Verdict, VerdictName
+from wmtop.engine.verdict.history import HistoryPoint
+
+from ..tui import canned
+from .patients import LATENESS, MINUTE, NOW, SECOND, before, channel, found, healthy
+
+FLIGHTS = Path(__file__).parent
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> tuple[Snapshot, list[HistoryPoint]]:
+    """Channels a few seconds apart, some idle, some late records, a backlog now and then, batches of up to a second."""
+    count = draw(st.integers(1, 12))
+    behind = draw(st.lists(st.integers(0, 12 * SECOND), min_size=count, max_size=count))
+    views = [channel(f"c{place}", ms, quiet_ms=200 + place, late=draw(st.integers(0, 900)))
+             for place, ms in enumerate(behind)]  # fmt: skip
+    idle = draw(st.sets(st.integers(1, count), max_size=count - 1))
+    views = [replace(view, state="idle", flaps=2, quiet_ms=900 * SECOND) if place in idle else view
+             for place, view in enumerate(views)]  # fmt: skip
+    snapshot = healthy(views, totals=Totals(records=200_000, late=draw(st.integers(0, 4_000))))
+    lag = draw(st.integers(0, 9 * SECOND))
+    rounds = draw(st.lists(st.tuples(*(st.integers(0, most) for most in (850, 4, 900))), min_size=1, max_size=9))
+
+    def at(ago: int, field: int) -> int:
+        return rounds[ago % len(rounds)][field]
+
+    return snapshot, before(
+        snapshot,
+        behind_fastest_ms=lambda ago: lag,
+        batch_ms=lambda ago: 150 + at(ago, 0),
+        open_windows=lambda ago: at(ago, 1),
+        backlog=lambda ago: at(ago, 2),
+    )
+
+
+@given(streams())
+def test_a_healthy_stream_has_no_findings(stream: tuple[Snapshot, list[HistoryPoint]]) -> None:
+    assert diagnose(*stream) == []
+
+
+def test_nor_has_an_attached_query_of_which_little_is_known() -> None:
+    unknown = Totals(None, None, None, None, None, None)
+    snapshot = healthy([], totals=unknown, whatif=None, whatif_idle=None, origin={"level": "checkpoint"}, source=None)
+    level = Level(NOW - LATENESS, None, LATENESS)
+    settings = replace(snapshot.settings, lateness_ms=None, window=None, idle_after_ms=None)
+    assert found(replace(snapshot, level=level, settings=settings)) == {}
+
+
+@pytest.mark.parametrize("verdict", ["stalled", "slow", "unknown"])
+@given(streams())
+def test_no_bad_verdict_is_an_all_clear(verdict: VerdictName, stream: tuple[Snapshot, list[HistoryPoint]]) -> None:
+    snapshot, past = stream
+    judged = replace(snapshot, verdict=Verdict(verdict, reason=Reason("too_short")))
+    assert diagnose(judged, past)
+    assert diagnose(judged, [])
+
+
+def diagnosed(path: Path) -> Iterator[list[Finding]]:
+    """What the doctor finds at each snapshot of a recording, once there is a minute of history."""
+    with RecordingReader(path) as recording:
+        for number, snapshot in enumerate(recording, 1):
+            past = [point for point in recording.points[:number] if point is not None]
+            found = diagnose(snapshot, past)
+            young = past[-1].wall_ms - past[0].wall_ms < MINUTE
+            assert not young or {type(finding) for finding in found} >= {CannotTell}
+            yield [finding for finding in found if not (young and isinstance(finding, CannotTell))]
+
+
+def test_a_day_of_real_flights_with_the_lateness_that_they_need_has_no_findings() -> None:
+    said = list(diagnosed(FLIGHTS / "flights-lateness-3h.rec"))
+    assert len(said) == 40
+    assert [finding for findings in said for finding in findings] == []
+
+
+def test_with_too_little_lateness_that_is_all_that_is_wrong() -> None:
+    said = [finding for findings in diagnosed(FLIGHTS / "flights-lateness-30m.rec") for finding in findings]
+    assert {type(finding) for finding in said} == {LatenessTooSmall}
+    last = said[-1]
+    assert isinstance(last, LatenessTooSmall)
+    assert last.fixes[0].value_ms == 3 * canned.HOUR

@@ -1,0 +1,364 @@
+"""Rules about attached Spark queries: pinned nodes, a watermark that never moved or is frozen, state without one."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from wmtop.engine.doctor.batches import StateGrows
+from wmtop.engine.doctor.blocking import FrozenByLateness
+from wmtop.engine.doctor.clocks import EventTimeStuck, FutureTimestamps
+from wmtop.engine.doctor.lateness import Dropped
+from wmtop.engine.doctor.plan import StateNeverRemoved
+from wmtop.engine.doctor.progress import CannotTell, NotAdvancing
+from wmtop.engine.doctor.spark import (
+    InputHoldsBack,
+    LeftBehind,
+    NeverMoved,
+    NodeWithoutData,
+    NoWatermark,
+    PinnedNode,
+    SiblingFailed,
+    ZeroDelay,
+)
+from wmtop.engine.snapshot import (
+    ChannelView,
+    Level,
+    Note,
+    OperatorKind,
+    Reason,
+    SiblingQuery,
+    Snapshot,
+    SourcePosition,
+    SparkProgress,
+    StatefulOperator,
+    Totals,
+    Verdict,
+    WatermarkNode,
+)
+
+from .patients import HOUR, MINUTE, NOW, SECOND, SETTINGS, before, channel, found, healthy
+
+UNKNOWN = Totals(None, None, None, None, None, None)
+MOVING = Level(NOW - 10 * SECOND, None, 10 * SECOND)
+AT_1970 = Level(0, None, NOW)
+JOIN = StatefulOperator(operator=0, kind="join", evicts=True)
+
+
+def query(level: Level = MOVING, **spark: Any) -> Snapshot:
+    """An attached query of which nothing but the plan and the progress is known."""
+    settings = replace(
+        SETTINGS, strategy="spark", lateness_ms=30 * SECOND, idle_after_ms=None, future_guard_ms=None, window=None
+    )
+    known: dict[str, Any] = {"batch_ms": 300, "nodes": [WatermarkNode("ts", 30 * SECOND)], "has_watermark": True}
+    return healthy(
+        [], totals=UNKNOWN, whatif=None, whatif_idle=None, origin={"spark": "event log"}, settings=settings,
+        level=level, spark=SparkProgress(**(known | spark)),
+    )  # fmt: skip
+
+
+def two(pinned: str) -> list[WatermarkNode]:
+    return [WatermarkNode("ts", 0, NOW), WatermarkNode("other", 5, None, holds=True, pinned=pinned)]  # type: ignore[arg-type]
+
+
+def test_a_join_input_without_data_keeps_the_query_at_1970() -> None:
+    nodes = two("no_input")
+    kinds = found(query(AT_1970, nodes=nodes, policy="min", operators=[JOIN], never_moved=True))
+    assert kinds[NodeWithoutData].columns == ("other",)
+    assert kinds[NodeWithoutData].severity == "critical"
+    assert NeverMoved not in kinds
+
+
+def test_a_watermark_above_its_own_output_can_never_advance() -> None:
+    kinds = found(query(AT_1970, nodes=two("own_output"), policy="min", never_moved=True))
+    assert (kinds[PinnedNode].severity, kinds[PinnedNode].columns) == ("critical", ("other",))
+    assert NeverMoved not in kinds
+
+
+def test_a_watermark_that_never_moved_though_rows_came() -> None:
+    assert found(query(AT_1970, never_moved=True))[NeverMoved].severity == "critical"
+
+
+@pytest.mark.parametrize(
+    ("reason", "fix"),
+    [
+        ("no_event_time", "fill-event-time"),
+        ("before_1970", "event-time-after-1970"),
+        ("delay_too_long", "shorten-delay"),
+    ],
+)
+def test_one_watermark_that_never_moved_is_not_blamed_on_another_input(reason: Any, fix: str) -> None:
+    kinds = found(query(AT_1970, never_moved=True, unmoved=reason, dropped_at_least=6))
+    assert (kinds[NeverMoved].reason, [one.code for one in kinds[NeverMoved].fixes]) == (reason, [fix])
+    assert Dropped not in kinds  # a longer delay would not help
+    alone = found(query(AT_1970, never_moved=True))[NeverMoved]
+    assert [one.code for one in alone.fixes] == ["fill-event-time"]
+
+
+@pytest.mark.parametrize("state", ["live", "ended"])
+def test_a_watermark_ahead_of_the_clock_is_critical_though_no_channel_is_known(state: Any) -> None:
+    ahead = query(Level(watermark_ms=NOW + 2 * HOUR, behind_clock_ms=-2 * HOUR), dropped_at_least=4)
+    kinds = found(replace(ahead, state=state, wall_ms=NOW + 9 * HOUR))  # a post-mortem is at the end of its log
+    finding = kinds[FutureTimestamps]
+    assert (finding.severity, finding.channels, finding.ahead_ms) == ("critical", (), 2 * HOUR + 30 * SECOND)
+    assert [one.code for one in finding.fixes] == ["drop-future-rows", "check-record"]
+    assert Dropped not in kinds
+    now = query(Level(watermark_ms=NOW + SECOND, behind_clock_ms=-SECOND))
+    assert FutureTimestamps not in found(now)
+
+
+def test_a_restart_with_a_longer_delay_freezes_the_watermark() -> None:
+    finding = found(query(frozen_ms=2 * HOUR))[FrozenByLateness]
+    assert (finding.left_ms, finding.severity) == (2 * HOUR, "warning")
+
+
+def test_state_without_a_watermark_is_never_released() -> None:
+    snapshot = query(Level(), has_watermark=False, nodes=None, operators=[JOIN], state_rows=9_000)
+    assert found(snapshot)[NoWatermark].state_rows == 9_000
+    complete = query(Level(), has_watermark=False, nodes=None, operators=[JOIN], output_mode="complete")
+    assert NoWatermark not in found(complete)
+
+
+@pytest.mark.parametrize(("mode", "grows"), [("append", True), ("update", False), ("complete", False)])
+def test_modes_that_keep_what_they_emitted_may_grow(mode: str, grows: bool) -> None:
+    snapshot = query(output_mode=mode, state_rows=900_000)
+    past = before(snapshot, state_rows=lambda ago: 900_000 - 2_500 * ago, watermark_ms=lambda ago: NOW - MINUTE)
+    assert (StateGrows in found(snapshot, past)) is grows
+
+
+OWN_STATE = ("map_groups_with_state", "transform_with_state", "limit")
+
+
+@pytest.mark.parametrize("kind", OWN_STATE)
+def test_state_that_the_query_s_own_code_removes_needs_no_watermark(kind: OperatorKind) -> None:
+    own = StatefulOperator(operator=0, kind=kind, output_mode="append")
+    bare: dict[str, Any] = {"has_watermark": False, "nodes": [], "state_rows": 900_000}
+    snapshot = query(Level(), operators=[own], **bare)
+    assert NoWatermark not in found(snapshot)
+    past = before(snapshot, state_rows=lambda ago: 900_000 - 2_500 * ago, watermark_ms=lambda ago: None)
+    assert StateGrows not in found(snapshot, past)
+    both = [own, StatefulOperator(operator=1, kind="dedup")]
+    assert found(query(Level(), operators=both, **bare))[NoWatermark].severity == "warning"
+
+
+def test_state_without_a_watermark_may_be_that_of_complete_mode_where_the_mode_is_not_known() -> None:
+    windows = StatefulOperator(operator=0, kind="aggregation", windowed=True, evicts=False)
+    alone: dict[str, Any] = {"has_watermark": None, "nodes": None, "operators": [windows]}
+    finding = found(query(Level(), **alone))[StateNeverRemoved]
+    assert (finding.severity, finding.reason) == ("info", "mode_not_known")
+    moved = found(query(MOVING, **alone))[StateNeverRemoved]  # it has a watermark, which its keys do not carry
+    assert (moved.severity, moved.reason) == ("warning", None)
+
+
+def test_totals_by_key_without_a_watermark_are_often_meant() -> None:
+    totals = StatefulOperator(operator=0, kind="aggregation", windowed=False, output_mode="update", evicts=False)
+    windows = replace(totals, windowed=True)
+    severities = [
+        found(query(Level(), operators=[one], has_watermark=False, nodes=[]))[NoWatermark].severity
+        for one in (totals, windows)
+    ]
+    assert severities == ["info", "warning"]
+
+
+def test_a_query_without_a_watermark_is_not_told_to_wait() -> None:
+    unknown = Verdict("unknown", NOW, MINUTE, None, Reason("not_known"))
+    bare = replace(query(Level(), has_watermark=False, nodes=[], operators=[]), verdict=unknown)
+    finding = found(bare)[CannotTell]
+    assert finding.without_watermark
+    assert finding.fixes[0].code != "wait"
+    assert not found(replace(bare, spark=replace(bare.spark, has_watermark=True)))[CannotTell].without_watermark
+
+
+def test_rows_dropped_of_a_channel_that_is_left_behind_are_explained_by_it() -> None:
+    slow = [channel("a"), channel("c", 2 * HOUR, late=None, quiet_ms=0)]
+    snapshot = query(dropped_at_least=40)
+    assert Dropped in found(snapshot)
+    assert found(replace(snapshot, channels=slow)).keys() & {Dropped, LeftBehind} == {LeftBehind}
+
+
+def test_a_delay_of_zero_of_any_node() -> None:
+    nodes = [WatermarkNode("ts", 0, NOW), WatermarkNode("other", 5_000, NOW)]
+    finding = found(query(nodes=nodes))[ZeroDelay]
+    assert (finding.column, finding.severity) == ("ts", "warning")
+    windows = [StatefulOperator(operator=0, kind="aggregation", windowed=True, evicts=True)]
+    assert found(query(nodes=nodes, operators=windows))[ZeroDelay].windowed
+
+
+def test_another_query_of_the_application_failed() -> None:
+    siblings = [SiblingQuery("clicks", "1", "failed", "boom"), SiblingQuery("views", "2", "running")]
+    assert found(replace(query(), siblings=siblings))[SiblingFailed].queries == ("clicks",)
+
+
+@pytest.mark.parametrize(
+    "snapshot",
+    [
+        query(),
+        query(nodes=[WatermarkNode("ts", 30_000, NOW), WatermarkNode("other", 5_000, NOW)], policy="min"),
+        query(frozen_ms=0),
+        replace(query(), siblings=[SiblingQuery("views", "2", "stopped")]),
+    ],
+)
+def test_a_query_that_is_well_has_no_findings(snapshot: Snapshot) -> None:
+    assert found(snapshot) == {}
+
+
+@pytest.mark.parametrize(
+    ("verdict", "gain", "severity"),
+    [
+        ("moving", 10 * MINUTE, "warning"),
+        ("stalled", 10 * MINUTE, "critical"),
+        ("stalled", 50 * SECOND, "critical"),  # however little it is behind: nothing else holds it back
+        ("moving", 50 * SECOND, None),
+    ],
+)
+def test_an_input_that_holds_the_others_back_is_named(verdict: Any, gain: int, severity: str | None) -> None:
+    level = NOW - 20 * MINUTE
+    nodes = [
+        WatermarkNode("ts", 10 * SECOND, level + gain, sources=[0]),
+        WatermarkNode("ts", 20 * SECOND, level, holds=True, sources=[1]),
+    ]
+    of = query(Level(level, None, NOW - level), nodes=nodes, policy="min", operators=[JOIN])
+    of = replace(
+        of,
+        verdict=Verdict(verdict, NOW, MINUTE, 1.0, Reason("event_time_ahead")),
+        sources=[SourcePosition("views", None), SourcePosition("clicks", None)],
+    )
+    finding = found(of).get(InputHoldsBack)
+    if severity is None:
+        assert finding is None
+        return
+    assert isinstance(finding, InputHoldsBack)
+    assert (finding.severity, finding.delay_ms, finding.gain_ms) == (severity, 20 * SECOND, gain)
+    assert finding.sources == ("clicks",)
+    assert InputHoldsBack in found(replace(of, state="ended")), "after its end as well"
+    unknown = [nodes[1], replace(nodes[0], watermark_ms=None)]
+    assert InputHoldsBack not in found(replace(of, spark=replace(of.spark, nodes=unknown)))
+    least = [nodes[1], replace(nodes[0], watermark_ms=None, at_least_ms=nodes[0].watermark_ms)]
+    assert InputHoldsBack in found(replace(of, spark=replace(of.spark, nodes=least)))
+    assert InputHoldsBack not in found(replace(of, spark=replace(of.spark, policy="max")))
+
+
+def test_dropped_rows_need_a_delay_that_covers_the_earliest_of_them() -> None:
+    finding = found(query(dropped_at_least=9, dropped_behind_ms=394 * SECOND))[Dropped]
+    assert isinstance(finding, Dropped)
+    assert [(one.code, one.value_ms) for one in finding.fixes] == [
+        ("lengthen-lateness", 400 * SECOND), ("tap-input", None),
+    ]  # fmt: skip
+    wrong = found(query(dropped_at_least=9, dropped_behind_ms=9_000 * HOUR))[Dropped]
+    assert wrong.fixes[0].value_ms is None, "those rows are wrong, not late"
+
+
+@pytest.mark.parametrize("known", [{"frozen_ms": 2 * HOUR}, {"dropped_behind_ms": 20 * SECOND}])
+def test_rows_dropped_since_a_restart_need_no_longer_delay(known: dict[str, int]) -> None:
+    """The delay in force (30 s) would have kept them: the watermark is still that of the shorter one before."""
+    finding = found(query(dropped_at_least=9, **known))[Dropped]
+    assert isinstance(finding, Dropped)
+    assert finding.restarted
+    assert [one.code for one in finding.fixes] == ["wait"]
+
+
+def test_the_keys_of_dropped_duplicates_need_the_time() -> None:
+    keys = StatefulOperator(operator=0, kind="dedup", evicts=False, watermarks=[0], rows=30)
+    finding = found(query(operators=[keys]))[StateNeverRemoved]
+    assert isinstance(finding, StateNeverRemoved)
+    assert (finding.reason, finding.fixes[0].code) == ("dedup_without_time", "dedup-with-time")
+
+
+def test_rows_that_are_no_newer_than_those_before_do_not_need_time() -> None:
+    frozen = Level(NOW - 10 * MINUTE, None, 10 * MINUTE, moved_ms=NOW - 3 * MINUTE)
+    seen: dict[str, Any] = {
+        "max_event_ms": NOW - 10 * MINUTE + 30 * SECOND, "input_rows_per_second": 4.0,
+        "batch_timestamp_ms": NOW - SECOND,
+    }  # fmt: skip
+    unknown = Verdict("unknown", NOW, MINUTE, None, Reason("not_known"))
+    of = replace(query(frozen, **seen), verdict=unknown)
+    assert [type(one) for one in found(of).values()] == [EventTimeStuck]
+    last = replace(of, spark=replace(of.spark, batch_timestamp_ms=NOW - 170 * SECOND))
+    assert EventTimeStuck not in found(last), "its last batch may be the one that moved the watermark"
+    assert EventTimeStuck not in found(replace(of, spark=replace(of.spark, input_rows_per_second=0.0)))
+    assert EventTimeStuck not in found(replace(of, spark=replace(of.spark, max_event_ms=NOW))), "it moves with the next"
+
+
+def stuck(**more: Any) -> Snapshot:
+    """A query that reads, and whose newest record is ten minutes old: the watermark has not moved for three minutes."""
+    frozen = Level(NOW - 10 * MINUTE, None, 10 * MINUTE, moved_ms=NOW - 3 * MINUTE)
+    known: dict[str, Any] = {
+        "max_event_ms": NOW - 10 * MINUTE + 30 * SECOND, "input_rows_per_second": 4.0, "batches_unmoved": 40,
+        "in_flight": True, "batch_timestamp_ms": NOW - SECOND,
+    }  # fmt: skip
+    unknown = Verdict("unknown", NOW, MINUTE, None, Reason("not_known"))
+    return replace(query(frozen, **(known | more)), verdict=unknown)
+
+
+def at(name: str, behind_ms: int = 0, quiet_ms: int = SECOND) -> ChannelView:
+    return channel(name, max_event_ms=NOW - 10 * MINUTE + 30 * SECOND - behind_ms, late=None, quiet_ms=quiet_ms)
+
+
+@pytest.mark.parametrize(
+    ("channels", "named", "older", "newest"),
+    [
+        ([at("a")], ("a",), 0, ()),
+        ([at("a"), at("b")], ("a", "b"), 0, ()),
+        ([at("a"), at("b", 5 * SECOND)], ("a",), 1, ()),
+        ([at("a", quiet_ms=3 * MINUTE), at("b", 5 * SECOND)], (), 1, ("a",)),
+    ],
+)
+def test_channels_that_repeat_their_times_are_named(
+    channels: list[ChannelView], named: tuple[str, ...], older: int, newest: tuple[str, ...]
+) -> None:
+    finding = found(replace(stuck(), channels=channels))[EventTimeStuck]
+    assert (finding.channels, finding.older, finding.newest) == (named, older, newest)
+    idle = replace(stuck(), channels=channels, notes=[Note(NOW, "query_idle")])
+    assert EventTimeStuck not in found(idle), "its rate is that of its last batch"
+    few = replace(stuck(batches_unmoved=2), channels=channels)
+    assert EventTimeStuck not in found(few), "the watermark may advance after the batch in flight"
+
+
+def test_a_timestamp_in_the_future_is_named_instead_of_the_records_behind_it() -> None:
+    ahead = Level(NOW + 2 * HOUR, None, -2 * HOUR, moved_ms=NOW - 3 * MINUTE)
+    of = replace(stuck(max_event_ms=NOW + 2 * HOUR + 30 * SECOND), level=ahead)
+    kinds = found(of)
+    assert FutureTimestamps in kinds
+    assert not kinds.keys() & {EventTimeStuck, NotAdvancing, CannotTell}
+
+
+def test_several_inputs_that_repeat_their_times() -> None:
+    level = NOW - 10 * MINUTE
+    nodes = [WatermarkNode("ts", SECOND, level, holds=True), WatermarkNode("other", SECOND, level + 9 * SECOND)]
+    of = stuck(nodes=nodes, policy="min", operators=[JOIN], max_event_ms=None)
+    assert [type(one) for one in found(of).values()] == [EventTimeStuck]
+    going = [nodes[0], replace(nodes[1], watermark_ms=level + 100 * SECOND)]
+    assert EventTimeStuck not in found(replace(of, spark=replace(of.spark, nodes=going))), "one input advances"
+    ahead = [nodes[0], replace(nodes[1], watermark_ms=level + 20 * MINUTE)]
+    kinds = found(replace(of, spark=replace(of.spark, nodes=ahead)))
+    assert InputHoldsBack in kinds
+    assert EventTimeStuck not in kinds
+
+
+def test_a_checkpoint_shows_that_batches_read_and_the_watermark_does_not_advance() -> None:
+    """What it does not show is why: no event times, and which input is behind."""
+    bare: dict[str, Any] = {"max_event_ms": None, "input_rows_per_second": None, "nodes": [WatermarkNode("ts", 5_000)]}
+    sources = [SourcePosition("views", 40, batches_unmoved=40), SourcePosition("clicks", 9, batches_unmoved=0)]
+    of = replace(stuck(**bare), sources=sources, origin={"batch": "checkpoint"})
+    [finding] = found(of).values()
+    assert isinstance(finding, NotAdvancing)
+    assert (finding.severity, finding.frozen_ms, finding.batches) == ("warning", 3 * MINUTE, 40)
+    assert (finding.inputs, finding.silent, finding.channels) == (2, ("clicks",), ())
+    assert CannotTell in found(replace(of, spark=replace(of.spark, batches_unmoved=2)))
+    assert CannotTell in found(replace(of, spark=replace(of.spark, batches_unmoved=None)))
+    pause = [Note(NOW, "pause_unknown")]
+    assert NotAdvancing not in found(replace(of, state="partial", notes=pause)), "its newest record may have come first"
+    soon = replace(of.level, moved_ms=NOW - 40 * SECOND)
+    past = before(of, watermark_ms=lambda ago: NOW - 10 * MINUTE - (ago > 40))
+    assert CannotTell in found(replace(of, level=soon), past)
+    moving = Verdict("moving", NOW, MINUTE, 1.0, Reason("advancing", ms=MINUTE))
+    assert NotAdvancing not in found(replace(of, verdict=moving))
+
+
+@pytest.mark.parametrize(
+    ("quiet", "horizon", "left"), [(9, MINUTE, True), (40, MINUTE, False), (40, 10 * MINUTE, True)]
+)
+def test_a_channel_that_can_only_be_late_is_named_between_batches_too(quiet: int, horizon: int, left: bool) -> None:
+    """With a trigger of a minute its newest record is often older than ten seconds."""
+    slow = [channel("a"), channel("c", 2 * HOUR, late=None, quiet_ms=quiet * SECOND)]
+    moving = Verdict("moving", NOW, horizon, 1.0, Reason("advancing", ms=MINUTE))
+    assert (LeftBehind in found(replace(query(), channels=slow, verdict=moving))) is left

@@ -1,0 +1,60 @@
+"""Running a source's query in a test: what each batch held."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from wmtop.engine.run.sources.base import Source
+
+Row = dict[str, Any]
+PATIENCE_S = 120
+
+
+def read_batches(
+    spark: "SparkSession",
+    source: "Source",
+    checkpoint: Path,
+    *,
+    batches: int | None = None,
+    rows: int | None = None,
+    first_row: int = 0,
+) -> dict[int, list[Row]]:
+    """Rows by batch, in order of offset; until the query ends by itself, or has given `batches` or `rows` (of a replay:
+    all from `first_row` on).
+    """
+    seen: dict[int, list[Row]] = {}
+    read = first_row
+
+    def note(frame: "DataFrame", batch: int) -> None:
+        nonlocal read
+        if source.planner is not None:
+            while (end := source.planner.next_end(read)) == read:
+                frame.sparkSession._jvm.java.lang.Thread.sleep(20)
+            frame, read = source.planner.rows(frame.sparkSession, read, end), end
+        seen[batch] = frame.orderBy("offset").toArrow().to_pylist()
+
+    query = (
+        source.load(spark)
+        .writeStream.foreachBatch(note)
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(**source.trigger())
+        .start()
+    )
+    until = time.monotonic() + PATIENCE_S
+    rows = source.rows_in_all - first_row if rows is None and source.rows_in_all is not None else rows
+    while query.isActive and not (_enough(seen, batches, rows) and (checkpoint / f"commits/{max(seen)}").exists()):
+        assert time.monotonic() < until, f"no end after {PATIENCE_S} s: {seen}"
+        time.sleep(0.02)
+    error = query.exception()
+    query.stop()
+    if error is not None:
+        raise error
+    return seen
+
+
+def _enough(seen: dict[int, list[Row]], batches: int | None, rows: int | None) -> bool:
+    if batches is not None and len(seen) >= batches:
+        return True
+    return rows is not None and sum(map(len, list(seen.values()))) >= rows

@@ -1,0 +1,113 @@
+"""What a Flink job's picture counts, what it does not know, and what is exact, by hand."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from wmtop.engine.doctor import diagnose
+from wmtop.engine.doctor.condition import JobNotRunning
+from wmtop.engine.feed.redaction import Redaction
+from wmtop.engine.snapshot import Level, Snapshot, SourceView
+from wmtop.engine.targets.flink.facts import FlinkFacts
+from wmtop.engine.targets.flink.picture import picture_of
+from wmtop.engine.targets.flink.samples import Graph, Input, Job, Sample, Subtask, Vertex, VertexSample
+from wmtop.engine.watermarks.settings import Settings
+from wmtop.tui.words.diagnosis.diagnoses import explain
+from wmtop.tui.words.wording import held_for
+
+SOURCE = Vertex("s", "Source: orders[1] -> WatermarkAssigner[2]", 1, "RUNNING")
+
+
+@pytest.mark.parametrize(
+    ("name", "at_least"),
+    [
+        ("TumblingEventTimeWindows -> Sink: out", False),
+        ("WindowAggregate[5] -> Calc[6] -> Sink: out[7]", False),
+        ("GlobalWindowAggregate[6] -> Calc[7] -> Sink: out[8]", True),
+    ],
+)
+def test_a_two_phase_sql_aggregate_drops_partial_rows(name: str, at_least: bool) -> None:
+    seen = picture(name)
+    assert seen.totals.late == 4
+    assert seen.flink is not None
+    assert [one.late_at_least for one in seen.flink.vertices] == [False, at_least]
+    restarted = picture(name, restarts=1)
+    assert restarted.flink is not None
+    assert [one.late_at_least for one in restarted.flink.vertices] == [False, True]
+
+
+def test_counts_that_rest_does_not_have_are_not_zero() -> None:
+    """A split may have been idle between two samples."""
+    [view] = picture("TumblingEventTimeWindows").channels
+    counts = (view.records, view.behind_watermark, view.late, view.malformed, view.future, view.backlog, view.flaps)
+    assert counts == (None,) * 7
+
+
+def test_what_held_the_watermark_back_before_the_first_look_has_done_so_for_longer() -> None:
+    first = picture("per hour")
+    later = picture("per hour", before=first)
+    assert first.level.holder is not None
+    assert later.level.holder is not None
+    assert (later.level.holder.since_ms, later.level.holder.at_least) == (1_000, True)
+    assert held_for(later) == " for ≥ 0s"
+    other = replace(first.level.holder, channel="another", at_least=True)
+    taken = picture("per hour", before=replace(first, level=replace(first.level, holder=other)))
+    assert taken.level.holder is not None
+    assert not taken.level.holder.at_least
+    assert held_for(taken) == " for 0s"
+    none = picture("per hour", before=replace(first, level=replace(first.level, holder=None)))
+    assert none.level.holder is not None
+    assert not none.level.holder.at_least, "the start was seen"
+    unknown = picture("per hour", before=replace(first, level=Level()))
+    assert unknown.level.holder is not None
+    assert unknown.level.holder.at_least
+
+
+@pytest.mark.parametrize("failure", [None, "java.io.IOException: No space left on device"])
+@pytest.mark.parametrize(
+    ("known", "fix"),
+    [({"trouble": "no answer from http://jobmanager:8081"}, "check-jobmanager"), ({"interval_ms": 0}, "fetch-metrics")],
+)
+def test_a_redacted_copy_says_the_same_of_a_jobmanager(known: dict[str, Any], fix: str, failure: str | None) -> None:
+    shown = picture("per hour", failure=failure, **known)
+    for copy in (shown, Redaction().snapshot(shown)):
+        assert [one.fixes[0].code for one in diagnose(copy, []) if isinstance(one, JobNotRunning)] == [fix]
+
+
+def test_an_operator_that_is_gone_is_not_replaced_by_another_one() -> None:
+    """The job may have come back with another plan."""
+    assert picture("per hour", operator="hour").level.watermark_ms == 10
+    gone = picture("per hour", operator="day")
+    assert (gone.level.watermark_ms, gone.channels, gone.blockers) == (None, [], None)
+    assert gone.error == "--operator day: the job has no such operator any more"
+    for copy in (gone, Redaction().snapshot(gone)):
+        [finding, *_] = diagnose(copy, [])
+        assert isinstance(finding, JobNotRunning)
+        said = explain(finding, copy, None)
+        assert (said.title, finding.fixes) == ("The job no longer has the chosen operator", ())
+        assert "another --operator" in said.cause
+    silent = picture("per hour", operator="day", trouble="no answer from http://jobmanager:8081")
+    assert silent.error == "no answer from http://jobmanager:8081"
+
+
+def picture(
+    name: str, restarts: int | None = None, operator: str | None = None, before: Snapshot | None = None,
+    **known: Any,
+) -> Snapshot:  # fmt: skip
+    """A job with a window operator of that name, which dropped 4 records."""
+    window = Vertex("w", name, 1, "RUNNING", (Input("s", forward=False),))
+    vertices = (
+        VertexSample(SOURCE, (Subtask(0, output=10),)),
+        VertexSample(window, (Subtask(0, input=10, late=4),), windowed=True),
+    )
+    facts = FlinkFacts(
+        graph=Graph(Job("1", "orders", "RUNNING", 0), 1_000, (SOURCE, window)),
+        answered_ms=1_000,
+        samples=(Sample(1_000, vertices),),
+        restarts=restarts,
+        **known,
+    )
+    return picture_of(
+        facts, name="orders", source=SourceView("flink", "orders"), settings=Settings(strategy="source"),
+        operator=operator, now_ms=1_000, before=before,
+    )  # fmt: skip

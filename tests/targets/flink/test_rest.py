@@ -1,0 +1,297 @@
+"""The REST client against a server of ours: credentials, redirects, foreign answers."""
+
+import base64
+import os
+import ssl
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+import trustme
+from msgspec.structs import replace
+from wmtop.engine.system.errors import UsageError
+from wmtop.engine.targets.flink.answers import JobsOverview
+from wmtop.engine.targets.flink.collector import duration_ms
+from wmtop.engine.targets.flink.metrics import last_operator, sample_of, wanted
+from wmtop.engine.targets.flink.rest import LOGIN_VARIABLE, TOKEN_VARIABLE, Rest, RestError, RestSecurity, batches
+from wmtop.engine.targets.flink.samples import Graph, Input, Job, Vertex
+from wmtop.engine.targets.flink.watch import chosen, place_of, refuse_unknown, successor
+
+JOBS = b'{"jobs": []}'
+
+
+class Server:
+    """Answers every GET with what a test sets, and remembers what was asked."""
+
+    def __init__(self, context: ssl.SSLContext | None = None) -> None:
+        self.answer: tuple[int, dict[str, str], bytes] = (200, {}, JOBS)
+        self.asked: list[tuple[str, dict[str, str]]] = []
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                server.asked.append((self.path, dict(self.headers)))
+                status, headers, body = server.answer
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        if context is not None:
+            self.http.socket = context.wrap_socket(self.http.socket, server_side=True)
+        self.url = f"{'https' if context else 'http'}://127.0.0.1:{self.http.server_port}"
+        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    made = Server()
+    yield made
+    made.http.shutdown()
+
+
+def jobs(url: str, security: RestSecurity = RestSecurity()) -> JobsOverview:  # noqa: B008 - frozen
+    return Rest(url, security).get("/jobs/overview", JobsOverview)
+
+
+def test_a_prefix_of_a_proxy_is_kept(server: Server) -> None:
+    jobs(f"{server.url}/flink/prod/")
+    assert server.asked[0][0] == "/flink/prod/jobs/overview"
+
+
+@pytest.mark.parametrize(
+    ("variables", "file", "expected"),
+    [
+        ({TOKEN_VARIABLE: "abc"}, None, "Bearer abc"),
+        ({LOGIN_VARIABLE: "me:secret"}, None, "Basic " + base64.b64encode(b"me:secret").decode()),
+        ({}, "abc\n", "Bearer abc"),
+        ({TOKEN_VARIABLE: "other"}, "me:secret\n", "Basic " + base64.b64encode(b"me:secret").decode()),
+        ({}, None, None),
+    ],
+)
+def test_credentials_come_from_the_environment_or_a_file(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], file: str | None,
+    expected: str | None,
+) -> None:  # fmt: skip
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    secret = tmp_path / "secret"
+    if file is not None:
+        secret.write_text(file)
+    jobs(server.url, RestSecurity(auth_file=secret if file is not None else None))
+    assert server.asked[0][1].get("Authorization") == expected
+
+
+def test_a_redirect_is_not_followed_with_credentials(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TOKEN_VARIABLE, "abc")
+    other = Server()
+    server.answer = (302, {"Location": f"{other.url}/login"}, b"")
+    with pytest.raises(RestError, match=f"redirects to {other.url}/login: give"):
+        jobs(server.url)
+    server.answer = (302, {"Location": f"{other.url}/jobs/overview"}, b"")
+    with pytest.raises(RestError, match=f"redirects to {other.url}: give that address"):
+        jobs(server.url)
+    server.answer = (302, {"Location": "http://x/\x1b]0;y\x07"}, b"")
+    with pytest.raises(RestError, match="redirects to") as error:
+        jobs(server.url)
+    assert str(error.value).isprintable()
+    assert not other.asked
+    other.http.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ((200, {}, b"<html>sign in</html>"), "does not answer as Flink"),
+        ((200, {}, b'{"jobs": 3}'), "does not answer as Flink"),
+        ((401, {}, b""), TOKEN_VARIABLE),
+        ((404, {}, b'{"errors": ["org.x.NotFound: Job 1 not found\\n\\tat a.b.C(C.java:1)"]}'), "Job 1 not found"),
+        ((500, {}, b'{"errors": ["Internal", "a.B: outer\\n\\tat x\\nCaused by: c.D: the reason"]}'), "the reason"),
+        ((503, {}, b"busy"), "HTTP 503"),
+    ],
+)
+def test_what_is_wrong_is_one_line(server: Server, answer: tuple[int, dict[str, str], bytes], said: str) -> None:
+    server.answer = answer
+    with pytest.raises(RestError) as error:
+        jobs(server.url)
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_nobody_listens() -> None:
+    with pytest.raises(RestError, match=r"no answer from http://127\.0\.0\.1:9: Connection refused"):
+        jobs("http://127.0.0.1:9")
+
+
+def test_tls_with_a_certificate_authority_and_a_client_certificate(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    authority.issue_cert("client").private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "client.pem"))
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    context.verify_mode = ssl.CERT_REQUIRED
+    authority.configure_trust(context)
+    server = Server(context)
+    both = RestSecurity(ca_file=tmp_path / "ca.pem", client_certificate=tmp_path / "client.pem")
+    assert jobs(server.url, both).jobs == []
+    with pytest.raises(RestError, match=r"no answer.*--client-cert"):
+        jobs(server.url, RestSecurity(ca_file=tmp_path / "ca.pem"))
+    with pytest.raises(RestError, match=r"certificate.*--ca-file"):
+        jobs(server.url)
+    with pytest.raises(RestError, match=r"no answer from [^(]*$"):
+        jobs(server.url.replace("https", "http"))
+    server.http.shutdown()
+
+
+def test_tls_on_a_plain_port(server: Server) -> None:
+    with pytest.raises(RestError, match="give http://"):
+        jobs(server.url.replace("http", "https"))
+
+
+@pytest.mark.parametrize("url", ["flink:8081", "http://", "http://me:secret@host:1"])
+def test_addresses_that_are_none(url: str) -> None:
+    with pytest.raises(UsageError):
+        Rest(url, RestSecurity())
+
+
+@pytest.mark.parametrize(
+    ("security", "named"),
+    [
+        (RestSecurity(ca_file=Path("/no/ca.pem")), "/no/ca.pem"),
+        (RestSecurity(client_certificate=Path("/no/client.pem")), "/no/client.pem"),
+        (RestSecurity(auth_file=Path("/no/token")), "/no/token"),
+    ],
+)
+def test_a_security_file_that_is_not_there_is_named(security: RestSecurity, named: str) -> None:
+    with pytest.raises(UsageError, match=named):
+        Rest("https://127.0.0.1:9", security)
+
+
+@pytest.mark.parametrize(
+    ("target", "url", "job"),
+    [
+        ("flink://host:8081", "http://host:8081", None),
+        ("flink://host:8081/", "http://host:8081", None),
+        ("flink://host:8081/my%20job", "http://host:8081", "my job"),
+        ("https://proxy/flink/prod/", "https://proxy/flink/prod", None),
+        ("https://proxy/flink/prod/orders", "https://proxy/flink/prod", "orders"),
+        ("http://host:8081/#/job/running/0a1b/overview", "http://host:8081", "0a1b"),
+        ("https://yarn:8090/proxy/app_1/#/job/0a1b", "https://yarn:8090/proxy/app_1", "0a1b"),
+        ("http://host:8081/jobs/0a1b", "http://host:8081", "0a1b"),
+    ],
+)
+def test_targets(target: str, url: str, job: str | None) -> None:
+    assert place_of(target) == (url, job)
+
+
+def test_which_job_is_meant() -> None:
+    old, new = Job("1", "orders", "FAILED", 1), Job("2", "orders", "RUNNING", 2)
+    other = Job("3", "clicks", "RUNNING", 3)
+    assert chosen([new, old], None, "http://x") == new
+    assert chosen([old, new, other], "orders", "http://x") == new
+    assert chosen([old, new, other], "1", "http://x") == old
+    refused: list[tuple[list[Job], str | None, Callable[[str], bool]]] = [
+        ([new, other], None, lambda said: "orders (2" in said and "clicks (3" in said),
+        ([new, other], "order", lambda said: "orders" in said),
+        ([], None, lambda said: "no job runs" in said),
+        ([new, Job("4", "orders", "RUNNING", 4)], "orders", lambda said: "4" in said),
+    ]
+    for jobs_there, wanted_job, is_said in refused:
+        with pytest.raises(UsageError) as error:
+            chosen(jobs_there, wanted_job, "http://x")
+        assert is_said(str(error.value))
+
+
+def test_a_job_of_the_same_name_that_ran_beside_an_ended_one_is_not_its_successor() -> None:
+    ended = Job("1", "orders", "CANCELED", 10)
+    beside, again = Job("2", "orders", "RUNNING", 20), Job("3", "orders", "INITIALIZING", 31)
+    other = Job("4", "clicks", "RUNNING", 40)
+    assert successor([ended, beside, other], ended, alive_ms=30) is None
+    assert successor([ended, beside, again, other], ended, alive_ms=30) == again
+    assert successor([ended, again, replace(again, id="5")], ended, alive_ms=30) is None  # which one is not known
+
+
+def test_an_operator_that_the_job_does_not_have_is_refused_with_the_list() -> None:
+    source = Vertex("s", "Source: in", 1, "RUNNING")
+    windows = [Vertex(id, f"per {id}", 1, "RUNNING", (Input("s", forward=False),)) for id in ("hour", "day")]
+    graph = Graph(Job("1", "orders", "RUNNING", 1), 1, (source, *windows))
+    refuse_unknown(graph, None)
+    refuse_unknown(graph, "PER DAY")
+    refuse_unknown(graph, "day")
+    for wanted_operator in ("minute", "Source"):  # a source receives no watermark
+        with pytest.raises(UsageError, match=f"--operator {wanted_operator}: .* per hour, per day$"):
+            refuse_unknown(graph, wanted_operator)
+    many = replace(graph, vertices=tuple(replace(windows[0], id=str(n), name=f"task {n}") for n in range(40)))
+    with pytest.raises(UsageError, match=r"task 29 and 10 more$"):
+        refuse_unknown(many, "minute")
+
+
+def test_names_are_asked_for_in_pieces_that_flink_takes() -> None:
+    ids = [f"{i}.Source:_ä/x.split.t-{i}.watermark.currentWatermark" for i in range(500)]
+    pieces = batches(ids, 4_000)
+    assert all(len(piece) <= 4_000 for piece in pieces)
+    assert sum(piece.count(",") + 1 for piece in pieces) == 500
+    assert "%C3%A4" in pieces[0]
+
+
+def test_metrics_of_a_vertex() -> None:
+    vertex = Vertex("v", "Source: in.a -> Map: b,c", 2, "RUNNING")
+    values = {
+        "0.Source__in_a.currentOutputWatermark": "5",
+        "0.Map__b_c.currentOutputWatermark": "7",
+        "0.Source__in_a.split.t_x-0.watermark.currentWatermark": "5",
+        "0.Source__in_a.KafkaSourceReader.topic.t_x.partition.0.currentOffset": "-1",
+        "1.Source__in_a.KafkaSourceReader.topic.t_x.partition.1.currentOffset": "41",
+        "0.busyTimeMsPerSecond": "250.0",
+        "1.busyTimeMsPerSecond": "NaN",
+        "0.numRecordsOut": "3",
+        "0.Source__in_a.watermarkAlignmentDrift": "-9223370336854775808",
+        "1.Source__in_a.watermarkAlignmentDrift": "2500",
+    }
+    ids = wanted(values)
+    assert "0.numRecordsOut" not in ids
+    assert last_operator(vertex) == "Map__b_c"
+    found, whole = sample_of(vertex, ids, {one: values[one] for one in ids})
+    assert whole
+    assert found.subtasks[0].output == 7
+    assert [(split.id, split.watermark, split.offset) for split in found.subtasks[0].splits] == [("t_x-0", 5, None)]
+    assert found.subtasks[1].splits[0].offset == 41
+    assert (found.subtasks[0].busy, found.subtasks[1].busy) == (0.25, None)
+    assert [task.drift_ms for task in found.subtasks] == [None, 2_500]
+    assert not sample_of(vertex, ids, {})[1]
+    assert not found.windowed
+    for name in ("TumblingEventTimeWindows -> Sink: out", "EventTimeSessionWindows"):  # PyFlink's count no late records
+        assert sample_of(replace(vertex, name=name), ids, {})[0].windowed
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [("10000", 10_000), ("10 s", 10_000), ("500ms", 500), ("PT10S", 10_000), ("1 min", 60_000), ("?", None)],
+)
+def test_durations(text: str, ms: int | None) -> None:
+    assert duration_ms(text) == ms
+
+
+def test_a_report_of_a_named_target_uses_its_certificates(tmp_path: Path) -> None:
+    """The configuration has options that `report` itself does not."""
+    no_pem = tmp_path / "ca.pem"
+    no_pem.write_text("not a certificate")
+    file = tmp_path / "wmtop" / "config.toml"
+    file.parent.mkdir()
+    file.write_text(f'[targets.prod]\nattach = "https://127.0.0.1:1/orders"\nca-file = "{no_pem}"\n')
+    done = subprocess.run(
+        [sys.executable, "-m", "wmtop.tui.cli", "report", "prod", "-o", str(tmp_path / "r.zip")],
+        capture_output=True, text=True, timeout=60, check=False, env={**os.environ, "XDG_CONFIG_HOME": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert str(no_pem) in done.stderr

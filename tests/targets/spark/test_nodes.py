@@ -1,0 +1,177 @@
+"""The watermark nodes of others' queries, and what the slowest channel would give: by hand, without Spark."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from wmtop.engine.snapshot import ChannelView, WatermarkNode
+from wmtop.engine.targets.spark.channels import Channels, channels_of, channels_of_taps, channels_of_topics
+from wmtop.engine.targets.spark.checkpoint import CheckpointFacts, WatermarkDelay
+from wmtop.engine.targets.spark.facts import QueryFacts
+from wmtop.engine.targets.spark.nodes import Node, Nodes, Policy, nodes_of
+from wmtop.engine.targets.spark.query_runs import (
+    ChannelFacts,
+    InputBatch,
+    InputFacts,
+    LatenessCounts,
+    PlanFacts,
+    PlannedWatermark,
+    QueryRun,
+    Sampled,
+)
+from wmtop.engine.targets.spark.reports import Report
+from wmtop.engine.targets.spark.watermark import barrel_rule, barrel_watermark, views_of
+from wmtop.engine.targets.topic.topic_facts import PartitionFacts, TopicFacts
+
+
+def tap(name: str, channels: dict[str, int], **more: Any) -> InputFacts:
+    known: dict[str, Any] = {
+        "name": name,
+        "rows": 10 * len(channels),
+        "nulls": 0,
+        "min_ms": min(channels.values(), default=None),
+        "max_ms": max(channels.values(), default=None),
+        "barrel_ms": min(channels.values(), default=None),
+        "channels": {channel: ChannelFacts(ms, 10) for channel, ms in channels.items()},
+        "sampled": None,
+        "lateness": None,
+        "recent": (),
+    }
+    return InputFacts(**known | more)
+
+
+def run(*inputs: InputFacts, plan: PlanFacts | None = None) -> QueryRun:
+    return QueryRun(
+        id="i", run_id="r", name="q", started_ms=0, last_event_ms=0, idle_ms=None, ended=False, error=None,
+        running=None, progress=None, plan=plan, watermark_policy="min", max_event_ms=None, dropped_at_least=0,
+        history=(), inputs=inputs, observed={},
+    )  # fmt: skip
+
+
+def reported(last: QueryRun) -> QueryFacts:
+    """The facts of a query that only its job reports."""
+    return QueryFacts(report=Report(tap="publish", app="a", run=last, alive=True, trouble=None))
+
+
+def planned(*inputs: InputFacts, policy: Policy | None = "min", plan: PlanFacts | None = None) -> Nodes:
+    last = replace(run(*inputs, plan=PLAN if plan is None else plan), watermark_policy=policy)
+    return nodes_of(reported(last))
+
+
+ORDERS, RETURNS = tap("orders", {"a": 90_000, "b": 40_000}), tap("returns", {"x": 70_000})
+PLAN = PlanFacts((PlannedWatermark("ts", 30_000, ("orders",)), PlannedWatermark("at", 5_000, ("returns",))))
+
+
+def test_the_plan_knows_the_nodes_better_than_the_state() -> None:
+    old = WatermarkDelay(10_000, "ts", windowed=False, operator=0)
+    again = WatermarkDelay(10_000, "window", windowed=True, operator=1)
+    checkpoint = CheckpointFacts(delays=(old, again))
+    stored = (Node(column="ts", delay_ms=10_000),)
+    assert nodes_of(QueryFacts(checkpoint=checkpoint)) == Nodes(stored)
+    assert nodes_of(replace(reported(run()), checkpoint=checkpoint)) == Nodes(stored, "min")
+    assert nodes_of(replace(reported(run(ORDERS, plan=PLAN)), checkpoint=checkpoint)).nodes == (
+        Node(column="ts", delay_ms=30_000, taps=(ORDERS,)),
+        Node(column="at", delay_ms=5_000),
+    )
+    assert nodes_of(QueryFacts()) == Nodes()
+    assert Nodes(stored).delay_ms == 10_000
+    assert planned().delay_ms is None
+
+
+@pytest.mark.parametrize(
+    ("inputs", "level", "policy", "stands", "holds"),
+    [
+        ((ORDERS, RETURNS), 60_000, "min", (60_000, 65_000), 0),
+        ((ORDERS, RETURNS), 65_000, "max", (60_000, 65_000), 1),
+        ((ORDERS,), 60_000, "min", (60_000, None), 0),
+        ((ORDERS,), 50_000, "min", (60_000, 50_000), 1),  # below all that are known: the other one holds it, there
+        ((RETURNS,), 50_000, "min", (50_000, 65_000), 0),
+        ((ORDERS,), 80_000, "max", (60_000, 80_000), 1),
+        ((ORDERS,), 70_000, "min", (60_000, None), None),  # it stood higher before a restart
+        ((ORDERS,), None, "min", (60_000, None), None),
+        ((ORDERS,), 60_000, None, (60_000, None), None),
+        ((), 50_000, "min", (None, None), None),
+    ],
+)
+def test_which_of_two_nodes_holds(
+    inputs: tuple[InputFacts, ...], level: int | None, policy: Any, stands: tuple[int | None, ...], holds: int | None
+) -> None:
+    assert views_of(planned(*inputs, policy=policy), level) == [
+        WatermarkNode("ts", 30_000, stands[0], holds=holds == 0),
+        WatermarkNode("at", 5_000, stands[1], holds=holds == 1),
+    ]
+
+
+def test_the_barrels_level_needs_every_channel() -> None:
+    both = (ORDERS, RETURNS)
+    assert barrel_watermark(planned(*both)) == 10_000
+    assert barrel_watermark(planned(*both, policy="max")) == 65_000
+    assert barrel_watermark(planned(*both, policy=None)) is None
+    assert barrel_watermark(planned(ORDERS)) is None
+    sampled = tap("returns", {"x": 70_000}, barrel_ms=None, sampled=Sampled(1, 900))
+    assert barrel_watermark(planned(ORDERS, sampled)) is None
+
+
+def test_channels_bear_their_inputs_name_where_there_are_several() -> None:
+    rows = {"a": 30, "b": 0}
+    batches = tuple(
+        InputBatch(batch=n, timestamp_ms=1_000 * n, rows=30, nulls=0, min_ms=0, max_ms=0,
+                   channels={name: ChannelFacts(0, n_rows) for name, n_rows in rows.items() if n_rows}, buckets={})
+        for n in range(3)
+    )  # fmt: skip
+    orders = tap("orders", {"a": 90_000, "b": 40_000}, recent=batches)
+    one = channels_of_taps((orders,), planned(orders), 5_000)
+    assert [(view.channel, view.watermark_ms, view.records) for view in one] == [("a", 60_000, 10), ("b", 10_000, 10)]
+    assert [(view.rate, view.quiet_ms) for view in one] == [(30.0, 3_000), (0.0, None)]
+    assert {(view.late, view.flaps) for view in one} == {(None, None)}, "Spark has no idleness to count changes of"
+    both = (orders, RETURNS)
+    names = [view.channel for view in channels_of_taps(both, planned(*both), 5_000)]
+    assert names == ["orders/a", "orders/b", "returns/x"]
+
+
+def views(**reached: int | None) -> list[ChannelView]:
+    return [
+        ChannelView(name, None if ms is None else ms - 30_000, ms, "never_seen" if ms is None else "active")
+        for name, ms in reached.items()
+    ]
+
+
+def test_who_lies_at_or_below_sparks_level_loses_rows() -> None:
+    nodes = Nodes((Node(column="ts", delay_ms=30_000, taps=(ORDERS,)),), "min")
+    rule = barrel_rule(nodes, Channels(views=views(a=90_000, b=40_000, c=60_000, d=60_001)), 60_000)
+    assert rule is not None
+    assert (rule.watermark_ms, rule.holder, rule.below) == (10_000, "b", ["b", "c"])
+    assert barrel_rule(nodes, Channels(), 60_000) is None
+
+
+def test_a_partition_without_a_record_keeps_the_barrel_empty() -> None:
+    partitions = tuple(PartitionFacts("t", n, 10, ms, ms, 10, ms) for n, ms in enumerate((50_000, 90_000, None)))
+    channels = channels_of_topics(TopicFacts(partitions=partitions), 30_000)
+    assert {view.flaps for view in channels} == {None}
+    nodes = Nodes((Node(column="ts", delay_ms=30_000),), "min")
+    rule = barrel_rule(nodes, Channels(views=channels), 60_000)
+    assert rule is not None
+    assert (rule.watermark_ms, rule.holder, rule.below) == (None, "2", ["0"])
+    rule = barrel_rule(nodes, Channels(views=channels[:2]), 60_000)
+    assert rule is not None
+    assert (rule.watermark_ms, rule.holder) == (20_000, "0")
+
+
+def test_what_another_delay_would_cost_is_known_of_one_tap_on_one_clock() -> None:
+    counts = LatenessCounts(bucket_ms=1_000, delays_ms=(1_000, 2_000), spark=(7, 3), barrel=(2, 0))
+    counted = tap("orders", {"a": 90_000, "b": 40_000}, lateness=counts, rows=22, nulls=2)
+    alone = replace(PLAN, nodes=PLAN.nodes[:1])
+    channels = channels_of(reported(run(counted)), planned(counted, plan=alone), 0)
+    rows = channels.whatif
+    assert rows is not None
+    assert [(row.lateness_ms, row.late, row.late_share, row.delay_ms) for row in rows] == [
+        (1_000, 7, 0.35, None),
+        (2_000, 3, 0.15, None),
+    ]
+    rule = barrel_rule(planned(counted, plan=alone), channels, 60_000)
+    assert rule is not None
+    assert rule.whatif is not None
+    assert [row.late for row in rule.whatif] == [2, 0]
+    two_taps = Nodes((Node(column="ts", delay_ms=30_000, taps=(counted, RETURNS)),))
+    assert channels_of(reported(run(counted, RETURNS)), two_taps, 0).whatif is None
+    assert channels_of(reported(run(counted)), planned(counted), 0).whatif is None

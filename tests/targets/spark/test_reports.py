@@ -1,0 +1,158 @@
+"""Which of an application's queries is meant, and what becomes of a report once its query runs elsewhere."""
+
+from datetime import UTC, datetime, timedelta
+
+from msgspec.structs import replace
+from wmtop.engine.doctor import diagnose
+from wmtop.engine.snapshot import Note, Snapshot, SourceView
+from wmtop.engine.system.errors import UsageError
+from wmtop.engine.targets.spark.checkpoint import CheckpointFacts
+from wmtop.engine.targets.spark.facts import QueryFacts
+from wmtop.engine.targets.spark.queries import Queries
+from wmtop.engine.targets.spark.query_events import Progress, QueryProgress
+from wmtop.engine.targets.spark.query_runs import BatchProgress, ProgressPoint, QueryRun, RunningBatch
+from wmtop.engine.targets.spark.query_snapshot import snapshot_of_query
+from wmtop.engine.targets.spark.reports import Report, choose, sure_of
+from wmtop.engine.verdict.verdict import verdict_of
+
+from ...refusals import refused
+from .test_nodes import ORDERS, PLAN, run
+
+NOW = 1_700_000_000_000
+
+
+def named(name: str, id: str, *, ended: bool = False) -> QueryRun:
+    return replace(run(), name=name, id=id, run_id=f"{id}-{ended}", ended=ended)
+
+
+ORDER_RUNS = (named("orders", "1", ended=True), named("orders", "1"), named("returns", "2", ended=True))
+
+
+def test_the_running_one_is_meant_else_the_last() -> None:
+    assert choose(ORDER_RUNS, None, None) == ORDER_RUNS[1]
+    assert choose(ORDER_RUNS, "returns", None) == ORDER_RUNS[2]
+    assert choose(ORDER_RUNS, None, "2") == ORDER_RUNS[2]
+    assert choose(ORDER_RUNS, "1-True", None) == ORDER_RUNS[0]
+    assert choose(ORDER_RUNS, "orders", "2") is None
+    assert choose((), None, None) is None
+
+
+def test_several_that_run_must_be_told_apart() -> None:
+    sure_of(ORDER_RUNS, None)
+    sure_of((), "not yet")
+    with refused(UsageError, "which_query", "orders, returns"):
+        sure_of((*ORDER_RUNS, named("returns", "2")), None)
+    with refused(UsageError, "no_query", "refunds", "orders, returns"):
+        sure_of(ORDER_RUNS, "refunds")
+
+
+PROGRESS = BatchProgress(
+    batch=7, timestamp_ms=NOW - 5_000, duration_ms=900, phases_ms={"addBatch": 700}, rows=20,
+    input_rows_per_second=4.0, processed_rows_per_second=22.0, watermark_ms=40_000, min_event_ms=1, max_event_ms=2,
+    sources=(), states=(),
+)  # fmt: skip
+LAST = replace(
+    run(ORDERS, plan=replace(PLAN, nodes=PLAN.nodes[:1])),
+    progress=PROGRESS,
+    last_event_ms=NOW - 4_100,
+    max_event_ms=90_000,
+    history=tuple(ProgressPoint(NOW - 15_000 + 5_000 * n, 5 + n, 30_000 + 5_000 * n, 20, 900) for n in range(3)),
+)
+
+
+def picture(
+    last: QueryRun, *, alive: bool | None = True, checkpoint: CheckpointFacts | None = None, heard_ms: int | None = None
+) -> Snapshot:
+    report = Report(tap="publish", app="a", run=last, alive=alive, trouble=None, heard_ms=heard_ms)
+    source = SourceView("published query", "a")
+    return snapshot_of_query(QueryFacts(report=report, checkpoint=checkpoint), name="q", source=source, now_ms=NOW)
+
+
+def test_without_a_checkpoint_one_node_s_clock_is_the_level() -> None:
+    shown = picture(LAST)
+    assert (shown.state, shown.batch, shown.level.watermark_ms) == ("live", 7, 60_000)
+    assert (shown.spark.batch_watermark_ms, shown.spark.batch_ms, shown.settings.lateness_ms) == (40_000, 900, 30_000)
+    assert shown.level.moved_ms == NOW - 5_000
+    assert shown.windows.unknown is not None
+    assert (shown.origin or {})["level"] == "publish"
+
+
+def test_how_a_query_stands() -> None:
+    assert picture(replace(LAST, ended=True)).state == "ended"
+    failed = picture(replace(LAST, ended=True, error="no such thing"))
+    assert (failed.state, failed.error) == ("failed", "no such thing")
+    gone = picture(LAST, alive=False)
+    assert (gone.state, gone.spark.input_rows_per_second) == ("stale", None)
+    assert gone.notes[0].code == "application_gone"
+    assert picture(replace(LAST, idle_ms=NOW - 1_000)).notes[0].code == "query_idle"
+    silent = picture(replace(LAST, last_event_ms=NOW - 60_000, pause_ms=10_000))
+    assert silent.state == "stale"
+    stuck = picture(replace(LAST, running=RunningBatch(8, NOW - 40_000)))
+    assert (stuck.state, stuck.batch, stuck.spark.in_flight) == ("stale", 8, True)
+    assert picture(replace(LAST, running=RunningBatch(8, NOW - 400))).state == "live"
+
+
+def test_a_long_pause_after_the_first_batch_may_be_the_trigger_s() -> None:
+    """Triggers fire at multiples of their interval: the first batch says nothing of it, and no plan does."""
+    quiet = replace(LAST, last_event_ms=NOW - 250_000)
+    unknown = picture(quiet)
+    assert (unknown.state, unknown.notes[0]) == ("partial", Note(NOW, "pause_unknown", {"silent_ms": 250_000}))
+    assert [finding.code for finding in diagnose(unknown, []) if finding.severity == "critical"] == []
+    assert unknown.spark.input_rows_per_second is None
+    known = picture(replace(quiet, plan=replace(PLAN, trigger_ms=300_000)))
+    said = Note(NOW, "waits_for_trigger", {"trigger_ms": 300_000, "silent_ms": 250_000})
+    assert (known.state, known.notes[0]) == ("live", said)
+    assert {verdict_of(one).verdict for one in (unknown, known)} == {"unknown"}
+    assert picture(replace(quiet, plan=replace(PLAN, trigger_ms=0))).state == "stale"
+    assert picture(replace(quiet, last_event_ms=NOW - 400_000, plan=replace(PLAN, trigger_ms=300_000))).state == "stale"
+    assert picture(replace(quiet, pause_ms=200_000)).state == "partial"
+    assert picture(replace(quiet, pause_ms=10_000)).state == "stale"  # it has reported to be idle before
+    assert picture(replace(quiet, last_event_ms=NOW - 25 * 3_600_000)).state == "stale"
+
+
+def test_a_query_without_a_batch_may_run_its_first_one_or_none_at_all() -> None:
+    fresh = replace(LAST, progress=None, history=(), started_ms=NOW - 90_000, last_event_ms=NOW - 90_000)
+    first = picture(fresh)
+    assert (first.state, first.notes[0]) == ("live", Note(NOW, "no_batch_ended", {"silent_ms": 90_000}))
+    assert "query-not-started" not in {finding.code for finding in diagnose(first, [])}
+    epochs = picture(replace(fresh, continuous=True), alive=None)
+    assert (epochs.state, epochs.notes[0].code, verdict_of(epochs).verdict) == ("partial", "continuous", "unknown")
+
+
+def test_a_report_of_an_earlier_run_is_left_out() -> None:
+    moved_on = CheckpointFacts(
+        batch=31, committed=31, in_flight=False, batch_timestamp_ms=NOW, next_watermark_ms=99_000
+    )
+    shown = picture(LAST, alive=False, checkpoint=moved_on)
+    assert (shown.state, shown.batch, shown.level.watermark_ms) == ("live", 31, 99_000)
+    assert (shown.channels, shown.spark.batch_ms) == ([], None)
+    there = replace(moved_on, batch=8, committed=7, in_flight=True)
+    assert picture(LAST, alive=False, checkpoint=there).channels != []
+
+
+def test_a_query_that_fails_in_its_first_batch_says_why_though_it_has_reported_none() -> None:
+    failed = replace(run(ORDERS), ended=True, error="no such module")
+    begun = CheckpointFacts(batch=0, in_flight=True, batch_timestamp_ms=NOW - 2_000)
+    shown = picture(failed, checkpoint=begun, heard_ms=NOW - 1_000)
+    assert (shown.state, shown.error) == ("failed", "no such module")
+    later = picture(failed, checkpoint=begun, heard_ms=NOW - 3_000)  # somebody has started it again
+    assert (later.state, later.error) == ("live", None)
+
+
+def test_a_batch_committed_after_a_run_has_ended_is_another_run_s() -> None:
+    ended = replace(LAST, ended=True, error="no such thing")
+    there = CheckpointFacts(batch=8, committed=7, in_flight=True, batch_timestamp_ms=NOW)
+    assert picture(ended, checkpoint=there).state == "failed"
+    again = replace(there, committed=8, in_flight=False)
+    assert picture(ended, checkpoint=again).state == "live"
+
+
+def test_the_first_pause_says_nothing_of_the_trigger() -> None:
+    """A trigger of five minutes: the first batch at once, the second at the next multiple, here 20 s later."""
+    queries = Queries()
+    at = datetime(2026, 1, 1, 11, 59, 40, tzinfo=UTC)
+    for batch, begun in enumerate((at, at + timedelta(seconds=20), at + timedelta(seconds=320))):
+        stamp = begun.isoformat().replace("+00:00", "Z")
+        queries.apply(QueryProgress(Progress("i", "r", batch, timestamp=stamp, duration_ms={"triggerExecution": 500})))
+        [seen] = queries.facts()
+        assert seen.pause_ms == (299_500 if batch == 2 else None)

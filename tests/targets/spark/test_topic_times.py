@@ -1,0 +1,73 @@
+"""Event times of a Kafka partition before a reader's position, without a broker."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from wmtop.engine.kafka.client_settings import KafkaConfig
+from wmtop.engine.kafka.cluster import TopicPartition
+from wmtop.engine.snapshot import Snapshot
+from wmtop.engine.system.json_path import parse_json_path
+from wmtop.engine.targets.topic.consumer import TopicWatch
+from wmtop.engine.targets.topic.topic import TopicTap
+from wmtop.engine.targets.topic.topic_facts import PartitionFacts, TopicFacts
+
+ORDERS = TopicPartition("orders", 0)
+NOON = 1_700_000_000_000
+
+
+def test_a_channel_s_time_never_goes_back_where_older_records_follow() -> None:
+    """At the end the broker's greatest timestamp is known; the records read next are all older."""
+    tap: Any = TopicTap(KafkaConfig("localhost:1"), ["orders"])
+    tap._newest = {ORDERS: NOON}
+    read: list[int] = []
+    older = [SimpleNamespace(timestamp_ms=NOON - 60_000)] * 200
+
+    def tails(moved: Any, first: Any, back: dict[TopicPartition, int]) -> dict[TopicPartition, Any]:
+        read.extend(back.values())
+        return dict.fromkeys(moved, older)
+
+    tap._peek = SimpleNamespace(tails=tails)
+    assert tap._reached({ORDERS: 500}, {ORDERS: 500}, {ORDERS: 0}) == {ORDERS: NOON}
+    assert tap._reached({ORDERS: 900}, {ORDERS: 1_500}, {ORDERS: 0}) == {ORDERS: NOON}
+    assert read == [200]
+    tap._newest = {ORDERS: NOON - 60_000}  # retention has removed the newest one
+    assert tap._reached({ORDERS: 1_500}, {ORDERS: 1_500}, {ORDERS: 0}) == {ORDERS: NOON}
+
+
+def test_after_a_reset_to_an_older_offset_the_time_is_that_of_the_records_before_it() -> None:
+    """A group reset to the earliest offset, or a query restored from an older checkpoint."""
+    for path in (None, parse_json_path("ts", "--time")):
+        tap: Any = TopicTap(KafkaConfig("localhost:1"), ["orders"], path=path)
+        tap._newest = {ORDERS: NOON}
+        tap._time_of = lambda record: record.timestamp_ms
+        read: list[int] = []
+
+        def tails(moved: Any, first: Any, back: dict[TopicPartition, int], read: list[int] = read) -> dict[Any, Any]:
+            read.extend(back.values())
+            return {p: [SimpleNamespace(timestamp_ms=NOON - 900 + at)] for p, at in moved.items() if at}
+
+        tap._peek = SimpleNamespace(tails=tails)
+        ends, first = {ORDERS: 900}, {ORDERS: 0}
+        assert tap._reached({ORDERS: 900}, ends, first) == {ORDERS: NOON}
+        assert tap._reached({ORDERS: 300}, ends, first) == {ORDERS: NOON - 600}
+        assert tap._reached({ORDERS: 400}, ends, first) == {ORDERS: NOON - 500}
+        assert read[-2:] == [200, 100]
+        assert tap._reached({ORDERS: 0}, ends, first) == {}, "nothing is read: not known"
+        assert tap._reached({ORDERS: 900}, ends, first)
+        tap._newest = {ORDERS: NOON - 800}  # the topic was truncated: its new end is before the old position
+        assert tap._reached({ORDERS: 100}, {ORDERS: 100}, first) == {ORDERS: NOON - 800}
+
+
+def test_a_group_that_was_reset_has_the_watermark_of_the_records_that_it_reads_again() -> None:
+    watch = TopicWatch(KafkaConfig("localhost:1"), "orders", group="billing")
+
+    def seen(position: int, event_ms: int, now_ms: int) -> Snapshot:
+        facts = PartitionFacts("orders", 0, 900, NOON, NOON, position, event_ms)
+        return watch.picture("orders", TopicFacts(ids=("id",), partitions=(facts,)), now_ms)
+
+    assert seen(900, NOON, NOON).channels[0].behind_end_ms == 0
+    for second in (1, 2, 3):
+        again = seen(300, NOON - 600_000, NOON + second * 1_000)
+    assert again.channels[0].backlog == 600
+    assert again.channels[0].behind_end_ms == 600_000
+    assert again.level.watermark_ms == NOON - 600_001

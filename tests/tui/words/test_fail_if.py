@@ -1,0 +1,126 @@
+"""`check --fail-if`: what is true, what is false, what cannot be told, and what is refused in one line."""
+
+import pytest
+from msgspec.structs import replace
+from wmtop.engine.doctor import diagnose
+from wmtop.engine.snapshot import Reason, Totals, Verdict, VerdictName
+from wmtop.tui.words.fail_if import FACTS, CheckInput, Value, evaluate, facts_of, parse_fail_if
+
+from ...doctor.patients import SECOND, before, channel, healthy
+
+VIEWS = [channel("a", backlog=None), channel("a1", 20 * SECOND, backlog=None), channel("b", state="idle", backlog=None)]
+SNAPSHOT = healthy(VIEWS, totals=Totals(records=200_000, late=4_000))
+"""2 % late, a1 20 s behind a, b idle, the backlog not known."""
+
+
+def given(verdict: VerdictName = "moving") -> CheckInput:
+    snapshot = SNAPSHOT if verdict == "moving" else replace(SNAPSHOT, verdict=Verdict(verdict))
+    past = before(snapshot)
+    return CheckInput(snapshot, past, verdict, diagnose(snapshot, past))
+
+
+@pytest.mark.parametrize(
+    ("text", "met"),
+    [
+        ("late_share > 1%", True),
+        ("late_share>1%", True),
+        ("late_share > 0.03", False),
+        ("late_share >= 2%", True),
+        ("idle == 1", True),
+        ("idle != 1", False),
+        ("idle < 1", False),
+        ("behind_fastest >= 20s", True),
+        ("behind_fastest > 20s1ms", False),
+        ("level_lag > 10s and late_share > 1%", True),
+        ("level_lag > 1d and late_share > 1%", False),
+        ("level_lag > 1d or late_share > 1%", True),
+        ("level_lag > 1d and late_share > 1% or idle <= 1", True),  # and binds more tightly
+        ("idle <= 1 or level_lag > 1d and late_share > 1%", True),
+        ("state == live", True),
+        ("state != live", False),
+        ("verdict == moving", True),
+        ("speed > 0.5", True),
+        ("findings == 0", True),
+        ("stalled_for > 0s", False),
+        ("backlog > 5", None),
+        ("backlog > 5 or late_share > 1%", True),
+        ("backlog > 5 and late_share > 50%", False),
+        ("backlog > 5 and late_share > 1%", None),
+        ("channel[a].lag > 15s", False),
+        ("channel[a1].lag > 15s", True),
+        ("channel[a.?].lag > 15s", True),
+        ("channel[[ab]1?].lag > 15s and idle > 0", True),
+        ("channel[nobody].lag > 0s", None),
+    ],
+)
+def test_a_condition(text: str, met: bool | None) -> None:
+    assert evaluate(parse_fail_if(text), given()).met is met
+
+
+def test_without_a_verdict_it_is_neither_this_nor_that() -> None:
+    for text in ("verdict == moving", "verdict != moving", "stalled_for > 1s", "speed < 1"):
+        assert evaluate(parse_fail_if(text), given("unknown")).met is None
+    assert evaluate(parse_fail_if("verdict == unknown"), given("unknown")).met is True
+
+
+def test_what_is_true_is_named_with_its_numbers_and_what_is_not_known_by_its_name() -> None:
+    assert "20s" in evaluate(parse_fail_if("idle > 3 or behind_fastest > 10s"), given()).words
+    assert evaluate(parse_fail_if("backlog > 5 or backlog_time > 5s"), given()).words == "backlog, backlog_time"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "empty"),
+        ("level_lags > 10m", "level_lag"),
+        ("nothing > 10m", "late_share_recent"),
+        ("level_lag", "'level_lag'"),
+        ("level_lag > 10", "'10'"),
+        ("level_lag > 10m and", "''"),
+        ("level_lag > 10m late_share > 1%", "'late_share'"),
+        ("level_lag ~ 10m", "~"),
+        ("idle > 5%", "%"),
+        ("idle > many", "'many'"),
+        ("late_share > much", "'much'"),
+        ("late_share > 2", "100 %"),
+        ("late_share > 101%", "100 %"),
+        ("state > live", "=="),
+        ("state == lively", "'lively'"),
+        ("channel[a].rate > 5", "'rate'"),
+        ("channel[(].lag > 5s", "'('"),
+    ],
+)
+def test_bad_conditions_are_one_line_with_the_offending_value(text: str, said: str) -> None:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - what it says is the point
+        parse_fail_if(text)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert said in message or not said.strip("'")
+
+
+def test_what_is_not_known_is_none_and_never_zero() -> None:
+    bare = replace(SNAPSHOT, verdict=Verdict(), channels=[], totals=Totals(None, None, None, None, None, None))
+    facts = facts_of(CheckInput(bare, [], "unknown", []))
+    assert set(facts) == set(FACTS)
+    for name in ("late_share", "late_share_recent", "idle", "catching_up", "backlog", "backlog_time", "speed"):
+        assert facts[name] is None
+
+
+H = 60 * SECOND
+
+
+def judged(verdict: VerdictName, speed: float, ms: int | None, quiet_ms: int, moved_ago: int = 65 * SECOND) -> Value:
+    """`stalled_for` with a verdict in force, a speed over the last minute, and a channel with data `quiet_ms` ago."""
+    views = [channel("a", quiet_ms=quiet_ms), channel("b", 90 * SECOND, quiet_ms=300 * SECOND)]
+    snapshot = healthy(views, verdict=Verdict(verdict, 0, H, speed, Reason("advancing", ms=ms)))
+    assert snapshot.now_ms is not None
+    snapshot = replace(snapshot, level=replace(snapshot.level, moved_ms=snapshot.now_ms - moved_ago))
+    return facts_of(CheckInput(snapshot, [], verdict, []))["stalled_for"]
+
+
+def test_a_stall_counts_from_the_last_advance_also_while_an_older_verdict_is_in_force() -> None:
+    for verdict in ("slow", "moving", "stalled"):
+        assert judged(verdict, 0, 5_000, SECOND) == 65 * SECOND
+    assert judged("slow", 0.1, 5_000, SECOND) == 0  # it advances
+    assert judged("moving", 0, 0, SECOND) == 0  # records come, none newer than those before: nothing is behind
+    assert judged("slow", 0, 5_000, 2 * H) == 0  # no data any more: this will be waiting, not stalled

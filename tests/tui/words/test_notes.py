@@ -1,0 +1,63 @@
+"""Every note has words, also with arguments that are missing or from a hostile name."""
+
+import re
+from typing import get_args
+
+import pytest
+from msgspec.structs import replace
+from wmtop.engine.snapshot import Note, NoteCode
+from wmtop.tui.cli.summary import summary
+from wmtop.tui.words.notes import note_text
+from wmtop.tui.words.presenter import recent_note
+
+from .. import canned
+
+NOW = 1_700_000_000_000
+
+
+@pytest.mark.parametrize("code", get_args(NoteCode))
+def test_every_code_has_one_line_of_words(code: NoteCode) -> None:
+    names = ("topic", "why", "near", "tap", "columns", "partition", "records", "unread", "batch")
+    for args in ({}, dict.fromkeys(names, "a\x1b[31m\nb"), dict.fromkeys(names, 3)):
+        words = note_text(Note(0, code, args))
+        assert words
+        assert "\n" not in words
+        assert "\x1b" not in words
+
+
+def test_the_arguments_are_said() -> None:
+    gone = note_text(Note(0, "topic_gone", {"topic": "orders", "unread": 1_200}))
+    assert "orders" in gone
+    assert "1,200" in gone
+    assert "0" not in note_text(Note(0, "topic_gone", {"topic": "orders", "unread": 0}))
+
+
+def test_channels_that_share_one_are_counted() -> None:
+    args: dict[str, str | int | None] = {
+        "into": "other",
+        "channels": 1_200,
+        "at_least": 0,
+        "records": 34_567,
+        "limit": 10_000,
+    }
+    words = note_text(Note(0, "channels_folded", args))
+    assert {"1,200", "other", "34,567", "10000"} <= set(re.findall(r"[\w,]+", words))
+    assert note_text(Note(0, "channels_folded", args | {"at_least": 1})) == f"≥ {words}"
+
+
+def test_a_note_that_stays_is_shown_once_the_newer_one_is_old() -> None:
+    """Channels that share one are noted in each snapshot, first; what happens to the source is newer."""
+    gone = Note(NOW, "topic_gone", {"topic": "orders"})
+    for later_ms, shown in ((0, "topic_gone"), (3_600_000, "channels_folded")):
+        folded = Note(NOW + later_ms, "channels_folded", {"channels": 3})
+        snapshot = replace(canned.live(), wall_ms=NOW + later_ms, notes=[folded, gone])
+        assert recent_note(snapshot) == note_text({"topic_gone": gone, "channels_folded": folded}[shown])
+    assert note_text(folded) in summary(snapshot)
+    assert note_text(folded) not in summary(canned.live())
+
+
+def test_an_old_note_does_not_come_back_a_day_later() -> None:
+    gone = Note(NOW, "topic_gone", {"topic": "orders"})
+    for days, shown in ((0, True), (1, False), (2, False)):
+        snapshot = replace(canned.live(), wall_ms=NOW + days * 24 * 3_600_000 + 1_000, notes=[gone])
+        assert (recent_note(snapshot) is not None) == shown

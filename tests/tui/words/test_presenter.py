@@ -1,0 +1,112 @@
+"""What is followed is decided in one place, and every kind has words for every state."""
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from msgspec.structs import replace
+from wmtop.engine.snapshot import Holder, Level, Reason, Snapshot, Verdict, WatermarkNode
+from wmtop.engine.text.formatting import ELSEWHERE
+from wmtop.tui import words
+from wmtop.tui.words.presenter import presenter_of
+from wmtop.tui.words.spans import lay
+from wmtop.tui.words.target import TargetKind, target_of
+from wmtop.tui.words.wording import is_close, late_drops
+
+from ..attached import group, query, stale, tapped, two_nodes
+from ..canned import empty, ended, live, stalled
+
+FLINK = replace(group(), origin={"level": "flink", "channels": "flink"})
+OF: dict[str, Snapshot] = {"run": live(), "spark": query(), "broker": group(), "flink": FLINK}
+
+
+def test_each_kind_is_recognised() -> None:
+    assert {kind: target_of(snapshot).kind for kind, snapshot in OF.items()} == {kind: kind for kind in OF}
+    assert set(OF) == set(get_args(TargetKind))
+    assert [target_of(OF[kind]).is_attached for kind in OF] == [False, True, True, True]
+    assert [target_of(snapshot).one_clock for snapshot in (live(), query(), tapped(), FLINK)] == [
+        False, True, True, False,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", OF)
+def test_every_kind_has_words_for_every_state(kind: str) -> None:
+    snapshot = OF[kind]
+    nothing = replace(snapshot, channels=[], level=Level(), barrel=None, sources=None)
+    for one in (snapshot, nothing, replace(snapshot, level=Level(idle=True)), replace(snapshot, ended=True)):
+        words = presenter_of(one)
+        texts = [words.empty_barrel(), words.no_channels(), words.no_windows(), words.no_holders(),
+                 words.no_lateness(), words.no_idle_ladder(), words.no_records(), words.how_to_type]  # fmt: skip
+        assert all(texts)
+        assert words.stages(None)
+        assert lay(words.tuning(None, None), 200)
+        assert one.ended or lay(words.holder(None), 200)
+
+
+def test_only_what_is_attached_has_a_standing_of_its_own() -> None:
+    assert presenter_of(stale()).state_override() is not None
+    assert all(presenter_of(snapshot).state_override() is None for snapshot in (live(), stalled(), empty(), ended()))
+
+
+def test_nothing_else_in_the_screen_asks_what_is_followed() -> None:
+    tui = Path(words.__file__).parent.parent
+    asks = re.compile(r"snapshot\.origin\b|strategy [!=]= .spark.")
+    allowed = {"target.py", "attached.py"}
+    found = {
+        str(path.relative_to(tui))
+        for path in tui.rglob("*.py")
+        if path.name not in allowed and "diagnosis" not in path.parts and asks.search(path.read_text())
+    }
+    assert found == set()
+
+
+def test_a_channel_within_the_lateness_does_not_hold_back_a_watermark_that_moves() -> None:
+    """Its lag is the disorder that lateness allows; the line and the table say who is slowest, and no more."""
+    healthy = in_front(10 * 60_000)
+    assert is_close(healthy)
+    assert "10m behind the fastest" in said(healthy)
+    assert "held back" not in said(healthy)
+    for other in (in_front(10**7), replace(healthy, verdict=replace(healthy.verdict, verdict="stalled"))):
+        assert "held back by" in said(other)
+    assert "held back by" in said(replace(healthy, level=replace(healthy.level, holder=Holder("F9", 0, "quiet"))))
+
+
+def in_front(behind_ms: int) -> Snapshot:
+    """F9 is so far behind the fastest channel, and the watermark moves."""
+    snapshot = live(verdict=Verdict("moving", 0, 60_000, 1.0, Reason("advancing")))
+    level = replace(snapshot.level, behind_fastest_ms=behind_ms, holder=Holder("F9", 0, "behind"))
+    return replace(snapshot, level=level)
+
+
+def said(snapshot: Snapshot) -> str:
+    """The line on the channel that holds back the watermark."""
+    return "".join(text for text, _ in lay(presenter_of(snapshot).holder(None), 200))
+
+
+@pytest.mark.parametrize(("batch_ms", "dropped", "known"), [(None, 0, False), (580, 0, True), (None, 3, True)])
+def test_no_drops_are_known_before_a_query_has_reported_a_batch(
+    batch_ms: int | None, dropped: int, known: bool
+) -> None:
+    """A query that fails in its first batch reports none: `late 0` would be an all-clear."""
+    spark = replace(query().spark, batch_ms=batch_ms, dropped_at_least=dropped)
+    assert (late_drops(replace(query(), spark=spark)) != ELSEWHERE) is known
+
+
+def test_the_fastest_channel_does_not_set_the_watermark_of_several_inputs() -> None:
+    """A join whose inputs are tapped: its watermark is that of its slower input."""
+    nodes = [WatermarkNode("ordered_at", 30_000, holds=True), WatermarkNode("paid_at", 60_000)]
+    join = replace(two_nodes(), channels=tapped().channels, barrel=tapped().barrel)
+    join = replace(join, spark=replace(join.spark, nodes=nodes, policy="min"))
+    words = presenter_of(join)
+    said = [words.no_holders(), *(f"{stage.what} {stage.why}" for stage in words.stages(None))]
+    assert not [text for text in said if "fastest" in text or "maximum" in text]
+    assert "ordered_at" in said[0]
+    assert [stage.holds for stage in words.stages(None) if stage.name == "watermark node"] == [True, False]
+    assert "fastest" in presenter_of(tapped()).no_holders()
+
+
+def test_what_a_narrow_line_keeps_of_the_barrel_s_rule_is_not_the_watermark_of_another() -> None:
+    """`WATERMARK 14:05 by the slowest channel old` would say that it is that channel's."""
+    first = presenter_of(tapped()).holder(None)[0]
+    assert re.match(r" by the slowest channel \S+ lower: shop-5", "".join(text for text, _ in first.runs))

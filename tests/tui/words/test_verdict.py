@@ -1,0 +1,338 @@
+"""The verdict's line: which word, which ink, who is blamed; the words themselves only in `test_words`."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from wmtop.engine.doctor import Fix
+from wmtop.engine.doctor.blocking import NoData, SilentChannels
+from wmtop.engine.doctor.condition import EngineFailed
+from wmtop.engine.doctor.lateness import LatenessTooSmall
+from wmtop.engine.doctor.spark import InputHoldsBack
+from wmtop.engine.snapshot import Blocker, Holder, Reason, Snapshot, Verdict, VerdictName, Windows
+from wmtop.tui.words import verdict as v
+from wmtop.tui.words.fleet import fleet_row
+from wmtop.tui.words.presenter import presenter_of
+from wmtop.tui.words.preview import ProposedSetting
+from wmtop.tui.words.spans import Part, lay
+
+from ...doctor.streams import SETTINGS, Stream, traffic
+from .. import canned
+from ..canned import HOUR, LEVEL, MINUTE, NOW
+
+QUIET = [
+    Blocker(["F9"], 5 * MINUTE, LEVEL, "quiet", 1),
+    Blocker(["YV", "VX"], 2 * HOUR, LEVEL + 5 * MINUTE, "never_seen", 2),
+]
+
+
+def judged(name: VerdictName, reason: Reason | None = None, **more: Any) -> Snapshot:
+    verdict = Verdict(name, NOW - 40 * MINUTE, HOUR, 1.0, reason or Reason("advancing"))
+    return canned.live(**({"verdict": verdict, "blockers": QUIET} | more))
+
+
+def inks(parts: list[Part]) -> set[str]:
+    return {ink for item in parts for _, ink in item.runs}
+
+
+def text(parts: list[Part]) -> str:
+    return "".join(run for item in parts for run, _ in item.runs)
+
+
+@pytest.mark.parametrize("lost", [None, "gone"])
+@pytest.mark.parametrize("silent_ms", [None, 0, 60_000])
+@pytest.mark.parametrize("state", ["live", "stale", "failed", "starting"])
+def test_nothing_that_is_lost_is_moving(state: Any, silent_ms: int | None, lost: str | None) -> None:
+    snapshot = judged("moving", state=state)
+    found = v.seen_verdict(snapshot, lost=lost, silent_ms=silent_ms)
+    healthy = state == "live" and lost is None and (silent_ms or 0) <= v.STALE_AFTER_MS
+    assert found.verdict == ("moving" if healthy else "unknown")
+    parts = v.verdict_parts(snapshot, lost=lost, silent_ms=silent_ms)
+    assert ("good" in inks(parts)) == healthy
+    assert (v.WORDS["moving"] in text(parts)) == healthy
+
+
+def test_what_has_ended_stays_ended() -> None:
+    snapshot = judged("ended", Reason("ended"), ended=True, state="ended")
+    assert v.seen_verdict(snapshot, lost="gone", silent_ms=60_000).verdict == "ended"
+
+
+def test_a_failed_engine_says_why_it_failed() -> None:
+    snapshot = judged("moving", state="failed", error="disk full on /data")
+    assert v.seen_verdict(snapshot, lost="gone").reason.code == "failed"
+    assert "disk full on /data" in text(v.verdict_parts(snapshot, lost="gone"))
+
+
+@pytest.mark.parametrize(
+    ("name", "ink"),
+    [("moving", "good"), ("slow", "stale"), ("stalled", "bad"), ("waiting", "stale"), ("unknown", "stale")],
+)
+def test_the_ink_is_the_severity(name: VerdictName, ink: str) -> None:
+    assert v.verdict_parts(judged(name))[0].runs[0] == (f" ● {v.WORDS[name]}", ink)
+
+
+def test_a_moving_verdict_that_did_not_advance_is_not_a_speed() -> None:
+    still = judged("moving", verdict=Verdict("moving", NOW, HOUR, 0.0, Reason("advancing", ms=0)))
+    assert "×" not in text(v.verdict_parts(still))
+    assert "×1.0" in text(v.verdict_parts(judged("moving")))
+
+
+def test_the_blame_is_the_first_cause_only() -> None:
+    both = replace(judged("stalled"), blockers=[QUIET[0], replace(QUIET[1], cause="quiet")])
+    assert all(name in (v.blame(both) or "") for name in ("F9", "YV", "VX"))
+    first = v.blame(judged("stalled")) or ""
+    assert "F9" in first
+    assert "YV" not in first
+    assert v.blame(replace(both, blockers=[])) is None
+    assert v.blame(replace(both, blockers=None)) is None
+
+
+def test_more_blockers_than_named_are_counted() -> None:
+    assert v.named(["a", "b", "c", "d"], 120) == v.named(["a", "b", "c"], 120)
+    assert "117" in v.named(["a", "b", "c"], 120)
+    assert v.count_of([Blocker(["a"], 0, 0, "quiet", 1_000), Blocker(["b"], 0, 0, "quiet")]) == 1_001
+
+
+def test_channels_near_the_fastest_are_not_blamed() -> None:
+    """One repeats its timestamp; the others are a second apart at the front, and behind the fastest as well."""
+    front = [Blocker([name], 30 * MINUTE + n * 1_000, LEVEL, "behind", 1) for n, name in enumerate(("YV", "VX"), 1)]
+    blockers = [Blocker(["F9"], 30 * MINUTE, LEVEL, "behind", 1), *front]
+    snapshot = judged("stalled", blockers=blockers)
+    level = replace(snapshot.level, behind_fastest_ms=30 * MINUTE + 3_000)
+    blamed = v.blame(replace(snapshot, level=level))
+    assert blamed is not None
+    assert "F9" in blamed
+    assert "YV" not in blamed
+    both = [replace(blockers[0], gain_ms=5 * MINUTE), *front]
+    assert "F9, YV " in (v.blame(replace(snapshot, level=level, blockers=both)) or ""), "F9 alone frees little"
+
+
+def test_a_stall_that_is_over_blames_nobody() -> None:
+    snapshot = judged("stalled")
+    moved = replace(snapshot, level=replace(snapshot.level, moved_ms=NOW - HOUR + 1))
+    assert "F9" not in text(v.verdict_parts(moved))
+    assert "F9" in text(v.verdict_parts(replace(snapshot, level=replace(snapshot.level, moved_ms=NOW - HOUR))))
+
+
+SILENT = SilentChannels(
+    channels=("AS",), quiet_ms=HOUR, never_seen=0, held_ms=None, gain_ms=HOUR, windows=0, records=None,
+    idle_after_ms=None, lagging=0, severity="warning", size=1,
+)  # fmt: skip
+
+
+def test_a_jump_to_the_next_channel_without_data_is_no_end_of_a_stall() -> None:
+    snapshot = judged("stalled")
+    jumped = replace(snapshot, level=replace(snapshot.level, moved_ms=NOW - HOUR + 1))
+    assert v.MOVES_AGAIN in text(v.verdict_parts(jumped))
+    still = text(v.verdict_parts(jumped, [SILENT]))
+    assert v.MOVES_AGAIN not in still
+    assert "AS" in still
+
+
+def test_a_finding_beside_a_good_verdict_is_named() -> None:
+    parts = v.verdict_parts(judged("moving"), [SILENT, SILENT], headline="p1 is an hour ahead")
+    assert "2 findings: p1 is an hour ahead" in text(parts)
+    assert "2 findings" in "".join(run for run, _ in lay(parts, 50)), "the count has more room than the words"
+
+
+def test_waiting_lasts_since_the_last_record() -> None:
+    """Not since the horizon after it: the line gives one time."""
+    snapshot = judged("waiting", Reason("no_records", ms=55 * MINUTE))
+    assert f" {v.f.duration(55 * MINUTE)}" in text(v.verdict_parts(snapshot)[:1])
+
+
+def test_windows_wait_that_the_fastest_channel_has_passed() -> None:
+    snapshot = canned.live()
+    level = snapshot.level
+    assert level.behind_fastest_ms is not None
+    fastest = LEVEL + level.behind_fastest_ms
+    passed = sum(LEVEL < window.end_ms - 1 <= fastest for window in snapshot.windows.open)
+    assert passed
+    assert v.waiting_windows(snapshot) == (passed, False)
+    assert v.waiting_windows(canned.attached()) == (0, False)
+
+
+def test_a_stall_lasts_since_the_watermark_moved() -> None:
+    snapshot = judged("stalled", Reason("event_time_ahead"))
+    moved = replace(snapshot, level=replace(snapshot.level, moved_ms=NOW - 7 * HOUR))
+    assert "7h" in text(v.verdict_parts(moved))
+    again = replace(snapshot, level=replace(snapshot.level, moved_ms=NOW))
+    assert "40m" in text(v.verdict_parts(again))
+
+
+def test_the_fix_is_the_first_setting_and_has_its_key() -> None:
+    fixes = (Fix(code="check-channels"), Fix(code="set-idle-timeout", value_ms=2 * HOUR, gain_ms=12 * HOUR))
+    finding = NoData(severity="critical", fixes=fixes, **_no_data())
+    snapshot = judged("stalled")
+    offer = v.offer_of(snapshot, [finding])
+    assert offer == v.Offer(
+        ProposedSetting(True, 2 * HOUR), None
+    )  # what it does now is not known: no valve in this snapshot
+    gains = v.Offer(ProposedSetting(True, 2 * HOUR), 4 * MINUTE)
+    said = text(v.verdict_parts(snapshot, [finding], offer=gains, key="v"))
+    assert "2h" in said
+    assert "+4m" in said
+    assert "12h" not in said  # what it would have given from the start is not what it does now
+    assert "(v)" in said
+    assert "(v)" not in text(v.verdict_parts(snapshot, [finding], offer=gains))
+    assert v.offer_of(snapshot, []) is None
+
+
+def test_a_bad_verdict_offers_only_what_accounts_for_it() -> None:
+    """Of a stream whose producers have stopped, too small a lateness is found as well; it is not the fix."""
+    fixes = (Fix(code="set-lateness", value_ms=10 * MINUTE),)
+    required: dict[str, Any] = dict.fromkeys((f for f in LatenessTooSmall.__struct_fields__ if f not in DOCTORS), 1)
+    small = LatenessTooSmall(severity="warning", size=1, channels=(), fixes=fixes, **required)
+    assert v.offer_of(judged("moving"), [small]) is not None
+    assert v.offer_of(judged("slow"), [small]) is None
+    assert v.offer_of(judged("stalled"), [small]) is None
+
+
+DOCTORS = ("severity", "size", "channels", "fixes")
+"""The fields that every finding has."""
+
+
+def _no_data() -> dict[str, Any]:
+    required = [field for field in NoData.__struct_fields__ if field not in ("severity", "fixes", "size", "channels")]
+    return dict.fromkeys(required, 1)
+
+
+def test_words() -> None:
+    snapshot = judged("stalled", Reason("event_time_ahead"), blockers=QUIET[:1])
+    assert v.verdict_line(snapshot).startswith("STALLED 40m  F9 has no data · 1 window waits")
+    assert v.verdict_line(judged("moving")) == "MOVING ×1.0  43m behind fastest"
+
+
+def test_the_line_counts_as_the_doctor_does() -> None:
+    stream = Stream(replace(SETTINGS, idle_after_ms=None)).run(60, traffic("abcd")).run(180, traffic("ab"))
+    assert stream.snapshot is not None
+    [silent] = stream.findings()
+    assert isinstance(silent, SilentChannels)
+    line = v.verdict_line(stream.snapshot, [silent])
+    assert f"{name_list(silent.channels)} have no data" in line
+    assert f"{silent.windows} windows wait" in line
+    assert str(silent.windows + 7) in v.verdict_line(stream.snapshot, [replace(silent, windows=silent.windows + 7)])
+
+
+def name_list(channels: tuple[str, ...]) -> str:
+    return ", ".join(channels)
+
+
+def test_an_attached_query_that_was_stopped_keeps_its_windows() -> None:
+    own = judged("ended", Reason("ended"), ended=True, state="ended")
+    stopped = replace(own, ended=False, origin={"level": "event log"}, windows=Windows(open_count=3))
+    ours, theirs = v.verdict_line(own), v.verdict_line(stopped)
+    assert ours != theirs
+    assert "3" in theirs
+
+
+def test_a_stalled_query_s_line_says_what_its_first_finding_explains() -> None:
+    """And not how many records its last batches have not read yet."""
+    stalled = judged("stalled", Reason("unread_records", records=10), blockers=[], channels=[])
+    holds = InputHoldsBack(
+        severity="critical", column="ts", delay_ms=5_000, sources=(), gain_ms=HOUR, frozen_ms=MINUTE, fixes=()
+    )
+    assert "10 records" in v.verdict_line(stalled)
+    line = v.verdict_line(stalled, [holds], headline="The input of ts holds back the watermark")
+    assert "The input of ts holds back the watermark" in line
+    assert "10 records" not in line
+
+
+def test_a_lost_engine_is_the_reason_not_what_was_wrong_before() -> None:
+    stream = Stream(replace(SETTINGS, idle_after_ms=None)).run(60, traffic("abcd")).run(400, traffic("ab"))
+    snapshot = stream.snapshot
+    assert snapshot is not None
+    findings = stream.findings(lost="killed")
+    assert [type(one) for one in findings] == [EngineFailed, SilentChannels]
+    parts = v.verdict_parts(snapshot, findings, lost="killed", silent_ms=17_000, headline="The engine has stopped")
+    line = "".join(run for run, _ in lay(parts, 200))
+    assert "UNKNOWN  The engine has stopped · no snapshot for 17s · 2 findings" in line
+    assert line.count("The engine has stopped") == 1
+
+
+def test_moving_that_stands_still_is_no_good_news() -> None:
+    verdict = Verdict("moving", NOW - 40 * MINUTE, HOUR, 0.0, Reason("advancing", ms=0))
+    parts = v.verdict_parts(judged("moving", verdict=verdict, blockers=QUIET[:1]))
+    assert "good" not in inks(parts)
+    assert "not advanced in the last 1h · F9 has no data" in "".join(run for run, _ in lay(parts, 200))
+
+
+def test_slow_that_stands_still_has_no_old_number() -> None:
+    """Its reason is of when it last was slow: the stall has to last before it is the verdict."""
+    verdict = Verdict("slow", NOW - 40 * MINUTE, HOUR, 0.0, Reason("losing_ground", ms=42 * MINUTE))
+    for speed, said in ((0.0, "not advanced in the last 1h · F9 has no data"), (0.2, "42m lost in 1h · F9")):
+        parts = v.verdict_parts(judged("slow", verdict=replace(verdict, speed=speed), blockers=QUIET[:1]))
+        assert said in "".join(run for run, _ in lay(parts, 200))
+
+
+def test_a_source_that_is_back_is_not_silent() -> None:
+    verdict = Verdict("unknown", NOW, HOUR, None, Reason("source_silent"))
+    again, silent = (judged("unknown", verdict=verdict, state=state) for state in ("live", "stale"))
+    assert "data comes again, a verdict needs 15m of it" in text(v.verdict_parts(again))
+    assert "data comes again" not in text(v.verdict_parts(silent))
+
+
+def test_a_future_timestamp_makes_nobody_lag() -> None:
+    ahead = replace(canned.live().level, holder=Holder("F9", NOW, "future_elsewhere"))
+    snapshot = judged("moving", level=ahead)
+    assert "behind fastest" not in text(v.verdict_parts(snapshot))
+    held = text(list(presenter_of(snapshot).holder(None)))
+    assert "held back" not in held
+    assert "ahead of the others" in held
+
+
+@pytest.mark.parametrize(
+    ("name", "moved_ms", "quiet_ms", "blamed"),
+    [
+        ("moving", NOW, MINUTE, False),
+        ("moving", NOW, 11 * MINUTE, True),
+        ("unknown", NOW, MINUTE, False),
+        ("stalled", NOW, MINUTE, False),
+        ("stalled", NOW - HOUR, MINUTE, True),
+        ("slow", NOW, MINUTE, True),
+    ],
+)
+def test_the_slowest_of_channels_that_are_close_is_not_blamed(
+    name: VerdictName, moved_ms: int, quiet_ms: int, blamed: bool
+) -> None:
+    """Also by an old snapshot, after a stall, and between two of its batches."""
+    snapshot = judged(name)
+    level = replace(
+        snapshot.level, behind_fastest_ms=MINUTE, moved_ms=moved_ms, holder=Holder("F9", NOW - MINUTE, "quiet")
+    )
+    channels = [replace(view, quiet_ms=quiet_ms) for view in snapshot.channels]
+    held = text(list(presenter_of(replace(snapshot, level=level, channels=channels)).holder(None)))
+    assert ("held back by F9" in held) == blamed
+    assert ("slowest F9" in held) != blamed
+
+
+def test_long_names_leave_room_for_the_fix() -> None:
+    names = [f"device-{number:05d}" for number in range(5)]
+    long = v.blame(judged("stalled", blockers=[Blocker(names, 2 * HOUR, LEVEL, "quiet", 25)]))
+    assert long == "device-00000 and 24 more have no data"
+    longer = v.blame(judged("stalled", blockers=[Blocker(["a" * 60, "bbbbb"], 2 * HOUR, LEVEL, "quiet", 2)]))
+    assert longer is not None
+    assert longer.endswith("and 1 more have no data")
+
+
+def test_eighty_columns_have_room_for_the_fix_of_channels_with_long_names() -> None:
+    names = [f"sensor-{number:03d}" for number in range(10)]
+    snapshot = judged("stalled", blockers=[Blocker(names, 2 * HOUR, LEVEL, "quiet", 10)])
+    parts = v.verdict_parts(snapshot, offer=v.Offer(ProposedSetting(True, HOUR), 2 * HOUR), key="v")
+    line = "".join(run for run, _ in lay(parts, 80))
+    assert "sensor-000 and 9 more have no data · fix: idle timeout 1h (v)" in line
+
+
+def test_a_raised_lateness_blames_no_channel() -> None:
+    """Every channel's watermark is frozen: the slowest one is no further behind than before."""
+    stream = Stream(SETTINGS).run(120, traffic("abcd", behind={"d": 3_000})).change(lateness_ms=30 * MINUTE)
+    snapshot, findings = stream.run(120, traffic("abcd", behind={"d": 3_000})).snapshot, stream.findings()
+    assert snapshot is not None
+    assert (snapshot.verdict.verdict, snapshot.level.holder and snapshot.level.holder.cause) == ("stalled", "behind")
+    line = text(v.verdict_parts(snapshot, findings))
+    assert "lateness was raised" in line
+    assert "lagging" not in line
+    assert "lateness was raised" in text(presenter_of(snapshot).holder(None))
+    assert "lateness was raised" in fleet_row("x", "run", snapshot, (), None).reason
+    over = replace(snapshot, level=replace(snapshot.level, moved_ms=snapshot.now_ms))
+    assert fleet_row("x", "run", over, (), None).reason == v.MOVES_AGAIN

@@ -1,0 +1,407 @@
+"""The app of one target: its stream, its screens, and the notices of its alerts."""
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime, tzinfo
+from importlib import import_module
+from os import environ
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import msgspec
+from textual.app import App, SystemCommand
+from textual.screen import Screen
+
+from ...engine.feed.messages import Change, Header, Reply, Stop
+from ...engine.snapshot import Snapshot
+from ...engine.system.errors import RunError, UsageError
+from ...engine.text.formatting import clean, first_line
+from ...engine.verdict.alerts import LOST_AFTER_MS
+from ..words import keys
+from ..words.events import Severity, alert_severity, alert_text, alert_title
+from ..words.keys import chosen_keys
+from ..words.lists import ALERTS, ENGINE_GONE, Appearance, not_applied, recording_to, refused
+from ..words.presenter import Lost
+from ..words.recent import Recent
+from ..words.spans import Top
+from .base_app import HeaderCame, ReplyCame, SnapshotCame, SnapshotClient, StreamEnded, TooSmallScreen
+from .export_actions import ChannelCommands, ExportActions, Recorder
+from .help import Answer, QuitScreen
+from .incident_report import Incident, LastMinutes, write_new
+from .start import StartScreen
+
+_SECONDS = 15
+_LONGEST = 200
+_KNOWS_BOTH = ("WezTerm", "ghostty")
+"""Terminals that know both sequences and would show the notification twice."""
+
+
+def alert(app: App[Any], title: str, text: str, severity: Severity, ways: Collection[str]) -> None:
+    """Report an alert in these ways (`appearance.ALERTS`): a notice, the bell, a notification of the desktop."""
+    if "toast" in ways:
+        app.notify(text, title=title, severity=severity, markup=False, timeout=_SECONDS)
+    if app.is_headless or app.is_web:
+        return
+    if "bell" in ways:
+        app.bell()
+    driver = app._driver  # pyright: ignore[reportPrivateUsage]
+    if "desktop" in ways and driver is not None:
+        driver.write(notification(title, text))
+        driver.flush()
+
+
+def notification(title: str, text: str, variables: Mapping[str, str] = environ) -> str:
+    """The escape sequences OSC 9 and OSC 777 of a notification, wrapped for tmux if it runs in between."""
+    title, text = _harmless(title), _harmless(text)
+    sequences = [f"\x1b]777;notify;{title};{text}\x1b\\"]
+    if variables.get("TERM_PROGRAM") not in _KNOWS_BOTH:
+        sequences.insert(0, f"\x1b]9;{title}: {text}\x1b\\")
+    if variables.get("TMUX"):
+        return "".join(_through_tmux(sequence) for sequence in sequences)
+    return "".join(sequences)
+
+
+def _through_tmux(sequence: str) -> str:
+    """The sequence for tmux, which passes it on if `allow-passthrough` is on, and drops it otherwise."""
+    return "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"
+
+
+def _harmless(text: str) -> str:
+    """The text without characters that would end the sequence or its field."""
+    return clean(text).replace(";", ",")[:_LONGEST]
+
+
+if TYPE_CHECKING:  # the start screen is painted before the others are imported
+    from .main import MainScreen
+
+OnQuit = Literal["ask", "stop", "leave"]
+_LOADED_AFTER_S = 0.3
+"""When the main screen is imported at the latest: the start screen is painted by then, and there is no data yet."""
+_STOP_S = 2.0
+"""Longest wait (s) at quitting for an engine that does not respond to the stop."""
+
+
+class WmtopApp(ExportActions[Answer]):
+    """Shows the engine that `feed` is connected to; `run` returns whether the user stopped it or left it running.
+
+    `on_quit` says what quitting does: `ask` (an engine that this terminal started), `stop` (the demo), `leave` (a
+    viewer). `clock` gives monotonic seconds. `denied` names the actions that this screen does not have (`permissions`).
+    `preferences_file` is where the theme is remembered; None: it is not. `alerts` are the ways in which an alert is
+    reported.
+    """
+
+    _replays: ClassVar[bool] = False
+    HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (72, "-narrow"), (150, "-wide")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (20, "-tall"), (36, "-high")]  # noqa: RUF012
+    COMMANDS = App.COMMANDS | {ChannelCommands}
+
+    def __init__(
+        self,
+        feed: SnapshotClient,
+        *,
+        on_quit: OnQuit,
+        clock: Callable[[], float] = time.monotonic,
+        denied: frozenset[str] = frozenset(),
+        preferences_file: Path | None = None,
+        alerts: Collection[str] = ALERTS,
+    ) -> None:
+        super().__init__(preferences_file)
+        self._feed = feed
+        self._on_quit = on_quit
+        self._clock = clock
+        self._denied = denied
+        self._alert_ways = alerts
+        self._heard_s = clock()
+        self._header: Header | None = None
+        self._recorder = Recorder()
+        self._recent = Recent()
+        self._minutes = LastMinutes()
+        self._snapshot: Snapshot | None = None
+        self._lost: Lost | None = None
+        self._commands: dict[int, str] = {}
+        self._start = StartScreen(clock)
+        self._main: MainScreen | None = None
+        self._first_zone: tzinfo | None = UTC
+        self._of_fleet = False
+
+    def apply_appearance(self, appearance: Appearance) -> None:
+        """Apply the configured look and keys; call it before `run`."""
+        if appearance.theme is not None:
+            self.theme = f"wmtop-{appearance.theme}"
+        self._first_zone = None if appearance.zone == "local" else UTC
+        self.set_keymap(chosen_keys())
+        if self._main is not None:
+            self._main.use_zone(self._first_zone)
+
+    def return_to_fleet(self) -> None:
+        """Make Esc on the main screen return to the fleet: `run` then returns "fleet"; call it before `run`."""
+        self._of_fleet = True
+
+    def on_main_screen_left(self, event: "MainScreen.Left") -> None:
+        if self._of_fleet:
+            self.exit("fleet")
+
+    def get_default_screen(self) -> Screen[Any]:
+        return self._start
+
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
+        from .detail import DetailScreen
+        from .main import MainScreen
+
+        if isinstance(screen, MainScreen | DetailScreen):
+            for title, words, action in screen.commands():
+                yield SystemCommand(title, words, lambda action=action: self.call_later(screen.run_action, action))
+        yield SystemCommand(keys.THEME, "Dark, light or high contrast", self.action_other_theme)
+        if self.check_action("save_svg", ()):
+            yield SystemCommand(keys.SAVE_SVG, "Save the screen as a picture in this directory", self.action_save_svg)
+        if self.check_action("record", ()):
+            yield SystemCommand(keys.RECORD, "Record what this screen sees, in this directory", self.action_record)
+        if isinstance(screen, MainScreen | DetailScreen):
+            yield SystemCommand("Copy the name", "Of the selected row, to the clipboard", self.action_copy_name)
+            yield SystemCommand("Copy the row", "The selected row, to the clipboard", self.action_copy_row)
+            if self.check_action("save_csv", ()):
+                yield SystemCommand(keys.SAVE_CSV, "The table of this screen, here", self.action_save_csv)
+                yield SystemCommand(keys.SAVE_JSON, "The same as JSON", self.action_save_json)
+        if self.check_action("export_incident", ()):
+            words = "Text, picture and the last minutes as a recording, in this directory"
+            yield SystemCommand(keys.INCIDENT, words, self.action_export_incident)
+        yield SystemCommand(keys.HELP, "The keys, and how to read the barrel", self.action_show_help)
+        yield SystemCommand(keys.QUIT, "Leave wmtop", self.action_leave)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return False if action in self._denied else super().check_action(action, parameters)
+
+    @property
+    def _most_important(self) -> Top | None:
+        return None if self._main is None else self._main.seen.top
+
+    def _refresh_small(self) -> None:
+        self._fit()
+        top = self.screen_stack[-1:]
+        if self._main is not None and top and isinstance(top[0], TooSmallScreen):
+            top[0].show(self._main.seen.top)
+
+    def on_mount(self) -> None:
+        self.set_interval(1.0, self._refresh_small)
+        self.run_worker(self._follow(), name="feed")
+        self.set_timer(_LOADED_AFTER_S, lambda: import_module(".main", __package__))
+        self.set_interval(1.0, self._look_for_silence)
+
+    async def on_unmount(self) -> None:
+        await self._feed.close()
+        if self._recorder.path is not None:
+            with suppress(RunError):  # a full disk: what was written before is there
+                await asyncio.to_thread(self._recorder.take().finish)
+
+    async def _follow(self) -> None:
+        """Pass on the engine's messages until it goes away."""
+        reason: str | None = None
+        try:
+            async for message in self._feed.messages():
+                if isinstance(message, Snapshot):
+                    self._record(message)
+                    self.post_message(SnapshotCame(message))
+                elif isinstance(message, Header):
+                    self.post_message(HeaderCame(message))
+                else:
+                    self.post_message(ReplyCame(message))
+        except RunError as error:
+            reason = first_line(str(error))
+        except (OSError, EOFError, msgspec.MsgspecError) as error:
+            reason = f"The stream cannot be read: {first_line(str(error))}"
+        self.post_message(StreamEnded(reason))
+
+    def on_header_came(self, event: HeaderCame) -> None:
+        self._header = event.header
+        self._engine_name = event.header.name
+        self._recent = self._recent_of(event.header)
+
+    def on_snapshot_came(self, event: SnapshotCame) -> None:
+        first, self._snapshot = self._snapshot is None, event.snapshot
+        self._engine_name = event.snapshot.name
+        self._recent.add(event.snapshot)
+        self._minutes.add(event.snapshot)
+        self._heard_s = self._clock()
+        if first:
+            self._recent.log.take_alerts()  # older than this screen, which shows them
+        self._alert()
+        self._route()
+
+    def _recent_of(self, header: Header) -> Recent:
+        """The history in a header."""
+        return Recent(header.history, header.points)
+
+    def _alert(self) -> None:
+        """Report new alerts."""
+        for event in self._recent.log.take_alerts():
+            severity = alert_severity(event)
+            alert(self, alert_title(self._engine_name), alert_text(event), severity, self._alert_ways)
+
+    def _look_for_silence(self) -> None:
+        """Check for missing snapshots: an engine that sends none is lost, too."""
+        snapshot, silent_ms = self._snapshot, round(1_000 * (self._clock() - self._heard_s))
+        if snapshot is None or snapshot.wall_ms is None or snapshot.ended or snapshot.state in ("ended", "starting"):
+            return
+        if self._lost is not None and self._lost.reason is not None:
+            self._recent.log.lose(snapshot.wall_ms + silent_ms, self._lost.reason)
+        elif self._lost is None and silent_ms >= LOST_AFTER_MS:
+            self._recent.log.lose(snapshot.wall_ms + silent_ms, silent_ms=silent_ms)
+        self._alert()
+
+    def on_stream_ended(self, event: StreamEnded) -> None:
+        self._lost = Lost(event.reason)
+        self._start.lose(self._lost)
+        self._look_for_silence()
+        if self._main is not None:
+            self._main.lose(self._lost)
+
+    def on_start_screen_uncovered(self, event: StartScreen.Uncovered) -> None:
+        self._route()
+
+    def _route(self) -> None:
+        """Pass the newest snapshot to the screen that shows it."""
+        snapshot = self._snapshot
+        if snapshot is None:
+            return
+        if self._main is not None:
+            self._main.take(snapshot, self._recent)
+            return
+        starting = snapshot.state == "starting" or (snapshot.state == "failed" and snapshot.batch is None)
+        covered = isinstance(self.screen, TooSmallScreen)
+        if starting or not (covered or self.screen is self._start):
+            self._start.take(snapshot)
+            return
+        if covered:
+            self.pop_screen()
+        from .main import MainScreen
+
+        self._main = MainScreen(snapshot, self._recent, self._clock, plain=self.no_color, denied=self._denied)
+        self._main.use_zone(self._first_zone)
+        self._start.done()
+        self._show_recording()
+        self.push_screen(self._main)
+        if self._lost is not None:
+            self._main.lose(self._lost)
+        self._fit()
+
+    async def on_main_screen_apply_wanted(self, event: "MainScreen.ApplyWanted") -> None:
+        change, words = event.change, event.words
+        self._commands[len(self._commands) + 1] = words
+        change = msgspec.structs.replace(change, id=len(self._commands))
+        if (why := await self._send(change)) is not None:
+            self.notify(not_applied(words, why), severity="error", markup=False)
+
+    def on_reply_came(self, event: ReplyCame) -> None:
+        self._show_reply(event.reply)
+
+    def _show_reply(self, reply: Reply) -> None:
+        words, text = self._commands.get(reply.id, "the command"), clean(reply.text)
+        if reply.ok:
+            self.notify(text or f"{words} applied", markup=False, timeout=4)
+        else:
+            self.notify(refused(words, text), severity="error", markup=False, timeout=8)
+
+    async def _send(self, command: Change | Stop) -> str | None:
+        """Send a command; returns why it could not be sent, or None."""
+        if self._lost is not None:
+            return ENGINE_GONE
+        try:
+            await self._feed.send(command)
+        except RunError as error:
+            return first_line(str(error))
+        except OSError:
+            return ENGINE_GONE
+        return None
+
+    def action_show_help(self) -> None:
+        """Open the help for the present screen."""
+        from .detail import DetailScreen
+        from .help import HelpScreen
+
+        if not isinstance(self.screen, HelpScreen | QuitScreen):
+            about = self.screen if isinstance(self.screen, DetailScreen) else None
+            denied = self._main.seen.denied if self._main is not None else self._denied
+            self.push_screen(HelpScreen(replay=self._replays, about=about, denied=denied))
+
+    async def action_export_incident(self) -> None:
+        """Write the present state, and the minutes before it, to a zip in wmtop's start directory."""
+        incident = self._incident()
+        if incident is None:
+            return
+        self.notify("writing an incident report …", timeout=3)
+        try:
+            path = await asyncio.to_thread(write_new, incident, Path.cwd(), datetime.now())
+        except (UsageError, RunError, OSError) as error:
+            self.notify(f"no report was written: {error}", severity="error", markup=False, timeout=8)
+        else:
+            self.notify(f"wrote {path}", markup=False, timeout=8)
+
+    def _incident(self) -> Incident | None:
+        """The incident at the shown snapshot; None before there is one."""
+        if self._header is None or self._main is None:
+            return None
+        shown = self._main.seen.snapshot
+        return Incident(
+            header=self._header,
+            snapshots=self._minutes.until(shown),
+            points=self._recent.until(shown),
+            lost=None if self._lost is None else self._lost.text,
+        )
+
+    async def action_record(self) -> None:
+        """Start a recording in wmtop's start directory, and name its file; again: stop it."""
+        if self._header is None or self._snapshot is None:
+            return
+        if self._recorder.path is not None:
+            await self._stop_recording()
+            return
+        try:
+            path = self._recorder.start(self._header, self._snapshot, Path.cwd(), datetime.now())
+            self.notify(recording_to(path), markup=False, timeout=8)
+        except (UsageError, RunError, OSError) as error:  # the last: the directory itself is gone
+            self.notify(f"not recorded: {error}", severity="error", markup=False, timeout=8)
+        self._show_recording()
+
+    async def _stop_recording(self) -> None:
+        """End the recording; a thread writes what waits for the disk, and the screen does not wait."""
+        recording = self._recorder.take()
+        self._show_recording()
+        try:
+            done = await asyncio.to_thread(recording.finish)
+        except RunError as error:
+            self.notify(str(error), severity="error", markup=False, timeout=8)
+        else:
+            self.notify(done, markup=False, timeout=8)
+
+    def _record(self, snapshot: Snapshot) -> None:
+        """Add a snapshot to the recording, if there is one; a full disk ends only the recording."""
+        try:
+            self._recorder.add(snapshot)
+        except RunError as error:
+            self.notify(str(error), severity="error", markup=False, timeout=8)
+            self._show_recording()
+
+    def _show_recording(self) -> None:
+        if self._main is not None:
+            self._main.record(self._recorder.path is not None)
+
+    async def action_leave(self) -> None:
+        """Quit, as `on_quit` says; with nothing left to stop, just quit."""
+        if isinstance(self.screen, QuitScreen):
+            return
+        if self._on_quit == "ask" and self._lost is None:
+            self.push_screen(QuitScreen(clean(self._engine_name) or "engine"), self._answered)
+        else:
+            await self._go("stop" if self._on_quit == "stop" else "leave")
+
+    async def _answered(self, answer: Answer | None) -> None:
+        if answer is not None:
+            await self._go(answer)
+
+    async def _go(self, answer: Answer) -> None:
+        if answer == "stop":
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._send(Stop(id=0)), _STOP_S)
+        self.exit(answer)

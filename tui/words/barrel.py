@@ -1,0 +1,349 @@
+"""The barrel as data: the vertical axis, the staves' order and kinds, and their horizontal positions. Pure."""
+
+from collections.abc import Sequence
+from math import ceil, floor, log
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+from ...engine.snapshot import ChannelState, ChannelView, Snapshot
+from ...engine.text.formatting import DAY, HOUR, MINUTE, SECOND
+from .target import target_of
+
+STEPS = (
+    *(base * ten for ten in (1, 10, 100) for base in (1, 2, 5)),
+    *(base * SECOND for base in (1, 2, 5, 10, 15, 30)),
+    *(base * MINUTE for base in (1, 2, 5, 10, 15, 30)),
+    *(base * HOUR for base in (1, 2, 3, 6, 12)),
+    *(base * DAY for base in (1, 2, 7, 14, 30, 90, 365, 1_825, 3_650, 36_500)),
+)
+"""Round times (ms)."""
+_WATER, _SHALLOW, _DEEP, _FULL = 0.28, 0.14, 0.48, 0.6
+"""Position of the water line at first, its least and greatest position, and the part of the rest that the span may
+fill.
+"""
+
+
+class Tick(Struct, frozen=True):
+    """A labelled row, counted from the bottom: `time_ms` is an epoch time, or a distance on a log axis."""
+
+    row: int
+    time_ms: int
+
+
+class Scale(Protocol):
+    """Maps a time to its row."""
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        ...
+
+    def height(self, time_ms: int) -> float:
+        """Rows from the bottom up to `time_ms`: below 0 or above `rows` if it is outside."""
+        ...
+
+    def ticks(self) -> list[Tick]:
+        """The labelled rows, from the bottom up."""
+        ...
+
+
+class Axis(Struct, frozen=True):
+    """Linear event time: `low_ms` is the bottom edge, a row is `row_ms` high, every `per_tick`-th row has a label."""
+
+    low_ms: int
+    row_ms: int
+    per_tick: int
+    rows: int
+
+    @property
+    def tick_ms(self) -> int:
+        """The distance between two labels (ms)."""
+        return self.row_ms * self.per_tick
+
+    def height(self, time_ms: int) -> float:
+        """Rows from the bottom up to `time_ms`."""
+        return (time_ms - self.low_ms) / self.row_ms
+
+    def ticks(self) -> list[Tick]:
+        """The rows whose middle is a round time."""
+        first = -(-(self.low_ms + self.row_ms // 2) // self.tick_ms) * self.tick_ms
+        out: list[Tick] = []
+        while (row := int(self.height(first))) < self.rows:
+            out.append(Tick(row, first))
+            first += self.tick_ms
+        return out
+
+
+class LogAxis(Struct, frozen=True):
+    """Distance behind the fastest channel: the top is distance 0, the bottom `far_ms`, each row a constant factor."""
+
+    fastest_ms: int
+    near_ms: int
+    far_ms: int
+    rows: int
+
+    def height(self, time_ms: int) -> float:
+        """Rows from the bottom up to `time_ms`."""
+        distance = max(self.fastest_ms - time_ms, self.near_ms)
+        return self.rows * (1 - log(distance / self.near_ms) / log(self.far_ms / self.near_ms))
+
+    def ticks(self) -> list[Tick]:
+        """Round distances, one row apart at least."""
+        out: list[Tick] = []
+        for step in (s for s in reversed(STEPS) if s in _ROUND):
+            row = int(self.height(self.fastest_ms - step))
+            if self.near_ms < step < self.far_ms and 0 <= row < self.rows and (not out or row > out[-1].row + 1):
+                out.append(Tick(row, step))
+        return out
+
+
+_SHORT_ROUND = frozenset((1, 10, 100, SECOND, 10 * SECOND, MINUTE, 10 * MINUTE, HOUR, 6 * HOUR))
+_ROUND = _SHORT_ROUND | {DAY * days for days in (1, 7, 30, 365, 3_650)}
+
+
+def top_of(times: list[int], level_ms: int) -> int:
+    """The fastest watermark that is drawn to scale: one far beyond all others is cut off."""
+    ahead = sorted(time - level_ms for time in times if time > level_ms)
+    if len(ahead) < 3:
+        return level_ms + (ahead[-1] if ahead else 0)
+    limit = 8 * ahead[len(ahead) // 2]
+    return level_ms + max(distance for distance in ahead if distance <= limit)
+
+
+def follow(last: Axis | None, low_ms: int, high_ms: int, least_ms: int, rows: int) -> Axis:
+    """The axis that shows `low_ms` (the water) to `high_ms`: the last one if it still fits, moved by whole rows if that
+    is enough, else a new one. `least_ms` is the smallest span worth magnifying.
+    """
+    need = max(high_ms - low_ms, least_ms)
+    if last is not None and last.rows == rows and need > 0.25 * _FULL * last.row_ms * rows:
+        moved = _moved(last, low_ms, high_ms)
+        if moved.height(low_ms) >= 0 and moved.height(high_ms) <= rows:
+            return moved
+    water = max(round(_WATER * rows), 1)
+    room = max(min(_FULL * rows, rows - water - 1.5), 0.5)
+    fitting = sorted((step // n, n) for step in STEPS for n in (4, 3, 2) if not step % n)
+    row_ms, per_tick = next(((row, n) for row, n in fitting if need / row <= room), fitting[-1])
+    return Axis((low_ms // row_ms - water) * row_ms - row_ms // 2, row_ms, per_tick, rows)
+
+
+def _moved(axis: Axis, low_ms: int, high_ms: int) -> Axis:
+    """The axis moved by as few whole rows as bring the water line and the top back into view."""
+    bottom, top, rows = axis.height(low_ms), axis.height(high_ms), axis.rows
+    up = max(ceil(bottom - _DEEP * rows), min(ceil(top - rows + 0.5), floor(bottom - _SHALLOW * rows)), 0)
+    down = ceil(_SHALLOW * rows - bottom) if not up else 0
+    by = up - max(down, 0)
+    return axis if not by else Axis(axis.low_ms + by * axis.row_ms, axis.row_ms, axis.per_tick, rows)
+
+
+_WIDEST, _ALONE = 14, 40
+_FOLDED = 6
+_LEAST = 3
+
+
+class StavePositions(Struct, frozen=True):
+    """All in cells: the first stave at `left`, one every `pitch`, `stave` wide; after `shown` of them the strip."""
+
+    left: int
+    pitch: int
+    stave: int
+    shown: int
+    fold_left: int = 0
+    fold_cells: int = 0
+    per_cell: int = 0
+    """Staves per cell of the strip."""
+
+    def at(self, x: int) -> int | None:
+        """The stave at cell `x`; for the strip: -1 - its cell."""
+        if self.fold_cells and x >= self.fold_left:
+            cell = x - self.fold_left
+            return -1 - cell if cell < self.fold_cells else None
+        place = (x - self.left + (self.pitch - self.stave) // 2) // self.pitch
+        return place if 0 <= place < self.shown else None
+
+
+def columns(count: int, width: int, label: int) -> StavePositions:
+    """The positions of `count` staves in `width` cells; with folded ones, `label` cells is the least width."""
+    if count * _LEAST <= width:
+        pitch = min(width // max(count, 1), max(_WIDEST, _ALONE // max(count, 1)))
+        stave = pitch - max(1, pitch // 3)
+        used = count * pitch - (pitch - stave)
+        return StavePositions((width - used) // 2, pitch, stave, count)
+    strip = width // 3
+    pitch = max(_LEAST, min(label + 1, _FOLDED))
+    shown = max((width - strip - 1) // pitch, 1)
+    rest = count - shown
+    if rest <= 0:
+        return StavePositions(0, pitch, pitch - 1, count)
+    per_cell = -(-rest // max(strip - 1, 1))  # one cell more if two groups each begin with their own cell
+    return StavePositions(0, pitch, pitch - 1, shown, shown * pitch + 1, -(-rest // per_cell) + 1, per_cell)
+
+
+def common(names: Sequence[str]) -> str:
+    """The common beginning of all names, up to a sign that is neither a letter nor a digit."""
+    if len(names) < 2:
+        return ""
+    first, last = min(names), max(names)
+    same = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+    return first[: max((i + 1 for i in range(same) if not first[i].isalnum()), default=0)]
+
+
+Kind = Literal["active", "holder", "idle", "catching_up", "never_seen", "finished", "drowned"]
+STATES: dict[Kind, str] = {
+    "active": "active", "holder": "HOLDS", "idle": "idle", "catching_up": "realigning", "never_seen": "never seen",
+    "finished": "finished", "drowned": "lagging",
+}  # fmt: skip
+"""Each kind in a word, for tables."""
+PAUSED = "paused"
+"""The word for an active channel that is paused until slower ones catch up."""
+
+PATIENCE_S = 8.0
+"""How long (s) a stave's rank must differ, always to the same side, before it moves."""
+
+
+class Stave(Struct, frozen=True, gc=False):
+    """One input of the valve (or a channel inside it) as the barrel draws it."""
+
+    key: str
+    watermark_ms: int | None
+    """Its height; under Spark's one clock its event time: below the water its newest record is behind the watermark."""
+    kind: Kind
+
+
+def kind_of(channel: str, state: ChannelState, holder: str | None) -> Kind:
+    """How a channel is drawn: as the holder, or by its state."""
+    return "holder" if channel == holder else state
+
+
+_GROUPS: dict[Kind, int] = {
+    "holder": 0, "drowned": 1, "active": 1, "catching_up": 2, "never_seen": 3, "idle": 4, "finished": 5,
+}  # fmt: skip
+_BELOW_ALL = float("-inf")
+
+
+def rank(kind: Kind, watermark_ms: int | None) -> tuple[int, float]:
+    """The most behind first: channels in the minimum, then realigning ones, then those left out, then finished ones."""
+    return _GROUPS[kind], _BELOW_ALL if watermark_ms is None else watermark_ms
+
+
+LEFT_OUT: frozenset[Kind] = frozenset(("idle", "never_seen", "finished"))
+"""The kinds that do not take part in the minimum."""
+
+
+def holding(snapshot: Snapshot) -> str | None:
+    """The channel that holds back the watermark; if an instance does, its most behind channel."""
+    holder = snapshot.level.holder
+    if holder is None or snapshot.blockers == []:  # the channel that sets the minimum may itself be the fastest
+        return None
+    instance = next((i.instance for i in snapshot.instances or () if i.channel == holder.channel), None)
+    if instance is None:
+        return holder.channel
+    inside = [view for view in snapshot.channels if view.instance == instance]
+    taking_part = [view for view in inside if view.state not in ("idle", "finished")]
+    behind = min(taking_part, key=lambda view: rank("active", view.watermark_ms), default=None)
+    return behind.channel if behind else None
+
+
+def holding_instance(snapshot: Snapshot) -> str | None:
+    """The instance that holds back the watermark: the holder itself, or its instance."""
+    holder = snapshot.level.holder
+    if holder is None:
+        return None
+    inside = (view.channel for view in snapshot.instances or () if view.instance == holder.instance)
+    return holder.channel if holder.instance is None else next(inside, holder.channel)
+
+
+def staves(snapshot: Snapshot, inside: int | None) -> list[Stave]:
+    """The source instances, or without instances the channels, or those of instance `inside`; in their own order."""
+    if snapshot.instances is not None and inside is None:
+        holder = holding_instance(snapshot)
+        return [Stave(i.channel, i.watermark_ms, kind_of(i.channel, i.state, holder)) for i in snapshot.instances]
+    if target_of(snapshot).one_clock:
+        level_ms = snapshot.level.watermark_ms
+        return [Stave(c.channel, c.max_event_ms, under_one_clock(c, level_ms)) for c in snapshot.channels]
+    holder = holding(snapshot)
+    return [
+        Stave(c.channel, c.watermark_ms, kind_of(c.channel, c.state, holder))
+        for c in snapshot.channels
+        if inside is None or c.instance == inside
+    ]
+
+
+def under_one_clock(view: ChannelView, level_ms: int | None) -> Kind:
+    """How a channel is drawn under Spark's one clock: drowned if even its newest record is behind the watermark."""
+    drowned = level_ms is not None and view.max_event_ms is not None and view.max_event_ms <= level_ms
+    return "drowned" if drowned and view.state == "active" else view.state
+
+
+class FoldedStaves(Struct, frozen=True):
+    """Staves that share cells."""
+
+    cells: list[list[Stave]] = []
+    lowest: list[Stave] = []
+    """The lowest of each cell, by which it is drawn."""
+    keys: frozenset[str] = frozenset()
+    count: int = 0
+    left_out: int = 0
+
+
+def fold(found: Sequence[Stave], per_cell: int) -> FoldedStaves:
+    """The staves, `per_cell` to a cell; those that are left out of the minimum, which come last, apart."""
+    out = next((place for place, stave in enumerate(found) if stave.kind in LEFT_OUT), len(found))
+    cells = [
+        list(group[start : start + per_cell])
+        for group in (found[:out], found[out:])
+        for start in range(0, len(group), per_cell)
+    ]
+    return FoldedStaves(
+        cells=cells,
+        lowest=[min(cell, key=lambda s: _BELOW_ALL if s.watermark_ms is None else s.watermark_ms) for cell in cells],
+        keys=frozenset(stave.key for stave in found),
+        count=len(found),
+        left_out=sum(stave.kind in LEFT_OUT for stave in found),
+    )
+
+
+class Order:
+    """Keeps staves in place: one moves only when its rank has differed for a while."""
+
+    def __init__(self, patience_s: float = PATIENCE_S) -> None:
+        self._patience = patience_s
+        self._places: list[str] = []
+        self._since: dict[str, tuple[bool, float]] = {}
+
+    def arrange(self, found: Sequence[Stave], now_s: float, most: int | None = None) -> list[Stave]:
+        """The staves from left to right at `now_s` (monotonic seconds).
+
+        If there are more than `most`, the most behind come first and keep their places; the rest follows by rank.
+        """
+        by_rank = sorted(found, key=lambda s: rank(s.kind, s.watermark_ms))
+        first, rest = by_rank[:most], by_rank[len(by_rank) if most is None else most :]
+        by_key = {stave.key: stave for stave in first}
+        ranked = list(by_key)
+        ranks = {key: place for place, key in enumerate(ranked)}
+        known = set(self._places)
+        places = [key for key in self._places if key in by_key]
+        restless = self._restless(places, ranks, now_s)
+        places = [key for key in places if key not in restless]
+        for key in ranked:
+            if key in restless or key not in known:
+                places.insert(ranks[key], key)
+        for key in restless:
+            del self._since[key]
+        self._places = places
+        return [*(by_key[key] for key in places), *rest]
+
+    def _restless(self, places: list[str], ranks: dict[str, int], now_s: float) -> set[str]:
+        """The staves that have long been out of place; stores since when others are."""
+        since: dict[str, tuple[bool, float]] = {}
+        moving: set[str] = set()
+        for place, key in enumerate(places):
+            if ranks[key] == place:
+                continue
+            above = ranks[key] > place
+            side, start = self._since.get(key, (above, now_s))
+            since[key] = (above, start if side == above else now_s)
+            if now_s - since[key][1] >= self._patience:
+                moving.add(key)
+        self._since = since
+        return moving

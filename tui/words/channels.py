@@ -1,0 +1,184 @@
+"""The facts about one channel, in words. Pure."""
+
+from datetime import tzinfo
+
+from ...engine.snapshot import ChannelView, Offender, Snapshot
+from ...engine.text import formatting as f
+from .barrel import holding
+from .spans import Span
+from .target import target_of
+from .wording import cause, held_for, name
+
+Fact = tuple[str, list[Span]]
+"""A label, and the known value."""
+
+
+def channel_named(snapshot: Snapshot, channel: str | None) -> ChannelView | None:
+    """The channel of that name."""
+    return next((view for view in snapshot.channels if view.channel == channel), None)
+
+
+def story(snapshot: Snapshot, view: ChannelView) -> list[Span]:
+    """The channel's state, in a sentence."""
+    who: Span = (name(view.channel), "strong")
+    if holding(snapshot) == view.channel and snapshot.level.holder is not None:
+        return [(who[0], "holder"), (f" holds back the watermark{held_for(snapshot)}: {cause(snapshot)}.", "text")]
+    return [who, (f" {_standing(snapshot, view)}.", "text")]
+
+
+def _standing(snapshot: Snapshot, view: ChannelView) -> str:
+    ahead = _ahead(snapshot, view)
+    if view.state == "idle":
+        quiet = "" if view.quiet_ms is None else f", no data for {f.duration(view.quiet_ms)}"
+        return f"is idle{quiet}: it is left out of the minimum until its next record"
+    if view.state == "never_seen":
+        return "was never seen: no record since the start"
+    if view.state == "finished":
+        return "is finished: no more records will come"
+    if view.state == "catching_up":
+        behind = "" if ahead is None or ahead >= 0 else f", {f.duration(-ahead)} behind the watermark"
+        return f"was idle and is realigning{behind}: it counts again once it reaches the watermark"
+    if ahead is None:
+        return "is active, and has no watermark yet" if view.watermark_ms is None else "is active"
+    return (
+        f"is active, {f.duration(ahead)} ahead of the watermark"
+        if ahead >= 0
+        else f"is {f.duration(-ahead)} behind the watermark"
+    )
+
+
+def facts(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> list[Fact]:
+    """All known facts, the most important first; many are unknown for an attached query."""
+    out: list[Fact] = [
+        ("watermark", _watermark(snapshot, view, zone)),
+        *_own_watermark(snapshot, view, zone),
+        ("newest record", _time(view.max_event_ms, snapshot, zone)),
+        ("no data for", _quiet(snapshot, view)),
+        ("idleness", _idleness(snapshot, view)),
+        ("records", _records(snapshot, view)),
+        ("late", _late(view)),
+        ("backlog", _backlog(snapshot, view)),
+        ("set aside", _set_aside(view)),
+    ]
+    offenders = (("last malformed", snapshot.last_malformed), ("last in future", snapshot.last_future))
+    out += [(what, _offender(found, zone)) for what, found in offenders if found and found.channel == view.channel]
+    if windows := _windows(snapshot, view, zone):
+        out.append(("open windows", windows))
+    if view.instance is not None:
+        out.append(("source instance", [(f"#{view.instance}", "text")]))
+    return out
+
+
+def _ahead(snapshot: Snapshot, view: ChannelView) -> int | None:
+    level = snapshot.level.watermark_ms
+    return None if view.watermark_ms is None or level is None else view.watermark_ms - level
+
+
+def _watermark(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> list[Span]:
+    if view.watermark_ms is None:
+        return [(f.NO_DATA, "dim")]
+    spans: list[Span] = [(f.clock(view.watermark_ms, zone, snapshot.now_ms), "level")]
+    ahead = _ahead(snapshot, view)
+    if ahead == 0:
+        spans.append(("  at the watermark", "dim"))
+    elif ahead is not None:
+        side = "ahead of" if ahead > 0 else "behind"
+        spans += [(f"  {f.duration(abs(ahead))}", "text"), (f" {side} the watermark", "dim")]
+    return spans
+
+
+def _own_watermark(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> list[Fact]:
+    """The watermark it sends, if Flink tasks on the way send it later."""
+    delay_ms = snapshot.flink.delays.get(view.channel) if snapshot.flink is not None else None
+    if not delay_ms or view.watermark_ms is None:
+        return []
+    own = f.clock(view.watermark_ms + delay_ms, zone, snapshot.now_ms)
+    way = f"{f.duration(abs(delay_ms))} {'later' if delay_ms > 0 else 'earlier'}"
+    return [("its own", [(own, "text"), (f"  a task on the way sends it {way}", "dim")])]
+
+
+def _time(time_ms: int | None, snapshot: Snapshot, zone: tzinfo | None) -> list[Span]:
+    return [(f.UNKNOWN, "dim")] if time_ms is None else [(f.clock(time_ms, zone, snapshot.now_ms), "text")]
+
+
+def _quiet(snapshot: Snapshot, view: ChannelView) -> list[Span]:
+    if view.quiet_ms is None:
+        return [(f.ELSEWHERE, "dim")]
+    spans: list[Span] = [(f.duration(view.quiet_ms), "text"), (" now", "dim")]
+    if view.longest_quiet_ms is not None:
+        ink = "stale" if view.quiet_ms > view.longest_quiet_ms else "text"
+        spans += [(", longest before ", "dim"), (f.duration(view.longest_quiet_ms), ink)]
+    timeout = snapshot.settings.idle_after_ms
+    if view.state in ("active", "catching_up", "never_seen") and timeout is not None:
+        spans.append((f", idle after {f.setting(timeout)}", "dim"))
+    return spans
+
+
+def _idleness(snapshot: Snapshot, view: ChannelView) -> list[Span]:
+    if view.flaps is None and target_of(snapshot).one_clock:
+        return [("none: Spark's one clock has no idle timeout", "dim")]
+    if view.flaps is None:
+        return [(f.ELSEWHERE, "dim")]
+    spans: list[Span] = [(f"{view.flaps:,}", "text"), (f" change{'s' * (view.flaps != 1)} active ↔ idle", "dim")]
+    if view.round_ms is not None:
+        spans += [(", lately every ", "dim"), (f.duration(view.round_ms), "text")]
+    return spans
+
+
+def _records(snapshot: Snapshot, view: ChannelView) -> list[Span]:
+    if view.records is None:
+        return [(f.ELSEWHERE, "dim")]
+    spans: list[Span] = [(f.count(view.records), "text")]
+    if view.rate is not None:
+        spans += [(", ", "dim"), (f.rate(view.rate), "text"), ("/s", "dim")]
+    if snapshot.totals.records:
+        spans.append((f", {f.share_of(view.records, snapshot.totals.records)} of all", "dim"))
+    return spans
+
+
+def _late(view: ChannelView) -> list[Span]:
+    if view.late is None:
+        return [(f.ELSEWHERE, "dim")]
+    spans: list[Span] = [(f.share_of(view.late, view.records), "stale" if view.late else "text")]
+    spans.append((f" ({f.count(view.late)})", "dim"))
+    if view.behind_watermark is not None:
+        spans += [(", behind the watermark ", "dim"), (f.count(view.behind_watermark), "text")]
+    return spans
+
+
+def _backlog(snapshot: Snapshot, view: ChannelView) -> list[Span]:
+    spans: list[Span] = [(f.UNKNOWN, "dim")]
+    if view.backlog is not None:
+        spans = [(f.count(view.backlog), "stale" if view.backlog else "text"), (" records", "dim")]
+    if view.behind_end_ms:
+        spans.append((f", {f.duration(view.behind_end_ms)} of event time", "dim"))
+    if view.held_back:
+        by = "watermark alignment" if target_of(snapshot).kind == "flink" else "--max-drift"
+        spans.append((f", paused by {by}", "stale"))
+    return spans
+
+
+def _set_aside(view: ChannelView) -> list[Span]:
+    spans: list[Span] = []
+    for number, word in ((view.malformed, "malformed"), (view.future, "in the future")):
+        ink = "stale" if number else "text"
+        spans += [(", " if spans else "", "dim"), (f.count(number), ink), (f" {word}", "dim")]
+    return spans
+
+
+def _offender(found: Offender, zone: tzinfo | None) -> list[Span]:
+    where = "" if found.offset is None else f"offset {found.offset:,}"
+    part = "" if found.part is None else f" of {f.label(found.part, 40)}"
+    claims = "no usable time" if found.timestamp_ms is None else f"claims {f.stamp(found.timestamp_ms, zone)}"
+    return [(f"{where}{part}{': ' if where or part else ''}{claims}", "text")]
+
+
+def _windows(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> list[Span]:
+    """Its records in the open windows, if it is among the fullest channels there."""
+    spans: list[Span] = []
+    for window in snapshot.windows.open:
+        records = next((part.records for part in window.channels or () if part.channel == view.channel), None)
+        if records is not None:
+            span = f.interval(window.start_ms, window.end_ms, zone, snapshot.now_ms)
+            spans += [(", " if spans else "", "dim"), (f"{span} ", "dim"), (f.count(records), "text")]
+    return spans

@@ -1,0 +1,325 @@
+"""The fleet: a row for each target, the worst first, as a table and as JSON. Pure."""
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+from rich.cells import cell_len
+
+from ...engine.doctor import accounts_for, diagnose
+from ...engine.doctor.finding import Severity
+from ...engine.doctor.progress import verdict_at
+from ...engine.snapshot import Snapshot, VerdictName
+from ...engine.text import formatting as f
+from ...engine.verdict.history import HistoryPoint
+from .check import BAD
+from .diagnosis.diagnoses import explain
+from .fail_if import FACTS, CheckInput
+from .spans import Part, Span, cells, clip, part
+from .target import target_of
+from .verdict import INKS, MOVES_AGAIN, WORDS, blame, is_over
+from .wording import is_close
+from .wording import name as shown_name
+
+SILENT_MS = 10_000
+"""Time (ms) without a snapshot after which a target's verdict is not known."""
+WORST: tuple[VerdictName, ...] = ("stalled", "slow", "unknown", "waiting", "moving", "ended")
+RECORDING = "recording"
+"""The kind of a target that never becomes stale: its verdict is that of its end."""
+SPARK_CELLS, SPARK_CELL_MS = 12, 10_000
+_EIGHTHS = "▁▂▃▄▅▆▇█"
+_OVER = ("ended", "failed")
+
+
+class FleetRow(Struct, frozen=True, kw_only=True):
+    """One target; times in ms, None: not known. `lost` is why there is nothing newer."""
+
+    target: str
+    kind: str
+    verdict: VerdictName = "unknown"
+    reason: str = ""
+    watermark_ms: int | None = None
+    behind_fastest_ms: int | None = None
+    behind_clock_ms: int | None = None
+    held_back_by: str | None = None
+    late_share_recent: float | None = None
+    backlog: int | None = None
+    findings: dict[Severity, int] | None = None
+    age_ms: int | None = None
+    """How long ago its last snapshot came; of a recording, was taken."""
+    lost: str | None = None
+    lags: tuple[int | None, ...] = ()
+    """The lag of the last minutes, the newest last."""
+
+    @property
+    def lag_ms(self) -> int | None:
+        """Behind the fastest channel; behind the clock where no channel is known."""
+        return self.behind_clock_ms if self.behind_fastest_ms is None else self.behind_fastest_ms
+
+
+def fleet_row(
+    target: str, kind: str, snapshot: Snapshot | None, past: Sequence[HistoryPoint], lost: str | None
+) -> FleetRow:
+    """The row of a target by its last snapshot (None: there was none yet) and its history."""
+    if snapshot is None:
+        return FleetRow(target=target, kind=kind, reason=lost or "no answer yet", lost=lost)
+    over = snapshot.ended or snapshot.state in _OVER
+    gone = None if over else lost
+    findings = diagnose(snapshot, past, lost=gone)
+    verdict = verdict_at(snapshot, past, lost=gone)
+    given = CheckInput(snapshot, past, verdict, findings)
+    late, backlog = FACTS["late_share_recent"].take(given), FACTS["backlog"].take(given)
+    level = snapshot.level
+    failed = f.first_line(snapshot.error) if snapshot.state == "failed" and snapshot.error else None
+    return FleetRow(
+        target=target,
+        kind=kind_of(kind, snapshot),
+        verdict=verdict,
+        reason=gone or failed or _reason(given),
+        watermark_ms=level.watermark_ms,
+        behind_fastest_ms=level.behind_fastest_ms,
+        behind_clock_ms=level.behind_clock_ms,
+        held_back_by=held_back_by(snapshot),
+        late_share_recent=late if isinstance(late, float) else None,
+        backlog=backlog if isinstance(backlog, int) else None,
+        findings={level: sum(one.severity == level for one in findings) for level in ("critical", "warning", "info")},
+        lost=gone or failed,
+        lags=_lags(past),
+    )
+
+
+def held_back_by(snapshot: Snapshot) -> str | None:
+    """The channel that holds back the watermark; None if no channel is to blame: the slowest one is no further behind
+    than it may be, or is itself the fastest, or records wait in a busy operator.
+    """
+    holder = snapshot.level.holder
+    if holder is None or holder.cause == "in_flight" or is_close(snapshot):
+        return None
+    return None if snapshot.blockers == [] and holder.cause == "behind" else holder.channel
+
+
+def _reason(given: CheckInput) -> str:
+    """Why the verdict is not good: the blockers of the watermark, else the doctor's finding."""
+    if given.verdict == "stalled" and is_over(given.snapshot, given.findings):
+        return MOVES_AGAIN
+    if given.verdict in BAD and (blamed := blame(given.snapshot)) is not None:
+        return blamed
+    if given.verdict not in (*BAD, "unknown"):
+        return ""
+    found = next((one for one in given.findings if accounts_for(one, given.verdict)), None)
+    return "" if found is None else explain(found, given.snapshot, UTC).title
+
+
+def aged(row: FleetRow, age_ms: int | None) -> FleetRow:
+    """The row when its last snapshot is `age_ms` old: a target without recent snapshots is not known to be fine."""
+    row = replace(row, age_ms=age_ms)
+    if age_ms is None or age_ms <= SILENT_MS or row.verdict in ("ended", "unknown") or row.kind == RECORDING:
+        return row
+    silent = f"no answer for {f.duration(age_ms // 1_000 * 1_000)}"
+    return replace(row, verdict="unknown", reason=silent, lost=silent)
+
+
+def kind_of(kind: str, snapshot: Snapshot) -> str:
+    """The target's kind, if its address (`kind`) does not show it."""
+    source = snapshot.source
+    return kind if source is None or kind == RECORDING else source.kind if target_of(snapshot).is_attached else "run"
+
+
+def _lags(past: Sequence[HistoryPoint]) -> tuple[int | None, ...]:
+    out: list[int | None] = [None] * SPARK_CELLS
+    if not past:
+        return tuple(out)
+    newest = past[-1].wall_ms // SPARK_CELL_MS
+    for point in reversed(past):
+        place = SPARK_CELLS - 1 - (newest - point.wall_ms // SPARK_CELL_MS)
+        if place < 0:
+            break
+        lag = point.behind_fastest_ms
+        if lag is None and point.watermark_ms is not None:
+            lag = max(point.now_ms - point.watermark_ms, 0)
+        if lag is not None:
+            out[place] = max(lag, out[place] or 0)
+    return tuple(out)
+
+
+# Order and filter
+
+Key = Callable[[FleetRow], Any]
+
+
+def _worst(row: FleetRow) -> tuple[Any, ...]:
+    """A lost target is worse than one that has been watched for too short a time."""
+    found = row.findings or {}
+    return (
+        WORST.index(row.verdict),
+        row.lost is None,
+        -found.get("critical", 0),
+        -found.get("warning", 0),
+        -(row.lag_ms or 0),
+    )
+
+
+def _greatest(of: Callable[[FleetRow], float | None]) -> Key:
+    """A sort key; unknown values come last."""
+
+    def key(row: FleetRow) -> tuple[bool, float]:
+        value = of(row)
+        return (value is None, -(value or 0))
+
+    return key
+
+
+SORTS: dict[str, Key] = {
+    "verdict": _worst,
+    "target": lambda row: row.target.casefold(),
+    "kind": lambda row: row.kind,
+    "lag": _greatest(lambda row: row.lag_ms),
+    "held back by": lambda row: (row.held_back_by is None, row.held_back_by or ""),
+    "late": _greatest(lambda row: row.late_share_recent),
+    "backlog": _greatest(lambda row: row.backlog),
+    "findings": _worst,
+    "age": _greatest(lambda row: row.age_ms),
+}
+"""The sort orders of the rows, by the column's title; ties by the worst, then by name."""
+
+
+def ordered(
+    rows: Sequence[FleetRow], sort: str = "verdict", pattern: re.Pattern[str] | None = None, *, reverse: bool = False
+) -> list[FleetRow]:
+    """The rows whose target matches `pattern`, in the order of a column, optionally reversed."""
+    found = [row for row in rows if pattern is None or pattern.search(row.target)]
+    found.sort(key=lambda row: (_worst(row), row.target.casefold()))
+    found.sort(key=SORTS[sort], reverse=reverse)
+    return found
+
+
+def headline(rows: Sequence[FleetRow]) -> list[Span]:
+    """The number of targets with each verdict."""
+    spans: list[Span] = [(f" {f.counted(len(rows), 'target')} ", "strong")]
+    for verdict in WORST:
+        if count := sum(row.verdict == verdict for row in rows):
+            spans += [("  ", "dim"), (f"● {count:,} {WORDS[verdict]}", INKS[verdict])]
+    return spans
+
+
+# The table
+
+
+class FleetColumn(Struct, frozen=True):
+    """A column: rank 0 is always shown; others are dropped, the greatest `rank` first."""
+
+    title: str
+    cells: int
+    text: Callable[[FleetRow], str]
+    rank: int = 0
+    right: bool = False
+    ink: Callable[[FleetRow], str] = lambda row: "text"
+
+
+def _spark(row: FleetRow) -> str:
+    greatest = max((lag for lag in row.lags if lag is not None), default=0)
+    return "".join(" " if lag is None else _EIGHTHS[7 * lag // max(greatest, 1)] for lag in row.lags)
+
+
+def _findings(row: FleetRow) -> str:
+    found = row.findings
+    if found is None:
+        return f.UNKNOWN
+    return (
+        " ".join(f"{count}{mark}" for mark, count in (("!", found["critical"]), ("?", found["warning"])) if count)
+        or "0"
+    )
+
+
+def _duration(ms: int | None) -> str:
+    return f.UNKNOWN if ms is None else f.duration(ms)
+
+
+def _age(ms: int | None) -> str:
+    """In whole seconds, so that it does not flicker."""
+    return f.UNKNOWN if ms is None else f.duration(ms // f.SECOND * f.SECOND)
+
+
+COLUMNS: tuple[FleetColumn, ...] = (
+    FleetColumn("verdict", 9, lambda row: f"● {WORDS[row.verdict]}", ink=lambda row: INKS[row.verdict]),
+    FleetColumn("target", 16, lambda row: f.clean(row.target), ink=lambda row: "strong"),
+    FleetColumn("kind", 11, lambda row: f.clean(row.kind) or f.UNKNOWN, rank=5, ink=lambda row: "dim"),
+    FleetColumn("lag", 7, lambda row: _duration(row.lag_ms), right=True),
+    FleetColumn("last 2 min", SPARK_CELLS, _spark, rank=4, ink=lambda row: "holder"),
+    FleetColumn("late", 7, lambda row: f.share(row.late_share_recent), rank=2, right=True),
+    FleetColumn("backlog", 9, lambda row: f.count(row.backlog), rank=3, right=True),
+    FleetColumn("findings", 8, _findings, rank=1, right=True,
+           ink=lambda row: "bad" if (row.findings or {}).get("critical") else "text"),
+    FleetColumn("age", 6, lambda row: _age(row.age_ms), rank=6, right=True, ink=lambda row: "dim"),
+)  # fmt: skip
+LAST = "held back by"
+"""The title of the last column, which gets the remaining width: which channel holds the watermark back, or why
+that is unknown."""
+_MIN_LAST = 14
+_MAX_TARGET = 32
+
+
+def layout(rows: Sequence[FleetRow], width: int) -> list[FleetColumn]:
+    """The columns that fit, with the target's as wide as its names need."""
+    longest = max((cell_len(f.clean(row.target)) for row in rows), default=0)
+    columns = [
+        replace(column, cells=max(6, min(longest, _MAX_TARGET))) if column.title == "target" else column
+        for column in COLUMNS
+    ]
+    while _cells(columns) + _MIN_LAST > width and any(column.rank for column in columns):
+        columns.remove(max(columns, key=lambda column: column.rank))
+    return columns
+
+
+def header_line(columns: Sequence[FleetColumn], sort: str, width: int, *, reverse: bool = False) -> list[Span]:
+    """The titles; the one that sorts has an arrow."""
+    spans: list[Span] = [(" ", "dim")]
+    for title, wide, right in [*((c.title, c.cells, c.right) for c in columns), (LAST, 0, False)]:
+        arrow = ("▴" if reverse else "▾") if title == sort else ""
+        ink = "strong" if arrow else "dim"
+        spans.append((f.pad(title + arrow, wide, right=right) + "  " if wide else title + arrow, ink))
+    return clip(spans, width)
+
+
+def title_at(columns: Sequence[FleetColumn], x: int) -> str:
+    """The title of the column at cell `x`."""
+    right = 1
+    for column in columns:
+        right += column.cells + 2
+        if x < right:
+            return column.title
+    return LAST
+
+
+def row_line(row: FleetRow, columns: Sequence[FleetColumn], width: int) -> list[Span]:
+    """A target's line."""
+    spans: list[Span] = [(" ", "text")]
+    for column in columns:
+        text = f.cut(column.text(row), column.cells)
+        spans.append((f.pad(text, column.cells, right=column.right) + "  ", column.ink(row)))
+    held = "" if row.held_back_by is None else shown_name(row.held_back_by)
+    left = max(width - cells(spans), 0)
+    if row.reason:
+        spans.append((f.cut(f.clean(row.reason), left), "stale" if row.lost else "text"))
+    else:
+        spans.append((f.cut(held, left), "holder"))
+    return clip(spans, width)
+
+
+def about(row: FleetRow) -> list[Part]:
+    """What the table has no room for: why the target is where it is, and its watermark."""
+    said = row.reason or ("" if row.held_back_by is None else f"held back by {shown_name(row.held_back_by)}")
+    parts = [part((f" {f.clean(row.target)}", "strong"))]
+    if said:
+        parts.append(part((f.clean(said), "stale" if row.lost else "text"), gap="  "))
+    if row.watermark_ms is not None:
+        clock = "" if row.behind_clock_ms is None else f", {f.behind_clock(row.behind_clock_ms)}"
+        parts.append(part((f"watermark {f.stamp(row.watermark_ms, UTC)}{clock}", "dim"), rank=1))
+    return parts
+
+
+def _cells(columns: Sequence[FleetColumn]) -> int:
+    return 1 + sum(column.cells + 2 for column in columns)

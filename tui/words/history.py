@@ -1,0 +1,297 @@
+"""What happened in a run, from its points and snapshots: who held back the watermark when, and events. Pure."""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from math import ceil
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ...engine.snapshot import Cause, Note, SettingsChange, Snapshot
+from ...engine.verdict.alerts import AlertRule, Event
+from ...engine.verdict.history import HistoryPoint, is_overtaken
+from .target import target_of
+
+MAX_HOLDS = 500
+_MAX_CAUSES = 4
+CAUSES: dict[str, str] = {
+    "quiet": "no data", "backlog": "backlog", "never_seen": "never seen", "behind": "lagging",
+    "future_elsewhere": "future timestamp elsewhere", "slow_clock": "slow clock", "held_back": "paused by --max-drift",
+    "paused": "source paused", "in_flight": "records in a busy operator", "back_pressured": "source back-pressured",
+    "slow_reader": "source reads at full speed", "stuck": "watermark does not move",
+    "kept_back": "a task keeps its watermark back", "no_watermark": "source sends no watermark",
+    "no_split": "no split to read",
+}  # fmt: skip
+"""The words for each `Cause`."""
+
+
+class Hold(Struct, frozen=True):
+    """A channel (None: none) held back the watermark from `since_ms` to `until_ms` (processing time, epoch ms)."""
+
+    channel: str | None
+    since_ms: int
+    until_ms: int
+    wall_ms: int
+    """When it was first seen (wall clock, epoch ms)."""
+    causes: tuple[Cause, ...] = ()
+    """The causes in order, at most a few."""
+    level_from_ms: int | None = None
+    level_to_ms: int | None = None
+    lag_ms: int | None = None
+    """The greatest distance of the watermark behind the fastest channel."""
+
+    @property
+    def length_ms(self) -> int:
+        """How long it held (processing time)."""
+        return self.until_ms - self.since_ms
+
+    @property
+    def key(self) -> str:
+        """The key of the hold."""
+        return f"{self.since_ms} {self.channel or ''}"
+
+
+class Total(Struct, frozen=True):
+    """The total time (ms) for which a channel held back the watermark, and how often."""
+
+    channel: str
+    held_ms: int
+    times: int
+    longest_ms: int
+
+
+class Holders:
+    """The holds of a session, the oldest first, at most `MAX_HOLDS`; another engine begins another session."""
+
+    def __init__(self) -> None:
+        self._holds: list[Hold] = []
+        self._last: HistoryPoint | None = None
+
+    def add(self, point: HistoryPoint) -> None:
+        """The next point of history."""
+        last, self._last = self._last, point
+        if last is not None and (point.now_ms < last.now_ms or point.wall_ms < last.wall_ms):
+            self._holds.clear()
+        if self._holds and _continues(self._holds[-1], point):
+            self._holds[-1] = _longer(self._holds[-1], point)
+            return
+        since = point.now_ms if point.held_since_ms is None else min(point.held_since_ms, point.now_ms)
+        if self._holds:
+            before = self._holds[-1]
+            since = max(since, before.until_ms)
+            self._holds[-1] = _released(before, point, since)
+        new = Hold(point.holder, since, point.now_ms, point.wall_ms, level_from_ms=point.watermark_ms)
+        self._holds = [*self._holds[-MAX_HOLDS + 1 :], _longer(new, point)]
+
+    def until(self, wall_ms: int | None) -> Sequence[Hold]:
+        """The holds up to a moment of the wall clock (epoch ms), for a frozen picture."""
+        return [hold for hold in self._holds if wall_ms is None or hold.wall_ms <= wall_ms]
+
+
+def _continues(hold: Hold, point: HistoryPoint) -> bool:
+    """Whether the same channel still holds, with no other seen in between."""
+    return hold.channel == point.holder and (point.held_since_ms is None or point.held_since_ms <= hold.until_ms)
+
+
+def _released(hold: Hold, point: HistoryPoint, until_ms: int) -> Hold:
+    """At a takeover the watermark jumps because the old holder let go: the jump ends the old holder's hold."""
+    level = hold.level_to_ms if point.watermark_ms is None else point.watermark_ms
+    return replace(hold, until_ms=until_ms if point.holder != hold.channel else hold.until_ms, level_to_ms=level)
+
+
+def _longer(hold: Hold, point: HistoryPoint) -> Hold:
+    causes = hold.causes
+    if point.cause is not None and causes[-1:] != (point.cause,):
+        causes = (*causes, point.cause)[-_MAX_CAUSES:]
+    lags = [lag for lag in (hold.lag_ms, point.behind_fastest_ms) if lag is not None]
+    return replace(
+        hold,
+        until_ms=max(point.now_ms, hold.until_ms),
+        causes=causes,
+        level_from_ms=point.watermark_ms if hold.level_from_ms is None else hold.level_from_ms,
+        level_to_ms=hold.level_to_ms if point.watermark_ms is None else point.watermark_ms,
+        lag_ms=max(lags, default=None),
+    )
+
+
+def totals(holds: Iterable[Hold]) -> list[Total]:
+    """How long each channel held, the longest first."""
+    found: dict[str, Total] = {}
+    for hold in holds:
+        if hold.channel is not None:
+            before = found.get(hold.channel, Total(hold.channel, 0, 0, 0))
+            held, longest = before.held_ms + hold.length_ms, max(before.longest_ms, hold.length_ms)
+            found[hold.channel] = Total(hold.channel, held, before.times + 1, longest)
+    return sorted(found.values(), key=lambda total: (-total.held_ms, total.channel))
+
+
+def shares(holds: Sequence[Hold], first_ms: int, last_ms: int, cells: int) -> list[dict[str, float]]:
+    """For each of `cells` stretches between two times (processing time, epoch ms), the share that each channel held."""
+    out: list[dict[str, float]] = [{} for _ in range(cells)]
+    width = max(last_ms - first_ms, 1) / max(cells, 1)
+    for hold in holds:
+        low, high = max(hold.since_ms, first_ms), min(hold.until_ms, last_ms)
+        if hold.channel is None or low > high or not cells:
+            continue
+        start = min(int((low - first_ms) / width), cells - 1)
+        end = min(max(ceil((high - first_ms) / width) - 1, start), cells - 1)
+        for cell in range(start, end + 1):
+            left = first_ms + cell * width
+            part = (min(high, left + width) - max(low, left)) / width
+            out[cell][hold.channel] = out[cell].get(hold.channel, 0.0) + max(part, 0.001)
+    return out
+
+
+MAX_EVENTS = 1_000
+
+
+class HolderChanged(Event, frozen=True, kw_only=True, tag="holder_changed"):
+    """`channel` (None: none) began to hold back the watermark and did so for `held_ms` (processing time) or longer."""
+
+    channel: str | None
+    before: str | None
+    cause: Cause | None
+    held_ms: int
+    lag_ms: int | None = None
+    """The greatest distance (ms) of the watermark behind the fastest channel in that time."""
+
+
+class SettingChanged(Event, frozen=True, kw_only=True, tag="setting_changed"):
+    """A setting was changed while the run continued."""
+
+    change: SettingsChange
+
+
+class DelayChanged(Event, frozen=True, kw_only=True, tag="delay_changed"):
+    """An attached query came back with another watermark delay (ms)."""
+
+    before_ms: int
+    now_delay_ms: int
+
+
+class Noted(Event, frozen=True, kw_only=True, tag="noted"):
+    """Something happened to the source."""
+
+    note: Note
+
+
+class EventLog:
+    """Collects the events of one run; those before it was opened come from its history."""
+
+    def __init__(self, history: Iterable[HistoryPoint] = ()) -> None:
+        self._rule = AlertRule()
+        self._holders = Holders()
+        self._events: deque[Event] = deque(maxlen=MAX_EVENTS)
+        self._alerts: list[Event] = []
+        self._versions: set[int] = set()
+        self._notes: frozenset[tuple[str, ...]] = frozenset()
+        self._delay_ms: int | None = None
+        self._last: HistoryPoint | None = None
+        for point in history:
+            self.see(point)
+        self._alerts.clear()  # of the time before
+
+    def see(self, point: HistoryPoint) -> None:
+        """The next point of history."""
+        if is_overtaken(point, self._last):
+            return
+        last, self._last = self._last, point
+        if last is not None and point.wall_ms < last.wall_ms:
+            self._events.clear()  # another engine
+            self._versions.clear()
+        self._holders.add(point)
+        self._take(self._rule.see(point))
+
+    def add(self, snapshot: Snapshot) -> None:
+        """The events of a snapshot besides those of its point."""
+        if snapshot.state == "failed":
+            self.lose(snapshot.wall_ms or self._wall_ms, snapshot.error)
+        wall_ms = snapshot.wall_ms or self._wall_ms
+        for change in snapshot.changes:
+            if change.version not in self._versions:
+                self._versions.add(change.version)
+                self._events.append(SettingChanged(wall_ms=change.wall_ms, now_ms=change.now_ms, change=change))
+        self._add_notes(snapshot.notes)
+        if target_of(snapshot).is_attached:
+            self._see_delay(snapshot, wall_ms)
+
+    def lose(self, wall_ms: int, why: str | None = None, *, silent_ms: int | None = None) -> None:
+        """Note that the engine is lost; call it again while it is."""
+        self._take(self._rule.lose(wall_ms, why, silent_ms=silent_ms))
+
+    def take_alerts(self) -> list[Event]:
+        """The alerts since the last call."""
+        alerts, self._alerts = self._alerts, []
+        return alerts
+
+    def events(self, until_ms: int | None = None, brief_ms: int = 0) -> list[Event]:
+        """All events up to a moment of the wall clock (epoch ms), the oldest first.
+
+        A channel that held back the watermark for less than `brief_ms` (processing time) is left out.
+        """
+        found = [*self._events, *self._takeovers(brief_ms)]
+        return sorted((e for e in found if until_ms is None or e.wall_ms <= until_ms), key=moment_of)
+
+    @property
+    def _wall_ms(self) -> int:
+        return self._last.wall_ms if self._last is not None else 0
+
+    def _take(self, events: Sequence[Event]) -> None:
+        self._events.extend(events)
+        self._alerts += [event for event in events if event.alert]
+
+    def _add_notes(self, notes: Sequence[Note]) -> None:
+        """Add the notes that are new in this snapshot: some stay as long as their condition."""
+        # By names, not by numbers: a longer duration is not another event.
+        keys = [(note.code, *(str(arg) for arg in note.args.values() if isinstance(arg, str))) for note in notes]
+        for key, note in zip(keys, notes, strict=True):
+            if key not in self._notes:
+                self._events.append(Noted(wall_ms=note.wall_ms, note=note))
+        self._notes = frozenset(keys)
+
+    def _see_delay(self, snapshot: Snapshot, wall_ms: int) -> None:
+        before, now = self._delay_ms, snapshot.settings.lateness_ms
+        if now is None:
+            return
+        if before is not None and now != before:
+            event = DelayChanged(wall_ms=wall_ms, now_ms=snapshot.now_ms, before_ms=before, now_delay_ms=now)
+            self._events.append(event)
+        self._delay_ms = now
+
+    def _takeovers(self, brief_ms: int) -> list[Event]:
+        found: list[Event] = []
+        before: str | None = None
+        first = True
+        for hold in self._holders.until(None):
+            if hold.length_ms < brief_ms or (hold.channel == before and not first):
+                continue
+            if not first:
+                found.append(
+                    HolderChanged(
+                        wall_ms=hold.wall_ms, now_ms=hold.since_ms, channel=hold.channel, before=before,
+                        cause=hold.causes[-1] if hold.causes else None, held_ms=hold.length_ms,
+                        lag_ms=hold.lag_ms,
+                    )
+                )  # fmt: skip
+            before, first = hold.channel, False
+        return found
+
+
+def moment_of(event: Event) -> tuple[int, int]:
+    """The key that puts events in the order of their times: one snapshot may report several moments."""
+    return event.wall_ms, event.wall_ms if event.now_ms is None else event.now_ms
+
+
+def log_of(points: Iterable[HistoryPoint | None], last: Snapshot) -> EventLog:
+    """The events of a whole recording: its points, and the changes and notes of its last snapshot."""
+    log = EventLog(point for point in points if point is not None)
+    log.add(last)
+    log.take_alerts()
+    return log
+
+
+def brief_ms(snapshot: Snapshot) -> int:
+    """How long (processing time) a channel must hold back the watermark to be an event: as long as a verdict
+    must hold.
+    """
+    return (snapshot.verdict.horizon_ms or 0) // 4

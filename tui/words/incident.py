@@ -1,0 +1,282 @@
+"""An incident as Markdown: verdict, timeline, evidence, settings, findings and versions. Pure."""
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC
+
+import msgspec
+from msgspec import Struct
+
+from ...engine.doctor import diagnose
+from ...engine.doctor.progress import verdict_at
+from ...engine.snapshot import ChannelView, Snapshot
+from ...engine.text import formatting as f
+from ...engine.verdict.alerts import Event
+from ...engine.verdict.history import HistoryPoint
+from .blockers import steps
+from .diagnosis import explain
+from .events import ALERTED, event_words
+from .fail_if import FACTS, CheckInput, Value, facts_of
+from .late_records import late_cells, standing_out, value_facts
+from .presenter import presenter_of
+from .spans import Part, lay
+from .target import target_of
+from .verdict import verdict_line
+from .wording import late_drops, watermark_parts
+
+PICTURE, RECORDING, SNAPSHOT, TEXT = "main.svg", "last-minutes.rec", "snapshot.json", "incident.md"
+"""The files of an incident."""
+MAX_CHANNELS, MAX_WINDOWS, MAX_EVENTS = 30, 15, 100
+_GAP = re.compile(r"\s{2,}")
+_MARKUP = re.compile(r"([\\`*_{}\[\]<>|#~])")
+
+
+class Clip(Struct, frozen=True):
+    """The recording beside the text: its snapshots, and the wall clock (epoch ms) of the first and last."""
+
+    snapshots: int
+    first_ms: int | None
+    last_ms: int | None
+
+
+class Case(Struct, frozen=True, kw_only=True):
+    """The input of the text."""
+
+    snapshot: Snapshot
+    past: Sequence[HistoryPoint]
+    events: Sequence[Event]
+    clip: Clip
+    versions: Sequence[tuple[str, str]]
+    written_ms: int
+    lost: str | None = None
+    """Why there is nothing newer."""
+    redacted: bool = False
+    recorded: bool = False
+    """Whether it is about a moment in a recording, not a running target."""
+
+
+def markdown(case: Case) -> str:
+    """The whole text."""
+    parts = [
+        _head(case),
+        _verdict(case),
+        _findings(case),
+        _blockers(case.snapshot),
+        _timeline(case),
+        _evidence(case),
+        _channels(case.snapshot),
+        _late_values(case.snapshot),
+        _windows(case.snapshot),
+        _settings(case.snapshot),
+        _table("Versions", ("part", "version"), case.versions),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _head(case: Case) -> str:
+    snapshot = case.snapshot
+    taken = f.UNKNOWN if snapshot.wall_ms is None else f.stamp(snapshot.wall_ms, UTC)
+    clock = "" if snapshot.now_ms is None else f", processing time {f.stamp(snapshot.now_ms, UTC)}"
+    clip = case.clip
+    lines = [
+        f"# Incident: {_text(snapshot.name)}",
+        "",
+        f"Snapshot taken at {taken}{clock}. Report written at {f.stamp(case.written_ms, UTC)}.",
+        *(["Names of channels, files and columns are redacted."] if case.redacted else []),
+        "",
+        f"![The main screen]({PICTURE})",
+        "",
+        f"- [{RECORDING}]({RECORDING}): {clip.snapshots:,} snapshots{_covered(clip)}; "
+        f"`wmtop replay {RECORDING}` shows them",
+        *_more_than_clip(case),
+        f"- [{SNAPSHOT}]({SNAPSHOT}): this snapshot as JSON",
+    ]
+    return "\n".join(lines)
+
+
+def _covered(clip: Clip) -> str:
+    """The time that the recording covers."""
+    if clip.first_ms is None or clip.last_ms is None:
+        return ""
+    begin, end = f.stamp(clip.first_ms, UTC), f.stamp(clip.last_ms, UTC)
+    return f" from {begin} to {end} ({f.duration(clip.last_ms - clip.first_ms)})"
+
+
+def _more_than_clip(case: Case) -> list[str]:
+    """What is known about the time before a recording that was made for this report."""
+    if case.recorded:
+        return []
+    first_ms = min((point.wall_ms for point in case.past), default=None)
+    earlier = first_ms is not None and case.clip.first_ms is not None and first_ms < case.clip.first_ms
+    known = f"; the timeline below begins at {f.stamp(first_ms or 0, UTC)}" if earlier else ""
+    return [
+        f"- what came before was not watched{known}. A run with `--record FILE` keeps all of it: "
+        "`wmtop report FILE --at TIME`"
+    ]
+
+
+def _verdict(case: Case) -> str:
+    snapshot, verdict = case.snapshot, case.snapshot.verdict
+    found = diagnose(snapshot, case.past, lost=case.lost)
+    watermark, holder = _line(watermark_parts(snapshot, UTC)), _line(presenter_of(snapshot).holder(UTC))
+    lines = ["## Verdict", "", f"**{_text(verdict_line(snapshot, found, lost=case.lost))}**", ""]
+    if verdict.since_ms is not None:
+        lines.append(f"- since {f.stamp(verdict.since_ms, UTC)} (processing time)")
+    if verdict.horizon_ms is not None:
+        lines.append(f"- judged over {f.duration(verdict.horizon_ms)}")
+    lines += [f"- {_text(watermark)}", *([f"- {_text(holder)}"] if holder else [])]
+    if case.lost is not None:
+        lines.append(f"- {_text(case.lost)}")
+    if snapshot.error is not None:
+        lines.append(f"- error: {_text(f.first_line(snapshot.error))}")
+    return "\n".join(lines)
+
+
+def _line(parts: Sequence[Part]) -> str:
+    """A line of the screen as text."""
+    return _GAP.sub(" · ", "".join(text for text, _ in lay(parts, 1_000)).strip())
+
+
+def _findings(case: Case) -> str:
+    lines = ["## Findings"]
+    for finding in diagnose(case.snapshot, case.past, lost=case.lost):
+        said = explain(finding, case.snapshot, UTC)
+        lines += ["", f"### {said.severity}: {_text(said.title)}", "", f"{_text(said.impact)}", ""]
+        lines += [f"- cause: {_text(said.cause)}", *(f"- evidence: {_text(line)}" for line in said.evidence)]
+        lines += [f"- fix: {_text(fix)}" for fix in said.fixes]
+    if len(lines) == 1:
+        lines += ["", "None, as far as can be judged from here."]
+        if (limits := presenter_of(case.snapshot).not_judged()) is not None:
+            lines.append(_text(limits))
+    return "\n".join(lines)
+
+
+def _blockers(snapshot: Snapshot) -> str:
+    rows = [
+        (facts.who, facts.why, f.UNKNOWN if (gain := facts.step.gain_ms) is None else f.signed(gain), facts.frees)
+        for facts in (steps(snapshot) if snapshot.blockers else ())
+    ]
+    return _table("Blockers", ("channel", "why", "gain when freed down to here", "what frees it"), rows)
+
+
+def _timeline(case: Case) -> str:
+    near = case.snapshot.now_ms
+    rows: list[tuple[str, ...]] = []
+    for event in case.events[-MAX_EVENTS:]:
+        words = event_words(event)
+        at_ms = event.wall_ms if event.now_ms is None else event.now_ms
+        rows.append((f.stamp(at_ms, UTC), ALERTED * event.alert, words.what, words.detail))
+    left = len(case.events) - len(rows)
+    text = _table("Timeline", ("processing time", "alert", "event", ""), rows)
+    if not rows:
+        text = "## Timeline\n\nNo events in what was seen."
+    return text if left <= 0 or near is None else f"{text}\n\n{left:,} earlier events are left out."
+
+
+def _evidence(case: Case) -> str:
+    snapshot, past = case.snapshot, case.past
+    found = diagnose(snapshot, past, lost=case.lost)
+    given = CheckInput(snapshot, past, verdict_at(snapshot, past, lost=case.lost), found)
+    rows = [(name, _fact(name, value)) for name, value in facts_of(given).items()]
+    totals = snapshot.totals
+    rows += [
+        ("records", f.count(totals.records)),
+        ("late records" if target_of(snapshot).counts_late else "dropped as late", late_drops(snapshot)),
+        ("malformed records", f.count(totals.malformed)),
+        ("future timestamps", f.count(totals.future)),
+        ("history seen", f.duration(past[-1].wall_ms - past[0].wall_ms) if past else "none"),
+    ]
+    return _table("Evidence", ("fact", "value"), rows)
+
+
+def _fact(name: str, value: Value) -> str:
+    if value is None or isinstance(value, str):
+        return "not known" if value is None else value
+    kind = FACTS[name].kind
+    if kind == "duration":
+        return f.duration(value)
+    return f.share(value) if kind == "share" else f"{value:g}" if kind == "ratio" else f.count(int(value))
+
+
+def _channels(snapshot: Snapshot) -> str:
+    behind = sorted(snapshot.channels, key=lambda view: (view.watermark_ms is None, view.watermark_ms or 0))
+    rows = [_channel(view, snapshot) for view in behind[:MAX_CHANNELS]]
+    heads = ("channel", "state", "watermark", "no data for", "records", "late", "backlog")
+    text = _table("Channels, most behind first", heads, rows)
+    left = len(behind) - len(rows)
+    return f"{text}\n\n{left:,} more channels are in {SNAPSHOT}." if left > 0 else text
+
+
+def _channel(view: ChannelView, snapshot: Snapshot) -> tuple[str, ...]:
+    late = f.count(view.late) if target_of(snapshot).counts_late else f.UNKNOWN
+    return (
+        f.label(view.channel),
+        view.state.replace("_", " "),
+        f.UNKNOWN if view.watermark_ms is None else f.stamp(view.watermark_ms, UTC),
+        f.UNKNOWN if view.quiet_ms is None else f.duration(view.quiet_ms),
+        f.count(view.records),
+        late,
+        f.count(view.backlog),
+    )
+
+
+def _late_values(snapshot: Snapshot) -> str:
+    rows = [
+        (column.column, *late_cells(facts))
+        for column in snapshot.explain or ()
+        for facts in standing_out(value_facts(column))
+        if facts.value.late
+    ]
+    return _table("Late records by value", ("column", "value", "late", "all", "lift (95 % interval)"), rows)
+
+
+def _windows(snapshot: Snapshot) -> str:
+    windows = snapshot.windows
+    rows = [
+        (
+            f"{f.stamp(window.start_ms, UTC)} to {f.stamp(window.end_ms, UTC)}",
+            f.count(window.records),
+            f.UNKNOWN if window.short_ms is None else f.duration(max(window.short_ms, 0)),
+            ", ".join(map(f.label, (window.blockers or [])[:5])) or f.label(window.waits_for or f.UNKNOWN),
+        )
+        for window in windows.open[:MAX_WINDOWS]
+    ]
+    text = _table("Open windows", ("window", "records", "event time missing", "waits for"), rows)
+    left = (windows.open_count or len(windows.open)) - len(rows)
+    return f"{text}\n\n{left:,} more are open." if text and left > 0 else text
+
+
+def _settings(snapshot: Snapshot) -> str:
+    rows = [("source", f"{snapshot.source.kind}: {snapshot.source.description}")] if snapshot.source else []
+    if target_of(snapshot).kind == "flink":  # its own are in the job, not in the REST API
+        rows += [(name, f.ELSEWHERE) for name in ("lateness", "idle after", "allowed lateness", "window")]
+    else:
+        rows += _flat(msgspec.to_builtins(snapshot.settings))
+    return _table("Settings", ("setting", "value"), rows)
+
+
+def _flat(values: dict[str, object], above: str = "") -> list[tuple[str, str]]:
+    """Settings as rows; durations as on the command line."""
+    out: list[tuple[str, str]] = []
+    for name, value in values.items():
+        whole = f"{above}{name.removesuffix('_ms').replace('_', ' ')}"
+        if isinstance(value, dict):
+            out += _flat({str(key): item for key, item in value.items()}, f"{whole} ")  # pyright: ignore
+        elif name.endswith("_ms"):
+            out.append((whole, f.setting(value if isinstance(value, int) else None)))
+        else:
+            out.append((whole, "–" if value is None else str(value)))
+    return out
+
+
+def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A section with a table; nothing without rows."""
+    lines = ["| " + " | ".join(_text(cell) for cell in row) + " |" for row in rows]
+    if not lines:
+        return ""
+    return "\n".join([f"## {title}", "", f"| {' | '.join(heads)} |", "|" + " --- |" * len(heads), *lines])
+
+
+def _text(text: str) -> str:
+    """Text from outside, escaped so that no Markdown reader takes it for markup."""
+    return _MARKUP.sub(r"\\\1", f.clean(text))

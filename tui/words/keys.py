@@ -1,0 +1,421 @@
+"""The keys: one table from which bindings, footers, the help, the palette and the README's table are made. Pure."""
+
+from collections.abc import Container, Mapping
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from .key_names import key_label, key_name
+
+Place = Literal[
+    "app", "main", "detail", "replay", "list",
+    "Blockers", "Windows", "Window", "Lateness", "Time", "Operators", "Doctor", "History", "Channel", "Progress",
+    "Events", "Who is late", "Late records",
+    "Fleet",
+]  # fmt: skip
+"""Everywhere, the main screen, every further screen, a replay, every list, one further screen by its name."""
+
+
+class Bind(Struct, frozen=True):
+    """One key (comma-separated alternatives, by Textual's names) and the action that it runs."""
+
+    name: str
+    key: str
+    action: str
+    help: str
+    priority: bool = False
+
+
+class KeyRow(Struct, frozen=True):
+    """Keys that belong together: how footers and the help show them.
+
+    `rank` 0 is never left out of a footer, the greatest rank first; without a `label` it is in no footer. `binds` is
+    empty where a widget has the keys of its own. `writes`: it changes an engine or writes a file.
+    """
+
+    places: tuple[Place, ...]
+    shown: str
+    help: str
+    binds: tuple[Bind, ...] = ()
+    label: str = ""
+    rank: int = 9
+    writes: bool = False
+
+
+class Hint(Struct, frozen=True):
+    """A hint of the footer: keys, their effect, and the action of a click; the greatest rank is dropped first."""
+
+    keys: str
+    word: str
+    action: str
+    rank: int = 0
+
+
+class Link(Struct, frozen=True):
+    """The way to a further screen: its key, its name, and its topic in one line."""
+
+    key: str
+    name: str
+    about: str
+
+
+LINKS = (
+    Link("b", "Blockers", "Who holds back the watermark, step by step, and what frees each"),
+    Link("w", "Windows", "Open and fired windows, and why one does not fire"),
+    Link("l", "Lateness", "How late records are, and what each lateness or idle timeout costs"),
+    Link("t", "Time", "Event time against processing time, record by record"),
+    Link("o", "Operators", "The chain from source to window, and what lags in it"),
+    Link("g", "Progress", "Rows, batches, backlog and state over time"),
+    Link("d", "Doctor", "What is wrong, what it costs, and the fix"),
+    Link("h", "History", "Which channel held back the watermark, how long, and why"),
+    Link("e", "Events", "Alerts, verdicts, takeovers and changed settings, with their times"),
+)
+"""All further screens, in the order of the footer; `screens/further.py` has the class of each."""
+
+_BOTH: tuple[Place, ...] = ("main", "detail")
+LISTS: tuple[Place, ...] = (
+    "Blockers", "Windows", "Window", "Operators", "Doctor", "History", "Events", "Who is late", "Late records",
+)  # fmt: skip
+"""The further screens that are lists."""
+
+ROWS: tuple[KeyRow, ...] = (
+    # Tuning
+    KeyRow(_BOTH, "+ -", "preview a longer or shorter lateness", (
+        Bind("lateness-longer", "plus", "lateness(1)", "longer lateness"),
+        Bind("lateness-shorter", "minus", "lateness(-1)", "shorter lateness"),
+    ), "lateness", 4),
+    KeyRow(("main",), "=", "type a lateness: 45m, 1h30m, 90s", (
+        Bind("lateness-type", "equals_sign", "type_lateness", "type a lateness"),
+    ), "type", 12),
+    KeyRow(_BOTH, "[ ]", "preview a shorter or longer idle timeout", (
+        Bind("idle-shorter", "left_square_bracket", "idle(-1)", "shorter idle timeout"),
+        Bind("idle-longer", "right_square_bracket", "idle(1)", "longer idle timeout"),
+    ), "idle", 5),
+    KeyRow(_BOTH, "v", "preview the fix that the verdict's line names", (
+        Bind("verdict-fix", "v", "fix", "preview the fix"),
+    ), "fix", 3),
+    KeyRow(_BOTH, "Enter", "apply the preview to the running engine", (
+        Bind("apply", "enter", "apply", "apply the preview", priority=True),
+    ), "apply", 0, writes=True),
+    KeyRow(_BOTH, "u", "undo the last change of a setting", (
+        Bind("undo", "u", "undo", "undo the last change"),
+    ), "undo", 3, writes=True),
+    KeyRow(_BOTH, "Esc", "drop the preview; else go back, clear the filter", (
+        Bind("drop", "escape", "drop", "drop the preview", priority=True),
+        Bind("back", "escape", "back", "back"),
+    ), "back", 0),
+    # Looking
+    KeyRow(("main",), "← →", "select a channel in the barrel; the table follows", (
+        Bind("channel-left", "left", "stave(-1)", "channel to the left"),
+        Bind("channel-right", "right", "stave(1)", "channel to the right"),
+    ), "select", 15),
+    KeyRow(("list",), "↑ ↓ j k", "select a row; on the main screen the barrel follows (also PgUp, PgDn, Home, End)", (
+        Bind("row-up", "up,k", "by(-1)", "the row above"),
+        Bind("row-down", "down,j", "by(1)", "the row below"),
+        Bind("page-up", "pageup", "by(-1, True)", "a page up"),
+        Bind("page-down", "pagedown", "by(1, True)", "a page down"),
+        Bind("row-first", "home", "by(-1_000_000_000)", "the first row"),
+        Bind("row-last", "end", "by(1_000_000_000)", "the last row"),
+    )),
+    KeyRow(("main",), "Tab", "go to the other table"),
+    KeyRow(("main",), "Enter", "open the channel's page, the window's, or the channels inside an instance", (
+        Bind("open", "enter", "open", "open the channel, the window, or the channels inside"),
+    ), "channel", 13),
+    KeyRow(("main",), "s r", "sort the channels by the next column, reverse the order (or click a column's title)", (
+        Bind("sort", "s", "sort", "sort"),
+        Bind("sort-reverse", "r", "reverse", "reverse the order"),
+    ), "sort", 11),
+    KeyRow(("main", *LISTS), "/", "filter the list by a regular expression", (
+        Bind("filter", "slash", "filter", "filter"),
+    ), "filter", 11),
+    KeyRow(("main",), "x", "event time, or log distance behind the fastest channel", (
+        Bind("axis", "x", "axis", "linear or log axis"),
+    ), "log", 16),
+    KeyRow(("main",), "m", "heat map: how far each channel was behind, over time; again: the barrel", (
+        Bind("heat", "m", "heat", "heat map or barrel"),
+    ), "heat map", 14),
+    KeyRow(_BOTH, "p", "freeze the picture; data keeps coming", (Bind("freeze", "p", "freeze", "freeze"),),
+           "freeze", 10),
+    KeyRow(_BOTH, "T", "UTC or local time", (Bind("zone", "T", "zone", "UTC or local time"),), "local", 17),
+    *(
+        KeyRow(_BOTH, link.key, f"{link.name}: {link.about}", (
+            Bind(link.name.lower(), link.key, f"detail('{link.name}')", link.name),
+        ), link.name.lower(), 0 if link.name == "Doctor" else 6 + place)
+        for place, link in enumerate(LINKS)
+    ),
+    # Everywhere
+    KeyRow(("app",), "c", "dark, light or high-contrast theme; remembered", (
+        Bind("theme", "c", "other_theme", "the next theme"),
+    ), "theme", 19),
+    KeyRow(("app",), "S", "save the screen as SVG", (Bind("svg", "S", "save_svg", "save SVG"),), "SVG", 18,
+           writes=True),
+    KeyRow(("app",), "y Y", "copy the name of the selected row, or the whole row, to the clipboard", (
+        Bind("copy-name", "y", "copy_name", "copy the name"),
+        Bind("copy-row", "Y", "copy_row", "copy the row"),
+    ), "copy", 20),
+    KeyRow(("app",), "X J", "save the table of this screen as CSV or as JSON, in a new file", (
+        Bind("table-csv", "X", "save_csv", "save the table as CSV"),
+        Bind("table-json", "J", "save_json", "save the table as JSON"),
+    ), "CSV/JSON", 21, writes=True),
+    KeyRow(("app",), "R", "record what you see, to replay it; again to stop", (
+        Bind("record", "R", "record", "record, or stop recording"),
+    ), "record", 1, writes=True),
+    KeyRow(("app",), "E", "write an incident report: text, picture, recording (zip)", (
+        Bind("incident", "E", "export_incident", "write an incident report"),
+    ), "incident", 18, writes=True),
+    KeyRow(("app",), "ctrl+p", "all commands"),
+    KeyRow(("app",), "?", "this help", (Bind("help", "question_mark", "show_help", "help"),), "help", 0),
+    KeyRow(("app",), "q", "quit", (
+        Bind("quit", "q", "leave", "quit"),
+        Bind("quit-always", "ctrl+q,ctrl+c", "leave", "quit", priority=True),
+    ), "quit", 2),
+    # A replay
+    KeyRow(("replay",), "Space p", "play or pause; at the end, from the start", (
+        Bind("play", "space,p", "play", "play or pause"),
+    ), "play", 0),
+    KeyRow(("replay",), ", .", "one snapshot back or forward", (
+        Bind("step-back", "comma", "step(-1)", "one snapshot back"),
+        Bind("step-forward", "full_stop", "step(1)", "one snapshot forward"),
+    ), "step", 1),
+    KeyRow(("replay",), "< >", "slower or faster", (
+        Bind("slower", "less_than_sign", "speed(-1)", "slower"),
+        Bind("faster", "greater_than_sign", "speed(1)", "faster"),
+    ), "speed", 2),
+    KeyRow(("replay",), "{ }", "back or forward by a twentieth (shift+← →); click or drag on the timeline", (
+        Bind("scrub-back", "left_curly_bracket,shift+left", "scrub(-1)", "back"),
+        Bind("scrub-forward", "right_curly_bracket,shift+right", "scrub(1)", "forward"),
+    ), "scrub", 5),
+    KeyRow(("replay",), "n N", "next mark, previous mark: ◆ takeover, ━ watermark frozen, ! many late", (
+        Bind("mark-next", "n", "mark(1)", "next mark"),
+        Bind("mark-previous", "N", "mark(-1)", "previous mark"),
+    ), "marks", 3),
+    KeyRow(("replay",), "G", "go to a time: 14:30, 02-08 14:30, +10m, -1h", (
+        Bind("go-to", "G", "go_to", "go to a time"),
+    ), "to a time", 4),
+    # The fleet
+    KeyRow(("Fleet",), "↑ ↓ j k", "select a target"),
+    KeyRow(("Fleet",), "Enter", "open the target; Esc there returns", (
+        Bind("fleet-open", "enter", "open", "open the target"),
+    ), "open", 0),
+    KeyRow(("Fleet",), "s", "sort by the next column; a click on a title sorts by it", (
+        Bind("fleet-sort", "s", "sort", "sort by the next column"),
+    ), "sort", 3),
+    KeyRow(("Fleet",), "r", "reverse the order", (Bind("fleet-reverse", "r", "reverse", "reverse the order"),)),
+    KeyRow(("Fleet",), "/", "filter the targets by a regular expression", (
+        Bind("fleet-filter", "slash", "filter", "filter"),
+    ), "filter", 4),
+    KeyRow(("Fleet",), "Esc", "drop the filter", (Bind("fleet-clear", "escape", "clear", "drop the filter"),)),
+    # The further screens' own
+    KeyRow(("Blockers",), "Enter", "the channel's page, or the windows", (
+        Bind("blocker-open", "enter", "open", "the channel, or the windows"),
+    ), "open", 0),
+    KeyRow(("Windows",), "↑ ↓", "select a window; below is why it does not fire"),
+    KeyRow(("Windows",), "Enter", "its page, channel by channel", (
+        Bind("windows-open", "enter", "open", "the window's page"),
+    ), "why", 0),
+    KeyRow(("Window", "History"), "Enter", "the channel's page; without one the last late records", (
+        Bind("row-open", "enter", "open", "the channel's page"),
+    ), "channel", 0),
+    KeyRow(("Window", "Channel", "Doctor"), "L", "its last late records, and the line that fetches each", (
+        Bind("late-records", "L", "late_records", "the last late records"),
+    ), "late records", 2),
+    KeyRow(("Channel",), "Enter", "its last late records", (
+        Bind("channel-late", "enter", "late_records", "the last late records"),
+    )),
+    KeyRow(("Channel",), "← →", "previous and next channel, most behind first", (
+        Bind("channel-previous", "left", "other(-1)", "previous channel"),
+        Bind("channel-next", "right", "other(1)", "next channel"),
+    ), "other channels", 2),
+    KeyRow(("Lateness",), "← →", "read the curve at another lateness", (
+        Bind("edge-shorter", "left", "edge(-1)", "shorter lateness"),
+        Bind("edge-longer", "right", "edge(1)", "longer lateness"),
+        Bind("edge-first", "home", "edge(-1000)", "shortest lateness"),
+        Bind("edge-last", "end", "edge(1000)", "longest lateness"),
+    ), "read", 3),
+    KeyRow(("Lateness",), "1 2 3", "go to the lateness recommended for 97.7, 99, 99.9 % on time", (
+        Bind("recommended-1", "1", "target(0)", "97.7 %"),
+        Bind("recommended-2", "2", "target(1)", "99 %"),
+        Bind("recommended-3", "3", "target(2)", "99.9 %"),
+    ), "recommended", 4),
+    KeyRow(("Lateness",), "Enter", "preview the lateness (or the idle timeout) under the cursor", (
+        Bind("lateness-preview", "enter", "open", "preview it"),
+    ), "preview", 0),
+    KeyRow(("Lateness",), "↑ ↓", "all records, or one of the channels with most late ones", (
+        Bind("curve-previous", "up", "channel(-1)", "previous channel"),
+        Bind("curve-next", "down", "channel(1)", "next channel"),
+    ), "channel", 5),
+    KeyRow(("Lateness",), "H", "the last 15m, 1h, 24h, or all since the start", (
+        Bind("horizon", "H", "horizon", "next horizon"),
+    ), "horizon", 1),
+    KeyRow(("Lateness",), "e", "who is late: values of the columns of --explain among late records and among all", (
+        Bind("who-is-late", "e", "who", "who is late"),
+    ), "who is late", 2),
+    KeyRow(("Lateness",), "i Tab", "the idle timeout instead, and back", (
+        Bind("lateness-or-idle", "i,tab,shift+tab", "other", "idle timeout or lateness", priority=True),
+    ), "idle timeout", 2),
+    KeyRow(("Time",), "z Z", "zoom in or out (also PgUp, PgDn)", (
+        Bind("zoom-in", "z,pageup", "zoom(1)", "zoom in"),
+        Bind("zoom-out", "Z,pagedown", "zoom(-1)", "zoom out"),
+    ), "zoom", 2),
+    KeyRow(("Time",), "← → ↑ ↓", "move the picture", (
+        Bind("move-left", "left", "move(-1, 0)", "back in time"),
+        Bind("move-right", "right", "move(1, 0)", "forward in time"),
+        Bind("move-up", "up", "move(0, 1)", "later event times"),
+        Bind("move-down", "down", "move(0, -1)", "earlier event times"),
+    ), "move", 3),
+    KeyRow(("Time",), "End", "follow the clock again", (
+        Bind("follow", "end", "follow", "follow the clock"),
+    ), "follow", 1),
+    KeyRow(("Time",), "Home", "all that is kept", (Bind("all-time", "home", "all", "all that is kept"),)),
+    KeyRow(("Time",), "Tab", "only the records of the next channel (shift+Tab: the previous one)", (
+        Bind("time-channel-next", "tab", "channel(1)", "next channel"),
+        Bind("time-channel-previous", "shift+tab", "channel(-1)", "previous channel"),
+    ), "channel", 3),
+    KeyRow(("Time",), "a", "the records of all channels", (
+        Bind("time-all-channels", "a", "channels", "all channels"),
+    ), "all", 1),
+    KeyRow(("Events",), "Enter", "its channel's page; in a recording go to its moment", (
+        Bind("event-open", "enter", "open", "the moment, or the channel's page"),
+    ), "channel", 0),
+    KeyRow(("Operators",), "Enter", "open the channels inside; the channel's page", (
+        Bind("operators-open", "enter", "open", "the channels inside, or the channel"),
+    ), "channel", 2),
+    KeyRow(("Doctor",), "Enter", "open the screen that shows it; Esc returns", (
+        Bind("finding-follow", "enter", "follow", "open the screen that shows it"),
+    ), "follow", 1),
+    KeyRow(("Doctor",), "Space", "the finding on the whole screen; Esc: the list again", (
+        Bind("evidence", "space", "evidence", "only the finding"),
+    ), "alone", 3),
+    KeyRow(("Doctor",), "v", "preview the setting that fixes it; Enter then applies it", (
+        Bind("fix", "v", "preview", "preview the fix"),
+    ), "preview", 1),
+)  # fmt: skip
+
+WRITING_ACTIONS = frozenset(bind.action for row in ROWS if row.writes for bind in row.binds)
+"""The actions that change an engine or write a file; `permissions` has which screen lacks which."""
+NOT_IN_REPLAY = frozenset({"apply", "undo", "freeze", "record"})
+"""Keys, by name, that a replay does not have."""
+
+_BY_NAME = {bind.name: (row, bind) for row in ROWS for bind in row.binds}
+BIND_NAMES = tuple(_BY_NAME)
+"""The actions' names in a configuration file."""
+_chosen: dict[str, str] = {}
+"""The configured keys, by name."""
+
+
+def use_keys(chosen: Mapping[str, str]) -> None:
+    """Give actions other keys (by `Bind.name`; by character or Textual's name): footers and help show them."""
+    _chosen.clear()
+    _chosen.update({name: key_name(key) for name, key in chosen.items()})
+
+
+def chosen_keys() -> dict[str, str]:
+    """The other keys by `Bind.name`, as Textual names them."""
+    return dict(_chosen)
+
+
+def binds_by_name() -> dict[str, Bind]:
+    """Every key of the table by the name that a configuration has for it."""
+    return {name: bind for name, (_, bind) in _BY_NAME.items()}
+
+
+def check_keys(chosen: Mapping[str, str], among: Mapping[str, str]) -> None:
+    """ValueError where a key of `chosen` already has another action in the same place, `among` being all other keys."""
+    for name, key in chosen.items():
+        wanted = key_name(key)
+        row, own = _BY_NAME[name]
+        for other_row, other in _BY_NAME.values():
+            taken = key_name(among[other.name]) if other.name in among else other.key
+            if other is not own and wanted in taken.split(",") and _meet(row.places, other_row.places):
+                raise ValueError(f"{name} = '{key}': that key already has the action {other.name}; choose another key")
+
+
+def links() -> list[Link]:
+    """`LINKS` with the keys in force."""
+    return [
+        Link(key_label(_chosen[link.name.lower()]), link.name, link.about) if link.name.lower() in _chosen else link
+        for link in LINKS
+    ]
+
+
+def _meet(ones: tuple[Place, ...], others: tuple[Place, ...]) -> bool:
+    """Whether there is a screen on which keys of both places work."""
+    return any(one == other or _around(one, other) or _around(other, one) for one in ones for other in others)
+
+
+def _around(one: Place, other: Place) -> bool:
+    if other == "list":
+        return one in ("app", "replay", "main", "detail", "Fleet", *LISTS)
+    return one == "app" or (one == "replay" and other != "app") or (one == "detail" and other[0].isupper())
+
+
+def _in_force(row: KeyRow) -> KeyRow:
+    """The row with the keys that its actions have now."""
+    if not any(bind.name in _chosen for bind in row.binds):
+        return row
+    keys = [key_label(_chosen.get(bind.name, bind.key).split(",")[0]) for bind in row.binds]
+    return replace(row, shown=" ".join(keys))
+
+
+def binds(*places: Place) -> list[Bind]:
+    """The keys that work at the places, in the order of the table."""
+    return [bind for row in ROWS if not set(places).isdisjoint(row.places) for bind in row.binds]
+
+
+def rows(*places: Place, denied: frozenset[str] = frozenset(), replay: bool = False) -> list[KeyRow]:
+    """The rows of the help for the places; without denied actions, and those that a replay does not have."""
+    return [
+        _in_force(row)
+        for row in ROWS
+        if not set(places).isdisjoint(row.places)
+        and denied.isdisjoint(bind.action for bind in row.binds)
+        and not (replay and any(bind.name in NOT_IN_REPLAY for bind in row.binds))
+    ]
+
+
+def hint(name: str, label: str | None = None, rank: int | None = None) -> Hint:
+    """The footer's hint for the row that has the key `name`, with another label or rank where the state asks for it."""
+    row, bind = _BY_NAME[name]
+    row = _in_force(row)
+    owner = "" if set(row.places).isdisjoint(("app", "replay")) else "app."
+    keys = row.shown.replace("+ -", "+/-").replace("← → ↑ ↓", "←→↑↓").replace("← →", "←→").replace("↑ ↓", "↑↓")
+    return Hint(keys, row.label if label is None else label, owner + bind.action, row.rank if rank is None else rank)
+
+
+def readme_table() -> str:
+    """The keys of the main screen as the README's table (Markdown)."""
+    linked = {link.key for link in LINKS}
+    lines = ["| keys | |", "|---|---|"]
+    for row in rows("main", "app"):
+        if row.shown not in linked:
+            lines.append(f"| {' '.join(f'`{key}`' for key in row.shown.split())} | {row.help} |")
+        elif row.shown == LINKS[0].key:
+            names = ", ".join(link.name.lower() for link in LINKS)
+            lines.append(
+                f"| {' '.join(f'`{key}`' for key in (link.key for link in LINKS))} | {names}; `Esc` comes back |"
+            )
+    return "\n".join(lines) + "\n"
+
+
+TYPE_LATENESS = "Type a lateness"
+FREEZE = "Freeze or resume"
+THEME, HELP, QUIT = "Theme", "Help", "Quit"
+SAVE_SVG, SAVE_CSV, SAVE_JSON = "Save SVG", "Save as CSV", "Save as JSON"
+RECORD, INCIDENT = "Record or stop", "Incident report"
+PLAY, GO_TO = "Play or pause", "Go to a time"
+
+
+def main_commands(screens: Container[str], *, replay: bool) -> list[tuple[str, str, str]]:
+    """Title, help and action of each command; `screens` are the existing further screens."""
+    freeze = (FREEZE, "Data keeps coming, the picture is frozen", "freeze")
+    return [
+        (TYPE_LATENESS, "Preview a lateness, then apply it", "type_lateness"),
+        ("Filter the channels", "By a regular expression", "filter"),
+        ("Sort the channels", "The next order", "sort"),
+        ("Linear or log axis", "Event time, or distance behind the fastest channel", "axis"),
+        *([] if replay else [freeze]),
+        ("Heat map or barrel", "How far each channel was behind, over time", "heat"),
+        ("UTC or local time", "How times are shown", "zone"),
+        *((link.name, link.about, f"detail('{link.name}')") for link in LINKS if link.name in screens),
+    ]

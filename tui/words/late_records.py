@@ -1,0 +1,271 @@
+"""The last late records of `--late-output`, and late records by the values of the `--explain` columns. Pure."""
+
+from collections.abc import Mapping, Sequence
+from datetime import tzinfo
+from shlex import quote
+from typing import Any
+
+from msgspec import Struct
+
+from ...engine.snapshot import ExplainedColumn, ExplainedValue, LateRecord, Snapshot
+from ...engine.text import formatting as f
+from .spans import Span, clip
+from .target import target_of
+from .view import reference_ms
+
+_NAME = (8, 28)
+_NUMBERS = 64
+"""Cells of all other columns and of a scroll bar."""
+_NO_BOOTSTRAP = "BOOTSTRAP"
+TITLES = ("time", "channel", "late by", "window end", "offset", "batch")
+
+
+class About(Struct, frozen=True):
+    """The requested late records: of a channel, of the window from `start_ms` to `end_ms`, or all."""
+
+    channel: str | None = None
+    start_ms: int | None = None
+    end_ms: int | None = None
+
+    def has(self, record: LateRecord) -> bool:
+        """Whether the record is among them."""
+        in_window = self.start_ms is None or self.end_ms is None or self.start_ms <= record.time_ms < self.end_ms
+        return in_window and self.channel in (None, record.channel)
+
+    def words(self, zone: tzinfo | None, near_ms: int | None) -> str:
+        """`channel UA`, `window 13:00–14:00`; nothing for all."""
+        if self.channel is not None:
+            return f"channel {f.label(self.channel, 24)}"
+        if self.start_ms is None or self.end_ms is None:
+            return ""
+        return f"window {f.interval(self.start_ms, self.end_ms, zone, near_ms)}"
+
+
+class Fetch(Struct, frozen=True):
+    """The line that fetches a record, and what the reader must know about it."""
+
+    line: str
+    note: str
+
+
+def late_records(snapshot: Snapshot, about: About) -> list[LateRecord]:
+    """The requested records of the sample, in its order."""
+    return [record for record in snapshot.late_sample or () if about.has(record)]
+
+
+def listed(snapshot: Snapshot, about: About) -> str:
+    """Their number, and the number of late records since the start if known."""
+    found = f"{len(late_records(snapshot, about))} listed"
+    if about.start_ms is not None:
+        return found
+    named = (view.late for view in snapshot.channels if view.channel == about.channel)
+    late = snapshot.totals.late if about.channel is None else next(named, None)
+    return found if late is None else f"{found} of {f.count(late)} late"
+
+
+def no_records(snapshot: Snapshot, about: About, zone: tzinfo | None) -> list[str]:
+    """Why there are none, and what to do."""
+    if target_of(snapshot).is_attached:
+        return ["wmtop keeps late records only of its own runs: wmtop run … --late-output DIR"]
+    if snapshot.late_output is None:
+        return [
+            "This run does not keep its late records.",
+            "Start a run with --late-output DIR: it writes them to DIR as Parquet, and lists the last here.",
+        ]
+    where = f.clean(snapshot.late_output)
+    if snapshot.late_sample is None:
+        return [
+            f"The late records are in {where}. They are listed here only if that is a local directory that wmtop "
+            "can read."
+        ]
+    if not snapshot.late_sample:
+        return [f"No late records so far; they will be in {where}"]
+    asked = about.words(zone, reference_ms(snapshot))
+    return [
+        f"None of the last {len(snapshot.late_sample)} late records is in {asked}. All of its late records:",
+        _sql(f"{snapshot.late_output}/*/*.parquet", _conditions(about)),
+    ]
+
+
+def fetch(snapshot: Snapshot, record: LateRecord) -> Fetch:
+    """How to get the record itself: from Kafka by its offset, else from the late output by SQL."""
+    if record.topic is not None and record.partition is not None and record.offset is not None:
+        bootstrap = None if snapshot.source is None else snapshot.source.bootstrap
+        server, note = quote(bootstrap or _NO_BOOTSTRAP), "For a secured cluster, add --consumer.config FILE"
+        if bootstrap is None:
+            note = f"Replace {_NO_BOOTSTRAP} with the address of the cluster; it is not known here"
+        return Fetch(
+            f"kafka-console-consumer --bootstrap-server {server} --topic {quote(record.topic)} "
+            f"--partition {record.partition} --offset {record.offset} --max-messages 1",
+            note,
+        )
+    directory = snapshot.late_output or "DIR"
+    conditions = _conditions(About(record.channel), f"wmtop_time_ms = {record.time_ms}")
+    return Fetch(_sql(f"{directory}/batch={record.batch}/*.parquet", conditions), "SQL for DuckDB")
+
+
+def title_line(width: int) -> list[Span]:
+    """The line above the records."""
+    return clip([(_cells(width, *TITLES), "dim")], width)
+
+
+def record_line(record: LateRecord, snapshot: Snapshot, zone: tzinfo | None, width: int) -> list[Span]:
+    """A record."""
+    near_ms = reference_ms(snapshot)
+    cells = _cells(
+        width,
+        f.near(record.time_ms, zone, near_ms),
+        f.label(record.channel, _name(width)),
+        f.UNKNOWN if record.late_by_ms is None else f.duration(record.late_by_ms),
+        "no window" if record.window_end_ms is None else f.near(record.window_end_ms, zone, near_ms),
+        f.UNKNOWN if record.offset is None else str(record.offset),
+        str(record.batch),
+    )
+    return clip([(cells, "text")], width)
+
+
+def sort_values(record: LateRecord) -> Mapping[str, Any]:
+    """What a record is sorted by, by the column's title."""
+    values = (record.time_ms, record.channel, record.late_by_ms, record.window_end_ms, record.offset, record.batch)
+    return dict(zip(TITLES, values, strict=True))
+
+
+def _cells(width: int, time: str, channel: str, late: str, end: str, offset: str, batch: str) -> str:
+    return (
+        f" {f.pad(time, 12)}  {f.pad(channel, _name(width))}  {f.pad(late, 9, right=True)}  {f.pad(end, 12)}  "
+        f"{f.pad(offset, 12, right=True)}  {f.pad(batch, 6, right=True)}"
+    )
+
+
+def _name(width: int) -> int:
+    return max(_NAME[0], min(_NAME[1], width - _NUMBERS))
+
+
+def _conditions(about: About, *more: str) -> Sequence[str]:
+    """The SQL conditions; without the channel where its name has control characters, which a shell may obey."""
+    out: list[str] = []
+    if about.channel is not None and f.clean(about.channel) == about.channel:
+        out.append(f"wmtop_channel = {_text(about.channel)}")
+    if about.start_ms is not None and about.end_ms is not None:
+        out.append(f"wmtop_time_ms >= {about.start_ms} and wmtop_time_ms < {about.end_ms}")
+    return [*out, *more]
+
+
+def _sql(files: str, conditions: Sequence[str]) -> str:
+    where = f" where {' and '.join(conditions)}" if conditions else ""
+    return f"select * from read_parquet({_text(files)}){where}"  # noqa: S608 (it is shown, not run)
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+_VALUE_NAME = (8, 28)
+_VALUE_NUMBERS = 34
+_MIN_BAR = 8
+_OTHERS, _OTHERS_ALONE = 5, 3
+"""How many values that are not late more often are shown: below one that is, and if there is none."""
+
+
+class ValueFacts(Struct, frozen=True):
+    """A value with its shares of the late records and of all (0 to 1; None: no late records)."""
+
+    value: ExplainedValue
+    of_late: float | None
+    of_all: float | None
+    approximate: bool
+
+
+def value_facts(column: ExplainedColumn) -> list[ValueFacts]:
+    """The values of a column, the surest first."""
+    late, records = column.late, column.records
+    return [
+        ValueFacts(
+            value, value.late / late if late else None, value.records / records if records else None, column.approximate
+        )
+        for value in column.values
+    ]
+
+
+def standing_out(found: Sequence[ValueFacts]) -> list[ValueFacts]:
+    """The values that are late more often beyond chance, and a few others; all if there are few."""
+    others = [facts for facts in found if not facts.value.sure]
+    hidden = others[_OTHERS if len(others) < len(found) else _OTHERS_ALONE :]
+    return [facts for facts in found if facts not in hidden]
+
+
+def more_values(found: Sequence[ValueFacts], shown: Sequence[ValueFacts]) -> str:
+    """The number of hidden values: none of them is late more often than others beyond chance."""
+    hidden = [facts for facts in found if facts not in shown or not facts.value.late]
+    late = sum(bool(facts.value.late) for facts in hidden)
+    without = len(hidden) - late
+    parts = [f"{late} more, none late more often beyond chance (/ shows them)"] if late else []
+    return " · ".join([*parts, f"{without} more without late records"] if without else parts)
+
+
+def nothing_explained(snapshot: Snapshot) -> str:
+    """Why there are no values."""
+    if target_of(snapshot).is_attached:
+        return "Which values late records have is known of runs with --explain COL,… only; replay the data in one"
+    return "Start the engine with --explain COL,… (up to ten columns) to see which values late records have"
+
+
+def column_line(column: ExplainedColumn, width: int) -> list[Span]:
+    """A column's name, and the limits of its counts."""
+    bounded = ""
+    if column.approximate:
+        bounded = f"  ≈ too many values: others have {f.count(column.other_records)} records, "
+        bounded += f"{f.count(column.other_late)} late"
+    return clip([(f" {f.clean(column.column)}", "strong"), (bounded, "dim")], width)
+
+
+def late_line(facts: ValueFacts, width: int) -> list[Span]:
+    """A value among the late records."""
+    value = facts.value
+    ink = "stale" if value.sure else "text"
+    name = f.pad(f.label(value.value, _value_name(width)), _value_name(width))
+    numbers = f"  late {f.pad(f.count(value.late), 9, right=True)} {f.pad(_share(facts.of_late), 7, right=True)}  "
+    return clip(
+        [(f" {name}", "strong"), (numbers, "text"), *_bar(facts.of_late, width, ink), (_lift(value), ink)], width
+    )
+
+
+def late_cells(facts: ValueFacts) -> tuple[str, ...]:
+    """The same as cells: the value, its late and all records with their shares, and the lift."""
+    value, about = facts.value, "≈" if facts.approximate else ""
+    late, every = f"{f.count(value.late)}, {_share(facts.of_late)}", f"{f.count(value.records)}, {_share(facts.of_all)}"
+    return f.label(value.value), late, about + every, _lift(value)
+
+
+def _lift(value: ExplainedValue) -> str:
+    lift = "" if value.lift is None else f"{value.lift:.1f}×"
+    return lift if value.low is None or value.high is None else f"{lift} ({value.low:.1f}–{value.high:.1f})"
+
+
+def all_line(facts: ValueFacts, width: int) -> list[Span]:
+    """The same value among all records."""
+    about = "≈" if facts.approximate else " "
+    count = f.pad(about + f.count(facts.value.records), 10, right=True)
+    numbers = f"  all {count} {f.pad(_share(facts.of_all), 7, right=True)}  "
+    return clip([(" " * (_value_name(width) + 1), "text"), (numbers, "dim"), *_bar(facts.of_all, width, "dim")], width)
+
+
+def legend() -> Sequence[Span]:
+    """The meaning of the bars."""
+    return [("▇", "stale"), (" of the late records  ", "dim"), ("▇", "dim"), (" of all", "dim")]
+
+
+def _share(share: float | None) -> str:
+    return f.UNKNOWN if share is None else f.share(share)
+
+
+def _value_name(width: int) -> int:
+    return max(_VALUE_NAME[0], min(_VALUE_NAME[1], width - _VALUE_NUMBERS - _MIN_BAR - 20))
+
+
+def _bar(share: float | None, width: int, ink: str) -> list[Span]:
+    cells = width - _value_name(width) - _VALUE_NUMBERS - 18
+    if cells < _MIN_BAR:
+        return []
+    full = round(min(share or 0, 1) * cells)
+    return [(f.pad("▇" * max(full, 1 if share else 0), cells + 1), ink)]

@@ -1,0 +1,294 @@
+"""The table of metrics, each with meaning, panel and alert; Grafana's dashboard and Prometheus' rules from it. Pure."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from ...engine.doctor.finding import Severity
+from ...engine.snapshot import ChannelView, VerdictName
+from .fail_if import FACTS, CheckInput, Fact
+
+PREFIX = "wmtop_"
+TOP_CHANNELS = 20
+"""Channels of a target with series of their own, at most; all others share `OTHER`."""
+OTHER = "other"
+Labels = tuple[str, ...]
+Sample = tuple[Labels, float]
+"""The values of the metric's own labels (`target` comes first everywhere and is not among them), and the value."""
+MetricKind = Literal["gauge", "counter", "info"]
+Unit = Literal["seconds", "ratio", "records", ""]
+VERDICTS: tuple[VerdictName, ...] = ("moving", "slow", "stalled", "waiting", "unknown", "ended")
+SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "info")
+CHANNEL_STATES = ("active", "catching_up", "idle", "never_seen", "finished")
+
+
+class Alert(Struct, frozen=True):
+    """An alert rule: `expr` in PromQL, how long it must hold, and its text (a template of Prometheus)."""
+
+    name: str
+    expr: str
+    hold: str
+    severity: str
+    summary: str
+
+
+class Metric(Struct, frozen=True):
+    """One metric: `name` has neither prefix nor `_total`; `labels` besides `target`."""
+
+    name: str
+    kind: MetricKind
+    help: str
+    take: Callable[[CheckInput], Iterator[Sample]]
+    unit: Unit = ""
+    labels: Labels = ()
+    panel: str | None = None
+    """The title of its panel; None: it has none."""
+    alert: Alert | None = None
+
+    @property
+    def series(self) -> str:
+        """The name of its samples."""
+        ending = {"counter": "_total", "info": "_info", "gauge": ""}[self.kind]
+        return PREFIX + self.name + ending
+
+
+def _one(value: float | str | None, scale: float = 1.0) -> Iterator[Sample]:
+    if value is not None and not isinstance(value, str):
+        yield (), value * scale
+
+
+def _fact(name: str, scale: float = 1.0) -> Callable[[CheckInput], Iterator[Sample]]:
+    fact: Fact = FACTS[name]
+    return lambda given: _one(fact.take(given), scale)
+
+
+def _seconds(name: str) -> Callable[[CheckInput], Iterator[Sample]]:
+    return _fact(name, 0.001)
+
+
+def _total(name: str) -> Callable[[CheckInput], Iterator[Sample]]:
+    return lambda given: _one(getattr(given.snapshot.totals, name))
+
+
+def _verdicts(given: CheckInput) -> Iterator[Sample]:
+    for name in VERDICTS:
+        yield (name,), float(given.verdict == name)
+
+
+def _findings(given: CheckInput) -> Iterator[Sample]:
+    for severity in SEVERITIES:
+        yield (severity,), float(sum(finding.severity == severity for finding in given.findings))
+
+
+def _states(given: CheckInput) -> Iterator[Sample]:
+    channels = given.snapshot.channels
+    if channels:
+        for state in CHANNEL_STATES:
+            yield (state,), float(sum(view.state == state for view in channels))
+
+
+def _held_back(given: CheckInput) -> Iterator[Sample]:
+    holder = given.snapshot.level.holder
+    if holder is not None:
+        yield (holder.channel, holder.cause), 1.0
+
+
+def _stalled(given: CheckInput) -> Iterator[Sample]:
+    return _one(FACTS["stalled_for"].take(given), 0.001)
+
+
+def _channels_by_lag(given: CheckInput) -> tuple[list[ChannelView], list[ChannelView]]:
+    """The channels with series of their own, most behind first, and the others."""
+    known = [view for view in given.snapshot.channels if view.watermark_ms is not None]
+    ranked = sorted((view for view in known if view.channel != OTHER), key=lambda view: view.watermark_ms or 0)
+    return ranked[:TOP_CHANNELS], ranked[TOP_CHANNELS:] + [view for view in known if view.channel == OTHER]
+
+
+def _channel_lags(given: CheckInput) -> Iterator[Sample]:
+    """Lags behind the clock; for the other channels the greatest."""
+    now = given.snapshot.now_ms
+    if now is None:
+        return
+    top, others = _channels_by_lag(given)
+    for view in top:
+        yield (view.channel,), (now - (view.watermark_ms or 0)) / 1_000
+    if others:
+        yield (OTHER,), max(now - (view.watermark_ms or 0) for view in others) / 1_000
+
+
+def _channel_backlogs(given: CheckInput) -> Iterator[Sample]:
+    """Backlogs; for the other channels the sum, if all of them are known."""
+    top, others = _channels_by_lag(given)
+    for view in top:
+        if view.backlog is not None:
+            yield (view.channel,), float(view.backlog)
+    if others and all(view.backlog is not None for view in others):
+        yield (OTHER,), float(sum(view.backlog or 0 for view in others))
+
+
+METRICS: tuple[Metric, ...] = (
+    Metric("verdict", "gauge", "1 for the verdict on event time: moving, slow, stalled, waiting, unknown or ended.",
+           _verdicts, labels=("verdict",), panel="Verdict",
+           alert=Alert("WmtopStalled", 'wmtop_verdict{verdict="stalled"} == 1', "1m", "critical",
+                       "{{ $labels.target }}: the watermark does not advance")),
+    Metric("watermark_timestamp_seconds", "gauge", "The watermark, as a Unix time.",
+           lambda given: _one(given.snapshot.level.watermark_ms, 0.001), "seconds"),
+    Metric("watermark_lag_seconds", "gauge", "How far the watermark is behind the clock (processing time).",
+           _seconds("level_lag"), "seconds", panel="Watermark lag behind the clock"),
+    Metric("watermark_behind_fastest_seconds", "gauge", "How far the watermark is behind the fastest channel.",
+           _seconds("behind_fastest"), "seconds", panel="Watermark behind the fastest channel"),
+    Metric("watermark_stalled_seconds", "gauge", "How long the watermark has not advanced; 0 unless it is stalled.",
+           _stalled, "seconds", panel="Stalled for"),
+    Metric("watermark_speed_ratio", "gauge", "Event time that the watermark advances by, per processing time.",
+           _fact("speed"), "ratio", panel="Watermark speed"),
+    Metric("held_back", "info", "The channel that holds back the watermark, and why.", _held_back,
+           labels=("channel", "cause")),
+    Metric("held_back_seconds", "gauge", "How long the present channel has held back the watermark.",
+           _seconds("holder_for"), "seconds"),
+    Metric("records", "counter", "Records read.", _total("records"), panel="Records per second"),
+    Metric("late_records", "counter", "Records dropped because all their windows were closed.", _total("late"),
+           panel="Late records per second"),
+    Metric("behind_watermark_records", "counter", "Records whose event time was behind the watermark.",
+           _total("behind_watermark")),
+    Metric("malformed_records", "counter", "Records without a usable event time.", _total("malformed")),
+    Metric("future_records", "counter", "Records that claimed a time too far ahead of the clock.", _total("future")),
+    Metric("late_recent_ratio", "gauge", "Of the records of the last minutes, the share that was late.",
+           _fact("late_share_recent"), "ratio", panel="Late share",
+           alert=Alert("WmtopLate", "wmtop_late_recent_ratio > 0.01", "5m", "warning",
+                       "{{ $labels.target }}: {{ $value | humanizePercentage }} of the records are late")),
+    Metric("backlog_records", "gauge", "Records that are not read yet.", _fact("backlog"), "records",
+           panel="Backlog"),
+    Metric("backlog_seconds", "gauge", "How far the worst channel is read behind its end, in event time.",
+           _seconds("backlog_time"), "seconds"),
+    Metric("channels", "gauge", "Channels by state.", _states, labels=("state",), panel="Channels by state"),
+    Metric("windows_open", "gauge", "Windows that have not fired.", _fact("open_windows"), panel="Open windows"),
+    Metric("windows_fired", "counter", "Windows that have fired.",
+           lambda given: _one(given.snapshot.windows.fired)),
+    Metric("window_late_firings", "counter", "Firings for late records, within the allowed lateness.",
+           lambda given: _one(given.snapshot.windows.late_firings)),
+    Metric("batch_duration_seconds", "gauge", "How long the last micro-batch took.", _seconds("batch_time"), "seconds",
+           panel="Batch duration"),
+    Metric("lateness_seconds", "gauge", "The max out-of-orderness (watermark delay) in force.",
+           lambda given: _one(given.snapshot.settings.lateness_ms, 0.001), "seconds"),
+    Metric("idle_timeout_seconds", "gauge", "The idle timeout in force; absent where it is off or not known.",
+           lambda given: _one(given.snapshot.settings.idle_after_ms, 0.001), "seconds"),
+    Metric("findings", "gauge", "Findings of the doctor by severity.", _findings, labels=("severity",),
+           panel="Findings"),
+    Metric("channel_watermark_lag_seconds", "gauge",
+           f"How far a channel's watermark is behind the clock: the {TOP_CHANNELS} most behind, and the worst of the "
+           f"{OTHER}.", _channel_lags, "seconds", labels=("channel",), panel="Channels: lag behind the clock"),
+    Metric("channel_backlog_records", "gauge",
+           f"Unread records of the same channels, and of all {OTHER}.", _channel_backlogs, "records",
+           labels=("channel",)),
+)  # fmt: skip
+UP = Metric("up", "gauge", "1: the target is seen; 0: it is lost, or has not answered yet.", lambda given: iter(()),
+            panel="Targets seen",
+            alert=Alert("WmtopTargetLost", "wmtop_up == 0", "5m", "critical",
+                        "{{ $labels.target }}: nothing is seen of it"))  # fmt: skip
+AGE = Metric("snapshot_age_seconds", "gauge", "How long ago the target last said something.", lambda given: iter(()),
+             "seconds")  # fmt: skip
+TARGET = Metric("target", "info", "What the target is.", lambda given: iter(()), labels=("kind",))
+OF_EVERY_TARGET = (UP, AGE, TARGET)
+"""Metrics about the watching itself, also present if nothing is known about the target."""
+FURTHER_ALERTS = (
+    Alert("WmtopSlow", 'wmtop_verdict{verdict="slow"} == 1', "10m", "warning",
+          "{{ $labels.target }}: event time loses ground"),
+    Alert("WmtopUnknown", 'wmtop_verdict{verdict="unknown"} == 1', "10m", "warning",
+          "{{ $labels.target }}: whether event time moves is not known"),
+    Alert("WmtopCritical", 'wmtop_findings{severity="critical"} > 0', "5m", "critical",
+          "{{ $labels.target }}: {{ $value }} critical findings; see wmtop check {{ $labels.target }}"),
+)  # fmt: skip
+
+
+def all_metrics() -> Sequence[Metric]:
+    """Every metric that is exported."""
+    return (*OF_EVERY_TARGET, *METRICS)
+
+
+def alerts() -> list[Alert]:
+    """All alert rules."""
+    return [*(metric.alert for metric in all_metrics() if metric.alert is not None), *FURTHER_ALERTS]
+
+
+_UNITS = {"seconds": "s", "ratio": "percentunit", "records": "short", "": "short"}
+_SOURCE = {"type": "prometheus", "uid": "${datasource}"}
+_COLUMNS, _WIDTH, _HEIGHT = 2, 12, 8
+
+
+def dashboard() -> str:
+    """The dashboard as JSON, for import into Grafana."""
+    shown = [metric for metric in all_metrics() if metric.panel is not None]
+    content: dict[str, Any] = {
+        "title": "wmtop: stream watermarks",
+        "uid": "wmtop",
+        "tags": ["wmtop", "watermark"],
+        "schemaVersion": 39,
+        "editable": True,
+        "refresh": "30s",
+        "time": {"from": "now-1h", "to": "now"},
+        "templating": {"list": [_datasource(), _targets()]},
+        "panels": [_panel(place, metric) for place, metric in enumerate(shown)],
+    }
+    return json.dumps(content, indent=2)
+
+
+def alert_rules() -> str:
+    """Prometheus's rule file (YAML)."""
+    lines = ["groups:", "  - name: wmtop", "    rules:"]
+    for alert in alerts():
+        lines += [
+            f"      - alert: {alert.name}",
+            f"        expr: {json.dumps(alert.expr)}",
+            f"        for: {alert.hold}",
+            "        labels:",
+            f"          severity: {alert.severity}",
+            "        annotations:",
+            f"          summary: {json.dumps(alert.summary)}",
+        ]
+    return "\n".join(lines)
+
+
+def _datasource() -> dict[str, Any]:
+    return {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"}
+
+
+def _targets() -> dict[str, Any]:
+    return {
+        "name": "target",
+        "label": "Target",
+        "type": "query",
+        "datasource": _SOURCE,
+        "query": {"query": "label_values(wmtop_up, target)", "refId": "targets"},
+        "multi": True,
+        "includeAll": True,
+        "refresh": 2,
+    }
+
+
+def _panel(place: int, metric: Metric) -> dict[str, Any]:
+    row, column = divmod(place, _COLUMNS)
+    speed = metric.name == "watermark_speed_ratio"
+    return {
+        "id": place + 1,
+        "title": metric.panel,
+        "description": metric.help,
+        "type": "timeseries",
+        "datasource": _SOURCE,
+        "gridPos": {"x": column * _WIDTH, "y": row * _HEIGHT, "w": _WIDTH, "h": _HEIGHT},
+        "fieldConfig": {"defaults": {"unit": "short" if speed else _UNITS[metric.unit]}, "overrides": []},
+        "targets": [{"refId": "A", "datasource": _SOURCE, "expr": query_of(metric), "legendFormat": _legend(metric)}],
+    }
+
+
+def query_of(metric: Metric) -> str:
+    """The query of its panel (PromQL)."""
+    chosen = f'{metric.series}{{target=~"$target"}}'
+    if metric.kind == "counter":
+        return f"rate({chosen}[$__rate_interval])"
+    return f"{chosen} == 1" if metric.name == "verdict" else chosen
+
+
+def _legend(metric: Metric) -> str:
+    return " ".join(f"{{{{{label}}}}}" for label in ("target", *metric.labels))

@@ -1,0 +1,341 @@
+"""The chain from the clock to the windows: each operator's own time, and how far each link holds back. Pure."""
+
+from collections.abc import Sequence
+from datetime import tzinfo
+from typing import TypeVar
+
+from msgspec import Struct
+
+from ...engine.snapshot import (
+    ChannelState,
+    ChannelView,
+    InstanceView,
+    OperatorKind,
+    Snapshot,
+    SourcePosition,
+    StatefulOperator,
+    WatermarkNode,
+)
+from ...engine.text import formatting as f
+from ...engine.verdict.history import max_event_ms
+from .barrel import PAUSED, Kind, holding, holding_instance, kind_of, rank
+from .lists import NO_OPEN_WINDOW
+from .notes import unknown_text
+from .target import target_of
+from .wording import cause, name, output_words, window
+
+MAX_ROWS = 300
+"""Channels listed, at most."""
+_View = TypeVar("_View", ChannelView, InstanceView)
+
+
+class Stage(Struct, frozen=True):
+    """One operator: its name, its time (epoch ms) or a text in its place, its description, and the link to it."""
+
+    name: str
+    time_ms: int | None
+    what: str
+    held_ms: int | None = None
+    """How far its time is behind the previous operator's."""
+    why: str = ""
+    """The cause, or what is known about the link."""
+    holds: bool = False
+    """The link holds back the watermark, and one channel is the cause."""
+    stands_for: str = ""
+    """Shown instead of an unknown time."""
+    alarm: str = ""
+    """A problem of the operator itself, shown before `what`."""
+    key: str | None = None
+    """The key of a Flink task, for the cursor."""
+    upstream: str | None = None
+    """The key of the task, or the barrel's input, that holds this task back."""
+
+
+class Row(Struct, frozen=True):
+    """An input of the valve, or a channel inside it: its state."""
+
+    key: str
+    name: str
+    watermark_ms: int | None
+    behind_ms: int | None
+    """How far it is behind the fastest."""
+    kind: Kind
+    words: str
+    channels: int | None = None
+    """How many channels are inside; None for a channel."""
+    inside: bool = False
+
+
+def stages_of_run(snapshot: Snapshot, zone: tzinfo | None) -> list[Stage]:
+    """The operators in the order in which records pass them, if the channels are known."""
+    newest = max_event_ms(snapshot)
+    fastest = max((v.watermark_ms for v in snapshot.channels if v.watermark_ms is not None), default=None)
+    read = gap(snapshot.now_ms, newest)
+    age = "age of the newest record" if (read or 0) >= 0 else "the newest record is ahead of the clock"
+    chain = [
+        clock_stage(snapshot),
+        Stage("source", newest, _channels(snapshot), read, age, stands_for=f.NO_DATA),
+        Stage("generators", fastest, _strategy(snapshot), gap(newest, fastest), _lateness(snapshot),
+              stands_for=f.NO_DATA),
+    ]  # fmt: skip
+    return [*chain, *_combined(snapshot, fastest), windows_stage(snapshot, zone)]
+
+
+def clock_stage(snapshot: Snapshot) -> Stage:
+    """The clock, at the head of the chain."""
+    source = snapshot.source
+    speed = "" if source is None or source.speed is None else f", ×{source.speed:g}"
+    return Stage("clock", snapshot.now_ms, "processing time" + speed, stands_for=f.NO_DATA)
+
+
+def rows(snapshot: Snapshot, opened: frozenset[str], most: int = MAX_ROWS) -> list[Row]:
+    """The inputs of the valve, the most behind first, at most `most` channels; below an instance that is `opened` the
+    channels inside it.
+    """
+    inputs = _Inputs(snapshot)
+    if snapshot.instances is None:
+        return [inputs.channel(view) for view in inputs.sorted(snapshot.channels)[:most]]
+    out: list[Row] = []
+    for view in inputs.sorted(snapshot.instances):
+        out.append(inputs.instance(view))
+        if view.channel in opened:
+            inside = [one for one in snapshot.channels if one.instance == view.instance]
+            out += [inputs.channel(one, inside=True) for one in inputs.sorted(inside)[:most]]
+    return out
+
+
+def _combined(snapshot: Snapshot, fastest: int | None) -> list[Stage]:
+    """What combines the channels: source instances where there are some, then the valve, or Spark's one clock."""
+    level, out = snapshot.level, list[Stage]()
+    before = fastest
+    if snapshot.instances is not None:
+        known = [view.watermark_ms for view in snapshot.instances if view.watermark_ms is not None]
+        before = max(known, default=None)
+        why = "each waits for its slowest channel"
+        what = f"{len(snapshot.instances):,}, each the minimum of its channels"
+        out.append(Stage("instances", before, what, gap(fastest, before), why, stands_for=f.NO_DATA))
+    stands_for = "ended" if snapshot.ended else f.NO_DATA
+    time = None if snapshot.ended else level.watermark_ms
+    held_ms = gap(before, time)
+    if target_of(snapshot).one_clock:
+        what, why = "the maximum of all channels: no valve, no idleness", "it follows the fastest channel"
+        if (frozen := snapshot.spark.frozen_ms) is not None:
+            what = "above all channels: a restart with a longer delay"
+            why = f"frozen until the records catch up: {f.duration(frozen)} of event time to go"
+        return [*out, Stage("one clock", time, what, held_ms, why, stands_for=stands_for)]
+    holder = level.holder
+    why = f"held back by {name(holder.channel)}: {cause(snapshot)}" if holder else "no channel holds it back"
+    return [*out, Stage("valve", time, _inputs(snapshot), held_ms, why, holder is not None, stands_for)]
+
+
+def _inputs(snapshot: Snapshot) -> str:
+    views = _valve_inputs(snapshot)
+    words = f"minimum of {f.counted(len(views), 'input')}"
+    left_out: tuple[tuple[ChannelState, str], ...] = (("idle", "idle"), ("catching_up", "realigning"))
+    counts = [(sum(view.state == state for view in views), word) for state, word in left_out]
+    reported = [f"{count:,} {word}" for count, word in counts if count]
+    return words + (f"; left out: {', '.join(reported)}" if reported else "")
+
+
+def _valve_inputs(snapshot: Snapshot) -> Sequence[ChannelView | InstanceView]:
+    return snapshot.channels if snapshot.instances is None else snapshot.instances
+
+
+def windows_stage(snapshot: Snapshot, zone: tzinfo | None) -> Stage:
+    """The windows, at the end of the chain."""
+    windows, settings = snapshot.windows, snapshot.settings
+    counts = [(windows.open_count, "open"), (windows.fired, "fired"), (windows.late_firings, "late firings")]
+    reported = [f"{f.count(number)} {word}" for number, word in counts if number is not None]
+    reported += [] if snapshot.totals.late is None else [f"{f.count(snapshot.totals.late)} late drops"]
+    extra = f", {f.setting(settings.allowed_lateness_ms)} allowed" if settings.allowed_lateness_ms else ""
+    spec = f"size {f.ELSEWHERE}" if settings.window is None else window(settings) + extra
+    what = ", ".join([spec, *reported])
+    if windows.kept:
+        what = f"{what}, {f.count(windows.kept)} ended and kept"
+    if windows.open_count is None:
+        return Stage(
+            "windows", None, what, why=unknown_text(windows.unknown, windows.unknown_args) or "", stands_for=f.ELSEWHERE
+        )
+    if not windows.open:
+        return Stage("windows", None, what, why=NO_OPEN_WINDOW, stands_for="all closed" if snapshot.ended else "")
+    if (mode := output_words(snapshot)) is not None and snapshot.spark.output_mode != "append":
+        return Stage("windows", None, what, why=mode)
+    if any(node.pinned for node in snapshot.spark.nodes or ()) or snapshot.spark.never_moved:
+        return Stage("windows", None, what, why="no window can fire: the watermark is stuck at 1970")
+    first = windows.open[0]
+    short = " is next" if first.short_ms is None else f" is {f.duration(max(first.short_ms, 0))} of event time short"
+    ends = f.interval(first.start_ms, first.end_ms, zone, snapshot.now_ms)
+    return Stage("windows", None, what, why=ends + short)
+
+
+def _channels(snapshot: Snapshot) -> str:
+    source, seen = snapshot.source, sum(view.state != "never_seen" for view in snapshot.channels)
+    what = "" if source is None else f.cut(f.clean(source.description), 40) + ", "
+    never = len(snapshot.channels) - seen
+    return f"{what}{f.counted(len(snapshot.channels), 'channel')}" + (f", {never:,} never seen" if never else "")
+
+
+def _strategy(snapshot: Snapshot) -> str:
+    known = [view for view in snapshot.channels if view.watermark_ms is not None]
+    fastest = max(known, key=lambda view: view.watermark_ms or 0, default=None)
+    words = f"{snapshot.settings.strategy}, one a channel"
+    return words if fastest is None else f"{words}; the fastest is {name(fastest.channel)}"
+
+
+def _lateness(snapshot: Snapshot) -> str:
+    settings = snapshot.settings
+    return f"lateness {f.setting(settings.lateness_ms)}" if settings.tunable else f"strategy {settings.strategy}"
+
+
+class _Inputs:
+    """The values that all rows share, computed once: there may be thousands of rows."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._held = holding(snapshot)
+        self._held_instance = holding_instance(snapshot)
+        self._fastest = max((v.watermark_ms for v in snapshot.channels if v.watermark_ms is not None), default=None)
+        held = self._held if snapshot.instances is None else self._held_instance
+        rest = [v.watermark_ms for v in _valve_inputs(snapshot) if v.state == "active" and v.channel != held]
+        known = [watermark for watermark in rest if watermark is not None]
+        level = snapshot.level.watermark_ms
+        self._gain_ms = None if level is None or not known else max(min(known) - level, 0)
+
+    def sorted(self, views: Sequence[_View]) -> list[_View]:
+        """The most behind first."""
+        return sorted(views, key=lambda view: rank(self._kind(view), view.watermark_ms))
+
+    def channel(self, view: ChannelView, *, inside: bool = False) -> Row:
+        """A channel's row."""
+        kind, behind = self._kind(view), gap(self._fastest, view.watermark_ms)
+        words = "HOLDS" if inside and kind == "holder" else self._standing(kind, view.quiet_ms)
+        words = PAUSED if view.held_back and kind == "active" else words
+        return Row(view.channel, f.label(view.channel), view.watermark_ms, behind, kind, words, inside=inside)
+
+    def instance(self, view: InstanceView) -> Row:
+        """A source instance's row."""
+        kind, behind = self._kind(view), gap(self._fastest, view.watermark_ms)
+        words = self._standing(kind, None)
+        return Row(view.channel, view.channel, view.watermark_ms, behind, kind, words, channels=view.channels)
+
+    def _kind(self, view: ChannelView | InstanceView) -> Kind:
+        held = self._held if isinstance(view, ChannelView) else self._held_instance
+        return kind_of(view.channel, view.state, held)
+
+    def _standing(self, kind: Kind, quiet_ms: int | None) -> str:
+        if kind == "holder":
+            return "HOLDS" + ("" if self._gain_ms is None else f", {f.duration(self._gain_ms)} behind the next")
+        if kind == "idle" and quiet_ms is not None:
+            return f"idle {f.duration(quiet_ms)}, left out"
+        return {"idle": "idle, left out", "catching_up": "realigning, left out"}.get(kind, kind.replace("_", " "))
+
+
+def held_instance(snapshot: Snapshot, channel: str) -> str | None:
+    """The row of the instance that a channel is in."""
+    number = next((view.instance for view in snapshot.channels if view.channel == channel), None)
+    return next((view.channel for view in snapshot.instances or () if view.instance == number), None)
+
+
+def gap(before: int | None, after: int | None) -> int | None:
+    """How far `after` is behind `before` (ms)."""
+    return None if before is None or after is None else before - after
+
+
+def stages_of_query(snapshot: Snapshot, zone: tzinfo | None) -> list[Stage]:
+    """Sources, watermark nodes, the query's watermark, its state, its windows; most may be unknown."""
+    spark = snapshot.spark
+    out = [clock_stage(snapshot), *(_position(source) for source in snapshot.sources or ())]
+    if not snapshot.sources:
+        what = "" if snapshot.source is None else f.clean(snapshot.source.description)
+        out.append(Stage("source", None, what, stands_for=f.ELSEWHERE))
+    out += [_node(node) for node in spark.nodes or ()]
+    if spark.nodes is None and spark.has_watermark is not False:
+        delay = snapshot.settings.lateness_ms
+        why = f"delay {f.ELSEWHERE if delay is None else f.setting(delay)}"
+        out.append(Stage("watermark node", None, "withWatermark", why=why, stands_for=f.ELSEWHERE))
+    if spark.has_watermark is False:
+        out.append(Stage("watermark", None, "this query has no watermark", stands_for="none"))
+        return [*out, *_operators(snapshot), windows_stage(snapshot, zone)]
+    level = snapshot.level.watermark_ms if spark.watermark_ms is None else spark.watermark_ms
+    held = gap(snapshot.now_ms, level)
+    out.append(Stage("watermark", level, _in_force(snapshot, zone), held, _policy(snapshot), stands_for=f.NO_DATA))
+    return [*out, *_operators(snapshot), windows_stage(snapshot, zone)]
+
+
+OPERATORS: dict[OperatorKind, str] = {
+    "aggregation": "aggregation",
+    "session": "session windows",
+    "join": "stream-stream join",
+    "dedup": "dropDuplicates",
+    "dedup_within_watermark": "dropDuplicatesWithinWatermark",
+    "limit": "limit",
+    "map_groups_with_state": "mapGroupsWithState",
+    "transform_with_state": "transformWithState",
+    "other": "stateful operator",
+}
+
+
+def _node(node: WatermarkNode) -> Stage:
+    delay = f.ELSEWHERE if node.delay_ms is None else f.setting(node.delay_ms)
+    column = "an unknown column" if node.column is None else f"column {name(node.column)}"
+    stuck = {"no_input": "its input has no records", "own_output": "it waits for the query's own output"}
+    if node.pinned is not None:
+        why = f"{stuck[node.pinned]}, delay {delay}"
+        return Stage("watermark node", None, column, why=why, holds=True, stands_for="1970")
+    words = f"delay {delay}" + (", sets the watermark of the query" if node.holds else "")
+    return Stage("watermark node", node.watermark_ms, column, why=words, holds=node.holds, stands_for=f.ELSEWHERE)
+
+
+def _operators(snapshot: Snapshot) -> list[Stage]:
+    """The stateful operators, those next to the sources first; one entry for all if they are not known."""
+    known = snapshot.spark.operators
+    if known is None or len(known) < 2:
+        counted = any(one.rows is not None for one in known or ())
+        state = _state(snapshot, counted=counted)
+        what = ", ".join(part for part in ([_operator(one) for one in known or ()] + [state]) if part)
+        return [Stage("state", None, what, stands_for="" if what else f.ELSEWHERE)]
+    stages = [Stage("state", None, _operator(one)) for one in reversed(known)]
+    return [*stages, Stage("state", None, _state(snapshot), stands_for="" if _state(snapshot) else f.ELSEWHERE)]
+
+
+def _operator(one: StatefulOperator) -> str:
+    mode = "" if one.output_mode is None else f" in {one.output_mode} mode"
+    rows = "" if one.rows is None else f", {f.counted(one.rows, 'row')}"
+    keeps = ", never removes state" if one.evicts is False and one.output_mode != "complete" else ""
+    return f"{OPERATORS[one.kind]}{mode}{keeps}{rows}"
+
+
+def _position(source: SourcePosition) -> Stage:
+    backlog = f.ELSEWHERE if source.backlog is None else f.counted(source.backlog, "record")
+    return Stage("source", None, f"{f.cut(f.clean(source.description), 60)}, backlog {backlog}")
+
+
+def _policy(snapshot: Snapshot) -> str:
+    spark = snapshot.spark
+    nodes = len(spark.nodes or ())
+    side = "ahead of the clock" if (snapshot.level.behind_clock_ms or 0) < 0 else "behind the clock"
+    if nodes > 1:
+        word = {"min": "minimum", "max": "maximum", None: f"policy {f.ELSEWHERE}: the minimum by default"}
+        return f"{side}; the {word[spark.policy]} of {nodes} nodes"
+    return side
+
+
+def _in_force(snapshot: Snapshot, zone: tzinfo | None) -> str:
+    spark, batch = snapshot.spark, snapshot.batch
+    what = "of the query, for the next batch"
+    if spark.frozen_ms is not None:
+        what = f"frozen after a restart: {f.duration(spark.frozen_ms)} of event time to go"
+    if spark.batch_watermark_ms is None or spark.batch_watermark_ms == spark.watermark_ms:
+        return what
+    number = "the last batch" if batch is None else f"batch {batch:,}"
+    near_ms = f.reference_ms(snapshot.now_ms, snapshot.level.watermark_ms)
+    return f"{what}; {number} used {f.near(spark.batch_watermark_ms, zone, near_ms)}"
+
+
+def _state(snapshot: Snapshot, *, counted: bool = False) -> str:
+    """The total state as reported; `counted`: its rows are shown already."""
+    spark = snapshot.spark
+    reported = [] if spark.state_rows is None or counted else [f.counted(spark.state_rows, "row")]
+    reported += [] if spark.state_bytes is None else [f"{spark.state_bytes / 1_048_576:,.1f} MiB of memory"]
+    lost = spark.dropped_at_least
+    reported += [] if lost is None else [f"dropped {f.at_least(lost)} row{'s' * (lost != 1)}"]
+    return ", ".join(reported)

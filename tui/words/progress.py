@@ -1,0 +1,348 @@
+"""Progress over the kept history as columns to draw, how far a bounded source is read, a replay's position. Pure."""
+
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from ...engine.snapshot import Snapshot, SourceView
+from ...engine.snapshot.flink_job import FlinkJob, FlinkVertex
+from ...engine.text import formatting as f
+from ...engine.verdict.history import HistoryPoint, backlog, phases_of
+
+
+class Playback(Struct, frozen=True):
+    """The position of a replay (snapshot `number` of `count`, from 0), and how it continues; `note` is one line, or
+    None.
+    """
+
+    number: int
+    count: int
+    playing: bool
+    speed: float
+    note: str | None = None
+
+    @property
+    def word(self) -> str:
+        """The status word."""
+        if self.playing:
+            return f"REPLAY ▶ ×{self.speed:g}"
+        return "REPLAY END" if self.number + 1 == self.count else "REPLAY PAUSED"
+
+
+_BAR_CELLS = 20
+
+
+def left_ms(source: SourceView, rows_per_second: float | None) -> float | None:
+    """The time left at this rate (ms); None if it is not known, or nothing is left."""
+    if not source.rows or source.rows_read is None or not rows_per_second or source.rows_read >= source.rows:
+        return None
+    return 1_000 * (source.rows - source.rows_read) / rows_per_second
+
+
+def share_read(snapshot: Snapshot) -> str | None:
+    """`45.0 % read, 12s left`; None for a source without an end. The time left is shown if nothing paces the replay."""
+    source = snapshot.source
+    if source is None or not source.rows or source.rows_read is None:
+        return None
+    read = f"{f.share_of(source.rows_read, source.rows)} read"
+    rate = snapshot.spark.input_rows_per_second if source.speed is None and snapshot.state == "live" else None
+    left = left_ms(source, rate)
+    return read if left is None else f"{read}, {f.duration(left)} left"
+
+
+def progress(source: SourceView, rows_per_second: float | None) -> str | None:
+    """`45.0 % · 10.8M of 24.0M rows · 1.2M rows/s · 12s left`; None for a source without an end."""
+    if not source.rows or source.rows_read is None:
+        return None
+    parts = [f.share_of(source.rows_read, source.rows), f"{f.count(source.rows_read)} of {f.count(source.rows)} rows"]
+    if rows_per_second:
+        parts.append(f"{f.rate(rows_per_second)} rows/s")
+    if (left := left_ms(source, rows_per_second)) is not None:
+        parts.append(f"{f.duration(left)} left")
+    return " · ".join(parts)
+
+
+def bar(source: SourceView) -> str:
+    """The share read as a bar of fixed width."""
+    assert source.rows
+    assert source.rows_read is not None
+    full = min(_BAR_CELLS, _BAR_CELLS * source.rows_read // source.rows)
+    return "█" * full + "░" * (_BAR_CELLS - full)
+
+
+STEPS_MS = tuple(f.SECOND * step for step in (2, 3, 4, 5, 7, 10, 12, 15, 20, 30, 60))
+"""Possible lengths (ms) of a column."""
+NO_REPLAY_BACKLOG = "none: a replay has no backlog"
+OUTLIER = 2.5
+"""Values above this multiple of the 90 % quantile of the columns are cut off."""
+PHASES = (("work_ms", "work"), ("commit_ms", "commit"), ("planning_ms", "plan"), ("offsets_ms", "offsets"))
+"""The fields of `Phases` in the order of stacking, from the bottom up, with their words."""
+
+Stack = tuple[float, ...]
+"""The parts of a column, from the bottom up."""
+Cells = Sequence[Sequence[HistoryPoint]]
+"""The points of each column; the last column is the newest, and may have only just begun."""
+
+
+class Chart(Struct, frozen=True):
+    """A figure over time: its name, its present value, and its columns (None: not known then), drawn up to `top`."""
+
+    name: str
+    now: str
+    columns: Sequence[Stack | None] = ()
+    top: float = 0.0
+    gauge: str = ""
+    """`top` in words."""
+    note: str | None = None
+    """Why there are no columns, shown in their place."""
+
+
+class UnreadPosition(Struct, frozen=True):
+    """The unread part of a channel or source: records, and how far reading is behind in event time (ms)."""
+
+    name: str
+    records: int | None
+    behind_ms: int | None
+
+
+def step_ms(points: Sequence[HistoryPoint], columns: int) -> int:
+    """The length of a column (ms), so that all points fit."""
+    span = points[-1].wall_ms - points[0].wall_ms if points else 0
+    return next((step for step in STEPS_MS if step * max(columns - 1, 1) >= span), STEPS_MS[-1])
+
+
+def cells_of(points: Sequence[HistoryPoint], columns: int, cell_ms: int) -> list[list[HistoryPoint]]:
+    """The points by column, from the oldest to the newest."""
+    out: list[list[HistoryPoint]] = [[] for _ in range(columns)]
+    newest = points[-1].wall_ms // cell_ms if points else 0
+    for point in points:
+        place = columns - 1 - (newest - point.wall_ms // cell_ms)
+        if place >= 0:
+            out[place].append(point)
+    return out
+
+
+def charts(snapshot: Snapshot, points: Sequence[HistoryPoint], cells: Cells) -> list[Chart]:
+    """All figures, in the order in which they are drawn."""
+    return [_rows(snapshot, cells), _results(snapshot, cells), _batches(snapshot, cells),
+            backlog_chart(snapshot, cells), _state(snapshot, points, cells)]  # fmt: skip
+
+
+def unread(snapshot: Snapshot) -> list[UnreadPosition]:
+    """The unread records by channel (else by source), the most behind first."""
+    views = [UnreadPosition(view.channel, view.backlog, view.behind_end_ms) for view in snapshot.channels
+             if view.backlog is not None]  # fmt: skip
+    found = views or [UnreadPosition(source.description, source.backlog, None) for source in snapshot.sources or ()]
+    return sorted(found, key=lambda one: (-(one.records or 0), -(one.behind_ms or 0), one.name))
+
+
+def _rows(snapshot: Snapshot, cells: Cells) -> Chart:
+    columns = growth(cells, lambda point: point.records or None)
+    if not any(columns):
+        columns = each(cells, lambda point: point.rows_in, mean)
+    done, coming = snapshot.spark.processed_rows_per_second, snapshot.spark.input_rows_per_second
+    now = _last(columns) if coming is None else coming
+    could = "" if done is None else f", {f.rate(done)}/s done"
+    return chart_of("rows in", f"{f.rate(now)}/s{could}", columns, lambda value: f"{f.rate(value)}/s", now is None)
+
+
+def _results(snapshot: Snapshot, cells: Cells) -> Chart:
+    windows = snapshot.windows
+    columns = growth(cells, lambda point: point.results)
+    if windows.fired is None:
+        return Chart("results out", "", note=f.ELSEWHERE)
+    return chart_of("results out", f"{f.count(windows.fired + (windows.late_firings or 0))} in all", columns,
+                  lambda value: f"{f.rate(value)}/s", False)  # fmt: skip
+
+
+def _batches(snapshot: Snapshot, cells: Cells) -> Chart:
+    columns: list[Stack | None] = []
+    for points in cells:
+        slowest = max((point for point in points if point.batch_ms), key=lambda p: p.batch_ms or 0, default=None)
+        columns.append(None if slowest is None else _stack(slowest))
+    now, phases = snapshot.spark.batch_ms, phases_of(snapshot.spark.phases_ms)
+    words = "" if now is None else f.duration(now)
+    if now and phases is not None:
+        words += f", {f.share(phases.work_ms / now)} work"
+    return chart_of("batch", words or f.UNKNOWN, columns, f.duration, now is None)
+
+
+def _stack(point: HistoryPoint) -> Stack:
+    total, phases = float(point.batch_ms or 0), point.phases
+    if phases is None:
+        return (total,)
+    parts = [float(getattr(phases, field)) for field, _ in PHASES]
+    parts[0] += max(total - sum(parts), 0.0)  # time that Spark does not account for
+    return tuple(parts)
+
+
+def backlog_chart(snapshot: Snapshot, cells: Cells) -> Chart:
+    now = backlog(snapshot)
+    if now is None:
+        replay = snapshot.source is not None and snapshot.source.kind == "replay"
+        return Chart("backlog", "", note=NO_REPLAY_BACKLOG if replay else f.ELSEWHERE)
+    behind = max((view.behind_end_ms for view in snapshot.channels if view.behind_end_ms is not None), default=None)
+    words = "" if behind is None else f", {f.duration(behind)} behind"
+    columns = each(cells, lambda point: point.backlog, max)
+    return chart_of("backlog", f"{f.count(now)}{words}", columns, whole, False)
+
+
+def _state(snapshot: Snapshot, points: Sequence[HistoryPoint], cells: Cells) -> Chart:
+    last = points[-1] if points else None
+    rows, windows = (last.state_rows, last.open_windows) if last else (None, None)
+    columns = each(cells, lambda point: point.state_rows, lambda values: values[-1])
+    if rows is None:
+        columns = each(cells, lambda point: point.open_windows, lambda values: values[-1])
+    reported = [f"{f.count(rows)} rows"] if rows is not None else []
+    size = snapshot.spark.state_bytes
+    reported += [f.counted(windows, "window")] if windows is not None and size is None else []
+    reported += [f"{size / 1_048_576:,.1f} MiB"] if size is not None else []
+    return chart_of("state", ", ".join(reported) or f.UNKNOWN, columns, whole, not reported)
+
+
+def whole(value: float) -> str:
+    return f.count(int(value))
+
+
+def chart_of(
+    name: str, now: str, columns: Sequence[Stack | None], words: Callable[[float], str], unknown: bool
+) -> Chart:  # fmt: skip
+    known = sorted(sum(column) for column in columns if column is not None)
+    if not known:
+        return Chart(name, "", note=f.ELSEWHERE) if unknown else Chart(name, now)
+    # A few outliers (the first batch) would flatten the rest.
+    top = min(known[-1], OUTLIER * known[len(known) * 9 // 10])
+    top = top or known[-1]
+    return Chart(name, now, columns, top, words(top))
+
+
+def each(
+    cells: Cells, of: Callable[[HistoryPoint], float | None], one: Callable[[list[float]], float]
+) -> list[Stack | None]:
+    """One value for each column."""
+    out: list[Stack | None] = []
+    for points in cells:
+        values = [value for point in points if (value := of(point)) is not None]
+        out.append((float(one(values)),) if values else None)
+    return out
+
+
+def growth(cells: Cells, of: Callable[[HistoryPoint], int | None]) -> list[Stack | None]:
+    """The growth of a total per second in each column."""
+    out: list[Stack | None] = []
+    before: tuple[int, int] | None = None
+    for points in cells:
+        known = [(point.wall_ms, value) for point in points if (value := of(point)) is not None]
+        if not known:
+            out.append(None)
+            continue
+        since, last = before or known[0], known[-1]
+        passed = last[0] - since[0]
+        out.append((f.SECOND * max(last[1] - since[1], 0) / passed,) if passed > 0 else None)
+        before = last
+    return out
+
+
+def mean(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _last(columns: Sequence[Stack | None]) -> float | None:
+    return next((sum(column) for column in reversed(columns) if column is not None), None)
+
+
+_TASK_NAME_CELLS = 14
+NO_BACKLOG = f"{f.ELSEWHERE}; of a Kafka topic --bootstrap shows it"
+
+
+def job_charts(snapshot: Snapshot, points: Sequence[HistoryPoint], cells: Cells) -> list[Chart]:
+    """All figures, in the order in which they are drawn."""
+    job = snapshot.flink
+    assert job is not None
+    sent = job.chosen.sent_per_second if job.chosen is not None else None
+    return [
+        _rate("records read", job.read_per_second, each(cells, lambda point: point.rows_in, mean)),
+        _rate("results out", sent, each(cells, lambda point: point.results_in_a_second, mean)),
+        _load("busiest task", job, cells, lambda task: task.busy, lambda point: point.busy),
+        _load("back pressure", job, cells, lambda task: task.back_pressured, lambda point: point.back_pressured),
+        _event_time(cells),
+        _backlog(snapshot, job, cells),
+        Chart("checkpoint", "", note=_checkpoint(snapshot, job)),
+    ]
+
+
+def age_words(snapshot: Snapshot, time_ms: int | None) -> str | None:
+    """How long ago a time of the JobManager's clock was."""
+    clock_ms = snapshot.flink.clock_ms if snapshot.flink is not None else None
+    if time_ms is None or clock_ms is None:
+        return None
+    return f.duration(max(clock_ms - time_ms, 0) // f.SECOND * f.SECOND)
+
+
+def _rate(name: str, now: float | None, columns: Sequence[Stack | None]) -> Chart:
+    words = f.UNKNOWN if now is None else f"{f.rate(now)}/s"
+    return chart_of(name, words, columns, lambda value: f"{f.rate(value)}/s", now is None)
+
+
+def _load(
+    name: str, job: FlinkJob, cells: Cells, of: Callable[[FlinkVertex], float | None],
+    then: Callable[[HistoryPoint], float | None],
+) -> Chart:  # fmt: skip
+    """The load of the most loaded task, on an axis of 100 %."""
+    columns = each(cells, then, max)
+    most = max(job.vertices, key=lambda task: of(task) or 0.0, default=None)
+    share = None if most is None else of(most)
+    if not any(columns) and share is None:
+        return Chart(name, "", note=f.ELSEWHERE)
+    named = f" {f.label(most.name, _TASK_NAME_CELLS)}" if most is not None and share else ""
+    return Chart(name, f"{f.share(share)}{named}", columns, 1.0, "100 %")
+
+
+def _event_time(cells: Cells) -> Chart:
+    """Event time that the watermark gains per second of the clock."""
+    columns: list[Stack | None] = []
+    last: HistoryPoint | None = None
+    for points in cells:
+        known = [point for point in points if point.watermark_ms is not None]
+        since = last or (known[0] if known else None)
+        if not known or since is None or known[-1].wall_ms <= since.wall_ms:
+            columns.append(None)
+        else:
+            gained = (known[-1].watermark_ms or 0) - (since.watermark_ms or 0)
+            columns.append((max(gained, 0) / (known[-1].wall_ms - since.wall_ms),))
+        last = known[-1] if known else last
+    now = next((column[0] for column in reversed(columns) if column is not None), None)
+    return chart_of("event time", f.UNKNOWN if now is None else _speed(now), columns, _speed, now is None)
+
+
+def _speed(times: float) -> str:
+    return f"×{times:,.0f}" if times >= 10 else f"×{times:.1f}"
+
+
+def _backlog(snapshot: Snapshot, job: FlinkJob, cells: Cells) -> Chart:
+    """The backlog from the broker, if one is queried; else from the sources, as a lower bound."""
+    chart = backlog_chart(snapshot, cells)
+    if chart.note is None:
+        return chart
+    pending = sum(one.pending or 0 for one in job.vertices)
+    return Chart("backlog", "", note=f"≥ {f.count(pending)} records pending in the sources" if pending else NO_BACKLOG)
+
+
+def _checkpoint(snapshot: Snapshot, job: FlinkJob) -> str:
+    """The last completed checkpoint: its time, its duration, its size, and the number of failed ones."""
+    age = age_words(snapshot, job.checkpoint_ms)
+    if age is None:
+        words = ["none completed"]
+    else:
+        words = [f"{age} ago"]
+        if job.checkpoint_took_ms is not None:
+            words.append(f"took {f.duration(job.checkpoint_took_ms)}")
+        if job.checkpoint_bytes is not None:
+            words.append(f"state {_size(job.checkpoint_bytes)}")
+    if job.checkpoints_failed:
+        words.append(f"{f.count(job.checkpoints_failed)} failed")
+    return ", ".join(words)
+
+
+def _size(size: int) -> str:
+    return f"{size / 1_048_576:,.1f} MiB" if size >= 104_858 else f"{size / 1024:,.1f} KiB"

@@ -1,0 +1,257 @@
+"""The content of the main screen: the newest snapshot, the view of it, what is derived from both, the footer. Pure."""
+
+from collections.abc import Callable, Container, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from ...engine.doctor import Finding, diagnose
+from ...engine.doctor.condition import SILENT_MS
+from ...engine.snapshot import Snapshot
+from ...engine.text import formatting as f
+from ...engine.verdict.applied_now import AppliedNow
+from . import preview as what_if
+from .barrel import Stave, staves
+from .diagnosis import explain
+from .keys import LINKS, Hint, hint
+from .lists import OPEN_INSTANCE
+from .presenter import Lost, condition, presenter_of, replay_condition, takes_changes
+from .preview import LatenessPreview, Preview, ProposedSetting
+from .preview_words import Applied, from_start_parts, no_change_parts, now_parts
+from .progress import Playback
+from .recent import Recent
+from .spans import SPARK_CELL_MS, SPARK_CELLS, Part, Top, WatermarkLine
+from .target import target_of
+from .verdict import Offer, offer_of, verdict_parts
+from .view import ChannelRow, View, by_name, ordered, preview_of
+from .wording import Condition, status_parts, watermark_parts
+
+
+class Shown:
+    """The shown snapshot, which is older than the newest while the picture is frozen; `clock` is monotonic (s)."""
+
+    def __init__(self, snapshot: Snapshot, recent: Recent, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._newest = self.snapshot = snapshot
+        self.recent = recent
+        self._heard_s = clock()
+        self.view = View()
+        self.lost: Lost | None = None
+        self.playback: Playback | None = None
+        self.recording = False
+        self.preview: Preview | None = None
+        self.now: AppliedNow | None = None
+        """The effect of the preview at the next emit."""
+        self.applied: Applied | None = None
+        """The last change that this screen made."""
+        self.offer: Offer | None = None
+        """The setting that the verdict's line names."""
+        self.findings: Sequence[Finding] = ()
+        self.staves: list[Stave] = []
+        self.entries: list[ChannelRow] = []
+        self._named: list[ChannelRow] = []
+        self._named_of: tuple[Snapshot, int | None] | None = None
+        self._preview_of: tuple[Snapshot, ProposedSetting | None] | None = None
+        self._judged_silent = False
+        self._lags: list[int | None] = []
+        self._now_share: float | None = None
+
+    def take(self, snapshot: Snapshot, recent: Recent) -> None:
+        """Take the newest snapshot, to be shown by `adopt`."""
+        self._newest, self.recent, self._heard_s = snapshot, recent, self._clock()
+
+    def adopt(self) -> None:
+        """Show the newest snapshot."""
+        self.snapshot = self._newest
+        self._lags = self.recent.lags(SPARK_CELLS, SPARK_CELL_MS)
+        self._now_share = self.recent.late_share()
+        self.diagnose()
+
+    def lose(self, lost: Lost) -> None:
+        """No more will come."""
+        self.lost = lost
+        self.diagnose()
+
+    def diagnose(self) -> None:
+        """Compute the findings, the setting that would fix the worst, and the effect of the last change."""
+        past = self.recent.until(self.snapshot)
+        self.findings = diagnose(self.snapshot, past, lost=self.lost_text, silent_ms=self.silent_ms)
+        self._judged_silent = self._is_silent
+        self.offer = offer_of(self.snapshot, self.findings)
+        if self.applied is not None:
+            self.applied = self.applied.seen(self.snapshot)
+
+    def look(self, **changes: Any) -> None:
+        """Change fields of `View`."""
+        self.view = replace(self.view, **changes)
+
+    def arrange(self) -> None:
+        """Filter and sort the staves and the rows of the table."""
+        self.staves = staves(self.snapshot, self.view.inside)
+        self.order()
+
+    def order(self) -> None:
+        """Filter and sort the rows of the table."""
+        view, of = self.view, self._named_of
+        if of is None or of[0] is not self.snapshot or of[1] != view.inside:
+            self._named_of = (self.snapshot, view.inside)
+            self._named = by_name(self.snapshot, view.inside)
+        self.entries = ordered(self._named, view.pattern, view.sort, reverse=view.reverse)
+
+    def update_preview(self) -> None:
+        """Compute the preview of the wished setting, unless it is that of the last call."""
+        proposed, of = self.view.proposed, self._preview_of
+        if of is not None and of[0] is self.snapshot and of[1] == proposed:
+            return
+        self._preview_of = (self.snapshot, proposed)
+        self.preview = preview_of(self.snapshot, proposed)
+        self.now = None if proposed is None or self.preview is None else what_if.now(self.snapshot, proposed)
+
+    def wants(self, proposed: ProposedSetting | None) -> None:
+        """Set the wished setting; none if it is the one in force."""
+        settings = self.snapshot.settings
+        if proposed is not None and proposed.value_ms == (
+            settings.idle_after_ms if proposed.idle else settings.lateness_ms
+        ):
+            proposed = None
+        self.look(proposed=proposed)
+
+    def apply(self, proposed: ProposedSetting, *, undoes: bool = False) -> None:
+        """Store a change that is made now, and the value it replaces; `undoes`: it takes back the one before."""
+        settings = self.snapshot.settings
+        before = ProposedSetting(proposed.idle, settings.idle_after_ms if proposed.idle else settings.lateness_ms)
+        self.applied = Applied(proposed, before, settings.version, undoes=undoes)
+
+    @property
+    def is_replay(self) -> bool:
+        """Whether a recording is shown: nothing can be applied or frozen."""
+        return self.playback is not None
+
+    @property
+    def lost_text(self) -> str | None:
+        """Why no further snapshot will come."""
+        return None if self.lost is None else self.lost.text
+
+    @property
+    def silent_ms(self) -> int | None:
+        """Time since the last snapshot; None: a recording."""
+        return None if self.is_replay else round(1_000 * (self._clock() - self._heard_s))
+
+    @property
+    def _is_silent(self) -> bool:
+        """Whether a running engine has sent nothing for longer than a healthy one pauses."""
+        return (self.silent_ms or 0) >= SILENT_MS
+
+    @property
+    def condition(self) -> Condition:
+        """The state of the run in one word, and a note."""
+        if self.playback is not None:
+            return replay_condition(self.snapshot, self.playback)
+        silent_s = self._clock() - self._heard_s
+        now = condition(self.snapshot, frozen=self.view.frozen, silent_s=silent_s, lost=self.lost)
+        return replace(now, word=f"{now.word} · REC") if self.recording else now
+
+    @property
+    def top(self) -> Top:
+        """The lines at the top, which also change without a new snapshot."""
+        if self._is_silent != self._judged_silent:
+            self.diagnose()
+        snapshot, zone = self.snapshot, self.view.zone
+        now, words = self.condition, presenter_of(snapshot)
+        return Top(
+            status=status_parts(snapshot, now, zone),
+            verdict=verdict_parts(
+                snapshot,
+                self.findings,
+                offer=self.offer,
+                lost=self.lost_text,
+                silent_ms=self.silent_ms,
+                key=hint("verdict-fix").keys,
+                headline=explain(self.findings[0], snapshot, zone).title if self.findings else None,
+            ),
+            story=WatermarkLine(watermark_parts(snapshot, zone), words.holder(zone), self._lags),
+            tuning=words.tuning(self.preview, self._now_share),
+            now=self._now_line(words.can_apply),
+            from_start=from_start_parts(snapshot, self.preview) if self.preview and words.can_apply else (),
+            banner=None if now.note is None else (now.note, now.ink),
+            log=snapshot.log if now.ink == "bad" else None,
+        )
+
+    def _now_line(self, can_apply: bool) -> Sequence[Part]:
+        if not takes_changes(self.snapshot, replay=False, gone=self.lost is not None):
+            return no_change_parts() if self.preview is not None else ()
+        if self.preview is not None:
+            return now_parts(self.snapshot, self.now, can_apply=can_apply)
+        return () if self.applied is None else self.applied.parts(self.snapshot)
+
+
+def link_hints(names: Container[str], findings: int = 0) -> list[Hint]:
+    """The footer's hints for those of the further screens that are named; the doctor's says how much it has found."""
+    words = {"Doctor": f"doctor ({findings})"} if findings else {}
+    return [hint(link.name.lower(), words.get(link.name)) for link in LINKS if link.name in names]
+
+
+def apply_words(snapshot: Snapshot, preview: Preview) -> str:
+    """The effect of Enter on a preview."""
+    value = preview.lateness_ms if isinstance(preview, LatenessPreview) else preview.idle_after_ms
+    return f"apply {f.setting(value)}" if presenter_of(snapshot).can_apply else "line for the job"
+
+
+def hints(
+    snapshot: Snapshot,
+    view: View,
+    preview: Preview | None,
+    further: Sequence[Hint] = (),
+    *,
+    replay: bool = False,
+    gone: bool = False,
+    on_windows: bool = False,
+) -> list[Hint]:
+    """The keys that have an effect now, the most important first; `further` open the further screens.
+
+    A replay's own keys are not here. `gone`: the engine has ended.
+    """
+    out: list[Hint] = []
+    can_apply = presenter_of(snapshot).can_apply
+    if preview is not None:
+        takes = takes_changes(snapshot, replay=replay, gone=gone)
+        out += [hint("apply", apply_words(snapshot, preview))] if takes else []
+        out.append(hint("drop", "drop"))
+    if snapshot.settings.tunable:
+        rank = 4 if preview is None else 1
+        out += [hint("lateness-longer", rank=rank)] if can_apply or snapshot.whatif else []
+        out.append(hint("lateness-type") if out or can_apply else hint("lateness-type", "lateness", 5))
+    elif target_of(snapshot).kind == "flink":
+        out += [hint("lateness-longer", rank=9), hint("lateness-type", "lateness", 9), hint("idle-longer", rank=9)]
+    if snapshot.whatif_idle:
+        out.append(hint("idle-longer", rank=5 if preview is None else 2))
+    if preview is None and on_windows:
+        out.append(hint("open", "window", 3))
+    elif preview is None and snapshot.instances is not None and view.inside is None:
+        out.append(hint("open", OPEN_INSTANCE, 3))
+    elif preview is None and snapshot.channels:
+        out.append(hint("open"))
+    filtered = view.pattern is not None or view.windows_pattern is not None
+    if preview is None and (view.inside is not None or filtered):
+        out.append(hint("back", "back" if view.inside is not None else "clear filter", 3))
+    out += further
+    if snapshot.channels:
+        axis = hint("axis", "linear" if view.logarithmic else "log")
+        out += [
+            hint("channel-right"),
+            hint("sort"),
+            hint("filter"),
+            axis,
+            hint("heat", "barrel" if view.heat else None),
+        ]
+    freeze = hint("freeze", "resume", 0) if view.frozen else hint("freeze")
+    return [
+        *out,
+        *([] if replay else [freeze]),
+        hint("zone", "local" if view.zone else "UTC"),
+        hint("theme"),
+        hint("svg"),
+        *([] if replay else [hint("record")]),
+        hint("help"),
+        hint("quit"),
+    ]

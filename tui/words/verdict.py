@@ -1,0 +1,327 @@
+"""The verdict in words: whether event time moves, since when, which channels block it, and what to do. Pure."""
+
+from collections.abc import Sequence
+from itertools import accumulate, takewhile
+
+from msgspec import Struct
+
+from ...engine.doctor import Finding, accounts_for
+from ...engine.doctor.blocking import Lagging, SilentChannels
+from ...engine.doctor.flink import OperatorKeepsBack
+from ...engine.doctor.progress import Stalled
+from ...engine.snapshot import Blocker, Cause, Snapshot, Verdict, VerdictName
+from ...engine.text import formatting as f
+from ...engine.verdict.verdict import lost_state, moves_again, reports_again, verdict_of
+from .diagnosis.fixes import wish_of
+from .keys import hint
+from .preview import ProposedSetting, now_gain_ms
+from .spans import Part, Span, lay, part
+from .target import target_of
+from .wording import NAME_CELLS, ahead_elsewhere, name, raised_words
+
+STALE_AFTER_MS = 3_000
+"""Time (ms) without a snapshot after which an engine's state is not known."""
+NAMED = 3
+"""Blockers that the line names, at most."""
+NAMED_CELLS = 16
+"""Cells for their names, at most, except the first."""
+MAX_OF_IT = 0.9
+"""The share of the watermark's lag that the blamed channels explain."""
+WORDS: dict[VerdictName, str] = {
+    "moving": "MOVING", "slow": "SLOW", "stalled": "STALLED", "waiting": "WAITING", "unknown": "UNKNOWN",
+    "ended": "ENDED",
+}  # fmt: skip
+INKS: dict[VerdictName, str] = {
+    "moving": "good", "slow": "stale", "stalled": "bad", "waiting": "stale", "unknown": "stale", "ended": "dim",
+}  # fmt: skip
+_CAUSES: dict[Cause, tuple[str, str]] = {
+    "quiet": ("has no data", "have no data"),
+    "never_seen": ("has never had data", "have never had data"),
+    "backlog": ("has a backlog", "have a backlog"),
+    "behind": ("is lagging", "are lagging"),
+    "future_elsewhere": ("waits: a future timestamp elsewhere", "wait: a future timestamp elsewhere"),
+    "slow_clock": ("is ahead of the clock", "are ahead of the clock"),
+    "held_back": ("is paused by --max-drift", "are paused by --max-drift"),
+    "paused": ("is paused", "are paused"),
+    "in_flight": ("waits in a busy operator", "wait in a busy operator"),
+    "back_pressured": ("is back-pressured", "are back-pressured"),
+    "slow_reader": ("is read too slowly", "are read too slowly"),
+    "stuck": ("does not advance", "do not advance"),
+    "no_watermark": ("sends no watermark", "send no watermark"),
+    "no_split": ("has no split to read", "have no split to read"),
+    "kept_back": ("keeps its watermark back", "keep their watermarks back"),
+}
+
+
+MOVES_AGAIN = "the watermark moves again"
+AS_A_WHOLE = "event time advances, the watermark does not"
+"""A stall for which no channel is to blame."""
+REASONS: dict[str | None, str] = {
+    "no_records": "no records, no backlog: check the producers",
+    "all_idle": "all channels are idle, no records: check the producers",
+    "starting": "the engine is starting",
+    "source_silent": "nothing new is reported",
+    "not_known": "what a verdict needs is not known from here",
+}
+"""The reasons of a verdict whose words need no numbers."""
+
+
+class Offer(Struct, frozen=True):
+    """The setting that fixes the problem, and how far the watermark advances at the next emit with it."""
+
+    proposed: ProposedSetting
+    gain_ms: int | None
+
+
+def offer_of(snapshot: Snapshot, findings: Sequence[Finding]) -> Offer | None:
+    """The first fix that a screen can preview; the findings are in order, the worst first.
+
+    For a bad verdict only findings that account for it: another lateness does not bring back a dead channel's data.
+    """
+    verdict = snapshot.verdict.verdict
+    if verdict in ("stalled", "slow"):
+        findings = [found for found in findings if accounts_for(found, verdict)]
+    wishes = (wish_of(fix) for found in findings for fix in found.fixes)
+    proposed = next((proposed for proposed in wishes if proposed is not None), None)
+    return None if proposed is None else Offer(proposed, now_gain_ms(snapshot, proposed))
+
+
+def seen_verdict(snapshot: Snapshot, *, lost: str | None = None, silent_ms: int | None = None) -> Verdict:
+    """The verdict for a screen to show `silent_ms` after the last snapshot; `lost`: why no more will come."""
+    if lost is None and (silent_ms is None or silent_ms <= STALE_AFTER_MS):
+        return verdict_of(snapshot)
+    return verdict_of(snapshot, lost=lost_state(snapshot) or "engine_lost")
+
+
+def verdict_parts(
+    snapshot: Snapshot,
+    findings: Sequence[Finding] = (),
+    *,
+    offer: Offer | None = None,
+    lost: str | None = None,
+    silent_ms: int | None = None,
+    key: str | None = None,
+    headline: str | None = None,
+) -> list[Part]:
+    """The verdict's line: the word and since when, the reason, what waits, and the fix (`key` previews it).
+
+    `headline` is the first finding in words.
+    """
+    verdict = seen_verdict(snapshot, lost=lost, silent_ms=silent_ms)
+    ink = INKS["slow" if _is_frozen(verdict) else verdict.verdict]
+    since = _age(snapshot, verdict)
+    head: list[Span] = [(f" ● {WORDS[verdict.verdict]}", ink)]
+    if verdict.verdict == "moving" and verdict.speed:
+        head.append((f" ×{speed(verdict.speed)}", ink))
+    elif since is not None:
+        head.append((f" {since}", ink))
+    parts = [part(*head)]
+    text_ink = "text" if ink in (INKS["moving"], INKS["ended"]) else ink
+    reasons = _reason(snapshot, verdict, findings, silent_ms, headline)
+    for place, text in enumerate(reasons):
+        parts.append(part((text, text_ink), rank=place, gap=" · " if place else "  "))
+    if is_over(snapshot, findings):
+        return parts
+    if verdict.verdict in ("stalled", "slow"):
+        parts += _cost_and_fix(snapshot, findings, offer, key)
+    elif any(found.severity != "info" for found in findings):
+        words = f.counted(len(findings), "finding")
+        parts.append(part((words, "stale"), (f" ({hint('doctor').keys})" if key else "", "dim"), rank=2, gap=" · "))
+        if headline is not None and headline not in reasons:
+            parts.append(part((f": {headline}", "stale"), rank=3, gap=""))
+    return parts
+
+
+def verdict_line(
+    snapshot: Snapshot, findings: Sequence[Finding] = (), *, lost: str | None = None, headline: str | None = None
+) -> str:
+    """The verdict as a line of plain text, for the command line."""
+    parts = verdict_parts(snapshot, findings, lost=lost, headline=headline)
+    return "".join(text for text, _ in lay(parts, 10_000)).strip(" ●")
+
+
+def speed(value: float) -> str:
+    """Event time per processing time: `1.0`, `0.03`, `600`."""
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 0.1 or not value else f"{value:.2g}"
+
+
+def waiting_windows(snapshot: Snapshot) -> tuple[int, bool]:
+    """How many open windows the fastest channel has passed but not the watermark; whether there may be more."""
+    level, opened = snapshot.level, snapshot.windows.open
+    if level.watermark_ms is None or level.behind_fastest_ms is None:
+        return 0, False
+    fastest = level.watermark_ms + level.behind_fastest_ms
+    passed = sum(level.watermark_ms < window.end_ms - 1 <= fastest for window in opened)
+    return passed, passed == len(opened) < (snapshot.windows.open_count or 0)
+
+
+def blame(snapshot: Snapshot) -> str | None:
+    """The channels that block the watermark, and the cause: the first blockers with the same cause.
+
+    Only as many as free most of the lag: channels near the fastest one are not to blame. No channel is to blame after a
+    raised lateness.
+    """
+    steps = snapshot.blockers
+    if not steps:
+        return None
+    if (raised := raised_words(snapshot)) is not None:
+        return raised
+    most = MAX_OF_IT * (snapshot.level.behind_fastest_ms or 0)
+    enough = next((place for place, step in enumerate(steps, 1) if (step.gain_ms or 0) >= most), len(steps))
+    same = list(takewhile(lambda step: step.cause == steps[0].cause, steps[:enough]))
+    return f"{_named_shortly([channel for step in same for channel in step.channels], count_of(same))} {does(same)}"
+
+
+def _blamed(snapshot: Snapshot, findings: Sequence[Finding]) -> str | None:
+    """As `blame`, with the doctor's channels if it has found some without data."""
+    silent = _silent_in(findings)
+    if silent is None:
+        return blame(snapshot)
+    count = len(silent.channels)
+    cause: Cause = "never_seen" if silent.never_seen == count else "quiet"
+    return f"{_named_shortly(silent.channels, count)} {_CAUSES[cause][count > 1]}"
+
+
+def is_over(snapshot: Snapshot, findings: Sequence[Finding]) -> bool:
+    """Whether a stall has ended, but not yet its verdict; False if the doctor finds channels without data now."""
+    return moves_again(snapshot) and _silent_in(findings) is None
+
+
+def _silent_in(findings: Sequence[Finding]) -> SilentChannels | None:
+    return next((found for found in findings if isinstance(found, SilentChannels)), None)
+
+
+def does(steps: Sequence[Blocker]) -> str:
+    """What channels with one cause do: `has no data`, `have no data`."""
+    return _CAUSES[steps[0].cause][count_of(steps) > 1]
+
+
+def count_of(steps: Sequence[Blocker]) -> int:
+    """The total number of channels in the steps."""
+    return sum(max(step.channel_count, len(step.channels)) for step in steps)
+
+
+def named(channels: Sequence[str], count: int, most: int = NAMED) -> str:
+    """`F9, YV, VX and 12 more`."""
+    shown = [name(channel) for channel in channels[:most]]
+    rest = max(count, len(channels)) - len(shown)
+    return ", ".join(shown) + (f" and {rest:,} more" if rest > 0 else "")
+
+
+def _named_shortly(channels: Sequence[str], count: int) -> str:
+    """As `named`; fewer if names are long, since the line also has the cost and the fix."""
+    lengths = accumulate(len(name(channel)) for channel in channels[:NAMED])
+    return named(channels, count, max(sum(length <= NAMED_CELLS for length in lengths), 1))
+
+
+def _age(snapshot: Snapshot, verdict: Verdict) -> str | None:
+    """The age of the state, from a second on; for a stall, since the watermark last advanced; for waiting, since the
+    last record.
+    """
+    since, now, moved = verdict.since_ms, snapshot.now_ms, snapshot.level.moved_ms
+    if since is None or now is None or verdict.verdict in ("unknown", "ended"):
+        return None
+    if verdict.verdict == "stalled" and moved is not None:
+        since = min(since, moved)
+    if verdict.verdict == "waiting" and verdict.reason.ms is not None:
+        since = min(since, now - verdict.reason.ms)
+    return f.duration(now - since) if now - since >= 1_000 else None
+
+
+def _reason(
+    snapshot: Snapshot, verdict: Verdict, findings: Sequence[Finding], silent_ms: int | None, headline: str | None
+) -> list[str]:
+    """The reasons, the most important first."""
+    who = _blamed(snapshot, findings)
+    if verdict.verdict == "moving":
+        behind = snapshot.level.behind_fastest_ms
+        if _is_frozen(verdict) and behind:
+            return [f"not advanced in the last {f.duration(verdict.horizon_ms or 0)}", *([who] if who else [])]
+        if ahead_elsewhere(snapshot):
+            return []  # nothing is behind: the finding names who is ahead
+        return [f"{f.duration(behind)} behind fastest"] if behind else []
+    reason = verdict.reason
+    if headline is not None and _names_it(findings[0]):
+        who = headline
+    if verdict.verdict == "slow":
+        horizon = f.duration(verdict.horizon_ms or 0)
+        lost = f"{f.duration(reason.ms or 0)} lost in {horizon}"
+        if verdict.speed == 0:  # no longer: the next verdict has to last before it is in force
+            lost = f"not advanced in the last {horizon}"
+        return [lost] if who is None else [lost, who]
+    if verdict.verdict == "stalled":
+        if is_over(snapshot, findings):
+            return [MOVES_AGAIN]
+        if who is not None:
+            return [who]
+        if headline and findings and not isinstance(findings[0], Stalled) and accounts_for(findings[0], "stalled"):
+            return [headline]
+        if reason.code == "unread_records":
+            return [f"{f.count(reason.records)} records are not read"]
+        return [AS_A_WHOLE]
+    accounted = headline if headline and findings and accounts_for(findings[0], "unknown") else None
+    if reason.code == "engine_lost":
+        return [text for text in (accounted, _gone(silent_ms)) if text is not None]
+    if reports_again(snapshot):
+        return [f"data comes again, a verdict needs {f.duration((verdict.horizon_ms or 0) // 4)} of it"]
+    return [
+        {
+            **REASONS,
+            "too_short": _too_short(verdict),
+            "source_silent": accounted or REASONS["source_silent"],
+            "failed": f.cut(f.first_line(snapshot.error), 3 * NAME_CELLS) if snapshot.error else "it failed",
+            "not_known": accounted or REASONS["not_known"],
+            "not_judged": "not judged yet",
+            "ended": _over(snapshot),
+        }.get(reason.code, reason.code.replace("_", " "))
+    ]
+
+
+def _names_it(finding: Finding) -> bool:
+    """Whether a finding's title says who holds back the watermark, and how."""
+    return isinstance(finding, OperatorKeepsBack) or (isinstance(finding, Lagging) and finding.stuck_ms is not None)
+
+
+def _is_frozen(verdict: Verdict) -> bool:
+    """Whether the verdict is still moving, but the watermark has not advanced: not good news."""
+    return verdict.verdict == "moving" and verdict.speed == 0
+
+
+def _over(snapshot: Snapshot) -> str:
+    """A run of our own fires all that is open at its end; an attached query that was stopped keeps it."""
+    if not target_of(snapshot).is_attached:
+        return "the stream has ended, all windows closed"
+    if snapshot.flink is not None:
+        return f"the job is {snapshot.flink.state}"
+    still = snapshot.windows.open_count
+    return "the query was stopped" + (f", open windows: {f.count(still)}" if still else "")
+
+
+def _too_short(verdict: Verdict) -> str:
+    seen = f"observed for {f.duration(verdict.reason.ms or 0)}"
+    needs = "10 batches" if verdict.horizon_ms is None else f.duration(verdict.horizon_ms)
+    return f"{seen}, a verdict needs {needs}"
+
+
+def _gone(silent_ms: int | None) -> str:
+    gone = "the engine is gone, this is its last snapshot"
+    return gone if silent_ms is None else f"no snapshot for {f.duration(silent_ms // 1_000 * 1_000)}"
+
+
+def _cost_and_fix(snapshot: Snapshot, findings: Sequence[Finding], offer: Offer | None, key: str | None) -> list[Part]:
+    waiting, more = waiting_windows(snapshot)
+    if (silent := _silent_in(findings)) is not None and silent.windows:  # as many as the doctor says
+        waiting, more = silent.windows, more and silent.windows == waiting
+    parts: list[Part] = []
+    if waiting:
+        verb = "window waits" if waiting == 1 and not more else "windows wait"
+        parts.append(part((f"{waiting:,}{'+' * more} {verb}", "text"), rank=3, gap=" · "))
+    if offer is not None:
+        parts.append(part(("fix: ", "dim"), (offer.proposed.words(), "strong"), rank=1, gap=" · "))
+        if offer.gain_ms:
+            parts.append(part((f" gives {f.signed(offer.gain_ms)}", "text"), rank=2, gap=""))
+        if key:
+            parts.append(part((f" ({key})", "key"), rank=1, gap=""))
+    elif findings and key:
+        parts.append(part(("see the doctor ", "dim"), (f"({hint('doctor').keys})", "key"), rank=2, gap=" · "))
+    return parts

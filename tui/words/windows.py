@@ -1,0 +1,229 @@
+"""When an open window will close, and in one sentence why it has not yet. Pure."""
+
+from collections.abc import Sequence
+from datetime import tzinfo
+from itertools import takewhile
+from typing import Literal
+
+from msgspec import Struct
+
+from ...engine.snapshot import ChannelView, FiredWindow, OpenWindow, Snapshot
+from ...engine.text import formatting as f
+from ...engine.verdict.history import HistoryPoint
+from .barrel import holding
+from .channels import channel_named
+from .spans import Span
+from .target import several_inputs, target_of
+from .wording import cause, name
+
+Kind = Literal["now", "pace", "idle", "never", "unknown"]
+MIN_POINTS, MIN_WALL_MS = 4, 3_000
+"""A pace needs this many points of history, over at least this time (ms of wall clock)."""
+LOOK_BACK_MS = 300_000
+"""A pace uses at most this much (ms of wall clock) of history."""
+FAR_MS = 30 * f.DAY
+"""A window farther off than this (ms) counts as never closing at the present pace."""
+
+
+class Closing(Struct, frozen=True):
+    """How a window closes: in `in_ms` of processing time where that is known, in a few words, and in a sentence."""
+
+    kind: Kind
+    brief: str
+    why: list[Span]
+    in_ms: float | None = None
+
+
+def pace(points: Sequence[HistoryPoint], snapshot: Snapshot) -> float | None:
+    """The recent event time per ms of processing time, while the present holder held back the watermark.
+
+    None if that was not observed for long enough; if the holder has just taken over, the watermark's last minutes
+    count.
+    """
+    holder = snapshot.level.holder.channel if snapshot.level.holder else None
+    recent = [point for point in points if points[-1].wall_ms - point.wall_ms <= LOOK_BACK_MS]
+    own = [*takewhile(lambda point: point.holder == holder, reversed(recent))][::-1]
+    reported = _pace(own)
+    return _pace(recent) if reported is None else reported
+
+
+def _pace(points: Sequence[HistoryPoint]) -> float | None:
+    known = [(point.now_ms, point.watermark_ms) for point in points if point.watermark_ms is not None]
+    if len(known) < MIN_POINTS or points[-1].wall_ms - points[0].wall_ms < MIN_WALL_MS:
+        return None
+    (began, first), (ended, last) = known[0], known[-1]
+    return (last - first) / (ended - began) if ended > began else None
+
+
+def closing(snapshot: Snapshot, window: OpenWindow, pace: float | None, zone: tzinfo | None) -> Closing:
+    """How `window` closes; `pace` is that of `pace()`."""
+    level = snapshot.level
+    if snapshot.ended:
+        return Closing("now", "ended", [("The stream has ended: all that was open has fired.", "text")])
+    if window.short_ms is not None and window.short_ms <= 0:
+        why = "The watermark has passed its end: it fires at the next emit."
+        return Closing("now", "at the next emit", [(why, "text")])
+    if snapshot.settings.strategy == "none":
+        why = "This strategy has no watermark before the end of the stream, so it closes only then."
+        return Closing("never", "at the end of the stream", [(why, "text")])
+    if level.idle:
+        why = "All channels are idle, so the watermark is frozen: the window stays open until new data arrives."
+        return Closing("never", "never: needs data", [(why, "text")])
+    if level.holder is None:
+        return _without_holder(snapshot, window, pace, zone)
+    if level.holder.cause in ("quiet", "never_seen"):
+        return _quiet(snapshot, window, zone)
+    return _moving(snapshot, window, pace, zone)
+
+
+def blockers(snapshot: Snapshot, end_ms: int) -> list[ChannelView]:
+    """The channels that take part in the minimum and are short of a window's end, most behind first."""
+    part = [view for view in snapshot.channels if view.state in ("active", "never_seen")]
+    short = [view for view in part if view.watermark_ms is None or view.watermark_ms < end_ms - 1]
+    return sorted(short, key=lambda view: (view.watermark_ms is not None, view.watermark_ms or 0))
+
+
+def needs_ms(snapshot: Snapshot, end_ms: int) -> int | None:
+    """The earliest event time of a record (epoch ms) that closes a window; None if no single record does."""
+    settings = snapshot.settings
+    if settings.strategy == "monotonous":
+        return end_ms
+    if settings.lateness_ms is None or settings.strategy not in ("bounded", "bounded-legacy", "spark"):
+        return None
+    return end_ms + settings.lateness_ms - (settings.strategy == "bounded-legacy")
+
+
+def fired_words(window: FiredWindow, snapshot: Snapshot, zone: tzinfo | None) -> list[Span]:
+    """The outcome of a fired window, in a sentence or two."""
+    spans: list[Span] = [("It fired ", "text")]
+    if window.ended:
+        spans.append(("when the stream ended", "text"))
+    elif window.fired_ms is not None:
+        delay = window.fired_ms - window.end_ms
+        after = f", {f.duration(delay)} after its end" if delay >= 0 else ""
+        spans += [(f.clock(window.fired_ms, zone, snapshot.now_ms), "strong"), (after, "text")]
+    spans += [(", with ", "text"), (f"{f.counted(window.records, 'record')}.", "strong")]
+    spans.append((_after_firing(window, snapshot, zone), "text"))
+    return spans
+
+
+def kept_until_ms(window: FiredWindow, snapshot: Snapshot) -> int | None:
+    """The watermark (epoch ms) at which a fired window stops accepting records; None if it has reached that."""
+    until = window.end_ms - 1 + snapshot.settings.allowed_lateness_ms
+    level = snapshot.level.watermark_ms
+    return None if snapshot.ended or (level is not None and level >= until) else until
+
+
+def _after_firing(window: FiredWindow, snapshot: Snapshot, zone: tzinfo | None) -> str:
+    out = ""
+    if window.late_firings:
+        out += f" Late records made it fire {window.late_firings:,} more {_times(window.late_firings)}."
+    if (until := kept_until_ms(window, snapshot)) is not None:
+        out += f" It still accepts late records, until the watermark reaches {f.clock(until, zone, snapshot.now_ms)}."
+    if window.late_drops:
+        out += f" {f.counted(window.late_drops, 'record')} dropped: the window was closed."
+    elif not window.late_firings:
+        out += " No record came after it fired."
+    return out
+
+
+def _without_holder(snapshot: Snapshot, window: OpenWindow, pace: float | None, zone: tzinfo | None) -> Closing:
+    target = target_of(snapshot)
+    if not snapshot.channels and not target.is_attached:
+        return Closing(
+            "never", "never: needs data", [("No record has come yet that could move the watermark.", "text")]
+        )
+    if window.short_ms is None:
+        return _beyond_the_watermark(snapshot, window)
+    short = f.duration(window.short_ms)
+    spans: list[Span] = [("The watermark is ", "text"), (short, "strong"), (" short of its end", "text")]
+    needed = needs_ms(snapshot, window.end_ms)
+    if target.one_clock and needed is not None and not several_inputs(snapshot):
+        moment = f.clock(needed, zone, snapshot.now_ms)
+        spans.append((f": Spark's one clock reaches it with a record of any channel from {moment} or later", "text"))
+    if not snapshot.channels:
+        spans.append((f"; what holds it back is {f.ELSEWHERE}", "text"))
+    return _at_pace(spans, window.short_ms, pace, "the watermark's pace")
+
+
+def _beyond_the_watermark(snapshot: Snapshot, window: OpenWindow) -> Closing:
+    """A window of an attached query that the query's watermark does not close, or not by itself."""
+    if snapshot.level.watermark_ms is None:
+        return Closing("unknown", f.ELSEWHERE, [(f"The watermark is {f.ELSEWHERE}.", "text")])
+    if snapshot.spark.output_mode == "complete":
+        why = "Complete mode: every batch emits it, and it stays in the state."
+        return Closing("never", "emitted by every batch", [(why, "text")])
+    if any(one.evicts is False and window.operator in (None, one.operator) for one in snapshot.spark.operators or ()):
+        return Closing("never", "never removed", [("Its operator never removes state: it stays open.", "text")])
+    why = "An operator before it passes on an earlier watermark than the query's: when it closes is "
+    return Closing("unknown", f.ELSEWHERE, [(f"{why}{f.ELSEWHERE}.", "text")])
+
+
+def _moving(snapshot: Snapshot, window: OpenWindow, pace: float | None, zone: tzinfo | None) -> Closing:
+    spans = [*_waits(snapshot, window), *_needed(snapshot, window, zone)]
+    if snapshot.level.holder is not None and snapshot.level.holder.cause == "paused":
+        return Closing("unknown", "not while paused", [*spans, (".", "text")])
+    if window.short_ms is None:
+        return Closing("unknown", "no watermark yet", [*spans, (".", "text")])
+    return _at_pace(spans, window.short_ms, pace, "its pace")
+
+
+def _at_pace(spans: list[Span], short_ms: int, pace: float | None, whose: str) -> Closing:
+    if pace is None:
+        return Closing("unknown", "pace not known yet", [*spans, ("; its pace is not known yet.", "text")])
+    if pace <= 0 or short_ms / pace > FAR_MS:
+        stuck = "the watermark has not moved lately" if pace <= 0 else f"at {whose} that is more than 30 days away"
+        return Closing("unknown", "not at this pace", [*spans, (f"; {stuck}.", "text")])
+    took = short_ms / pace
+    about: list[Span] = [(f"; at {whose} in about ", "text"), (f.duration(took), "strong"), (".", "text")]
+    return Closing("pace", f"≈ in {f.duration(took)}", [*spans, *about], took)
+
+
+def _quiet(snapshot: Snapshot, window: OpenWindow, zone: tzinfo | None) -> Closing:
+    view = _holder(snapshot)
+    timeout = snapshot.settings.idle_after_ms
+    spans = _waits(snapshot, window)
+    if timeout is None:
+        end: list[Span] = [
+            (", and no idle timeout is set: it ", "text"), ("never", "stale"), (" fires without ", "text"),
+            *_needed(snapshot, window, zone, lead="")[:2], (" or an idle timeout.", "text"),
+        ]  # fmt: skip
+        return Closing("never", "never: needs data or an idle timeout", [*spans, *end])
+    left = timeout if view is None or view.quiet_ms is None else max(timeout - view.quiet_ms, 0)
+    when = f"in {f.duration(left)}" if left else "at one of the next ticks"
+    spans += [(f"; without data it becomes idle {when} (idle timeout {f.setting(timeout)}), and then ", "text")]
+    behind = [other for other in blockers(snapshot, window.end_ms) if view is None or other.channel != view.channel]
+    if not behind:
+        return Closing("idle", f"idle {when}", [*spans, ("the window fires.", "text")], left)
+    after = behind[0]
+    short = "" if after.watermark_ms is None else f", {f.duration(window.end_ms - 1 - after.watermark_ms)} short"
+    more = f", and {len(behind) - 1:,} more" if len(behind) > 1 else ""
+    spans += [("the window waits for ", "text"), (name(after.channel), "strong"), (f"{short}{more}.", "text")]
+    return Closing("idle", f"idle {when}, then {name(after.channel)}", spans)
+
+
+def _waits(snapshot: Snapshot, window: OpenWindow) -> list[Span]:
+    holder = snapshot.level.holder
+    assert holder is not None
+    short = "" if window.short_ms is None else f", {f.duration(window.short_ms)} of event time short"
+    held = name(holding(snapshot) or holder.channel)
+    return [("It waits for ", "text"), (held, "holder"), (f"{short}: {cause(snapshot)}", "text")]
+
+
+def _needed(snapshot: Snapshot, window: OpenWindow, zone: tzinfo | None, lead: str = "; it needs ") -> list[Span]:
+    """What must come, and what came last."""
+    needed, view = needs_ms(snapshot, window.end_ms), _holder(snapshot)
+    if needed is None:
+        return [(f"{lead}its watermark at ", "text"), (f.clock(window.end_ms - 1, zone, snapshot.now_ms), "strong")]
+    spans: list[Span] = [(f"{lead}a record from ", "text"), (f.clock(needed, zone, snapshot.now_ms), "strong")]
+    if view is None or view.max_event_ms is None:
+        return spans
+    return [*spans, (f" or later, its newest is from {f.clock(view.max_event_ms, zone, snapshot.now_ms)}", "text")]
+
+
+def _holder(snapshot: Snapshot) -> ChannelView | None:
+    return channel_named(snapshot, holding(snapshot))
+
+
+def _times(number: int) -> str:
+    return "time" if number == 1 else "times"

@@ -1,0 +1,403 @@
+"""Words that several screens share: names, causes, windows, the status, the watermark line, a query's name. Pure."""
+
+from datetime import tzinfo
+
+from msgspec import Struct
+
+from ...engine.snapshot import ChannelView, Snapshot, WatermarkNode
+from ...engine.snapshot.flink_job import FlinkVertex
+from ...engine.text import formatting as f
+from ...engine.verdict.verdict import moves_again
+from ...engine.watermarks.settings import Session, Settings, Sliding
+from .barrel import holding
+from .notes import note_text
+from .progress import share_read
+from .spans import Part, Span, part
+from .target import target_of
+
+BUSY = 0.5
+"""Share of its time from which a task is marked as busy or back-pressured."""
+_NAME_CELLS = 28
+
+
+def is_busy(task: FlinkVertex) -> bool:
+    """Whether its busiest subtask is busy most of the time."""
+    return (task.busy or 0) >= BUSY
+
+
+def is_back_pressured(task: FlinkVertex) -> bool:
+    """Whether one of its subtasks waits most of the time for downstream tasks to take its records."""
+    return (task.back_pressured or 0) >= BUSY
+
+
+def bottleneck(snapshot: Snapshot) -> FlinkVertex | None:
+    """The busiest task directly below a back-pressured one that is not back-pressured itself."""
+    if snapshot.flink is None:
+        return None
+    waits = {one.id for one in snapshot.flink.vertices if is_back_pressured(one)}
+    below = [one for one in snapshot.flink.vertices if waits.intersection(one.inputs) and one.id not in waits]
+    return max((one for one in below if is_busy(one)), key=lambda one: one.busy or 0, default=None)
+
+
+def busy_after(snapshot: Snapshot) -> str:
+    """` by Window (busy 98 %)`; empty where no task is known to be busy."""
+    task = bottleneck(snapshot)
+    return "" if task is None else f" by {f.label(task.name, _NAME_CELLS)} (busy {f.share(task.busy)})"
+
+
+def busiest_task(snapshot: Snapshot) -> str:
+    """`: Map is busy 98 % of its time`; empty where no task is known to be busy."""
+    tasks = snapshot.flink.vertices if snapshot.flink is not None else []
+    task = max((one for one in tasks if is_busy(one)), key=lambda one: one.busy or 0, default=None)
+    return "" if task is None else f": {f.label(task.name, _NAME_CELLS)} is busy {f.share(task.busy)} of its time"
+
+
+def kept_back(snapshot: Snapshot) -> str:
+    """How far the task with the barrel's lowest input sends its watermark behind the one it receives."""
+    job = snapshot.flink
+    task = None if job is None else next((one for one in job.vertices if one.id == job.held_in), None)
+    if task is None or task.input_ms is None or task.output_ms is None:
+        where = "its task" if task is None else f"an operator in {f.label(task.name, _NAME_CELLS)}"
+        return f"{where} sends a watermark behind the one that it takes in"
+    behind = f.duration(task.input_ms - task.output_ms)
+    return f"{f.label(task.name, _NAME_CELLS)} sends a watermark {behind} behind what it takes in"
+
+
+_MAX_SIBLINGS = 8
+
+
+def identity(snapshot: Snapshot) -> str | None:
+    """What is attached to, as short as possible: the query's own name, else the end of its path."""
+    if not target_of(snapshot).is_attached:
+        return None
+    spark, source, job = snapshot.spark, snapshot.source, snapshot.flink
+    if job is not None:
+        return f"job {job.id[:8]}" if job.name == snapshot.name else f"job {job.name} {job.id[:8]}"
+    if spark.query_name is not None and spark.query_name != snapshot.name:
+        return f"query {spark.query_name}"
+    if source is not None and "/" in source.description:
+        return "/".join(source.description.split("/")[-2:])
+    return None
+
+
+def whole_identity(snapshot: Snapshot) -> str:
+    """All that identifies the query: its name, its id, and what was attached to."""
+    spark, source, job = snapshot.spark, snapshot.source, snapshot.flink
+    if job is not None:
+        return f"job {f.clean(job.name)}, id {f.clean(job.id)}, {f.clean(job.state)}"
+    reported = [] if spark.query_name is None else [f"query {f.clean(spark.query_name)}"]
+    reported += [] if spark.query_id is None else [f"id {f.clean(spark.query_id)}"]
+    reported += [] if source is None else [f"{source.kind} {f.clean(source.description)}"]
+    return ", ".join(reported)
+
+
+def output_words(snapshot: Snapshot) -> str | None:
+    """The output mode, and what it means for the windows; None: not known."""
+    mode, kept = snapshot.spark.output_mode, snapshot.windows.kept
+    windowed = any(one.windowed for one in snapshot.spark.operators or ())
+    if mode == "complete":
+        ended = "" if kept is None or not windowed else f"; {f.count(kept)} ended windows stay in state"
+        return f"complete mode: every batch emits all {'windows' if windowed else 'results'}{ended}"
+    if mode == "update" and windowed:
+        ended = "" if not kept else f"; {f.count(kept)} ended windows stay in state"
+        return f"update mode: a batch emits the windows it changed{ended}"
+    if mode is None or not windowed:
+        return None if mode is None else f"{mode} mode"
+    return "append mode: a window is emitted once, when the watermark passes its end"
+
+
+def unclosed_words(snapshot: Snapshot) -> str | None:
+    """What happens to windows that the watermark does not close; None: not known, or not the same for all operators."""
+    if snapshot.spark.output_mode == "complete":
+        return "emitted by every batch"
+    windowed = [one for one in snapshot.spark.operators or () if one.windowed]
+    return "never removed" if windowed and all(one.evicts is False for one in windowed) else None
+
+
+def node_lines(snapshot: Snapshot) -> list[str]:
+    """If there are several watermarks, each with its delay and its effect on the query's, a line each."""
+    nodes = snapshot.spark.nodes or []
+    return [_node_line(snapshot, node) for node in nodes] if len(nodes) > 1 else []
+
+
+def _node_line(snapshot: Snapshot, node: WatermarkNode) -> str:
+    at = f.ELSEWHERE if node.reached_ms is None else f.stamp(node.reached_ms, None)
+    if node.watermark_ms is None and node.at_least_ms is not None:
+        at = f"at least {at}"
+    words = {
+        "no_input": "stuck at 1970, its input has no records",
+        "own_output": "stuck at 1970, it waits for the query's own output",
+        None: at + (", sets the watermark of the query" if node.holds else ""),
+    }[node.pinned]
+    feeds = [f.clean(snapshot.sources[place].description) for place in node.sources or () if snapshot.sources]
+    source = f" from {feeds[0]}" if len(feeds) == 1 else ""
+    column, delay = f.clean(node.column or "an unknown column"), delay_words(node.delay_ms)
+    return f"watermark on {column}{source}, delay {delay}: {words}"
+
+
+def sibling_lines(snapshot: Snapshot) -> list[str]:
+    """The other queries of the application: the failed and the running ones a line each, then how many others."""
+    shown = [one for one in snapshot.siblings or () if one.state != "stopped"][:_MAX_SIBLINGS]
+    lines = [
+        f"query {f.clean(one.name)}: {one.state}" + ("" if one.error is None else f": {f.clean(one.error)}")
+        for one in shown
+    ]
+    rest = len(snapshot.siblings or ()) - len(shown)
+    return [*lines, f"{f.count(rest)} other quer{'y' if rest == 1 else 'ies'} of the application"] if rest else lines
+
+
+def without_watermark(snapshot: Snapshot) -> str:
+    """Why a Spark query has no watermark, as far as that is known."""
+    has = snapshot.spark.has_watermark
+    if has is False:
+        return "this query has no watermark"
+    stuck = next((note for note in snapshot.notes if note.code in ("watermark_pinned", "watermark_unmoved")), None)
+    if stuck is not None:
+        return note_text(stuck)
+    return "the watermark has not moved yet" if has else "it has no watermark, or it has not moved yet"
+
+
+def delay_words(ms: int | None) -> str:
+    """A delay; `–` where it is not known."""
+    return f.UNKNOWN if ms is None else f.setting(ms)
+
+
+class Condition(Struct, frozen=True):
+    """The word for the state, its ink, and a line on it."""
+
+    word: str
+    ink: str
+    note: str | None = None
+
+
+NAME_CELLS = 24
+"""Cells of a name in a sentence, at most."""
+_BRIEF = 6
+"""A pause is brief up to this part of the verdict's horizon."""
+_IN_FLIGHT_MS = 2_000
+"""A batch that runs for less (ms) is not mentioned."""
+
+
+def name(text: str) -> str:
+    """A name from outside, cleaned and short enough for a sentence."""
+    return f.label(text, NAME_CELLS)
+
+
+def status_parts(snapshot: Snapshot, now: Condition, zone: tzinfo | None) -> list[Part]:
+    """Name, state, batch, rates, clock and speed."""
+    spark, source = snapshot.spark, snapshot.source
+    parts = [
+        part((" ", "text")),
+        part(("wmtop  ", "accent"), rank=4, gap=""),
+        part((name(snapshot.name), "strong"), gap=""),
+        part(("● ", now.ink), (now.word, now.ink), gap="  "),
+    ]
+    if (whose := identity(snapshot)) is not None:
+        parts.append(part((f.label(whose, 40), "dim"), rank=6, gap="  "))
+    if snapshot.batch is not None:
+        parts.append(part((f"batch {snapshot.batch:,}", "text"), rank=3, gap="  "))
+    if (running := in_flight(snapshot)) is not None:
+        parts.append(part((running, "text"), rank=3, gap=", "))
+    if spark.batch_ms is not None:
+        parts.append(part((f"{spark.batch_ms / 1000:.2f} s", "text"), rank=5, gap=" · "))
+    if spark.input_rows_per_second is not None:
+        parts.append(part((f"{f.rate(spark.input_rows_per_second)} rows/s", "text"), rank=2, gap=" · "))
+    if (read := share_read(snapshot)) is not None:
+        parts.append(part((read, "text"), rank=6, gap=" · "))
+    if snapshot.now_ms is not None:
+        parts.append(part((f.stamp(snapshot.now_ms, zone), "text"), rank=1, right=True))
+    if source and source.speed is not None:
+        parts.append(part((f"×{source.speed:g}", "dim"), rank=3, right=True, gap="  "))
+    parts.append(part((" ", "text"), right=True, gap=""))
+    return parts
+
+
+def no_watermark(snapshot: Snapshot) -> str:
+    """Why there is no watermark; rows are mentioned only if the query reports them."""
+    spark = snapshot.spark
+    if spark.has_watermark is False or spark.never_moved:
+        return "none: this query has no withWatermark" if spark.has_watermark is False else "still at 1970"
+    return f.NO_DATA
+
+
+def watermark_parts(snapshot: Snapshot, zone: tzinfo | None) -> list[Part]:
+    """The watermark and how far it is behind."""
+    level = snapshot.level
+    label: Span = (" WATERMARK ", "title")
+    if level.watermark_ms is None:
+        return [part(label, ("ended" if snapshot.ended else no_watermark(snapshot), "level"))]
+    time = f.clock(level.watermark_ms, zone, snapshot.now_ms)
+    if snapshot.ended:
+        last = part((f"all windows closed; the last watermark was {time}", "dim"), rank=1)
+        return [part(label, ("ended", "level")), last]
+    parts = [part(label, (time, "level"))]
+    if level.behind_fastest_ms is not None:
+        text = f.duration(level.behind_fastest_ms)
+        parts.append(part((text, "strong"), (" behind fastest", "dim"), rank=2))
+    if level.behind_clock_ms is not None:
+        text = f.duration(abs(level.behind_clock_ms))
+        side = " behind clock" if level.behind_clock_ms >= 0 else " ahead of clock"
+        parts.append(part((text, "strong"), (side, "dim"), rank=3, gap=" · " if parts[1:] else "   "))
+    if (ago := moved(snapshot)) is not None:
+        parts.append(part(("moved ", "dim"), (ago, "strong"), rank=4, gap=" · "))
+    return parts
+
+
+def late_drops(snapshot: Snapshot) -> str:
+    """Number of records dropped as late, `≥ 17` for a lower bound; for a Spark query: rows."""
+    late, dropped = snapshot.totals.late, snapshot.spark.dropped_at_least
+    if late is None:
+        reported = dropped or snapshot.spark.batch_ms is not None  # the first report is that of the first batch
+        return f.at_least(dropped) if dropped is not None and reported else f.ELSEWHERE
+    is_bound = snapshot.flink is not None and any(one.late_at_least for one in snapshot.flink.vertices)
+    return f"≥ {f.count(late)}" if is_bound else f.count(late)
+
+
+def in_flight(snapshot: Snapshot) -> str | None:
+    """How long the last batch has been running, if that is long enough to mention."""
+    begun = snapshot.spark.batch_timestamp_ms
+    if not snapshot.spark.in_flight or begun is None or snapshot.now_ms is None:
+        return None
+    if snapshot.state in ("failed", "ended"):
+        return None
+    age_ms = snapshot.now_ms - begun
+    word = "unfinished for" if snapshot.state == "stale" else "in flight"
+    return None if age_ms < _IN_FLIGHT_MS else f"{word} {f.duration(age_ms)}"
+
+
+def moved(snapshot: Snapshot) -> str | None:
+    """How long ago the watermark moved."""
+    since = snapshot.level.moved_ms
+    if since is None or snapshot.now_ms is None:
+        return None
+    age_ms = snapshot.now_ms - since
+    return "just now" if age_ms < f.SECOND else f"{f.duration(age_ms)} ago"
+
+
+def is_close(snapshot: Snapshot) -> bool:
+    """Whether the slowest channel has data and is behind the fastest by no more than the lateness: no blame.
+
+    Also if it is not known whether event time moves: an old snapshot does not prove a lag.
+    """
+    level, lateness_ms = snapshot.level, snapshot.settings.lateness_ms
+    return (
+        (snapshot.verdict.verdict in ("moving", "unknown") or moves_again(snapshot))
+        and level.holder is not None
+        and (level.holder.cause == "behind" or (level.holder.cause == "quiet" and _paused_briefly(snapshot)))
+        and level.behind_fastest_ms is not None
+        and level.behind_fastest_ms <= (lateness_ms or 0)
+    )
+
+
+def ahead_elsewhere(snapshot: Snapshot) -> bool:
+    """Whether the slowest channel is on time, and the fastest ahead of the clock."""
+    holder = snapshot.level.holder
+    return holder is not None and holder.cause == "future_elsewhere"
+
+
+def _paused_briefly(snapshot: Snapshot) -> bool:
+    """Whether the holder's pause is a small part of the verdict's horizon, as between two batches."""
+    held, horizon_ms = holding(snapshot), snapshot.verdict.horizon_ms
+    view = next((view for view in snapshot.channels if view.channel == held), None)
+    if view is None or view.quiet_ms is None or horizon_ms is None:
+        return False
+    return _BRIEF * view.quiet_ms <= horizon_ms
+
+
+def cause(snapshot: Snapshot) -> str:
+    """Why the holder holds back the watermark, in words with numbers."""
+    holder, level = snapshot.level.holder, snapshot.level
+    if holder is None:
+        return ""
+    held = holding(snapshot)
+    view = next((view for view in snapshot.channels if view.channel == held), None)
+    quiet = f" for {f.duration(view.quiet_ms)}" if view and view.quiet_ms is not None else ""
+    behind = f" {f.duration(level.behind_fastest_ms)}" if level.behind_fastest_ms is not None else ""
+    backlog = f" of {f.counted(view.backlog, 'record')}" if view and view.backlog is not None else ""
+    lag = f", {f.duration(view.behind_end_ms)} of event time" if view and view.behind_end_ms is not None else ""
+    words: dict[str, str] = {
+        "quiet": f"no data{quiet}" + (", no backlog" if _all_read(snapshot, view) else ""),
+        "backlog": f"backlog{backlog}{lag}",
+        "never_seen": "no record since the start",
+        "behind": f"{behind.strip()} behind in event time, as lateness allows"
+        if behind and is_close(snapshot)
+        else raised
+        if (raised := raised_words(snapshot)) is not None
+        else f"lagging:{behind or ' far'} behind in event time",
+        "future_elsewhere": f"future timestamps: {_fastest(snapshot)} is{behind or ' far'} ahead of the others"
+        if holder.cause == "future_elsewhere"
+        else "",
+        "slow_clock": "slow clock: all timestamps are ahead of the clock here",
+        "held_back": "paused by --max-drift until slower partitions catch up",
+        "paused": "the source is paused",
+        "in_flight": "its records are still in a busy operator",
+        "back_pressured": f"its source is back-pressured{busy_after(snapshot)}",
+        "slow_reader": "its source is busy all the time: it reads as fast as it can",
+        "stuck": f"its watermark {_stuck(snapshot, view)}",
+        "kept_back": kept_back(snapshot),
+        "no_watermark": "records come, but its source sends no watermark: is a watermark strategy set?",
+        "no_split": "it has no split to read: its source has more subtasks than splits",
+    }
+    if target_of(snapshot).kind == "flink":
+        words["paused"] = "paused by watermark alignment"
+        words["in_flight"] = "no channel holds it back: records wait before a busy operator"
+    return words[holder.cause]
+
+
+def held_for(snapshot: Snapshot) -> str:
+    """` for 38s`, ` for ≥ 38s`: how long the channel has held back the watermark; empty if that is not known."""
+    holder = snapshot.level.holder
+    if holder is None or snapshot.now_ms is None:
+        return ""
+    least = "≥ " if holder.at_least else ""
+    return f" for {least}{f.duration(max(snapshot.now_ms - holder.since_ms, 0))}"
+
+
+def raised_words(snapshot: Snapshot) -> str | None:
+    """For how long the watermark is frozen because lateness was raised; None: another reason.
+
+    The slowest channel's event time has to catch up with the watermark that it sent before; no channel is to blame.
+    """
+    settings, level, holder = snapshot.settings, snapshot.level, snapshot.level.holder
+    held = None if holder is None or holder.cause != "behind" else holding(snapshot)
+    view = next((view for view in snapshot.channels if view.channel == held), None)
+    if view is None or view.watermark_ms is None or view.max_event_ms is None or settings.lateness_ms is None:
+        return None
+    left_ms = view.watermark_ms - (view.max_event_ms - settings.lateness_ms - 1)
+    if settings.strategy not in ("bounded", "bounded-legacy") or left_ms <= 1:
+        return None
+    if (level.behind_fastest_ms or 0) > left_ms + settings.lateness_ms:
+        return None  # it is much further behind than that
+    return f"lateness was raised; frozen for another {f.duration(left_ms)} of event time"
+
+
+def _stuck(snapshot: Snapshot, view: ChannelView | None) -> str:
+    """How long the channel's watermark has not moved, if that was seen."""
+    if view is None or view.since_ms is None or snapshot.now_ms is None:
+        return "does not move"
+    return f"has not moved for {f.duration(max(snapshot.now_ms - view.since_ms, 0))}"
+
+
+def _all_read(snapshot: Snapshot, view: ChannelView | None) -> bool:
+    """Whether the channel is known to have no backlog: a replay's unread records have not arrived yet."""
+    if target_of(snapshot).kind == "flink":
+        return False  # its REST API does not show what is unread
+    if snapshot.source is not None and snapshot.source.kind in ("kafka", "topic", "group"):
+        return view is not None and view.backlog == 0
+    return True
+
+
+def _fastest(snapshot: Snapshot) -> str:
+    known = [view for view in snapshot.channels if view.watermark_ms is not None]
+    return name(max(known, key=lambda view: view.watermark_ms or 0).channel) if known else "another channel"
+
+
+def window(settings: Settings) -> str:
+    """The windows in words: `1h`, `1h every 15m`, `session 30m`; `not known from here` if unknown."""
+    spec = settings.window
+    if spec is None:
+        return f.ELSEWHERE
+    if isinstance(spec, Session):
+        return f"session {f.setting(spec.gap_ms)}"
+    every = f" every {f.setting(spec.slide_ms)}" if isinstance(spec, Sliding) else ""
+    return f.setting(spec.size_ms) + every
