@@ -6,10 +6,8 @@ from decimal import Decimal
 
 from ...snapshot import OperatorKind, OutputMode
 from ...system.errors import one_line
+from ..topic.topic_facts import RECORD
 from .query_runs import PlanFacts, PlannedOperator, PlannedWatermark
-
-RECORD = "timestamp"
-"""The record's own timestamp; every other place is a JSON path into its value: `$.a.b`."""
 
 _CASTS = (
     re.compile(r"cast\((?P<of>.+) as (?:timestamp|timestamp_ltz|bigint|double|decimal\(\d+,\d+\))\)"),

@@ -27,7 +27,7 @@ class PlannedWatermark(Struct, frozen=True):
     twin: int | None = None
     """The plan's first watermark with the same rows, in a query with one source: both read it in the same way."""
     record_time: str | None = None
-    """The place of its column in Kafka's records (`lineage.record_time`); None: not proved, or another source."""
+    """The place of its column in Kafka's records (`plan.record_time`); None: not proved, or another source."""
 
 
 class PlannedOperator(Struct, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ Facts that no tap has are null in the snapshot, never 0.
 from collections.abc import Iterator, Sequence
 
 from ...snapshot import STATE_SCHEMA, Note, NoteCode, SiblingQuery, Snapshot, SourceView, SparkProgress, Totals, Windows
+from ...watermarks.counts import NOTHING_COUNTED
 from ...watermarks.settings import Settings
 from .channels import Channels, channels_of
 from .facts import QueryFacts, current
@@ -15,8 +16,6 @@ from .query_runs import InputFacts
 from .query_state import NoteDraft, QueryState, state_of
 from .sources import Sources, sources_of
 from .watermark import QueryWatermark, watermark_of
-
-NOTHING_KNOWN = Totals(None, None, None, None, None, None)
 
 
 def snapshot_of_query(
@@ -76,7 +75,7 @@ def _settings(facts: QueryFacts, nodes: Nodes) -> Settings:
 def _totals(inputs: Sequence[InputFacts]) -> Totals:
     """The counts of the taps; Spark's own late counts are not counts of rows."""
     if not inputs:
-        return NOTHING_KNOWN
+        return NOTHING_COUNTED
     nulls = sum(tap.nulls for tap in inputs)
     return Totals(sum(tap.rows for tap in inputs) - nulls, None, None, nulls, None, None)
 

@@ -1,7 +1,8 @@
 """Where event time is in a Kafka record, by real plans of Spark 4.3 (attributes renumbered)."""
 
 import pytest
-from wmtop.engine.targets.spark.plan import RECORD, record_time
+from wmtop.engine.targets.spark.plan import record_time
+from wmtop.engine.targets.topic.topic_facts import RECORD
 
 KAFKA = (
     "MicroBatchScan[key#7, value#8, topic#9, partition#10, offset#11L, timestamp#12, timestampType#13] "
