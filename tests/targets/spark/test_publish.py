@@ -35,8 +35,8 @@ from wmtop.engine.targets.spark.query_runs import ChannelFacts, InputFacts, Quer
 from wmtop.engine.targets.spark.tapped import MAX_CHANNELS, TappedInput, key_of, keys_of_longs
 
 from ...refusals import refused
-from .events.test_sketch import compact
 from .jobs import LOCAL, ORDERS, RETURNS, Row, Seen, query, ticks
+from .test_sketch import compact
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,7 +13,7 @@ from wmtop.engine.targets.spark.checkpoint import CheckpointTap, check
 from wmtop.engine.targets.spark.open_windows import OpenWindowsTap
 from wmtop.engine.targets.spark.watch import QueryWatch
 
-from ....refusals import refused
+from ...refusals import refused
 
 OFFSETS = """v1
 {"batchWatermarkMs":0,"batchTimestampMs":1700000000000,"conf":{"spark.sql.shuffle.partitions":"1"}}

@@ -18,8 +18,8 @@ from wmtop.engine.snapshot import Snapshot, WindowsUnknown
 from wmtop.engine.targets.spark.checkpoint import CheckpointFacts, CheckpointTap
 from wmtop.engine.targets.spark.open_windows import OpenWindows, OpenWindowsTap
 
-from ....conftest import job_environment
-from ..written import State, Written, state_by_spark
+from ...conftest import job_environment
+from .written import State, Written, state_by_spark
 
 ALL = 100_000
 READ = ["counts", "purged", "types", "several", "checksummed", "uncounted", "chained", "restarted"]

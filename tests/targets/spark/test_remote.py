@@ -21,10 +21,10 @@ from wmtop.engine.targets.spark.open_windows import OpenWindows, OpenWindowsTap
 from wmtop.engine.targets.spark.remote import Remote
 from wmtop.engine.targets.spark.watch import QueryWatch
 
-from ....tui.cli.commands import run
-from ..jobs import Seen
-from ..written import Written
+from ...tui.cli.commands import run
+from .jobs import Seen
 from .s3 import ACCESS_DENIED, BUCKET, S3, UNAVAILABLE, s3_server
+from .written import Written
 
 KEY = "checkpoints/orders"
 URI = f"s3a://{BUCKET}/{KEY}"

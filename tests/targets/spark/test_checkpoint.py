@@ -11,7 +11,7 @@ from wmtop.engine.system.errors import UsageError
 from wmtop.engine.targets.spark.checkpoint import CheckpointFacts, CheckpointTap, WatermarkDelay, check
 from wmtop.engine.targets.spark.files import NOT_THERE
 
-from ..written import START_MS, Written
+from .written import START_MS, Written
 
 KINDS = [
     "counts", "purged", "types", "several", "checksummed", "uncounted", "chained", "rocksdb", "sessions", "join",

@@ -7,7 +7,7 @@ from wmtop.engine.targets.spark.plan import lines_of_tree, read_plan
 from wmtop.engine.targets.spark.query_runs import BatchProgress, EventMax, PlanFacts, SourceProgress
 from wmtop.engine.targets.spark.watermark import views_of
 
-from ..test_nodes import reported, run
+from .test_nodes import reported, run
 
 SCAN = "FileScan json [ts#{0},kind#{1}] Format: JSON, Location: InMemoryFileIndex(1 paths)[file:/in/part-00000.json]"
 REUSED = f"""\

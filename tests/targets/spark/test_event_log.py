@@ -31,8 +31,8 @@ from wmtop.engine.targets.spark.query_events import STARTS
 from wmtop.engine.targets.spark.query_runs import PlanFacts, PlannedWatermark, QueryRun
 from wmtop.tui.cli.targets import query_of_log
 
-from ....tui.cli.checkpoints import checkpoint
-from ..jobs import ORDERS, START_MS, Seen, query
+from ...tui.cli.checkpoints import checkpoint
+from .jobs import ORDERS, START_MS, Seen, query
 
 KINDS = ["rolled", "plain"]
 QUERIES = [("rolled", "windows"), ("rolled", "ticking"), ("rolled", "failing"), ("plain", "local")]
