@@ -29,7 +29,7 @@ class Totals(Struct, frozen=True):
 
 
 NOTHING_COUNTED = Totals(None, None, None, None, None, None)
-"""The totals of a target whose records nobody counts."""
+"""The totals of a target whose records are not counted."""
 
 
 class ChannelCounts(Struct, gc=False, omit_defaults=True):

@@ -26,7 +26,7 @@ class ReadSource(Protocol):
 
     @property
     def offsets(self) -> Mapping[str, int] | None:
-        """Of Kafka, the next offset to be read by `topic/partition`."""
+        """The next offset to be read, by `topic/partition`; None for other sources."""
         ...
 
 
