@@ -113,6 +113,23 @@ class BlockerStep(Struct, frozen=True):
     """The gain; None: there is no watermark to gain on."""
 
 
+def steps_below(lowest_first: Iterable[tuple[int, int]], level: int, flushed: int | None) -> list[BlockerStep]:
+    """At most `MAX_STEPS` steps, the first of which holds the watermark back; empty: no channel is below the fastest.
+
+    `lowest_first` has the watermark and the number of each channel in the minimum, `level` is the combined watermark
+    (`MIN`: none) and `flushed` the one after all channels have turned idle (None: not known).
+    """
+    by_watermark = groupby(lowest_first, key=itemgetter(0))
+    groups = [(watermark, [pair[1] for pair in pairs]) for watermark, pairs in islice(by_watermark, MAX_STEPS + 1)]
+    steps: list[BlockerStep] = []
+    for place, (watermark, channels) in enumerate(groups[:MAX_STEPS]):
+        freed = groups[place + 1][0] if place + 1 < len(groups) else flushed
+        if freed is None or freed <= watermark:
+            break
+        steps.append(BlockerStep(channels, watermark, None if level == MIN else max(0, freed - level)))
+    return steps
+
+
 class Staircase:
     """The aligned channels of a clock in the holder's order: watermark, longest unchanged, semantics section 6.
 
@@ -127,19 +144,8 @@ class Staircase:
         self._flushed = clock.all_idle_watermark()
 
     def steps(self) -> list[BlockerStep]:
-        """At most `MAX_STEPS` steps, the first of which holds the watermark back; empty if no channel is below the
-        fastest.
-        """
-        by_watermark = groupby(self._ordered, key=itemgetter(0))
-        groups = [(watermark, [key[-1] for key in keys]) for watermark, keys in islice(by_watermark, MAX_STEPS + 1)]
-        found: list[BlockerStep] = []
-        for place, (watermark, channels) in enumerate(groups[:MAX_STEPS]):
-            freed = groups[place + 1][0] if place + 1 < len(groups) else self._flushed
-            if freed is None or freed <= watermark:
-                break
-            gain = None if self._level == MIN else max(0, freed - self._level)
-            found.append(BlockerStep(channels, watermark, gain))
-        return found
+        """The steps, as `steps_below` has them."""
+        return steps_below(((key[0], key[-1]) for key in self._ordered), self._level, self._flushed)
 
     def below(self, needed: int) -> int:
         """How many aligned channels have a watermark below `needed` (ms)."""
