@@ -21,8 +21,8 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 BEGIN, END = "<!-- imports: made by `make docs` -->", "<!-- imports: end -->"
 ROOMS = (
-    "engine.core", "engine.core.doctor", "engine.core.judgement", "engine.feed", "engine.fleet", "engine.kafka",
-    "engine.pipeline", "engine.taps", "engine.job", "tui.present", "tui.widgets", "tui.screens",
+    "engine.core", "engine.core.doctor", "engine.core.judgement", "engine.feed", "engine.kafka",
+    "engine.pipeline", "engine.taps", "engine.targets", "engine.job", "tui.present", "tui.widgets", "tui.screens",
     "tui.replay", "tui.cli",
 )  # fmt: skip
 """The folders that the diagram shows; what lies deeper belongs to the nearest one."""
