@@ -6,7 +6,7 @@ watermark yet" or "not known", never a sentinel and never zero.
 
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from ..watermarks.channels import Folded
 from ..watermarks.counts import TimePoint, Totals
@@ -17,7 +17,7 @@ from ..watermarks.settings import Settings, SettingsChange
 from ..watermarks.window_operator import FiredWindow
 from .flink_job import FlinkJob
 from .lateness import ChannelLateness, LateRecord, WhatIfIdle
-from .source import Note, NoteCode, SourcePosition, SourceView, Step
+from .source import Note, NoteCode, Other, OtherFact, SourcePosition, SourceView, Step
 from .spark_query import (
     STATE_SCHEMA,
     BarrelRule,
@@ -68,6 +68,8 @@ __all__ = [
     "Offender",
     "OpenWindow",
     "OperatorKind",
+    "Other",
+    "OtherFact",
     "OutputMode",
     "Reason",
     "ReasonCode",
@@ -151,6 +153,8 @@ class Snapshot(Struct, frozen=True, kw_only=True, tag_field="kind", tag="snapsho
     spark: SparkProgress = SparkProgress()
     flink: FlinkJob | None = None
     """The Flink job, if that is the target."""
+    other: Other | UnsetType = UNSET
+    """What only a plug-in's target has; missing for every other."""
     sources: list[SourcePosition] | None = None
     """The sources of an attached query."""
     barrel: BarrelRule | None = None

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ from wmtop.engine.system.remote_files import REQUEST_S
 from wmtop.tui import cli
 from wmtop.tui.cli.check import MIN_S, NO_ANSWER, hangs_after_s
 from wmtop.tui.cli.fleet.members import Member
-from wmtop.tui.cli.look import Decided, Look
+from wmtop.tui.cli.look import Look
 from wmtop.tui.words.check import reason_of
 from wmtop.tui.words.fail_if import CheckInput
 from wmtop.tui.words.recent import Recent
@@ -285,7 +286,7 @@ def test_a_last_poll_that_takes_too_long_does_not_hide_what_was_found(
     """Ten queries on a busy machine: none had a verdict yet, and each had its findings."""
     ended = threading.Event()
 
-    def look_at(member: Member, decided: Decided, *more: object) -> Look:
+    def look_at(member: Member, decided: Callable[[Look], bool], *more: object) -> Look:
         query = replace(HEALTHY.published[-1], verdict=Verdict("unknown"), spark=SparkProgress(never_moved=True))
         assert not decided(Look(Recent(), query))
         ended.wait(60)

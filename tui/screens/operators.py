@@ -18,6 +18,7 @@ from ..words.flink import delay_words
 from ..words.keys import Hint, hint
 from ..words.lists import NO_CHANNEL, TAP_SHOWS_CHANNELS, TableRecords, more_less_behind
 from ..words.operators import Row, Stage, held_instance, rows
+from ..words.other import fact_text, facts_of_plugin
 from ..words.presenter import presenter_of
 from ..words.spans import Span, clip
 from ..words.target import target_of
@@ -49,6 +50,7 @@ class OperatorsScreen(DetailScreen):
         "and by how much it is behind its fastest input. BUSY and BACK-PRESSURED tasks are marked: behind a busy one "
         "records wait, so its inputs are not to blame. Enter on a task goes one step upstream, to what holds it back: "
         "another task, and in the end the subtask and the split.\n"
+        "For a target of a plug-in: below the inputs, the facts that only it reports.\n"
     )
     BINDINGS: ClassVar[list[BindingType]] = bindings("Operators")
 
@@ -62,7 +64,7 @@ class OperatorsScreen(DetailScreen):
     def show(self, snapshot: Snapshot) -> None:
         self._rows = {row.key: row for row in rows(snapshot, self._opened)}
         self._near_ms = reference_ms(snapshot)
-        self.query_one(Sheet).show([*self._chain(snapshot), *self._inputs(snapshot)])
+        self.query_one(Sheet).show([*self._chain(snapshot), *self._inputs(snapshot), *_facts(snapshot)])
 
     def keys(self, snapshot: Snapshot) -> Sequence[Hint]:
         cursor = self.query_one(Sheet).cursor or ""
@@ -164,6 +166,14 @@ class OperatorsScreen(DetailScreen):
             ],
             width - _BESIDE,
         )
+
+
+def _facts(snapshot: Snapshot) -> list[Item]:
+    """The facts of a plug-in's target, a line each."""
+    facts = facts_of_plugin(snapshot)
+    names = max((len(f.label(fact.name)) for fact in facts), default=0)
+    lines = [heading((f" {f.pad(f.label(fact.name), names)}  ", "dim"), (fact_text(fact), "text")) for fact in facts]
+    return [heading(), *lines] if lines else []
 
 
 def _titles(names: int, many: bool, width: int) -> list[Span]:

@@ -8,6 +8,7 @@ from ...engine.text.codes import unknown_text
 from .lists import ALL_IDLE, NO_OPEN_WINDOW
 from .notes import note_text
 from .operators import Stage, stages_of_query, stages_of_run
+from .other import fact_text, facts_of_plugin
 from .own_run import ONE_CLOCK_FOLLOWS, SnapshotWords, held_back_by
 from .preview import IdlePreview, LatenessPreview, Preview, late_at
 from .spans import Part, Span, part
@@ -15,6 +16,8 @@ from .target import several_inputs, target_of
 from .wording import delay_words, late_drops, moved, window, without_watermark
 
 ONE_CLOCK = "one clock for the whole query"
+_MAX_FACTS = 4
+"""Facts of a plug-in on the main screen, at most."""
 HOW_TO_SEE = "add one line to the job to see its channels"
 THE_LINE = 'events = tap(events, "…", channel="…")'
 """The line from `wmtop.engine`; goes before `withWatermark`, once per input."""
@@ -186,6 +189,24 @@ class BrokerWatch(Attached):
             part(("idle after ", "dim"), (idle, "strong"), rank=4),
         ]
         return self._tuning(parts, preview)
+
+
+class OtherTarget(Attached):
+    """The words for a plug-in's target; a `Presenter`."""
+
+    def tuning(self, preview: Preview | None, recent_late: float | None) -> list[Part]:
+        """Its first facts, its backlog, and what a preview would give."""
+        facts = facts_of_plugin(self._snapshot)[:_MAX_FACTS]
+        shown = [part((f" {f.label(fact.name)} ", "dim"), (fact_text(fact), "strong"), rank=4) for fact in facts]
+        return self._tuning(shown, preview)
+
+    def empty_barrel(self) -> str:
+        """No channel has a watermark."""
+        return "no channel has records"
+
+    def no_channels(self) -> str:
+        """No channel is reported."""
+        return "The plug-in reports no channels"
 
 
 def barrel_parts(barrel: BarrelRule, *, level_ms: int | None, zone: tzinfo | None) -> list[Part]:

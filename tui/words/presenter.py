@@ -9,7 +9,7 @@ from msgspec import Struct
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ...engine.verdict.history import HistoryPoint
-from .attached import BrokerWatch, SparkQuery
+from .attached import BrokerWatch, OtherTarget, SparkQuery
 from .flink import FlinkJobWords
 from .notes import note_text
 from .operators import Stage
@@ -98,7 +98,7 @@ def presenter_of(snapshot: Snapshot) -> Presenter:
 
 
 _PRESENTERS: dict[TargetKind, type[Presenter]] = {
-    "run": OwnRun, "spark": SparkQuery, "broker": BrokerWatch, "flink": FlinkJobWords,
+    "run": OwnRun, "spark": SparkQuery, "broker": BrokerWatch, "flink": FlinkJobWords, "other": OtherTarget,
 }  # fmt: skip
 
 

@@ -7,9 +7,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ...engine.snapshot import Snapshot
+from ...engine.snapshot import Other, Snapshot
 
-TargetKind = Literal["run", "spark", "broker", "flink"]
+TargetKind = Literal["run", "spark", "broker", "flink", "other"]
 ChannelFacts = Literal["counted", "queued", "unread", "one clock"]
 """What is known about the channels. `counted`: their records; `queued`: also their backlog; `unread`: only their
 backlog; the last one: only their event times, which Spark's one clock may have passed.
@@ -21,7 +21,7 @@ class Target(Struct, frozen=True):
 
     kind: TargetKind
     """`run`: an engine of wmtop; `spark`: an attached Spark query; `broker`: a topic or a consumer group; `flink`: an
-    attached Flink job."""
+    attached Flink job; `other`: a plug-in's target."""
     one_clock: bool
     """Spark's rule: the fastest channel sets the watermark, so no channel holds it back."""
     channel_facts: ChannelFacts
@@ -48,6 +48,8 @@ def several_inputs(snapshot: Snapshot) -> bool:
 
 def target_of(snapshot: Snapshot) -> Target:
     """What the snapshot is of."""
+    if isinstance(snapshot.other, Other):
+        return Target("other", one_clock=False, channel_facts="unread", channels_known=bool(snapshot.channels))
     one_clock = snapshot.settings.strategy == "spark"
     if snapshot.origin is None:
         queued = snapshot.source is not None and snapshot.source.kind == "kafka"

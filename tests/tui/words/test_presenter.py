@@ -6,7 +6,8 @@ from typing import get_args
 
 import pytest
 from msgspec.structs import replace
-from wmtop.engine.snapshot import Holder, Level, Reason, Snapshot, Verdict, WatermarkNode
+from wmtop.engine.snapshot import Holder, Level, Other, OtherFact, Reason, Snapshot, SourceView, Verdict, WatermarkNode
+from wmtop.engine.targets.plugin import snapshot_of_channels
 from wmtop.engine.text.formatting import ELSEWHERE
 from wmtop.tui import words
 from wmtop.tui.words.presenter import presenter_of
@@ -15,16 +16,22 @@ from wmtop.tui.words.target import TargetKind, target_of
 from wmtop.tui.words.wording import is_close, late_drops
 
 from ..attached import group, query, stale, tapped, two_nodes
-from ..canned import empty, ended, live, stalled
+from ..canned import NOON, empty, ended, live, stalled
 
 FLINK = replace(group(), origin={"level": "flink", "channels": "flink"})
-OF: dict[str, Snapshot] = {"run": live(), "spark": query(), "broker": group(), "flink": FLINK}
+GAUGES = SourceView("gauges", "orders")
+PLUGIN = snapshot_of_channels(
+    "orders", GAUGES, {"a": NOON, "b": NOON - 7}, NOON, other=Other("gauges", [OtherFact("spread", 7)])
+)
+OF: dict[str, Snapshot] = {
+    "run": live(), "spark": query(), "broker": group(), "flink": FLINK, "other": PLUGIN,
+}  # fmt: skip
 
 
 def test_each_kind_is_recognised() -> None:
     assert {kind: target_of(snapshot).kind for kind, snapshot in OF.items()} == {kind: kind for kind in OF}
     assert set(OF) == set(get_args(TargetKind))
-    assert [target_of(OF[kind]).is_attached for kind in OF] == [False, True, True, True]
+    assert [target_of(OF[kind]).is_attached for kind in OF] == [False, True, True, True, True]
     assert [target_of(snapshot).one_clock for snapshot in (live(), query(), tapped(), FLINK)] == [
         False, True, True, False,
     ]  # fmt: skip

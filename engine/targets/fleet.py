@@ -5,15 +5,18 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from contextlib import closing
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ...feed.messages import Header
-from ...snapshot import Snapshot
-from ...system.errors import RunError, UsageError, first_line
-from ...verdict.history import HistoryPoint, history_point
-from . import LOOK
+from ..feed.messages import Header
+from ..snapshot import Snapshot
+from ..system.errors import RunError, UsageError, first_line
+from ..verdict.history import HistoryPoint, history_point
+from . import READER_THREAD
+from .pace import Pace
+from .target import Message, OpenedTarget
 
 _log = logging.getLogger("wmtop.fleet")
 _log.addHandler(logging.NullHandler())
@@ -22,35 +25,19 @@ RETRY_S, MAX_RETRY_S = 2.0, 60.0
 """Seconds until a lost target is tried again: the first time, and at most."""
 DISCOVER_S = 2.0
 
-Take = Callable[[Header | Snapshot], None]
-
-
-class Looker(Protocol):
-    """Reads one target, once; belongs to one thread, except `stop`."""
-
-    def follow(self, take: Take) -> None:
-        """Pass snapshots to `take` until the target ends or `stop`; UsageError, RunError or OSError if it cannot be
-        read.
-        """
-        ...
-
-    def stop(self) -> None:
-        """Make `follow` return, unless it hangs; from any thread."""
-        ...
+Take = Callable[[Message], None]
 
 
 class WatchTarget(Struct, frozen=True):
-    """A target: its name, and a function that makes its looker, on the target's own thread since it may be slow or
-    fail.
-    """
+    """A target: its name, and a function that opens it, on the target's own thread since it may be slow or fail."""
 
     name: str
-    make: Callable[[], Looker]
+    open: Callable[[], OpenedTarget]
     kind: str = ""
     """The kind of target, as far as its address shows it."""
 
 
-class Sight(Struct, frozen=True):
+class TargetStatus(Struct, frozen=True):
     """The state of a target: the last snapshot, when it came (monotonic s), and why there is no newer one."""
 
     name: str
@@ -59,25 +46,31 @@ class Sight(Struct, frozen=True):
     heard_s: float | None = None
     lost: str | None = None
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the last snapshot is known to be its last."""
+        return self.snapshot is not None and (self.snapshot.ended or self.snapshot.state in ("ended", "failed"))
+
 
 class TargetWatch:
-    """One target, read again and again; `clock` gives monotonic seconds."""
+    """One target, read again and again, each time every `every_s`; `clock` gives monotonic seconds."""
 
-    def __init__(self, target: WatchTarget, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, target: WatchTarget, every_s: float = 1.0, clock: Callable[[], float] = time.monotonic) -> None:
         self._target = target
+        self._every_s = every_s
         self._clock = clock
         self._lock = threading.Lock()  # guards everything below
-        self._sight = Sight(target.name, target.kind)
+        self._status = TargetStatus(target.name, target.kind)
         self._points: deque[HistoryPoint] = deque()
         self._header: Header | None = None
-        self._looker: Looker | None = None
+        self._pace: Pace | None = None
         self._listeners: list[Take] = []
         self._stopping = threading.Event()
         self._over = False
         """Whether its stream ended or its engine was killed and cannot be found again; for its thread only."""
         self._due = threading.Event()
-        """Set to look at once: a lost target is no longer waited for."""
-        self._thread = threading.Thread(target=self._run, name=f"{LOOK}{target.name}", daemon=True)
+        """Set to read at once: a lost target is no longer waited for."""
+        self._thread = threading.Thread(target=self._run, name=f"{READER_THREAD}{target.name}", daemon=True)
 
     def start(self) -> None:
         """Begin to watch."""
@@ -86,21 +79,21 @@ class TargetWatch:
     def stop(self) -> None:
         """Stop watching; returns at once, even if the target hangs."""
         self._stopping.set()
-        self.look_now()
+        self.retry_now()
         with self._lock:
-            looker = self._looker
-        if looker is not None:
-            looker.stop()
+            pace = self._pace
+        if pace is not None:
+            pace.stop()
 
-    def look_now(self) -> None:
-        """Look again at once if the target is lost and its next try is due later."""
+    def retry_now(self) -> None:
+        """Open the target again at once if it is lost and its next try is due later."""
         self._due.set()
 
     @property
-    def sight(self) -> Sight:
+    def status(self) -> TargetStatus:
         """The present state."""
         with self._lock:
-            return self._sight
+            return self._status
 
     @property
     def points(self) -> list[HistoryPoint]:
@@ -120,7 +113,7 @@ class TargetWatch:
         """
         with self._lock:
             self._listeners.append(take)
-            last = self._sight.snapshot
+            last = self._status.snapshot
         if last is not None:
             take(last)
 
@@ -134,9 +127,9 @@ class TargetWatch:
     def _run(self) -> None:
         wait_s = RETRY_S
         while not self._stopping.is_set():
-            before = self.sight.heard_s
+            before = self.status.heard_s
             reason = self._follow()
-            heard = self.sight.heard_s != before
+            heard = self.status.heard_s != before
             self._lose(reason)
             wait_s = RETRY_S if heard else min(wait_s * 2, MAX_RETRY_S)
             self._due.wait(wait_s)
@@ -146,18 +139,20 @@ class TargetWatch:
         """Follow the target until it ends; returns why it ended, None for a stream that ended normally."""
         over, self._over = self._over, False
         try:
-            looker = self._target.make()
+            opened, pace = self._target.open(), Pace(self._every_s)
             with self._lock:
-                self._looker = looker
+                self._pace = pace
             if not self._stopping.is_set():
-                looker.follow(self._take)
+                with closing(opened.follow(self._target.name, pace)) as messages:
+                    for message in messages:
+                        self._take(message)
         except UsageError as error:
             # Why a run was over says more than that it cannot be found any more; any other reason may be out of date.
-            reason = self.sight.lost if over else None
+            reason = self.status.lost if over else None
             self._over = reason is not None
             return reason or first_line(error)
         except RunError as error:
-            self._over = self.sight.snapshot is not None and error.code == "engine_killed"
+            self._over = self.status.snapshot is not None and error.code == "engine_killed"
             return first_line(error)
         except OSError as error:
             return f"it cannot be read: {error.strerror or first_line(error)}"
@@ -165,17 +160,17 @@ class TargetWatch:
             return f"unexpected {type(error).__name__}: {first_line(error)}"
         finally:
             with self._lock:
-                self._looker = None
-        self._over = self.sight.snapshot is not None
+                self._pace = None
+        self._over = self.status.snapshot is not None
         return None
 
-    def _take(self, message: Header | Snapshot) -> None:
+    def _take(self, message: Message) -> None:
         with self._lock:
             if isinstance(message, Header):
                 self._header = message
                 self._points = deque(message.history)
             else:
-                self._sight = Sight(self._sight.name, self._sight.kind, message, self._clock())
+                self._status = TargetStatus(self._status.name, self._status.kind, message, self._clock())
                 self._add_point(message)
             listeners = list(self._listeners)
         for listener in listeners:
@@ -196,21 +191,26 @@ class TargetWatch:
     def _lose(self, reason: str | None) -> None:
         _log.info("%s is lost: %s", self._target.name, reason or "its stream ended")
         with self._lock:
-            last = self._sight
-            ended = last.snapshot is not None and (last.snapshot.ended or last.snapshot.state in ("ended", "failed"))
-            if reason is None and not ended:
-                reason = "the engine stopped"
-            lost = None if ended and reason is None else reason
-            self._sight = Sight(last.name, last.kind, last.snapshot, last.heard_s, lost or ("ended" if ended else None))
+            last = self._status
+            if reason is None:
+                reason = "ended" if last.has_ended else "the engine stopped"
+            self._status = replace(last, lost=reason)
 
 
 class Watcher:
-    """All targets returned by `discover`, which is called again every few seconds; a target that vanishes stays."""
+    """All targets returned by `discover`, which is called again every few seconds; a target that vanishes stays.
+
+    Targets of other programs are polled every `every_s` seconds.
+    """
 
     def __init__(
-        self, discover: Callable[[], Iterable[WatchTarget]], clock: Callable[[], float] = time.monotonic
+        self,
+        discover: Callable[[], Iterable[WatchTarget]],
+        every_s: float = 1.0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._discover = discover
+        self._every_s = every_s
         self._clock = clock
         self._lock = threading.Lock()
         self._watches: dict[str, TargetWatch] = {}
@@ -256,5 +256,5 @@ class Watcher:
             with self._lock:
                 if target.name in self._watches or self._stopping.is_set():
                     continue
-                self._watches[target.name] = watch = TargetWatch(target, self._clock)
+                self._watches[target.name] = watch = TargetWatch(target, self._every_s, self._clock)
             watch.start()

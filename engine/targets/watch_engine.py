@@ -4,20 +4,18 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Generic
 
 from msgspec import UNSET, Struct
-from msgspec.structs import replace
 
 from ..feed.host import Host
 from ..feed.messages import Change, Reply
 from ..feed.recording_format import Bounds
 from ..feed.run_directory import Claim
-from ..snapshot import Snapshot, SourceView
+from ..snapshot import Snapshot
 from ..system.files import existing
-from ..verdict.job_line import line_in_job
-from ..verdict.judge import RecordedPast, SnapshotJudge
-from ..watermarks.settings import Settings
+from .follow import Follower, change_in_job
+from .target import Facts, Target
 
 NOT_FROM_HERE = "it cannot be changed from here"
 NO_IDLE_TIMEOUT = "Spark's clock has no idle timeout"
@@ -26,49 +24,6 @@ BEAT_S = 0.1
 """Longest delay (s) until a change is published."""
 SNAPSHOT_EVERY_S = 1.0
 HANGS_AFTER_S = 0.5
-
-Facts = TypeVar("Facts")
-
-
-class Watched(Protocol[Facts]):
-    """A target: `poll` fetches the facts, on a thread of its own; `picture` makes the snapshot from them."""
-
-    step: str
-    """What `open` does, as a step of the start."""
-
-    @property
-    def every_s(self) -> float:
-        """Seconds until the next poll."""
-        ...
-
-    @property
-    def settings(self) -> Settings:
-        """The settings known before the first poll."""
-        ...
-
-    def describe(self) -> SourceView:
-        """The source as a screen shows it."""
-        ...
-
-    def open(self) -> None:
-        """Prepare for polls; UsageError for a target that cannot be read."""
-        ...
-
-    def poll(self) -> Facts:
-        """The present facts; temporary trouble is among them."""
-        ...
-
-    def picture(self, name: str, facts: Facts, now_ms: int) -> Snapshot:
-        """The snapshot of the facts at `now_ms` (epoch ms)."""
-        ...
-
-    def past(self, facts: Facts, now_ms: int) -> RecordedPast:
-        """The recorded past before `now_ms` (epoch ms), called after the first `picture`; empty: nothing."""
-        ...
-
-    def close(self) -> None:
-        """Stop polling."""
-        ...
 
 
 class WatchOptions(Struct, frozen=True, kw_only=True):
@@ -92,23 +47,22 @@ class WatchEngine(Generic[Facts]):
     def __init__(
         self,
         claim: Claim,
-        watched: Watched[Facts],
+        target: Target[Facts],
         options: WatchOptions,
         say: Callable[[str], None],
         on_snapshot: Callable[[Snapshot, bool], None],
     ) -> None:
-        self._watched = watched
+        self._target = target
         self._options = options
-        self._judge = SnapshotJudge(options.verdict_after_ms)
+        self._follower = Follower(target, claim.run.name, options.verdict_after_ms)
         self._facts: Facts | None = None
         self._failure: Exception | None = None
         self._news = threading.Event()
         self._poller: threading.Thread | None = None
-        self._shown: Snapshot | None = None
         self._host = Host(
             claim,
-            watched.settings,
-            describe=watched.describe,
+            target.settings,
+            describe=target.describe,
             notes=list,
             on_change=self._refuse,
             on_snapshot=on_snapshot,
@@ -124,11 +78,11 @@ class WatchEngine(Generic[Facts]):
                 self._host.run_on_alert(options.on_alert)
             if options.record is not None:
                 self._host.record(options.record, options.record_bounds, existing(options.record, force=options.force))
-            with self._host.step(self._watched.step):
-                self._watched.open()
+            with self._host.step(self._target.step):
+                self._target.open()
             self._host.started()
             if options.once:
-                self._publish(self._watched.poll(), last=True)
+                self._host.publish(self._follower.snapshot(self._target.poll()), last=True)
             else:
                 self._host.take_signals()
                 self._follow()
@@ -138,12 +92,12 @@ class WatchEngine(Generic[Facts]):
             raise
         finally:
             if not self._hangs():
-                self._watched.close()
+                self._target.close()
             self._host.close()
 
     def _follow(self) -> None:
         """Publish changes at once, otherwise the age once a second."""
-        self._poller = threading.Thread(target=self._poll, name="wmtop-taps", daemon=True)
+        self._poller = threading.Thread(target=self._poll, name="wmtop-target", daemon=True)
         self._poller.start()
         due = 0.0
         while not self._host.stopping.wait(BEAT_S):
@@ -153,22 +107,22 @@ class WatchEngine(Generic[Facts]):
             if self._facts is not None and (self._news.is_set() or now >= due):
                 due = now + SNAPSHOT_EVERY_S
                 self._news.clear()
-                self._publish(self._facts)
+                self._host.publish(self._follower.snapshot(self._facts))
         if self._facts is not None:
-            self._publish(self._facts, last=True)
+            self._host.publish(self._follower.snapshot(self._facts), last=True)
 
     def _poll(self) -> None:
         stopping = self._host.stopping
         while not stopping.is_set():
             try:
-                facts = self._watched.poll()
+                facts = self._target.poll()
             except Exception as error:
                 self._failure = error
                 return
             if facts != self._facts:
                 self._facts = facts
                 self._news.set()
-            stopping.wait(self._watched.every_s)
+            stopping.wait(self._target.every_s)
 
     def _hangs(self) -> bool:
         """Whether a poll hangs in a file system or a broker; the engine does not wait for it."""
@@ -178,26 +132,13 @@ class WatchEngine(Generic[Facts]):
             return self._poller.is_alive()
         return False
 
-    def _publish(self, facts: Facts, *, last: bool = False) -> None:
-        now_ms = time.time_ns() // 1_000_000
-        seen = self._watched.picture(self._host.name, facts, now_ms)
-        if self._shown is None:
-            self._judge.remember(self._watched.past(facts, now_ms))
-        self._shown = replace(seen, verdict=self._judge.verdict(seen))
-        self._host.publish(self._shown, last=last)
-
     def _refuse(self, change: Change) -> Reply:
         """An existing query cannot be changed from here: what to do instead, in one line."""
         return Reply(id=change.id, ok=False, text=f"{NOT_FROM_HERE}: {self._instead(change)}")
 
     def _instead(self, change: Change) -> str:
-        lateness, idle = change.lateness_ms, change.idle_after_ms
-        wanted = idle if lateness is UNSET else lateness
-        line = None
-        if self._shown is not None and wanted is not UNSET:
-            line = line_in_job(self._shown, wanted, idle=lateness is UNSET)
-        if line is not None:
-            return f"change its job to {line}"
-        if self._watched.settings.strategy == "spark":
-            return NO_IDLE_TIMEOUT if lateness is UNSET else "change withWatermark in its job"
+        if (line := change_in_job(change, self._follower.last)) is not None:
+            return line
+        if self._target.settings.strategy == "spark":
+            return NO_IDLE_TIMEOUT if change.lateness_ms is UNSET else "change withWatermark in its job"
         return "attach again with another --lateness or --idle-after"
