@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from wmtop.tui.screens.detail import DetailScreen
-from wmtop.tui.screens.further import FURTHER
 from wmtop.tui.screens.help import HelpScreen
 from wmtop.tui.screens.late_records import LateRecordsScreen
 from wmtop.tui.screens.main import MainScreen
+from wmtop.tui.screens.target_screen import FURTHER
 from wmtop.tui.screens.windows import WindowScreen, WindowsScreen
 from wmtop.tui.words.keys import LINKS
 
@@ -18,7 +18,7 @@ from ..recorded import record, replay
 SIZES = ((80, 24), (120, 36), (200, 50), (20, 5))
 
 
-def test_a_key_opens_each_screen_and_escape_leads_back() -> None:
+def test_detail_key_opens_it_and_escape_returns() -> None:
     async def scenario(it: Driven) -> None:
         for link in LINKS:
             if link.name in FURTHER:
@@ -33,7 +33,7 @@ def test_a_key_opens_each_screen_and_escape_leads_back() -> None:
     drive(scenario, *told(live()))
 
 
-def test_each_screen_bears_every_snapshot_at_every_size() -> None:
+def test_detail_any_snapshot_at_any_size_is_drawn() -> None:
     builders = (canned.empty, canned.attached, canned.never_seen, canned.stalled, canned.ended, canned.failed,
                 canned.hostile, canned.instances, canned.many, canned.one)  # fmt: skip
 
@@ -58,7 +58,7 @@ def test_each_screen_bears_every_snapshot_at_every_size() -> None:
     drive(scenario, *told(live()))
 
 
-def test_the_trail_grows_and_a_screen_that_is_open_is_gone_back_to() -> None:
+def test_detail_already_open_is_returned_to() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("w", "enter")
         assert isinstance(it.app.screen, WindowScreen)
@@ -74,7 +74,7 @@ def test_the_trail_grows_and_a_screen_that_is_open_is_gone_back_to() -> None:
     drive(scenario, *told(live()))
 
 
-def test_snapshots_reach_the_screen_on_top_and_the_main_one_once_it_is_back() -> None:
+def test_detail_new_snapshot_is_shown_and_later_by_main() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("w")
         await it.push(late_burst())
@@ -86,7 +86,7 @@ def test_snapshots_reach_the_screen_on_top_and_the_main_one_once_it_is_back() ->
     drive(scenario, *told(live()))
 
 
-def test_frozen_on_one_screen_is_frozen_on_all() -> None:
+def test_detail_freeze_freezes_all_screens() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("w", "p")
         await it.says("● FROZEN", "#status")
@@ -102,7 +102,7 @@ def test_frozen_on_one_screen_is_frozen_on_all() -> None:
     drive(scenario, *told(live()))
 
 
-def test_a_preview_is_changed_applied_and_dropped_from_any_screen() -> None:
+def test_detail_preview_is_changed_applied_and_dropped() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("plus", "w")
         await it.says("▸ 45m?", "#tuning")
@@ -120,7 +120,7 @@ def test_a_preview_is_changed_applied_and_dropped_from_any_screen() -> None:
     drive(scenario, *told(live()))
 
 
-def test_the_zone_is_that_of_all_screens() -> None:
+def test_detail_zone_changes_on_all_screens() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("w")
         await it.says("T local", "#keys")
@@ -130,7 +130,7 @@ def test_the_zone_is_that_of_all_screens() -> None:
     drive(scenario, *told(live()), size=(240, 50))
 
 
-def test_the_help_explains_the_screen_that_it_is_opened_over() -> None:
+def test_help_over_a_detail_explains_it() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("w", "question_mark")
         assert isinstance(it.app.screen, HelpScreen)
@@ -143,7 +143,7 @@ def test_the_help_explains_the_screen_that_it_is_opened_over() -> None:
     drive(scenario, *told(live()))
 
 
-def test_what_a_key_does_stands_beside_it_in_any_width_and_no_section_is_empty() -> None:
+def test_help_at_any_width_keeps_words_beside_keys() -> None:
     async def scenario(it: Driven) -> None:
         def words() -> str:
             return "\n".join(str(part.render()) for part in it.app.screen.query("Static"))
@@ -159,13 +159,13 @@ def test_what_a_key_does_stands_beside_it_in_any_width_and_no_section_is_empty()
     drive(scenario, *told(live()))
 
 
-def test_each_screen_explains_itself() -> None:
+def test_detail_has_a_text_for_its_help() -> None:
     for screen in (*FURTHER.values(), WindowScreen, LateRecordsScreen):
         assert issubclass(screen, DetailScreen)
-        assert len(screen.ABOUT.reading) > 40
+        assert len(screen.READING) > 40
 
 
-def test_the_keys_are_in_the_palette() -> None:
+def test_palette_offers_what_the_keys_do_on_a_detail() -> None:
     async def scenario(it: Driven) -> None:
         main = {command.title for command in it.app.get_system_commands(it.app.screen)}
         assert {link.name for link in LINKS} <= main
@@ -177,7 +177,7 @@ def test_the_keys_are_in_the_palette() -> None:
     drive(scenario, *told(live()))
 
 
-def test_a_recording_has_them_too_with_the_timeline(tmp_path: Path) -> None:
+def test_detail_of_a_replay_has_the_timeline(tmp_path: Path) -> None:
     async def scenario(it: Driven) -> None:
         await it.press("w")
         await it.until(lambda: bool(it.app.screen.query("ReplayBar")))

@@ -45,7 +45,7 @@ async def come(it: Driven, snapshots: list[Snapshot]) -> None:
         await it.until(lambda: it.client.drained() and it.app._snapshot is snapshot)  # noqa: B023
 
 
-def test_the_events_of_a_live_run_the_newest_first() -> None:
+def test_events_are_listed_newest_first() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("e")
         await come(it, story()[::10])
@@ -63,7 +63,7 @@ def test_the_events_of_a_live_run_the_newest_first() -> None:
     drive(scenario, header(), judged(0, "moving"))
 
 
-def test_it_is_filtered() -> None:
+def test_events_filter_leaves_matching_rows() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("e")
         await come(it, story()[::10])
@@ -81,7 +81,7 @@ def test_it_is_filtered() -> None:
     drive(scenario, header(), judged(0, "moving"))
 
 
-def test_enter_goes_to_the_moment_in_a_recording(tmp_path: Path) -> None:
+def test_events_enter_in_a_replay_jumps_to_the_moment(tmp_path: Path) -> None:
     path = record(tmp_path / "a.rec", *story())
 
     async def scenario(it: Driven) -> None:
@@ -98,7 +98,7 @@ def test_enter_goes_to_the_moment_in_a_recording(tmp_path: Path) -> None:
     replay(scenario, path)
 
 
-def test_alerts_are_notices_and_recovering_is_one() -> None:
+def test_alert_and_recovery_are_notices() -> None:
     async def scenario(it: Driven) -> None:
         await come(it, story()[::10])
         assert len(it.toasts()) == 2
@@ -109,7 +109,7 @@ def test_alerts_are_notices_and_recovering_is_one() -> None:
     drive(scenario, header(), judged(0, "moving"))
 
 
-def test_what_was_so_before_the_screen_was_opened_is_no_alert() -> None:
+def test_alert_older_than_the_screen_is_not_shown() -> None:
     async def scenario(it: Driven) -> None:
         assert it.toasts() == []
         await it.push(judged(1, "stalled"))
@@ -118,7 +118,7 @@ def test_what_was_so_before_the_screen_was_opened_is_no_alert() -> None:
     drive(scenario, header(), judged(0, "stalled"))
 
 
-def test_an_engine_that_is_lost_is_alerted_once() -> None:
+def test_alert_lost_engine_is_shown_once() -> None:
     async def scenario(it: Driven) -> None:
         it.client.end("the engine was killed")
         await it.until(lambda: bool(it.toasts()))
@@ -131,7 +131,7 @@ def test_an_engine_that_is_lost_is_alerted_once() -> None:
     drive(scenario, header(), judged(0, "moving"))
 
 
-def test_an_engine_that_stops_in_good_order_is_no_alert() -> None:
+def test_alert_ended_engine_is_not_shown() -> None:
     async def scenario(it: Driven) -> None:
         it.client.end()
         await it.says("STOPPED", "#status")
@@ -140,7 +140,7 @@ def test_an_engine_that_stops_in_good_order_is_no_alert() -> None:
     drive(scenario, header(), judged(0, "moving"))
 
 
-def test_an_engine_that_says_nothing_is_lost() -> None:
+def test_alert_silent_engine_counts_as_lost() -> None:
     async def scenario(it: Driven) -> None:
         it.clock.now += 20
         await it.until(lambda: bool(it.toasts()))
@@ -149,7 +149,7 @@ def test_an_engine_that_says_nothing_is_lost() -> None:
     drive(scenario, header(), judged(0, "moving"))
 
 
-def test_a_failed_run_is_alerted() -> None:
+def test_alert_failed_run_is_shown() -> None:
     async def scenario(it: Driven) -> None:
         await it.push(failed())
         assert len(it.toasts()) == 1
@@ -158,7 +158,7 @@ def test_a_failed_run_is_alerted() -> None:
     drive(scenario, header(), judged(0, "moving"))
 
 
-def test_a_late_burst_is_alerted() -> None:
+def test_alert_late_burst_is_shown() -> None:
     async def scenario(it: Driven) -> None:
         def counted(second: int, records: int, late: int) -> Snapshot:
             return judged(second, "moving", totals=Totals(records=records, late=late))
@@ -170,7 +170,7 @@ def test_a_late_burst_is_alerted() -> None:
     drive(scenario, header(), judged(0, "moving", totals=Totals(records=10_000, late=10)))
 
 
-def test_setting_changes_have_words() -> None:
+def test_events_setting_change_names_value_and_author() -> None:
     change = SettingsChange(3, 5, WALL, "someone", 45 * MINUTE, None, now_ms=NOW + 5 * MINUTE)
 
     async def scenario(it: Driven) -> None:
@@ -182,7 +182,7 @@ def test_setting_changes_have_words() -> None:
 
 
 @pytest.mark.parametrize("text", [*HOSTILE, "a;b", "\x07\x1b\\ \x9c"])
-def test_no_name_can_end_the_escape_sequence(text: str) -> None:
+def test_notification_name_cannot_end_the_sequence(text: str) -> None:
     sent = notification(label(text), text, {})
     assert re.fullmatch(
         r"\x1b\]9;[^\x00-\x1f\x7f-\x9f;]*\x1b\\\x1b\]777;notify;[^\x00-\x1f\x7f-\x9f;]*;[^\x00-\x1f\x7f-\x9f;]*\x1b\\",
@@ -190,13 +190,13 @@ def test_no_name_can_end_the_escape_sequence(text: str) -> None:
     )
 
 
-def test_through_tmux_and_terminals_that_know_both() -> None:
+def test_notification_in_tmux_is_wrapped() -> None:
     wrapped = notification("wmtop a", "b", {"TMUX": "x"})
     assert wrapped.count("\x1bPtmux;\x1b\x1b]") == 2
     assert notification("wmtop a", "b", {"TERM_PROGRAM": "WezTerm"}).count("\x1b]") == 1
 
 
-def test_each_way_can_be_switched_off() -> None:
+def test_alert_ways_can_be_switched_off() -> None:
     for ways, toasts in ((("toast",), 1), (("bell", "desktop"), 0), ((), 0)):
 
         async def scenario(it: Driven, ways: tuple[str, ...] = ways, toasts: int = toasts) -> None:
@@ -207,7 +207,7 @@ def test_each_way_can_be_switched_off() -> None:
         drive(scenario, header(), judged(0, "moving"))
 
 
-def test_a_click_on_a_title_sorts_and_again_reverses() -> None:
+def test_events_click_on_a_title_sorts_then_reverses() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("e")
         await come(it, story()[::10])
@@ -229,7 +229,7 @@ def test_a_click_on_a_title_sorts_and_again_reverses() -> None:
     drive(scenario, header(), judged(0, "moving"))
 
 
-def test_one_snapshot_that_reports_two_moments_gives_them_in_order() -> None:
+def test_events_two_moments_of_a_snapshot_are_in_order() -> None:
     log = EventLog()
     for second, holder, verdict in ((0, "a", "stalled"), (9, "a", "stalled"), (21, "b", "moving")):
         at = NOW + second * 1_000

@@ -30,7 +30,7 @@ def fleet(scenario: Callable[["Pilot[str]"], Awaitable[None]], preferences_file:
     return app
 
 
-def test_a_target_is_copied() -> None:
+def test_fleet_copy_takes_the_selected_target() -> None:
     async def scenario(pilot: "Pilot[str]") -> None:
         await pilot.press("j", "k", "y")
         assert pilot.app.clipboard == "flights"
@@ -43,7 +43,7 @@ def test_a_target_is_copied() -> None:
     fleet(scenario)
 
 
-def test_the_table_is_saved_as_filtered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fleet_save_writes_the_filtered_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
     async def scenario(pilot: "Pilot[str]") -> None:
@@ -59,7 +59,7 @@ def test_the_table_is_saved_as_filtered(tmp_path: Path, monkeypatch: pytest.Monk
     assert lost["findings"] == lost["watermark_ms"] == ""  # not known is empty
 
 
-def test_the_theme_chosen_in_the_fleet_is_remembered(tmp_path: Path) -> None:
+def test_fleet_theme_is_remembered(tmp_path: Path) -> None:
     path = tmp_path / "screen.json"
 
     async def scenario(pilot: "Pilot[str]") -> None:
@@ -70,7 +70,7 @@ def test_the_theme_chosen_in_the_fleet_is_remembered(tmp_path: Path) -> None:
     assert FleetApp(rows, Appearance(), preferences_file=path).theme == chosen
 
 
-def test_a_terminal_that_is_too_small_is_covered_until_it_has_grown() -> None:
+def test_fleet_too_small_terminal_is_covered_until_it_grows() -> None:
     async def scenario(pilot: "Pilot[str]") -> None:
         await pilot.resize_terminal(40, 10)
         await pilot.pause()
@@ -82,7 +82,7 @@ def test_a_terminal_that_is_too_small_is_covered_until_it_has_grown() -> None:
     fleet(scenario)
 
 
-def test_the_line_below_says_of_the_selected_target_what_the_table_cuts() -> None:
+def test_fleet_about_line_has_what_the_table_cuts() -> None:
     async def scenario(pilot: "Pilot[str]") -> None:
         line = pilot.app.screen.query_one("#about", TextLine)
         await pilot.press("j")
@@ -93,7 +93,7 @@ def test_the_line_below_says_of_the_selected_target_what_the_table_cuts() -> Non
     fleet(scenario)
 
 
-def test_a_wrong_filter_changes_nothing() -> None:
+def test_fleet_wrong_filter_changes_nothing() -> None:
     async def scenario(pilot: "Pilot[str]") -> None:
         await pilot.press("slash", *"cli", "left_square_bracket")
         assert "unterminated" in str(pilot.app.screen.query_one("#prompt-note").render())

@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 from textual.pilot import Pilot
-from wmtop.tui.screens.fleet import FleetApp
-from wmtop.tui.widgets.fleet import FleetTable
+from wmtop.tui.screens.fleet import FleetApp, FleetTable
 from wmtop.tui.words.fleet import FleetRow, aged, fleet_row
 from wmtop.tui.words.lists import Appearance
 
@@ -43,7 +42,7 @@ def test_picture(size: tuple[int, int], keys: tuple[str, ...], snap_compare: Com
     assert snap_compare(FleetApp(rows, Appearance(refresh_ms=100)), run_before=press, terminal_size=size)
 
 
-def test_a_click_on_a_title_sorts_and_again_reverses() -> None:
+def test_fleet_pictures_click_on_a_title_sorts_then_reverses() -> None:
     async def scenario() -> None:
         app = FleetApp(rows, Appearance(refresh_ms=100))
         async with app.run_test(size=(120, 36)) as pilot:

@@ -17,7 +17,7 @@ from ..drive import Driven, drive
 from ..recorded import record, replay
 
 
-def test_the_strip_says_who_held_when_where_there_is_room() -> None:
+def test_strip_with_room_names_the_holders() -> None:
     async def scenario(it: Driven) -> None:
         await it.pilot.click("#holders")
         assert isinstance(it.app.screen, HistoryScreen)
@@ -30,21 +30,21 @@ def test_the_strip_says_who_held_when_where_there_is_room() -> None:
     drive(scenario, header(held()), live())
 
 
-def test_without_a_history_the_strip_is_empty() -> None:
+def test_strip_without_history_is_empty() -> None:
     async def scenario(it: Driven) -> None:
         assert it.said("#holders").strip() == ""
 
     drive(scenario, header(), canned.empty())
 
 
-def test_lanes_are_by_time_held_and_rows_by_when_the_newest_first() -> None:
+def test_history_lanes_by_time_held_rows_newest_first() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("h")
         await it.says("4 takeovers in 3h", "#top")
         lanes = it.said("#lanes").splitlines()
         assert re.search(r"F9 +│ +[░▒▓]?█+│ +1h21m +45\.0 % +1×", lanes[0])
         assert re.search(r"MQ +│█+[░▒▓]? +[░▒▓]?█+[░▒▓]? +│ +1h +33\.3 % +2×", lanes[1])
-        rows = it.said("#holds").splitlines()
+        rows = it.said("#history").splitlines()
         assert re.search(rf"13:11:10 +F9 +1h21m… +\+27m +≤43m +{CAUSES['behind']}.*{CAUSES['quiet']}", rows[1])
         assert re.search(r"12:41:10 +MQ +18m +\+6m +≤26m +lagging", rows[2])
         await it.press("down", "enter")
@@ -55,16 +55,16 @@ def test_lanes_are_by_time_held_and_rows_by_when_the_newest_first() -> None:
     drive(scenario, header(held()), live())
 
 
-def test_it_goes_on_with_the_snapshots_and_stands_when_frozen() -> None:
+def test_history_follows_snapshots_unless_frozen() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("h")
         later = live(now_ms=NOW + 30 * MINUTE, wall_ms=WALL + 30_000)
         level = replace(later.level, holder=Holder("UA", NOW + 20 * MINUTE, "behind"))
         await it.press("p")
         await it.push(replace(later, level=level))
-        assert "UA" not in it.said("#holds")
+        assert "UA" not in it.said("#history")
         await it.press("p")
-        rows = it.said("#holds").splitlines()
+        rows = it.said("#history").splitlines()
         assert re.search(r"14:52:10 +UA +10m… ", rows[1])
         assert re.search(r"13:11:10 +F9 +1h41m  ", rows[2])
         await it.push(header(), replace(later, wall_ms=WALL + 31_000))  # another session
@@ -73,7 +73,7 @@ def test_it_goes_on_with_the_snapshots_and_stands_when_frozen() -> None:
     drive(scenario, header(held()), live())
 
 
-def test_nobody_and_not_known_have_their_words() -> None:
+def test_history_without_holders_says_why() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("h")
         await it.says(presenter_of(canned.empty()).no_holders(), "#lanes")
@@ -87,27 +87,27 @@ def test_nobody_and_not_known_have_their_words() -> None:
     drive(scenario, header(), canned.empty())
 
 
-def test_a_recording_has_a_history_up_to_where_it_is(tmp_path: Path) -> None:
+def test_history_of_a_replay_ends_at_its_position(tmp_path: Path) -> None:
     async def scenario(it: Driven) -> None:
         await it.press("h", "n")
-        await it.until(lambda: "F9" in it.said("#holds"))
-        rows = it.said("#holds").splitlines()
+        await it.until(lambda: "F9" in it.said("#history"))
+        rows = it.said("#history").splitlines()
         assert "F9" in rows[1]
         assert "MQ" in rows[2]
 
     replay(scenario, record(tmp_path / "x.rec"))
 
 
-def test_a_click_on_a_title_sorts_the_list_and_again_reverses_it() -> None:
+def test_history_click_on_a_title_sorts_then_reverses() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("h")
         await it.until(lambda: isinstance(it.app.screen, HistoryScreen))
-        sheet = it.app.screen.query_one("#holds", Sheet)
-        lines = it.said("#holds").splitlines()
+        sheet = it.app.screen.query_one("#history", Sheet)
+        lines = it.said("#history").splitlines()
         top = next(place for place, line in enumerate(lines) if line.lstrip().startswith("since"))
 
         def channels() -> list[str]:
-            shown = it.said("#holds").splitlines()[top + 1 :]
+            shown = it.said("#history").splitlines()[top + 1 :]
             return [line[13:].split()[0] for line in shown if line.strip()]
 
         before = channels()

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from wmtop.engine.snapshot import LateRecord, Snapshot, SourceView
 from wmtop.tui.screens.late_records import LateRecordsScreen
-from wmtop.tui.screens.windows import WindowScreen, key_of
+from wmtop.tui.screens.windows import key_of
 
 from ..canned import HOUR, LEVEL, MINUTE, NOON, live, told
 from ..drive import Driven, drive
@@ -27,13 +27,13 @@ def with_late(kafka: bool = False) -> Snapshot:
     return live(source=kind, late_output="/data/late", late_sample=records(kafka))
 
 
-def test_the_channel_s_records_and_the_line_that_fetches_the_selected_one() -> None:
+def test_late_records_of_a_channel_have_a_fetch_line() -> None:
     async def scenario(it: Driven) -> None:
         it.app.screen.open_channel("UA")  # type: ignore[attr-defined]
         await it.pilot.pause()
         await it.press("L")
         await it.says("batch=41", "#fetch")
-        assert "F9" not in it.said("#records")
+        assert "F9" not in it.said("#late-records")
         await it.press("down", "y")
         assert it.app.clipboard.startswith("select * from read_parquet('/data/late/batch=38/*.parquet') where")
         await it.press("escape")
@@ -42,12 +42,12 @@ def test_the_channel_s_records_and_the_line_that_fetches_the_selected_one() -> N
     drive(scenario, *told(with_late()))
 
 
-def test_the_window_s_records() -> None:
+def test_late_records_of_a_window_are_its_own() -> None:
     snapshot = with_late(kafka=True)
     window = next(window for window in (*snapshot.windows.last_fired, *snapshot.windows.open))
 
     async def scenario(it: Driven) -> None:
-        it.app.push_screen(WindowScreen(it.app.screen, key_of(window)))  # type: ignore[arg-type]
+        it.app.screen.open_window(key_of(window))
         await it.pilot.pause()
         await it.press("L")
         inside = [record for record in records() if window.start_ms <= record.time_ms < window.end_ms]
@@ -58,7 +58,7 @@ def test_the_window_s_records() -> None:
     drive(scenario, *told(snapshot))
 
 
-def test_without_a_late_output_it_says_how_to_get_one() -> None:
+def test_late_records_without_late_output_say_how_to_get_one() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("d", "L")
         await it.says("--late-output DIR", "#fetch")

@@ -113,7 +113,7 @@ def test_of_an_idle_timeout_a_horizon_is_not_known() -> None:
         await it.press("H")
         await it.says("idle timeout · last 15m", "#top")
         await it.until(lambda: "6" not in it.said("#why"))
-        assert re.search(r"1h +13:50:59 +\+3m +HA +– +–$", it.said("#ladder").splitlines()[2].rstrip())
+        assert re.search(r"1h +13:50:59 +\+3m +HA +– +–$", it.said("#lateness").splitlines()[2].rstrip())
 
     drive(scenario, *told(live(whatif_recent=recent())))
 
@@ -148,7 +148,7 @@ def test_session_windows_say_that_it_is_an_upper_bound() -> None:
 def test_the_idle_timeout_has_a_ladder_and_a_preview() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("l", "i")
-        lines = it.said("#ladder").splitlines()
+        lines = it.said("#lateness").splitlines()
         assert re.search(r"15m +13:59:59 +\+12m +MQ +41 +▇{14} +≈ 2\.8 %", lines[1])
         assert re.search(r"2h +▲ now +13:47:59 +\+0s +F9 +6 ", lines[3])
         assert re.search(r"off +02-04 13:47 +−4d +OO +0 +0\.02 %", lines[5])
@@ -179,15 +179,15 @@ def test_it_opens_on_what_is_previewed() -> None:
     drive(scenario, *told(live()))
 
 
-def test_nothing_and_not_known_have_their_words() -> None:
+def test_lateness_empty_or_unknown_says_which() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("l")
         await it.says(NO_RECORD, "#plot")
         await it.press("right", "down", "1", "enter", "i")
-        await it.says(NO_RECORD, "#ladder")
+        await it.says(NO_RECORD, "#lateness")
         await it.press("enter")
         await it.push(canned.attached())
-        await it.says(presenter_of(canned.attached()).no_idle_ladder(), "#ladder")
+        await it.says(presenter_of(canned.attached()).no_idle_ladder(), "#lateness")
         await it.press("i")
         await it.says(presenter_of(canned.attached()).no_lateness(), "#plot")
         marked = live(settings=replace(SETTINGS, strategy="punctuated", lateness_ms=None), whatif=None)

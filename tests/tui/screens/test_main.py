@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from wmtop.tui.screens.channel import ChannelScreen
-from wmtop.tui.screens.export_actions import ChannelCommands
 from wmtop.tui.screens.help import HelpScreen
+from wmtop.tui.screens.palette import ChannelCommands
 from wmtop.tui.screens.windows import WindowScreen, WindowsScreen
 from wmtop.tui.widgets.barrel import Barrel
 from wmtop.tui.widgets.channels import ChannelTable

@@ -11,7 +11,7 @@ from ..canned import NOW, attached, instances, live
 from ..drive import Driven, drive
 
 
-def test_enter_opens_the_channels_inside_and_then_the_channels_page() -> None:
+def test_operators_enter_opens_channels_then_the_page() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("o")
         await it.until(lambda: "Enter" in it.said("#keys"))
@@ -28,7 +28,7 @@ def test_enter_opens_the_channels_inside_and_then_the_channels_page() -> None:
     drive(scenario, *canned.told(instances()), size=(80, 30))
 
 
-def test_the_screen_of_a_query_that_others_run_says_how_to_see_more() -> None:
+def test_operators_attached_says_how_to_see_channels() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("o", "enter")
         await it.says(TAP_SHOWS_CHANNELS, "Sheet")
@@ -37,7 +37,7 @@ def test_the_screen_of_a_query_that_others_run_says_how_to_see_more() -> None:
     drive(scenario, *canned.told(attached()))
 
 
-def test_of_very_many_channels_the_most_behind_are_listed() -> None:
+def test_operators_many_channels_lists_the_most_behind() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("o", "end")
         await it.says(more_less_behind(700), "Sheet")
@@ -45,7 +45,7 @@ def test_of_very_many_channels_the_most_behind_are_listed() -> None:
     drive(scenario, *canned.told(canned.many()))
 
 
-def test_a_click_on_a_title_sorts_the_instances_with_their_channels() -> None:
+def test_operators_click_on_a_title_keeps_channels_below_their_subtask() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("o", "enter")
         sheet = it.app.screen.query_one("#operators", Sheet)
@@ -66,13 +66,13 @@ def test_a_click_on_a_title_sorts_the_instances_with_their_channels() -> None:
     drive(scenario, *canned.told(instances()))
 
 
-def test_inputs_of_old_data_show_their_time_of_day() -> None:
+def test_operators_old_data_shows_the_time_of_day() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("o")
         await it.says("13:47:59", "#operators")
         inputs = it.said("#operators").split(" input ")[1]
         assert "13:47:59" in inputs
         await it.press("escape", "b")
-        await it.says("watermark 13:47:59", "#steps")
+        await it.says("watermark 13:47:59", "#blockers")
 
     drive(scenario, *canned.told(live(now_ms=NOW + 12 * 365 * canned.DAY)))

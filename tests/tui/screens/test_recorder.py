@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from wmtop.engine.feed.recording_reader import RecordingReader
 from wmtop.engine.system.errors import UsageError
-from wmtop.tui.screens.export_actions import Recorder
+from wmtop.tui.screens.exports import Recorder
 from wmtop.tui.words.lists import recorded, recording_to
 
 from ...refusals import refused
@@ -18,7 +18,7 @@ from ..drive import Driven, drive
 NAME = re.compile(r"wmtop-flights-\d{8}-\d{6}\.rec")
 
 
-def test_what_comes_between_two_presses_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recorder_keeps_what_comes_between_two_presses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
     async def scenario(it: Driven) -> None:
@@ -42,7 +42,7 @@ def test_what_comes_between_two_presses_is_recorded(tmp_path: Path, monkeypatch:
         assert reader.header == canned.header()
 
 
-def test_quitting_closes_it_and_the_start_is_not_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recorder_closes_at_quit_without_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
     async def scenario(it: Driven) -> None:
@@ -57,7 +57,7 @@ def test_quitting_closes_it_and_the_start_is_not_in_it(tmp_path: Path, monkeypat
         assert not reader.truncated
 
 
-def test_before_there_is_an_engine_there_is_nothing_to_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recorder_before_an_engine_does_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
     async def scenario(it: Driven) -> None:
@@ -68,7 +68,7 @@ def test_before_there_is_an_engine_there_is_nothing_to_record(tmp_path: Path, mo
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_directory_that_is_gone_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recorder_missing_directory_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
 
@@ -82,7 +82,7 @@ def test_a_directory_that_is_gone_is_one_line(tmp_path: Path, monkeypatch: pytes
     drive(scenario, *told(live()))
 
 
-def test_each_recording_has_a_file_of_its_own(tmp_path: Path) -> None:
+def test_recorder_never_reuses_a_file(tmp_path: Path) -> None:
     now = datetime(2026, 1, 2, 3, 4, 5)
     recorder = Recorder()
     names: list[str] = []

@@ -8,7 +8,7 @@ from wmtop.engine.feed.recording_reader import RecordingReader
 from wmtop.engine.snapshot import Snapshot, TimePoint
 from wmtop.engine.text.formatting import ELSEWHERE
 from wmtop.tui.screens.main import MainScreen
-from wmtop.tui.widgets.canvas import TimeCanvas
+from wmtop.tui.widgets.charts import TimeCanvas
 from wmtop.tui.words.lists import not_in_sample, sample_of
 from wmtop.tui.words.presenter import presenter_of
 from wmtop.tui.words.recent import Recent
@@ -97,7 +97,7 @@ def test_the_records_of_one_channel() -> None:
 def test_the_channel_selected_on_the_main_screen_is_the_first_one_shown() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("right", "right", "t", "tab")
-        await it.says(it.app.screen.seen.view.selected, "#top")  # type: ignore[attr-defined]
+        await it.says(it.app.screen.shown.view.selected, "#top")  # type: ignore[attr-defined]
 
     drive(scenario, *told())
 

@@ -11,7 +11,7 @@ from ..drive import Driven, drive
 
 
 @pytest.mark.parametrize("size", [(40, 10), (59, 40), (120, 14)])
-def test_it_says_so_with_the_most_important_lines(size: tuple[int, int]) -> None:
+def test_too_small_terminal_shows_needed_size_and_verdict(size: tuple[int, int]) -> None:
     async def scenario(it: Driven) -> None:
         await it.until(lambda: isinstance(it.app.screen, TooSmallScreen))
         await it.says(f"{size[0]}×{size[1]}", "#needed")
@@ -22,7 +22,7 @@ def test_it_says_so_with_the_most_important_lines(size: tuple[int, int]) -> None
     drive(scenario, *told(live()), size=size)
 
 
-def test_what_was_open_is_there_again_once_it_has_grown() -> None:
+def test_too_small_terminal_that_grows_shows_the_open_screen_again() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("w")
         await it.pilot.resize_terminal(50, 12)
@@ -36,7 +36,7 @@ def test_what_was_open_is_there_again_once_it_has_grown() -> None:
     drive(scenario, *told(live()))
 
 
-def test_a_clock_that_ticks_while_the_app_closes_finds_no_screen() -> None:
+def test_too_small_refresh_while_closing_is_ignored() -> None:
     async def scenario(it: Driven) -> None:
         await it.until(lambda: isinstance(it.app.screen, MainScreen))
 

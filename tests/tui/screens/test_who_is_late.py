@@ -27,11 +27,11 @@ COLUMNS = [
 ]
 
 
-def test_it_shows_late_and_all_records_of_each_value() -> None:
+def test_who_is_late_shows_late_and_all_records_per_value() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("l", "e")
-        await it.says("4.2", "#values")
-        lines = it.said("#values").splitlines()
+        await it.says("4.2", "#who-is-late")
+        lines = it.said("#who-is-late").splitlines()
         cause = next(number for number, line in enumerate(lines) if "4.2" in line)
         assert lines[cause - 1].strip() == "firm[b]ware"
         assert all(part in lines[cause] for part in ("600", "60.0 %", "15.0×", "▇"))
@@ -46,28 +46,28 @@ def test_it_shows_late_and_all_records_of_each_value() -> None:
     drive(scenario, *told(live(totals=Totals(records=100_000, late=1_000), explain=COLUMNS)))
 
 
-def test_without_explain_it_says_how_to_get_it() -> None:
+def test_who_is_late_without_explain_says_how_to_get_it() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("l", "e")
-        await it.says("--explain COL", "#values")
+        await it.says("--explain COL", "#who-is-late")
 
     drive(scenario, *told(live()))
 
 
-def test_a_column_in_which_nothing_stands_out_takes_little_room() -> None:
+def test_who_is_late_column_without_evidence_is_short() -> None:
     """Of 12 values, none sure, three are shown; all of them match a filter."""
     values = [ExplainedValue(f"d{n:02}", 20 - n, 200, 1.0 + n / 10, 0.5, 1.8) for n in range(12)]
     columns = [ExplainedColumn("device", [*values, ExplainedValue("d99", 0, 5, 0.0)], late=200, records=2_405)]
 
     async def scenario(it: Driven) -> None:
         await it.press("l", "e")
-        await it.says("d02", "#values")
-        assert "d03" not in it.said("#values")
+        await it.says("d02", "#who-is-late")
+        assert "d03" not in it.said("#who-is-late")
         found = value_facts(columns[0])
         more = more_values(found, standing_out(found))
         assert re.findall(r"\d+", more) == ["9", "1"]
-        assert more in it.said("#values")
+        assert more in it.said("#who-is-late")
         await it.press("slash", "d", "1", "1", "enter")
-        await it.says("d11", "#values")
+        await it.says("d11", "#who-is-late")
 
     drive(scenario, *told(live(totals=Totals(records=2_405, late=200), explain=columns)))

@@ -24,7 +24,7 @@ from ..canned import SETTINGS, live, many, told
 from ..drive import Driven, drive
 
 
-def test_open_windows_say_how_far_and_for_whom_fired_ones_what_they_missed() -> None:
+def test_windows_open_show_who_they_wait_for_fired_show_late() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("w")
         await it.says("3 open · 212 fired · 41 late firings", "#top")
@@ -39,7 +39,7 @@ def test_open_windows_say_how_far_and_for_whom_fired_ones_what_they_missed() -> 
     drive(scenario, *told(live()))
 
 
-def test_the_cursor_stays_with_its_window_when_that_fires_once_it_was_moved() -> None:
+def test_windows_moved_cursor_follows_a_window_that_fires() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("w", "down", "up")
         snapshot = live()
@@ -52,7 +52,7 @@ def test_the_cursor_stays_with_its_window_when_that_fires_once_it_was_moved() ->
     drive(scenario, *told(live()))
 
 
-def test_a_cursor_that_was_not_moved_is_on_the_window_that_closes_next() -> None:
+def test_windows_unmoved_cursor_is_on_the_next_to_close() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("w")
         windows = live().windows
@@ -62,7 +62,7 @@ def test_a_cursor_that_was_not_moved_is_on_the_window_that_closes_next() -> None
     drive(scenario, *told(live()))
 
 
-def test_never_is_said_where_it_is_so() -> None:
+def test_windows_that_never_close_say_never() -> None:
     stuck = live(settings=replace(SETTINGS, idle_after_ms=None))
 
     async def scenario(it: Driven) -> None:
@@ -75,15 +75,15 @@ def test_never_is_said_where_it_is_so() -> None:
     drive(scenario, *told(stuck))
 
 
-def test_a_windows_page_names_who_is_short_and_who_fills_it_and_leads_to_a_channel() -> None:
+def test_window_page_lists_blockers_and_rows_by_channel() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("w", "enter")
         await it.says("rows 1,204 of 16 channels", "#top")
-        lines = it.said("#channels").splitlines()
+        lines = it.said("#window").splitlines()
         assert re.search(r"F9 +13:47:59 +12m  26m +HOLDS", lines[1])
         assert re.search(r"YV +13:56:59 +3m  4m +active", lines[2])
-        assert re.search(r"UA +301  ▇{24}", it.said("#channels"))
-        assert re.search(r"8 more, with \d+ rows", it.said("#channels"))
+        assert re.search(r"UA +301  ▇{24}", it.said("#window"))
+        assert re.search(r"8 more, with \d+ rows", it.said("#window"))
         await it.press("down", "enter")
         assert isinstance(it.app.screen, ChannelScreen)
         await it.says("main › Windows › 13:00–14:00 › ", "#top")
@@ -93,7 +93,7 @@ def test_a_windows_page_names_who_is_short_and_who_fills_it_and_leads_to_a_chann
     drive(scenario, *told(live()))
 
 
-def test_a_window_that_is_no_longer_told_of_says_so() -> None:
+def test_window_page_of_an_unknown_window_says_so() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("w", "enter")
         await it.push(live(windows=Windows()))
@@ -102,18 +102,18 @@ def test_a_window_that_is_no_longer_told_of_says_so() -> None:
     drive(scenario, *told(live()))
 
 
-def test_of_many_channels_only_some_are_listed() -> None:
+def test_window_page_of_many_channels_lists_some() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("w", "down", "enter")
         await it.press("end")
-        assert re.search(r"603 more, with \d+ rows", it.said("#channels"))
+        assert re.search(r"603 more, with \d+ rows", it.said("#window"))
         await it.press(*["up"] * 8)
-        assert re.search(r"and \d+ more", it.said("#channels"))
+        assert re.search(r"and \d+ more", it.said("#window"))
 
     drive(scenario, *told(many()))
 
 
-def test_nothing_and_not_known_have_their_words() -> None:
+def test_windows_empty_or_unknown_say_which() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("w")
         await it.says(NO_OPEN_WINDOW, "#windows")
@@ -130,7 +130,7 @@ def test_nothing_and_not_known_have_their_words() -> None:
     drive(scenario, *told(canned.empty()))
 
 
-def test_a_click_on_a_title_sorts_the_open_windows_without_their_groups() -> None:
+def test_windows_click_on_a_title_sorts_without_groups() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("w")
         sheet = it.app.screen.query_one("#windows", Sheet)

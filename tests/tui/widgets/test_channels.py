@@ -23,7 +23,7 @@ def of_kafka() -> Snapshot:
         (live(), 120, ["channel", "watermark", "ahead", "rate/s", "late", "no_data", "state"]),
     ],
 )
-def test_the_columns_are_those_that_matter_most(snapshot: Snapshot, width: int, titles: list[str]) -> None:
+def test_channel_columns_by_width_keep_the_most_important(snapshot: Snapshot, width: int, titles: list[str]) -> None:
     async def scenario(it: Driven) -> None:
         await it.says("HOLDS", "ChannelTable")
         lines = it.said("ChannelTable").splitlines()

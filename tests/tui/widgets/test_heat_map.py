@@ -48,7 +48,7 @@ def test_the_last_snapshot_of_a_slot_counts_and_very_many_channels_keep_fewer(mo
     assert len(past.until(at(9, a=0))) == 3
 
 
-def test_it_shows_the_channels_most_behind_and_none_that_is_left_out() -> None:
+def test_heat_map_shows_the_most_behind_in_the_minimum() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("m")
         await it.says("Heat map", "#top")
@@ -64,7 +64,7 @@ def test_it_shows_the_channels_most_behind_and_none_that_is_left_out() -> None:
     drive(scenario, *told(many()), size=(200, 50))
 
 
-def test_idle_channels_are_left_out_of_it() -> None:
+def test_heat_map_leaves_out_idle_channels() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("m")
         names = [line.split()[0] for line in it.said("HeatMap").splitlines() if line.strip()]
@@ -80,13 +80,13 @@ def test_a_jump_in_a_recording_reads_what_was_before(tmp_path: Path) -> None:
         await it.press("m")
         await it.until(lambda: bool(re.search(r"F9 .*[·░▒▓█]{40,}", it.said("HeatMap"))))
         recent = it.app._recent
-        assert len(recent.past.until(it.app._main.seen.snapshot)) > 5
-        assert recent.past.until(it.app._main.seen.snapshot)[0].level_ms not in (None, LEVEL + DAY)
+        assert len(recent.past.until(it.app._main.shown.snapshot)) > 5
+        assert recent.past.until(it.app._main.shown.snapshot)[0].level_ms not in (None, LEVEL + DAY)
 
     replay(scenario, record(tmp_path / "a.rec"))
 
 
-def test_the_newest_snapshot_decides_who_is_shown_after_a_change() -> None:
+def test_heat_map_after_a_change_follows_the_newest_snapshot() -> None:
     snapshot = live()
     views = [replace(view, state="idle") if view.channel == "F9" else view for view in snapshot.channels]
 

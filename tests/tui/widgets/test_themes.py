@@ -43,18 +43,18 @@ def ratio(*colors: Color) -> float:
 
 
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
-def test_text_can_be_read(theme: Theme) -> None:
+def test_theme_text_has_enough_contrast(theme: Theme) -> None:
     least = 7 if theme is CONTRAST else 4.5
     pairs = [(color, ground) for color in TEXT for ground in GROUNDS] + [(color, "water") for color in ON_WATER]
     assert not {(color, ground, ratio) for color, ground in pairs if (ratio := contrast(theme, color, ground)) < least}
     assert not [pair for pair in DRAWN if contrast(theme, *pair) < 3]
 
 
-def test_the_themes_have_the_same_colours() -> None:
+def test_themes_have_the_same_color_names() -> None:
     assert DARK.variables.keys() == LIGHT.variables.keys() == CONTRAST.variables.keys()
 
 
-def test_the_theme_is_remembered(tmp_path: Path) -> None:
+def test_theme_choice_is_remembered(tmp_path: Path) -> None:
     path = tmp_path / "state" / "screen.json"
 
     def theme_of(file: Path | None) -> str:
@@ -73,7 +73,7 @@ def test_the_theme_is_remembered(tmp_path: Path) -> None:
     base_app.write(path, Preferences(theme=LIGHT.name))  # cannot be written: nothing happens
 
 
-def test_a_key_goes_through_the_themes_and_remembers(tmp_path: Path) -> None:
+def test_theme_key_steps_and_remembers(tmp_path: Path) -> None:
     path = tmp_path / "screen.json"
 
     async def scenario(it: Driven) -> None:
@@ -87,7 +87,7 @@ def test_a_key_goes_through_the_themes_and_remembers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("theme", [LIGHT, CONTRAST], ids=lambda theme: theme.name)
-def test_words_are_drawn_in_colours_for_words(theme: Theme) -> None:
+def test_theme_words_use_text_colors(theme: Theme) -> None:
     async def scenario(it: Driven) -> None:
         it.app.theme = theme.name
         for key in (None, "b", "w", "l", "t", "o", "g", "d", "h", "e"):

@@ -23,10 +23,10 @@ from ..words.view import ChannelRow, View, fastest_ms, stave_of
 from ..words.wording import ahead_elsewhere, is_close, name, unclosed_words
 
 
-def scene(snapshot: Snapshot, view: View, preview: Preview | None, found: Sequence[Stave]) -> BarrelScene:
+def scene(snapshot: Snapshot, view: View, preview: Preview | None, staves: Sequence[Stave]) -> BarrelScene:
     """The barrel's content."""
     return BarrelScene(
-        staves=found,
+        staves=staves,
         level_ms=snapshot.level.watermark_ms,
         preview_ms=preview.level_ms if preview else None,
         barrel_ms=snapshot.barrel.watermark_ms if snapshot.barrel else None,
@@ -42,9 +42,9 @@ def scene(snapshot: Snapshot, view: View, preview: Preview | None, found: Sequen
 def heat(snapshot: Snapshot, view: View, recent: Recent, rows: Sequence[ChannelRow]) -> Heat:
     """The heat map's content: the filtered channels."""
     one_clock = target_of(snapshot).one_clock
-    found = [Stave(e.view.channel, e.view.max_event_ms if one_clock else e.view.watermark_ms, e.kind) for e in rows]
+    staves = [Stave(e.view.channel, e.view.max_event_ms if one_clock else e.view.watermark_ms, e.kind) for e in rows]
     empty = presenter_of(snapshot).empty_barrel() if not snapshot.channels else ""
-    return Heat(found, recent.past.until(snapshot), view.selected, view.zone, empty)
+    return Heat(staves, recent.past.until(snapshot), view.selected, view.zone, empty)
 
 
 def held(snapshot: Snapshot, recent: Recent) -> HolderSpan:
@@ -85,11 +85,11 @@ def open_windows(snapshot: Snapshot, view: View) -> OpenWindowTable:
     """The window table's content."""
     level = snapshot.level
     settings, windows = snapshot.settings, snapshot.windows
-    found = windows_found(snapshot, view)
+    shown = matching_windows(snapshot, view)
     filtered = view.windows_pattern is not None and bool(windows.open)
     return OpenWindowTable(
-        open=found,
-        open_count=len(found) if filtered else windows.open_count,
+        open=shown,
+        open_count=len(shown) if filtered else windows.open_count,
         level_ms=level.watermark_ms,
         fastest_ms=fastest_ms(snapshot),
         near_ms=snapshot.now_ms,
@@ -101,27 +101,27 @@ def open_windows(snapshot: Snapshot, view: View) -> OpenWindowTable:
     )
 
 
-def windows_found(snapshot: Snapshot, view: View) -> Sequence[OpenWindow]:
+def matching_windows(snapshot: Snapshot, view: View) -> Sequence[OpenWindow]:
     """The open windows that match the filter, by their times and the channels they wait for."""
-    pattern, found = view.windows_pattern, snapshot.windows.open
+    pattern, windows = view.windows_pattern, snapshot.windows.open
     if pattern is None:
-        return found
+        return windows
     return [
         window
-        for window in found
+        for window in windows
         if pattern.search(f.interval(window.start_ms, window.end_ms, view.zone, snapshot.now_ms))
         or pattern.search(" ".join([*(window.blockers or ()), window.waits_for or ""]))
     ]
 
 
 def barrel_heading(
-    snapshot: Snapshot, view: View, preview: Preview | None, found: Sequence[Stave], prefix: str
+    snapshot: Snapshot, view: View, preview: Preview | None, staves: Sequence[Stave], prefix: str
 ) -> Heading:
     """The barrel's title, the selection, and the meaning of its patterns."""
     what = "instance" if snapshot.instances is not None and view.inside is None else "channel"
     title: list[Span] = [("Heat map" if view.heat else "Barrel", "title")]
-    if found:
-        title.append((f"  {f.counted(len(found), what)}", "dim"))
+    if staves:
+        title.append((f"  {f.counted(len(staves), what)}", "dim"))
     if view.inside is not None:
         title.append((f" inside #{view.inside}", "strong"))
     if prefix:
@@ -131,7 +131,7 @@ def barrel_heading(
     title += _selection(snapshot, view)
     if preview is not None:
         return Heading(0, title, [("┈ ", "preview"), (preview_title(preview), "preview")], firm=True)
-    words = [("how far behind the fastest, over time", "dim")] if view.heat else legend({s.kind for s in found})
+    words = [("how far behind the fastest, over time", "dim")] if view.heat else legend({s.kind for s in staves})
     if snapshot.barrel is not None and snapshot.barrel.watermark_ms is not None:
         words += [("   ╌ ", "held"), ("watermark by the slowest channel", "dim")]
     return Heading(0, title, words)
@@ -160,10 +160,10 @@ def window_heading(snapshot: Snapshot, view: View, start: int, width: int, *, fo
     """The window table's title, `width` cells wide: the counts, or the filter."""
     windows = snapshot.windows
     if view.windows_pattern is not None:
-        found: list[Span] = [_title("Windows", focused), (" ─ ", "frame")]
-        found.append((f"/{f.cut(f.clean(view.windows_pattern.pattern), 12)}", "accent"))
-        found.append((f"  {len(windows_found(snapshot, view)):,} of {len(windows.open):,}", "dim"))
-        return Heading(start, found)
+        filtered: list[Span] = [_title("Windows", focused), (" ─ ", "frame")]
+        filtered.append((f"/{f.cut(f.clean(view.windows_pattern.pattern), 12)}", "accent"))
+        filtered.append((f"  {len(matching_windows(snapshot, view)):,} of {len(windows.open):,}", "dim"))
+        return Heading(start, filtered)
     roomy = width >= 44
     figures = ((windows.open_count, "open"), (windows.fired, "fired"), (windows.late_firings, "late firings"))
     known = [figure for figure in figures if figure[0] is not None]

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from wmtop.engine.snapshot import ExplainedColumn, ExplainedValue
-from wmtop.tui.screens.further import FURTHER
+from wmtop.tui.screens.target_screen import FURTHER
 from wmtop.tui.words.lists import NOTHING_MATCHES, as_csv
 
 from ..canned import HOUR, channel, live, recent, told
 from ..drive import Driven, drive
 
 
-def test_a_row_and_its_name_are_copied() -> None:
+def test_copy_selected_row_and_name() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("y")
         assert it.app.clipboard == "F9"  # nothing is selected: the holder
@@ -32,7 +32,7 @@ def test_a_row_and_its_name_are_copied() -> None:
     drive(scenario, *told(live()))
 
 
-def test_of_filtered_channels_the_first_is_copied() -> None:
+def test_copy_filtered_channels_takes_the_first() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("slash", *"^(YV|AS)$", "enter", "y")
         assert it.app.clipboard == "YV"  # the holder is not among them
@@ -41,9 +41,7 @@ def test_of_filtered_channels_the_first_is_copied() -> None:
 
 
 @pytest.mark.parametrize("name", ["", *(name for name in FURTHER if name != "Time")])
-def test_every_table_is_saved_and_no_file_is_overwritten(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_save_table_never_overwrites_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.chdir(tmp_path)
 
     async def scenario(it: Driven) -> None:
@@ -61,9 +59,7 @@ def test_every_table_is_saved_and_no_file_is_overwritten(
     assert len(table) == len(rows) > 0
 
 
-def test_the_saved_channels_are_those_that_the_filter_leaves_in_their_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_save_channels_filtered_keeps_the_shown_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
     async def scenario(it: Driven) -> None:
@@ -76,7 +72,7 @@ def test_the_saved_channels_are_those_that_the_filter_leaves_in_their_order(
     assert rows[0]["watermark_ms"] == next(v.watermark_ms for v in live().channels if v.channel == "AS")
 
 
-def test_the_saved_lateness_is_that_of_the_curve_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_save_lateness_writes_the_shown_curve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     shown = live(whatif_recent=recent())
     hour = next(part for part in recent() if part.horizon_ms == HOUR)
@@ -93,7 +89,7 @@ def test_the_saved_lateness_is_that_of_the_curve_shown(tmp_path: Path, monkeypat
     assert (first["of"], first["behind_watermark"]) == (part.channel, sum(part.behind))
 
 
-def test_a_name_is_never_a_formula_and_not_known_is_empty() -> None:
+def test_csv_formula_is_escaped_and_unknown_is_empty() -> None:
     lines = as_csv([channel("=1+1", None), replace(channel("a,b", 0), late=None)]).splitlines()
     rows = list(csv.DictReader(lines))
     assert [row["channel"] for row in rows] == ["'=1+1", "a,b"]
@@ -102,7 +98,7 @@ def test_a_name_is_never_a_formula_and_not_known_is_empty() -> None:
 
 
 @pytest.mark.parametrize("key", ["b", "w", "o", "d", "h"])
-def test_every_list_has_a_filter_and_an_empty_one_is_no_all_clear(key: str) -> None:
+def test_filter_without_a_match_says_so(key: str) -> None:
     async def scenario(it: Driven) -> None:
         await it.press(key, "slash", *"zzz")
         await it.says(NOTHING_MATCHES, "Sheet")
@@ -120,9 +116,7 @@ def test_every_list_has_a_filter_and_an_empty_one_is_no_all_clear(key: str) -> N
     drive(scenario, *told(live()))
 
 
-def test_a_list_is_saved_whole_and_a_filter_is_said_not_to_count(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_save_filtered_list_has_all_rows_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
     async def scenario(it: Driven) -> None:
@@ -136,7 +130,7 @@ def test_a_list_is_saved_whole_and_a_filter_is_said_not_to_count(
     assert first.read_text() == second.read_text()
 
 
-def test_a_filter_leaves_the_rows_that_match() -> None:
+def test_filter_leaves_the_matching_rows() -> None:
     async def scenario(it: Driven) -> None:
         await it.press("b", "slash", *"^ *[0-9]+ *yv", "enter")
         await it.says("YV", "Sheet")
