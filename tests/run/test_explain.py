@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from wmtop.engine.doctor import diagnose
 from wmtop.engine.doctor.clocks import FutureTimestamps
-from wmtop.engine.doctor.diagnose import diagnose
-from wmtop.engine.doctor.explained import LateCause
+from wmtop.engine.doctor.lateness import LateCause
 from wmtop.engine.run.column_groups import column_groups
 from wmtop.engine.run.explain import Explaining, value_rows
 from wmtop.engine.run.groups import levels_of, observation_of
 from wmtop.engine.snapshot import Snapshot
-from wmtop.engine.verdict.snapshot_of import snapshot_of
+from wmtop.engine.verdict.monitor_snapshot import snapshot_of
 from wmtop.engine.watermarks.explain import MAX_VALUES, Explain, Values, merged
 from wmtop.engine.watermarks.monitor_state import new_monitor
 from wmtop.engine.watermarks.settings import Session, Settings, Sliding, Tumbling

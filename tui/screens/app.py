@@ -29,14 +29,12 @@ from ..words.spans import Top
 from .base_app import BaseApp, TooSmallScreen
 from .exports import Recorder
 from .incident_report import Incident, LastMinutes, write_new
-from .start import StartScreen
+from .start import Answer, QuitScreen, StartScreen
 
 if TYPE_CHECKING:  # the start screen is painted before the others are imported
     from .main import MainScreen
     from .palette import ChannelCommands
     from .target_screen import TargetScreen
-
-Answer = Literal["stop", "leave", "fleet"]
 
 _SECONDS = 15
 _LONGEST = 200
@@ -345,7 +343,7 @@ class WmtopApp(BaseApp[Answer]):
     def action_show_help(self) -> None:
         """Open the help for the present screen."""
         from .detail import DetailScreen
-        from .help import HelpScreen, QuitScreen
+        from .help import HelpScreen
 
         screen = self.screen
         if isinstance(screen, HelpScreen | QuitScreen):
@@ -418,8 +416,6 @@ class WmtopApp(BaseApp[Answer]):
 
     async def action_leave(self) -> None:
         """Quit, as `on_quit` says; with nothing left to stop, just quit."""
-        from .help import QuitScreen
-
         if isinstance(self.screen, QuitScreen):
             return
         if self._on_quit == "ask" and self._lost is None:

@@ -26,7 +26,8 @@ from ..words.preview import Preview
 from ..words.recent import Recent
 from ..words.shown import Shown, apply_words
 from ..words.spans import Span, Top
-from .base_app import allowed, app_of, has_widgets
+from .base_app import app_of, has_widgets
+from .preferences import allowed
 from .target_screen import TargetScreen
 
 

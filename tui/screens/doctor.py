@@ -6,12 +6,12 @@ from functools import partial
 from textual.app import ComposeResult
 from textual.events import Resize
 
-from ...engine.doctor import RULES
+from ...engine.doctor import RULES, Diagnosis, Severity, diagnose, explain
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
+from ...engine.text.formatting import name
 from ..widgets.rows import Item, Sheet
 from ..widgets.text import Section, SectionedText
-from ..words.diagnosis import SEVERITIES, Diagnosis, diagnoses
 from ..words.keys import Hint, hint
 from ..words.late_records import About
 from ..words.lists import NO_FIX, TableRecords
@@ -19,7 +19,6 @@ from ..words.presenter import presenter_of
 from ..words.recent import Recent
 from ..words.shown import Shown
 from ..words.spans import Span, clip
-from ..words.wording import name
 from .base_app import app_of
 from .detail import DetailScreen
 from .target_screen import FURTHER
@@ -33,6 +32,12 @@ CHECKED = (
     "Batches and state: slow, falling behind, never ending; state that keeps growing",
     "Flink jobs: restarts, late records, sources and operators without a watermark",
 )
+SEVERITIES: dict[Severity, tuple[str, str]] = {
+    "critical": ("CRITICAL", "bad"),
+    "warning": ("WARNING", "stale"),
+    "info": ("INFO", "dim"),
+}
+"""The word and the style for each severity."""
 _BADGE = 10
 _BESIDE = 96
 """Width from which a finding is one line."""
@@ -73,7 +78,8 @@ class DoctorScreen(DetailScreen):
         asked, known = (lost, self.zone, None if silent_ms is None else silent_ms // 1_000), self._findings_for
         if known is None or known[0] is not snapshot or known[1] != asked:
             self._findings_for = snapshot, asked
-            self._findings = diagnoses(snapshot, past, self.zone, lost=lost, silent_ms=silent_ms)
+            findings = diagnose(snapshot, past, lost=lost, silent_ms=silent_ms)
+            self._findings = [explain(finding, snapshot, self.zone) for finding in findings]
 
     def show(self, snapshot: Snapshot) -> None:
         sheet, findings = self.sheet, self._findings

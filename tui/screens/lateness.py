@@ -8,6 +8,8 @@ from textual.containers import Vertical
 
 from ...engine.snapshot import Snapshot, WhatIfIdle
 from ...engine.text import formatting as f
+from ...engine.text.formatting import horizon_name, horizon_words, name
+from ...engine.verdict.preview import ProposedSetting
 from ..widgets.lateness_plot import LatenessPlot, LatenessScene
 from ..widgets.lines import TextLine
 from ..widgets.rows import Item, Sheet, heading, wrapped
@@ -16,12 +18,11 @@ from ..words import lateness as words
 from ..words.keys import Hint, hint
 from ..words.lists import ALL_SO_FAR, SINCE_START, TableRecords
 from ..words.presenter import presenter_of
-from ..words.preview import IdlePreview, LatenessPreview, ProposedSetting
+from ..words.preview import IdlePreview, LatenessPreview
 from ..words.preview_words import moments_line, reading_line, targets_line, timeout_words
 from ..words.shown import Shown
 from ..words.spans import Span, clip
 from ..words.view import reference_ms
-from ..words.wording import name
 from .detail import DetailScreen
 
 _BAR = 16
@@ -78,7 +79,7 @@ class LatenessScreen(DetailScreen):
         title: list[Span] = [("  idle timeout" if self._idle else "  all channels", "text")]
         if self._channel is not None and not self._idle:
             return [("  channel ", "dim"), (name(self._channel), "accent"), (f" · {SINCE_START}", "dim")]
-        title += [(" · ", "dim"), (words.horizon_words(self._horizon_ms), "accent")]
+        title += [(" · ", "dim"), (horizon_words(self._horizon_ms), "accent")]
         recent = words.recent_of(snapshot, self._horizon_ms)
         if recent is not None and not self._idle:
             every = f" {ALL_SO_FAR}" if self._horizon_ms and recent.records == snapshot.totals.records else ""
@@ -109,7 +110,7 @@ class LatenessScreen(DetailScreen):
             return TableRecords("lateness-of-channel", words.part_rows(curve))
         recent = None if self._horizon_ms is None else words.recent_of(snapshot, self._horizon_ms)
         if recent is not None and self._horizon_ms is not None:
-            return TableRecords(f"lateness-{words.horizon_name(self._horizon_ms)}", recent.rows)
+            return TableRecords(f"lateness-{horizon_name(self._horizon_ms)}", recent.rows)
         return TableRecords("lateness", snapshot.whatif or [])
 
     # The curve

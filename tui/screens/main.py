@@ -32,8 +32,9 @@ from ..words.spans import Top
 from ..words.target import target_of
 from ..words.view import next_sort, stave_of
 from . import main_parts as parts
-from .base_app import allowed, app_of, has_widgets
+from .base_app import app_of, has_widgets
 from .detail import DetailScreen
+from .preferences import allowed
 from .target_screen import TargetScreen
 
 _FILTERS = {"filter": "pattern", "filter windows": "windows_pattern"}

@@ -12,15 +12,16 @@ from textual.widget import Widget
 from ...engine.feed.messages import Change
 from ...engine.text.formatting import parse_duration
 from ...engine.verdict.job_line import line_in_job
+from ...engine.verdict.preview import ProposedSetting
 from ..words import preview as what_if
 from ..words.attached import restart_words
 from ..words.keys import SCREENS, hint
 from ..words.lists import HOW_TO_PREVIEW
 from ..words.presenter import presenter_of
-from ..words.preview import ProposedSetting
 from ..words.shown import Shown
 from ..words.target import target_of
-from .base_app import CHANGES_ENGINE, READ_ONLY, PromptScreen, app_of
+from .base_app import PromptScreen, app_of
+from .preferences import CHANGES_ENGINE, READ_ONLY
 
 if TYPE_CHECKING:
     from .detail import DetailScreen

@@ -7,6 +7,7 @@ from textual.app import ComposeResult
 
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
+from ...engine.text.formatting import name
 from ..widgets.charts import TimeCanvas, TimeScene
 from ..words import time_plot as plot
 from ..words.keys import Hint, hint
@@ -16,7 +17,6 @@ from ..words.preview import LatenessPreview
 from ..words.shown import Shown
 from ..words.spans import Span
 from ..words.target import target_of
-from ..words.wording import name
 from .base_app import app_of
 from .detail import DetailScreen
 

@@ -8,6 +8,7 @@ from textual.app import ComposeResult
 
 from ...engine.snapshot import ChannelView, FiredWindow, OpenWindow, Snapshot
 from ...engine.text import formatting as f
+from ...engine.text.codes import unknown_text
 from ..widgets import windows as rows
 from ..widgets.rows import Item, Sheet, column_cells, heading, titles
 from ..widgets.text import Prose
@@ -17,7 +18,6 @@ from ..words.blockers import waits_for, window_groups
 from ..words.keys import Hint, hint
 from ..words.late_records import About
 from ..words.lists import TableRecords
-from ..words.notes import unknown_text
 from ..words.shown import Shown
 from ..words.spans import Span, clip
 from ..words.view import fastest_ms, reference_ms

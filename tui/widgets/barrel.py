@@ -13,7 +13,7 @@ from textual.message import Message
 
 from ...engine.text import formatting as f
 from ..words import barrel as scales
-from ..words.barrel import LEFT_OUT, Axis, Kind, LogAxis, Order, Scale, Stave
+from ..words.barrel import LEFT_OUT, STATES, Axis, Kind, LogAxis, Order, Scale, Stave
 from ..words.spans import Part, Span, cells, joined
 from .canvas import Canvas
 
@@ -24,9 +24,9 @@ PATTERNS: dict[Kind, str] = {
 }  # fmt: skip
 """Each kind has a pattern as well as a colour."""
 MEANINGS: dict[Kind, str] = {
-    "holder": "holds back", "idle": "idle", "catching_up": "realigning", "never_seen": "never seen",
-    "finished": "finished", "drowned": "lagging",
-}  # fmt: skip
+    kind: "holds back" if kind == "holder" else STATES[kind]
+    for kind in ("holder", "idle", "catching_up", "never_seen", "finished", "drowned")
+}
 
 
 class BarrelScene(Struct, frozen=True):

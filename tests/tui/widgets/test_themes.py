@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from textual.color import Color
 from textual.theme import Theme
-from wmtop.tui.screens import base_app
+from wmtop.tui.screens import preferences
 from wmtop.tui.screens.app import WmtopApp
-from wmtop.tui.screens.base_app import Preferences
+from wmtop.tui.screens.preferences import Preferences
 from wmtop.tui.widgets.themes import CONTRAST, DARK, LIGHT, THEMES
 
 from ..canned import CannedClient, Clock, header, held, live, told
@@ -61,7 +61,7 @@ def test_theme_choice_is_remembered(tmp_path: Path) -> None:
         return WmtopApp(CannedClient(), on_quit="leave", clock=Clock(), preferences_file=file).theme
 
     assert theme_of(path) == DARK.name
-    base_app.write(path, Preferences(theme=LIGHT.name))
+    preferences.write_preferences(path, Preferences(theme=LIGHT.name))
     assert theme_of(path) == LIGHT.name
     assert theme_of(None) == DARK.name
     for damaged in (b"", b"{", b'{"theme": 7}', b'{"theme": "no-such"}', b"\xff"):
@@ -70,7 +70,7 @@ def test_theme_choice_is_remembered(tmp_path: Path) -> None:
     path.unlink()
     path.mkdir()
     assert theme_of(path) == DARK.name
-    base_app.write(path, Preferences(theme=LIGHT.name))  # cannot be written: nothing happens
+    preferences.write_preferences(path, Preferences(theme=LIGHT.name))  # cannot be written: nothing happens
 
 
 def test_theme_key_steps_and_remembers(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_theme_key_steps_and_remembers(tmp_path: Path) -> None:
         for theme in (LIGHT, CONTRAST, DARK, LIGHT):
             await it.press("c")
             assert it.app.theme == theme.name
-            assert base_app.read(path).theme == theme.name
+            assert preferences.read_preferences(path).theme == theme.name
 
     drive(scenario, *told(live()))
 

@@ -4,10 +4,10 @@ from datetime import UTC
 
 import pytest
 from msgspec.structs import replace
-from wmtop.engine.doctor import diagnose
+from wmtop.engine.doctor import diagnose, explain
+from wmtop.engine.doctor.attached import JobNotRunning
 from wmtop.engine.doctor.blocking import SilentChannels
-from wmtop.engine.doctor.condition import JobNotRunning
-from wmtop.engine.doctor.finding import Fix
+from wmtop.engine.doctor.finding import change_idle_timeout
 from wmtop.engine.snapshot import (
     Blocker,
     Cause,
@@ -21,17 +21,15 @@ from wmtop.engine.snapshot import (
     Verdict,
 )
 from wmtop.engine.snapshot.flink_job import NO_METRICS, FlinkJob, FlinkVertex
+from wmtop.engine.text.codes import JOB_GONE, NO_LINKS, unknown_text
 from wmtop.engine.text.formatting import ELSEWHERE
 from wmtop.engine.verdict.history import history_point
 from wmtop.engine.watermarks.settings import Settings
 from wmtop.tui.cli.summary import summary
 from wmtop.tui.words.blockers import steps
 from wmtop.tui.words.channels import facts
-from wmtop.tui.words.diagnosis.diagnoses import explain
 from wmtop.tui.words.flink import NO_WHAT_IF, NO_WHAT_IF_HERE, delay_words, stages_of_job
 from wmtop.tui.words.incident import Case, Clip, markdown
-from wmtop.tui.words.lists import JOB_GONE, NO_LINKS
-from wmtop.tui.words.notes import unknown_text
 from wmtop.tui.words.presenter import condition, presenter_of
 from wmtop.tui.words.preview import lateness
 from wmtop.tui.words.progress import NO_BACKLOG, cells_of
@@ -91,7 +89,7 @@ def job(
 
 
 def text(parts: list[Part]) -> str:
-    return "".join(run for one in parts for run, _ in one.runs)
+    return "".join(run for one in parts for run, _ in one.spans)
 
 
 def test_a_split_whose_watermark_does_not_move_is_not_said_to_have_no_data() -> None:
@@ -277,9 +275,10 @@ def test_the_job_is_told_apart_by_name_and_id() -> None:
 
 def test_an_idle_timeout_that_is_not_known_is_not_said_to_be_off() -> None:
     stuck = job()
+    fix = change_idle_timeout(stuck, "add")
     finding = SilentChannels(
         severity="critical", size=1.0, channels=("in-1",), quiet_ms=600_000, never_seen=0, held_ms=600_000,
-        gain_ms=40_000, windows=0, records=None, idle_after_ms=None, lagging=0, fixes=(Fix(code="add-idle-timeout"),),
+        gain_ms=40_000, windows=0, records=None, idle_after_ms=None, lagging=0, fixes=(fix,),
     )  # fmt: skip
     said = str(explain(finding, stuck, None))
     assert f"Idle timeout: {ELSEWHERE}" in said
@@ -384,7 +383,7 @@ def test_an_operator_that_keeps_the_watermark_back_is_named_on_the_main_screen()
         flink=replace(of.flink, held_in="s", vertices=[source, *of.flink.vertices[1:]]),
         verdict=Verdict("stalled", NOW_MS - 90_000, 60_000, 0.0, Reason("event_time_ahead")),
     )
-    line = "".join(text for one in presenter_of(kept).holder(UTC) for text, _ in one.runs)
+    line = "".join(text for one in presenter_of(kept).holder(UTC) for text, _ in one.spans)
     assert line == " lookup sends a watermark 5.6s behind what it takes in"
     assert offer_of(kept, diagnose(kept, [])) is None  # another lateness would not help
     first = explain(diagnose(kept, [])[0], kept, UTC)
