@@ -22,7 +22,7 @@ Run = tuple[Settings, list[Op]]
 
 def custom(of: Settings, name: str) -> Settings:
     """The same settings with a generator of ours."""
-    factory = f"tests.core.custom_generators:{name}"
+    factory = f"tests.watermarks.custom_generators:{name}"
     return msgspec.structs.replace(of, strategy="custom", lateness_ms=None, factory=factory, watermark_column=None)
 
 
@@ -72,8 +72,8 @@ def told(row: Row, count: Counter[str | None], own_arrival: bool) -> Row:
     ("path", "error"),
     [
         ("no colon", ValueError),
-        ("tests.core.custom_generators:Missing", AttributeError),
-        ("tests.core.no_such_module:X", ImportError),
+        ("tests.watermarks.custom_generators:Missing", AttributeError),
+        ("tests.watermarks.no_such_module:X", ImportError),
     ],
 )
 def test_a_factory_that_is_not_there(path: str, error: type[Exception]) -> None:
