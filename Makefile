@@ -10,7 +10,7 @@ WARM_UP = $(BIN)/python -m wmtop.engine.run.warm_up --untied >/dev/null 2>&1 </d
 # Three workers for two cores: many tests wait for a JVM, a broker or a clock.
 PYTEST = $(BIN)/pytest --numprocesses 3 --dist loadgroup --no-loadscope-reorder
 # Tests that neither sleep nor start a process, a server or a screen; of random runs a tenth.
-QUICK = --numprocesses 2 --hypothesis-profile quick tests/watermarks tests/verdict tests/doctor tests/tui/words
+QUICK = --numprocesses 2 --hypothesis-profile quick -m "not matrix" tests/watermarks tests/verdict tests/doctor tests/tui/words
 
 # Where it is set (as in some containers) each of our processes would compile wmtop again: 0.4 s of CPU.
 unexport PYTHONDONTWRITEBYTECODE
@@ -23,7 +23,7 @@ help:
 	@echo "make quick   lint and the pure tests (half a minute); PYTHONS=all: under each Python of 3.11 to 3.14 found"
 	@echo "make check   lint, formatting, import contracts and cycles, lines and files, types"
 	@echo "make fix     apply the automatic fixes of lint and formatting"
-	@echo "make docs    the diagram and the JSON schemas in docs/, from the code"
+	@echo "make docs    the table of imports, the JSON schemas and the manual page, from the code"
 	@echo "make coverage    branch coverage of the tests that need no Spark and no Kafka"
 	@echo "make audit   known vulnerabilities of the locked versions (pip-audit; needs pypi.org)"
 	@echo "make gallery    attach to every job of tests/gallery; gallery-35, gallery-40: under PySpark 3.5, 4.0"
