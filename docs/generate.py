@@ -1,7 +1,7 @@
 """`make docs`: the parts of this folder that follow from the code; `--check` compares instead of writing.
 
-It writes the table of imports inside `architecture.md`, the JSON schemas in `schema/` and the manual page
-`tui/wmtop.1`.
+It writes the table of imports inside `architecture.md`, the findings in `findings.md`, the JSON schemas in `schema/`
+and the manual page `tui/wmtop.1`.
 """
 
 import ast
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
+from wmtop.engine.doctor import RULES, meaning_of
 from wmtop.engine.feed.messages import EngineLine, ToEngine
 from wmtop.engine.run.durable_state import SavedState
 from wmtop.engine.snapshot import Snapshot
@@ -64,12 +65,31 @@ def imports() -> str:
     return "\n".join(lines)
 
 
+def findings() -> str:
+    """`findings.md`: every finding, with its code as the anchor."""
+    head = (
+        "# Findings\n\n"
+        "What the doctor (key `d`, `wmtop check`) can find: what it means, how it is recognised, what to do.\n"
+        "`wmtop explain CODE` prints the same. Made by `make docs` from the docstrings in `engine/doctor/`.\n"
+    )
+    return "\n".join([head, *(_finding(code) for code in sorted(RULES))])
+
+
+def _finding(code: str) -> str:
+    meaning = meaning_of(code)
+    text = f"## {code}\n\n{meaning.means}\n\n"
+    text += f"- **How it is recognised:** {meaning.recognised_by}\n- **What to do:** {meaning.what_to_do}\n"
+    links = ", ".join(f"[{other}](#{other})" for other in meaning.not_beside)
+    return text + (f"- Not shown if one of these is found, which explains it: {links}.\n" if links else "")
+
+
 def documents() -> dict[Path, str]:
     """Every generated file with its text."""
     architecture = HERE / "architecture.md"
     text = architecture.read_text()
     before, rest = text.split(BEGIN)
     found = {architecture: f"{before}{BEGIN}\n{imports()}\n{END}{rest.split(END)[1]}"}
+    found[HERE / "findings.md"] = findings()
     for name, kind in SCHEMAS.items():
         schema = json.dumps(msgspec.json.schema(kind), indent=1, sort_keys=True, ensure_ascii=False)
         found[HERE / "schema" / f"{name}.json"] = schema + "\n"
