@@ -1,7 +1,7 @@
 """`make docs`: the parts of this folder that follow from the code; `--check` compares instead of writing.
 
-It writes the table of imports inside `architecture.md`, the findings in `findings.md`, the JSON schemas in `schema/`
-and the manual page `tui/wmtop.1`.
+It writes the tables of imports and of the stable surface in `architecture.md`, the findings in `findings.md`, the JSON
+schemas in `schema/` and the manual page `tui/wmtop.1`.
 """
 
 import ast
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
+from wmtop.engine import verdict, watermarks
 from wmtop.engine.doctor import RULES, meaning_of
 from wmtop.engine.feed.messages import EngineLine, ToEngine
 from wmtop.engine.run.durable_state import SavedState
@@ -22,7 +23,8 @@ from man_page import man_page
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
-BEGIN, END = "<!-- imports: made by `make docs` -->", "<!-- imports: end -->"
+SURFACE = (watermarks, verdict)
+"""The packages whose names stay."""
 SCHEMAS = {"snapshot": Snapshot, "from-engine": EngineLine, "to-engine": ToEngine, "state": SavedState}
 
 
@@ -65,6 +67,24 @@ def imports() -> str:
     return "\n".join(lines)
 
 
+def surface() -> str:
+    """The names of the stable packages, as a table."""
+    lines = ["| package | names |", "| --- | --- |"]
+    for package in SURFACE:
+        folder = package.__name__.removeprefix("wmtop.").replace(".", "/")
+        lines.append(f"| `{folder}` | {', '.join(f'`{name}`' for name in package.__all__)} |")
+    return "\n".join(lines)
+
+
+def with_parts(text: str, parts: dict[str, str]) -> str:
+    """The text with each part between its markers replaced."""
+    for name, part in parts.items():
+        begin, end = f"<!-- {name}: made by `make docs` -->", f"<!-- {name}: end -->"
+        before, rest = text.split(begin)
+        text = f"{before}{begin}\n{part}\n{end}{rest.split(end)[1]}"
+    return text
+
+
 def findings() -> str:
     """`findings.md`: every finding, with its code as the anchor."""
     head = (
@@ -86,9 +106,7 @@ def _finding(code: str) -> str:
 def documents() -> dict[Path, str]:
     """Every generated file with its text."""
     architecture = HERE / "architecture.md"
-    text = architecture.read_text()
-    before, rest = text.split(BEGIN)
-    found = {architecture: f"{before}{BEGIN}\n{imports()}\n{END}{rest.split(END)[1]}"}
+    found = {architecture: with_parts(architecture.read_text(), {"imports": imports(), "surface": surface()})}
     found[HERE / "findings.md"] = findings()
     for name, kind in SCHEMAS.items():
         schema = json.dumps(msgspec.json.schema(kind), indent=1, sort_keys=True, ensure_ascii=False)
