@@ -62,11 +62,14 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/lint-imports --no-cache
 	.ci/size
 
-types: $(VENV)/.installed-dev
-	@mkdir -p .typings/wmtop && for part in engine tui sample_data; do ln -sfn ../../$$part .typings/wmtop/$$part; done
+types: $(VENV)/.installed-dev .typings
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright
 
-quick: lint
+# The packages under their own names, for tools and Pythons into which wmtop is not installed.
+.typings:
+	@mkdir -p $@/wmtop && for part in engine tui sample_data; do ln -sfn ../../$$part $@/wmtop/$$part; done
+
+quick: lint .typings
 	$(BIN)/pytest $(QUICK) $(ARGS)
 	$(if $(PYTHONS),VENV=$(VENV) .ci/pythons $(QUICK) $(ARGS))
 
