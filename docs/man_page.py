@@ -6,7 +6,7 @@ from typing import Any
 import typer
 from wmtop.tui.cli.main import HELP, command_line
 
-HEAD = '.\\" made by `make docs`\n.TH WMTOP 1\n.SH NAME\nwmtop \\- top for stream watermarks\n'
+HEAD = '.\\" made by `make docs`\n.TH WMTOP 1\n.nh\n.SH NAME\nwmtop \\- top for stream watermarks\n'
 TAIL = """.SH EXIT STATUS
 0: fine. 1: the run failed, or the condition of `check` is met. 2: wrong usage or input. 3: `check` cannot tell.
 130, 143: interrupted.
@@ -79,6 +79,6 @@ def _text(help_text: str | None) -> str:
 
 
 def _roff(text: str) -> str:
-    """The text with backslashes escaped, and no line of it taken for a request (but for those of section titles)."""
-    lines = text.replace("\\", "\\e").split("\n")
+    """The text with backslashes and hyphens as they are typed, and no line taken for a request but section titles."""
+    lines = text.replace("\\", "\\e").replace("-", "\\-").split("\n")
     return "\n".join("\\&" + line if line.startswith(("'", ".")) and line[:3] != ".SH" else line for line in lines)

@@ -121,6 +121,7 @@ def test_imports_point_one_way(installed: Path) -> None:
 
 LAYERS = "imports point one way, from each layer to those below it"
 PURE = "what is computed and what is said is pure: no Textual, no Spark"
+ACYCLIC = "no cycle between folders or files"
 APART = "only the command line joins the screen with Spark, Kafka and targets"
 
 
@@ -133,6 +134,7 @@ APART = "only the command line joins the screen with Spark, Kafka and targets"
         ("engine/targets/spark/files.py", "from ...run import sources", LAYERS),
         ("tui/words/keys.py", "from ..widgets import barrel", LAYERS),
         ("tui/words/keys.py", "import textual", PURE),
+        ("engine/watermarks/times.py", "from . import valve", ACYCLIC),
         ("tui/screens/__init__.py", "from ...engine.run import sources", APART),
     ],
 )
