@@ -1,8 +1,10 @@
-"""The monitor as a snapshot, in the terms of the JSON contract, with the cause of each delay; the monitor is only read."""
+"""The monitor as a snapshot, in the terms of the JSON contract, with the cause of each delay; nothing changes it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import nlargest
 from operator import itemgetter
+
+from msgspec import Struct
 
 from ..snapshot import (
     Blocker,
