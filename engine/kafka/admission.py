@@ -1,6 +1,6 @@
 """Finds out why a broker refuses a client; kafka-python itself retries and reports only a timeout."""
 
-# pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 # (kafka-python is only partly typed.)
 
 import socket

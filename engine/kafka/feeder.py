@@ -6,7 +6,7 @@ timestamp is the current time: the broker's retention would delete records with 
 As a process (`feeder_command`) it ends at its file's end, and at once when its standard input closes.
 """
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # (pyarrow is only partly typed.)
 
 import contextlib

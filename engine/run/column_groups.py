@@ -1,5 +1,8 @@
 """Groups records given as Arrow columns, with numpy, in Spark's tasks: the table that `row_groups` makes of rows."""
 
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# (pyarrow is only partly typed.)
+
 import gc
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
@@ -16,10 +19,6 @@ from .arrow_tasks import Cells, Flags, Longs, cells_between, starts_every
 from .groups import FLAGS, MAX_NAME, NO_BUCKET, Levels, keys_of, limits_of
 from .sources.base import ARRIVAL, CHANNEL, OFFSET, TIME, WATERMARK
 from .sources.file_rows import NotReadableError
-
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# (pyarrow is only partly typed.)
-
 
 _BLOCK = 1 << 17
 """Records processed at once: few enough for the processor's cache."""

@@ -3,7 +3,7 @@
 Both yield `ValueRow`s, which `merged` adds up; each reports the values with most late records, then most records.
 """
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # (pyarrow is only partly typed.)
 
 from collections.abc import Callable, Iterable, Iterator

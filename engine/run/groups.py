@@ -1,5 +1,8 @@
 """What a batch's records become, whichever way they were grouped: a table of groups, and the observation made of it."""
 
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# (pyarrow is only partly typed.)
+
 from random import Random
 from typing import Any
 
@@ -89,10 +92,6 @@ def keys_of(settings: Settings, edges: list[int]) -> Keys:
 def levels_of(monitor: Monitor, now_ms: int | None) -> Levels:
     """The `Levels` of the next batch."""
     return Levels(monitor.level, monitor.w0, now_ms)
-
-
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# (pyarrow is only partly typed.)
 
 
 def observation_of(table: Any, number: int, levels: Levels, sequences: list[Sequence]) -> BatchObservation:

@@ -20,7 +20,7 @@ from .row_groups import SHORT_NAME_SQL, start_sql
 from .sources.base import CHANNEL, TIME, Source
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 LATE_CHANNEL, LATE_TIME, LATE_WATERMARK, LATE_WINDOW_END, LATE_BY = ADDED = (
     "wmtop_channel",
@@ -180,9 +180,6 @@ class LateSample:
             for row in rows
         ]
 
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 _FILE = "late-output.json"
 

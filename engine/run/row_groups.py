@@ -1,5 +1,8 @@
 """One pass of native expressions over a micro-batch: groups by channel, pane and lateness bucket."""
 
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# (pyarrow is only partly typed.)
+
 import math
 import os
 import pickle
@@ -22,7 +25,7 @@ from .groups import BEFORE_ALL_MS, FLAGS, MAX_NAME, NO_BUCKET, Levels, keys_of, 
 from .sources.base import ARRIVAL, CHANNEL, MARKER, OFFSET, PART, TIME, WATERMARK
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 
 def check_custom(factory: str) -> None:
@@ -46,11 +49,6 @@ def ship_custom(spark: "SparkSession", factory: str) -> None:
     file = sys.modules[factory.partition(":")[0]].__file__
     if file is not None and Path(file).parent == Path.cwd():
         spark.sparkContext.addPyFile(file)
-
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame
 
 
 def sequences_of(batch: "DataFrame", monitor: Monitor) -> list[Sequence]:
@@ -116,13 +114,6 @@ def _runner(states: dict[str, bytes], fresh: bytes) -> Any:
 
     return run
 
-
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# (pyarrow is only partly typed.)
-
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 ORDERED = frozenset({"smoothed", "custom"})
 """The strategies for which the order of a channel's records matters."""

@@ -82,7 +82,7 @@ NOTHING_MORE = RecordColumns()
 
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def marked(rows: "DataFrame", condition: str, canonical: list[str], name: str) -> "DataFrame":
@@ -98,9 +98,6 @@ def marked(rows: "DataFrame", condition: str, canonical: list[str], name: str) -
         raise UsageError(f"--marker: {condition!r} is of type {kind}, not boolean; write it as in: kind = 'marker'")
     return rows.selectExpr(*canonical, f"coalesce(({condition}), false) as {name}")
 
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 CHANNEL, TIME, ARRIVAL, OFFSET, PART, MARKER, WATERMARK = (
     "channel",

@@ -1,6 +1,6 @@
 """The columns of the input by their role, checked against the files, and their values in canonical form."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # (pyarrow is only partly typed.)
 
 import re

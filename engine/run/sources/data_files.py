@@ -1,5 +1,8 @@
 """Files of events: their format, columns and types, one file or many as one input."""
 
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# (pyarrow is only partly typed.)
+
 import difflib
 import io
 import re
@@ -19,10 +22,6 @@ from pyarrow import fs
 
 from ...system.errors import UsageError, one_line
 from ...system.remote_files import is_missing, is_of_store, remote_path, words_of
-
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# (pyarrow is only partly typed.)
-
 
 Format = Literal["parquet", "csv", "json"]
 SUFFIXES: dict[str, Format] = {

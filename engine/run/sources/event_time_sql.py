@@ -1,5 +1,8 @@
 """Event times and channels of any column type as Spark's expressions; `system.event_time` does the same with Arrow."""
 
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# (pyarrow is only partly typed.)
+
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -136,10 +139,6 @@ def _floor_div(number: str, divisor: int) -> str:
 def _raw(pattern: str) -> str:
     assert "'" not in pattern
     return f"r'{pattern}'"
-
-
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# (pyarrow is only partly typed.)
 
 
 def check_record_columns(file: TableFile, more: RecordColumns) -> None:

@@ -1,5 +1,8 @@
 """Rows of Parquet, CSV and JSON files as Arrow columns inside Spark's tasks."""
 
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# (pyarrow is only partly typed.)
+
 import gzip
 import json
 import os
@@ -58,10 +61,6 @@ def _entries(log: Path, number: int) -> Iterator[str]:
             raise ValueError(address.scheme)
         if entry["batchId"] == number:
             yield unquote(address.path)
-
-
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# (pyarrow is only partly typed.)
 
 
 if TYPE_CHECKING:
@@ -209,10 +208,6 @@ def _divided(path: str, size: int, tasks: int) -> list[Piece]:
 def _open(path: str, texts: list[str]) -> Any:
     """The file; the text of the columns `texts` comes dictionary-encoded, as it is stored."""
     return pq.ParquetFile(path, read_dictionary=texts, coerce_int96_timestamp_unit="us", memory_map=True)
-
-
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# (pyarrow is only partly typed.)
 
 
 _BLOCK_BYTES = 8 << 20

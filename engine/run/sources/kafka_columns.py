@@ -1,5 +1,8 @@
 """Kafka record batches as Arrow columns, without a Python object per record."""
 
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# (kafka-python and pyarrow are only partly typed.)
+
 from itertools import groupby
 from typing import Any, Literal
 
@@ -16,10 +19,6 @@ from ...system.event_time import TimeUnit
 from ...system.json_path import JsonPath, parse_json_path
 from .base import CHANNEL, EXPLAINED, NO_CHANNEL, OFFSET, PART, RECORD, TIME, WATERMARK, RecordColumns
 from .event_time_sql import recognised_to_ms_sql, text_literal, untyped_to_ms_sql
-
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# (kafka-python and pyarrow are only partly typed.)
-
 
 Longs = NDArray[np.int64]
 Header = tuple[str, bytes | None]

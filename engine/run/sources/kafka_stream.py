@@ -1,5 +1,8 @@
 """A Spark data source that reads Kafka with kafka-python, as rows."""
 
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# (kafka-python and pyarrow are only partly typed.)
+
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
@@ -34,11 +37,8 @@ from .kafka import KnownTopics
 from .kafka_columns import HEADERS as _HEADERS_TYPE
 from .kafka_columns import DecodedRecords, deliver_batches, records_of
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# (kafka-python and pyarrow are only partly typed.)
-
-
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
 FORMAT = "wmtop-kafka"
@@ -309,14 +309,6 @@ def _batch(options: ReaderOptions, wanted: OffsetRange, records: DecodedRecords)
     return pa.RecordBatch.from_arrays(
         [*columns, records.headers], schema=_ARROW.append(pa.field("headers", _HEADERS_TYPE))
     )
-
-
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# (pyarrow is only partly typed.)
-
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 class ChannelRange(NamedTuple):

@@ -17,7 +17,7 @@ from ..cluster import TaskNeeds
 from .base import CHANNEL, EXPLAINED, OFFSET, RECORD, TIME, Source
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def start_workers(spark: "SparkSession") -> None:
@@ -37,9 +37,6 @@ def _import_sources(rows: Iterable[Any]) -> Iterator[Any]:
 
     yield from rows
 
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 FORMAT = "wmtop-rate"
 _COLUMNS = (CHANNEL, TIME, OFFSET)

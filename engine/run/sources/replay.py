@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from ...snapshot import SourceView
 from ...system.errors import UsageError
@@ -41,7 +42,7 @@ from .staged import LAYOUT, PREFIX, StagedRows, arrivals_of, schema_of, staged_r
 from .table_files import TableFile, look_at
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from pyspark.sql import DataFrame, SparkSession
 
 BOUND = 1_000_000
 """Rows per batch at full speed: large enough that a batch's fixed cost (0.2 s) is a few percent, small enough that the
@@ -51,7 +52,7 @@ _ROWS_PER_TASK = 50_000
 
 
 def next_end(
-    arrivals: "NDArray[np.int64]", start: int, clock_ms: int | None, batch_rows: int | None, most: int | None
+    arrivals: NDArray[np.int64], start: int, clock_ms: int | None, batch_rows: int | None, most: int | None
 ) -> int:
     """The row before which a batch that begins at `start` ends; `start`: no batch yet.
 
@@ -71,11 +72,6 @@ def ranges(first: int, last: int, tasks: int) -> list[tuple[int, int]]:
     count = min(tasks, -(-(last - first) // _ROWS_PER_TASK))
     edges = [first + (last - first) * i // max(count, 1) for i in range(count + 1)]
     return list(pairwise(edges))
-
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 
 class ReplayClock(Struct, frozen=True):
@@ -111,7 +107,7 @@ class ReplayTime:
         self._arrivals: NDArray[np.int64] | None = None
         self._clock = ReplayClock(0, 0)
 
-    def begin(self, arrivals: "NDArray[np.int64]") -> None:
+    def begin(self, arrivals: NDArray[np.int64]) -> None:
         """Take the sorted arrivals (ms, `MIN`: none) of all rows."""
         self._arrivals = arrivals
         self._clock = ReplayClock(self._arrived_by(0), self._speed or 0)
@@ -155,12 +151,6 @@ class ReplayTime:
         if usable == len(self._arrivals):
             return 0
         return int(self._arrivals[max(usable, min(rows_read, len(self._arrivals)) - 1)])
-
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-    from pyspark.sql import DataFrame, SparkSession
 
 
 BATCH_EVERY_S = 0.2

@@ -1,5 +1,8 @@
 """A staged replay: memory-mapped, sorted records, a batch is a range of rows."""
 
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# (pyarrow is only partly typed.)
+
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,10 +16,6 @@ from ...watermarks.times import MIN
 from ..arrow_tasks import map_in_arrow
 from .base import ARRIVAL, CHANNEL, OFFSET, ONE_CHANNEL
 from .event_time_sql import plain_type
-
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# (pyarrow is only partly typed.)
-
 
 BATCH_ROWS = 65_536
 """Rows per IPC batch."""
@@ -124,10 +123,6 @@ def _plain_schema(schema: Any) -> Any:
     return pa.schema(
         [*zip(schema.names, types, strict=True), (PREFIX + ARRIVAL, pa.int64()), (PREFIX + OFFSET, pa.int64())]
     )
-
-
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# (pyarrow is only partly typed.)
 
 
 if TYPE_CHECKING:

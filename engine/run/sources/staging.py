@@ -1,5 +1,8 @@
 """Stages a replay: sorts its records by arrival into memory-mapped files, and reports how far it is."""
 
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# (pyarrow is only partly typed.)
+
 import hashlib
 import shutil
 import time
@@ -69,10 +72,6 @@ class StagingProgress:
     def _share(self) -> float:
         inside = 0.0 if not self._rows_of_file else self._size * self._in_file / self._rows_of_file
         return (self._done + inside) / max(sum(self._sizes), 1)
-
-
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# (pyarrow is only partly typed.)
 
 
 class StagedWriter:
@@ -158,10 +157,6 @@ class StagedWriter:
             self._writer = pa.ipc.new_file(self._sink, batches[0].schema)
         rows = pa.Table.from_batches(batches).combine_chunks()
         self._writer.write_table(rows)
-
-
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# (pyarrow is only partly typed.)
 
 
 _MANIFEST = "staged.json"

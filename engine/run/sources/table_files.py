@@ -1,6 +1,6 @@
 """Parquet, CSV and JSON-lines files (the latter two also gzipped) as chunks of a few columns."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # (pyarrow is only partly typed.)
 
 import codecs
