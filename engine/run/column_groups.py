@@ -15,8 +15,19 @@ from msgspec import Struct
 
 from ..watermarks.settings import Session, Settings
 from ..watermarks.times import MIN
-from .arrow_tasks import Cells, Flags, Longs, cells_between, starts_every
-from .groups import FLAGS, MAX_NAME, NO_BUCKET, Levels, keys_of, limits_of
+from .groups import (
+    FLAGS,
+    MAX_NAME,
+    NO_BUCKET,
+    Cells,
+    Flags,
+    Levels,
+    Longs,
+    cells_between,
+    keys_of,
+    limits_of,
+    starts_every,
+)
 from .sources.base import ARRIVAL, CHANNEL, OFFSET, TIME, WATERMARK
 from .sources.file_rows import NotReadableError
 
@@ -268,10 +279,14 @@ _ROWS = 1 << 20
 """Records grouped at once; small files are combined until they have as many."""
 
 
+Read = Callable[[Any], "Iterator[pa.Table]"]
+"""Reads a part of a share."""
+
+
 class Work(Struct, frozen=True):
     """The input of every task of a batch."""
 
-    read: Callable[[Any], "Iterator[pa.Table]"]
+    read: Read
     settings: Settings
     edges: list[int]
     levels: Levels
@@ -317,7 +332,7 @@ def groups_of_share(share: list[Any], work: Work) -> bytes | None:
     return sink.getvalue().to_pybytes()
 
 
-def tables_of(share: list[Any], read: Callable[[Any], "Iterator[pa.Table]"]) -> "Iterator[pa.Table]":
+def tables_of(share: list[Any], read: Read) -> "Iterator[pa.Table]":
     """The rows of all parts of a share, in tables of about `_ROWS`."""
     waiting: list[pa.Table] = []
     rows = 0

@@ -27,14 +27,13 @@ from ..watermarks.channels import Unread
 from ..watermarks.counts import RateMeter
 from ..watermarks.monitor import Monitor
 from ..watermarks.settings import Settings
-from .cluster import is_local, prepare_executors
 from .durable_state import StateDirectory, own_outputs
-from .failures import RunNotes
-from .jvm_watch import SILENT_AFTER_S, JvmWatch, killed_if_stuck, processed_per_second, progress_of
+from .failures import SILENT_AFTER_S, JvmWatch, SparkError, killed_if_stuck, spark_errors
 from .query import Run
+from .reports import RunNotes
 from .row_groups import ship_custom
 from .sources.base import Source
-from .spark_error import SparkError, spark_errors
+from .tasks import is_local, prepare_executors
 
 
 class RunSnapshots:
@@ -58,12 +57,6 @@ class RunSnapshots:
         records = {name: counts.records for name, counts in monitor.counts.items()}
         rates = self._rates.rates(time.monotonic(), records)
         follows_spark = monitor.settings.strategy == "spark"
-        spark = progress_of(run.progress, monitor.shown(monitor.level) if follows_spark else None)
-        if not source.counted_by_spark:
-            done = None if source.backlog is None else processed_per_second(run.progress, run.rows_of)
-            spark = replace(
-                spark, input_rows_per_second=sum(rates.values()) if rates else None, processed_rows_per_second=done
-            )
         return snapshot_of(
             monitor,
             name=self._name,
@@ -71,7 +64,7 @@ class RunSnapshots:
             wall_ms=time.time_ns() // 1_000_000,
             now_ms=monitor.now_ms if ended else run.now_ms(),
             source=replace(source.describe(), rows=source.rows_in_all, rows_read=monitor.rows),
-            spark=spark,
+            spark=run.progress.view(source, rates, monitor.shown(monitor.level) if follows_spark else None),
             rates=rates,
             unread=unread,
             notes=self._notes.now(),
@@ -94,8 +87,8 @@ class RunSnapshots:
         return replace(snapshot, verdict=verdict_of(snapshot), wall_ms=time.time_ns() // 1_000_000, notes=notes)
 
     def _unread(self) -> Unread | None:
-        backlog = self._source.backlog
-        return None if backlog is None else backlog.unread()
+        progress = self._source.progress
+        return None if progress is None else progress.unread()
 
 
 if TYPE_CHECKING:
@@ -285,7 +278,6 @@ class Engine:
     def _follow(self, run: Run) -> None:
         """The main loop: pass snapshots on, check for the end."""
         watch = JvmWatch(self._start_query, self._beat, BEAT_S)
-        watch.start()
         try:
             last = time.monotonic()
             while not self._host.stopping.is_set():

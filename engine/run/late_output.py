@@ -241,10 +241,10 @@ class LateOutput:
         """A sample of the last late records; None: not known (at a URI they are not read back)."""
         return None if self._sample is None else self._sample.records
 
-    def open(self, spark: "SparkSession", source: Source, rows: LateRows) -> None:
+    def open(self, spark: "SparkSession", source: Source, settings: Settings) -> None:
         """Do the remaining checks, once Spark runs (UsageError), and prepare `write`."""
         self._source = source
-        self._rows = rows
+        self._rows = LateRows(settings)
         if self._directory is None:
             self._claim(SparkDirectory(self.where, spark))
 

@@ -19,10 +19,10 @@ from ..watermarks.generators import CustomGenerator, load_factory, new_generator
 from ..watermarks.monitor import Monitor
 from ..watermarks.observation import BatchObservation, Sequence
 from ..watermarks.settings import Session, Settings, Sliding, Tumbling
-from .arrow_tasks import apply_in_arrow, starts_every
 from .column_groups import short_name, unpacked
-from .groups import BEFORE_ALL_MS, FLAGS, MAX_NAME, NO_BUCKET, Levels, keys_of, limits_of, observation_of
+from .groups import BEFORE_ALL_MS, FLAGS, MAX_NAME, NO_BUCKET, Levels, keys_of, limits_of, observation_of, starts_every
 from .sources.base import ARRIVAL, CHANNEL, MARKER, OFFSET, PART, TIME, WATERMARK
+from .tasks import apply_in_arrow
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

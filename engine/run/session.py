@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from ..system.errors import RunError, UsageError, first_line
 from ..system.java import Java, find_java
-from .cluster import is_local_master
+from .tasks import is_local_master
 
 _WAIT_S = 60.0
 """How long (s) an engine must run before the archive is made: short runs are left alone."""

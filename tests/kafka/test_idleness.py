@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
 from wmtop.engine.kafka.local_broker import LocalBroker
-from wmtop.engine.run.sources.kafka_columns import KafkaColumns
+from wmtop.engine.run.sources.kafka import KafkaColumns
 from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.system.json_path import JsonPath
 

@@ -15,8 +15,8 @@ from wmtop.engine.doctor.clocks import FutureTimestamps
 from wmtop.engine.doctor.diagnose import diagnose
 from wmtop.engine.doctor.explained import LateCause
 from wmtop.engine.run.column_groups import column_groups
-from wmtop.engine.run.explain import Explaining, value_rows
 from wmtop.engine.run.groups import levels_of, observation_of
+from wmtop.engine.run.observe import Explaining, value_rows
 from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.verdict.snapshot_of import snapshot_of
 from wmtop.engine.watermarks.explain import MAX_VALUES, Explain, Values, merged

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from ...system.errors import UsageError
+from ...system.errors import UsageError, first_line
 from ...system.event_time import TimeUnit, holds_times, is_number, is_text, json_to_ms, to_ms, untyped_to_ms
-from .base import NO_CHANNEL
+from .base import NO_CHANNEL, RecordColumns
 from .data_files import Format, near
 from .table_files import TableFile, sample
 
@@ -183,6 +183,66 @@ def typed_text(text: Any) -> Any:
     return text
 
 
+def check_record_columns(file: TableFile, more: RecordColumns) -> None:
+    """UsageError if a column of `--explain` is missing in `file`, or `--late-output` cannot keep all columns."""
+    for name in more.explain:
+        if name not in file.columns:
+            hint = near(name, file.columns) or f"; it has {', '.join(file.columns)}"
+            raise UsageError(f"--explain: no column {name!r} in {file}{hint}")
+    if more.whole:
+        check_distinct(file.columns)
+
+
+def check_distinct(names: Sequence[str]) -> None:
+    """UsageError if two columns differ only by case, which Spark ignores."""
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name.lower(), name)
+        if other is not name:
+            raise UsageError(f"--late-output: the columns {other!r} and {name!r} differ only in case; rename one")
+
+
+def record_values(name: str, values: Any) -> Any:
+    """The values of a column in a type that Spark writes; UsageError for a type that has none."""
+    if isinstance(values, list):
+        return pa.array(map(_json_text, values), pa.large_string())
+    kind = record_type(values.type)
+    try:
+        return values.cast(kind, safe=False)
+    except pa.ArrowException as error:
+        raise UsageError(f"--late-output: column {name!r} is {values.type}: {first_line(error)}") from None
+
+
+def record_type(kind: Any) -> Any:
+    """The Arrow type in which a late record keeps a column; lists, maps and structs keep their shape."""
+    if pa.types.is_struct(kind):
+        return pa.struct([(field.name, record_type(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(record_type(kind.key_type), record_type(kind.item_type))
+    if any(test(kind) for test in (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)):
+        return pa.list_(record_type(kind.value_type))
+    if pa.types.is_dictionary(kind):
+        return record_type(kind.value_type)
+    binary = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
+    if any(test(kind) for test in binary):
+        return pa.large_binary()
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz and "UTC")
+    plain = spark_type(kind)
+    return pa.large_string() if plain is None or pa.types.is_string(plain) or pa.types.is_null(plain) else plain
+
+
+def plain_type(kind: Any) -> Any:
+    """The same type without 64-bit offsets, which Spark does not accept."""
+    if pa.types.is_struct(kind):
+        return pa.struct([(field.name, plain_type(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(plain_type(kind.key_type), plain_type(kind.item_type))
+    if pa.types.is_list(kind):
+        return pa.list_(plain_type(kind.value_type))
+    return pa.string() if pa.types.is_large_string(kind) else pa.binary() if pa.types.is_large_binary(kind) else kind
+
+
 def _is_typed_time(file: TableFile, name: str) -> bool:
     """Whether all values are times by their type, also those out of range."""
     return file.types is not None and _family(file.types[name]) == "time"
@@ -234,3 +294,7 @@ def _text_of_json(value: Any) -> str | None:
     if isinstance(value, dict | list):
         return msgspec.json.encode(value).decode()
     return None if value is None else channel_text(value)
+
+
+def _json_text(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else msgspec.json.encode(value).decode()

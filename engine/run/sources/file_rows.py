@@ -9,7 +9,6 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote, urlsplit
@@ -22,9 +21,9 @@ import pyarrow.parquet as pq
 from msgspec import Struct
 
 from ...system.event_time import TimeUnit, to_ms
-from .base import CHANNEL, EXPLAIN, ONE_CHANNEL, TIME, WATERMARK, divided
-from .capabilities import Batch
+from .base import CHANNEL, EXPLAIN, ONE_CHANNEL, TIME, WATERMARK, Batch, divided, parts_of
 from .columns import Columns, channels, texts, times
+from .data_files import Format
 from .table_files import TableFile
 
 
@@ -122,16 +121,10 @@ class ParquetRows(Struct, frozen=True):
             raise NotReadableError("other types than the first file's")
 
     def _canonical(self, batch: Any) -> "pa.Table":
-        columns = {TIME: to_ms(batch.column(self.time), self.unit)}
-        if self.channel is None:
-            columns[CHANNEL] = pa.DictionaryArray.from_arrays(np.zeros(len(batch), np.int32), pa.array([ONE_CHANNEL]))
-        else:
-            columns[CHANNEL] = channels(batch.column(self.channel))
-        if self.watermark is not None:
-            columns[WATERMARK] = to_ms(batch.column(self.watermark), self.unit)
+        rows = canonical_table(self, batch.column, lambda values: to_ms(values, self.unit))
         for number, name in enumerate(self.explain):
-            columns[f"{EXPLAIN}{number}"] = texts(batch.column(name))
-        return pa.table(columns)
+            rows = rows.append_column(f"{EXPLAIN}{number}", texts(batch.column(name)))
+        return rows
 
 
 class FileColumns(Struct, frozen=True):
@@ -201,8 +194,7 @@ def _divided(path: str, size: int, tasks: int) -> list[Piece]:
     except (pa.ArrowException, OSError):  # the task that reads it reports the error
         return [Piece(path, size)]
     parts = min(tasks, groups)
-    edges = [groups * part // parts for part in range(parts + 1)]
-    return [Piece(path, size // parts, tuple(range(low, high))) for low, high in pairwise(edges)]
+    return [Piece(path, size // parts, tuple(range(low, high))) for low, high in parts_of(0, groups, parts)]
 
 
 def _open(path: str, texts: list[str]) -> Any:
@@ -294,20 +286,26 @@ class TextRows(Struct, frozen=True):
         return rows
 
     def _canonical(self, rows: Any) -> "pa.Table":
-        columns = {TIME: self._times(rows[self.time].combine_chunks())}
-        if self.channel is None:
-            columns[CHANNEL] = pa.DictionaryArray.from_arrays(
-                np.zeros(rows.num_rows, np.int32), pa.array([ONE_CHANNEL])
-            )
-        else:
-            columns[CHANNEL] = channels(rows[self.channel].combine_chunks())
-        if self.watermark is not None:
-            columns[WATERMARK] = self._times(rows[self.watermark].combine_chunks())
-        return pa.table(columns)
-
-    def _times(self, values: Any) -> Any:
         # Arrow has parsed the JSON into integers or text, whose meaning is that of a typed file.
-        return times("csv" if self.format == "csv" else "parquet", values, self.unit)
+        kind: Format = "csv" if self.format == "csv" else "parquet"
+        return canonical_table(
+            self, lambda name: rows[name].combine_chunks(), lambda values: times(kind, values, self.unit)
+        )
+
+
+def canonical_table(
+    names: ParquetRows | TextRows, column: Callable[[str], Any], to_times: Callable[[Any], Any]
+) -> "pa.Table":
+    """Rows in the canonical columns, given a column's values by name, and times (ms) by values."""
+    ts = to_times(column(names.time))
+    if names.channel is None:
+        channel = pa.DictionaryArray.from_arrays(np.zeros(len(ts), np.int32), pa.array([ONE_CHANNEL]))
+    else:
+        channel = channels(column(names.channel))
+    columns = {TIME: ts, CHANNEL: channel}
+    if names.watermark is not None:
+        columns[WATERMARK] = to_times(column(names.watermark))
+    return pa.table(columns)
 
 
 def text_rows_of(file: TableFile, columns: Columns) -> TextRows | None:

@@ -9,26 +9,24 @@ import pyarrow as pa
 from ...snapshot import SourceView
 from ...system.errors import UsageError
 from ...system.event_time import TimeUnit
-from ..cluster import TaskNeeds, local_uri, runs_wmtop
+from ..tasks import TaskNeeds, local_uri, runs_wmtop, start_workers
 from .base import (
     CHANNEL,
-    EXPLAINED,
-    MARKER,
     NO_CHANNEL,
     OFFSET,
     ONE_CHANNEL,
-    RECORD,
     TIME,
     WATERMARK,
     RecordColumns,
     Source,
-    marked,
+    canonical_rows,
+    quoted,
+    record_sql,
 )
-from .columns import Columns, check_alike, check_columns, spark_type, typed_text
+from .columns import Columns, check_alike, check_columns, check_record_columns, spark_type, typed_text
 from .data_files import SUFFIXES, Format, LocalFile, format_of
-from .event_time_sql import check_record_columns, text_literal, to_ms_sql, untyped_to_ms_sql, variant_to_ms_sql
+from .event_time_sql import text_literal, to_ms_sql, untyped_to_ms_sql, variant_to_ms_sql
 from .file_rows import FileColumns, ParquetRows, is_channel_type, readable_type, reads_as_written, text_rows_of
-from .rate import start_workers
 from .table_files import TableFile, look_at, sample
 
 if TYPE_CHECKING:
@@ -102,9 +100,7 @@ class Files(Source):
             watermark = _time_sql(file, self._columns.watermark, types, self._columns.unit)
             canonical.append(f"{watermark} as {WATERMARK}")
         canonical += _record_sql(file, self.more, types)
-        if self._columns.marker is not None:
-            return marked(rows, self._columns.marker, canonical, MARKER)
-        return rows.selectExpr(*canonical)
+        return canonical_rows(rows, canonical, self._columns.marker)
 
     def columns_of(self, spark: "SparkSession") -> "FileColumns | None":
         """The columnar way, for files whose values Arrow reads as Spark does, if tasks can run wmtop's Python.
@@ -121,7 +117,7 @@ class Files(Source):
         frame = files.load(local_uri(self._directory)).select("path", "length")
         schema = _schema(spark, file, columns, self.more)
         self.counted_by_spark = False  # it counts files
-        start_workers(spark)
+        start_workers(spark, self.in_tasks(spark))
         options = self._options(file) if file.format == "csv" else {}
 
         def rows(paths: list[str]) -> "DataFrame":
@@ -232,7 +228,7 @@ def _schema(spark: "SparkSession", file: TableFile, columns: Columns, more: Reco
     if file.format == "parquet":
         # Arrow's and pandas's nanoseconds, which Spark otherwise refuses, are read as integers.
         spark.conf.set("spark.sql.legacy.parquet.nanosAsLong", "true")
-        return spark.read.option(*_NO_PATTERNS).parquet(local_uri(Path(str(file)))).select(*map(_quoted, needed)).schema
+        return spark.read.option(*_NO_PATTERNS).parquet(local_uri(Path(str(file)))).select(*map(quoted, needed)).schema
     kinds: dict[str, DataType] = _marker_types(file, columns)
     if columns.channel is not None:
         kinds[columns.channel] = StringType()
@@ -257,7 +253,7 @@ def _marker_types(file: TableFile, columns: Columns) -> "dict[str, DataType]":
 
 
 def _time_sql(file: TableFile, name: str, types: "dict[str, DataType]", unit: TimeUnit) -> str:
-    column = _quoted(name)
+    column = quoted(name)
     if file.format == "csv":
         return untyped_to_ms_sql(column, unit)
     if file.format == "json":
@@ -278,7 +274,7 @@ def _channel_sql(file: TableFile, name: str | None, types: "dict[str, DataType]"
 
 def _text_sql(name: str, types: "dict[str, DataType]") -> str:
     """A column's value as text; a whole number has no `.0`."""
-    column, kind = _quoted(name), types[name].typeName()
+    column, kind = quoted(name), types[name].typeName()
     text = f"cast({column} as string)"
     if kind in ("float", "double"):
         whole = f"cast(cast({column} as bigint) as string)"
@@ -288,18 +284,10 @@ def _text_sql(name: str, types: "dict[str, DataType]") -> str:
 
 def _record_sql(file: TableFile, more: RecordColumns, types: "dict[str, DataType]") -> list[str]:
     """The values of the columns of `--explain`, and the whole record: text for files without types."""
-    columns: list[str] = []
-    if more.explain:
-        values = [_text_sql(name, types) for name in more.explain]
-        if file.format == "csv":
-            values = [f"nullif({value}, '')" for value in values]
-        columns.append(f"array({', '.join(values)}) as {EXPLAINED}")
-    if more.whole:
-        names = map(_quoted, file.columns)
-        fields = [name if file.format == "parquet" else f"cast({name} as string) as {name}" for name in names]
-        columns.append(f"struct({', '.join(fields)}) as {RECORD}")
-    return columns
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+    values = [_text_sql(name, types) for name in more.explain]
+    if file.format == "csv":
+        values = [f"nullif({value}, '')" for value in values]
+    fields = [quoted(name) for name in file.columns] if more.whole else []
+    if file.format != "parquet":
+        fields = [f"cast({name} as string) as {name}" for name in fields]
+    return record_sql(values, fields)

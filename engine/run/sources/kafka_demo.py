@@ -18,8 +18,7 @@ from ...kafka.local_broker import LocalBroker
 from ...snapshot import SourceView
 from ...system.errors import UsageError
 from ...system.json_path import JsonPath
-from .kafka import Kafka
-from .kafka_columns import KafkaColumns
+from .kafka import Kafka, KafkaColumns
 
 USUAL = "127.0.0.1:9092"
 """Address of a broker that may already run; used if none can be started."""

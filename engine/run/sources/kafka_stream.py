@@ -5,7 +5,6 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,6 +23,7 @@ from ...kafka.cluster import (
     Cluster,
     Offsets,
     Positions,
+    Topic,
     TopicPartition,
     limited,
     offsets_of,
@@ -31,11 +31,10 @@ from ...kafka.cluster import (
     positions_of,
 )
 from ...system.errors import RunError, UsageError
-from .base import CHANNEL, OFFSET, TIME, divided
-from .capabilities import Batch
-from .kafka import KnownTopics
-from .kafka_columns import HEADERS as _HEADERS_TYPE
-from .kafka_columns import DecodedRecords, deliver_batches, records_of
+from ...system.files import replace_file
+from .base import CHANNEL, OFFSET, TIME, Batch, divided, parts_of
+from .kafka_batches import HEADERS as _HEADERS_TYPE
+from .kafka_batches import DecodedRecords, deliver_batches, records_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -66,6 +65,44 @@ _BEYOND_S = 2.0
 """How long (s) records polled beyond a range may be used."""
 _SILENT_S = 30.0
 """Time (s) without a record of a partition after which a task gives up: the engine then starts the query again."""
+
+
+class KnownTopics:
+    """The ids of the topics being read, in a file that outlives the query.
+
+    A new id is saved only once Spark's offsets are back at 0, so that a crash in between loses nothing.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._ids: dict[str, str] = {}
+        if path.exists():
+            self._ids = msgspec.json.decode(path.read_bytes(), type=dict[str, str])
+        self._recreated: dict[str, str] = {}
+
+    def look(self, topics: dict[str, Topic]) -> None:
+        """Compare with the present topics; old brokers give no ids, so a recreated topic goes unnoticed there."""
+        for name, topic in topics.items():
+            if topic.id is None:
+                continue
+            if name not in self._ids:
+                self._ids[name] = topic.id
+                self._write()
+            elif self._ids[name] != topic.id:
+                self._recreated[name] = topic.id
+
+    def rewind(self, start: Positions) -> None:
+        """Given Spark's offsets: topics that are back at their start have their new id from now on."""
+        for name in [name for name in self._recreated if not any(at for p, at in start.items() if p.topic == name)]:
+            self._ids[name] = self._recreated.pop(name)
+            self._write()
+
+    def was_recreated(self, partition: TopicPartition) -> bool:
+        """Whether offsets of the partition belong to a deleted topic."""
+        return partition.topic in self._recreated
+
+    def _write(self) -> None:
+        replace_file(self._path, msgspec.json.encode(self._ids))
 
 
 class ReaderOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -205,8 +242,8 @@ def ranges_of(start: Positions, end: Positions, tasks: int) -> list[OffsetRange]
 
 def _parts(partition: TopicPartition, start: int, end: int, most: int) -> list[OffsetRange]:
     count = max(1, -(-(end - start) // most))
-    edges = [start + (end - start) * i // count for i in range(count + 1)]
-    return [OffsetRange(partition.topic, partition.partition, low, high) for low, high in pairwise(edges) if low < high]
+    edges = parts_of(start, end, count)
+    return [OffsetRange(partition.topic, partition.partition, low, high) for low, high in edges if low < high]
 
 
 _consumers: dict[bytes, Any] = {}

@@ -1,10 +1,7 @@
 """`run rate`: synthetic records for load tests, with Zipf rates, disorder and stalling channels."""
 
-import contextlib
-import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,30 +10,11 @@ from pyspark.sql.streaming.datasource import ReadLimit
 
 from ...snapshot import SourceView
 from ...system.errors import UsageError
-from ..cluster import TaskNeeds
-from .base import CHANNEL, EXPLAINED, OFFSET, RECORD, TIME, Source
+from ..tasks import TaskNeeds, start_workers
+from .base import CHANNEL, OFFSET, TIME, Source, parts_of, record_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-
-def start_workers(spark: "SparkSession") -> None:
-    """Start a worker for each core in the background, while Spark plans, so that the first batch finds them running."""
-    threading.Thread(target=_run_in_all, args=(spark,), name="wmtop-workers", daemon=True).start()
-
-
-def _run_in_all(spark: "SparkSession") -> None:
-    cores = spark.sparkContext.defaultParallelism
-    with contextlib.suppress(Exception):  # a worker that cannot start fails again when it is needed
-        spark.sparkContext.parallelize(range(cores), cores).mapPartitions(_import_sources).collect()
-
-
-def _import_sources(rows: Iterable[Any]) -> Iterator[Any]:
-    from .. import column_groups  # noqa: F401 # pyright: ignore[reportUnusedImport]
-    from . import staged  # noqa: F401 # pyright: ignore[reportUnusedImport]
-
-    yield from rows
-
 
 FORMAT = "wmtop-rate"
 _COLUMNS = (CHANNEL, TIME, OFFSET)
@@ -106,7 +84,7 @@ class Rate(Source):
 
     def load(self, spark: "SparkSession") -> "DataFrame":
         """The stream of records."""
-        start_workers(spark)
+        start_workers(spark, self.in_tasks(spark))
         spark.dataSource.register(RateDataSource)
         blocks = (
             spark.readStream.format(FORMAT)
@@ -117,16 +95,10 @@ class Rate(Source):
             .load()
         )
         rows = blocks.selectExpr("start_ms", "explode(sequence(first, last)) as row")
-        for step in record_sql(self._channels, self._rate, self._seed):
+        for step in synthetic_sql(self._channels, self._rate, self._seed):
             rows = rows.selectExpr("*", *step)
-        return rows.selectExpr(CHANNEL, TIME, OFFSET, *self._record_sql())
-
-    def _record_sql(self) -> list[str]:
-        """All columns of a record, and those of `--explain`."""
-        more = self.more
-        explained = [f"array({', '.join(f'cast({name} as string)' for name in more.explain)}) as {EXPLAINED}"]
-        whole = [f"struct({', '.join(_COLUMNS)}) as {RECORD}"]
-        return (explained if more.explain else []) + (whole if more.whole else [])
+        explained = [f"cast({name} as string)" for name in self.more.explain]
+        return rows.selectExpr(*_COLUMNS, *record_sql(explained, _COLUMNS if self.more.whole else ()))
 
     def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
         """Its data source."""
@@ -137,7 +109,7 @@ class Rate(Source):
         return {"processingTime": f"{_POLL_MS} milliseconds"}
 
 
-def record_sql(channels: int, rows_per_second: float, seed: int) -> list[list[str]]:
+def synthetic_sql(channels: int, rows_per_second: float, seed: int) -> list[list[str]]:
     """The steps that make a record from `row` and `start_ms`, each a list of SQL columns over the earlier ones."""
 
     def uniform(salt: int) -> str:
@@ -228,8 +200,7 @@ class RateStreamReader(DataSourceStreamReader):
         """Rows in order, as many parts as there are cores, fewer for a small batch."""
         first, last = start["row"], end["row"]
         count = min(self._tasks, -(-(last - first) // _BLOCK))
-        edges = [first + (last - first) * i // max(count, 1) for i in range(count + 1)]
-        return [Blocks(low, high, end["start_ms"]) for low, high in pairwise(edges)]
+        return [Blocks(low, high, end["start_ms"]) for low, high in parts_of(first, last, count)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The blocks of a task."""

@@ -3,7 +3,6 @@
 import hashlib
 import time
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,28 +15,26 @@ from numpy.typing import NDArray
 from ...snapshot import SourceView
 from ...system.errors import UsageError
 from ...watermarks.times import MIN
-from ..arrow_tasks import map_in_arrow
-from ..cluster import TaskNeeds, runs_wmtop
+from ..tasks import TaskNeeds, map_in_arrow, runs_wmtop, start_workers
 from . import staging
 from .base import (
     ARRIVAL,
     CHANNEL,
     EXPLAIN,
-    EXPLAINED,
-    MARKER,
     NOTHING_MORE,
     OFFSET,
     ONE_CHANNEL,
     TIME,
     WATERMARK,
+    Batch,
     Source,
-    marked,
+    canonical_rows,
+    parts_of,
+    record_sql,
 )
-from .capabilities import Batch
-from .columns import Columns, check_alike, check_columns
+from .columns import Columns, check_alike, check_columns, check_record_columns
 from .data_files import DataFile, in_parallel
-from .event_time_sql import check_record_columns, text_literal
-from .rate import start_workers
+from .event_time_sql import text_literal
 from .staged import LAYOUT, PREFIX, StagedRows, arrivals_of, schema_of, staged_rows, with_records
 from .table_files import TableFile, look_at
 
@@ -69,9 +66,7 @@ def next_end(
 
 def ranges(first: int, last: int, tasks: int) -> list[tuple[int, int]]:
     """The rows `first <= row < last` in at most `tasks` parts, each large enough for a task."""
-    count = min(tasks, -(-(last - first) // _ROWS_PER_TASK))
-    edges = [first + (last - first) * i // max(count, 1) for i in range(count + 1)]
-    return list(pairwise(edges))
+    return parts_of(first, last, min(tasks, -(-(last - first) // _ROWS_PER_TASK)))
 
 
 class ReplayClock(Struct, frozen=True):
@@ -258,7 +253,7 @@ class Replay(Source):
 
     def load(self, spark: "SparkSession") -> "DataFrame":
         """Spark's own source that has new rows for ever; `UsageError` for a `--marker` that is not a condition."""
-        start_workers(spark)
+        start_workers(spark, self.in_tasks(spark))
         self.rows(spark, 0, 0)
         return spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
 
@@ -286,12 +281,8 @@ class Replay(Source):
         staged = [TIME, ARRIVAL, OFFSET, *([WATERMARK] if columns.watermark is not None else [])]
         channel = f"{PREFIX}{CHANNEL}" if columns.channel is not None else text_literal(ONE_CHANNEL)
         canonical = [f"{channel} as {CHANNEL}", *[f"{PREFIX}{name} as {name}" for name in staged]]
-        if self.more.explain:
-            values = [f"{PREFIX}{EXPLAIN}{number}" for number in range(len(self.more.explain))]
-            canonical.append(f"array({', '.join(values)}) as {EXPLAINED}")
-        if columns.marker is not None:
-            return marked(rows, columns.marker, canonical, MARKER)
-        return rows.selectExpr(*canonical)
+        canonical += record_sql([f"{PREFIX}{EXPLAIN}{number}" for number in range(len(self.more.explain))], ())
+        return canonical_rows(rows, canonical, columns.marker)
 
     def columns_of(self, spark: "SparkSession") -> "StagedColumns | None":
         """The staged rows without conversion, if tasks can run wmtop's Python; a `--marker` is evaluated by Spark."""

@@ -13,9 +13,9 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from ...watermarks.times import MIN
-from ..arrow_tasks import map_in_arrow
+from ..tasks import map_in_arrow
 from .base import ARRIVAL, CHANNEL, OFFSET, ONE_CHANNEL
-from .event_time_sql import plain_type
+from .columns import plain_type
 
 BATCH_ROWS = 65_536
 """Rows per IPC batch."""
@@ -44,10 +44,7 @@ def read_rows(directory: Path, start: int, stop: int) -> Iterator[Any]:
         reader = pa.ipc.open_file(source)
         schema = _plain_schema(reader.schema)
         names = _names(directory) if PREFIX + CHANNEL in schema.names else None
-        for number in range(start // BATCH_ROWS, -(-stop // BATCH_ROWS)):
-            first = number * BATCH_ROWS
-            low, high = max(start, first), min(stop, first + BATCH_ROWS)
-            batch = reader.get_batch(number).slice(low - first, high - low)
+        for low, high, batch in _batches(reader, start, stop):
             plain = [
                 names.take(values) if names is not None and name == PREFIX + CHANNEL else _plain(values)
                 for name, values in zip(batch.schema.names, batch.columns, strict=True)
@@ -80,17 +77,21 @@ class StagedRows(Struct, frozen=True):
         names = _names(Path(self.directory)) if self.channel else pa.array([ONE_CHANNEL])
         arrivals = arrivals_of(Path(self.directory))
         with pa.memory_map(str(Path(self.directory, ROWS))) as source:
-            reader = pa.ipc.open_file(source)
-            for number in range(start // BATCH_ROWS, -(-stop // BATCH_ROWS)):
-                first = number * BATCH_ROWS
-                low, high = max(start, first), min(stop, first + BATCH_ROWS)
-                batch = reader.get_batch(number).slice(low - first, high - low)
+            for low, high, batch in _batches(pa.ipc.open_file(source), start, stop):
                 columns = {name.removeprefix(PREFIX): batch.column(name) for name in batch.schema.names}
                 codes = columns[CHANNEL] if self.channel else np.zeros(high - low, np.int32)
                 columns[CHANNEL] = pa.DictionaryArray.from_arrays(codes, names)
                 columns[ARRIVAL] = _known(arrivals[low:high])
                 columns[OFFSET] = pa.array(np.arange(low, high, dtype=np.int64))
                 yield pa.table(columns)
+
+
+def _batches(reader: Any, start: int, stop: int) -> Iterator[tuple[int, int, Any]]:
+    """The rows `start <= row < stop` by IPC batch, each with its first row and the row before which it ends."""
+    for number in range(start // BATCH_ROWS, -(-stop // BATCH_ROWS)):
+        first = number * BATCH_ROWS
+        low, high = max(start, first), min(stop, first + BATCH_ROWS)
+        yield low, high, reader.get_batch(number).slice(low - first, high - low)
 
 
 def _names(directory: Path) -> Any:

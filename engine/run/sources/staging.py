@@ -23,9 +23,8 @@ from ...system.errors import RunError, UsageError, first_line
 from ...system.files import replace_file
 from ...watermarks.times import MIN
 from .base import ARRIVAL, CHANNEL, EXPLAIN, NOTHING_MORE, TIME, WATERMARK, RecordColumns
-from .columns import Columns, channels, spark_type, texts, times, typed_text
+from .columns import Columns, channels, record_values, spark_type, texts, times, typed_text
 from .data_files import in_advance
-from .event_time_sql import record_values
 from .staged import ARRIVALS, BATCH_ROWS, NAMES, PREFIX, ROWS, write_records
 from .table_files import Chunk, TableFile, chunks, rows_of
 
