@@ -109,16 +109,8 @@ def times(file_format: Format, values: Any, unit: TimeUnit) -> Any:
 
 def channels(values: Any) -> Any:
     """The values of a column as text, never null, dictionary-encoded."""
-    if isinstance(values, list):
-        values = pa.array(map(_text_of_json, values), pa.string())
-    encoded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
-    names = encoded.dictionary
-    if pa.types.is_string(names.type):
-        names = names.fill_null(NO_CHANNEL)
-    else:
-        texts = [NO_CHANNEL if value is None else channel_text(value) for value in _listed(names)]
-        names = pa.array(texts, pa.string())
-    indices = encoded.indices.cast(pa.int32())
+    encoded = texts(values)
+    names, indices = encoded.dictionary.fill_null(NO_CHANNEL), encoded.indices
     indices = indices.fill_null(len(names)) if indices.null_count else indices
     return pa.DictionaryArray.from_arrays(indices, pa.concat_arrays([names, pa.array([NO_CHANNEL], pa.string())]))
 
@@ -130,8 +122,11 @@ def texts(values: Any) -> Any:
     if pa.types.is_nested(values.type):
         values = pa.array([_text_of_json(value) for value in values.to_pylist()], pa.string())
     encoded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
-    names = [None if value is None else channel_text(value) for value in _listed(encoded.dictionary)]
-    return pa.DictionaryArray.from_arrays(encoded.indices.cast(pa.int32()), pa.array(names, pa.string()))
+    names = encoded.dictionary
+    if not pa.types.is_string(names.type):
+        texts = [None if value is None else channel_text(value) for value in _listed(names)]
+        names = pa.array(texts, pa.string())
+    return pa.DictionaryArray.from_arrays(encoded.indices.cast(pa.int32()), names)
 
 
 def _listed(values: Any) -> list[Any]:
@@ -250,11 +245,11 @@ def _is_typed_time(file: TableFile, name: str) -> bool:
 
 def _check_sample(file: TableFile, option: str, name: str, values: Any, unit: TimeUnit) -> None:
     """If there are values but none is a time, UsageError that shows some."""
-    got = times(file.format, values, unit)
-    there = [value for value in (values if isinstance(values, list) else values.to_pylist()) if value not in (None, "")]
-    if not there or got.null_count < len(got):
+    listed = values if isinstance(values, list) else values.to_pylist()
+    value = next((value for value in listed if value not in (None, "")), None)
+    known = times(file.format, values, unit)
+    if value is None or known.null_count < len(known):
         return
-    value = there[0]
     guess = _likely_unit(value)
     if guess is not None and guess != unit:
         raise UsageError(

@@ -39,11 +39,7 @@ def untyped_to_ms_sql(column: str, unit: TimeUnit) -> str:
     """Times in text of a file without types (CSV): a number counts units, all else is ISO 8601."""
     text = f"trim({column})"
     integers = _integers(f"try_cast({text} as bigint)", unit)
-    floats = _floats(f"try_cast({text} as double)", unit)
-    return (
-        f"case when {text} rlike {_raw(INTEGER)} then {integers} "
-        f"when {text} rlike {_raw(FLOAT)} then {floats} else {_iso_8601(text)} end"
-    )
+    return _of_text(text, integers, _floats(f"try_cast({text} as double)", unit))
 
 
 def recognised_to_ms_sql(column: str) -> str:
@@ -54,11 +50,7 @@ def recognised_to_ms_sql(column: str) -> str:
     """
     text = f"trim({column})"
     integers = _by_magnitude(f"try_cast({text} as bigint)", _integers)
-    floats = _by_magnitude(f"try_cast({text} as double)", _floats)
-    return (
-        f"case when {text} rlike {_raw(INTEGER)} then {integers} "
-        f"when {text} rlike {_raw(FLOAT)} then {floats} else {_iso_8601(text)} end"
-    )
+    return _of_text(text, integers, _by_magnitude(f"try_cast({text} as double)", _floats))
 
 
 def variant_to_ms_sql(column: str, unit: TimeUnit) -> str:
@@ -76,6 +68,14 @@ def variant_to_ms_sql(column: str, unit: TimeUnit) -> str:
 def text_literal(text: str) -> str:
     """`text` as an SQL string."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _of_text(text: str, integers: str, floats: str) -> str:
+    """The times in trimmed text, given those of its integers and of its floats."""
+    return (
+        f"case when {text} rlike {_raw(INTEGER)} then {integers} "
+        f"when {text} rlike {_raw(FLOAT)} then {floats} else {_iso_8601(text)} end"
+    )
 
 
 def _by_magnitude(number: str, to_ms: Callable[[str, TimeUnit], str]) -> str:

@@ -146,7 +146,6 @@ class FileColumns(Struct, frozen=True):
         return pieces_of(files, batch.frame.sparkSession.sparkContext.defaultParallelism, by_row_group=self.divided)
 
     def rows(self, batch: Batch) -> "DataFrame":
-        """The batch's files through Spark's reader."""
         return self.rows_of([row["path"] for row in batch.frame.collect()])
 
 

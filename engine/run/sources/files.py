@@ -74,16 +74,13 @@ class Files(Source):
         check_alike(files, self._columns)
 
     def identity(self) -> dict[str, Any]:
-        """The directory and the columns."""
         columns = msgspec.to_builtins(self._columns)
         return {"kind": "files", "directory": str(self._directory.absolute()), **columns}
 
     def describe(self) -> SourceView:
-        """The directory."""
         return SourceView(kind="files", description=str(self._directory), time_column=self._columns.time)
 
     def load(self, spark: "SparkSession") -> "DataFrame":
-        """The stream of files; `UsageError` for a `--marker` that is not a condition."""
         file = self._looked_at()[0]
         schema = _schema(spark, file, self._columns, self.more)
         reader = spark.readStream.format(file.format).schema(schema).options(**self._options(file))
@@ -150,7 +147,6 @@ class Files(Source):
         return TaskNeeds(modules, (self._directory,))
 
     def trigger(self) -> dict[str, Any]:
-        """With `once`: the existing files, then the end."""
         return {"availableNow": True} if self._once else {"processingTime": f"{_POLL_MS} milliseconds"}
 
     def _looked_at(self) -> list[TableFile]:

@@ -250,7 +250,6 @@ class Kafka(Source):
         return {"kind": "kafka", "cluster": self._cluster_id, "topics": self._topics, **columns}
 
     def describe(self) -> SourceView:
-        """The topics, the cluster, and how they are read."""
         balancer = self._balancer
         return SourceView(
             kind="kafka",
@@ -310,12 +309,10 @@ class Kafka(Source):
         return canonical_rows(text, self._columns.canonical_sql(self._topics, self.more), self._columns.marker)
 
     def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
-        """With kafka-python, its data source."""
         modules = (f"{__package__}.kafka_stream", "wmtop.engine.run.column_groups")
         return TaskNeeds(modules, required=True) if self._by_python(spark) else TaskNeeds()
 
     def trigger(self) -> dict[str, Any]:
-        """With `once`: the existing records, then the end."""
         return (
             {"availableNow": True}
             if self._once

@@ -52,7 +52,6 @@ class KafkaDemo(Kafka):
         """Nothing to check before the broker runs."""
 
     def describe(self) -> SourceView:
-        """The topic, and its pace."""
         return replace(super().describe(), speed=self._speed)
 
     def prepare(self, report: Callable[[str], None]) -> None:
@@ -83,7 +82,6 @@ class KafkaDemo(Kafka):
             self._feeder = subprocess.Popen(feeder_command(job), stdin=subprocess.PIPE, stdout=log, stderr=log)
 
     def close(self) -> None:
-        """Stop feeder and broker, and delete their files."""
         super().close()
         if self._feeder is not None and self._feeder.stdin is not None:
             self._feeder.stdin.close()

@@ -102,7 +102,6 @@ class KafkaProgress:
         return {p for p in self.read_to if counts.get(p.topic, 0) > before.get(p.topic, 0)}
 
     def resumed(self, ends: list[str]) -> None:
-        """Note how far each partition was read in the earlier run."""
         self._probe.read_to = _positions(ends) or self._probe.read_to
 
     def applied(self, ends: list[str]) -> None:
@@ -121,7 +120,6 @@ class KafkaProgress:
         self._probe.read_to = read_to
 
     def unread_after(self, ends: list[str], time_ms: int) -> Unread | None:
-        """The records that existed at `time_ms` (epoch ms) and that a batch ending at these offsets left unread."""
         read_to = _positions(ends)
         return None if read_to is None else self._unread(self._probe.ends_at(time_ms), read_to)
 

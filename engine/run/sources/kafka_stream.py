@@ -141,7 +141,6 @@ class KafkaDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name for `readStream.format`."""
         return FORMAT
 
     def schema(self) -> str:
@@ -149,7 +148,6 @@ class KafkaDataSource(DataSource):
         return SCHEMA + (HEADERS if self._options().headers else "")
 
     def streamReader(self, schema: "StructType") -> "KafkaStreamReader":  # noqa: N802 (Spark's name)
-        """The reader; Spark makes one for planning, and one in every task."""
         return KafkaStreamReader(self._options())
 
     def _options(self) -> ReaderOptions:
@@ -166,11 +164,9 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._topics = KnownTopics(Path(options.known_topics))
 
     def initialOffset(self) -> Offsets:  # noqa: N802
-        """The run's requested start."""
         return self._options.start
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """The limit that Spark passes to `latestOffset`."""
         return ReadMaxRows(self._options.most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
@@ -219,7 +215,6 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._cluster.latest(p for topic in topics.values() for p in topic.partitions)
 
     def stop(self) -> None:
-        """Disconnect."""
         if self._cluster is not None:
             self._cluster.close()
 
@@ -400,7 +395,6 @@ class KafkaRanges(Struct, frozen=True):
         return divided(named, tasks, lambda part: part.offsets.end - part.offsets.start)
 
     def rows(self, batch: Batch) -> "DataFrame":
-        """The batch's records as Spark reads them."""
         return self.rows_of(batch.frame)
 
     def _positions(self, offsets: list[str]) -> Positions:

@@ -55,7 +55,6 @@ class Rate(Source):
         self.rows_in_all = rows
 
     def check(self) -> None:
-        """`UsageError` for numbers out of range."""
         if self._channels < 1:
             raise UsageError(f"--channels: {self._channels} is not above 0; give a number, as in 16")
         if not 0 < self._rate < float("inf"):
@@ -67,7 +66,6 @@ class Rate(Source):
             raise UsageError(f"--rows: {self._rows} is not above 0; give a number, as in 1000000, or a longer --for")
 
     def identity(self) -> dict[str, Any]:
-        """Everything that determines the rows."""
         return {
             "kind": "rate",
             "channels": self._channels,
@@ -78,12 +76,10 @@ class Rate(Source):
         }
 
     def describe(self) -> SourceView:
-        """The number of channels and rows."""
         description = f"{self._channels} synthetic channels, {self._rate:g} rows/s"
         return SourceView(kind="rate", description=description, rows=self._rows, time_column=TIME)
 
     def load(self, spark: "SparkSession") -> "DataFrame":
-        """The stream of records."""
         start_workers(spark, self.in_tasks(spark))
         spark.dataSource.register(RateDataSource)
         blocks = (
@@ -101,11 +97,9 @@ class Rate(Source):
         return rows.selectExpr(*_COLUMNS, *record_sql(explained, _COLUMNS if self.more.whole else ()))
 
     def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
-        """Its data source."""
         return TaskNeeds((__name__,), required=True)
 
     def trigger(self) -> dict[str, Any]:
-        """A look now and then; a batch has the rows that are due."""
         return {"processingTime": f"{_POLL_MS} milliseconds"}
 
 
@@ -151,15 +145,12 @@ class RateDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name to give to `readStream.format`."""
         return FORMAT
 
     def schema(self) -> str:
-        """Blocks of row numbers."""
         return "first bigint, last bigint, start_ms bigint"
 
     def streamReader(self, schema: Any) -> "RateStreamReader":  # noqa: N802 (Spark's name)
-        """The reader; Spark makes one to plan, and one in every task."""
         options = self.options
         return RateStreamReader(
             float(options["rows_per_second"]),
@@ -180,7 +171,6 @@ class RateStreamReader(DataSourceStreamReader):
         self._first_look: tuple[int, float] | None = None
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
-        """The first row."""
         return {"row": 0, "start_ms": self._start_ms or 0}
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
@@ -203,7 +193,6 @@ class RateStreamReader(DataSourceStreamReader):
         return [Blocks(low, high, end["start_ms"]) for low, high in parts_of(first, last, count)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The blocks of a task."""
         assert isinstance(partition, Blocks)
         firsts = range(partition.start, partition.stop, _BLOCK)
         lasts = [min(first + _BLOCK, partition.stop) - 1 for first in firsts]

@@ -229,7 +229,6 @@ class Replay(Source):
         return self._identity
 
     def describe(self) -> SourceView:
-        """The files, the speed and the number of rows."""
         more = f" and {len(self._paths) - 1} more" if len(self._paths) > 1 else ""
         return SourceView(
             kind="replay",
@@ -240,7 +239,6 @@ class Replay(Source):
         )
 
     def prepare(self, report: Callable[[str], None]) -> None:
-        """Stage the rows, unless they are staged already."""
         made_of = {key: value for key, value in self.identity().items() if key != "batch_rows"}
         made_of["layout"] = LAYOUT
         if self.more != NOTHING_MORE:
@@ -301,11 +299,9 @@ class Replay(Source):
         return TaskNeeds(modules, (self._directory,), required=True)
 
     def trigger(self) -> dict[str, Any]:
-        """Batch after batch: each waits for its rows."""
         return {"processingTime": "0 seconds"}
 
     def close(self) -> None:
-        """Delete the staged rows, unless they belong to a state directory."""
         self._arrivals = None
         self._time.close()
         if not self._keep:
