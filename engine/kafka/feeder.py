@@ -81,7 +81,7 @@ def feed(job: Feed, stop: threading.Event, report: Callable[[str], None]) -> int
     partition_of = _partition_of(rows.column(job.channel), job.partitions)
     if job.start_ms is not None:
         rows = rows.filter(pc.greater_equal(rows.column(job.arrival), pa.scalar(job.start_ms, _TIMES)))
-    _make_topic(job)
+    make_topic(job.bootstrap, job.topic, job.partitions)
     report(f"feeding {rows.num_rows:,} records to {job.topic}")
     encode = msgspec.json.Encoder().encode
     reported = monotonic()
@@ -183,20 +183,20 @@ def _partition_of(channels: "pa.ChunkedArray[Any]", partitions: int) -> dict[Any
     return {name: index % partitions for index, name in enumerate(sorted(names))}
 
 
-def _make_topic(job: Feed) -> None:
-    """Create the topic, or check that the existing one has as many partitions."""
-    with _in_one_line(job.bootstrap, UsageError):
-        admin: Any = KafkaAdminClient(**_CLIENT, bootstrap_servers=job.bootstrap.split(","))
-    with contextlib.closing(admin), _in_one_line(job.bootstrap):
-        wanted = {"num_partitions": job.partitions, "replication_factor": 1, "configs": {"retention.ms": "-1"}}
+def make_topic(bootstrap: str, topic: str, partitions: int) -> None:
+    """Create a topic that keeps its records, or check that the existing one has as many partitions."""
+    with _in_one_line(bootstrap, UsageError):
+        admin: Any = KafkaAdminClient(**_CLIENT, bootstrap_servers=bootstrap.split(","))
+    with contextlib.closing(admin), _in_one_line(bootstrap):
+        settings = {"num_partitions": partitions, "replication_factor": 1, "configs": {"retention.ms": "-1"}}
         try:
-            admin.create_topics({job.topic: wanted}, wait_for_metadata=True)
+            admin.create_topics({topic: settings}, wait_for_metadata=True)
         except TopicAlreadyExistsError:
-            [found] = admin.describe_topics([job.topic])
-            if len(found["partitions"]) != job.partitions:
+            [existing] = admin.describe_topics([topic])
+            if len(existing["partitions"]) != partitions:
                 raise UsageError(
-                    f"topic {job.topic} already exists, with {len(found['partitions'])} partitions instead of "
-                    f"{job.partitions}; choose another topic",
+                    f"topic {topic} already exists, with {len(existing['partitions'])} partitions instead of "
+                    f"{partitions}; choose another topic",
                     code="other_partitions",
                 ) from None
 
@@ -223,12 +223,12 @@ def _in_one_line(bootstrap: str, kind: type[UsageError | RunError] = RunError) -
     try:
         yield
     except (KafkaError, OSError, ValueError) as error:
-        what, code = (
+        text, code = (
             ("no Kafka broker answers at", "no_broker")
             if kind is UsageError
             else ("cannot send records to the Kafka broker at", "not_sent")
         )
-        raise kind(f"{what} {bootstrap}: {first_line(error)}", code=code) from None
+        raise kind(f"{text} {bootstrap}: {first_line(error)}", code=code) from None
 
 
 def _stop_with_standard_input(stop: threading.Event) -> None:

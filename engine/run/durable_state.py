@@ -23,6 +23,11 @@ from ..watermarks.window_operator import Firing
 
 OUTPUTS = "outputs.json"
 
+STATE_VERSION = 5
+JVM_GONE_WITHIN_S = 20
+OPTION = "--firings"
+_encoder = msgspec.json.Encoder()
+
 
 def own_outputs(path: Path | None) -> list[Path]:
     """The files that the run with the state directory `path` has written so far; none if not known."""
@@ -38,10 +43,6 @@ def own_files(path: Path | None) -> list[Path]:
     """The files of a state directory; no output may be one of them."""
     names = ("state.json", "checkpoint", "lock", "staged", OUTPUTS)
     return [] if path is None else [path / name for name in names]
-
-
-STATE_VERSION = 5
-JVM_GONE_WITHIN_S = 20
 
 
 class SavedState(Struct, kw_only=True):
@@ -248,10 +249,6 @@ def unwritable(path: Path, error: OSError) -> RunError:
         "with --state-dir it continues after the last saved batch",
         code="unwritable",
     )
-
-
-OPTION = "--firings"
-_encoder = msgspec.json.Encoder()
 
 
 class FiringsFile:

@@ -35,6 +35,13 @@ from .row_groups import ship_custom
 from .sources.base import Source
 from .tasks import is_local, prepare_executors
 
+BEAT_S = 0.1
+"""How often the main loop polls between batches, and the ticker ticks."""
+SNAPSHOT_EVERY_S = 1.0
+JVM_DIES_WITHIN_S = 2.0
+MAX_WAITING = 32
+"""Snapshots of batches that may wait for the main loop, at most; beyond that the oldest are dropped."""
+
 
 class RunSnapshots:
     """Makes the snapshots of the run `name`."""
@@ -93,13 +100,6 @@ class RunSnapshots:
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-BEAT_S = 0.1
-"""How often the main loop polls between batches, and the ticker ticks."""
-SNAPSHOT_EVERY_S = 1.0
-JVM_DIES_WITHIN_S = 2.0
-MAX_WAITING = 32
-"""Snapshots of batches that may wait for the main loop, at most; beyond that the oldest are dropped."""
 
 
 class EngineOptions(Struct, frozen=True, kw_only=True):
@@ -214,8 +214,8 @@ class Engine:
         """Open the run and its output files; those that it wrote before are continued."""
         options, own = self._options, own_outputs(state.path)
         outputs = [path for path in (options.record, options.firings) if path is not None]
-        found: dict[Path, Existing] = {path: existing(path, force=options.force, own=own) for path in outputs}
-        firings: Existing = "refuse" if options.firings is None else found[options.firings]
+        treatment: dict[Path, Existing] = {path: existing(path, force=options.force, own=own) for path in outputs}
+        firings: Existing = "refuse" if options.firings is None else treatment[options.firings]
         run = Run(
             self._source,
             self._settings,
@@ -228,7 +228,7 @@ class Engine:
         )
         state.note_outputs(outputs)
         if options.record is not None:
-            self._host.record(options.record, options.record_bounds, found[options.record])
+            self._host.record(options.record, options.record_bounds, treatment[options.record])
         return run
 
     def _start_spark(self, state: StateDirectory) -> None:

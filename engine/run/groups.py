@@ -35,6 +35,16 @@ NO_BUCKET = -1
 FLAGS = frozenset({"head", "is_behind", "is_future"})
 """The keys that are booleans."""
 
+_MIN_ROWS = 1 << 14
+"""Fewer records are searched one by one: a table costs more."""
+_SLOTS_PER_CELL, _MIN_SLOTS, _MAX_SLOTS = 64, 1 << 12, 1 << 17
+"""Slots of the table: enough that few have a step inside, few enough for the processor's cache."""
+_MIXED = -1
+"""A slot that has a step inside."""
+_MERGED = {"records": "sum", "future": "sum", "behind": "sum", "late_in_gap": "sum", "min_ms": "min", "max_ms": "max",
+           "max_event_ms": "max", "emitted_ms": "max"}  # fmt: skip
+"""How the columns of groups with the same key are combined."""
+
 
 class Levels(Struct, frozen=True):
     """The state at the start of a batch: the watermark and W0 (ms), and its processing time if the source is live."""
@@ -99,14 +109,6 @@ def levels_of(monitor: Monitor, now_ms: int | None) -> Levels:
     return Levels(monitor.level, monitor.w0, now_ms)
 
 
-_MIN_ROWS = 1 << 14
-"""Fewer records are searched one by one: a table costs more."""
-_SLOTS_PER_CELL, _MIN_SLOTS, _MAX_SLOTS = 64, 1 << 12, 1 << 17
-"""Slots of the table: enough that few have a step inside, few enough for the processor's cache."""
-_MIXED = -1
-"""A slot that has a step inside."""
-
-
 class Cells(Struct):
     """The cells between the least and the greatest time of some records; a cell beyond them is for malformed ones."""
 
@@ -125,18 +127,18 @@ class Cells(Struct):
         """The number of the malformed records' cell."""
         return len(self.lows)
 
-    def find(self, times: Longs, found: Longs) -> None:
-        """Write the number of the cell of each time to `found`."""
+    def find(self, times: Longs, numbers: Longs) -> None:
+        """Write the number of the cell of each time to `numbers`."""
         if self.table is None:
-            found[:] = self.lows.searchsorted(times, "right")
-            found -= 1
+            numbers[:] = self.lows.searchsorted(times, "right")
+            numbers -= 1
             return
         slots = times - self.lows[0]
         slots >>= self.shift
-        self.table.take(slots, out=found, mode="clip")
-        mixed = np.flatnonzero(found < 0)
+        self.table.take(slots, out=numbers, mode="clip")
+        mixed = np.flatnonzero(numbers < 0)
         if len(mixed):
-            found[mixed] = self.lows.searchsorted(times[mixed], "right") - 1
+            numbers[mixed] = self.lows.searchsorted(times[mixed], "right") - 1
 
 
 def cells_between(
@@ -214,8 +216,8 @@ def _table(lows: Longs, last: int, rows: int) -> tuple[Longs | None, int]:
     slots = min(max(_SLOTS_PER_CELL * len(lows), _MIN_SLOTS), _MAX_SLOTS)
     shift = max(0, ((last - first) // slots).bit_length())
     begins = first + (np.arange(((last - first) >> shift) + 2, dtype=np.int64) << shift)
-    found = lows.searchsorted(begins, "right") - 1
-    return np.where(found[1:] == found[:-1], found[:-1], _MIXED), shift
+    cells = lows.searchsorted(begins, "right") - 1
+    return np.where(cells[1:] == cells[:-1], cells[:-1], _MIXED), shift
 
 
 def observation_of(table: Any, number: int, levels: Levels, sequences: list[Sequence]) -> BatchObservation:
@@ -254,11 +256,6 @@ def _with_counts(table: Any) -> Any:
         table = table.append_column(name, pc.if_else(where, table["records"], pa.scalar(0, pa.int64())))
     reaching = pc.if_else(future, pa.scalar(None, pa.int64()), table["max_event_ms"])
     return table.set_column(table.schema.get_field_index("max_event_ms"), "max_event_ms", reaching)
-
-
-_MERGED = {"records": "sum", "future": "sum", "behind": "sum", "late_in_gap": "sum", "min_ms": "min", "max_ms": "max",
-           "max_event_ms": "max", "emitted_ms": "max"}  # fmt: skip
-"""How the columns of groups with the same key are combined."""
 
 
 def _merged(table: Any) -> Any:

@@ -28,6 +28,9 @@ OWNER = "_wmtop.json"
 _BATCH = re.compile(r"batch=(\d+)")
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
+_WRITING_FAILS = (28, 122, 13, 30)
+"""ENOSPC, EDQUOT, EACCES, EROFS: system errors that appear in Java's messages."""
+
 
 class Owner(Struct, frozen=True):
     """Which run a directory belongs to."""
@@ -198,10 +201,6 @@ def _save(rows: "DataFrame", target: str, named: str) -> None:
             if os.strerror(number) in str(error):
                 raise unwritable(Path(named), OSError(number, os.strerror(number))) from error
         raise
-
-
-_WRITING_FAILS = (28, 122, 13, 30)
-"""ENOSPC, EDQUOT, EACCES, EROFS: system errors that appear in Java's messages."""
 
 
 @contextmanager

@@ -34,6 +34,12 @@ plus 1 under Spark's rule; null after the end of stream), the end of its last wi
 and the watermark minus that window's greatest timestamp (in a gap: minus the record's own).
 """
 
+MAX_IN_SAMPLE = 20
+MAX_READ = 4_096
+"""Rows of a batch that are read, at most, an equal share from each of its files."""
+_POSITION = ("topic", "partition", "offset")
+_FILE = "late-output.json"
+
 
 class LateRows:
     """The expressions of one run."""
@@ -105,12 +111,6 @@ def _constant(value: int) -> str:
     return f"element_at(array({value}L), cast({TIME} & 0L as int) + 1)"
 
 
-MAX_IN_SAMPLE = 20
-MAX_READ = 4_096
-"""Rows of a batch that are read, at most, an equal share from each of its files."""
-_POSITION = ("topic", "partition", "offset")
-
-
 class LateSample:
     """The sample of a run whose late output is the directory `path`; `from_kafka`: with topic, partition, offset."""
 
@@ -179,9 +179,6 @@ class LateSample:
             )
             for row in rows
         ]
-
-
-_FILE = "late-output.json"
 
 
 class Claimed(Struct, frozen=True):
@@ -264,10 +261,10 @@ class LateOutput:
         from pyspark.sql import functions as F
 
         self._written = number
-        seen = Observation()
-        kept = self._rows.of(rows, late).observe(seen, F.count(F.lit(1)).alias("rows"))
+        observed = Observation()
+        kept = self._rows.of(rows, late).observe(observed, F.count(F.lit(1)).alias("rows"))
         self._directory.write(self._source.whole(kept, list(ADDED)), number)
-        written = int(seen.get["rows"])
+        written = int(observed.get["rows"])
         if written != late.records:
             raise RunError(
                 f"batch {number} has {late.records} late records, but only {written} of them could be read again for "

@@ -28,6 +28,16 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
+ORDERED = frozenset({"smoothed", "custom"})
+"""The strategies for which the order of a channel's records matters."""
+SHORT_NAME_SQL = (
+    f"if(octet_length({CHANNEL}) <= {MAX_NAME} or length({CHANNEL}) <= {MAX_NAME}, {CHANNEL},"
+    f" concat(left({CHANNEL}, {MAX_NAME}), '~', left(sha2({CHANNEL}, 256), 8)))"
+)
+"""Cuts long names; the cheap byte length comes first, since counting characters is expensive."""
+_PACKED = "packed"
+
+
 def check_custom(factory: str) -> None:
     """Make one generator and check that it has both entry points and can be pickled; UsageError otherwise."""
     if os.getcwd() not in sys.path:
@@ -113,18 +123,6 @@ def _runner(states: dict[str, bytes], fresh: bytes) -> Any:
         )
 
     return run
-
-
-ORDERED = frozenset({"smoothed", "custom"})
-"""The strategies for which the order of a channel's records matters."""
-SHORT_NAME_SQL = (
-    f"if(octet_length({CHANNEL}) <= {MAX_NAME} or length({CHANNEL}) <= {MAX_NAME}, {CHANNEL},"
-    f" concat(left({CHANNEL}, {MAX_NAME}), '~', left(sha2({CHANNEL}, 256), 8)))"
-)
-"""Cuts long names; the cheap byte length comes first, since counting characters is expensive."""
-
-
-_PACKED = "packed"
 
 
 class Aggregation:

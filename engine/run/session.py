@@ -28,6 +28,45 @@ _WAIT_S = 60.0
 _KEPT = 3
 _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
 
+_DEFAULTS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "1",  # a batch shuffles a few thousand aggregates
+    "spark.sql.adaptive.enabled": "false",  # one job per batch instead of two
+    "spark.sql.ansi.enabled": "false",  # a value that does not convert is null, never the end of the query
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.catalogImplementation": "in-memory",
+    # The default uses Hadoop's FileContext, which forks a `chmod` for every file: 70 ms per batch instead of 20.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+}
+_LOCAL_DEFAULTS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+_CLUSTER_DEFAULTS = {
+    # Else the tasks of a streaming query do not see Python files added to the context.
+    "spark.sql.artifact.isolation.enabled": "false"
+}
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_COMPILE_LATER = (
+    "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
+    "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
+)
+"""Ten times the JVM's own thresholds: the optimising compiler, which takes a third of the CPU of the first half minute,
+compiles only code that runs often.
+"""
+_JVM_ERROR = re.compile(
+    r'(?:Exception in thread "main" |Caused by: |Error: )?(?!A fatal exception|Could not create the Java)'
+    r"((?:[\w.$]+(?:Exception|Error): |Invalid |Unrecognized |Error occurred ).*)"
+)
+_WORKER_PYTHON = Path(__file__).with_name("worker-python")
+"""A script that starts a worker's Python in a fifth of the time."""
+_MAX_NAME = ".00000000-0000-0000-0000-000000000000.sock"
+"""As long as the names that Spark gives its sockets."""
+_sockets: "tempfile.TemporaryDirectory[str] | None" = None
+"""The directory of this process's session, which ends with it."""
+_COORDINATES = re.compile(r"[^:\s]+:[^:\s]+:[^:\s]+")
+
 
 class _Helper(Struct):
     """The only helper of this process: first a timer, then the process that it starts."""
@@ -126,45 +165,6 @@ def _start() -> None:
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_DEFAULTS = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.shuffle.partitions": "1",  # a batch shuffles a few thousand aggregates
-    "spark.sql.adaptive.enabled": "false",  # one job per batch instead of two
-    "spark.sql.ansi.enabled": "false",  # a value that does not convert is null, never the end of the query
-    "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.sql.catalogImplementation": "in-memory",
-    # The default uses Hadoop's FileContext, which forks a `chmod` for every file: 70 ms per batch instead of 20.
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    ),
-}
-_LOCAL_DEFAULTS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-_CLUSTER_DEFAULTS = {
-    # Else the tasks of a streaming query do not see Python files added to the context.
-    "spark.sql.artifact.isolation.enabled": "false"
-}
-_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-_COMPILE_LATER = (
-    "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
-    "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
-)
-"""Ten times the JVM's own thresholds: the optimising compiler, which takes a third of the CPU of the first half minute,
-compiles only code that runs often.
-"""
-_JVM_ERROR = re.compile(
-    r'(?:Exception in thread "main" |Caused by: |Error: )?(?!A fatal exception|Could not create the Java)'
-    r"((?:[\w.$]+(?:Exception|Error): |Invalid |Unrecognized |Error occurred ).*)"
-)
-_WORKER_PYTHON = Path(__file__).with_name("worker-python")
-"""A script that starts a worker's Python in a fifth of the time."""
-_MAX_NAME = ".00000000-0000-0000-0000-000000000000.sock"
-"""As long as the names that Spark gives its sockets."""
-_sockets: "tempfile.TemporaryDirectory[str] | None" = None
-"""The directory of this process's session, which ends with it."""
-_COORDINATES = re.compile(r"[^:\s]+:[^:\s]+:[^:\s]+")
-
 
 def check_version(needed: tuple[int, int]) -> None:
     """UsageError if the installed PySpark is older than `needed`: a job's environment may have any version from
@@ -172,12 +172,12 @@ def check_version(needed: tuple[int, int]) -> None:
     """
     import pyspark
 
-    found = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
-    if found < needed:
-        wanted = ".".join(map(str, needed))
+    installed = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
+    if installed < needed:
+        minimum = ".".join(map(str, needed))
         raise UsageError(
-            f"this needs PySpark {wanted}, but {pyspark.__version__} is installed; run "
-            f"pip install 'pyspark>={wanted},<4.4' in an environment of its own"
+            f"this needs PySpark {minimum}, but {pyspark.__version__} is installed; run "
+            f"pip install 'pyspark>={minimum},<4.4' in an environment of its own"
         )
 
 
@@ -401,10 +401,10 @@ def _why_not(error: Exception, log: Path | None, said_before: int) -> str:
     """One line: the JVM's last error after byte `said_before` of the log, else the error in Python."""
     if isinstance(error, socket.gaierror):
         return "Spark did not start: cannot resolve localhost; add the line '127.0.0.1 localhost' to /etc/hosts"
-    said = (
+    lines = (
         log.read_bytes()[said_before:].decode(errors="replace").splitlines() if log is not None and log.exists() else []
     )
-    last = [found.group(1) for found in map(_JVM_ERROR.match, said) if found]
+    last = [match.group(1) for match in map(_JVM_ERROR.match, lines) if match]
     reason = last[-1] if last else first_line(error)
     return f"Spark did not start: {reason.strip()}" + (f" (log: {log})" if log is not None else "")
 

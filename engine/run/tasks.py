@@ -33,6 +33,9 @@ _POLL_S = 0.5
 _READY = "wmtop.executors"
 """The session's setting that marks its executors as able to run wmtop's Python."""
 
+Answer = tuple[str, list[str], list[str]]
+"""One task's host, the modules it cannot import, and the paths it does not see."""
+
 
 class TaskNeeds(NamedTuple):
     """What the tasks of a run need on their machines."""
@@ -152,10 +155,6 @@ def _ask_workers(spark: "SparkSession", needs: TaskNeeds) -> list["Answer"]:
     cores = max(spark.sparkContext.defaultParallelism, 1)
     task = _task(needs.modules, [str(path.absolute()) for path in needs.paths])
     return spark.sparkContext.parallelize(range(cores), cores).mapPartitions(task).collect()
-
-
-Answer = tuple[str, list[str], list[str]]
-"""One task's host, the modules it cannot import, and the paths it does not see."""
 
 
 def _task(modules: Sequence[str], paths: Sequence[str]) -> Callable[[Iterable[int]], Iterator[Answer]]:

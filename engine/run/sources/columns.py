@@ -190,11 +190,11 @@ def check_record_columns(file: TableFile, more: RecordColumns) -> None:
 
 def check_distinct(names: Sequence[str]) -> None:
     """UsageError if two columns differ only by case, which Spark ignores."""
-    seen: dict[str, str] = {}
+    by_lower_case: dict[str, str] = {}
     for name in names:
-        other = seen.setdefault(name.lower(), name)
-        if other is not name:
-            raise UsageError(f"--late-output: the columns {other!r} and {name!r} differ only in case; rename one")
+        first = by_lower_case.setdefault(name.lower(), name)
+        if first is not name:
+            raise UsageError(f"--late-output: the columns {first!r} and {name!r} differ only in case; rename one")
 
 
 def record_values(name: str, values: Any) -> Any:
@@ -276,8 +276,8 @@ def _cut(text: str) -> str:
 
 def _times_of(file: TableFile) -> str:
     types = file.types or {}
-    found = [name for name, kind in types.items() if pa.types.is_timestamp(kind) or pa.types.is_date(kind)]
-    return f"; times are in {', '.join(found)}" if found else ""
+    times = [name for name, kind in types.items() if pa.types.is_timestamp(kind) or pa.types.is_date(kind)]
+    return f"; times are in {', '.join(times)}" if times else ""
 
 
 def _family(kind: Any) -> str:

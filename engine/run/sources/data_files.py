@@ -35,6 +35,10 @@ AHEAD = 1 << 16
 Below = list[tuple[tuple[str, ...], "LocalFile | RemoteFile"]]
 """Files below a directory, each with the names on the way to it."""
 
+_AT_ONCE = 16
+T = TypeVar("T")
+R = TypeVar("R")
+
 
 class LocalFile(Struct, frozen=True):
     """A file or directory of this machine that exists, or not."""
@@ -216,12 +220,6 @@ def near(name: str, names: Sequence[str]) -> str:
     like = difflib.get_close_matches(name.lower(), [other.lower() for other in names], n=2, cutoff=0.6)
     similar = [other for other in names if other.lower() in like]
     return f"; did you mean {' or '.join(map(repr, similar))}?" if similar else ""
-
-
-_AT_ONCE = 16
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 class _Place(NamedTuple):

@@ -26,6 +26,19 @@ from .columns import Columns, channels, texts, times
 from .data_files import Format
 from .table_files import TableFile
 
+ROWS = 1 << 20
+"""Rows read at once."""
+_ALONE_BYTES = 8 << 20
+"""Only files from this size (bytes) on are divided: opening every small file would take longer than reading it."""
+_LEGACY = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
+"""Metadata keys of files whose times Spark converts from another calendar."""
+_BLOCK_BYTES = 8 << 20
+_MAX_NUMBER, _DEEPEST, _MAX_LINE = 1_000, 500, 50_000
+"""Limits like those of Spark's parser, which Arrow does not have: characters of a number, nesting, characters of a
+line.
+"""
+_LONG_NUMBER = re.compile(rb"[0-9.eE+-]{%d}" % _MAX_NUMBER)
+
 
 def files_of(batch: Batch) -> list[tuple[str, int]] | None:
     """The files (path, bytes) of a batch of local files; None if the log does not say.
@@ -65,13 +78,6 @@ def _entries(log: Path, number: int) -> Iterator[str]:
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-ROWS = 1 << 20
-"""Rows read at once."""
-_ALONE_BYTES = 8 << 20
-"""Only files from this size (bytes) on are divided: opening every small file would take longer than reading it."""
-_LEGACY = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
-"""Metadata keys of files whose times Spark converts from another calendar."""
-
 
 class NotReadableError(Exception):
     """A file that Spark must read itself: it may convert its values, or report better what is wrong with it."""
@@ -99,8 +105,8 @@ class ParquetRows(Struct, frozen=True):
 
     def __call__(self, piece: Piece) -> "Iterator[pa.Table]":
         """The piece's rows in the canonical columns, at least one table; NotReadableError if Spark must read it."""
-        wanted = (self.time, self.channel, self.watermark, *self.explain)
-        names = list(dict.fromkeys(name for name in wanted if name is not None))
+        columns = (self.time, self.channel, self.watermark, *self.explain)
+        names = list(dict.fromkeys(name for name in columns if name is not None))
         try:
             file = _open(piece.path, [name for name in (self.channel, *self.explain) if name is not None])
             self._check(file)
@@ -201,12 +207,6 @@ def _open(path: str, texts: list[str]) -> Any:
     return pq.ParquetFile(path, read_dictionary=texts, coerce_int96_timestamp_unit="us", memory_map=True)
 
 
-_BLOCK_BYTES = 8 << 20
-_MAX_NUMBER, _DEEPEST, _MAX_LINE = 1_000, 500, 50_000
-"""Limits like those of Spark's parser, which Arrow does not have: characters of a number, nesting, characters of a
-line.
-"""
-_LONG_NUMBER = re.compile(rb"[0-9.eE+-]{%d}" % _MAX_NUMBER)
 _CONTROL = bytes(byte for byte in range(0x20) if byte != ord("\n"))
 
 
@@ -326,15 +326,15 @@ def _blocks(path: str, *, with_header: bool) -> Iterator[tuple[bytes, bytes]]:
     """The header line, and whole lines of the rest in blocks; a .gz is unpacked, as in Spark."""
     with gzip.open(path) if path.endswith(".gz") else open(path, "rb") as file:
         header = file.readline().removesuffix(b"\n") if with_header else b""
-        rest = b""
+        unfinished = b""
         while block := file.read(_BLOCK_BYTES):
             cut = block.rfind(b"\n") + 1
             if cut:
-                yield header, rest + block[:cut]
-                rest = block[cut:]
+                yield header, unfinished + block[:cut]
+                unfinished = block[cut:]
             else:
-                rest += block
-        yield header, rest
+                unfinished += block
+        yield header, unfinished
 
 
 def _is_beyond_limits(body: bytes) -> bool:

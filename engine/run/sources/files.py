@@ -166,22 +166,22 @@ class Files(Source):
             if scheme.endswith(":"):
                 raise UsageError(f"new files are read from a directory here; replay {scheme}// with wmtop run replay")
             raise UsageError(f"no directory {directory}; create it with a first file in it", code="missing")
-        found = [directory.joinpath(*names) for names, _ in LocalFile(directory).below()]
+        paths = [directory.joinpath(*names) for names, _ in LocalFile(directory).below()]
         if self._as_format is None:
-            found = [path for path in found if format_of(path.name) is not None]
-        found = [path for path in found if path.stat().st_size]
-        if not found:
-            what = self._as_format or "Parquet, CSV or JSON"
+            paths = [path for path in paths if format_of(path.name) is not None]
+        paths = [path for path in paths if path.stat().st_size]
+        if not paths:
+            formats = self._as_format or "Parquet, CSV or JSON"
             raise UsageError(
-                f"{directory} has no {what} file with records; add a first one, which defines the columns",
+                f"{directory} has no {formats} file with records; add a first one, which defines the columns",
                 code="no_files",
             )
-        return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path))
+        return sorted(paths, key=lambda path: (path.stat().st_mtime_ns, path))
 
     def _options(self, file: TableFile) -> dict[str, str]:
         options = {"maxBytesPerTrigger": str(_BYTES_PER_BATCH), "recursiveFileLookup": "true", "mode": "PERMISSIVE"}
         if self._as_format is None:
-            suffixes = [_any_case(suffix) for suffix, found in SUFFIXES.items() if found == file.format]
+            suffixes = [_any_case(suffix) for suffix, kind in SUFFIXES.items() if kind == file.format]
             options["pathGlobFilter"] = "*{" + ",".join(f"{suffix},{suffix}.gz" for suffix in suffixes) + "}"
         if file.format == "csv":
             # Arrow's and Python's dialect: quotes are doubled, fields may contain line breaks. Headers must agree.

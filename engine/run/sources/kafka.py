@@ -226,18 +226,18 @@ class Kafka(Source):
         cluster = Cluster(self._config)
         try:
             self._cluster_id = cluster.id()
-            found = cluster.topics(self._topics)
-            missing = [topic for topic in self._topics if topic not in found]
+            existing = cluster.topics(self._topics)
+            missing = [topic for topic in self._topics if topic not in existing]
             if missing and self._once:
                 raise UsageError(f"no topic {missing[0]} at {self._config.bootstrap}; {cluster.near(missing[0])}")
-            for topic in found.values():
+            for topic in existing.values():
                 if not topic.may_read:
                     raise UsageError(may_not_read(topic.name))
             if self._start == "committed" and not self._resuming and not cluster.committed(self._group or ""):
                 raise UsageError(
                     f"--from committed: the group {self._group} has committed nothing; use --from earliest"
                 )
-            self._recognise_times(cluster, [p for topic in found.values() for p in topic.partitions])
+            self._recognise_times(cluster, [p for topic in existing.values() for p in topic.partitions])
         finally:
             cluster.close()
 
@@ -331,10 +331,10 @@ class Kafka(Source):
         noted, failures = False, 0
         while True:
             try:
-                found = cluster.topics(self._topics)
-                missing = [topic for topic in self._topics if topic not in found]
+                existing = cluster.topics(self._topics)
+                missing = [topic for topic in self._topics if topic not in existing]
                 if not missing:
-                    return [partition for topic in found.values() for partition in topic.partitions]
+                    return [partition for topic in existing.values() for partition in topic.partitions]
                 if not noted:
                     self._notes.add("topic_missing", topic=missing[0], near=cluster.near(missing[0]))
                     noted = True

@@ -101,17 +101,17 @@ def records_of(
 
     CorruptRecordError if a batch is inconsistent.
     """
-    found: list[DecodedRecords] = []
+    decoded: list[DecodedRecords] = []
     for whole, group in groupby(polled, lambda record: isinstance(record.value, RecordBatch)):
         if not whole:
-            found += [
+            decoded += [
                 _single(record, keys=keys, values=values, headers=headers)
                 for record in group
                 if start <= record.offset < end
             ]
         elif batches := [record.value.batch for record in group if record.value.batch.base_offset < end]:
-            found.append(_decoded(batches, start, end, keys=keys, values=values, headers=headers))
-    return [records for records in found if len(records.offsets)]
+            decoded.append(_decoded(batches, start, end, keys=keys, values=values, headers=headers))
+    return [records for records in decoded if len(records.offsets)]
 
 
 def _single(record: Any, *, keys: bool, values: bool, headers: bool) -> DecodedRecords:
@@ -176,11 +176,11 @@ def _content_of(batch: Any) -> bytes:
 def _places(data: NDArray[np.uint8], contents: list[bytes], counts: list[int]) -> Longs:
     """Where each record begins (with its length), given the batches' contents one after the other."""
     begins = np.cumsum([0, *map(len, contents)])
-    found = _guessed(data, begins, counts)
-    if found is None:
+    places = _guessed(data, begins, counts)
+    if places is None:
         each = [_walked(content, count) for content, count in zip(contents, counts, strict=True)]
-        found = np.concatenate(each) + np.repeat(begins[:-1], counts)
-    return found
+        places = np.concatenate(each) + np.repeat(begins[:-1], counts)
+    return places
 
 
 def _guessed(data: NDArray[np.uint8], begins: Longs, counts: list[int]) -> Longs | None:
@@ -271,16 +271,16 @@ def _headers(joined: bytes, at: Longs, last: Longs, number: Longs) -> Any:
 
 
 def _read_headers(joined: bytes, at: int, last: int, number: int) -> list[Header]:
-    found: list[Header] = []
+    headers: list[Header] = []
     for _ in range(number):
         length, at = decode_varint(joined, at)  # pyright: ignore[reportArgumentType]
         name = joined[at : at + length].decode()
         length, at = decode_varint(joined, at + length)  # pyright: ignore[reportArgumentType]
-        found.append((name, None if length < 0 else joined[at : at + length]))
+        headers.append((name, None if length < 0 else joined[at : at + length]))
         at += max(length, 0)
     if at != last:
         raise CorruptRecordError("a record does not end where its length says")
-    return found
+    return headers
 
 
 def _named(headers: "list[Header]") -> list[dict[str, Any]] | None:

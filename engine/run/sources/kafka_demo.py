@@ -5,15 +5,13 @@ import subprocess
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from kafka.admin import KafkaAdminClient
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ...kafka.client_settings import KafkaConfig
 from ...kafka.cluster import Cluster
-from ...kafka.feeder import Feed, feeder_command
+from ...kafka.feeder import Feed, feeder_command, make_topic
 from ...kafka.local_broker import LocalBroker
 from ...snapshot import SourceView
 from ...system.errors import UsageError
@@ -57,12 +55,7 @@ class KafkaDemo(Kafka):
     def prepare(self, report: Callable[[str], None]) -> None:
         """Start a broker, or find one that runs, and make the topic."""
         self._config = KafkaConfig(self._find_broker(report))
-        admin: Any = KafkaAdminClient(**self._config.for_python())
-        try:
-            topic = {"num_partitions": _PARTITIONS, "replication_factor": 1, "configs": {"retention.ms": "-1"}}
-            admin.create_topics({self._topics[0]: topic})
-        finally:
-            admin.close()
+        make_topic(self._config.bootstrap, self._topics[0], _PARTITIONS)
         super().prepare(report)
 
     def starting(self) -> None:

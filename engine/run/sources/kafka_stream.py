@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import numpy as np
 import pyarrow as pa
-from kafka import KafkaConsumer
 from kafka.errors import OffsetOutOfRangeError
 from msgspec import Struct
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -19,12 +18,12 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 
 from ...kafka.client_settings import FETCH_WAIT_MS, KafkaConfig
 from ...kafka.cluster import (
-    BACKOFF,
     Cluster,
     Offsets,
     Positions,
     Topic,
     TopicPartition,
+    consumer_of,
     limited,
     offsets_of,
     parse_offsets,
@@ -65,6 +64,9 @@ _BEYOND_S = 2.0
 """How long (s) records polled beyond a range may be used."""
 _SILENT_S = 30.0
 """Time (s) without a record of a partition after which a task gives up: the engine then starts the query again."""
+
+_consumers: dict[bytes, Any] = {}
+"""A worker's consumers by configuration: connecting costs more than reading a small range."""
 
 
 class KnownTopics:
@@ -241,10 +243,6 @@ def _parts(partition: TopicPartition, start: int, end: int, most: int) -> list[O
     return [OffsetRange(partition.topic, partition.partition, low, high) for low, high in edges if low < high]
 
 
-_consumers: dict[bytes, Any] = {}
-"""A worker's consumers by configuration: connecting costs more than reading a small range."""
-
-
 class Beyond(NamedTuple):
     """Batches that a worker's consumer polled beyond a range."""
 
@@ -267,34 +265,30 @@ _beyond: dict[bytes, Beyond] = {}
 def _consumer(config: KafkaConfig) -> Any:
     key = msgspec.json.encode(config)
     if key not in _consumers:
-        none: Any = "none"  # kafka-python's types do not include it
-        consumer = _consumers[key] = KafkaConsumer(
-            **BACKOFF | config.for_python(),
+        consumer = _consumers[key] = consumer_of(
+            config,
             client_id="wmtop-reader",
-            enable_auto_commit=False,
-            auto_offset_reset=none,
-            isolation_level="read_committed",
+            auto_offset_reset="none",
             max_partition_fetch_bytes=_FETCH_BYTES,
             fetch_max_wait_ms=FETCH_WAIT_MS,
-            allow_auto_create_topics=False,
         )
         deliver_batches(consumer)
     return _consumers[key]
 
 
-def read_range(options: ReaderOptions, wanted: OffsetRange) -> Iterator[DecodedRecords]:
+def read_range(options: ReaderOptions, offsets: OffsetRange) -> Iterator[DecodedRecords]:
     """The records of a range, in order, some polls' worth at a time; none of aborted transactions."""
     consumer = _consumer(options.config)
-    partition = TopicPartition(wanted.topic, wanted.partition)
+    partition = TopicPartition(offsets.topic, offsets.partition)
     consumer.assign([partition])
     key = msgspec.json.encode(options.config)
     beyond = _beyond.pop(key, None)
-    left = [] if beyond is None else beyond.of(partition, wanted.start)
+    left = [] if beyond is None else beyond.of(partition, offsets.start)
     if not left:
-        consumer.seek(partition, wanted.start)
+        consumer.seek(partition, offsets.start)
     polled: list[Any] = []
-    at, heard_s = wanted.start, time.monotonic()
-    while at < wanted.end:
+    at, heard_s = offsets.start, time.monotonic()
+    while at < offsets.end:
         try:
             polled, left = left, []
             polled = polled or consumer.poll(timeout_ms=_POLL_MS, max_records=_BATCHES_PER_POLL).get(partition, [])
@@ -302,23 +296,23 @@ def read_range(options: ReaderOptions, wanted: OffsetRange) -> Iterator[DecodedR
         except OffsetOutOfRangeError:
             # Retention deleted records, or the topic was recreated: continue with the rest of the range.
             first = consumer.beginning_offsets([partition])[partition]
-            if not at < first < wanted.end:
+            if not at < first < offsets.end:
                 return
             polled, moved = [], first
             consumer.seek(partition, first)
         if moved is not None and moved > at:
             at, heard_s = moved, time.monotonic()
-        elif time.monotonic() - heard_s > _GONE_S and wanted.partition not in _partitions(consumer, wanted.topic):
+        elif time.monotonic() - heard_s > _GONE_S and offsets.partition not in _partitions(consumer, offsets.topic):
             return  # deleted before it was read: the engine's probe notes that
         elif time.monotonic() - heard_s > _SILENT_S:
             raise TimeoutError(
-                f"partition {wanted.partition} of {wanted.topic} delivers no records; check that its broker is up"
+                f"partition {offsets.partition} of {offsets.topic} delivers no records; check that its broker is up"
             )
         yield from records_of(
-            polled, wanted.start, wanted.end, keys=options.keys, values=options.values, headers=options.headers
+            polled, offsets.start, offsets.end, keys=options.keys, values=options.values, headers=options.headers
         )
-    if rest := [batch for batch in polled if batch.offset >= wanted.end]:
-        _beyond[key] = Beyond(partition, wanted.end, time.monotonic(), rest)
+    if later := [batch for batch in polled if batch.offset >= offsets.end]:
+        _beyond[key] = Beyond(partition, offsets.end, time.monotonic(), later)
 
 
 def _partitions(consumer: Any, topic: str) -> set[int]:
@@ -326,11 +320,11 @@ def _partitions(consumer: Any, topic: str) -> set[int]:
     return consumer.partitions_for_topic(topic) or set() if topic in consumer.topics() else set()
 
 
-def _batch(options: ReaderOptions, wanted: OffsetRange, records: DecodedRecords) -> pa.RecordBatch:
+def _batch(options: ReaderOptions, offsets: OffsetRange, records: DecodedRecords) -> pa.RecordBatch:
     count = len(records.offsets)
     columns = [
-        pa.nulls(count, pa.string()).fill_null(wanted.topic),
-        pa.nulls(count, pa.int32()).fill_null(wanted.partition),
+        pa.nulls(count, pa.string()).fill_null(offsets.topic),
+        pa.nulls(count, pa.int32()).fill_null(offsets.partition),
         pa.array(records.offsets, pa.int64()),
         pa.array(records.timestamps, pa.int64(), mask=records.timestamps < 0),
         records.keys,
@@ -355,12 +349,12 @@ class KafkaRows(Struct, frozen=True):
 
     options: ReaderOptions
 
-    def __call__(self, wanted: ChannelRange) -> "Iterator[pa.Table]":
+    def __call__(self, part: ChannelRange) -> "Iterator[pa.Table]":
         """The records of the range as tables, at least one."""
         nothing = np.zeros(0, np.int64)
-        yield _table(wanted.channel, nothing, nothing)
-        for records in read_range(self.options, wanted.offsets):
-            yield _table(wanted.channel, records.offsets, records.timestamps)
+        yield _table(part.channel, nothing, nothing)
+        for records in read_range(self.options, part.offsets):
+            yield _table(part.channel, records.offsets, records.timestamps)
 
 
 def _table(channel: str, offsets: Any, timestamps: Any) -> "pa.Table":

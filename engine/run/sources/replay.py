@@ -47,6 +47,9 @@ screen moves and that the watermark, fixed at a batch's start, follows.
 """
 _ROWS_PER_TASK = 50_000
 
+BATCH_EVERY_S = 0.2
+"""Least time (s) between two batches of a paced replay without batches of exact size."""
+
 
 def next_end(
     arrivals: NDArray[np.int64], start: int, clock_ms: int | None, batch_rows: int | None, most: int | None
@@ -146,10 +149,6 @@ class ReplayTime:
         if usable == len(self._arrivals):
             return 0
         return int(self._arrivals[max(usable, min(rows_read, len(self._arrivals)) - 1)])
-
-
-BATCH_EVERY_S = 0.2
-"""Least time (s) between two batches of a paced replay without batches of exact size."""
 
 
 class StagedColumns(Struct, frozen=True):

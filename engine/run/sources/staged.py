@@ -25,6 +25,9 @@ LAYOUT = 2
 """Version of the files: rows staged with another one are staged again."""
 ROWS, NAMES, ARRIVALS = "rows.arrow", "channels.arrow", "arrivals.npy"
 
+_RECORDS = "records.arrow"
+_ROWS = 16_384
+
 
 def arrivals_of(directory: Path) -> NDArray[np.int64]:
     """The arrivals (ms) of the staged rows in order, `MIN` for null."""
@@ -129,9 +132,6 @@ def _plain_schema(schema: Any) -> Any:
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_RECORDS = "records.arrow"
-_ROWS = 16_384
-
 
 def write_records(directory: Path, table: Any) -> None:
     """Write the records of a replay, in its order."""
@@ -174,8 +174,8 @@ def _records(reader: Any, rows: Any) -> Any:
     for number in np.unique(numbers):
         batch = reader.get_batch(int(number))
         first = ends[number] - batch.num_rows
-        wanted: Any = rows[order][numbers == number] - first
-        parts.append(batch.take(pa.array(wanted, pa.int64())))
+        in_batch: Any = rows[order][numbers == number] - first
+        parts.append(batch.take(pa.array(in_batch, pa.int64())))
     back: Any = np.empty(len(rows), dtype=np.int64)
     back[order] = np.arange(len(rows))
     return pa.Table.from_batches(parts).take(pa.array(back, pa.int64()))

@@ -31,6 +31,11 @@ from .table_files import Chunk, TableFile, chunks, rows_of
 _SURE_S = 1.0
 """Time (s) after which the time left is reported: the first chunks take longer."""
 
+_MANIFEST = "staged.json"
+_RECORD = PREFIX + "record."
+_FILES_AHEAD, _SMALL_BYTES, _SMALL_ROWS = 8, 2 << 20, 200_000
+"""The number of files of a store that are read while those before them are staged, if they are not larger."""
+
 
 class StagingProgress:
     """Reports after each chunk: by bytes of the files that are done, and by rows within a Parquet file."""
@@ -156,12 +161,6 @@ class StagedWriter:
             self._writer = pa.ipc.new_file(self._sink, batches[0].schema)
         rows = pa.Table.from_batches(batches).combine_chunks()
         self._writer.write_table(rows)
-
-
-_MANIFEST = "staged.json"
-_RECORD = PREFIX + "record."
-_FILES_AHEAD, _SMALL_BYTES, _SMALL_ROWS = 8, 2 << 20, 200_000
-"""The number of files of a store that are read while those before them are staged, if they are not larger."""
 
 
 class Staged(Struct, frozen=True):
