@@ -31,6 +31,9 @@ from .groups import (
 from .sources.base import ARRIVAL, CHANNEL, OFFSET, TIME, WATERMARK
 from .sources.file_rows import NotReadableError
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 _BLOCK = 1 << 17
 """Records processed at once: few enough for the processor's cache."""
 _MIN_BLOCK = 1 << 14
@@ -275,10 +278,6 @@ def _values(values: Any) -> tuple[Longs, Flags | None]:
     known = values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else None
     values = values if known is None else values.fill_null(0)
     return values.to_numpy(zero_copy_only=False).astype(np.int64, copy=False), known
-
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 class Work(Struct, frozen=True):

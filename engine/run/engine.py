@@ -35,6 +35,9 @@ from .row_groups import ship_custom
 from .sources.base import Source
 from .tasks import is_local, prepare_executors
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 BEAT_S = 0.1
 """How often the main loop polls between batches, and the ticker ticks."""
 SNAPSHOT_EVERY_S = 1.0
@@ -96,10 +99,6 @@ class RunSnapshots:
     def _unread(self) -> Unread | None:
         progress = self._source.progress
         return None if progress is None else progress.unread()
-
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 class EngineOptions(Struct, frozen=True, kw_only=True):
@@ -398,14 +397,14 @@ class Engine:
 
     def _stop(self) -> None:
         """Stop the query and Spark; a JVM that does not answer, or takes too long, is killed."""
-        from .session import answer, stop_session
+        from .session import ask_jvm, stop_session
 
         run, spark = self._run, self._spark
         if spark is None:
             if run is not None:
                 run.stop()
             return
-        with killed_if_stuck(self._jvm(), lambda: answer(spark)), ExitStack() as closing:
+        with killed_if_stuck(self._jvm(), lambda: ask_jvm(spark)), ExitStack() as closing:
             self._spark = None
             closing.callback(stop_session, spark)
             if run is not None:

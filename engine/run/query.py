@@ -37,11 +37,11 @@ from .session import forget_sockets
 from .sources.base import Batch, Source
 from .tasks import TaskNeeds, local_uri
 
-STOPPING = "the engine is stopping"
-
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+STOPPING = "the engine is stopping"
 
 
 _POLL_MS = 50

@@ -1,4 +1,7 @@
-"""One pass of native expressions over a micro-batch: groups by channel, pane and lateness bucket."""
+"""Groups records given as Spark's rows, in one pass of native expressions: by channel, pane and lateness bucket.
+
+Strategies for which order matters (`smoothed`, a user's own) also get each channel's records in order.
+"""
 
 # pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # (pyarrow is only partly typed.)

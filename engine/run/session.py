@@ -23,10 +23,13 @@ from ..system.errors import RunError, UsageError, first_line
 from ..system.java import Java, find_java
 from .tasks import is_local_master
 
-_WAIT_S = 60.0
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_ARCHIVE_AFTER_S = 60.0
 """How long (s) an engine must run before the archive is made: short runs are left alone."""
-_KEPT = 3
-_QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
+_MAX_ARCHIVES = 3
+_QUIET_ARCHIVE = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
 
 _DEFAULTS = {
     "spark.ui.enabled": "false",
@@ -80,28 +83,28 @@ _helper = _Helper()
 
 def java_options(java: Java) -> str:
     """The JVM options that use the archive made for `java`; empty if no archive exists."""
-    archive = find(java)
+    archive = find_archive(java)
     if archive is None:
         return ""
     with suppress(OSError):  # it is another user's
-        os.utime(archive)  # `keep` deletes those that were not used for long
-    return f'{_QUIET} -Xshare:auto "-XX:SharedArchiveFile={archive}"'
+        os.utime(archive)  # `keep_archive` deletes those that were not used for long
+    return f'{_QUIET_ARCHIVE} -Xshare:auto "-XX:SharedArchiveFile={archive}"'
 
 
-def dump_options(target: Path) -> str:
+def archive_dump_options(target: Path) -> str:
     """The JVM options that write an archive to `target` when the JVM exits."""
-    return f'{_QUIET} "-XX:ArchiveClassesAtExit={target}"'
+    return f'{_QUIET_ARCHIVE} "-XX:ArchiveClassesAtExit={target}"'
 
 
-def find(java: Java) -> Path | None:
+def find_archive(java: Java) -> Path | None:
     """The archive for `java`; its name includes its size, since a JVM crashes on a truncated one."""
-    for path in cache().glob(f"{key(java)}-*.jsa"):
+    for path in archives().glob(f"{archive_key(java)}-*.jsa"):
         if path.stem.endswith(f"-{path.stat().st_size}"):
             return path
     return None
 
 
-def key(java: Java) -> str:
+def archive_key(java: Java) -> str:
     """The prefix of the names of archives for `java`, this PySpark and the location of its jars."""
     import pyspark
 
@@ -110,38 +113,38 @@ def key(java: Java) -> str:
     return "spark-" + hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
-def cache() -> Path:
+def archives() -> Path:
     """The directory of the archives."""
     return Path(platformdirs.user_cache_dir("wmtop")) / "jvm"
 
 
-def failed_mark(java: Java) -> Path:
+def failed_archive_mark(java: Java) -> Path:
     """The file that marks that this JVM cannot make an archive."""
-    return cache() / f"{key(java)}.failed"
+    return archives() / f"{archive_key(java)}.failed"
 
 
-def keep(java: Java, made: Path) -> Path:
+def keep_archive(java: Java, made: Path) -> Path:
     """Put the archive `made` in its place, in one step, and delete those beyond a few that were used longest ago."""
-    target = cache() / f"{key(java)}-{made.stat().st_size}.jsa"
+    target = archives() / f"{archive_key(java)}-{made.stat().st_size}.jsa"
     made.replace(target)
-    for old in sorted(cache().glob("*.jsa"), key=lambda path: path.stat().st_mtime_ns, reverse=True)[_KEPT:]:
+    for old in sorted(archives().glob("*.jsa"), key=lambda path: path.stat().st_mtime_ns, reverse=True)[_MAX_ARCHIVES:]:
         old.unlink(missing_ok=True)
     return target
 
 
-def make_later(java: Java, wait_s: float = _WAIT_S) -> None:
+def make_archive_later(java: Java, wait_s: float = _ARCHIVE_AFTER_S) -> None:
     """Start the helper that makes the archive after `wait_s`; does nothing if there is an archive, or none can
     be made.
     """
-    if sys.platform == "win32" or find(java) is not None or failed_mark(java).exists():
+    if sys.platform == "win32" or find_archive(java) is not None or failed_archive_mark(java).exists():
         return
-    _helper.timer = threading.Timer(wait_s, _start)
+    _helper.timer = threading.Timer(wait_s, _start_helper)
     _helper.timer.daemon = True
     _helper.timer.start()
 
 
-def give_up() -> None:
-    """Stop what `make_later` started."""
+def stop_archive_helper() -> None:
+    """Stop what `make_archive_later` started."""
     if _helper.timer is not None:
         _helper.timer.cancel()
         _helper.timer.join()  # it may be starting the helper right now
@@ -152,7 +155,7 @@ def give_up() -> None:
     _helper.timer = _helper.process = None
 
 
-def _start() -> None:
+def _start_helper() -> None:
     # The pipe to the helper's standard input closes when this process dies, however it dies; the helper then ends, too.
     _helper.process = subprocess.Popen(
         [sys.executable, "-m", f"{__package__}.warm_up"],
@@ -160,10 +163,6 @@ def _start() -> None:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def check_version(needed: tuple[int, int]) -> None:
@@ -228,7 +227,7 @@ def build_session(
             raise
         raise RunError(_why_not(error, log, said_before)) from error
     if archive:
-        make_later(java)
+        make_archive_later(java)
     return session
 
 
@@ -245,7 +244,7 @@ def jvm_pid(spark: "SparkSession") -> int:
     return _process(spark).pid
 
 
-def answer(spark: "SparkSession") -> None:
+def ask_jvm(spark: "SparkSession") -> None:
     """Return when the JVM has answered a question; an error of py4j if it has ended."""
     _gateway(spark).jvm.java.lang.System.nanoTime()
 
@@ -255,7 +254,7 @@ def stop_session(spark: "SparkSession", timeout_s: float = 10.0) -> None:
     from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
     from pyspark import SparkContext
 
-    give_up()
+    stop_archive_helper()
     process = _process(spark)
     with contextlib.suppress(Py4JError, OSError), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # that the JVM is gone

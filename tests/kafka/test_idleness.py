@@ -90,7 +90,7 @@ def test_channels_of_a_field_are_quiet_only_when_every_partition_was_read(
         states_while_unread: list[str] = []
 
         def all_read(picture: Snapshot) -> bool:
-            unread = it.source.backlog.unread()
+            unread = it.source.progress.unread()
             if unread.records:
                 states_while_unread.extend(channel.state for channel in picture.channels)
             return picture.totals.records == 4

@@ -133,7 +133,7 @@ def test_a_run_that_ended_before_its_first_batch_starts_where_it_did(
         source = Kafka(config, [topic], KafkaColumns(), start="latest", directory=tmp_path, keep=True)
         source.prepare(lambda text: None)
         source.close()
-        assert source.backlog.start == {TopicPartition(topic, 0): 3}
+        assert source.progress.start == {TopicPartition(topic, 0): 3}
 
 
 @pytest.mark.matrix

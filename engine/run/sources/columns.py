@@ -1,4 +1,4 @@
-"""The columns of the input by their role, checked against the files, and their values in canonical form."""
+"""The columns of the input by their role, checked against the files; their values in canonical form or as they are."""
 
 # pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # (pyarrow is only partly typed.)

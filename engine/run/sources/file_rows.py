@@ -26,6 +26,9 @@ from .columns import Columns, channels, texts, times
 from .data_files import Format
 from .table_files import TableFile
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
 ROWS = 1 << 20
 """Rows read at once."""
 _ALONE_BYTES = 8 << 20
@@ -73,10 +76,6 @@ def _entries(log: Path, number: int) -> Iterator[str]:
             raise ValueError(address.scheme)
         if entry["batchId"] == number:
             yield unquote(address.path)
-
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 
 class NotReadableError(Exception):

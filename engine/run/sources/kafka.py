@@ -1,4 +1,4 @@
-"""`run kafka`: topics by Spark's connector or by kafka-python, chosen once."""
+"""`run kafka`: topics by Spark's connector or by kafka-python, chosen once; where times and channels are in records."""
 
 import contextlib
 import shutil
@@ -223,8 +223,7 @@ class Kafka(Source):
         """Check the cluster, the topics and their latest records; `UsageError` for anything that cannot be read."""
         for name in self.more.explain:
             explained_sql(name)
-        cluster = Cluster(self._config)
-        try:
+        with contextlib.closing(Cluster(self._config)) as cluster:
             self._cluster_id = cluster.id()
             existing = cluster.topics(self._topics)
             missing = [topic for topic in self._topics if topic not in existing]
@@ -238,8 +237,6 @@ class Kafka(Source):
                     f"--from committed: the group {self._group} has committed nothing; use --from earliest"
                 )
             self._recognise_times(cluster, [p for topic in existing.values() for p in topic.partitions])
-        finally:
-            cluster.close()
 
     def identity(self) -> dict[str, Any]:
         """Cluster, topics and columns; not the reader, since both read the same records."""
@@ -269,13 +266,10 @@ class Kafka(Source):
         self._directory.mkdir(parents=True, exist_ok=True)
         if self._balancer is not None:
             self._balancer.begin()
-        cluster = Cluster(self._config)
-        try:
+        with contextlib.closing(Cluster(self._config)) as cluster:
             partitions = self._wait_for_topics(cluster, report)
             self._progress.begin(self._start_offsets(cluster, partitions))
             self._probe.earliest = cluster.earliest(partitions)
-        finally:
-            cluster.close()
         self._probe.start(self._config)
 
     def load(self, spark: "SparkSession") -> "DataFrame":
@@ -313,11 +307,8 @@ class Kafka(Source):
         return TaskNeeds(modules, required=True) if self._by_python(spark) else TaskNeeds()
 
     def trigger(self) -> dict[str, Any]:
-        return (
-            {"availableNow": True}
-            if self._once
-            else {"processingTime": f"{_POLL_MS[self._reader or 'python']} milliseconds"}
-        )
+        poll_ms = _POLL_MS[self._reader or "python"]
+        return {"availableNow": True} if self._once else {"processingTime": f"{poll_ms} milliseconds"}
 
     def close(self) -> None:
         """Stop probing the cluster, and delete the temporary files of this run."""

@@ -1,4 +1,4 @@
-"""A Spark data source that reads Kafka with kafka-python, as rows."""
+"""Reads Kafka with kafka-python in Spark's tasks: a data source of rows, and ranges of offsets as Arrow columns."""
 
 # pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # (kafka-python and pyarrow are only partly typed.)

@@ -17,6 +17,9 @@ from ..tasks import map_in_arrow
 from .base import ARRIVAL, CHANNEL, OFFSET, ONE_CHANNEL
 from .columns import plain_type
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
 BATCH_ROWS = 65_536
 """Rows per IPC batch."""
 PREFIX = "_wmtop_"
@@ -127,10 +130,6 @@ def _plain_schema(schema: Any) -> Any:
     return pa.schema(
         [*zip(schema.names, types, strict=True), (PREFIX + ARRIVAL, pa.int64()), (PREFIX + OFFSET, pa.int64())]
     )
-
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 def write_records(directory: Path, table: Any) -> None:
