@@ -3,6 +3,7 @@
 from msgspec import UNSET, Struct, UnsetType
 
 from ..snapshot import ChannelView, InstanceView, Snapshot
+from ..text import formatting as f
 from ..watermarks.idleness import IdlenessTimers
 from ..watermarks.multiplexer import Multiplexer, Split, WatermarkOutput
 from ..watermarks.operator_clock import Instance, OperatorClock
@@ -111,6 +112,17 @@ def _numbers(snapshot: Snapshot) -> list[int]:
     return numbers
 
 
+class Wish(Struct, frozen=True):
+    """The setting that is previewed: a lateness, or an idle timeout (None: off)."""
+
+    idle: bool
+    value_ms: int | None
+
+    def words(self) -> str:
+        """`lateness 45m`."""
+        return f"{'idle timeout' if self.idle else 'lateness'} {f.setting(self.value_ms)}"
+
+
 class AppliedNow(Struct, frozen=True):
     """The watermark (epoch ms) right after the next emit if the change is made now and no record comes.
 
@@ -146,6 +158,22 @@ def applied_now(
     lateness = (settings.lateness_ms or 0) if lateness_ms is UNSET else lateness_ms
     idle_after = settings.idle_after_ms if idle_after_ms is UNSET else idle_after_ms
     return _emitted(snapshot, snapshot.now_ms, lateness, idle_after)
+
+
+def effect_now(snapshot: Snapshot, wish: Wish) -> AppliedNow | None:
+    """The effect of the setting at the next emit; None if it is not known, or the strategy does not have it."""
+    try:
+        if wish.idle:
+            return applied_now(snapshot, idle_after_ms=wish.value_ms)
+        return None if wish.value_ms is None else applied_now(snapshot, lateness_ms=wish.value_ms)
+    except ValueError:
+        return None
+
+
+def now_gain_ms(snapshot: Snapshot, wish: Wish) -> int | None:
+    """How far the watermark advances at the next emit with the setting; None: not known."""
+    applied, level = effect_now(snapshot, wish), snapshot.level.watermark_ms
+    return None if applied is None or applied.watermark_ms is None or level is None else applied.watermark_ms - level
 
 
 def _by_sparks_rule(snapshot: Snapshot, delay_ms: int | None) -> AppliedNow | None:

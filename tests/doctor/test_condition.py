@@ -2,7 +2,8 @@
 
 import pytest
 from msgspec.structs import replace
-from wmtop.engine.doctor.condition import EngineSilent, PartlyUnknown, QueryStale, SourceUnreachable
+from wmtop.engine.doctor.attached import QueryStale
+from wmtop.engine.doctor.condition import EngineSilent, PartlyUnknown, SourceUnreachable
 from wmtop.engine.snapshot import EngineState, Note, Snapshot
 
 from .patients import NOW, found, healthy

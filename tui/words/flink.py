@@ -8,16 +8,17 @@ from msgspec.structs import replace
 from ...engine.snapshot import Snapshot
 from ...engine.snapshot.flink_job import FlinkJob, FlinkVertex
 from ...engine.text import formatting as f
+from ...engine.text.codes import JOB_GONE, NO_LINKS, unknown_text
+from ...engine.text.flink_load import is_back_pressured, is_busy
+from ...engine.text.formatting import name
 from ...engine.verdict.history import HistoryPoint
 from .attached import Attached
-from .lists import JOB_GONE, NO_LINKS
-from .notes import unknown_text
 from .operators import Stage, clock_stage, gap
 from .own_run import held_back_by
 from .preview import LatenessPreview, Preview
 from .progress import Cells, Chart, age_words, job_charts
 from .spans import Part, part
-from .wording import cause, is_back_pressured, is_busy, late_drops, name
+from .wording import cause, late_drops
 
 _NAME_CELLS = 28
 

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from wmtop.engine.feed.messages import Change, Reply, ToEngine
 from wmtop.engine.snapshot import BarrelRule, Level, Note, Snapshot, StatefulOperator, WatermarkNode
 from wmtop.engine.system.errors import RunError
-from wmtop.tui.words.notes import note_text, unknown_text
+from wmtop.engine.text.codes import unknown_text
+from wmtop.tui.words.notes import note_text
 
 from ..attached import LEVEL, NOW, group, query, stale, tapped, two_nodes
 from ..canned import MINUTE, header
