@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -32,6 +32,7 @@ from .failures import SILENT_AFTER_S, JvmWatch, SparkError, killed_if_stuck, spa
 from .query import Run
 from .reports import RunNotes
 from .row_groups import ship_custom
+from .session import ask_jvm, build_session, jvm_process, stop_session
 from .sources.base import Source
 from .tasks import is_local, prepare_executors
 
@@ -231,8 +232,6 @@ class Engine:
         return run
 
     def _start_spark(self, state: StateDirectory) -> None:
-        from .session import build_session, jvm_pid
-
         with self._host.step("starting Spark (a JVM)"):
             options = self._options
             self._spark = build_session(
@@ -243,7 +242,7 @@ class Engine:
                 jars=options.jars,
                 log=self._log,
             )
-            state.note_jvm(jvm_pid(self._spark))
+            state.note_jvm(jvm_process(self._spark).pid)
             if self._settings.factory is not None:
                 ship_custom(self._spark, self._settings.factory)
         self._host.take_signals()  # only now: Spark sets handlers of its own
@@ -381,9 +380,9 @@ class Engine:
         if changed:
             self._say(f"resuming with the settings that were changed while it ran: {', '.join(changed)}")
 
-    def _jvm(self) -> Any:
+    def _jvm(self) -> "subprocess.Popen[bytes]":
         assert self._spark is not None
-        return self._spark.sparkContext._gateway.proc  # pyright: ignore
+        return jvm_process(self._spark)
 
     def _raise_if_jvm_died(self, error: Exception | None) -> None:
         """RunError if the JVM has died, which is the true reason of `error`; gives a dying JVM a moment."""
@@ -397,8 +396,6 @@ class Engine:
 
     def _stop(self) -> None:
         """Stop the query and Spark; a JVM that does not answer, or takes too long, is killed."""
-        from .session import ask_jvm, stop_session
-
         run, spark = self._run, self._spark
         if spark is None:
             if run is not None:

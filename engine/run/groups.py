@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from ..snapshot import Offender
 from ..watermarks.counts import MAX_GROUPS
-from ..watermarks.monitor import Monitor
 from ..watermarks.observation import BatchObservation, Group, Sequence
 from ..watermarks.settings import Session, Settings
 from ..watermarks.times import FIRST_USABLE_MS, MAX, MIN
@@ -102,11 +101,6 @@ def keys_of(settings: Settings, edges: list[int]) -> Keys:
         "is_future": 0 if settings.future_guard_ms is None else 2,
     }
     return Keys(head_ms, gaps, {name: size for name, size in sizes.items() if size})
-
-
-def levels_of(monitor: Monitor, now_ms: int | None) -> Levels:
-    """The `Levels` of the next batch."""
-    return Levels(monitor.level, monitor.w0, now_ms)
 
 
 class Cells(Struct):

@@ -29,7 +29,7 @@ from ..watermarks.window_operator import Firing
 from . import row_groups
 from .durable_state import FiringsFile, SavedState, StateDirectory
 from .failures import QueryFailures, SparkError, reason_of
-from .groups import Levels, levels_of
+from .groups import Levels
 from .late_output import late_output_of
 from .observe import Observer, SourceChannels, explained_from
 from .reports import QueryProgress
@@ -333,7 +333,7 @@ class Run:
             try:
                 time_ms = self._batch_time(batch)
                 self._finish_channels(time_ms)
-                levels = levels_of(self.monitor, time_ms)
+                levels = Levels(self.monitor.level, self.monitor.w0, time_ms)
                 ends = self._state.source_offsets(batch) if planned is None else [str(planned)]
                 observation = self._observe(frame, batch, levels, ends)
                 progress = self._source.progress

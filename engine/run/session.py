@@ -239,9 +239,9 @@ def _write_no_checksums(context: Any) -> None:
     local.setWriteChecksum(False)
 
 
-def jvm_pid(spark: "SparkSession") -> int:
-    """The process id of the session's JVM (the start scripts replace themselves by it)."""
-    return _process(spark).pid
+def jvm_process(spark: "SparkSession") -> "subprocess.Popen[bytes]":
+    """The session's JVM (the start scripts replace themselves by it)."""
+    return _gateway(spark).proc
 
 
 def ask_jvm(spark: "SparkSession") -> None:
@@ -255,7 +255,7 @@ def stop_session(spark: "SparkSession", timeout_s: float = 10.0) -> None:
     from pyspark import SparkContext
 
     stop_archive_helper()
-    process = _process(spark)
+    process = jvm_process(spark)
     with contextlib.suppress(Py4JError, OSError), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # that the JVM is gone
         spark.stop()
@@ -410,7 +410,3 @@ def _why_not(error: Exception, log: Path | None, said_before: int) -> str:
 
 def _gateway(spark: "SparkSession") -> Any:
     return spark.sparkContext._gateway  # pyright: ignore[reportPrivateUsage]
-
-
-def _process(spark: "SparkSession") -> "subprocess.Popen[bytes]":
-    return _gateway(spark).proc
