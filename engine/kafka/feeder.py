@@ -92,7 +92,7 @@ def feed(job: Feed, stop: threading.Event, report: Callable[[str], None]) -> int
             if monotonic() - reported > _REPORT_S:
                 reported, arrived = monotonic(), row[job.arrival]
                 report(f"{producer.sent:,} of {rows.num_rows:,} records sent, arrival {arrived:%Y-%m-%d %H:%M}")
-        producer.settle_all()
+        producer.settle_to(0)
         report(f"{producer.sent:,} of {rows.num_rows:,} records sent")
         return producer.sent
 
@@ -124,13 +124,10 @@ class _Producer:
     def send(self, partition: int, key: bytes | None, value: bytes) -> None:
         """Send a record; waits while too many are unacknowledged. Raises the error of an earlier record that failed."""
         self._open.append(self._producer.send(self._topic, value, key, partition=partition))
-        self._settle_to(_ON_THE_WAY)
+        self.settle_to(_ON_THE_WAY)
 
-    def settle_all(self) -> None:
-        """Wait until everything is acknowledged, or `stop` is set."""
-        self._settle_to(0)
-
-    def _settle_to(self, most: int) -> None:
+    def settle_to(self, most: int) -> None:
+        """Wait until at most so many records are unacknowledged, or `stop` is set."""
         self._settle()
         while len(self._open) > most and not self._stop.wait(_SETTLE_S):
             self._settle()

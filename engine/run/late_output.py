@@ -198,7 +198,6 @@ class LateOutput:
 
         UsageError if the directory cannot be this run's; one at a URI is checked only by `open`.
         """
-        self._asked = asked
         self.where = asked if is_uri(asked) else str(local_path(asked))
         """The absolute path, or the URI."""
         self._last_batch = last_batch
@@ -223,15 +222,15 @@ class LateOutput:
         self._written: int | None = None
         self._sample: LateSample | None = None
         if not is_uri(asked):
-            directory = LocalDirectory(local_path(asked))
+            directory = LocalDirectory(Path(self.where))
             self._claim(directory)
-            self._sample = LateSample(local_path(asked), from_kafka=from_kafka)
+            self._sample = LateSample(Path(self.where), from_kafka=from_kafka)
             self._sample.resume(directory.batches())
 
     @property
     def marker(self) -> Path | None:
         """The local file that names the directory's run, which Spark's executors must see; None: it is at a URI."""
-        return None if is_uri(self._asked) else Path(self.where, OWNER)
+        return None if is_uri(self.where) else Path(self.where, OWNER)
 
     @property
     def sample(self) -> list[LateRecord] | None:

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ...system.errors import UsageError, first_line
 from ...system.event_time import TimeUnit, holds_times, is_number, is_text, json_to_ms, to_ms, untyped_to_ms
-from .base import NO_CHANNEL, RecordColumns
+from .base import NO_CHANNEL, NOTHING_MORE, RecordColumns
 from .data_files import Format, near
 from .table_files import TableFile, sample
 
@@ -48,10 +48,11 @@ class Columns(Struct, frozen=True, kw_only=True):
         text = (self.marker or "").lower().replace("``", "`")
         return [name for name in file.columns if name.lower() in text]
 
-    def needed_of(self, file: TableFile) -> list[str]:
+    def needed_of(self, file: TableFile, more: RecordColumns = NOTHING_MORE) -> list[str]:
         """All columns that have to be read, each once."""
-        named = [*self.times.values(), *([self.channel] if self.channel is not None else []), *self.marked_in(file)]
-        return list(dict.fromkeys(named))
+        channel = () if self.channel is None else (self.channel,)
+        whole = file.columns if more.whole else ()
+        return list(dict.fromkeys([*self.times.values(), *channel, *self.marked_in(file), *more.explain, *whole]))
 
 
 def check_columns(file: TableFile, columns: Columns) -> None:

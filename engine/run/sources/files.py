@@ -70,7 +70,7 @@ class Files(Source):
                 )
             check_columns(file, self._columns)
             check_record_columns(file, self.more)
-            _check_decimals(file, _needed(file, self._columns, self.more))
+            _check_decimals(file, self._columns.needed_of(file, self.more))
         check_alike(files, self._columns)
 
     def identity(self) -> dict[str, Any]:
@@ -210,17 +210,11 @@ def _any_case(suffix: str) -> str:
     return "".join(f"[{letter}{letter.upper()}]" if letter.isalpha() else letter for letter in suffix)
 
 
-def _needed(file: TableFile, columns: Columns, more: RecordColumns) -> list[str]:
-    """All columns that have to be read, each once."""
-    whole = file.columns if more.whole else ()
-    return list(dict.fromkeys([*columns.needed_of(file), *more.explain, *whole]))
-
-
 def _schema(spark: "SparkSession", file: TableFile, columns: Columns, more: RecordColumns) -> "StructType":
     """The schema that Spark reads with: Parquet's own types; CSV all as text; JSON's times unchanged."""
     from pyspark.sql.types import StringType, StructField, StructType, VariantType
 
-    needed = _needed(file, columns, more)
+    needed = columns.needed_of(file, more)
     if file.format == "parquet":
         # Arrow's and pandas's nanoseconds, which Spark otherwise refuses, are read as integers.
         spark.conf.set("spark.sql.legacy.parquet.nanosAsLong", "true")

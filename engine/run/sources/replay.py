@@ -1,6 +1,7 @@
 """`run replay`: a file of events in the order of arrival, at the replay's own clock."""
 
 import hashlib
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -304,7 +305,7 @@ class Replay(Source):
         self._arrivals = None
         self._time.close()
         if not self._keep:
-            staging.remove(self._directory)
+            shutil.rmtree(self._directory, ignore_errors=True)
 
     def _check_file(self, file: TableFile) -> None:
         check_columns(file, self._columns)

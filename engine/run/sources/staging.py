@@ -4,7 +4,6 @@
 # (pyarrow is only partly typed.)
 
 import hashlib
-import shutil
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -258,11 +257,6 @@ def fingerprint(file: TableFile) -> dict[str, Any]:
     return {"name": file.file.name, "size": size, "digest": digest.hexdigest()[:16]}
 
 
-def remove(directory: Path) -> None:
-    """Delete the staged files."""
-    shutil.rmtree(directory, ignore_errors=True)
-
-
 def _read(manifest: Path) -> Staged | None:
     try:
         return msgspec.json.decode(manifest.read_bytes(), type=Staged)
@@ -287,10 +281,8 @@ def _parts(
 
 def _chunks_of(file: TableFile, columns: Columns, more: RecordColumns) -> Iterable[Chunk]:
     """The columns that are needed; a small file in a store is read here, others as the chunks are asked for."""
-    whole = file.columns if more.whole else ()
-    needed = list(dict.fromkeys([*columns.needed_of(file), *more.explain, *whole]))
     encoded = [*([] if columns.channel is None else [columns.channel]), *more.explain]
-    read = chunks(file, needed, encoded=encoded)
+    read = chunks(file, columns.needed_of(file, more), encoded=encoded)
     is_small = file.file.size <= _SMALL_BYTES and (file.rows or 0) <= _SMALL_ROWS
     return list(read) if file.file.is_remote and is_small else read
 
