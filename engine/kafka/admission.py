@@ -145,14 +145,18 @@ def _authenticate(conversation: "_Conversation", config: KafkaConfig) -> None:
         )
     if answer.error_code:
         raise for_code(answer.error_code)()
-    start: Any = get_sasl_mechanism(mechanism)
-    sasl = start(**arguments)
+    sasl = _exchange(mechanism, arguments)
     while not sasl.is_done():
         answer = conversation.ask(SaslAuthenticateRequest(auth_bytes=sasl.auth_bytes(), version=0))
         if answer.error_code:
             user = arguments["sasl_plain_username"]
             raise _RefusedError(f"refuses user '{user}' with {mechanism}; check user name, password and sasl.mechanism")
         sasl.receive(answer.auth_bytes)
+
+
+def _exchange(mechanism: str, arguments: dict[str, Any]) -> Any:
+    """kafka-python's side of the SASL authentication."""
+    return get_sasl_mechanism(mechanism)(**arguments)
 
 
 class _Conversation:
