@@ -9,7 +9,7 @@ from msgspec import Struct
 from ..snapshot import Snapshot, VerdictName
 from ..text import formatting as f
 from ..text.formatting import horizon_words, name
-from ..verdict.applied_now import Wish, now_gain_ms
+from ..verdict.applied_now import ProposedSetting, now_gain_ms
 from ..verdict.job_line import line_in_job
 
 Severity = Literal["critical", "warning", "info"]
@@ -66,12 +66,12 @@ class Fix(Struct, frozen=True):
     """How much later results would come (below 0: sooner)."""
 
     @property
-    def wish(self) -> Wish | None:
+    def proposed(self) -> ProposedSetting | None:
         """The setting that a screen can preview."""
         idle = self.code == "set-idle-timeout"
         if not idle and (self.code != "set-lateness" or self.value_ms is None):
             return None
-        return Wish(idle, self.value_ms)
+        return ProposedSetting(idle, self.value_ms)
 
     def words(self, snapshot: Snapshot) -> str:
         """The fix as an imperative; a setting with the line of the job that sets it, and its effects."""
@@ -105,7 +105,7 @@ class Fix(Struct, frozen=True):
 
     def _gain(self, gain_ms: int, snapshot: Snapshot) -> str:
         """How much the watermark gains: at the next emit, and, where that differs, with the setting from the start."""
-        now_ms = None if self.wish is None else now_gain_ms(snapshot, self.wish)
+        now_ms = None if self.proposed is None else now_gain_ms(snapshot, self.proposed)
         if gain_ms > 0 and now_ms is not None and now_ms != gain_ms:
             at_once = f"gains {f.duration(now_ms)}" if now_ms else "gains nothing"
             return f"the watermark {at_once} at once ({f.duration(gain_ms)} if set from the start)"

@@ -8,7 +8,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from ..snapshot import Snapshot, VerdictName
-from ..verdict.applied_now import Wish
+from ..verdict.applied_now import ProposedSetting
 from ..verdict.history import HistoryPoint
 from .diagnosis_input import DiagnosisInput
 from .finding import Context, Finding, Severity
@@ -92,7 +92,7 @@ def _explains(finding: Finding, verdict: VerdictName) -> bool:
 
 
 class Diagnosis(Struct, frozen=True):
-    """A finding in words; `wish` is the setting among its fixes that can be previewed."""
+    """A finding in words; `proposed` is the setting among its fixes that can be previewed."""
 
     code: str
     severity: Severity
@@ -108,7 +108,7 @@ class Diagnosis(Struct, frozen=True):
     """The further screens that show it, the best first."""
     channel: str | None = None
     """The channel whose page shows it best."""
-    wish: Wish | None = None
+    proposed: ProposedSetting | None = None
 
 
 def explain(finding: Finding, snapshot: Snapshot, zone: tzinfo | None) -> Diagnosis:
@@ -125,7 +125,7 @@ def explain(finding: Finding, snapshot: Snapshot, zone: tzinfo | None) -> Diagno
         fixes=[fix.words(snapshot) for fix in finding.fixes],
         screens=words.screens,
         channel=words.channel,
-        wish=next((fix.wish for fix in finding.fixes if fix.wish is not None), None),
+        proposed=next((fix.proposed for fix in finding.fixes if fix.proposed is not None), None),
     )
 
 

@@ -112,7 +112,7 @@ def _numbers(snapshot: Snapshot) -> list[int]:
     return numbers
 
 
-class Wish(Struct, frozen=True):
+class ProposedSetting(Struct, frozen=True):
     """The setting that is previewed: a lateness, or an idle timeout (None: off)."""
 
     idle: bool
@@ -160,19 +160,19 @@ def applied_now(
     return _emitted(snapshot, snapshot.now_ms, lateness, idle_after)
 
 
-def effect_now(snapshot: Snapshot, wish: Wish) -> AppliedNow | None:
+def effect_now(snapshot: Snapshot, proposed: ProposedSetting) -> AppliedNow | None:
     """The effect of the setting at the next emit; None if it is not known, or the strategy does not have it."""
     try:
-        if wish.idle:
-            return applied_now(snapshot, idle_after_ms=wish.value_ms)
-        return None if wish.value_ms is None else applied_now(snapshot, lateness_ms=wish.value_ms)
+        if proposed.idle:
+            return applied_now(snapshot, idle_after_ms=proposed.value_ms)
+        return None if proposed.value_ms is None else applied_now(snapshot, lateness_ms=proposed.value_ms)
     except ValueError:
         return None
 
 
-def now_gain_ms(snapshot: Snapshot, wish: Wish) -> int | None:
+def now_gain_ms(snapshot: Snapshot, proposed: ProposedSetting) -> int | None:
     """How far the watermark advances at the next emit with the setting; None: not known."""
-    applied, level = effect_now(snapshot, wish), snapshot.level.watermark_ms
+    applied, level = effect_now(snapshot, proposed), snapshot.level.watermark_ms
     return None if applied is None or applied.watermark_ms is None or level is None else applied.watermark_ms - level
 
 

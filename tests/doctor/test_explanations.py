@@ -17,7 +17,7 @@ from wmtop.engine.doctor.lateness import LatenessTooSmall
 from wmtop.engine.doctor.spark import SiblingFailed
 from wmtop.engine.snapshot import Note, SparkProgress, WatermarkNode
 from wmtop.engine.text.formatting import duration
-from wmtop.engine.verdict.applied_now import Wish, now_gain_ms
+from wmtop.engine.verdict.applied_now import ProposedSetting, now_gain_ms
 from wmtop.tui.screens.doctor import SEVERITIES
 from wmtop.tui.words.keys import LINKS
 
@@ -134,12 +134,12 @@ def test_the_fix_is_an_imperative_with_its_price_and_can_be_previewed() -> None:
     assert found.fixes[0].startswith("Set an idle timeout of 15m (")
     assert "12m" in found.fixes[0]
     assert "658" in found.fixes[0]
-    assert found.wish == Wish(True, 15 * MINUTE)
+    assert found.proposed == ProposedSetting(True, 15 * MINUTE)
 
 
 def test_the_gain_of_a_fix_is_what_enter_gives() -> None:
     snapshot = Stream().run(120, traffic("abcd")).run(200, traffic("bcd")).published[-1]
-    now_ms = now_gain_ms(snapshot, Wish(True, MINUTE))
+    now_ms = now_gain_ms(snapshot, ProposedSetting(True, MINUTE))
     assert now_ms
     fix = Fix("set-idle-timeout", value_ms=MINUTE, gain_ms=5 * 60 * MINUTE)
     said = explain(replace(example(SilentChannels, known=True), fixes=(fix,)), snapshot, UTC).fixes[0]

@@ -112,7 +112,7 @@ class View(Struct, frozen=True):
 
 
 def preview_of(snapshot: Snapshot, proposed: ProposedSetting | None) -> Preview | None:
-    """The preview of the wish; None without a wish."""
+    """The preview of the proposed; None without a proposed."""
     if proposed is None:
         return None
     if proposed.idle:
