@@ -32,16 +32,15 @@ from ...kafka.cluster import (
 from ...system.errors import RunError, UsageError
 from ...system.files import replace_file
 from .base import CHANNEL, OFFSET, TIME, Batch, divided, parts_of
-from .kafka_batches import HEADERS as _HEADERS_TYPE
-from .kafka_batches import DecodedRecords, deliver_batches, records_of
+from .kafka_batches import HEADERS, DecodedRecords, deliver_batches, records_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
 FORMAT = "wmtop-kafka"
-SCHEMA = "topic string, partition int, offset bigint, timestamp_ms bigint, key binary, value binary"
-HEADERS = ", headers array<struct<key: string, value: binary>>"
+_SCHEMA_SQL = "topic string, partition int, offset bigint, timestamp_ms bigint, key binary, value binary"
+_HEADERS_SQL = ", headers array<struct<key: string, value: binary>>"
 _ARROW = pa.schema(
     [
         ("topic", pa.string()),
@@ -147,7 +146,7 @@ class KafkaDataSource(DataSource):
 
     def schema(self) -> str:
         """A record's place, time, key and value, null unless needed; headers only if needed."""
-        return SCHEMA + (HEADERS if self._options().headers else "")
+        return _SCHEMA_SQL + (_HEADERS_SQL if self._options().headers else "")
 
     def streamReader(self, schema: "StructType") -> "KafkaStreamReader":  # noqa: N802 (Spark's name)
         return KafkaStreamReader(self._options())
@@ -332,9 +331,7 @@ def _batch(options: ReaderOptions, offsets: OffsetRange, records: DecodedRecords
     ]
     if not options.headers:
         return pa.RecordBatch.from_arrays(columns, schema=_ARROW)
-    return pa.RecordBatch.from_arrays(
-        [*columns, records.headers], schema=_ARROW.append(pa.field("headers", _HEADERS_TYPE))
-    )
+    return pa.RecordBatch.from_arrays([*columns, records.headers], schema=_ARROW.append(pa.field("headers", HEADERS)))
 
 
 class ChannelRange(NamedTuple):
