@@ -108,7 +108,7 @@ def test_whatever_ends_it_it_ends_as_if_undisturbed(file: Path, expected: Outcom
     r = random.Random(SEED)
     kill_when(file, tmp_path, r.randrange(2), r.uniform(0, 0.2))
     lower = (
-        f"from wmtop.engine.watermarks import windows; windows.MOST_COUNTERS = {MAX_COUNTERS}; "
+        f"from wmtop.engine.watermarks import windows; windows.MAX_COUNTERS = {MAX_COUNTERS}; "
         "from wmtop.tui.cli.main import main; main()"
     )
     python, _, _, *arguments = command(file, tmp_path)
