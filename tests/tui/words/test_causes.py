@@ -34,7 +34,7 @@ def test_sparks_own_clock_has_no_holder() -> None:
 
 
 def said(snapshot: Snapshot) -> str:
-    return "".join(text for part in presenter_of(snapshot).holder(UTC) for text, _ in part.runs)
+    return "".join(text for part in presenter_of(snapshot).holder(UTC) for text, _ in part.spans)
 
 
 def test_windows_in_words() -> None:

@@ -89,7 +89,7 @@ def job(
 
 
 def text(parts: list[Part]) -> str:
-    return "".join(run for one in parts for run, _ in one.runs)
+    return "".join(run for one in parts for run, _ in one.spans)
 
 
 def test_a_split_whose_watermark_does_not_move_is_not_said_to_have_no_data() -> None:
@@ -383,7 +383,7 @@ def test_an_operator_that_keeps_the_watermark_back_is_named_on_the_main_screen()
         flink=replace(of.flink, held_in="s", vertices=[source, *of.flink.vertices[1:]]),
         verdict=Verdict("stalled", NOW_MS - 90_000, 60_000, 0.0, Reason("event_time_ahead")),
     )
-    line = "".join(text for one in presenter_of(kept).holder(UTC) for text, _ in one.runs)
+    line = "".join(text for one in presenter_of(kept).holder(UTC) for text, _ in one.spans)
     assert line == " lookup sends a watermark 5.6s behind what it takes in"
     assert offer_of(kept, diagnose(kept, [])) is None  # another lateness would not help
     first = explain(diagnose(kept, [])[0], kept, UTC)

@@ -1,0 +1,322 @@
+"""The attribution of two dumps, by hand; times in ms from an arbitrary start."""
+
+from msgspec.structs import replace
+from wmtop.engine.targets.flink.facts import FlinkFacts, with_sample
+from wmtop.engine.targets.flink.samples import Edge, Graph, Job, Sample, Split, Subtask, Vertex, VertexSample
+from wmtop.engine.targets.flink.upstream import operators
+from wmtop.engine.watermarks.times import MAX, MIN
+
+from .attributed import attributed
+
+SOURCE = Vertex("s", "Source: in", 2, "RUNNING")
+MAP = Vertex("m", "Map", 2, "RUNNING", (Edge("s", forward=True),))
+WINDOW = Vertex("w", "Window", 2, "RUNNING", (Edge("s", forward=False),))
+SINK = Vertex("k", "Sink", 2, "RUNNING", (Edge("w", forward=False),))
+
+
+def sample(at_ms: int, level: int, outputs: list[int], splits: list[list[Split]], **more: object) -> Sample:
+    sources = tuple(
+        Subtask(i, output=out, splits=tuple(own), **more)  # type: ignore[arg-type]
+        for i, (out, own) in enumerate(zip(outputs, splits, strict=True))
+    )
+    windows = tuple(Subtask(i, input=level, output=level, late=0) for i in range(2))
+    sinks = tuple(Subtask(i, input=level, output=level) for i in range(2))
+    return Sample(
+        at_ms, (VertexSample(SINK, sinks), VertexSample(SOURCE, sources), VertexSample(WINDOW, windows, windowed=True))
+    )
+
+
+def test_the_operator_with_windows_is_chosen_before_a_sink() -> None:
+    found = operators(sample(0, 5, [5, 9], [[], []]))
+    assert [one.vertex.id for one in found] == ["w", "k"]
+
+
+def test_the_slowest_split_of_the_slowest_subtask_holds() -> None:
+    splits = [[Split("a", 40), Split("b", 10)], [Split("c", 30)]]
+    found = attributed(sample(0, 10, [10, 30], splits))
+    assert found.watermark_ms == 10
+    assert found.held_back_by is not None
+    assert (found.held_back_by.channel, found.held_back_by.subtask) == ("b", 0)
+
+
+def test_an_input_below_what_the_level_had_reached_is_left_out() -> None:
+    before = sample(0, 20, [20, 30], [[Split("a", 20)], [Split("c", 30)]])
+    now = sample(10_000, 30, [15, 30], [[Split("a", 15, idle_share=0.0)], [Split("c", 30)]])
+    found = attributed(now, before)
+    assert [one.state for one in found.subtasks] == ["catching_up", "active"]
+    assert found.held_back_by is not None
+    assert found.held_back_by.channel == "c"
+    idle = sample(10_000, 30, [15, 30], [[Split("a", 15, idle_share=1.0)], [Split("c", 30)]])
+    assert [one.state for one in attributed(idle, before).channels] == ["idle", "active"]
+
+
+def test_one_sample_alone_leaves_nobody_out() -> None:
+    found = attributed(sample(0, 30, [15, 30], [[Split("a", 15)], [Split("c", 30)]]))
+    assert [one.state for one in found.subtasks] == ["active", "active"]
+    assert found.watermark_ms == 15  # a minimum is never drawn above what it is taken of
+
+
+def test_a_split_below_what_its_subtask_has_sent_is_idle() -> None:
+    before = sample(0, 20, [20, 20], [[Split("a", 20), Split("b", 25)], [Split("c", 20)]])
+    now = sample(1_000, 20, [25, 20], [[Split("a", 12), Split("b", 25)], [Split("c", 20)]])
+    assert [one.state for one in attributed(now, before).channels] == ["idle", "active", "active"]
+
+
+def test_a_split_that_joins_with_old_data_keeps_its_subtask_from_moving_on() -> None:
+    """It is active and far below what its subtask sent before: the others are not to blame."""
+
+    def at(time: int, fast: int, idle_ms: int) -> Sample:
+        old = Split("old", 5 + time // 1_000, idle_ms=idle_ms, idle_share=0.4)
+        return sample(time, 90, [90, 200], [[Split("a", fast, idle_share=0.0), old], [Split("c", 200)]])
+
+    found = attributed(at(10_000, 300, 20_000), at(0, 250, 20_000))
+    assert [one.state for one in found.channels] == ["active", "active", "active"]
+    assert found.held_back_by is not None
+    assert (found.held_back_by.channel, found.held_back_by.cause) == ("old", "behind")
+    assert [one.channels for one in found.blockers or ()][:1] == [["old"]]
+    idle = attributed(at(0, 90, 25_000), replace(at(0, 90, 20_000), at_ms=-10_000))
+    assert [one.state for one in idle.channels] == ["active", "idle", "active"]
+    assert idle.held_back_by is not None
+    assert idle.held_back_by.channel == "a"
+
+
+def test_an_input_that_stays_where_it_was_below_the_level_is_left_out() -> None:
+    """It turned idle a moment ago: what the operator has is not lowered to it, and it is not blamed."""
+    quiet = [Split("a", 20, idle_ms=5_000, idle_share=0.1)]
+    before = sample(0, 20, [20, 30], [quiet, [Split("c", 30, idle_share=0.0)]])
+    now = sample(6_000, 36, [20, 36], [quiet, [Split("c", 36, idle_share=0.0)]])
+    found = attributed(now, before)
+    assert (found.watermark_ms, [one.state for one in found.subtasks]) == (36, ["catching_up", "active"])
+    assert found.held_back_by is not None
+    assert found.held_back_by.channel == "c"
+
+
+def test_an_input_that_follows_a_little_below_the_level_is_left_out_unless_a_dump_explains_it() -> None:
+    """Back from idle, it is not aligned until it has caught up."""
+
+    def at(time: int, gap: int) -> Sample:
+        level = 100_000 + time
+        splits = [[Split("a", level - gap, idle_share=0.2)], [Split("c", level, idle_share=0.0)]]
+        return sample(time, level, [level - gap, level], splits)
+
+    for gap, holder, level in ((3_000, "c", 106_000), (400, "a", 105_600)):
+        found = attributed(at(6_000, gap), at(0, gap))
+        assert found.held_back_by is not None
+        assert (found.held_back_by.channel, found.watermark_ms) == (holder, level)
+
+
+def test_a_split_that_its_subtask_has_passed_is_idle_however_old_its_idle_time_is() -> None:
+    """Flink counts idle time in steps of 5 s."""
+    slow = Split("a", 20, idle_ms=0, idle_share=0.0)
+    before = sample(0, 20, [20, 90], [[slow, Split("b", 30, idle_share=0.0)], [Split("c", 90)]])
+    now = sample(6_000, 36, [36, 96], [[slow, Split("b", 36, idle_share=0.0)], [Split("c", 96)]])
+    found = attributed(now, before)
+    assert [one.state for one in found.channels] == ["idle", "active", "active"]
+    assert found.held_back_by is not None
+    assert found.held_back_by.channel == "b"
+
+
+def test_a_split_that_was_never_read_does_not_hold_a_subtask_that_follows_the_others() -> None:
+    """One sample: the subtask's watermark is that of the other split."""
+    found = attributed(sample(0, 30, [30, 90], [[Split("a", MIN, idle_share=0.0), Split("b", 30)], [Split("c", 90)]]))
+    assert found.held_back_by is not None
+    assert (found.held_back_by.channel, found.channels[0].state) == ("b", "idle")
+
+
+def test_idle_time_that_grows_over_five_seconds_is_idleness() -> None:
+    def at(time: int, idle_ms: int) -> Sample:
+        return sample(time, 20, [20, 20], [[Split("a", 20, idle_ms=idle_ms, idle_share=0.4)], [Split("c", 20)]])
+
+    assert attributed(at(4_000, 5_000), at(0, 0)).channels[0].state == "active"  # too close to tell
+    assert attributed(at(6_000, 5_000), at(0, 0)).channels[0].state == "idle"
+    assert attributed(at(6_000, 5_000), at(0, 5_000)).channels[0].state == "active"
+
+
+def test_a_split_that_is_back_from_idle_holds_where_its_subtask_stands_at_it() -> None:
+    def at(time: int, back: int, idle_ms: int) -> Sample:
+        splits = [Split("a", back, idle_ms=idle_ms, idle_share=0.4), Split("b", 80, idle_share=0.0)]
+        return sample(time, 20, [20, 90], [splits, [Split("c", 90)]])
+
+    found = attributed(at(6_000, 20, 5_000), at(0, 20, 0))
+    assert [one.state for one in found.channels] == ["active", "active", "active"]
+    assert found.held_back_by is not None
+    assert found.held_back_by.channel == "a"
+    assert attributed(at(6_000, 15, 5_000), at(0, 15, 0)).channels[0].state == "idle"
+
+
+def test_a_split_that_has_read_nothing_is_never_seen() -> None:
+    found = attributed(sample(0, MIN, [MIN, 20], [[Split("a", MIN)], [Split("c", 20)]]))
+    assert [one.state for one in found.channels] == ["never_seen", "active"]
+    assert found.watermark_ms is None
+    assert found.held_back_by is not None
+    assert (found.held_back_by.channel, found.held_back_by.cause) == ("a", "never_seen")
+
+
+def test_records_in_flight_are_nobodys_fault() -> None:
+    before = sample(0, 10, [50, 60], [[Split("a", 50)], [Split("c", 60)]])
+    now = sample(5_000, 10, [70, 80], [[Split("a", 70)], [Split("c", 80)]])
+    held = attributed(now, before).held_back_by
+    assert held is not None
+    assert (held.channel, held.cause) == ("Window", "in_flight")
+
+
+def test_records_that_wait_in_a_vertex_behind_the_source_are_no_splits_fault() -> None:
+    def at(time: int, split: int, sent: int) -> Sample:
+        source = Subtask(0, output=split, splits=(Split("a", split),), back_pressured=1.0)
+        window = replace(WINDOW, inputs=(Edge("m", forward=False),))
+        return Sample(
+            time,
+            (
+                VertexSample(SOURCE, (source,)),
+                VertexSample(MAP, (Subtask(0, input=sent, output=sent, busy=1.0),)),
+                VertexSample(window, (Subtask(0, input=sent, output=sent, late=0),), windowed=True),
+            ),
+        )
+
+    held = attributed(at(5_000, 90, 10), at(0, 50, 10)).held_back_by
+    assert held is not None
+    assert (held.channel, held.cause) == ("Map", "in_flight")
+    passed_on = attributed(at(5_000, 90, 50), at(0, 50, 10)).held_back_by  # what the split had reached is through
+    assert passed_on is not None
+    assert passed_on.channel == "a"
+
+
+def test_a_paused_split_is_paused_and_not_quiet() -> None:
+    before = sample(0, 10, [10, 60], [[Split("a", 10, paused_ms=0)], [Split("c", 60)]])
+    now = sample(5_000, 10, [10, 60], [[Split("a", 10, paused_ms=4_000)], [Split("c", 60)]])
+    held = attributed(now, before).held_back_by
+    assert held is not None
+    assert held.cause == "paused"
+
+
+def test_a_split_that_alignment_pauses_is_neither_idle_nor_quiet() -> None:
+    def at(time: int, paused_ms: int) -> Sample:
+        fast = Split("a", 90, idle_ms=paused_ms, idle_share=0.4, paused_ms=paused_ms)
+        return sample(time, 10, [90, 10], [[fast], [Split("c", 10)]])
+
+    found = attributed(at(10_000, 10_000), at(0, 0))
+    assert [(one.state, one.paused) for one in found.channels] == [("active", True), ("active", False)]
+    assert not any(one.paused for one in attributed(at(10_000, 3_000), at(0, 0)).channels)  # a short pause
+
+
+def test_a_paused_subtask_without_splits_is_not_quiet() -> None:
+    before, now = (
+        sample(time, 10, [10, 60], [[], []], source_idle_ms=time, drift_ms=drift)
+        for time, drift in ((10_000, 0), (20_000, 7))
+    )
+    found = attributed(now, before)
+    assert [(one.paused, one.quiet_ms, one.cause) for one in found.channels] == [(True, None, "paused")] * 2
+    assert attributed(before).channels[0].quiet_ms == 10_000
+
+
+def test_a_back_pressured_source_and_one_that_reads_as_fast_as_it_can_are_told_apart() -> None:
+    def cause(**load: float) -> str | None:
+        before = sample(0, 10, [10, 60], [[Split("a", 10)], [Split("c", 60)]], **load)
+        now = sample(5_000, 12, [12, 70], [[Split("a", 12)], [Split("c", 70)]], **load)
+        held = attributed(now, before).held_back_by
+        assert held is not None
+        return held.cause
+
+    assert cause(busy=0.1, back_pressured=0.9) == "back_pressured"
+    assert cause(busy=0.95, back_pressured=0.0) == "slow_reader"
+    assert cause(busy=0.1, back_pressured=0.0) == "behind"
+
+
+def test_a_source_that_is_busy_for_a_moment_is_not_called_slow() -> None:
+    before = sample(0, 10, [10, 60], [[Split("a", 10)], [Split("c", 60)]], busy=0.1)
+    now = sample(5_000, 12, [12, 70], [[Split("a", 12)], [Split("c", 70)]], busy=0.95)
+    for found in (attributed(now, before), attributed(now)):
+        assert found.held_back_by is not None
+        assert found.held_back_by.cause == "behind"
+
+
+def test_no_data_is_said_only_where_it_is_known() -> None:
+    def held(*, offset: int | None = None, source_idle_ms: int = 0) -> tuple[str, int | None]:
+        split = Split("a", 10, offset=offset, quiet_ms=None if offset is None else 7_000)
+        before, now = (
+            sample(time, 10, [10, 60], [[split], [Split("c", 60)]], source_idle_ms=source_idle_ms)
+            for time in (0, 5_000)
+        )
+        found = attributed(now, before)
+        assert found.held_back_by is not None
+        return found.held_back_by.cause, found.channels[0].quiet_ms
+
+    assert held() == ("stuck", None)
+    assert held(offset=41) == ("quiet", 7_000)
+    assert held(source_idle_ms=9_000) == ("quiet", 9_000)
+
+
+def test_a_split_that_has_moved_to_another_subtask_is_in_that_one_only() -> None:
+    """After a rescale the JobManager keeps the metrics of the subtask that had it before."""
+    facts = FlinkFacts(graph=Graph(Job("1", "orders", "RUNNING", 1), 0), answered_ms=0)
+
+    def places(time: int, old: int, new: int, sent: tuple[int, int]) -> list[int]:
+        nonlocal facts
+        dump = sample(time, 10, list(sent), [[Split("b", 90), Split("a", old)], [Split("a", new), Split("c", 95)]])
+        facts = with_sample(facts, dump)
+        subtasks = facts.samples[-1].vertices[1].subtasks
+        return [task.index for task in subtasks for split in task.splits if split.id == "a"]
+
+    assert places(0, 40, 50, (90, 50)) == [1]  # an active one would hold its subtask
+    assert places(6_000, 40, 60, (90, 50)) == [1]
+    facts = FlinkFacts(graph=facts.graph, answered_ms=0)
+    assert places(0, 40, MIN, (40, MIN)) == [1]  # both could be: the one that holds back more
+    facts = FlinkFacts(graph=facts.graph, answered_ms=0)
+    assert places(0, 50, 40, (50, 90)) == [0]
+
+
+def test_for_how_long_nothing_of_a_kafka_split_was_read() -> None:
+    job = Job("1", "orders", "RUNNING", 1)
+    facts = FlinkFacts(graph=Graph(job, 0), answered_ms=0)
+    for time, offset in ((0, 5), (1_000, 6), (9_000, 6)):
+        facts = with_sample(facts, sample(time, 10, [10, 60], [[Split("a", 10, offset=offset)], []]))
+    assert facts.samples[-1].vertices[1].subtasks[0].splits[0].quiet_ms == 8_000
+
+
+def test_the_end_of_stream_has_ended_and_shows_no_sentinel() -> None:
+    found = attributed(sample(0, MAX, [MAX, MAX], [[], []]))
+    assert found.ended
+    assert found.watermark_ms is None
+    assert {one.state for one in found.channels} == {"finished"}
+    assert found.held_back_by is None
+
+
+def test_splits_are_found_behind_edges_that_are_not_shuffled() -> None:
+    sources = tuple(Subtask(i, output=MIN, splits=(Split(f"p{i}", 10 + i),)) for i in range(2))
+    maps = tuple(Subtask(i, input=MIN, output=10 + i) for i in range(2))
+    windows = tuple(Subtask(i, input=10, late=0) for i in range(2))
+    window = Vertex("w", "Window", 2, "RUNNING", (Edge("m", forward=False),))
+    now = Sample(
+        0, (VertexSample(SOURCE, sources), VertexSample(MAP, maps), VertexSample(window, windows, windowed=True))
+    )
+    assert [one.name for one in attributed(now).channels] == ["p0", "p1"]
+
+
+def test_the_staircase_below_the_fastest_input() -> None:
+    splits = [[Split("a", 40), Split("b", 10)], [Split("c", 30)]]
+    steps = attributed(sample(0, 10, [10, 30], splits)).blockers
+    assert steps is not None
+    assert [(step.channels, step.gain_ms, step.watermark_ms) for step in steps] == [(["b"], 20, 10), (["c"], 30, 30)]
+
+
+def test_a_split_that_has_read_nothing_is_the_first_step_without_a_gain() -> None:
+    steps = attributed(sample(0, MIN, [MIN, 20], [[Split("a", MIN)], [Split("c", 20)]])).blockers
+    assert steps is not None
+    assert [(step.channels, step.gain_ms, step.cause) for step in steps] == [(["a"], None, "never_seen")]
+
+
+def test_idle_splits_and_records_in_flight_block_nothing() -> None:
+    before = sample(0, 20, [20, 20], [[Split("a", 20), Split("b", 25)], [Split("c", 20)]])
+    now = sample(1_000, 20, [25, 20], [[Split("a", 12), Split("b", 25)], [Split("c", 20)]])
+    steps = attributed(now, before).blockers
+    assert steps is not None
+    assert [step.channels for step in steps] == [["c"]]
+    before = sample(0, 10, [50, 60], [[Split("a", 50)], [Split("c", 60)]])
+    now = sample(5_000, 10, [70, 80], [[Split("a", 70)], [Split("c", 80)]])
+    assert attributed(now, before).blockers == []
+
+
+def test_nobody_is_blamed_where_the_lowest_input_may_be_missing_from_the_dump() -> None:
+    found = attributed(sample(0, 10, [30, None], [[Split("a", 30)], []]))  # type: ignore[list-item]
+    assert found.held_back_by is None
+    assert found.blockers is None
