@@ -131,7 +131,8 @@ class TargetScreen(PromptScreen):
             return
         while not isinstance(app.screen, kind):
             app.pop_screen()
-        assert isinstance(screen := app.screen, TargetScreen)
+        screen = app.screen
+        assert isinstance(screen, TargetScreen)
         screen.paint()
 
     # The view
