@@ -83,7 +83,7 @@ def follow(target: str, *shown: str) -> int:
     """
     import msgspec
     from wmtop.engine.targets.open import open_target
-    from wmtop.engine.targets.pace import Pace
+    from wmtop.engine.targets.target import Pace
 
     polls = list(map(int, shown))
     for number, snapshot in enumerate(open_target(target).follow("check", Pace(for_s=float("inf")))):

@@ -17,7 +17,7 @@ import pytest
 from msgspec.structs import replace
 from wmtop.engine.feed.redaction import Redaction
 from wmtop.engine.snapshot import Other, OtherFact, SourceView
-from wmtop.engine.targets.plugin import snapshot_of_channels
+from wmtop.engine.targets.open import snapshot_of_channels
 from wmtop.engine.text.formatting import UNKNOWN
 from wmtop.tui.words.fail_if import parse_fail_if
 from wmtop.tui.words.other import fact_text
@@ -155,7 +155,7 @@ def test_the_screen_shows_the_facts_with_their_units() -> None:
         "x", SourceView("gauges", "orders"), {"a": 5}, 10, other=Other("gauges", [*facts, OtherFact("zone", "north")])
     )
     assert [fact_text(fact) for fact in facts] == ["2h", "12 records", UNKNOWN]
-    words = "".join(text for part in presenter_of(snapshot).tuning(None, None) for text, _ in part.runs)
+    words = "".join(text for part in presenter_of(snapshot).tuning(None, None) for text, _ in part.spans)
     assert "spread 2h" in words
     assert "zone north" in words
 

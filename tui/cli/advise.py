@@ -19,11 +19,10 @@ from ...engine.verdict.job_line import lines_in_jobs
 from ...engine.verdict.recommendation import Advice, advice, known_horizons
 from ..words.check import LINE_NAMES, advice_lines, cause_lines
 from ..words.target import target_of
-from .arguments import parsed
 from .complete import target_names
-from .fleet.members import Member, member_of
 from .look import Look, look_at
-from .options import parse_duration, parse_share, parse_time
+from .members import Member, member_of
+from .options import parse_duration, parse_share, parse_time, parsed
 from .target_options import with_target_options
 
 CANNOT_TELL = 3

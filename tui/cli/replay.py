@@ -15,9 +15,8 @@ from ...engine.system.errors import UsageError
 from ...engine.system.files import check_outputs
 from ...engine.text.formatting import count, stamp
 from ..screens.preferences import denied_to
-from .arguments import FORCE_HELP, parsed
-from .moment import number_at
-from .options import parse_speed, parse_time
+from .look import number_at
+from .options import FORCE_HELP, parse_speed, parse_time, parsed
 from .running import apply_configuration, has_terminal, is_served
 
 

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 from msgspec.structs import replace
 from wmtop.engine.snapshot import Holder, Level, Other, OtherFact, Reason, Snapshot, SourceView, Verdict, WatermarkNode
-from wmtop.engine.targets.plugin import snapshot_of_channels
+from wmtop.engine.targets.open import snapshot_of_channels
 from wmtop.engine.text.formatting import ELSEWHERE
 from wmtop.tui import words
 from wmtop.tui.words.presenter import presenter_of
