@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
-from wmtop.engine.feed.messages import EngineLine, ToEngine
+from wmtop.engine.feed.messages import ToEngine, WrittenLine
 from wmtop.engine.run.durable_state import SavedState
-from wmtop.engine.snapshot import Snapshot
+from wmtop.engine.snapshot.wire import SnapshotLine
 
 sys.path.insert(0, str(Path(__file__).parent))
 from man_page import man_page
@@ -26,7 +26,7 @@ ROOMS = (
     "tui.replay", "tui.cli",
 )  # fmt: skip
 """The folders that the diagram shows; what lies deeper belongs to the nearest one."""
-SCHEMAS = {"snapshot": Snapshot, "from-engine": EngineLine, "to-engine": ToEngine, "state": SavedState}
+SCHEMAS = {"snapshot": SnapshotLine, "from-engine": WrittenLine, "to-engine": ToEngine, "state": SavedState}
 
 
 def room_of(module: str) -> str | None:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import pytest
-from msgspec.structs import replace
 from wmtop.engine.doctor import Finding, diagnose
 from wmtop.engine.doctor.blocking import NoData
 from wmtop.engine.doctor.clocks import EventTimeStuck, FutureTimestamps
@@ -19,6 +18,8 @@ from wmtop.engine.snapshot import Cause, ChannelView, Holder, Level, Reason, Sna
 from wmtop.engine.snapshot.flink_job import FlinkJob, FlinkVertex
 from wmtop.engine.verdict.history import HistoryPoint
 from wmtop.engine.watermarks.settings import Settings
+
+from tests.snapshots import replace, snapshot_for
 
 from .streams import HOUR, MINUTE, SECOND
 
@@ -36,7 +37,7 @@ JOB = FlinkJob(
 
 
 def snapshot(job: FlinkJob = JOB, level: int | None = LEVEL, cause: Cause = "behind") -> Snapshot:
-    return Snapshot(
+    return snapshot_for(
         name="orders",
         state="live",
         now_ms=NOW,

@@ -81,7 +81,7 @@ def follow(target: str, *shown: str) -> int:
 
     No command does this without threads; it is what is between a target and a screen.
     """
-    import msgspec
+    from wmtop.engine.snapshot.wire import encode
     from wmtop.tui.cli.attach import watched_of
     from wmtop.tui.cli.look import opened, pictures
 
@@ -90,7 +90,7 @@ def follow(target: str, *shown: str) -> int:
     with opened(watched):
         for number, snapshot in enumerate(pictures(watched, float("inf"))):
             if number in polls:
-                print(msgspec.json.encode(snapshot).decode(), flush=True)
+                print(encode(snapshot).decode(), flush=True)
             if number >= max(polls):
                 return 0
     return 1

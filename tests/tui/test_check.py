@@ -12,7 +12,6 @@ import time
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 from wmtop.engine.doctor.clocks import EventTimeStuck, FutureTimestamps
 from wmtop.engine.feed.messages import Reply
 from wmtop.engine.feed.publisher import Publisher
@@ -27,6 +26,8 @@ from wmtop.tui.words.check import reason_of
 from wmtop.tui.words.diagnosis.diagnoses import explain
 from wmtop.tui.words.fail_if import CheckInput
 from wmtop.tui.words.recent import Recent
+
+from tests.snapshots import replace
 
 from ..doctor.streams import MINUTE, SETTINGS, Stream, traffic
 from .canned import header

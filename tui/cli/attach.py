@@ -7,11 +7,11 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import msgspec
 import typer
 
 from ...engine.feed import run_directory
 from ...engine.snapshot import Snapshot
+from ...engine.snapshot.wire import encode
 from ...engine.system.errors import UsageError
 from ...engine.system.files import check_outputs
 from ...engine.text.formatting import DAY
@@ -318,7 +318,7 @@ def _show_engine(engine: EngineAddress, *, once: bool, json: bool, read_only: bo
         from .summary import summary
 
         snapshot = first_snapshot(engine.socket, run_id=engine.run_id)
-        print(msgspec.json.encode(snapshot).decode() if json else summary(snapshot))
+        print(encode(snapshot).decode() if json else summary(snapshot))
     elif json:
         import asyncio
 
@@ -349,4 +349,4 @@ async def _follow(engine: EngineAddress) -> None:
     async with aclosing(engine.client(read_only=True).messages()) as messages:
         async for message in messages:
             if isinstance(message, Snapshot) and message.state != "starting":
-                print(msgspec.json.encode(message).decode(), flush=True)
+                print(encode(message).decode(), flush=True)

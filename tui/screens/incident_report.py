@@ -24,6 +24,7 @@ from ...engine.feed.recording_reader import RecordingReader
 from ...engine.feed.recording_writer import RecordingWriter
 from ...engine.feed.redaction import Redaction
 from ...engine.snapshot import Snapshot
+from ...engine.snapshot.wire import encode
 from ...engine.system.errors import RunError, UsageError
 from ...engine.system.files import check_outputs, create
 from ...engine.verdict.history import HistoryPoint, history_point
@@ -175,7 +176,7 @@ def _write_files(incident: Incident, into: Path, step: Callable[[str], object]) 
     with RecordingWriter(into / RECORDING, header, UNBOUNDED) as writer:
         for snapshot in incident.snapshots:
             writer.append(snapshot)
-    (into / SNAPSHOT).write_bytes(msgspec.json.format(msgspec.json.encode(last), indent=1))
+    (into / SNAPSHOT).write_bytes(msgspec.json.format(encode(last), indent=1))
     (into / TEXT).write_text(markdown(_case(incident)), encoding="utf-8")
 
 

@@ -68,7 +68,7 @@ def picture_of(
         instances=None if barrel is None or len(barrel.instances) == len(barrel.channels) else _instances(barrel),
         windows=Windows(open_count=None, fired=None, late_firings=None, unknown="not_in_rest"),
         totals=Totals(None, None, sum(late.values()) if late else None, None, None, None),
-        flink=_since_seen(replace(job, operator_gone=gone), now_ms, before),
+        target=_since_seen(replace(job, operator_gone=gone), now_ms, before),
         origin={"level": "flink", "channels": "flink", "totals": "flink"}
         | ({} if facts.unread is None else {"backlog": "broker"}),
         notes=_notes(facts, now_ms),

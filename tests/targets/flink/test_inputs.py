@@ -1,6 +1,5 @@
 """Which splits are behind an operator that is not fed by its sources directly; times in ms from an arbitrary start."""
 
-from msgspec.structs import replace
 from wmtop.engine.snapshot import Snapshot, SourceView
 from wmtop.engine.targets.flink.barrel import Barrel, barrel_of
 from wmtop.engine.targets.flink.delays import Delay, learned
@@ -12,6 +11,8 @@ from wmtop.engine.targets.flink.samples import Graph, Input, Job, Rates, Sample,
 from wmtop.engine.targets.flink.staircase import blockers_of
 from wmtop.engine.watermarks.settings import Settings
 from wmtop.engine.watermarks.times import MAX, MIN
+
+from tests.snapshots import replace
 
 
 def source(id: str, *outputs: int, splits: tuple[int, ...] | None = None) -> VertexSample:

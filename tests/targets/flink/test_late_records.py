@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 from wmtop.engine.doctor import diagnose
 from wmtop.engine.doctor.condition import JobNotRunning
 from wmtop.engine.feed.redaction import Redaction
@@ -14,6 +13,8 @@ from wmtop.engine.targets.flink.samples import Graph, Input, Job, Sample, Subtas
 from wmtop.engine.watermarks.settings import Settings
 from wmtop.tui.words.diagnosis.diagnoses import explain
 from wmtop.tui.words.wording import held_for
+
+from tests.snapshots import replace
 
 SOURCE = Vertex("s", "Source: orders[1] -> WatermarkAssigner[2]", 1, "RUNNING")
 

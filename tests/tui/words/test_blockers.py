@@ -64,7 +64,7 @@ def test_each_step_has_its_gain_and_its_way_out() -> None:
 def test_the_short_form_leaves_out_what_gains_nothing() -> None:
     found = [Blocker([name], gain, LEVEL, "quiet", 1) for name, gain in (("a", None), ("b", 0), ("c", HOUR))]
     assert short_staircase(canned.live(blockers=found[:2])) == []
-    text = "".join(run for item in short_staircase(canned.live(blockers=found)) for run, _ in item.runs)
+    text = "".join(run for item in short_staircase(canned.live(blockers=found)) for run, _ in item.spans)
     assert "c +1h" in text
     assert "a " not in text.replace("if freed: ", "")
 

@@ -4,7 +4,6 @@ from datetime import UTC, datetime
 from typing import get_args
 
 import pytest
-from msgspec.structs import replace
 from wmtop.engine.snapshot import Cause, Holder, Level, Note, Snapshot
 from wmtop.engine.text.formatting import DAY
 from wmtop.engine.watermarks.settings import Session, Settings, Sliding
@@ -13,6 +12,8 @@ from wmtop.tui.words.history import CAUSES
 from wmtop.tui.words.notes import note_text
 from wmtop.tui.words.presenter import presenter_of
 from wmtop.tui.words.wording import cause, window
+
+from tests.snapshots import replace
 
 from ..canned import MINUTE, NOW, SETTINGS, channel, live
 
@@ -34,7 +35,7 @@ def test_sparks_own_clock_has_no_holder() -> None:
 
 
 def said(snapshot: Snapshot) -> str:
-    return "".join(text for part in presenter_of(snapshot).holder(UTC) for text, _ in part.runs)
+    return "".join(text for part in presenter_of(snapshot).holder(UTC) for text, _ in part.spans)
 
 
 def test_windows_in_words() -> None:

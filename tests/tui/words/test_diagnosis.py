@@ -6,7 +6,6 @@ from datetime import UTC
 from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
-from msgspec.structs import replace
 from wmtop.engine.doctor import Finding, Fix, FixCode, Severity
 from wmtop.engine.doctor.blocking import SilentChannels
 from wmtop.engine.doctor.clocks import FutureTimestamps, WrongUnit
@@ -21,6 +20,8 @@ from wmtop.tui.words.diagnosis.explanation import Context
 from wmtop.tui.words.diagnosis.fixes import fix_words
 from wmtop.tui.words.keys import LINKS
 from wmtop.tui.words.preview import ProposedSetting, now_gain_ms
+
+from tests.snapshots import replace
 
 from ...doctor.streams import Stream, traffic
 from .. import canned

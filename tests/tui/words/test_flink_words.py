@@ -3,7 +3,6 @@
 from datetime import UTC
 
 import pytest
-from msgspec.structs import replace
 from wmtop.engine.doctor import diagnose
 from wmtop.engine.doctor.blocking import SilentChannels
 from wmtop.engine.doctor.condition import JobNotRunning
@@ -39,6 +38,8 @@ from wmtop.tui.words.spans import Part
 from wmtop.tui.words.verdict import offer_of, verdict_line
 from wmtop.tui.words.wording import identity, whole_identity
 
+from tests.snapshots import replace, snapshot_for
+
 NOW_MS = 1_700_000_100_000
 LEVEL_MS = NOW_MS - 60_000
 DISK_FULL = "java.io.IOException: disk full"
@@ -60,7 +61,7 @@ def job(
         spread_ms=0, late=3, busy=0.9, windowed=True,
     )  # fmt: skip
     sink = FlinkVertex(id="k", name="Sink", parallelism=1, status="RUNNING", inputs=["w"], input_ms=LEVEL_MS)
-    return Snapshot(
+    return snapshot_for(
         name="orders",
         state="live",
         now_ms=NOW_MS,
@@ -91,7 +92,7 @@ def job(
 
 
 def text(parts: list[Part]) -> str:
-    return "".join(run for one in parts for run, _ in one.runs)
+    return "".join(run for one in parts for run, _ in one.spans)
 
 
 def test_a_split_whose_watermark_does_not_move_is_not_said_to_have_no_data() -> None:
@@ -384,7 +385,7 @@ def test_an_operator_that_keeps_the_watermark_back_is_named_on_the_main_screen()
         flink=replace(of.flink, held_in="s", vertices=[source, *of.flink.vertices[1:]]),
         verdict=Verdict("stalled", NOW_MS - 90_000, 60_000, 0.0, Reason("event_time_ahead")),
     )
-    line = "".join(text for one in presenter_of(kept).holder(UTC) for text, _ in one.runs)
+    line = "".join(text for one in presenter_of(kept).holder(UTC) for text, _ in one.spans)
     assert line == " lookup sends a watermark 5.6s behind what it takes in"
     assert offer_of(kept, diagnose(kept, [])) is None  # another lateness would not help
     first = explain(diagnose(kept, [])[0], kept, UTC)

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from msgspec.structs import replace
 from wmtop.engine.snapshot import Holder, Level, Reason, Snapshot, Verdict, WatermarkNode
 from wmtop.engine.text.formatting import ELSEWHERE
 from wmtop.tui import words
@@ -13,6 +12,8 @@ from wmtop.tui.words.presenter import presenter_of
 from wmtop.tui.words.spans import lay
 from wmtop.tui.words.target import TargetKind, target_of
 from wmtop.tui.words.wording import is_close, late_drops
+
+from tests.snapshots import replace
 
 from ..attached import group, query, stale, tapped, two_nodes
 from ..canned import empty, ended, live, stalled
@@ -109,4 +110,4 @@ def test_the_fastest_channel_does_not_set_the_watermark_of_several_inputs() -> N
 def test_what_a_narrow_line_keeps_of_the_barrel_s_rule_is_not_the_watermark_of_another() -> None:
     """`WATERMARK 14:05 by the slowest channel old` would say that it is that channel's."""
     first = presenter_of(tapped()).holder(None)[0]
-    assert re.match(r" by the slowest channel \S+ lower: shop-5", "".join(text for text, _ in first.runs))
+    assert re.match(r" by the slowest channel \S+ lower: shop-5", "".join(text for text, _ in first.spans))

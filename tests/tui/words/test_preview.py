@@ -123,10 +123,10 @@ def test_the_share_of_the_last_hour_is_said_beside_that_since_the_start() -> Non
     wanted = preview.lateness(snapshot, MINUTE)
     whole = wanted.share
     assert whole is not None
-    words = "".join(text for part in from_start_parts(snapshot, wanted) for text, _ in part.runs)
+    words = "".join(text for part in from_start_parts(snapshot, wanted) for text, _ in part.spans)
     assert f"{share_range(wanted)} late (1h: 1.0 %)" in words
     assert whole.low > 0.1
     young = Driver(Settings(lateness_ms=HOUR, future_guard_ms=None))
     young.apply(Batch((Row(NOON, "a", NOON), Row(NOON, "a", NOON - 5 * HOUR)), NOON))
     whole_run = from_start_parts(young.snapshot(), preview.lateness(young.snapshot(), MINUTE))
-    assert "1h:" not in "".join(text for part in whole_run for text, _ in part.runs)  # it is the whole run
+    assert "1h:" not in "".join(text for part in whole_run for text, _ in part.spans)  # it is the whole run

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 from wmtop.engine.doctor import Fix
 from wmtop.engine.doctor.blocking import NoData, SilentChannels
 from wmtop.engine.doctor.condition import EngineFailed
@@ -15,6 +14,8 @@ from wmtop.tui.words.fleet import fleet_row
 from wmtop.tui.words.presenter import presenter_of
 from wmtop.tui.words.preview import ProposedSetting
 from wmtop.tui.words.spans import Part, lay
+
+from tests.snapshots import replace
 
 from ...doctor.streams import SETTINGS, Stream, traffic
 from .. import canned
@@ -32,11 +33,11 @@ def judged(name: VerdictName, reason: Reason | None = None, **more: Any) -> Snap
 
 
 def inks(parts: list[Part]) -> set[str]:
-    return {ink for item in parts for _, ink in item.runs}
+    return {ink for item in parts for _, ink in item.spans}
 
 
 def text(parts: list[Part]) -> str:
-    return "".join(run for item in parts for run, _ in item.runs)
+    return "".join(run for item in parts for run, _ in item.spans)
 
 
 @pytest.mark.parametrize("lost", [None, "gone"])
@@ -68,7 +69,7 @@ def test_a_failed_engine_says_why_it_failed() -> None:
     [("moving", "good"), ("slow", "stale"), ("stalled", "bad"), ("waiting", "stale"), ("unknown", "stale")],
 )
 def test_the_ink_is_the_severity(name: VerdictName, ink: str) -> None:
-    assert v.verdict_parts(judged(name))[0].runs[0] == (f" ● {v.WORDS[name]}", ink)
+    assert v.verdict_parts(judged(name))[0].spans[0] == (f" ● {v.WORDS[name]}", ink)
 
 
 def test_a_moving_verdict_that_did_not_advance_is_not_a_speed() -> None:
