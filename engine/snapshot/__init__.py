@@ -123,6 +123,13 @@ class Snapshot(CommonPart, frozen=True, kw_only=True):
         return self.settings.strategy == "spark"
 
     @property
+    def has_several_inputs(self) -> bool:
+        """Whether a Spark query has several watermarks: then their lowest or highest sets its own, not its fastest
+        channel.
+        """
+        return len(self.spark.nodes or ()) > 1
+
+    @property
     def spark(self) -> SparkProgress:
         """What Spark reports; nothing of a target without Spark."""
         return self.target.spark if isinstance(self.target, OwnRun | SparkQuery) else _NO_SPARK

@@ -157,10 +157,3 @@ class SparkQuery(Struct, frozen=True):
     """The watermark by the slowest channel; None: the channels are not known."""
     siblings: list[SiblingQuery] | None = None
     """The other queries of its application; None: not known."""
-
-    @property
-    def has_several_inputs(self) -> bool:
-        """Whether it has several watermarks: then their lowest or highest sets the query's own, not its fastest
-        channel.
-        """
-        return len(self.spark.nodes or ()) > 1

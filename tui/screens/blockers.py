@@ -18,7 +18,6 @@ from ..words.keys import Hint, hint
 from ..words.lists import IN_FLIGHT, TableRecords
 from ..words.presenter import presenter_of
 from ..words.spans import Span, clip
-from ..words.target import target_of
 from ..words.view import reference_ms
 from .detail import DetailScreen
 from .host import Help
@@ -129,8 +128,7 @@ class BlockersScreen(DetailScreen):
 
 def _no_blocker(snapshot: Snapshot) -> str:
     if snapshot.blockers is None:
-        one_clock = target_of(snapshot).one_clock
-        return presenter_of(snapshot).no_holders() if one_clock else f"blockers: {f.ELSEWHERE}"
+        return presenter_of(snapshot).no_holders() if snapshot.one_clock else f"blockers: {f.ELSEWHERE}"
     if snapshot.level.holder is not None and snapshot.level.holder.cause == "in_flight":
         return IN_FLIGHT
     if snapshot.level.idle:

@@ -34,7 +34,6 @@ from ..words.incident import PICTURE, RECORDING, SNAPSHOT, TEXT, Case, Clip, mar
 from ..words.presenter import Lost
 from ..words.progress import Playback
 from ..words.recent import Recent
-from ..words.target import target_of
 from .export_actions import file_name, self_contained
 
 CLIP_MS = 300_000
@@ -212,11 +211,10 @@ def versions(snapshot: Snapshot) -> list[tuple[str, str]]:
     """The relevant versions; Spark's only for a run of this wmtop, which started it."""
     import platform
 
-    own = target_of(snapshot).kind == "run"
     return [
         ("wmtop", _installed("wmtop")),
         ("Python", sys.version.split()[0]),
-        ("Spark", _installed("pyspark") if own else "not known from here"),
+        ("Spark", _installed("pyspark") if not snapshot.is_attached else "not known from here"),
         ("Textual", _installed("textual")),
         ("platform", platform.platform()),
     ]

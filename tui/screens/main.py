@@ -30,7 +30,6 @@ from ..words.progress import Playback
 from ..words.recent import Recent
 from ..words.shown import Shown, hints, link_hints
 from ..words.spans import Top
-from ..words.target import target_of
 from ..words.view import next_sort, stave_of
 from . import picture
 from .base_app import allowed
@@ -203,7 +202,7 @@ class MainScreen(TuningScreen):
         strip = self.query_one(HolderStrip)
         snapshot, view = shown.snapshot, shown.view
         strip.show(picture.held(snapshot, shown.recent))
-        strip.set_class(target_of(snapshot).one_clock, "-one-clock")  # with one clock no channel holds it back
+        strip.set_class(snapshot.one_clock, "-one-clock")  # with one clock no channel holds it back
         # A preview's lines come and go with a key: below the tuning line they would move everything under them.
         head = [line for line in (top.now, top.from_start) if line]
         if view.heat:

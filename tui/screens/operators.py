@@ -16,11 +16,11 @@ from ..widgets.bindings import bindings
 from ..widgets.rows import Item, Sheet, heading
 from ..words.flink import delay_words
 from ..words.keys import Hint, hint
+from ..words.kinds import channels_known
 from ..words.lists import NO_CHANNEL, TAP_SHOWS_CHANNELS, TableRecords, more_less_behind
 from ..words.operators import Row, Stage, held_instance, rows
 from ..words.presenter import presenter_of
 from ..words.spans import Span, clip
-from ..words.target import target_of
 from ..words.view import reference_ms
 from .detail import DetailScreen
 from .host import Help
@@ -132,7 +132,7 @@ class OperatorsScreen(DetailScreen):
         return clip([*head, *alarm, (stage.what, "dim")], width - _BESIDE)
 
     def _inputs(self, snapshot: Snapshot) -> list[Item]:
-        if not target_of(snapshot).channels_known:
+        if not channels_known(snapshot):
             return [heading(), heading((f" {TAP_SHOWS_CHANNELS}", "dim"))]
         found = list(self._rows.values())
         if not found:

@@ -19,7 +19,6 @@ from ..words.lists import HOW_TO_FILTER, HOW_TO_PREVIEW, pattern_of
 from ..words.presenter import presenter_of
 from ..words.preview import ProposedSetting
 from ..words.shown import Shown
-from ..words.target import target_of
 from .base_app import CHANGES_ENGINE, READ_ONLY
 from .host import app_of
 
@@ -54,7 +53,7 @@ class TuningScreen(Screen[None]):
     @property
     def _cannot(self) -> frozenset[str]:
         """The actions that this screen does not offer; for an attached query `apply` only copies a line."""
-        return self._denied - CHANGES_ENGINE if target_of(self._shown.snapshot).is_attached else self._denied
+        return self._denied - CHANGES_ENGINE if self._shown.snapshot.is_attached else self._denied
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("apply", "drop"):

@@ -12,8 +12,8 @@ from textual.message import Message
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ..words.barrel import PAUSED, STATES
+from ..words.kinds import ChannelFacts
 from ..words.spans import Span
-from ..words.target import ChannelFacts
 from ..words.view import ChannelRow, Sort
 from .rows import Rows, text_of, wrapped
 

@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from ...engine.snapshot import Blocker, ChannelView, OpenWindow, Snapshot
 from ...engine.text import formatting as f
+from .kinds import kind_words
 from .spans import Part, part
-from .target import target_of
 from .verdict import count_of, does, named
 from .wording import is_close, name
 
@@ -130,15 +130,13 @@ def _frees(step: Blocker, view: ChannelView | None, snapshot: Snapshot) -> str:
     """What ends a step's blocking."""
     if step.cause in ("quiet", "never_seen", "stuck"):
         return _frees_quiet(view, snapshot)
-    if step.cause == "paused" and target_of(snapshot).kind == "flink":
-        return "the slower sources catching up (watermark alignment)"
     return {
         "backlog": "reading its backlog",
         "behind": "newer records from it",
         "future_elsewhere": "nothing here: look at the channel with the future timestamp (--future-guard)",
         "slow_clock": "a correct clock: all timestamps are ahead of the one here",
         "held_back": "the slower partitions catching up (--max-drift)",
-        "paused": "resuming the source",
+        "paused": kind_words(snapshot).paused_until,
         "in_flight": "the busy operator finishing its records",
         "back_pressured": "the busy operator behind it: more parallelism, or less work for each record",
         "no_watermark": "a watermark strategy for the source, or after it, in the job",
@@ -150,10 +148,8 @@ def _frees(step: Blocker, view: ChannelView | None, snapshot: Snapshot) -> str:
 
 def _frees_quiet(view: ChannelView | None, snapshot: Snapshot) -> str:
     timeout = snapshot.settings.idle_after_ms
-    if timeout is None and target_of(snapshot).kind == "flink":
-        return "a record, or an idle timeout in the job"
     if timeout is None:
-        return "a record, or an idle timeout (none is set)"
+        return kind_words(snapshot).without_timeout
     if view is None or view.timer_ms is None:
         return f"a record; its idle timer ({f.setting(timeout)}) does not run"
     left = timeout - view.timer_ms

@@ -5,8 +5,8 @@ from datetime import tzinfo
 from ...engine.snapshot import ChannelView, Offender, Snapshot
 from ...engine.text import formatting as f
 from .barrel import holding
+from .kinds import job_of, kind_words
 from .spans import Span
-from .target import target_of
 from .wording import cause, held_for, name
 
 Fact = tuple[str, list[Span]]
@@ -89,7 +89,7 @@ def _watermark(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> li
 
 def _own_watermark(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> list[Fact]:
     """The watermark it sends, if Flink tasks on the way send it later."""
-    delay_ms = snapshot.flink.delays.get(view.channel) if snapshot.flink is not None else None
+    delay_ms = job_of(snapshot).delays.get(view.channel)
     if not delay_ms or view.watermark_ms is None:
         return []
     own = f.clock(view.watermark_ms + delay_ms, zone, snapshot.now_ms)
@@ -115,7 +115,7 @@ def _quiet(snapshot: Snapshot, view: ChannelView) -> list[Span]:
 
 
 def _idleness(snapshot: Snapshot, view: ChannelView) -> list[Span]:
-    if view.flaps is None and target_of(snapshot).one_clock:
+    if view.flaps is None and snapshot.one_clock:
         return [("none: Spark's one clock has no idle timeout", "dim")]
     if view.flaps is None:
         return [(f.ELSEWHERE, "dim")]
@@ -153,8 +153,7 @@ def _backlog(snapshot: Snapshot, view: ChannelView) -> list[Span]:
     if view.behind_end_ms:
         spans.append((f", {f.duration(view.behind_end_ms)} of event time", "dim"))
     if view.held_back:
-        by = "watermark alignment" if target_of(snapshot).kind == "flink" else "--max-drift"
-        spans.append((f", paused by {by}", "stale"))
+        spans.append((f", paused by {kind_words(snapshot).paused_by}", "stale"))
     return spans
 
 

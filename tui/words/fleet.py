@@ -19,7 +19,6 @@ from .check import BAD
 from .diagnosis.diagnoses import explain
 from .fail_if import FACTS, CheckInput
 from .spans import Part, Span, cells, clip, part
-from .target import target_of
 from .verdict import INKS, MOVES_AGAIN, WORDS, blame, is_over
 from .wording import is_close
 from .wording import name as shown_name
@@ -125,7 +124,7 @@ def aged(row: FleetRow, age_ms: int | None) -> FleetRow:
 def kind_of(kind: str, snapshot: Snapshot) -> str:
     """The target's kind, if its address (`kind`) does not show it."""
     source = snapshot.source
-    return kind if source is None or kind == RECORDING else source.kind if target_of(snapshot).is_attached else "run"
+    return kind if source is None or kind == RECORDING else source.kind if snapshot.is_attached else "run"
 
 
 def _lags(past: Sequence[HistoryPoint]) -> tuple[int | None, ...]:

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from ...engine.snapshot import Cause, Note, SettingsChange, Snapshot
 from ...engine.verdict.alerts import AlertRule, Event
 from ...engine.verdict.history import HistoryPoint, is_overtaken
-from .target import target_of
 
 MAX_HOLDS = 500
 _MAX_CAUSES = 4
@@ -212,7 +211,7 @@ class EventLog:
                 self._versions.add(change.version)
                 self._events.append(SettingChanged(wall_ms=change.wall_ms, now_ms=change.now_ms, change=change))
         self._add_notes(snapshot.notes)
-        if target_of(snapshot).is_attached:
+        if snapshot.is_attached:
             self._see_delay(snapshot, wall_ms)
 
     def lose(self, wall_ms: int, why: str | None = None, *, silent_ms: int | None = None) -> None:

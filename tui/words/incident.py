@@ -17,10 +17,10 @@ from .blockers import steps
 from .diagnosis import explain
 from .events import ALERTED, event_words
 from .fail_if import FACTS, CheckInput, Value, facts_of
+from .kinds import kind_words
 from .late_records import late_cells, standing_out, value_facts
 from .presenter import presenter_of
 from .spans import Part, lay
-from .target import target_of
 from .verdict import verdict_line
 from .wording import late_drops, watermark_parts
 
@@ -181,7 +181,7 @@ def _evidence(case: Case) -> str:
     totals = snapshot.totals
     rows += [
         ("records", f.count(totals.records)),
-        ("late records" if target_of(snapshot).counts_late else "dropped as late", late_drops(snapshot)),
+        (kind_words(snapshot).late_name, late_drops(snapshot)),
         ("malformed records", f.count(totals.malformed)),
         ("future timestamps", f.count(totals.future)),
         ("history seen", f.duration(past[-1].wall_ms - past[0].wall_ms) if past else "none"),
@@ -208,7 +208,7 @@ def _channels(snapshot: Snapshot) -> str:
 
 
 def _channel(view: ChannelView, snapshot: Snapshot) -> tuple[str, ...]:
-    late = f.count(view.late) if target_of(snapshot).counts_late else f.UNKNOWN
+    late = f.count(view.late) if kind_words(snapshot).counts_late else f.UNKNOWN
     return (
         f.label(view.channel),
         view.state.replace("_", " "),
@@ -248,7 +248,7 @@ def _windows(snapshot: Snapshot) -> str:
 
 def _settings(snapshot: Snapshot) -> str:
     rows = [("source", f"{snapshot.source.kind}: {snapshot.source.description}")] if snapshot.source else []
-    if target_of(snapshot).kind == "flink":  # its own are in the job, not in the REST API
+    if not kind_words(snapshot).shows_settings:  # a Flink job's are in the job, not in the REST API
         rows += [(name, f.ELSEWHERE) for name in ("lateness", "idle after", "allowed lateness", "window")]
     else:
         rows += _flat(msgspec.to_builtins(snapshot.settings))

@@ -9,7 +9,7 @@ from ...engine.snapshot import RecentRow, Snapshot, WhatIf
 from ...engine.text import formatting as f
 from ...engine.verdict.applied_now import AppliedNow, applied_now
 from ...engine.watermarks.settings import StrategyName
-from .target import target_of
+from .kinds import kind_words
 
 
 class ProposedSetting(Struct, frozen=True):
@@ -119,7 +119,7 @@ def lateness(snapshot: Snapshot, lateness_ms: int) -> LatenessPreview:
 
 def _plain_steps(snapshot: Snapshot) -> Sequence[int]:
     """The values for the keys if there is no what-if, but a line for the job."""
-    return _STEPS_MS if target_of(snapshot).kind == "flink" else ()
+    return _STEPS_MS if kind_words(snapshot).previews_any_value else ()
 
 
 def idle(snapshot: Snapshot, idle_after_ms: int | None) -> IdlePreview | None:

@@ -14,6 +14,7 @@ from . import preview as what_if
 from .barrel import Stave, staves
 from .diagnosis import explain
 from .keys import LINKS, Hint, hint
+from .kinds import kind_words
 from .lists import OPEN_INSTANCE
 from .presenter import Lost, condition, presenter_of, replay_condition, takes_changes
 from .preview import LatenessPreview, Preview, ProposedSetting
@@ -21,7 +22,6 @@ from .preview_words import Applied, from_start_parts, no_change_parts, now_parts
 from .progress import Playback
 from .recent import Recent
 from .spans import SPARK_CELL_MS, SPARK_CELLS, Part, Top, WatermarkLine
-from .target import target_of
 from .verdict import Offer, offer_of, verdict_parts
 from .view import ChannelRow, View, by_name, ordered, preview_of
 from .wording import Condition, status_parts, watermark_parts
@@ -221,7 +221,7 @@ def hints(
         rank = 4 if preview is None else 1
         out += [hint("lateness-longer", rank=rank)] if can_apply or snapshot.whatif else []
         out.append(hint("lateness-type") if out or can_apply else hint("lateness-type", "lateness", 5))
-    elif target_of(snapshot).kind == "flink":
+    elif kind_words(snapshot).previews_any_value:
         out += [hint("lateness-longer", rank=9), hint("lateness-type", "lateness", 9), hint("idle-longer", rank=9)]
     if snapshot.whatif_idle:
         out.append(hint("idle-longer", rank=5 if preview is None else 2))

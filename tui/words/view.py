@@ -12,7 +12,6 @@ from ...engine.text import formatting as f
 from . import preview as what_if
 from .barrel import Kind, holding, kind_of, rank, under_one_clock
 from .preview import Preview, ProposedSetting
-from .target import target_of
 
 Sort = Literal[
     "behind", "name", "rate", "late", "state",
@@ -39,7 +38,7 @@ class _Order(Struct, frozen=True):
 def by_name(snapshot: Snapshot, inside: int | None) -> list[ChannelRow]:
     """The channels (of instance `inside`), by name."""
     holder, level_ms = holding(snapshot), snapshot.level.watermark_ms
-    one_clock = target_of(snapshot).one_clock
+    one_clock = snapshot.one_clock
     found = [
         ChannelRow(view, under_one_clock(view, level_ms) if one_clock else kind_of(view.channel, view.state, holder))
         for view in snapshot.channels

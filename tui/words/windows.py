@@ -13,7 +13,6 @@ from ...engine.verdict.history import HistoryPoint
 from .barrel import holding
 from .channels import channel_named
 from .spans import Span
-from .target import several_inputs, target_of
 from .wording import cause, name
 
 Kind = Literal["now", "pace", "idle", "never", "unknown"]
@@ -128,8 +127,7 @@ def _after_firing(window: FiredWindow, snapshot: Snapshot, zone: tzinfo | None) 
 
 
 def _without_holder(snapshot: Snapshot, window: OpenWindow, pace: float | None, zone: tzinfo | None) -> Closing:
-    target = target_of(snapshot)
-    if not snapshot.channels and not target.is_attached:
+    if not snapshot.channels and not snapshot.is_attached:
         return Closing(
             "never", "never: needs data", [("No record has come yet that could move the watermark.", "text")]
         )
@@ -138,7 +136,7 @@ def _without_holder(snapshot: Snapshot, window: OpenWindow, pace: float | None, 
     short = f.duration(window.short_ms)
     spans: list[Span] = [("The watermark is ", "text"), (short, "strong"), (" short of its end", "text")]
     needed = needs_ms(snapshot, window.end_ms)
-    if target.one_clock and needed is not None and not several_inputs(snapshot):
+    if snapshot.one_clock and needed is not None and not snapshot.has_several_inputs:
         moment = f.clock(needed, zone, snapshot.now_ms)
         spans.append((f": Spark's one clock reaches it with a record of any channel from {moment} or later", "text"))
     if not snapshot.channels:

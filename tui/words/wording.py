@@ -4,16 +4,16 @@ from datetime import tzinfo
 
 from msgspec import Struct
 
-from ...engine.snapshot import ChannelView, Snapshot, WatermarkNode
+from ...engine.snapshot import ChannelView, FlinkJob, OwnRun, Snapshot, SparkQuery, WatermarkNode
 from ...engine.snapshot.flink_job import FlinkVertex
 from ...engine.text import formatting as f
 from ...engine.verdict.verdict import moves_again
 from ...engine.watermarks.settings import Session, Settings, Sliding
 from .barrel import holding
+from .kinds import job_of, kind_words
 from .notes import note_text
 from .progress import share_read
 from .spans import Part, Span, part
-from .target import target_of
 
 BUSY = 0.5
 """Share of its time from which a task is marked as busy or back-pressured."""
@@ -32,10 +32,9 @@ def is_back_pressured(task: FlinkVertex) -> bool:
 
 def bottleneck(snapshot: Snapshot) -> FlinkVertex | None:
     """The busiest task directly below a back-pressured one that is not back-pressured itself."""
-    if snapshot.flink is None:
-        return None
-    waits = {one.id for one in snapshot.flink.vertices if is_back_pressured(one)}
-    below = [one for one in snapshot.flink.vertices if waits.intersection(one.inputs) and one.id not in waits]
+    tasks = job_of(snapshot).vertices
+    waits = {task.id for task in tasks if is_back_pressured(task)}
+    below = [task for task in tasks if waits.intersection(task.inputs) and task.id not in waits]
     return max((one for one in below if is_busy(one)), key=lambda one: one.busy or 0, default=None)
 
 
@@ -47,15 +46,14 @@ def busy_after(snapshot: Snapshot) -> str:
 
 def busiest_task(snapshot: Snapshot) -> str:
     """`: Map is busy 98 % of its time`; empty where no task is known to be busy."""
-    tasks = snapshot.flink.vertices if snapshot.flink is not None else []
-    task = max((one for one in tasks if is_busy(one)), key=lambda one: one.busy or 0, default=None)
+    task = max((one for one in job_of(snapshot).vertices if is_busy(one)), key=lambda one: one.busy or 0, default=None)
     return "" if task is None else f": {f.label(task.name, _NAME_CELLS)} is busy {f.share(task.busy)} of its time"
 
 
 def kept_back(snapshot: Snapshot) -> str:
     """How far the task with the barrel's lowest input sends its watermark behind the one it receives."""
-    job = snapshot.flink
-    task = None if job is None else next((one for one in job.vertices if one.id == job.held_in), None)
+    job = job_of(snapshot)
+    task = next((one for one in job.vertices if one.id == job.held_in), None)
     if task is None or task.input_ms is None or task.output_ms is None:
         where = "its task" if task is None else f"an operator in {f.label(task.name, _NAME_CELLS)}"
         return f"{where} sends a watermark behind the one that it takes in"
@@ -68,22 +66,24 @@ _MAX_SIBLINGS = 8
 
 def identity(snapshot: Snapshot) -> str | None:
     """What is attached to, as short as possible: the query's own name, else the end of its path."""
-    if not target_of(snapshot).is_attached:
-        return None
-    spark, source, job = snapshot.spark, snapshot.source, snapshot.flink
-    if job is not None:
-        return f"job {job.id[:8]}" if job.name == snapshot.name else f"job {job.name} {job.id[:8]}"
-    if spark.query_name is not None and spark.query_name != snapshot.name:
-        return f"query {spark.query_name}"
-    if source is not None and "/" in source.description:
-        return "/".join(source.description.split("/")[-2:])
-    return None
+    source = snapshot.source
+    match snapshot.target:
+        case OwnRun():
+            return None
+        case FlinkJob() as job:
+            return f"job {job.id[:8]}" if job.name == snapshot.name else f"job {job.name} {job.id[:8]}"
+        case SparkQuery(spark=spark) if spark.query_name is not None and spark.query_name != snapshot.name:
+            return f"query {spark.query_name}"
+        case _ if source is not None and "/" in source.description:
+            return "/".join(source.description.split("/")[-2:])
+        case _:
+            return None
 
 
 def whole_identity(snapshot: Snapshot) -> str:
     """All that identifies the query: its name, its id, and what was attached to."""
-    spark, source, job = snapshot.spark, snapshot.source, snapshot.flink
-    if job is not None:
+    spark, source = snapshot.spark, snapshot.source
+    if isinstance(job := snapshot.target, FlinkJob):
         return f"job {f.clean(job.name)}, id {f.clean(job.id)}, {f.clean(job.state)}"
     reported = [] if spark.query_name is None else [f"query {f.clean(spark.query_name)}"]
     reported += [] if spark.query_id is None else [f"id {f.clean(spark.query_id)}"]
@@ -249,7 +249,7 @@ def late_drops(snapshot: Snapshot) -> str:
     if late is None:
         reported = dropped or snapshot.spark.batch_ms is not None  # the first report is that of the first batch
         return f.at_least(dropped) if dropped is not None and reported else f.ELSEWHERE
-    is_bound = snapshot.flink is not None and any(one.late_at_least for one in snapshot.flink.vertices)
+    is_bound = any(task.late_at_least for task in job_of(snapshot).vertices)
     return f"≥ {f.count(late)}" if is_bound else f.count(late)
 
 
@@ -329,8 +329,8 @@ def cause(snapshot: Snapshot) -> str:
         else "",
         "slow_clock": "slow clock: all timestamps are ahead of the clock here",
         "held_back": "paused by --max-drift until slower partitions catch up",
-        "paused": "the source is paused",
-        "in_flight": "its records are still in a busy operator",
+        "paused": kind_words(snapshot).paused,
+        "in_flight": kind_words(snapshot).in_flight,
         "back_pressured": f"its source is back-pressured{busy_after(snapshot)}",
         "slow_reader": "its source is busy all the time: it reads as fast as it can",
         "stuck": f"its watermark {_stuck(snapshot, view)}",
@@ -338,9 +338,6 @@ def cause(snapshot: Snapshot) -> str:
         "no_watermark": "records come, but its source sends no watermark: is a watermark strategy set?",
         "no_split": "it has no split to read: its source has more subtasks than splits",
     }
-    if target_of(snapshot).kind == "flink":
-        words["paused"] = "paused by watermark alignment"
-        words["in_flight"] = "no channel holds it back: records wait before a busy operator"
     return words[holder.cause]
 
 
@@ -380,7 +377,7 @@ def _stuck(snapshot: Snapshot, view: ChannelView | None) -> str:
 
 def _all_read(snapshot: Snapshot, view: ChannelView | None) -> bool:
     """Whether the channel is known to have no backlog: a replay's unread records have not arrived yet."""
-    if target_of(snapshot).kind == "flink":
+    if isinstance(snapshot.target, FlinkJob):
         return False  # its REST API does not show what is unread
     if snapshot.source is not None and snapshot.source.kind in ("kafka", "topic", "group"):
         return view is not None and view.backlog == 0

@@ -1,8 +1,8 @@
 """Findings about what holds the watermark back, in words. Pure."""
 
 from ....engine.doctor.blocking import FrozenByLateness, Lagging, NoData, OnlyRealigning, SilentChannels
+from ....engine.snapshot import FlinkJob
 from ....engine.text import formatting as f
-from ..target import target_of
 from .explanation import Context, Explainers, Explanation, n, names, only, span, verb
 
 
@@ -20,7 +20,7 @@ def _silent(it: SilentChannels, context: Context) -> Explanation:
     if it.windows:
         impact = f"{n(it.windows, 'window')} ({n(it.records, 'record')}) {'waits' if it.windows == 1 else 'wait'}"
     cause = "The watermark is the minimum over all channels that are not idle; without an idle timeout none turns idle."
-    if target_of(context.snapshot).kind == "flink":
+    if isinstance(context.snapshot.target, FlinkJob):
         cause = (
             "The watermark is the minimum over all inputs that are not idle: the job has no idle timeout, or it has "
             "not passed yet."
@@ -44,7 +44,7 @@ def _silent(it: SilentChannels, context: Context) -> Explanation:
 
 def _timeout(idle_after_ms: int | None, context: Context) -> str:
     """The idle timeout; a Flink job's own is not in its REST API."""
-    unknown = idle_after_ms is None and target_of(context.snapshot).kind == "flink"
+    unknown = idle_after_ms is None and isinstance(context.snapshot.target, FlinkJob)
     return f.ELSEWHERE if unknown else f.setting(idle_after_ms)
 
 
@@ -62,7 +62,7 @@ def _no_data(it: NoData, context: Context) -> Explanation:
     if it.windows:
         impact = f"{n(it.windows, 'window')} ({n(it.records, 'record')}) cannot fire until new data arrives"
     cause = "A watermark advances only with records."
-    if it.gain_ms and it.idle_after_ms is None and target_of(context.snapshot).kind != "flink":
+    if it.gain_ms and it.idle_after_ms is None and not isinstance(context.snapshot.target, FlinkJob):
         cause += " Without an idle timeout it stays at the slowest channel."
     who = "All channels are idle" if it.idle else "No channel has data"
     return Explanation(f"{who}: no record for {span(it.quiet_ms)}", impact, cause, evidence, ("Windows", "Time"))

@@ -1,6 +1,7 @@
 """Findings about event times themselves, in words. Pure."""
 
 from ....engine.doctor.clocks import EventTimeStuck, FutureTimestamps, Malformed, ProcessingTime, WrongUnit, ZoneShift
+from ....engine.snapshot import FlinkJob
 from ....engine.text import formatting as f
 from .explanation import Context, Explainers, Explanation, column, n, names, only, place, span
 
@@ -37,7 +38,7 @@ def _future(it: FutureTimestamps, context: Context) -> Explanation:
         if it.drags
         else "Only the other channels keep the watermark from following",
         "One record with a future timestamp moves its channel's watermark there, and it never goes back.",
-        [*claimed, *ahead, *([] if context.snapshot.flink is not None else ["Future guard: off"])],
+        [*claimed, *ahead, *([] if isinstance(context.snapshot.target, FlinkJob) else ["Future guard: off"])],
         ("Time",),
         only(it.channels),
     )

@@ -16,6 +16,7 @@ from ....engine.doctor.condition import (
 from ....engine.doctor.progress import CannotTell, NotAdvancing, Slow, Stalled
 from ....engine.text import formatting as f
 from ....engine.verdict.verdict import reports_again
+from ..kinds import job_of
 from ..lists import JOB_GONE, NO_LINKS
 from ..notes import unknown_text
 from ..wording import busiest_task
@@ -261,7 +262,7 @@ def _cannot_tell(it: CannotTell, context: Context) -> Explanation:
         )
     if it.without_links:
         cause = "All its operators are chained to the sources, and Flink reports the watermarks that a task receives."
-        tasks = context.snapshot.flink.vertices if context.snapshot.flink is not None else ()
+        tasks = job_of(context.snapshot).vertices
         impact = "Not an all-clear: only its rates can be judged"
         return Explanation(NO_LINKS, impact, cause, [n(len(tasks), "task")], ("Progress",))
     verdict = context.snapshot.verdict

@@ -1,6 +1,7 @@
 """Fixes in words: an imperative with the value, and the command, key or line of the job for it. Pure."""
 
 from ....engine.doctor import Finding, Fix, FixCode
+from ....engine.snapshot import FlinkJob
 from ....engine.text import formatting as f
 from ....engine.verdict.job_line import line_in_job
 from ..lateness import horizon_words
@@ -102,11 +103,11 @@ def fix_words(fix: Fix, finding: Finding, context: Context) -> str:
         return _setting(fix, context)
     if fix.code == "set-time-unit":
         unit = fix.unit or "ms"
-        own = context.snapshot.origin is None
+        own = not context.snapshot.is_attached
         return f"Set --time-unit {unit}" if own else f"Convert the {_LONG[unit]} before withWatermark"
     if fix.code == "speed-up-batches":
         return _FASTER.get(getattr(finding, "phase", None) or "", _PLAIN["add-capacity"])
-    if fix.code == "check-event-time" and context.snapshot.flink is None:
+    if fix.code == "check-event-time" and not isinstance(context.snapshot.target, FlinkJob):
         return "Look at the timestamps of new records, and at the column given to withWatermark"
     if fix.code == "check-channels":
         return f"Find out why {names(finding.channels)} {_falls(finding)}: producer, network, an unused partition?"
@@ -118,7 +119,7 @@ def fix_words(fix: Fix, finding: Finding, context: Context) -> str:
         return "Read the engine's log" + (f" ({f.clean(log)})" if log else "") + ", then start it again (wmtop run)"
     if fix.code == "add-idle-timeout" and (line := line_in_job(context.snapshot, _EXAMPLE_MS, idle=True)) is not None:
         return f"Set an idle timeout a little longer than the channels' usual pause in the job, for example {line}"
-    if fix.code == "lengthen-lateness" and context.snapshot.origin is not None:
+    if fix.code == "lengthen-lateness" and context.snapshot.is_attached:
         if fix.value_ms is not None and (line := line_in_job(context.snapshot, fix.value_ms)) is not None:
             return f"Set a longer delay in the job: {line}"
         line = line_in_job(context.snapshot, 2 * (context.snapshot.settings.lateness_ms or 0) or 10_000)

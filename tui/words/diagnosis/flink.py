@@ -9,6 +9,7 @@ from ....engine.doctor.flink import (
     SourceSendsNoWatermark,
 )
 from ....engine.text import formatting as f
+from ..kinds import job_of
 from .explanation import Context, Explainers, Explanation, n, names, only, span
 
 
@@ -71,7 +72,7 @@ def _behind(it: OperatorBehind, context: Context) -> Explanation:
     if it.stuck_ms is not None:
         title = f"The watermark of {names(it.tasks[:1])} is stuck for {span(it.stuck_ms)}"
         impact = "Its windows do not fire"
-    shown = context.snapshot.flink.chosen if context.snapshot.flink is not None else None
+    shown = job_of(context.snapshot).chosen
     of = "another operator" if shown is None else names((shown.name,))
     return Explanation(title, impact, cause, [f"The verdict is about {of}, not about {which}"], ("Operators",))
 
